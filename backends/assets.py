@@ -18,7 +18,7 @@ from data_schemas.errors import BackendError
 _log = logging.getLogger(__name__)
 
 
-def cache_dir() -> Path:
+def get_cache_dir() -> Path:
     """The folder of model files: `KAME_CACHE` where set, else the user's cache folder of this system."""
     chosen = os.environ.get("KAME_CACHE")
     if chosen:
@@ -28,7 +28,7 @@ def cache_dir() -> Path:
     return Path(user_cache_dir("kame", appauthor=False))
 
 
-def verified(path: Path, sha256: str) -> bool:
+def is_verified(path: Path, sha256: str) -> bool:
     """Whether there is a file at `path` with this SHA-256 (hexadecimal).
 
     Raises:
@@ -54,7 +54,7 @@ def ensure(path: Path, sha256: str, blocks: Callable[[], Iterable[bytes]], remed
     Raises:
         BackendError: the content is wrong (nothing is kept), or it cannot be written.
     """
-    if verified(path, sha256):
+    if is_verified(path, sha256):
         return path
     if path.exists():
         _log.warning("The model file %s is damaged (wrong SHA-256); it is made anew.", path)

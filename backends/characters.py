@@ -1,7 +1,7 @@
 """Texts from elsewhere as texts that can be written: JSON may hold half a character, which no encoding has."""
 
 
-def whole_characters(text: str) -> str:
+def join_surrogates(text: str) -> str:
     """A text whose halves of surrogate pairs are joined where they belong together, and left out where they do not."""
     if text.isascii():
         return text
@@ -18,4 +18,4 @@ class CharacterStream:
         """Adds the next piece; half a character at its end waits for its other one."""
         text = self._half + piece
         self._half = text[-1] if "\ud800" <= text[-1:] <= "\udbff" else ""
-        return whole_characters(text.removesuffix(self._half))
+        return join_surrogates(text.removesuffix(self._half))

@@ -38,7 +38,7 @@ def require_raises(kind: type[Exception], call: Callable[[], object], promise: s
     raise PromiseBroken(f"{promise}; nothing was raised")
 
 
-def bare_words(text: str) -> str:
+def strip_marks(text: str) -> str:
     """What was heard without marks and capital letters, by which engines differ."""
     return " ".join(re.findall(r"[\w']+", text.lower()))
 

@@ -19,7 +19,7 @@ def place_of(url: str) -> str:
     return urlsplit(url).netloc.rpartition("@")[2]
 
 
-def fault_of(error: BaseException) -> str:
+def name_fault(error: BaseException) -> str:
     """A fault in one or two words of ours: a status where there is one, or else its class."""
     status = error.status if isinstance(error, KameError) else ""
     return f"HTTP {status}" if status.isdigit() else status or type(error).__name__
@@ -42,7 +42,7 @@ class FaultLog:
         Args:
             who: what failed, as the configuration calls it.
             place: see `place_of`; empty: it has none.
-            fault: see `fault_of`.
+            fault: see `name_fault`.
             remedy: what to do, in words of ours.
         """
         now_s = asyncio.get_running_loop().time()

@@ -58,7 +58,7 @@ class TranscriptionOptions(Options):
     language: str = Field(default="en", pattern=r"^[a-z]{2,3}$", description="Language to hear.")
 
 
-def transcription_request(model: str, language: str, samples: Samples) -> dict[str, Any]:
+def make_transcription_request(model: str, language: str, samples: Samples) -> dict[str, Any]:
     """Arguments of `audio.transcriptions.create`: 16-bit mono wav, of samples at 16 kHz, at temperature 0."""
     import soundfile
 
@@ -78,7 +78,7 @@ class RequestRefused(Exception):
 
 
 @contextmanager
-def asking(options: OpenAIAudioOptions) -> Iterator["openai.OpenAI"]:
+def use_client(options: OpenAIAudioOptions) -> Iterator["openai.OpenAI"]:
     """The process's client of a server, for one request; its connections are kept, and any thread may use it.
 
     openai's own retries (timeouts, lost connections, 408, 409, 429, 5xx) are used.
@@ -91,21 +91,21 @@ def asking(options: OpenAIAudioOptions) -> Iterator["openai.OpenAI"]:
 
     key = os.environ.get(options.api_key_env, "").strip()
     with _one_opens:
-        client = _client(options.base_url, key, options.timeout_s, options.max_attempts)
+        client = _make_client(options.base_url, key, options.timeout_s, options.max_attempts)
     try:
         yield client
     except openai.APIError as error:
-        raise translated(error, options, key) from None  # the cause may quote the key
+        raise translate_error(error, options, key) from None  # the cause may quote the key
 
 
 @cache
-def _client(base_url: str, key: str, timeout_s: float, max_attempts: int) -> "openai.OpenAI":
+def _make_client(base_url: str, key: str, timeout_s: float, max_attempts: int) -> "openai.OpenAI":
     client = open_sync(base_url, key, timeout_s, Provider()).with_options(max_retries=max_attempts - 1)
     atexit.register(client.close)
     return client
 
 
-def translated(error: "openai.APIError", options: OpenAIAudioOptions, key: str) -> Exception:
+def translate_error(error: "openai.APIError", options: OpenAIAudioOptions, key: str) -> Exception:
     """`RequestRefused` or `BackendError`, whichever an error of openai's means; without the key."""
     import openai
 

@@ -15,11 +15,11 @@ class Options(Config):
     """Base of a back-end's own options; values are plain (text, number, yes or no), as YAML and forms give them."""
 
 
-def _expanded(path: str) -> str:
+def _expand_path(path: str) -> str:
     return str(Path(path).expanduser()) if path else ""
 
 
-FilePath = Annotated[str, AfterValidator(_expanded)]
+FilePath = Annotated[str, AfterValidator(_expand_path)]
 """A path on this machine; `~` is written out. Empty: none."""
 
 
@@ -32,11 +32,11 @@ class WorkerOptions(Options):
     )
 
 
-def listed(text: str) -> list[str]:
+def split_list(text: str) -> list[str]:
     """The parts of a text separated by commas."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def listed_paths(text: str) -> list[str]:
+def split_paths(text: str) -> list[str]:
     """As `listed`, for paths on this machine."""
-    return [_expanded(path) for path in listed(text)]
+    return [_expand_path(path) for path in split_list(text)]

@@ -31,7 +31,7 @@ class Plugin:
         found = self.point.dist
         return f"{found.name} {found.version}" if found else "an unknown package"
 
-    def metadata(self, *fields: str) -> str:
+    def get_metadata(self, *fields: str) -> str:
         """The first of these fields of the distribution's metadata that says something, its first line; or nothing."""
         told = self.point.dist.metadata if self.point.dist else None
         values = [str(told[field]).strip() for field in fields if told is not None and field in told]
@@ -46,9 +46,9 @@ class Plugin:
         try:
             return self.point.load()
         except Exception as error:  # the import runs somebody else's code, which may raise anything
-            raise self.broken(f"does not load: {type(error).__name__}: {error}") from error
+            raise self.make_error(f"does not load: {type(error).__name__}: {error}") from error
 
-    def broken(self, what: str) -> ConfigError:
+    def make_error(self, what: str) -> ConfigError:
         """An error that names the package; `what` is its predicate."""
         return ConfigError(
             f"The entry point {self.name!r} ({self.point.group}) of the package {self.package} {what}.",
@@ -70,16 +70,16 @@ def find_plugins(group: str, ours: Collection[str]) -> Mapping[str, Plugin]:
     for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
         plugin = Plugin(point)
         if not _NAME.fullmatch(point.name):
-            raise plugin.broken("has a name that is not small letters, digits, _ and -")
+            raise plugin.make_error("has a name that is not small letters, digits, _ and -")
         if point.name in ours:
-            raise plugin.broken("has the name of one that is built in")
+            raise plugin.make_error("has the name of one that is built in")
         if point.name in found:
-            raise plugin.broken(f"has the name of one of the package {found[point.name].package}")
+            raise plugin.make_error(f"has the name of one of the package {found[point.name].package}")
         found[point.name] = plugin
     return found
 
 
-def packaged(plugin: Plugin, kind: str, make: Any, *given: Any, **more: Any) -> Any:
+def wrap_plugin_engine(plugin: Plugin, kind: str, make: Any, *given: Any, **more: Any) -> Any:
     """An engine of another package, made by `make` of the rest, with the package's version in what stands for it.
 
     Raises:
@@ -90,14 +90,14 @@ def packaged(plugin: Plugin, kind: str, make: Any, *given: Any, **more: Any) -> 
     except KameError:  # says itself what to do
         raise
     except Exception as error:  # somebody else's code, which may raise anything
-        raise plugin.broken(f"makes no engine: {type(error).__name__}: {error}") from error
+        raise plugin.make_error(f"makes no engine: {type(error).__name__}: {error}") from error
     needs = {"chat": ("describe", "serve"), "listener": ("name",)}.get(kind, ("name", "digest"))
     if missing := [each for each in needs if not hasattr(engine, each)]:
-        raise plugin.broken(f"makes an engine without {' and '.join(missing)}")
+        raise plugin.make_error(f"makes an engine without {' and '.join(missing)}")
     if kind == "chat":
         return _PackagedChat(plugin, engine)
     if engine.name != plugin.name:  # it is written into rows as who spoke, timed or heard
-        raise plugin.broken(f"makes an engine that calls itself {engine.name!r}")
+        raise plugin.make_error(f"makes an engine that calls itself {engine.name!r}")
     return _PackagedEngine(plugin, engine)
 
 
@@ -123,13 +123,13 @@ class _PackagedEngine(_Packaged):
 class _PackagedChat(_Packaged):
     def describe(self) -> Endpoint:
         """The engine's endpoint, whose digest knows the package's version."""
-        return self._told(self._engine.describe())
+        return self._add_package(self._engine.describe())
 
     @contextmanager
     def serve(self) -> Iterator[Endpoint]:
         """As `describe`, started."""
         with self._engine.serve() as endpoint:
-            yield self._told(endpoint)
+            yield self._add_package(endpoint)
 
-    def _told(self, endpoint: Endpoint) -> Endpoint:
+    def _add_package(self, endpoint: Endpoint) -> Endpoint:
         return replace(endpoint, model_digest=ids.digest("plugin", self._plugin.package, endpoint.model_digest))

@@ -60,7 +60,7 @@ class WorkerPool:
                 process.terminate()
         self._pool.shutdown(cancel_futures=True)
 
-    def started(self) -> ProcessPoolExecutor:
+    def get_started(self) -> ProcessPoolExecutor:
         """The processes, started now where they were not."""
         if self._pool is None:
             context = multiprocessing.get_context("spawn")  # fork is unsafe beside threads

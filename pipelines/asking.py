@@ -83,7 +83,7 @@ def run_alone(stage: AskingStage[Out], batch: Sequence[Any], open_client: OpenCl
     return asyncio.run(ask())
 
 
-async def together(works: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:
+async def gather_all(works: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:
     """What all of them return, in their order; the first error ends the others and is raised as it is."""
     tasks = [asyncio.create_task(work) for work in works]
     try:

@@ -31,25 +31,25 @@ def to_flac(sound: Sound) -> bytes:
     return sink.getvalue()
 
 
-def from_flac(data: bytes) -> Sound:
+def decode_flac(data: bytes) -> Sound:
     """The sound in a FLAC file of ours."""
     sound: Sound = soundfile.read(io.BytesIO(data), dtype="float32")[0]
     return sound
 
 
-def rms_dbfs(sound: Sound) -> float:
+def measure_rms_dbfs(sound: Sound) -> float:
     """Root mean square level in dB below full scale."""
-    return _dbfs(float(np.sqrt(np.mean(np.square(sound, dtype=np.float64)))) if sound.size else 0.0)
+    return _to_dbfs(float(np.sqrt(np.mean(np.square(sound, dtype=np.float64)))) if sound.size else 0.0)
 
 
-def peak_dbfs(sound: Sound) -> float:
+def measure_peak_dbfs(sound: Sound) -> float:
     """The loudest sample in dB below full scale."""
-    return _dbfs(float(np.abs(sound).max()) if sound.size else 0.0)
+    return _to_dbfs(float(np.abs(sound).max()) if sound.size else 0.0)
 
 
-def at_level(sound: Sound, level_dbfs: float, peak_limit: float = PEAK_LIMIT) -> Sound:
+def scale_to_level(sound: Sound, level_dbfs: float, peak_limit: float = PEAK_LIMIT) -> Sound:
     """The sound brought to an RMS level, or as near as its peak can go without clipping (-1 dBFS)."""
-    rms = 10 ** (rms_dbfs(sound) / 20)
+    rms = 10 ** (measure_rms_dbfs(sound) / 20)
     peak = float(np.abs(sound).max()) if sound.size else 0.0
     if peak == 0.0:
         return sound
@@ -57,21 +57,21 @@ def at_level(sound: Sound, level_dbfs: float, peak_limit: float = PEAK_LIMIT) ->
     return (sound * gain).astype(np.float32)
 
 
-def faded(sound: Sound, end_s: float) -> Sound:
+def fade_edges(sound: Sound, end_s: float) -> Sound:
     """A copy of a channel that rises from silence in `EDGE_S` and falls into it in its last `end_s` seconds."""
     result = sound.copy()
     n_rise, n_fall = (min(len(sound), seconds_to_samples(each_s)) for each_s in (EDGE_S, end_s))
-    result[:n_rise] *= _rise(n_rise)
-    result[len(sound) - n_fall :] *= _rise(n_fall)[::-1]
+    result[:n_rise] *= _make_fade_in(n_rise)
+    result[len(sound) - n_fall :] *= _make_fade_in(n_fall)[::-1]
     return result
 
 
-def _rise(n_samples: int) -> Sound:
+def _make_fade_in(n_samples: int) -> Sound:
     """Half a period of a raised cosine, from 0 up to, but not including, 1."""
     return (0.5 - 0.5 * np.cos(np.pi * np.arange(n_samples) / max(n_samples, 1))).astype(np.float32)
 
 
-def _dbfs(amplitude: float) -> float:
+def _to_dbfs(amplitude: float) -> float:
     return round(20 * float(np.log10(amplitude)), 3) if amplitude > 10 ** (SILENCE_DBFS / 20) else SILENCE_DBFS
 
 

@@ -102,7 +102,7 @@ def count(store: Store, entries: Sequence[ShardEntry], oracle_version: str) -> F
     return figures
 
 
-def tables(figures: Figures) -> list[FigureTable]:
+def list_tables(figures: Figures) -> list[FigureTable]:
     """All figures, in the order they are shown."""
     rejects = Counter[str]()
     for (source, _), n in figures.rejects.items():
@@ -115,32 +115,32 @@ def tables(figures: Figures) -> list[FigureTable]:
     return [
         FigureTable("dialogues-by-source", "Dialogues", ("source", "dialogues", "minutes", "rejects"), [*per_source]),
         FigureTable("rejects-by-reason", "Rejects", ("source", "reason", "items"), [*reasons]),
-        _counted("dialogues-by-split", "Splits", ("split", "dialogues"), figures.splits),
-        FigureTable("dialogues-by-form", "Forms", ("form", "dialogues", "% of all"), _shares(figures.forms)),
-        *(_heard(figures, kind) for kind in _HEARD_BY if figures.n_utterances_heard),
-        _counted("events-by-level", "Oracle events by hint level", ("level", "events"), figures.levels),
-        _counted("events-by-status", "Oracle events by status", ("status", "events"), figures.statuses),
-        FigureTable("simulators", "Who wrote the oracles", _SIMULATOR_HEAD, _written_by(figures)),
-        FigureTable("answered-by", "Which models answered", _ANSWERER_HEAD, _answered_by(figures)),
-        _counted("licences", "Licences of the questions", ("licence", "dialogues"), figures.licences),
-        _counted("voices", "Voices", ("voice", "utterances"), figures.voices),
-        FigureTable("engines", "What made them", ("role", "engine", "dialogues"), _by_role(figures.engines)),
+        _make_count_table("dialogues-by-split", "Splits", ("split", "dialogues"), figures.splits),
+        FigureTable("dialogues-by-form", "Forms", ("form", "dialogues", "% of all"), _compute_shares(figures.forms)),
+        *(_make_hearing_table(figures, kind) for kind in _HEARD_BY if figures.n_utterances_heard),
+        _make_count_table("events-by-level", "Oracle events by hint level", ("level", "events"), figures.levels),
+        _make_count_table("events-by-status", "Oracle events by status", ("status", "events"), figures.statuses),
+        FigureTable("simulators", "Who wrote the oracles", _SIMULATOR_HEAD, _list_writers(figures)),
+        FigureTable("answered-by", "Which models answered", _ANSWERER_HEAD, _list_answering_models(figures)),
+        _make_count_table("licences", "Licences of the questions", ("licence", "dialogues"), figures.licences),
+        _make_count_table("voices", "Voices", ("voice", "utterances"), figures.voices),
+        FigureTable("engines", "What made them", ("role", "engine", "dialogues"), _group_by_role(figures.engines)),
     ]
 
 
-def _counted(key: str, title: str, head: tuple[str, str], counts: Counter[Any]) -> FigureTable:
+def _make_count_table(key: str, title: str, head: tuple[str, str], counts: Counter[Any]) -> FigureTable:
     return FigureTable(key, title, head, sorted(counts.items()))
 
 
-def _by_role(engines: Counter[tuple[str, str]]) -> list[tuple[object, ...]]:
+def _group_by_role(engines: Counter[tuple[str, str]]) -> list[tuple[object, ...]]:
     return [(role, name, n) for wanted in _ROLES for (role, name), n in sorted(engines.items()) if role == wanted]
 
 
-def _written_by(figures: Figures) -> list[tuple[object, ...]]:
+def _list_writers(figures: Figures) -> list[tuple[object, ...]]:
     return [(*key, n) for key, n in sorted(figures.simulators.items())]
 
 
-def _answered_by(figures: Figures) -> list[tuple[object, ...]]:
+def _list_answering_models(figures: Figures) -> list[tuple[object, ...]]:
     """The models that really answered: by the name that their server gave in each answer."""
     return [
         (version, asked, told, "yes" if is_as_asked(told, asked) else "no", n)
@@ -148,11 +148,11 @@ def _answered_by(figures: Figures) -> list[tuple[object, ...]]:
     ]
 
 
-def _shares(counts: Counter[str]) -> list[tuple[object, ...]]:
+def _compute_shares(counts: Counter[str]) -> list[tuple[object, ...]]:
     return [(name, n, round(100 * n / counts.total(), 1)) for name, n in sorted(counts.items())]
 
 
-def _heard(figures: Figures, kind: str) -> FigureTable:
+def _make_hearing_table(figures: Figures, kind: str) -> FigureTable:
     """What the recogniser heard after the gate: rates of all words of a group, not means of its utterances' rates."""
     head = (kind, "utterances", "retakes", "WER %", "numbers heard %", "names heard %")
     rows: list[tuple[object, ...]] = [
@@ -160,9 +160,9 @@ def _heard(figures: Figures, kind: str) -> FigureTable:
             name,
             counts["n_utterances"],
             counts["n_takes"] - counts["n_utterances"],
-            _percent(counts["n_word_errors"], counts["n_words"]),
-            _percent(counts["n_numbers_heard"], counts["n_numbers"]),
-            _percent(counts["n_names_heard"], counts["n_names"]),
+            _format_percent(counts["n_word_errors"], counts["n_words"]),
+            _format_percent(counts["n_numbers_heard"], counts["n_numbers"]),
+            _format_percent(counts["n_names_heard"], counts["n_names"]),
         )
         for (of, name), counts in sorted(figures.heard.items())
         if of == kind
@@ -170,7 +170,7 @@ def _heard(figures: Figures, kind: str) -> FigureTable:
     return FigureTable(f"heard-by-{kind}", f"What a recogniser heard, by {kind}", head, rows)
 
 
-def _percent(part: int, whole: int) -> float | str:
+def _format_percent(part: int, whole: int) -> float | str:
     return round(100 * part / whole, 2) if whole else "-"
 
 
@@ -188,10 +188,10 @@ def _count_dialogues(figures: Figures, table: Any) -> None:
     figures.n_words += len(pc.list_flatten(pc.struct_field(utterances, "words")))
     figures.voices.update(pc.struct_field(utterances, "voice").to_pylist())
     for one in table["provenance"].to_pylist():
-        figures.engines.update(_engines(one))
+        figures.engines.update(_list_engines(one))
 
 
-def _engines(provenance: dict[str, Any]) -> list[tuple[str, str]]:
+def _list_engines(provenance: dict[str, Any]) -> list[tuple[str, str]]:
     """Role and name of all that made a dialogue.
 
     Whose words its turns have stands behind the script's method (`rules-3; turns 0, 1 by NAME`, as `wording.stage`
@@ -251,6 +251,6 @@ def _count_answerers(figures: Figures, table: Any) -> None:
         figures.answerers[who] += group["count_all"]
 
 
-def figures_of(reader: DatasetReader) -> Figures:
+def collect_figures(reader: DatasetReader) -> Figures:
     """The card's figures of a dataset."""
     return count(reader.store, reader.manifest.shards, reader.oracle_version)

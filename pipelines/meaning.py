@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from pipelines.vocabulary import is_content, is_word
-from spoken.number_words import number_at
-from spoken.spoken_text import word_set
+from spoken.number_words import count_number_words
+from spoken.spoken_text import make_word_set
 
-NEGATIONS: Final = word_set(
+NEGATIONS: Final = make_word_set(
     "no not never none nobody nothing nowhere neither nor without except minus negative cannot cant couldnt dont "
     "doesnt didnt isnt arent wasnt werent wont wouldnt shouldnt hasnt havent hadnt mustnt neednt mightnt aint"
 )
@@ -58,30 +58,30 @@ def is_common(word: str) -> bool:
 
     Pronouncing dictionaries and lists of words do not tell: they have names in small letters too.
     """
-    words = _common_words()
+    words = _load_common_words()
     return (
         word in words
-        or bool(number_at([word], 0))
+        or bool(count_number_words([word], 0))
         or word.endswith("n't")
-        or any(stem + last in words for stem, last in _stems(word))
+        or any(stem + last in words for stem, last in _split_stems(word))
         or (word.endswith(_ENDINGS_OF_NO_NAME) and is_word(word))
-        or (word.endswith("ing") and any(is_content(stem + last) for stem, last in _stems(word)))
+        or (word.endswith("ing") and any(is_content(stem + last) for stem, last in _split_stems(word)))
     )
 
 
-def _stems(word: str) -> Iterator[tuple[str, str]]:
+def _split_stems(word: str) -> Iterator[tuple[str, str]]:
     for ending, last in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
             yield word[: -len(ending)], last
 
 
 @cache
-def common_words() -> tuple[str, ...]:
+def list_common_words() -> tuple[str, ...]:
     """English words that are written in small letters, without their commonest forms; by the alphabet."""
     lines = COMMON_WORDS.read_text(encoding="utf-8").splitlines()
-    return tuple(sorted(word_set(" ".join(line for line in lines if not line.startswith("#")))))
+    return tuple(sorted(make_word_set(" ".join(line for line in lines if not line.startswith("#")))))
 
 
 @cache
-def _common_words() -> frozenset[str]:
-    return frozenset(common_words())
+def _load_common_words() -> frozenset[str]:
+    return frozenset(list_common_words())

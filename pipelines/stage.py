@@ -46,7 +46,7 @@ class Stage(StageDescription, Protocol[Out]):
         """The batch's outputs and rejects; the same batch gives the same result."""
 
 
-def refused(record: Item | Dialogue, stage: str, reason: str, detail: str) -> Reject:
+def make_reject(record: Item | Dialogue, stage: str, reason: str, detail: str) -> Reject:
     """The reject row of an item, or of the dialogue made from it; a long detail is cut."""
     return Reject(
         item_id=record.item_id,
@@ -67,6 +67,6 @@ class Recipe:
     matters: dict[str, Any]
 
 
-def recipes_of(stages: Mapping[str, StageDescription]) -> dict[str, Recipe]:
+def make_recipes(stages: Mapping[str, StageDescription]) -> dict[str, Recipe]:
     """The recipes of all stages, in their order."""
     return {name: Recipe(stage.version, stage.inputs, stage.matters()) for name, stage in stages.items()}

@@ -12,32 +12,32 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spoken.spoken_text import word_set
+from spoken.spoken_text import make_word_set
 
 if TYPE_CHECKING:
     from pocketsphinx import NGramModel
     from spellchecker import SpellChecker
 
-SMALL_WORDS: Final = word_set(
+SMALL_WORDS: Final = make_word_set(
     "a an as at be by do he if in is it no of on or so to us we and are can did for had has her him his how its may "
     "not one our out she the two use was who why you any all but per when that with from this which what then than "
     "they their into have been will were where does such should would could must about between under"
 )
-_FIRST: Final = word_set("a the of and is to for with that from what which has was")
-_LAST: Final = word_set("a the of and is to for with has was from shall does reads")
+_FIRST: Final = make_word_set("a the of and is to for with that from what which has was")
+_LAST: Final = make_word_set("a the of and is to for with has was from shall does reads")
 
-_NEVER_PARTS: Final = word_set(
+_NEVER_PARTS: Final = make_word_set(
     "ally able ably ability ary ate ation ion ism ist ship ers er or ant ent us ness al ery ity less like fold wise "
     "hood itis ize ized ies ents ment est age sis ors men virus"
 )
-_PREFIXES: Final = word_set(
+_PREFIXES: Final = make_word_set(
     "non over pre dis mal sub anti post semi auto mid meta mono poly tri uni bio trans super hyper endo micro kilo "
     "milli out under mis pro con tele geo thermo hydro electro multi inter intra psycho neuro nor tetra "
     "penta para mega giga nano pico del rare ultra photo radio up back body home house light off counter self "
     "proto pseudo neo chloro cyto immuno crypto corona retro osteo cardio crowd cross stereo macro infra peri co re un "
     "ex bi gastro extra"
 )
-_TERMS: Final = word_set(
+_TERMS: Final = make_word_set(
     "embryogenesis endplate endplates contralateral ipsilateral persisters workpapers timespan headspace coset cosets "
     "habitus flowrate contractarianism electronvolts newswriter zigzag dashpot"
 )
@@ -74,7 +74,7 @@ _BRITISH: Final = (("is", "iz"), ("ys", "yz"), ("our", "or"), ("oe", "e"), ("ae"
 
 
 @cache
-def _dictionary() -> frozenset[str]:
+def _load_dictionary() -> frozenset[str]:
     """The dictionary's 125,000 words of letters alone, in lower case."""
     from pocketsphinx import get_model_path
 
@@ -83,26 +83,26 @@ def _dictionary() -> frozenset[str]:
 
 
 @cache
-def _model() -> "NGramModel":
+def _load_model() -> "NGramModel":
     from pocketsphinx import NGramModel, get_model_path
 
     return NGramModel.readfile(get_model_path("en-us/en-us.lm.bin"))
 
 
 @cache
-def _speller() -> "SpellChecker":
+def _load_speller() -> "SpellChecker":
     from spellchecker import SpellChecker
 
     return SpellChecker(distance=1)
 
 
 def _is_listed(word: str) -> bool:
-    return len(word) >= _SHORTEST_LISTED and _speller().word_frequency[word] > 0
+    return len(word) >= _SHORTEST_LISTED and _load_speller().word_frequency[word] > 0
 
 
 def is_word(word: str) -> bool:
     """Whether a word in lower case, or what an ending was added to, is in the dictionary or the larger list."""
-    words = _dictionary()
+    words = _load_dictionary()
     return (
         _is_listed(word)
         or word in words
@@ -116,7 +116,7 @@ def is_word(word: str) -> bool:
 
 def is_content(part: str, shortest: int = _SHORTEST_CONTENT) -> bool:
     """Whether a part of a word is in the dictionary itself and long enough to be no chance find."""
-    return len(part) >= shortest and part in _dictionary()
+    return len(part) >= shortest and part in _load_dictionary()
 
 
 def _is_known(word: str) -> bool:
@@ -124,24 +124,24 @@ def _is_known(word: str) -> bool:
 
 
 @lru_cache(maxsize=100_000)
-def _nats(word: str) -> float:
+def _measure_rarity(word: str) -> float:
     """How rare a word is by itself; infinite where neither the model nor the list has it."""
-    logarithm = int(_model().prob([word]))
+    logarithm = int(_load_model().prob([word]))
     if logarithm >= _UNKNOWN:
         return -logarithm * _LOG_BASE
-    listed = _speller().word_frequency
+    listed = _load_speller().word_frequency
     return math.log(listed.total_words / listed[word]) if _is_listed(word) else math.inf
 
 
 def is_frequent(word: str) -> bool:
     """Whether a word in lower case is so frequent that it is hardly a piece of a rare one."""
-    return _nats(word) <= _RARE_NATS
+    return _measure_rarity(word) <= _RARE_NATS
 
 
 def _is_part(part: str) -> bool:
     is_long = len(part) >= _SHORTEST_CONTENT
     return part not in _NEVER_PARTS and (
-        is_long or part in SMALL_WORDS or (len(part) == 3 and _nats(part) < _SHORT_NATS)
+        is_long or part in SMALL_WORDS or (len(part) == 3 and _measure_rarity(part) < _SHORT_NATS)
     )
 
 
@@ -155,12 +155,12 @@ def run_together(word: str) -> tuple[str, ...]:
         for start in range(max(0, end - _LONGEST_PART), end):
             part = word[start:end]
             if best[start][0] < math.inf and _is_part(part):
-                best[end] = min(best[end], (best[start][0] + _nats(part), (*best[start][1], part)))
+                best[end] = min(best[end], (best[start][0] + _measure_rarity(part), (*best[start][1], part)))
     cost, parts = best[-1]
-    return parts if cost < math.inf and _are_words(parts, cost, len(word)) else _beside_small_word(word)
+    return parts if cost < math.inf and _are_words(parts, cost, len(word)) else _split_small_word(word)
 
 
-def _beside_small_word(word: str) -> tuple[str, ...]:
+def _split_small_word(word: str) -> tuple[str, ...]:
     """A common word with a small one before or after it, which few terms begin or end with: "afish", "ableto"."""
     for at in range(1, len(word)):
         left, right = word[:at], word[at:]
@@ -171,7 +171,7 @@ def _beside_small_word(word: str) -> tuple[str, ...]:
 
 def is_very_frequent(part: str) -> bool:
     """Whether a word of at least four letters is so frequent that what stands beside it is another one."""
-    return len(part) >= _SHORTEST_CONTENT and is_word(part) and _nats(part) <= _COMMON_NATS
+    return len(part) >= _SHORTEST_CONTENT and is_word(part) and _measure_rarity(part) <= _COMMON_NATS
 
 
 def _are_words(parts: tuple[str, ...], cost: float, n_letters: int) -> bool:
@@ -192,7 +192,9 @@ def _are_words(parts: tuple[str, ...], cost: float, n_letters: int) -> bool:
 def stands_alone(part: str) -> bool:
     """Whether a part before a hyphen is a word or a beginning that people write so: "red-eyed", "co-workers"."""
     is_short = len(part) < _SHORTEST_CONTENT
-    return part in _PREFIXES or part in SMALL_WORDS or _nats(part) <= (_ALONE_NATS if is_short else _RARE_NATS)
+    return (
+        part in _PREFIXES or part in SMALL_WORDS or _measure_rarity(part) <= (_ALONE_NATS if is_short else _RARE_NATS)
+    )
 
 
 @lru_cache(maxsize=20_000)
@@ -200,5 +202,9 @@ def is_misprint(word: str) -> bool:
     """Whether an unknown word in lower case has one letter too few, too many or wrong: "theorm", "flouride"."""
     if len(word) < _SHORTEST_MISPRINT or _is_known(word):
         return False
-    nearest = _speller().known(_speller().edit_distance_1(word))
-    return any(_nats(near) <= _COMMON_NATS for near in nearest if not (near.startswith(word) or word.startswith(near)))
+    nearest = _load_speller().known(_load_speller().edit_distance_1(word))
+    return any(
+        _measure_rarity(near) <= _COMMON_NATS
+        for near in nearest
+        if not (near.startswith(word) or word.startswith(near))
+    )

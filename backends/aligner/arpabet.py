@@ -1,6 +1,6 @@
 """How a word is said, in the ARPAbet of the CMU dictionary, for words that dictionary lacks.
 
-eSpeak NG writes the word in IPA; `from_ipa` turns that into the 39 phones that pocketsphinx's English model knows.
+eSpeak NG writes the word in IPA; `to_arpabet` turns that into the 39 phones that pocketsphinx's English model knows.
 Sounds English lacks become their nearest neighbours: a name said approximately is still found in the sound.
 """
 
@@ -27,7 +27,7 @@ _SYMBOL = re.compile("|".join(sorted(map(re.escape, _PHONES_OF_IPA), key=len, re
 _SILENT = re.compile(r"\([a-z-]+\)|[\sˈˌːˑ͡‿ʲʰʷˠ̩̯̪̃̆˞.\-_|]")  # language switches, stress, length, ties and other marks
 
 
-def from_ipa(ipa: str) -> str:
+def to_arpabet(ipa: str) -> str:
     """Phones with spaces between them, as pocketsphinx's `add_word` wants them; empty for an empty `ipa`.
 
     Raises:
@@ -51,15 +51,15 @@ def pronounce(word: str) -> str:
         AlignmentRefused: eSpeak says nothing for it, or something without phones.
         BackendError: eSpeak does not load.
     """
-    ipa = "".join(_espeak().phonemize([word], strip=True))
-    phones = from_ipa(ipa)
+    ipa = "".join(_load_espeak().phonemize([word], strip=True))
+    phones = to_arpabet(ipa)
     if not phones:
         raise AlignmentRefused(f"eSpeak says nothing for the word {word!r}")
     return phones
 
 
 @cache
-def _espeak() -> Any:
+def _load_espeak() -> Any:
     import espeakng_loader
     from phonemizer.backend import EspeakBackend
     from phonemizer.backend.espeak.wrapper import EspeakWrapper

@@ -30,7 +30,7 @@ class DoubleAligner:
         """
         if not words:
             return []
-        bursts = _bursts(samples, round(_LEAST_GAP_S * sample_rate_hz))
+        bursts = _find_bursts(samples, round(_LEAST_GAP_S * sample_rate_hz))
         if len(bursts) != len(words):
             raise AlignmentRefused(f"the sound has {len(bursts)} bursts, not {len(words)}")
         return [
@@ -45,7 +45,7 @@ class DoubleAligner:
         ]
 
 
-def _bursts(samples: Samples, least_gap: int) -> list[tuple[int, int]]:
+def _find_bursts(samples: Samples, least_gap: int) -> list[tuple[int, int]]:
     """First and end sample of each stretch that is not digital silence; a burst begins and ends with a sample of 0."""
     loud = np.flatnonzero(samples)
     if not len(loud):

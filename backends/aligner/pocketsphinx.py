@@ -75,26 +75,26 @@ class PocketsphinxAligner:
         *short, longest = _PADS_N_FRAMES
         for n_pad in short:
             with suppress(AlignmentRefused):
-                return _aligned(samples, sample_rate_hz, words, n_pad)
-        return _aligned(samples, sample_rate_hz, words, longest)
+                return _align_padded(samples, sample_rate_hz, words, n_pad)
+        return _align_padded(samples, sample_rate_hz, words, longest)
 
 
-def _aligned(samples: Samples, sample_rate_hz: int, words: Sequence[str], n_pad: int) -> list[WordTiming]:
+def _align_padded(samples: Samples, sample_rate_hz: int, words: Sequence[str], n_pad: int) -> list[WordTiming]:
     """The words' times, sought with `n_pad` frames of silence at both ends of the sound."""
-    pcm = _pcm(samples, sample_rate_hz, n_pad)
+    pcm = _to_pcm(samples, sample_rate_hz, n_pad)
     with _one_at_a_time:
-        decoder = _decoder()
-        segments = _segments(decoder, pcm, " ".join(_known(decoder, word) for word in words))
+        decoder = _load_decoder()
+        segments = _find_segments(decoder, pcm, " ".join(_add_to_dictionary(decoder, word) for word in words))
     if segments is None or len(segments) != len(words):
         n_found = "none" if segments is None else str(len(segments))
         raise AlignmentRefused(f"{n_found} of {len(words)} words found in the sound of {' '.join(words)[:80]!r}")
     duration_s = samples_to_seconds(len(samples), sample_rate_hz)
-    timings = [_timing(word, segment, n_pad, duration_s) for word, segment in zip(words, segments, strict=True)]
+    timings = [_make_timing(word, segment, n_pad, duration_s) for word, segment in zip(words, segments, strict=True)]
     check_order(timings, duration_s)  # words found in the silence that we added have no time inside the sound
     return timings
 
 
-def _known(decoder: Any, word: str) -> str:
+def _add_to_dictionary(decoder: Any, word: str) -> str:
     """The word's key in the decoder's dictionary, added now where it is missing.
 
     Keys of ours end in `~`, so that what was added for one text is never taken for the dictionary's own word by the
@@ -115,7 +115,7 @@ def _known(decoder: Any, word: str) -> str:
     return key
 
 
-def _pcm(samples: Samples, sample_rate_hz: int, n_pad: int) -> bytes:
+def _to_pcm(samples: Samples, sample_rate_hz: int, n_pad: int) -> bytes:
     """16-bit sound at 16 kHz between two silences, with a little noise that is always the same."""
     import soxr
 
@@ -126,7 +126,7 @@ def _pcm(samples: Samples, sample_rate_hz: int, n_pad: int) -> bytes:
     return pcm
 
 
-def _segments(decoder: Any, pcm: bytes, text: str) -> list[Any] | None:
+def _find_segments(decoder: Any, pcm: bytes, text: str) -> list[Any] | None:
     """The decoder's segments that are words; None where the search reached no end."""
     decoder.reinit_feat()  # forgets the last sound's noise statistics, which would shift this one's frames
     decoder.set_align_text(text)
@@ -138,7 +138,7 @@ def _segments(decoder: Any, pcm: bytes, text: str) -> list[Any] | None:
     return [segment for segment in decoder.seg() if segment.word[0] not in "<[("]
 
 
-def _timing(word: str, segment: Any, n_pad: int, duration_s: float) -> WordTiming:
+def _make_timing(word: str, segment: Any, n_pad: int, duration_s: float) -> WordTiming:
     first_frame, end_frame = segment.start_frame, segment.end_frame + 1
     start_s, end_s = (min(max((frame - n_pad) / _FRAMES_PER_S, 0.0), duration_s) for frame in (first_frame, end_frame))
     return WordTiming(
@@ -151,7 +151,7 @@ def _timing(word: str, segment: Any, n_pad: int, duration_s: float) -> WordTimin
 
 
 @cache
-def _decoder() -> Any:
+def _load_decoder() -> Any:
     from pocketsphinx import Config, Decoder
 
     try:

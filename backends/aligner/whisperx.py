@@ -11,7 +11,7 @@ from pydantic import Field
 from backends.aligner.protocol import AlignmentRefused, check_order
 from backends.engine import Samples
 from backends.options import FilePath, WorkerOptions
-from backends.workers.environments import environment
+from backends.workers.environments import get_environment
 from backends.workers.process import Worker, WorkerRefusal, worker
 from data_schemas import ids
 from data_schemas.fingerprint import versions
@@ -52,7 +52,7 @@ class WhisperXAligner:
         """Model weights, package versions and this file's recipe."""
         weights = self._worker.call("describe", {})[0]["digest"]
         return ids.digest(
-            "whisperx", _RECIPE, versions("soxr"), environment("whisperx").digest(), weights, self._options.language
+            "whisperx", _RECIPE, versions("soxr"), get_environment("whisperx").digest(), weights, self._options.language
         )
 
     def align(self, samples: Samples, sample_rate_hz: int, words: Sequence[str]) -> list[WordTiming]:
@@ -69,7 +69,7 @@ class WhisperXAligner:
             return []
         sound = soxr.resample(samples, sample_rate_hz, _MODEL_RATE_HZ)
         try:
-            told, _ = self._worker.call("align", {"words": [_plain(word) for word in words]}, sound)
+            told, _ = self._worker.call("align", {"words": [_strip_marks(word) for word in words]}, sound)
         except WorkerRefusal as refusal:
             raise AlignmentRefused(str(refusal)) from refusal
         duration_s = samples_to_seconds(len(samples), sample_rate_hz)
@@ -86,5 +86,5 @@ class WhisperXAligner:
         return worker("whisperx", asked, self._options.timeout_s)
 
 
-def _plain(word: str) -> str:
+def _strip_marks(word: str) -> str:
     return word.replace("’", "'")

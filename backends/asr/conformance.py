@@ -5,7 +5,7 @@ import contextlib
 import numpy as np
 
 from backends.asr.protocol import HearingRefused, Recogniser
-from backends.conformance import bare_words, check_identity, check_threads, require
+from backends.conformance import check_identity, check_threads, require, strip_marks
 from backends.engine import Samples
 from data_schemas.units import SAMPLE_RATE_HZ
 
@@ -30,9 +30,9 @@ def check_recogniser(recogniser: Recogniser, samples: Samples, said: str, *, is_
 
     heard = hear()
     require(isinstance(heard, str), "what is heard is a text")
-    require(bare_words(heard) == bare_words(said), f"what is said is heard: {said!r}, not {heard!r}")
+    require(strip_marks(heard) == strip_marks(said), f"what is said is heard: {said!r}, not {heard!r}")
     at_48_khz = recogniser.transcribe(np.repeat(samples, 2), 2 * SAMPLE_RATE_HZ)
-    require(bare_words(at_48_khz) == bare_words(said), "the same sound at another sample rate is heard as well")
+    require(strip_marks(at_48_khz) == strip_marks(said), "the same sound at another sample rate is heard as well")
     for sound in (np.zeros(0, dtype=np.float32), np.zeros(SAMPLE_RATE_HZ, dtype=np.float32)):
         with contextlib.suppress(HearingRefused):  # as good as hearing nothing
             require(isinstance(recogniser.transcribe(sound, SAMPLE_RATE_HZ), str), "what is heard in silence is a text")

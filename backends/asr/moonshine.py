@@ -62,13 +62,13 @@ class Moonshine:
 
         sound = soxr.resample(samples, sample_rate_hz, _MODEL_RATE_HZ)
         try:
-            heard = [_heard(piece) for piece in pieces(sound)]
+            heard = [_transcribe(piece) for piece in split_sound(sound)]
         except MoonshineError as error:
             raise BackendError(f"Moonshine failed on {len(samples)} samples: {error}.", "Type: make install") from error
         return " ".join(text for text in heard if text)
 
 
-def pieces(sound: Samples) -> Iterator[Samples]:
+def split_sound(sound: Samples) -> Iterator[Samples]:
     """A recording at 16 kHz in pieces of at most 28 s, cut in the quietest tenth of a second of their later half."""
     n_most, n_quiet = int(_MAX_PIECE_S * _MODEL_RATE_HZ), int(_QUIET_S * _MODEL_RATE_HZ)
     while len(sound) > n_most:
@@ -80,7 +80,7 @@ def pieces(sound: Samples) -> Iterator[Samples]:
     yield sound
 
 
-def _heard(sound: Samples) -> str:
+def _transcribe(sound: Samples) -> str:
     stream = load_transcriber().create_stream()  # a new one each: the whole-file call remembers the last recording
     stream.start()
     stream.add_audio(sound.tolist(), _MODEL_RATE_HZ)

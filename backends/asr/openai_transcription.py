@@ -6,8 +6,8 @@ from backends.openai_audio import (
     BatchAudioOptions,
     RequestRefused,
     TranscriptionOptions,
-    asking,
-    transcription_request,
+    make_transcription_request,
+    use_client,
 )
 from data_schemas import ids
 from data_schemas.errors import BackendError
@@ -45,9 +45,9 @@ class OpenAITranscription:
         import soxr
 
         sound = soxr.resample(samples, sample_rate_hz, HEARING_RATE_HZ)
-        request = transcription_request(self._options.model, self._options.language, sound)
+        request = make_transcription_request(self._options.model, self._options.language, sound)
         try:
-            with asking(self._options) as client:
+            with use_client(self._options) as client:
                 answer = client.audio.transcriptions.create(**request)
         except RequestRefused as refusal:
             raise BackendError(

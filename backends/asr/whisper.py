@@ -8,7 +8,7 @@ from pydantic import Field
 from backends.asr.protocol import HearingRefused
 from backends.engine import Samples
 from backends.options import FilePath, WorkerOptions
-from backends.workers.environments import environment
+from backends.workers.environments import get_environment
 from backends.workers.process import Worker, WorkerRefusal, worker
 from data_schemas import ids
 from data_schemas.errors import ConfigError
@@ -53,7 +53,7 @@ class Whisper:
         """
         how = self._options.model_dump(include={"language", "compute_type", "beam_size"})
         return ids.digest(
-            "whisper", _RECIPE, versions("soxr"), environment("whisper").digest(), self._model_digest(), how
+            "whisper", _RECIPE, versions("soxr"), get_environment("whisper").digest(), self._model_digest(), how
         )
 
     def transcribe(self, samples: Samples, sample_rate_hz: int) -> str:

@@ -235,7 +235,7 @@ class _Voice:
         from scipy.signal import upfirdn
 
         heard = np.concatenate([self._heard, samples])
-        low = upfirdn(_low_pass(), heard, down=_RATIO)[len(self._heard) // _RATIO :][:_N_SAMPLES]
+        low = upfirdn(_design_low_pass(), heard, down=_RATIO)[len(self._heard) // _RATIO :][:_N_SAMPLES]
         self._heard = heard[-len(self._heard) :]
         pcm = np.clip(np.round(low * _FULL_SCALE), -_FULL_SCALE, _FULL_SCALE - 1).astype(np.int16)
         was_silent = self._was_silent
@@ -250,17 +250,17 @@ class _Voice:
         from scipy.signal import upfirdn
 
         parts = self._codec.to_parts(codes)
-        with _NOISE.begun_at(self._n_made):
+        with _NOISE.draw_from(self._n_made):
             pcm = np.concatenate([self._decoder.decode(part) for part in parts])
         self._n_made += 1
         made = np.concatenate([self._made, pcm.astype(np.float32) / _FULL_SCALE])
-        high = upfirdn(_RATIO * _low_pass(), made, up=_RATIO)[_RATIO * len(self._made) :][:FRAME_N_SAMPLES]
+        high = upfirdn(_RATIO * _design_low_pass(), made, up=_RATIO)[_RATIO * len(self._made) :][:FRAME_N_SAMPLES]
         self._made = made[-len(self._made) :]
         return np.asarray(np.clip(high, -1, 1), np.float32)
 
 
 @cache
-def _low_pass() -> NDArray[np.float32]:
+def _design_low_pass() -> NDArray[np.float32]:
     from scipy.signal import firwin
 
     return np.asarray(firwin(_N_TAPS, _CUTOFF_HZ, window=("kaiser", 7.0), fs=SAMPLE_RATE_HZ), np.float32)
@@ -311,7 +311,7 @@ class _Noise:
         self._lock = Lock()
 
     @contextmanager
-    def begun_at(self, place: int) -> Iterator[None]:
+    def draw_from(self, place: int) -> Iterator[None]:
         """A block that draws what belongs to this place, and that no other thread draws in."""
         with self._lock:
             if (variable := self._variable) is not None:
@@ -324,7 +324,7 @@ class _Noise:
 
         draw = ctypes.CDLL(pycodec2.__file__).codec2_rand
         found = []
-        for start, n_bytes in _writable_memory(ctypes.cast(draw, ctypes.c_void_p).value or 0):
+        for start, n_bytes in _find_writable_memory(ctypes.cast(draw, ctypes.c_void_p).value or 0):
             words = (ctypes.c_uint64 * (n_bytes // 8)).from_address(start)
             before = np.array(words)
             draw()
@@ -339,7 +339,7 @@ class _Noise:
 _NOISE = _Noise()
 
 
-def _writable_memory(address: int) -> Iterator[tuple[int, int]]:
+def _find_writable_memory(address: int) -> Iterator[tuple[int, int]]:
     """Start and bytes of what can be written of the library that holds an address; Linux alone tells."""
     maps = Path("/proc/self/maps")
     regions = []

@@ -63,7 +63,7 @@ class Parameters(NamedTuple):
     pitch: NDArray[np.int64]
     power_db: NDArray[np.float64]
 
-    def pair(self) -> "Parameters":
+    def merge_pairs(self) -> "Parameters":
         """The same by 40 ms: two frames in the place of each, [n / 2, 2, …]."""
         lines, voicing = self.lines_hz.reshape(-1, 2, _N_LINES), self.voicing.reshape(-1, 2, 2)
         return Parameters(lines, voicing, self.pitch.reshape(-1, 2), self.power_db.reshape(-1, 2))
@@ -99,7 +99,7 @@ class LearntCodec2(VocoderCodec):
             )
         self._books: Final = books._replace(lines=books.lines[: options.n_stages or None])
         self._prosody: Final = _describe_prosody(books.voicing, books.pitch, books.power_db)
-        self._quiet: Final = int(np.argmin(_gain_db(_from_mel(books.lines[0]))))
+        self._quiet: Final = int(np.argmin(_compute_gain_db(_mel_to_hz(books.lines[0]))))
 
     @property
     def digest(self) -> str:
@@ -121,7 +121,7 @@ class LearntCodec2(VocoderCodec):
 
     def to_codes(self, parts: Sequence[bytes]) -> NDArray[np.int16]:
         """Four frames of Codec 2 as codes."""
-        by_half = read_parameters(self.read_bits(parts)).pair()
+        by_half = read_parameters(self.read_bits(parts)).merge_pairs()
         is_quiet = (by_half.power_db <= _SILENT_DB).all(axis=1)
         lines = _find_sums(_to_mel(by_half.lines_hz[:, 1]), self._books.lines)
         lines[0, is_quiet], lines[1:, is_quiet] = self._quiet, 0
@@ -133,7 +133,7 @@ class LearntCodec2(VocoderCodec):
         """Codes as four frames of Codec 2; a code counts modulo `card`."""
         *stages, prosody = codes.reshape(-1, 2) % self.card
         mel = sum(book[stage] for book, stage in zip(self._books.lines, stages, strict=True))
-        lines_hz = np.sort(_from_mel(np.repeat(np.asarray(mel), 2, axis=0)), axis=1)
+        lines_hz = np.sort(_mel_to_hz(np.repeat(np.asarray(mel), 2, axis=0)), axis=1)
         books = self._books
         told = Parameters(
             lines_hz,
@@ -175,7 +175,7 @@ def learn_codebooks(sounds: Sequence["Samples"], n_stages: int, card: int | None
     codec, whole = Codec2(Codec2Options(bits_per_s=3200)), []
     for codes in codec.encode(sounds):
         whole += [part for frame in codes.T for part in codec.to_parts(frame)]
-    by_half = read_parameters(codec.read_bits(whole)).pair()
+    by_half = read_parameters(codec.read_bits(whole)).merge_pairs()
     has_sound = (by_half.power_db > _SILENT_DB).any(axis=1)
     n_enough = int(has_sound.sum()) // _LEAST_EXAMPLES
     card = card or max(2, min(_MOST_ENTRIES, 1 << max(0, n_enough.bit_length() - 1)))
@@ -201,12 +201,12 @@ def learn_codebooks(sounds: Sequence["Samples"], n_stages: int, card: int | None
 
 def read_parameters(bits: NDArray[np.uint8]) -> Parameters:
     """Frames of Codec 2 at 3,200 bit/s, [n, 64], as what they tell (`codec2_decode_3200`, src/codec2.c)."""
-    lines_hz = _LINE_STEP_HZ * (1 + _from_gray(read_number(bits[:, 14:].reshape(len(bits), _N_LINES, 5)))).cumsum(
+    lines_hz = _LINE_STEP_HZ * (1 + _decode_gray(read_number(bits[:, 14:].reshape(len(bits), _N_LINES, 5)))).cumsum(
         axis=1
     )
-    energy_db = _LEAST_DB + _ENERGY_STEP_DB * _from_gray(read_number(bits[:, 9:14]))
-    pitch = _from_gray(read_number(bits[:, 2:9]))
-    return Parameters(lines_hz, bits[:, :2].astype(np.int64), pitch, energy_db + _gain_db(lines_hz))
+    energy_db = _LEAST_DB + _ENERGY_STEP_DB * _decode_gray(read_number(bits[:, 9:14]))
+    pitch = _decode_gray(read_number(bits[:, 2:9]))
+    return Parameters(lines_hz, bits[:, :2].astype(np.int64), pitch, energy_db + _compute_gain_db(lines_hz))
 
 
 def write_parameters(told: Parameters) -> NDArray[np.uint8]:
@@ -216,13 +216,13 @@ def write_parameters(told: Parameters) -> NDArray[np.uint8]:
         steps[:, line] = np.clip(np.round((told.lines_hz[:, line] - below_hz) / _LINE_STEP_HZ) - 1, 0, 31)
         below_hz = below_hz + _LINE_STEP_HZ * (1 + steps[:, line])
     written_hz = _LINE_STEP_HZ * (1 + steps).cumsum(axis=1)
-    energy_db = np.where(told.power_db > _SILENT_DB, told.power_db - _gain_db(written_hz), _LEAST_DB)
+    energy_db = np.where(told.power_db > _SILENT_DB, told.power_db - _compute_gain_db(written_hz), _LEAST_DB)
     energy = np.clip(np.round((energy_db - _LEAST_DB) / _ENERGY_STEP_DB), 0, 31).astype(np.int64)
     fields = (told.voicing, write_number(_to_gray(told.pitch), 7), write_number(_to_gray(energy), 5))
     return np.concatenate([*fields, write_number(_to_gray(steps), 5).reshape(len(steps), -1)], axis=1).astype(np.uint8)
 
 
-def _gain_db(lines_hz: NDArray[np.floating]) -> NDArray[np.float64]:
+def _compute_gain_db(lines_hz: NDArray[np.floating]) -> NDArray[np.float64]:
     """The power that a spectrum gives to a residual of power 1, [n, 10] to [n], by the formula of line frequencies.
 
     |A|² = 2^10 (cos²(w/2) Π (cos w - cos l)² over odd lines l + sin²(w/2) Π over even ones), the spectrum is 1 / |A|².
@@ -275,11 +275,11 @@ def _to_mel(hz: NDArray[np.floating]) -> NDArray[np.float64]:
     return np.asarray(25.95 * np.log10(1 + hz / 700))
 
 
-def _from_mel(mel: NDArray[np.floating]) -> NDArray[np.float64]:
+def _mel_to_hz(mel: NDArray[np.floating]) -> NDArray[np.float64]:
     return np.asarray(700 * (10 ** (mel / 25.95) - 1))
 
 
-def _from_gray(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+def _decode_gray(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """The library writes numbers of several bits in Gray code; of 7 bits at most."""
     for shift in (4, 2, 1):
         numbers = numbers ^ (numbers >> shift)

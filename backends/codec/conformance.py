@@ -11,7 +11,7 @@ from backends.codec.protocol import Codec, Codes
 from backends.conformance import check_identity, make_chirps, require
 from backends.engine import Samples
 from backends.options import OptionValue
-from backends.registry import build, options_taken_by, validated_options
+from backends.registry import build, find_options_class, validated_options
 from data_schemas.units import FRAME_N_SAMPLES, n_frames_covering
 
 _LENGTHS = (3 * FRAME_N_SAMPLES, 1, 40_000, 0, 61_000, 30_721)
@@ -74,15 +74,15 @@ def _check_decoded(sound: Samples) -> None:
 
 
 def _check_streams(codec: Codec) -> None:
-    sounds = _three_sounds(40)
+    sounds = _make_sounds(40)
     codes, decoded = encode_streamed(codec, sounds)
     require(_are_equal(codes, np.stack(codec.encode(list(sounds)))), "streamed frames have the codes of the whole")
     for row in range(len(sounds)):
-        require(_sounds_equal(decoded[row], codec.decode(codes[row])), "streamed codes become the sound of the whole")
+        require(_is_equal_sound(decoded[row], codec.decode(codes[row])), "streamed codes become the sound of the whole")
 
 
 def _check_reset(codec: Codec) -> None:
-    sounds = _three_sounds(12)
+    sounds = _make_sounds(12)
     frames, (undisturbed, decoded) = sounds.reshape(3, 12, FRAME_N_SAMPLES), encode_streamed(codec, sounds)
     said = decoded.reshape(3, 12, FRAME_N_SAMPLES)
     codes, heard = [], []
@@ -97,12 +97,12 @@ def _check_reset(codec: Codec) -> None:
     later, sound = np.stack(codes, axis=-1), np.stack(heard, axis=1)
     require(_are_equal(later[0], undisturbed[0, :, :6]), "a stream that is reset begins anew")
     require(_are_equal(later[1:], undisturbed[1:, :, 6:]), "the others do not notice that one is reset")
-    require(_sounds_equal(sound[0], said[0, :6]), "a stream that is reset decodes anew")
-    require(_sounds_equal(sound[1:], said[1:, 6:]), "the others decode on when one is reset")
+    require(_is_equal_sound(sound[0], said[0, :6]), "a stream that is reset decodes anew")
+    require(_is_equal_sound(sound[1:], said[1:, 6:]), "the others decode on when one is reset")
 
 
 def _check_rest(codec: Codec) -> None:
-    sounds = _three_sounds(8)
+    sounds = _make_sounds(8)
     frames, (undisturbed, decoded) = sounds.reshape(3, 8, FRAME_N_SAMPLES), encode_streamed(codec, sounds)
     said = decoded.reshape(3, 8, FRAME_N_SAMPLES)
     with codec.stream(3) as stream:
@@ -117,8 +117,8 @@ def _check_rest(codec: Codec) -> None:
         sound = stream.decode_frame(np.stack([undisturbed[0, :, 4], *undisturbed[1:, :, 5]]))
     require(_are_equal(codes[0], undisturbed[0, :, 4]), "what a stream is given while it rests leaves no trace")
     require(_are_equal(codes[1:], undisturbed[1:, :, 5]), "the others go on while one rests")
-    require(_sounds_equal(sound[0], said[0, 4]), "codes given to a stream while it rests leave no trace")
-    require(_sounds_equal(sound[1:], said[1:, 5]), "the others decode on while one rests")
+    require(_is_equal_sound(sound[0], said[0, 4]), "codes given to a stream while it rests leave no trace")
+    require(_is_equal_sound(sound[1:], said[1:, 5]), "the others decode on while one rests")
 
 
 def _check_save(codec: Codec) -> None:
@@ -136,7 +136,7 @@ def _check_save(codec: Codec) -> None:
 def _make_again(codec: Codec, options: dict[str, OptionValue]) -> Codec:
     """Another one of a codec's class; one of a plug-in's that the registry has built comes from there again."""
     made_by: Callable[..., Codec] = type(codec)
-    taken = options_taken_by(made_by)
+    taken = find_options_class(made_by)
     if taken is None:
         again: Codec = build("codec", codec.name, options)
         return again
@@ -154,7 +154,7 @@ def encode_streamed(codec: Codec, sounds: NDArray[np.float32]) -> tuple[NDArray[
     return np.stack(codes, axis=-1), np.concatenate(decoded, axis=1)
 
 
-def _three_sounds(n_frames: int) -> NDArray[np.float32]:
+def _make_sounds(n_frames: int) -> NDArray[np.float32]:
     return np.stack([make_chirps(seed, n_frames * FRAME_N_SAMPLES) for seed in range(3)])
 
 
@@ -162,5 +162,5 @@ def _are_equal(one: Codes, other: Codes) -> bool:
     return one.shape == other.shape and (one.size == 0 or bool((one == other).mean() >= _LEAST_EQUAL))
 
 
-def _sounds_equal(one: Samples, other: Samples) -> bool:
+def _is_equal_sound(one: Samples, other: Samples) -> bool:
     return one.shape == other.shape and bool(np.abs(one - other).max(initial=0) < _SOUND_TOLERANCE)

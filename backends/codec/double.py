@@ -49,12 +49,12 @@ class DoubleCodec:
         for sound in sounds:
             n_frames = n_frames_covering(len(sound))
             filled = np.pad(sound, (0, n_frames * FRAME_N_SAMPLES - len(sound)))
-            found.append(self._codes(filled.reshape(n_frames, FRAME_N_SAMPLES)).T)
+            found.append(self._encode_frames(filled.reshape(n_frames, FRAME_N_SAMPLES)).T)
         return found
 
     def decode(self, codes: Codes) -> Samples:
         """A square wave a frame, as loud as its first code says and as low as its last."""
-        return self._sound(codes.T).reshape(-1)
+        return self._decode_codes(codes.T).reshape(-1)
 
     @contextmanager
     def stream(self, batch_size: int) -> Iterator[CodecStream]:
@@ -65,7 +65,7 @@ class DoubleCodec:
         """Writes nothing: the shape of the codes is all there is."""
         return {"n_codebooks": self.n_codebooks, "card": self.card}
 
-    def _codes(self, frames: NDArray[np.float32]) -> NDArray[np.int16]:
+    def _encode_frames(self, frames: NDArray[np.float32]) -> NDArray[np.int16]:
         """[n, 1920] to [n, n_codebooks]."""
         pcm = np.round(frames * 32_767).astype(np.int64)
         weights = np.arange(1, FRAME_N_SAMPLES + 1)
@@ -74,7 +74,7 @@ class DoubleCodec:
         codes: NDArray[np.int64] = (sums[:, None] * books + sums[:, None] // books) % self.card
         return codes.astype(np.int16)
 
-    def _sound(self, codes: NDArray[np.int16]) -> NDArray[np.float32]:
+    def _decode_codes(self, codes: NDArray[np.int16]) -> NDArray[np.float32]:
         """[n, n_codebooks] to [n, 1920]."""
         half_period = 8 + codes[:, -1:] % 64
         wave = np.where(np.arange(FRAME_N_SAMPLES) // half_period % 2, 1.0, -1.0)
@@ -86,10 +86,10 @@ class _Stream:
         self._codec = codec
 
     def encode_frame(self, samples: NDArray[np.float32]) -> NDArray[np.int16]:
-        return self._codec._codes(samples)
+        return self._codec._encode_frames(samples)
 
     def decode_frame(self, codes: NDArray[np.int16]) -> NDArray[np.float32]:
-        return self._codec._sound(codes)
+        return self._codec._decode_codes(codes)
 
     def set_active(self, active: NDArray[np.bool_]) -> None:
         """Nothing moves, so nothing stops."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from pydantic import Field
 
 from backends.codec.folder import KWARGS, WEIGHTS, load_model, read_kwargs
-from backends.codec.moshi_codec import MoshiCodec, device_name
+from backends.codec.moshi_codec import MoshiCodec, choose_device
 from backends.options import FilePath, Options
 from data_schemas import ids
 from data_schemas.errors import BackendError, ConfigError
@@ -45,7 +45,7 @@ class Mimi(MoshiCodec):
     def __init__(self, options: MimiOptions) -> None:
         from moshi.models import loaders
 
-        device, files = device_name(options.device), _find_files(options)
+        device, files = choose_device(options.device), _find_files(options)
         weights = files[WEIGHTS]
         kwargs = read_kwargs(files[KWARGS]) if KWARGS in files else dict(loaders._mimi_config)
         model = load_model(weights, kwargs, options.n_codebooks, device)

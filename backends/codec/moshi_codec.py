@@ -35,7 +35,7 @@ _FRAMES_AT_ONCE = 12_000
 """Frames in a batch at most, about 6 GB for each of Mimi's widest activations (64 channels at 24 kHz)."""
 
 
-def device_name(wanted: str) -> str:
+def choose_device(wanted: str) -> str:
     """cpu, cuda, or what `auto` comes to here.
 
     Raises:
@@ -108,7 +108,7 @@ class MoshiCodec:
         """
         self._check_no_stream()
         found = [np.zeros((self.n_codebooks, 0), dtype=np.int16)] * len(sounds)
-        for n_frames, n_rows, members in self._batches([n_frames_covering(len(each)) for each in sounds]):
+        for n_frames, n_rows, members in self._make_batches([n_frames_covering(len(each)) for each in sounds]):
             batch = np.zeros((n_rows, 1, n_frames * FRAME_N_SAMPLES), dtype=np.float32)
             for row, member in enumerate(members):
                 batch[row, 0, : len(sounds[member])] = sounds[member]
@@ -144,7 +144,7 @@ class MoshiCodec:
         if self.model.is_streaming:
             raise RuntimeError("a stream of this codec is open, and its model holds that stream's state")
 
-    def _batches(self, n_frames: Sequence[int]) -> Iterator[tuple[int, int, list[int]]]:
+    def _make_batches(self, n_frames: Sequence[int]) -> Iterator[tuple[int, int, list[int]]]:
         """Frames and rows of a batch, and the indices of the sounds in it; those without frames are left out."""
 
         def filled(index: int) -> int:
@@ -161,7 +161,7 @@ class MoshiCodec:
         """[B, 1, n_samples] to [B, n_codebooks, n_frames]."""
         import torch
 
-        with torch.no_grad(), self._uncompiled():
+        with torch.no_grad(), self._skip_compilation():
             codes: Tensor = self.model.encode(torch.from_numpy(batch).to(self.device))
             return codes.to(torch.int16).cpu().numpy()
 
@@ -169,11 +169,11 @@ class MoshiCodec:
         """[B, n_codebooks, n_frames] to [B, n_samples]."""
         import torch
 
-        with torch.no_grad(), self._uncompiled():
+        with torch.no_grad(), self._skip_compilation():
             sound: Tensor = self.model.decode(torch.from_numpy(codes.astype(np.int64)).to(self.device))
             return sound[:, 0].float().clamp(-1, 1).cpu().numpy()  # SEANet's last layer has no bounds
 
-    def _uncompiled(self) -> AbstractContextManager[None]:
+    def _skip_compilation(self) -> AbstractContextManager[None]:
         """On a CPU moshi's lazy `torch.compile` wants a C++ compiler and a minute, for two small functions."""
         from moshi.utils.compile import no_compile
 

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from backends.characters import whole_characters
+from backends.characters import join_surrogates
 from backends.listener.protocol import Heard
 
 _T = TypeVar("_T")
@@ -36,7 +36,7 @@ class Teller:
         """Tells it, unless it is closed; half a character, as recognisers elsewhere may send, is none."""
         with self._lock:
             if not self.is_closed:
-                self._on_heard(replace(heard, text=whole_characters(heard.text)))
+                self._on_heard(replace(heard, text=join_surrogates(heard.text)))
 
     def close(self) -> None:
         """Tells nothing any more."""
@@ -119,7 +119,7 @@ class ComputingThreads:
 
     def _run(self) -> None:
         if sys.platform == "linux":  # elsewhere niceness is the whole process's
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _niceness())
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _get_niceness())
         while True:
             _, _, work, future = self._work.get()
             if work is None:
@@ -132,5 +132,5 @@ class ComputingThreads:
                 future.set_exception(error)
 
 
-def _niceness() -> int:
+def _get_niceness() -> int:
     return min(19, os.getpriority(os.PRIO_PROCESS, 0) + _NICENESS)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from backends.conformance import bare_words, require
+from backends.conformance import require, strip_marks
 from backends.engine import Samples
 from backends.listener.protocol import Heard, ListenerStream, StreamingRecogniser
 from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ
@@ -29,7 +29,7 @@ class HeardLog:
             self.all.append(heard)
             self._changed.notify_all()
 
-    def until(self, is_enough: Callable[[list[Heard]], object]) -> list[Heard]:
+    def wait_until(self, is_enough: Callable[[list[Heard]], object]) -> list[Heard]:
         """All that has been told, as soon as it is enough.
 
         Raises:
@@ -40,13 +40,13 @@ class HeardLog:
             require(is_there, f"what is expected is told within {self._limit_s:g} s; told so far: {self.all}")
             return list(self.all)
 
-    def finals(self, n_turns: int) -> list[str]:
+    def wait_for_finals(self, n_turns: int) -> list[str]:
         """The texts of so many turns.
 
         Raises:
             PromiseBroken: they have not ended within the limit.
         """
-        told = self.until(lambda all_: sum(each.is_final for each in all_) >= n_turns)
+        told = self.wait_until(lambda all_: sum(each.is_final for each in all_) >= n_turns)
         return [each.text for each in told if each.is_final]
 
 
@@ -69,15 +69,18 @@ def check_streaming_recogniser(
     logs = [HeardLog(limit_s) for _ in range(n_callers)]
     ears = [recogniser.listen(log) for log in logs]
     for start in range(0, len(samples), FRAME_N_SAMPLES):
-        _quickly(lambda start=start: ears[0].feed(samples[start : start + FRAME_N_SAMPLES]))  # type: ignore[misc]
+        _check_quick(lambda start=start: ears[0].feed(samples[start : start + FRAME_N_SAMPLES]))  # type: ignore[misc]
         for ear in ears[1:]:
-            _quickly(lambda ear=ear: ear.feed(np.zeros(FRAME_N_SAMPLES, dtype=np.float32)))  # type: ignore[misc]
+            _check_quick(lambda ear=ear: ear.feed(np.zeros(FRAME_N_SAMPLES, dtype=np.float32)))  # type: ignore[misc]
     for ear in ears:
-        _quickly(lambda ear=ear: ear.feed(silence))  # type: ignore[misc]
-        _quickly(ear.end_turn)
-    heard = logs[0].finals(1)[0]
-    require(bare_words(heard) == bare_words(said), f"what is said is heard: {said!r}, not {heard!r}")
-    require([log.finals(1) for log in logs[1:]] == [[""]] * (n_callers - 1), "another caller's silence is a final ''")
+        _check_quick(lambda ear=ear: ear.feed(silence))  # type: ignore[misc]
+        _check_quick(ear.end_turn)
+    heard = logs[0].wait_for_finals(1)[0]
+    require(strip_marks(heard) == strip_marks(said), f"what is said is heard: {said!r}, not {heard!r}")
+    require(
+        [log.wait_for_finals(1) for log in logs[1:]] == [[""]] * (n_callers - 1),
+        "another caller's silence is a final ''",
+    )
     require(all(ear.failure is None for ear in ears), "`failure` is None where all is well")
     _check_next_turn(ears[0], logs[0], silence)
     told_others = [each.text for log in logs[1:] for each in log.all if each.text]
@@ -95,12 +98,12 @@ def check_streaming_recogniser(
 def _check_next_turn(ear: ListenerStream, log: HeardLog, silence: Samples) -> None:
     ear.feed(silence)
     ear.end_turn()
-    require(log.finals(2)[1] == "", "the next turn begins without the words of the one before")
+    require(log.wait_for_finals(2)[1] == "", "the next turn begins without the words of the one before")
     require(sum(each.is_final for each in log.all) == 2, "there is exactly one final text for each end of a turn")
     require(log.all[-1].is_final, "nothing is told of a turn after its final text")
 
 
-def _quickly(call: Callable[[], None]) -> None:
+def _check_quick(call: Callable[[], None]) -> None:
     began_s = time.monotonic()
     call()
     require(time.monotonic() - began_s < _LONGEST_CALL_S, f"no call of an ear blocks ({_LONGEST_CALL_S:g} s at most)")

@@ -72,7 +72,7 @@ class DoubleEar:
         if self._is_closed or self.failure:
             return
         self._n_loud += int(np.count_nonzero(np.abs(samples) >= _SILENCE))
-        words = self._words()
+        words = self._list_words()
         if len(words) > self._n_told:
             self._n_told = len(words)
             self._on_heard(Heard(" ".join(words)))
@@ -81,7 +81,7 @@ class DoubleEar:
         """Tells the turn's words as final: those that have been heard, or none."""
         if self._is_closed:
             return
-        words = self._words()
+        words = self._list_words()
         if words:
             self._turn_index += 1
         self._n_loud = self._n_told = 0
@@ -91,5 +91,5 @@ class DoubleEar:
         """Hears nothing any more."""
         self._is_closed = True
 
-    def _words(self) -> list[str]:
+    def _list_words(self) -> list[str]:
         return self._turns[self._turn_index % len(self._turns)][: self._n_loud // self._n_per_word]

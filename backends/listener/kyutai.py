@@ -88,7 +88,7 @@ class KyutaiListener:
             try:
                 with self._model.streaming(len(self._ears)):
                     self._is_warm.set()
-                    self._step_until_closed()
+                    self._run_steps()
             except Exception as error:  # noqa: BLE001 -- torch's or moshi's: whatever ends a step must not end the ears
                 what = (str(error).splitlines() or [type(error).__name__])[0]
                 _log.warning("Kyutai's recogniser failed; it begins anew: %s", what)
@@ -98,13 +98,13 @@ class KyutaiListener:
                         ear.fail(what)
                     self._wake.wait_for(lambda: self._is_closed, _RETRY_S)
 
-    def _step_until_closed(self) -> None:
+    def _run_steps(self) -> None:
         known: dict[int, KyutaiEar] = {}
         while True:
             with self._wake:
-                self._wake.wait_for(lambda: self._is_closed or any(self._waiting()))
-                if max(self._waiting(), default=0) < 2:  # one step for all, not one each
-                    self._wake.wait_for(lambda: self._is_closed or all(self._waiting()), _GATHER_S)
+                self._wake.wait_for(lambda: self._is_closed or any(self._count_waiting()))
+                if max(self._count_waiting(), default=0) < 2:  # one step for all, not one each
+                    self._wake.wait_for(lambda: self._is_closed or all(self._count_waiting()), _GATHER_S)
                 if self._is_closed:
                     return
                 self._let_go()
@@ -121,7 +121,7 @@ class KyutaiListener:
                     if frame is None:
                         ears[slot].finish()
 
-    def _waiting(self) -> list[int]:
+    def _count_waiting(self) -> list[int]:
         """Frames that wait, of each caller; with the condition held."""
         return [ear.n_waiting for ear in self._ears if ear is not None and not ear.is_closed]
 
@@ -139,7 +139,7 @@ class KyutaiEar:
         self._teller = Teller(on_heard)
         self._wake = wake
         self._rest = np.zeros(0, dtype=np.float32)
-        self._frames: deque[Samples | None] = deque(_silence(model.prefix_s))  # None: a turn's end
+        self._frames: deque[Samples | None] = deque(_make_silence(model.prefix_s))  # None: a turn's end
         self._tokens: list[int] = []  # the turn's, the recogniser's thread alone
         self._told = ""
 
@@ -159,7 +159,7 @@ class KyutaiEar:
             if len(self._rest):
                 self._frames.append(np.pad(self._rest, (0, FRAME_N_SAMPLES - len(self._rest))))
                 self._rest = self._rest[:0]
-            self._frames.extend(_silence(self._model.delay_s))
+            self._frames.extend(_make_silence(self._model.delay_s))
             self._frames.append(None)
             self._wake.notify()
 
@@ -220,6 +220,6 @@ class KyutaiEar:
         self._frames.extendleft(frame for frame in oldest if frame is None)
 
 
-def _silence(time_s: float) -> list[Samples]:
+def _make_silence(time_s: float) -> list[Samples]:
     """Frames of silence for at least this long."""
     return [np.zeros(FRAME_N_SAMPLES, dtype=np.float32)] * -(-round(time_s * 1000) // 80)

@@ -39,7 +39,7 @@ class KyutaiModel:
         import torch
         from moshi.models.lm import LMGen
 
-        info = _in_folder(Path(path)) if path else _on_hub(repo, revision or None)
+        info = _load_folder(Path(path)) if path else _fetch_from_hub(repo, revision or None)
         where = path or repo
         if info.model_type != "stt":
             raise ConfigError(f"{where} is a {info.model_type} model, no recogniser.", "Name a speech-to-text model.")
@@ -68,8 +68,8 @@ class KyutaiModel:
 
         self._n_slots = n_slots
         self._fresh: set[int] = set()
-        with torch.no_grad(), self._uncompiled(), self._mimi.streaming(n_slots), self._gen.streaming(n_slots):
-            self._warm_up()
+        with torch.no_grad(), self._skip_compilation(), self._mimi.streaming(n_slots), self._gen.streaming(n_slots):
+            self._run_warm_up()
             yield
 
     def step(self, frames: Mapping[int, Samples], new: Sequence[int]) -> dict[int, int | None]:
@@ -91,12 +91,12 @@ class KyutaiModel:
         batch = torch.zeros(self._n_slots, 1, FRAME_N_SAMPLES)
         for slot, frame in frames.items():
             batch[slot, 0] = torch.from_numpy(np.ascontiguousarray(frame))
-        active = self._mask(frames)
+        active = self._make_mask(frames)
         self._mimi.set_exec_mask(active)
         codes = self._mimi.encode(batch.to(self._device))
         begun = [slot for slot in frames if slot in self._fresh]
         if begun:  # the first column is the initial ids whatever it is given, so the first frame is given twice
-            self._gen.set_exec_mask(self._mask(begun))
+            self._gen.set_exec_mask(self._make_mask(begun))
             self._gen.step(codes)
             self._fresh -= set(begun)
         self._gen.set_exec_mask(active)
@@ -113,7 +113,7 @@ class KyutaiModel:
         """What tokens say."""
         return str(self._text.decode(list(tokens))).strip()
 
-    def _warm_up(self) -> None:
+    def _run_warm_up(self) -> None:
         silence = np.zeros(FRAME_N_SAMPLES, np.float32)
         slots = range(self._n_slots)
         for number in range(_N_WARM_UP):
@@ -121,26 +121,26 @@ class KyutaiModel:
         self._reset(slots)
 
     def _reset(self, slots: Sequence[int]) -> None:
-        mask = self._mask(slots)
+        mask = self._make_mask(slots)
         self._mimi.reset_streaming(mask)
         self._gen.reset_streaming(mask)
         self._fresh |= set(slots)
 
-    def _mask(self, slots: Any) -> Any:
+    def _make_mask(self, slots: Any) -> Any:
         import torch
 
         mask = torch.zeros(self._n_slots, dtype=torch.bool)
         mask[list(slots)] = True
         return mask.to(self._device)
 
-    def _uncompiled(self) -> AbstractContextManager[None]:
+    def _skip_compilation(self) -> AbstractContextManager[None]:
         """As in backends/codec/moshi_codec.py: on a CPU moshi's lazy compilation wants a C++ compiler and a minute."""
         from moshi.utils.compile import no_compile
 
         return no_compile() if self._device == "cpu" else nullcontext()
 
 
-def _in_folder(folder: Path) -> "CheckpointInfo":
+def _load_folder(folder: Path) -> "CheckpointInfo":
     from moshi.models.loaders import CheckpointInfo
 
     try:
@@ -158,7 +158,7 @@ def _in_folder(folder: Path) -> "CheckpointInfo":
     return CheckpointInfo.from_hf_repo("", tokenizer=tokenizer, config_path=folder / _CONFIG, **wanted)
 
 
-def _on_hub(repo: str, revision: str | None) -> "CheckpointInfo":
+def _fetch_from_hub(repo: str, revision: str | None) -> "CheckpointInfo":
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
     from moshi.models.loaders import CheckpointInfo

@@ -14,8 +14,8 @@ from backends.openai_audio import (
     OpenAIAudioOptions,
     RequestRefused,
     TranscriptionOptions,
-    transcription_request,
-    translated,
+    make_transcription_request,
+    translate_error,
 )
 from data_schemas.errors import BackendError
 
@@ -53,11 +53,11 @@ class OpenAIListener(Rehearing):
         if self._client is None:
             client = open_async(self._options.base_url, self._key, self._options.timeout_s, Provider())
             self._client = client.with_options(max_retries=self._options.max_attempts - 1)
-        request = transcription_request(self._options.model, self._options.language, samples)
+        request = make_transcription_request(self._options.model, self._options.language, samples)
         try:
             answer = await self._client.audio.transcriptions.create(**request)
         except openai.APIError as error:
-            told = translated(error, self._options, self._key)
+            told = translate_error(error, self._options, self._key)
             if isinstance(told, RequestRefused):
                 status = str(error.status_code) if isinstance(error, openai.APIStatusError) else ""
                 what = f"The server at {self._options.base_url} refuses a sound: {told}."

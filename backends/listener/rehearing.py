@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from backends.engine import Samples
-from backends.fault_log import FaultLog, fault_of
+from backends.fault_log import FaultLog, name_fault
 from backends.listener.background import BackgroundLoop, Teller
 from backends.listener.protocol import Heard, Window
 from backends.listener.turn import MOST_UNHEARD_S, Piece, TurnSound
@@ -38,7 +38,7 @@ _LOOP = re.compile(r"\b(\w+(?:\W+\w+){0,3}?)(?:\W+\1\b)+\W*$", re.IGNORECASE)
 """One to four words, said again and again at the end: what recognisers make of half a word."""
 
 
-def unfinished(text: str) -> str:
+def drop_guesses(text: str) -> str:
     """What has been recognised of a turn that goes on, less the guesses at its end: marks, and words in a loop."""
     return _LOOP.sub(r"\1", text).rstrip(" .,?!…")
 
@@ -172,19 +172,19 @@ class Ear:
         now_s = asyncio.get_running_loop().time()
         is_time = now_s >= self._next_s or (self._turn.is_quiet and self.failure is None)
         if is_time and self._turn.is_worth_hearing:
-            self._work = asyncio.create_task(self._partial(self._turn))
+            self._work = asyncio.create_task(self._tell_partial(self._turn))
 
-    async def _partial(self, turn: TurnSound) -> None:
+    async def _tell_partial(self, turn: TurnSound) -> None:
         try:
             async with asyncio.timeout(self._recogniser.timing.piece_timeout_s):
-                await self._recognise(turn, turn.piece(), is_urgent=False)
+                await self._recognise(turn, turn.get_piece(), is_urgent=False)
         except TimeoutError:
             limit_s = self._recogniser.timing.piece_timeout_s
             self._fail(f"{self._recogniser.name} took longer than {limit_s:g} s", "timeout")
         finally:
             self._work = None
         if turn is self._turn and self._ending is None:
-            text = unfinished(turn.text)
+            text = drop_guesses(turn.text)
             if text and text != self._told:
                 self._told = text
                 self._teller.tell(Heard(text))
@@ -196,13 +196,13 @@ class Ear:
         try:
             text = await self._recogniser.recognise(piece.samples, is_urgent)
         except BackendError as error:
-            self._fail(str(error), fault_of(error), error.remedy)
+            self._fail(str(error), name_fault(error), error.remedy)
             return False
         except Exception as error:  # noqa: BLE001 a turn's end is told whatever befalls an engine
             kind = type(error).__name__
             self._fail(f"{self._recogniser.name} failed: {kind}", kind)
             return False
-        turn.heard(piece, text.strip())
+        turn.add_text(piece, text.strip())
         took_s = loop.time() - started_s
         self._next_s = max(started_s + self._recogniser.timing.interval_s, loop.time() + _REST_SHARE * took_s)
         self.failure, self._retry_s = None, _FIRST_RETRY_S
@@ -236,7 +236,7 @@ class Ear:
                     await asyncio.wait([before])
                 if work is not None:
                     await asyncio.wait([work])
-                while turn.has_unheard and await self._recognise(turn, turn.piece(), is_urgent=True):
+                while turn.has_unheard and await self._recognise(turn, turn.get_piece(), is_urgent=True):
                     pass
         except TimeoutError:
             if work is not None:

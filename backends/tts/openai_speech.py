@@ -11,8 +11,8 @@ import numpy as np
 from pydantic import Field
 
 from backends.engine import Samples
-from backends.openai_audio import BatchAudioOptions, RequestRefused, asking
-from backends.options import listed
+from backends.openai_audio import BatchAudioOptions, RequestRefused, use_client
+from backends.options import split_list
 from backends.tts.protocol import Speech, SpeechRefused, Voice
 from backends.tts.sound import at_our_rate
 from data_schemas import ids
@@ -49,7 +49,7 @@ class OpenAISpeech:
     def __init__(self, options: OpenAISpeechOptions) -> None:
         self._options = options
         self.max_calls_in_flight = options.max_calls_in_flight
-        names = listed(options.voices)
+        names = split_list(options.voices)
         if not names:
             raise ConfigError("The speech back-end 'openai' has no voices.", "Set speech.tts_options.voices.")
         self._voices = tuple(
@@ -80,7 +80,7 @@ class OpenAISpeech:
         if voice not in [each.name for each in self._voices]:
             raise ConfigError(f"The options name no voice {voice!r}.", f"Voices: {self._options.voices}.")
         try:
-            with asking(self._options) as client:
+            with use_client(self._options) as client:
                 answer = client.audio.speech.create(
                     model=self._options.model,
                     voice=voice,
@@ -90,15 +90,15 @@ class OpenAISpeech:
                 )
         except RequestRefused as refusal:
             raise SpeechRefused(str(refusal)) from refusal
-        samples = self._decoded(answer.content)
+        samples = self._decode(answer.content)
         if not samples.any():
             raise SpeechRefused(f"{voice} says nothing but silence to {text[:80]!r}")
         return Speech(samples)
 
-    def _decoded(self, content: bytes) -> Samples:
+    def _decode(self, content: bytes) -> Samples:
         if self._options.response_format == "pcm":
             if len(content) % 2:
-                raise self._no_sound(f"{len(content)} bytes are no 16-bit samples")
+                raise self._make_error(f"{len(content)} bytes are no 16-bit samples")
             pcm = np.frombuffer(content, dtype="<i2").astype(np.float32) / _FULL_SCALE
             return at_our_rate(pcm, self._options.pcm_rate_hz)
         import soundfile
@@ -106,10 +106,10 @@ class OpenAISpeech:
         try:
             sound, rate_hz = soundfile.read(io.BytesIO(content), dtype="float32", always_2d=True)
         except soundfile.LibsndfileError as error:
-            raise self._no_sound(str(error)) from error
+            raise self._make_error(str(error)) from error
         return at_our_rate(sound.mean(axis=1), rate_hz)
 
-    def _no_sound(self, why: str) -> BackendError:
+    def _make_error(self, why: str) -> BackendError:
         return BackendError(
             f"The server at {self._options.base_url} sent no {self._options.response_format} sound: {why}.",
             "Set response_format (wav or pcm) to what it gives.",

@@ -11,10 +11,10 @@ from typing import Any
 
 from pydantic import Field
 
-from backends.options import WorkerOptions, listed_paths
+from backends.options import WorkerOptions, split_paths
 from backends.tts.protocol import Speech, SpeechRefused, Voice
 from backends.tts.sound import at_our_rate
-from backends.workers.environments import environment
+from backends.workers.environments import get_environment
 from backends.workers.process import Worker, WorkerRefusal, worker
 from data_schemas import ids
 from data_schemas.errors import ConfigError
@@ -51,7 +51,7 @@ class Piper:
     @property
     def digest(self) -> str:
         """Package versions and this file's recipe; voices have digests of their own."""
-        return ids.digest("piper", _RECIPE, versions("soxr"), environment("piper").digest())
+        return ids.digest("piper", _RECIPE, versions("soxr"), get_environment("piper").digest())
 
     def voices(self) -> Sequence[Voice]:
         """The voices of the files given, or the one that comes along.
@@ -84,11 +84,11 @@ class Piper:
             )
         except WorkerRefusal as refusal:
             raise SpeechRefused(str(refusal)) from refusal
-        return Speech(at_our_rate(samples, told["sample_rate_hz"]), _timings(words, told["times_s"]))
+        return Speech(at_our_rate(samples, told["sample_rate_hz"]), _make_timings(words, told["times_s"]))
 
     @property
     def _worker(self) -> Worker:
-        asked = {"voice_paths": listed_paths(self._options.voices), "threads": self._options.threads}
+        asked = {"voice_paths": split_paths(self._options.voices), "threads": self._options.threads}
         return worker("piper", asked, self._options.timeout_s)
 
     @cached_property
@@ -98,7 +98,7 @@ class Piper:
         return tuple(Voice(name, each["language"], licence, each["digest"]) for name, each in described.items())
 
 
-def _timings(words: Sequence[str], times_s: Sequence[tuple[float, float]]) -> tuple[WordTiming, ...]:
+def _make_timings(words: Sequence[str], times_s: Sequence[tuple[float, float]]) -> tuple[WordTiming, ...]:
     """Timings of all words, or none where there are no times."""
     if not times_s:
         return ()

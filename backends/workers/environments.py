@@ -49,7 +49,7 @@ class WorkerEnvironment:
     def folder(self) -> Path:
         """Where it lies, made or not: in the cache folder, one for each list of packages and interpreter."""
         built_for = ids.digest(self.digest(), sys.version, sysconfig.get_platform(), n_hex=8)
-        return assets.cache_dir() / "workers" / f"{self.name}-{built_for}"
+        return assets.get_cache_dir() / "workers" / f"{self.name}-{built_for}"
 
     def python(self) -> Path:
         """Its interpreter."""
@@ -74,7 +74,7 @@ ENVIRONMENTS = (
 )
 
 
-def environment(name: str) -> WorkerEnvironment:
+def get_environment(name: str) -> WorkerEnvironment:
     """The worker environment of that name.
 
     Raises:

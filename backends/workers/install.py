@@ -94,7 +94,7 @@ def _run(place: WorkerEnvironment, command: list[str], on_step: OnStep) -> None:
     last: list[str] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:  # noqa: S603
         try:
-            for package, line in _packages(process.stdout or ()):
+            for package, line in _list_packages(process.stdout or ()):
                 last = [*last[-40:], line]
                 if package:
                     on_step(f"Fetching {package}")
@@ -104,16 +104,16 @@ def _run(place: WorkerEnvironment, command: list[str], on_step: OnStep) -> None:
             process.kill()
             raise
     if process.returncode != 0:
-        raise _failure(place, last)
+        raise _make_error(place, last)
 
 
-def _packages(lines: "Iterator[str] | tuple[()]") -> Iterator[tuple[str, str]]:
+def _list_packages(lines: "Iterator[str] | tuple[()]") -> Iterator[tuple[str, str]]:
     for line in lines:
         found = _PACKAGE.match(line)
         yield (found.group(1) if found else ""), line.strip()
 
 
-def _failure(place: WorkerEnvironment, lines: list[str]) -> BackendError:
+def _make_error(place: WorkerEnvironment, lines: list[str]) -> BackendError:
     said = "\n".join(lines)
     errors = [line for line in lines if line.startswith("ERROR:")] or [line for line in lines if line] or ["no message"]
     what = f"The worker environment {place.name} could not be made: {errors[-1][:_N_QUOTED]}."

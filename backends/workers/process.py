@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from backends.engine import Samples
-from backends.workers.environments import SERVE, environment
+from backends.workers.environments import SERVE, get_environment
 from backends.workers.frames import Frame, FrameError, read_frame, write_frame
 from data_schemas.errors import BackendError, ConfigError
 
@@ -57,7 +57,7 @@ class Worker:
                 env=_ONE_THREAD | os.environ,
             )
         except OSError as error:
-            raise BackendError(f"The worker {name} does not start: {error}.", self._remedy()) from error
+            raise BackendError(f"The worker {name} does not start: {error}.", self._find_remedy()) from error
         try:
             self.call("open", options)
         except WorkerRefusal as refusal:
@@ -79,11 +79,11 @@ class Worker:
             BackendError: the engine failed, or its process died, hung or sent what is no answer; it is ended then.
         """
         sound = b"" if samples is None else np.ascontiguousarray(samples, dtype="<f4").tobytes()
-        reply = self._exchange(Frame({"call": method, "arguments": dict(arguments)}, sound))
+        reply = self._send_request(Frame({"call": method, "arguments": dict(arguments)}, sound))
         if "refused" in reply.header:
             raise WorkerRefusal(reply.header["refused"])
         if "done" not in reply.header:
-            raise BackendError(f"The worker {self.name} failed: {reply.header.get('failed')}.", self._remedy())
+            raise BackendError(f"The worker {self.name} failed: {reply.header.get('failed')}.", self._find_remedy())
         return reply.header["done"], np.frombuffer(reply.sound, dtype="<f4").astype(np.float32)
 
     def close(self) -> None:
@@ -95,11 +95,11 @@ class Worker:
                 with suppress(BrokenPipeError):  # what was not sent to a dead process
                     stream.close()
 
-    def _exchange(self, request: Frame) -> Frame:
+    def _send_request(self, request: Frame) -> Frame:
         """The reply to a request."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        with self._lock, self._time_limit() as timed_out:
+        with self._lock, self._limit_time() as timed_out:
             try:
                 write_frame(self._process.stdin, request)
                 reply, why = read_frame(self._process.stdout), "it ended"
@@ -109,11 +109,11 @@ class Worker:
                 reply, why = None, f"it sent what is no answer: {error}"
                 self._process.kill()
         if reply is None:
-            raise self._gone(f"no answer in {self._timeout_s:g} s" if timed_out.is_set() else why)
+            raise self._make_error(f"no answer in {self._timeout_s:g} s" if timed_out.is_set() else why)
         return reply
 
     @contextmanager
-    def _time_limit(self) -> Iterator[threading.Event]:
+    def _limit_time(self) -> Iterator[threading.Event]:
         """Kills a process that has not answered in time, which closes its pipes; the event tells that."""
         timed_out = threading.Event()
 
@@ -129,7 +129,7 @@ class Worker:
         finally:
             timer.cancel()
 
-    def _gone(self, why: str) -> BackendError:
+    def _make_error(self, why: str) -> BackendError:
         """The error of a process that can be asked no more: how it ended, and the last line of its log."""
         with suppress(subprocess.TimeoutExpired):  # then it is killed
             self._process.wait(_ENDING_S)
@@ -139,9 +139,9 @@ class Worker:
         lines = self._log.read().decode(errors="replace").strip().splitlines()
         last = f"; its last line: {lines[-1]}" if lines else ""
         what = f"The worker {self.name} is gone: {why}. Exit status {self._process.returncode}{last}."
-        return BackendError(what, self._remedy())
+        return BackendError(what, self._find_remedy())
 
-    def _remedy(self) -> str:
+    def _find_remedy(self) -> str:
         return f"Run again; if it stays so, type: kame backends install {self.name} --again"
 
 
@@ -167,7 +167,7 @@ _starting = threading.Lock()
 
 
 def _start(environment_name: str, options: Mapping[str, Any], timeout_s: float) -> Worker:
-    place = environment(environment_name)
+    place = get_environment(environment_name)
     engine_file = place.engine_file()
     if engine_file is None:
         raise ConfigError(f"No engine runs behind a pipe in the environment {environment_name}.")

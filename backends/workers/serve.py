@@ -69,11 +69,11 @@ def answer(engine_class: Callable[[dict[str, Any]], Any], engine: Any, request: 
     except Exception as error:  # noqa: BLE001 - the border of a process: our side raises it as its own error
         traceback.print_exc()
         is_known = hasattr(engine, call) and call not in _ABOUT_ITSELF
-        is_requests_fault = is_known and not _is_machines(error) and still_works(engine)
+        is_requests_fault = is_known and not _is_machines(error) and is_working(engine)
         return engine, Frame({"refused" if is_requests_fault else "failed": f"{type(error).__name__}: {error}"})
 
 
-def still_works(engine: Any) -> bool:
+def is_working(engine: Any) -> bool:
     """Whether an engine does what its `probe` tries, something easy; one without a probe is not trusted."""
     from backends.workers.frames import EngineRefusal
 

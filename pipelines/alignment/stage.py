@@ -9,9 +9,9 @@ from data_schemas.config import AlignmentConfig
 from data_schemas.fingerprint import what_matters
 from data_schemas.records import Clip, Clips, Dialogue, DialogueWords, Reject, UtteranceWords, WordTiming
 from data_schemas.units import SAMPLE_RATE_HZ, round_s, samples_to_seconds
-from pipelines.audio import from_flac
-from pipelines.stage import StageResult, refused
-from spoken.spoken_text import spoken_words
+from pipelines.audio import decode_flac
+from pipelines.stage import StageResult, make_reject
+from spoken.spoken_text import split_words
 
 
 class AlignmentStage:
@@ -46,17 +46,17 @@ class AlignmentStage:
                     )
                 )
             except TimesRefused as refusal:
-                rejects.append(refused(dialogue, self.name, "word_outside", str(refusal)))
+                rejects.append(make_reject(dialogue, self.name, "word_outside", str(refusal)))
             except AlignmentRefused as refusal:
-                rejects.append(refused(dialogue, self.name, "words_not_found", str(refusal)))
+                rejects.append(make_reject(dialogue, self.name, "words_not_found", str(refusal)))
             except _Doubtful as doubt:
-                rejects.append(refused(dialogue, self.name, "score_low", str(doubt)))
+                rejects.append(make_reject(dialogue, self.name, "score_low", str(doubt)))
         return StageResult(outputs, rejects)
 
     def _align(self, dialogue: Dialogue, clip: Clip) -> UtteranceWords:
         utterance = dialogue.turns[clip.turn_index].utterances[clip.utterance_index]
-        words = spoken_words(utterance.spoken_text)
-        timings = self._times(clip, words)
+        words = split_words(utterance.spoken_text)
+        timings = self._find_times(clip, words)
         if [timing.word for timing in timings] != words:
             raise AlignmentRefused(f"{len(timings)} of {len(words)} words timed in turn {clip.turn_index}")
         check_order(timings, samples_to_seconds(clip.n_samples))
@@ -64,13 +64,13 @@ class AlignmentStage:
         return UtteranceWords(
             turn_index=clip.turn_index,
             utterance_index=clip.utterance_index,
-            words=tuple(_rounded(timing) for timing in timings),
+            words=tuple(_round_timing(timing) for timing in timings),
         )
 
-    def _times(self, clip: Clip, words: list[str]) -> Sequence[WordTiming]:
+    def _find_times(self, clip: Clip, words: list[str]) -> Sequence[WordTiming]:
         if self.aligner.prefers_own_times and [each.word for each in clip.words] == words:
             return clip.words
-        return self.aligner.align(from_flac(clip.flac), SAMPLE_RATE_HZ, words)
+        return self.aligner.align(decode_flac(clip.flac), SAMPLE_RATE_HZ, words)
 
     def _check_scores(self, timings: Sequence[WordTiming], text: str) -> None:
         if not timings:
@@ -87,7 +87,7 @@ class _Doubtful(Exception):
     """Words have times that are not to be trusted; the message says why."""
 
 
-def _rounded(timing: WordTiming) -> WordTiming:
+def _round_timing(timing: WordTiming) -> WordTiming:
     return replace(
         timing, start_s=round_s(timing.start_s), end_s=round_s(timing.end_s), score=round(float(timing.score), 4)
     )

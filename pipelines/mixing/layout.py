@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from data_schemas.config import MixingConfig
 from data_schemas.records import Clip, Dialogue, Placement, Turn, UtteranceWords, WordTiming
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds, seconds_to_samples
-from spoken.spoken_text import spoken_words
+from spoken.spoken_text import split_words
 
 LEAD_OUTLASTS_S = 1.0
 """How long after the question the lead of an early answer still runs, at least: the knowledge comes in that time."""
@@ -45,7 +45,7 @@ class Laid:
     words: tuple[WordTiming, ...]
     is_cut: bool = False
 
-    def word_end(self, index: int) -> int:
+    def get_word_end(self, index: int) -> int:
         """The first sample after a word; a word's end is never rounded to before it."""
         return self.start + math.ceil(self.words[index].end_s * SAMPLE_RATE_HZ - 0.02)  # 0.02: stored times are rounded
 
@@ -109,8 +109,8 @@ class _Clock:
             for index, utterance in enumerate(turn.utterances):
                 place = utterance.placement
                 if utterance.kind != "speech" and place.turn_index == other.turn_index:
-                    laid, word = self._word(other.turn_index, place.word_index)
-                    self._put(turn, index, laid.word_end(word) + _samples(place))
+                    laid, word = self._find_word(other.turn_index, place.word_index)
+                    self._put(turn, index, laid.get_word_end(word) + _to_samples(place))
 
     def check(self) -> None:
         """Every backchannel lies somewhere, and nobody says two things at once.
@@ -146,14 +146,14 @@ class _Clock:
     def _start(self, turn: Turn, index: int) -> int:
         place = turn.utterances[index].placement
         if place.rule == "early":
-            return self._early(turn, index)
+            return self._place_early(turn, index)
         if place.rule == "interrupt":
-            return self._interrupt(turn, place)
+            return self._place_interruption(turn, place)
         if place.rule != "after":
             raise ValueError(f"{self.dialogue.dialogue_id}: speech cannot be placed by the rule {place.rule!r}")
-        return self._after(turn, place)
+        return self._place_after(turn, place)
 
-    def _after(self, turn: Turn, place: Placement) -> int:
+    def _place_after(self, turn: Turn, place: Placement) -> int:
         """Some silence after all speech that lies; later where the speaker has just said a backchannel."""
         ends = [laid.end for laid in self.laid.values() if laid.is_speech]
         config = self.config
@@ -163,14 +163,14 @@ class _Clock:
         asides = [laid.end for laid in self.laid.values() if laid.speaker == turn.speaker and not laid.is_speech]
         return max([start, *(end + seconds_to_samples(_BREATH_S) for end in asides)])
 
-    def _early(self, turn: Turn, index: int) -> int:
+    def _place_early(self, turn: Turn, index: int) -> int:
         """Up to `seconds` before the question ends, as far as the lead and the question's last breath let it."""
         question = max((laid for laid in self.laid.values() if laid.is_speech), key=lambda each: each.end)
-        n_lead = len(spoken_words(turn.lead or ""))
+        n_lead = len(split_words(turn.lead or ""))
         lead = self.words[turn.turn_index, index][:n_lead]
         lead_s = lead[-1].end_s if lead else 0.0
         early = min(
-            _samples(turn.utterances[index].placement),
+            _to_samples(turn.utterances[index].placement),
             math.floor((lead_s - LEAD_OUTLASTS_S) * SAMPLE_RATE_HZ),
             (question.end - question.start) // 2,
         )
@@ -178,46 +178,46 @@ class _Clock:
             raise NoPlace("lead_too_short", f"a lead of {lead_s:.2f} s lets turn {turn.turn_index} not start early")
         return question.end - early
 
-    def _interrupt(self, turn: Turn, place: Placement) -> int:
+    def _place_interruption(self, turn: Turn, place: Placement) -> int:
         others = [index for (index, _), laid in self.laid.items() if laid.is_speech and laid.speaker != turn.speaker]
         if not others:
             raise ValueError(f"{self.dialogue.dialogue_id}: turn {turn.turn_index} interrupts nobody")
         other = max(others)
-        laid, word = self._word(other, place.word_index)
-        start = laid.word_end(word)
+        laid, word = self._find_word(other, place.word_index)
+        start = laid.get_word_end(word)
         if any(each.end > start for each in self.laid.values() if not each.is_speech):
             raise NoPlace("no_room", f"a backchannel comes after turn {turn.turn_index} has interrupted")
-        self._cut(other, start + _samples(place))
+        self._cut(other, start + _to_samples(place))
         return start
 
     def _cut(self, turn_index: int, cut: int) -> None:
         """Ends a turn at sample `cut`: what starts later, or would have no whole word, is not said at all."""
-        for key, laid in list(self._speech_of(turn_index)):
+        for key, laid in list(self._list_speech(turn_index)):
             if laid.end <= cut:
                 continue
             self.cut_turns.add(turn_index)
-            n_words = sum(laid.word_end(index) <= cut for index in range(len(laid.words)))
+            n_words = sum(laid.get_word_end(index) <= cut for index in range(len(laid.words)))
             if n_words == 0:
                 del self.laid[key]
             else:
                 self.laid[key] = replace(laid, end=cut, words=laid.words[:n_words], is_cut=True)
 
-    def _word(self, turn_index: int, word_index: int | None) -> tuple[Laid, int]:
+    def _find_word(self, turn_index: int, word_index: int | None) -> tuple[Laid, int]:
         """The utterance in which a turn's word is said, and the word's index there."""
         if word_index is None:
             raise ValueError(f"{self.dialogue.dialogue_id}: a placement in turn {turn_index} names no word")
         left = word_index
-        for _, laid in self._speech_of(turn_index):
+        for _, laid in self._list_speech(turn_index):
             if left < len(laid.words):
                 return laid, left
             left -= len(laid.words)
         raise NoPlace("word_not_said", f"turn {turn_index} has no word {word_index}")
 
-    def _speech_of(self, turn_index: int) -> Iterator[tuple[Key, Laid]]:
+    def _list_speech(self, turn_index: int) -> Iterator[tuple[Key, Laid]]:
         return ((key, laid) for key, laid in sorted(self.laid.items()) if key[0] == turn_index and laid.is_speech)
 
 
-def _samples(place: Placement) -> int:
+def _to_samples(place: Placement) -> int:
     if place.seconds is None:
         raise ValueError(f"a placement of the rule {place.rule!r} says no seconds")
     return seconds_to_samples(place.seconds)

@@ -21,11 +21,11 @@ from data_schemas.records import (
     Surroundings,
 )
 from data_schemas.units import SAMPLE_RATE_HZ, round_s, samples_to_seconds
-from pipelines.audio import EDGE_S, Sound, faded, from_flac, to_flac
+from pipelines.audio import EDGE_S, Sound, decode_flac, fade_edges, to_flac
 from pipelines.mixing.layout import Layout, NoPlace, lay_out
-from pipelines.mixing.surroundings import draw_plan, surround
-from pipelines.mixing.timing import CHANNEL, quality_of, timed_turn
-from pipelines.stage import StageResult, refused
+from pipelines.mixing.surroundings import apply_surroundings, draw_plan
+from pipelines.mixing.timing import CHANNEL, measure_quality, place_turn
+from pipelines.stage import StageResult, make_reject
 
 CUT_FADE_S = 0.05
 """How long the assistant's voice takes to die away before the moment of a cut."""
@@ -64,35 +64,35 @@ class MixingStage:
                     dialogue, clips.clips, words.utterances, self.config, self._draw(dialogue.dialogue_id, "gaps")
                 )
             except NoPlace as refusal:
-                rejects.append(refused(dialogue, self.name, refusal.reason, str(refusal)))
+                rejects.append(make_reject(dialogue, self.name, refusal.reason, str(refusal)))
             else:
                 outputs.append(self._mix(dialogue, clips, words, layout))
         return StageResult(outputs, rejects)
 
     def _mix(self, dialogue: Dialogue, clips: Clips, words: DialogueWords, layout: Layout) -> AudioDialogue:
         spoken = {(clip.turn_index, clip.utterance_index): clip for clip in clips.clips}
-        turns = tuple(timed_turn(turn, layout, spoken) for turn in dialogue.turns)
-        sound = _two_channels(clips, layout)
-        surroundings = self._surround(dialogue.dialogue_id, sound, layout)
+        turns = tuple(place_turn(turn, layout, spoken) for turn in dialogue.turns)
+        sound = _mix_channels(clips, layout)
+        surroundings = self._add_surroundings(dialogue.dialogue_id, sound, layout)
         kept = {field.name: getattr(dialogue, field.name) for field in fields(Dialogue)}
         return AudioDialogue(
-            **{**kept, "turns": turns, "provenance": self._provenance(dialogue, clips, words)},
+            **{**kept, "turns": turns, "provenance": self._make_provenance(dialogue, clips, words)},
             n_samples=layout.n_samples,
             sample_rate_hz=SAMPLE_RATE_HZ,
             duration_s=round_s(samples_to_seconds(layout.n_samples)),
-            quality=quality_of(sound, turns),
+            quality=measure_quality(sound, turns),
             surroundings=surroundings,
             audio=Audio(bytes=to_flac(sound), path=f"{dialogue.dialogue_id}.flac"),
         )
 
-    def _surround(self, dialogue_id: str, sound: Sound, layout: Layout) -> Surroundings:
+    def _add_surroundings(self, dialogue_id: str, sound: Sound, layout: Layout) -> Surroundings:
         """Puts the user's channel into its surroundings, in place; the assistant's stays clean."""
         plan = draw_plan(self.surroundings, self._draw(dialogue_id, "surroundings"))
         said = [slice(each.start, each.end) for each in layout.utterances.values() if each.speaker == "B"]
-        sound[:, CHANNEL["B"]], surroundings = surround(sound[:, CHANNEL["B"]], said, plan)
+        sound[:, CHANNEL["B"]], surroundings = apply_surroundings(sound[:, CHANNEL["B"]], said, plan)
         return surroundings
 
-    def _provenance(self, dialogue: Dialogue, clips: Clips, words: DialogueWords) -> Provenance:
+    def _make_provenance(self, dialogue: Dialogue, clips: Clips, words: DialogueWords) -> Provenance:
         def voice(speaker: str) -> str | None:
             return next((c.voice for c in clips.clips if dialogue.turns[c.turn_index].speaker == speaker), None)
 
@@ -113,13 +113,13 @@ class MixingStage:
         return random.Random(ids.seed_for(self.seed, dialogue_id, what))
 
 
-def _two_channels(clips: Clips, layout: Layout) -> Sound:
+def _mix_channels(clips: Clips, layout: Layout) -> Sound:
     """What is said of each clip, on its speaker's channel, faded at both ends; silence is digital; [n_samples, 2]."""
     sound = np.zeros((layout.n_samples, len(CHANNEL)), np.float32)
     for clip in clips.clips:
         laid = layout.utterances.get((clip.turn_index, clip.utterance_index))
         if laid is not None:  # else it lies behind a cut
-            said = from_flac(clip.flac)[: laid.end - laid.start]
+            said = decode_flac(clip.flac)[: laid.end - laid.start]
             fade_s = CUT_FADE_S if laid.is_cut else EDGE_S
-            sound[laid.start : laid.end, CHANNEL[laid.speaker]] += faded(said, fade_s)
+            sound[laid.start : laid.end, CHANNEL[laid.speaker]] += fade_edges(said, fade_s)
     return sound

@@ -9,7 +9,7 @@ import numpy as np
 from backends.acoustics import Room, coloured_noise, put_in_room, telephone_band
 from data_schemas.config import SurroundingsConfig
 from data_schemas.records import Surroundings
-from pipelines.audio import PEAK_LIMIT, Sound, rms_dbfs
+from pipelines.audio import PEAK_LIMIT, Sound, measure_rms_dbfs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ def _draw_room(rt60_s: float, draw: random.Random) -> Room:
     return Room(size_m=size, caller_m=caller, microphone_m=microphone, rt60_s=rt60_s)
 
 
-def surround(speech: Sound, spoken: Sequence[slice], plan: Plan) -> tuple[Sound, Surroundings]:
+def apply_surroundings(speech: Sound, spoken: Sequence[slice], plan: Plan) -> tuple[Sound, Surroundings]:
     """A channel as the plan has it, as long as before, and what was done in the end.
 
     Args:
@@ -66,12 +66,12 @@ def surround(speech: Sound, spoken: Sequence[slice], plan: Plan) -> tuple[Sound,
     is_telephone = plan.is_telephone
     heard = speech if plan.room is None else put_in_room(speech, plan.room)
     heard = telephone_band(heard) if is_telephone else heard
-    said_dbfs = rms_dbfs(np.concatenate([heard[each] for each in spoken])) if spoken else plan.level_dbfs
+    said_dbfs = measure_rms_dbfs(np.concatenate([heard[each] for each in spoken])) if spoken else plan.level_dbfs
     heard = heard * 10 ** ((plan.level_dbfs - said_dbfs) / 20)
     if plan.snr_db is not None:
         noise = coloured_noise(len(speech), plan.noise_slope, plan.noise_seed)
         noise = telephone_band(noise) if is_telephone else noise
-        heard = heard + noise * 10 ** ((plan.level_dbfs - plan.snr_db - rms_dbfs(noise)) / 20)
+        heard = heard + noise * 10 ** ((plan.level_dbfs - plan.snr_db - measure_rms_dbfs(noise)) / 20)
     gain = min(1.0, PEAK_LIMIT / max(float(np.abs(heard).max(initial=0.0)), 1e-9))
     level_dbfs = plan.level_dbfs + 20 * float(np.log10(gain))
     return (heard * gain).astype(np.float32), Surroundings(

@@ -7,24 +7,24 @@ import numpy as np
 
 from data_schemas.records import Clip, Hearing, Quality, Turn, Utterance, WordTiming
 from data_schemas.units import round_s, samples_to_seconds, seconds_to_samples
-from pipelines.audio import Sound, peak_dbfs, rms_dbfs
+from pipelines.audio import Sound, measure_peak_dbfs, measure_rms_dbfs
 from pipelines.mixing.layout import Key, Laid, Layout
 
 CHANNEL = {"A": 0, "B": 1}
 """Left is the assistant, right the user, as moshi-finetune has it."""
 
 
-def timed_turn(turn: Turn, layout: Layout, clips: Mapping[Key, Clip]) -> Turn:
+def place_turn(turn: Turn, layout: Layout, clips: Mapping[Key, Clip]) -> Turn:
     """The turn as it was said: times on the dialogue's clock, nothing that comes after a cut."""
     said = [
         (each, layout.utterances[turn.turn_index, index], clips[turn.turn_index, index])
         for index, each in enumerate(turn.utterances)
         if (turn.turn_index, index) in layout.utterances
     ]
-    utterances = tuple(_timed(*each) for each in said)
+    utterances = tuple(_place_utterance(*each) for each in said)
     speech = [each for each in utterances if each.kind == "speech"]
     end_s = speech[-1].end_s if speech else None
-    turn = _with_answer(turn, [word for each in speech for word in each.words])
+    turn = _add_keyword_delay(turn, [word for each in speech for word in each.words])
     return replace(
         turn,
         spoken_text=" ".join(each.spoken_text for each in speech),
@@ -35,7 +35,7 @@ def timed_turn(turn: Turn, layout: Layout, clips: Mapping[Key, Clip]) -> Turn:
     )
 
 
-def _with_answer(turn: Turn, words: Sequence[WordTiming]) -> Turn:
+def _add_keyword_delay(turn: Turn, words: Sequence[WordTiming]) -> Turn:
     """The turn with its keyword delay; a word that is not said any more bears no answer."""
     index = turn.answer_word_index
     if index is None or index >= len(words):
@@ -43,7 +43,7 @@ def _with_answer(turn: Turn, words: Sequence[WordTiming]) -> Turn:
     return replace(turn, keyword_delay_s=round_s(words[index].start_s - words[0].start_s))
 
 
-def _timed(utterance: Utterance, laid: Laid, clip: Clip) -> Utterance:
+def _place_utterance(utterance: Utterance, laid: Laid, clip: Clip) -> Utterance:
     start_s = samples_to_seconds(laid.start)
     n_words = len(laid.words)
     text = " ".join(utterance.spoken_text.split()[:n_words]) if laid.is_cut else utterance.spoken_text
@@ -63,28 +63,28 @@ def _timed(utterance: Utterance, laid: Laid, clip: Clip) -> Utterance:
     )
 
 
-def quality_of(sound: Sound, turns: Sequence[Turn]) -> Quality:
+def measure_quality(sound: Sound, turns: Sequence[Turn]) -> Quality:
     """Levels while each speaks, the aligner's mean score, and what was heard, added up over all utterances."""
     said = [each for turn in turns for each in turn.utterances]
     heard = [each.hearing for each in said if each.hearing is not None]
     return Quality(
-        rms_dbfs_a=_level_of(sound, turns, "A"),
-        rms_dbfs_b=_level_of(sound, turns, "B"),
-        peak_dbfs=peak_dbfs(sound),
+        rms_dbfs_a=_measure_level(sound, turns, "A"),
+        rms_dbfs_b=_measure_level(sound, turns, "B"),
+        peak_dbfs=measure_peak_dbfs(sound),
         mean_word_score=round(float(np.mean([word.score for each in said for word in each.words])), 4),
-        wer=_share(heard, "n_word_errors", "n_words"),
-        number_recall=_share(heard, "n_numbers_heard", "n_numbers"),
-        name_recall=_share(heard, "n_names_heard", "n_names"),
+        wer=_compute_share(heard, "n_word_errors", "n_words"),
+        number_recall=_compute_share(heard, "n_numbers_heard", "n_numbers"),
+        name_recall=_compute_share(heard, "n_names_heard", "n_names"),
     )
 
 
-def _share(heard: Sequence[Hearing], part: str, whole: str) -> float | None:
+def _compute_share(heard: Sequence[Hearing], part: str, whole: str) -> float | None:
     """A sum over a sum of hearings' counts; None where the whole is nothing."""
     n_part, n_whole = (sum(getattr(each, name) for each in heard) for name in (part, whole))
     return round(n_part / n_whole, 4) if n_whole else None
 
 
-def _level_of(sound: Sound, turns: Sequence[Turn], speaker: str) -> float:
+def _measure_level(sound: Sound, turns: Sequence[Turn], speaker: str) -> float:
     """The speaker's level while they speak: silence between turns does not count."""
     spoken = [
         sound[seconds_to_samples(each.start_s) : seconds_to_samples(each.end_s), CHANNEL[speaker]]
@@ -93,4 +93,4 @@ def _level_of(sound: Sound, turns: Sequence[Turn], speaker: str) -> float:
         for each in turn.utterances
         if each.start_s is not None and each.end_s is not None
     ]
-    return rms_dbfs(np.concatenate(spoken)) if spoken else rms_dbfs(np.zeros(0, np.float32))
+    return measure_rms_dbfs(np.concatenate(spoken)) if spoken else measure_rms_dbfs(np.zeros(0, np.float32))

@@ -9,7 +9,7 @@ from collections.abc import Sequence, Set
 from typing import Final
 
 from pipelines.vocabulary import is_word
-from spoken.spoken_text import word_set
+from spoken.spoken_text import make_word_set
 
 MIN_WORDS: Final = 4
 """Fewer words are not judged: names and numbers alone look like any language."""
@@ -18,7 +18,7 @@ MOST_FOREIGN: Final = 0.25
 MOST_UNKNOWN: Final = 0.5
 """Share of words above which a text without one is not: terms of science are in no dictionary either."""
 
-_TELLING: Final = word_set(
+_TELLING: Final = make_word_set(
     "ich ist das und nicht ein eine einen einem dem wie auch wir sie wird auf "  # German
     "het een niet zijn wordt ook maar hij dat deze voor naar "  # Dutch
     "est une dans avec qui pas sont cette ils elle nous vous "  # French
@@ -27,7 +27,7 @@ _TELLING: Final = word_set(
     "uma nao mais tem voce "  # Portuguese
     "jest nie tak jego att det som inte "  # Polish, Swedish
 )
-_IN_NAMES: Final = word_set("de la le les las los des el en van von der den di da du et un se es del al och como")
+_IN_NAMES: Final = make_word_set("de la le les las los des el en van von der den di da du et un se es del al och como")
 
 
 def is_english(words: Sequence[str], known: Set[str] = frozenset()) -> bool:

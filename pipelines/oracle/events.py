@@ -8,7 +8,7 @@ from data_schemas.config import OracleConfig
 from data_schemas.records import Dialogue, OracleEvent, OracleRow
 from pipelines.oracle.plan import PlannedEvent
 from pipelines.oracle.prompts import PromptSet
-from pipelines.stage import StageResult, refused
+from pipelines.stage import StageResult, make_reject
 
 TOO_MANY_FAILED = "too_many_failed_oracles"
 
@@ -32,7 +32,7 @@ class Said:
     may_pass: bool = False
 
 
-def oracle_row(
+def make_oracle_row(
     dialogue: Dialogue,
     planned: Sequence[PlannedEvent],
     answers: Sequence[Said],
@@ -44,7 +44,7 @@ def oracle_row(
     """A dialogue's row; `prompts` is None where none were used."""
     first_of: set[int] = set()
     events = [
-        _event(f"{dialogue.dialogue_id}-e{number}", each, answers, first_of) for number, each in enumerate(planned)
+        _make_event(f"{dialogue.dialogue_id}-e{number}", each, answers, first_of) for number, each in enumerate(planned)
     ]
     return OracleRow(
         dialogue_id=dialogue.dialogue_id,
@@ -74,18 +74,20 @@ def oracle_row(
     )
 
 
-def row_or_reject(dialogue: Dialogue, row: OracleRow, max_failed_share: float, result: StageResult[OracleRow]) -> None:
+def add_row_or_reject(
+    dialogue: Dialogue, row: OracleRow, max_failed_share: float, result: StageResult[OracleRow]
+) -> None:
     """Adds the row to a result, or the dialogue's reject where too many events failed of those that were asked for."""
     asked = [event for event in row.events if event.status != "truth"]
     failed = [event for event in asked if event.status == "failed"]
     if len(failed) > max_failed_share * len(asked):
         detail = f"{row.dialogue_id}, {row.oracle_version}: {len(failed)} of {len(asked)}; {failed[0].error}"
-        result.rejects.append(refused(dialogue, "oracle", TOO_MANY_FAILED, detail))
+        result.rejects.append(make_reject(dialogue, "oracle", TOO_MANY_FAILED, detail))
     else:
         result.outputs.append(row)
 
 
-def _event(event_id: str, planned: PlannedEvent, answers: Sequence[Said], first_of: set[int]) -> OracleEvent:
+def _make_event(event_id: str, planned: PlannedEvent, answers: Sequence[Said], first_of: set[int]) -> OracleEvent:
     said = Said("truth", text=planned.truth)
     if planned.request is not None:
         said = answers[planned.request]

@@ -34,14 +34,14 @@ class FirstAnswers:
                 "preview`; another oracle.prompt or chat model may fit better (docs/oracles.md).",
                 N_LOOKED_AT,
                 self._who,
-                "; ".join(self._told(level) for level in sorted(self._refused)),
+                "; ".join(self._format_level(level) for level in sorted(self._refused)),
             )
 
     def _is_high(self, level: int) -> bool:
         n_asked = self._n_asked[level]
         return n_asked >= FEWEST and self._refused[level].total() > HIGH_SHARE * n_asked
 
-    def _told(self, level: int) -> str:
+    def _format_level(self, level: int) -> str:
         refused = self._refused[level]
         reasons = ", ".join(f"{reason} {n}" for reason, n in refused.most_common())
         return f"level {level} {refused.total()} of {self._n_asked[level]} ({reasons})"

@@ -10,13 +10,13 @@ Requests are decided here as well as by the prompt files: who changes what is sh
 import re
 from collections.abc import Sequence
 
-from spoken.spoken_text import spoken_words, word_set
+from spoken.spoken_text import make_word_set, split_words
 
 HINT_FIELDS = ("hint", "notes", "half_notes", "keywords")
 """Names that levels 1 to 4 of a prompt set may put in braces."""
 
 _PIECE = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*|[,.?!;:]")
-_HOLDING = word_set(
+_HOLDING = make_word_set(
     "a an the this that these those there their they them he she it its his her him we you your i my me our us "
     "is are was were be been being am do does did done has have had having will would should could can may might must "
     "and or but so because then than as if when while where which who what whose how why of in on at by for from to "
@@ -24,42 +24,42 @@ _HOLDING = word_set(
     "it's that's he's she's there's"
 )
 """Words that hold a sentence together and tell nothing of an answer."""
-_SAYING_LITTLE = word_set("answer correct right total makes equals sum more")
+_SAYING_LITTLE = make_word_set("answer correct right total makes equals sum more")
 """Telling words that are no keywords of an answer."""
 N_KEYWORDS = 2
 NO_NOTES = "none"
 """Shown where the true answer has no such words."""
 
 
-def hint_fields(hint: str, heard: str) -> dict[str, str]:
+def make_hint_fields(hint: str, heard: str) -> dict[str, str]:
     """The true answer in each form that a prompt may show, by name."""
-    notes = _notes(hint)
+    notes = _make_notes(hint)
     shown = {
         "hint": hint,
         "notes": ", ".join(notes) or NO_NOTES,
-        "half_notes": ", ".join(_half(notes)) or NO_NOTES,
-        "keywords": ", ".join(keywords(hint, heard)) or NO_NOTES,
+        "half_notes": ", ".join(_keep_half(notes)) or NO_NOTES,
+        "keywords": ", ".join(find_keywords(hint, heard)) or NO_NOTES,
     }
     assert tuple(shown) == HINT_FIELDS
     return shown
 
 
-def keywords(hint: str, heard: str) -> list[str]:
+def find_keywords(hint: str, heard: str) -> list[str]:
     """The first telling words of the true answer that the user has not said: two, and no more than a third of all."""
-    said = {word.lower() for word in spoken_words(heard)}
+    said = {word.lower() for word in split_words(heard)}
     telling: dict[str, str] = {}
-    every = _telling(spoken_words(hint))
+    every = _find_content_words(split_words(hint))
     for word in every:
         if len(word) > 3 and word.lower() not in said | _SAYING_LITTLE:
             telling.setdefault(word.lower(), word)
     return list(telling.values())[: min(N_KEYWORDS, len(every) // 3)]
 
 
-def _telling(words: Sequence[str]) -> list[str]:
+def _find_content_words(words: Sequence[str]) -> list[str]:
     return [word for word in words if word.lower() not in _HOLDING]
 
 
-def _notes(hint: str) -> list[str]:
+def _make_notes(hint: str) -> list[str]:
     """The telling words of a text, in order; those that stand side by side are one note."""
     notes: list[list[str]] = [[]]
     for piece in _PIECE.findall(hint):
@@ -70,7 +70,7 @@ def _notes(hint: str) -> list[str]:
     return [" ".join(note) for note in notes if note]
 
 
-def _half(notes: Sequence[str]) -> list[str]:
+def _keep_half(notes: Sequence[str]) -> list[str]:
     """Every second note, and of a lone one the first half of its words: never more than half."""
     if len(notes) == 1:
         words = notes[0].split()

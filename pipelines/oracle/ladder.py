@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from pipelines.oracle.nearness import Estimate, mean_over_items, spearman_over_items
+from pipelines.oracle.nearness import Estimate, estimate_mean, estimate_spearman
 from pipelines.oracle.schedule import TRUTH_LEVEL
 
 Value = TypeVar("Value")
@@ -121,55 +121,57 @@ class LadderReport:
         return asdict(self)
 
 
-def source_figures(measured: Sequence[Measured], seed: int) -> SourceFigures:
+def measure_source(measured: Sequence[Measured], seed: int) -> SourceFigures:
     """The ladder of one source; `seed` draws the items of the intervals."""
-    levels = {level: _level_figures([each for each in measured if each.level == level], seed) for level in LEVELS}
+    levels = {level: _measure_level([each for each in measured if each.level == level], seed) for level in LEVELS}
     means = [levels[level].word_f1.value for level in LEVELS]
     return SourceFigures(
         n_items=len({each.item_id for each in measured}),
         n_failed=sum(figures.n_failed for figures in levels.values()),
         levels=levels,
-        word_f1=_rise([(each, each.f1) for each in measured if each.f1], seed),
-        answer_found=_rise([(each, each.found) for each in measured if each.found], seed),
-        similarity=_rise([(each, each.similarity) for each in measured if each.similarity], seed),
+        word_f1=_measure_rise([(each, each.f1) for each in measured if each.f1], seed),
+        answer_found=_measure_rise([(each, each.found) for each in measured if each.found], seed),
+        similarity=_measure_rise([(each, each.similarity) for each in measured if each.similarity], seed),
         rises=all(one is not None and other is not None and one < other for one, other in pairwise(means)),
     )
 
 
-def length_shares(measured: Sequence[Measured]) -> dict[int, float | None]:
+def measure_length_shares(measured: Sequence[Measured]) -> dict[int, float | None]:
     """By level, the share of the answers with 10 to 30 words."""
-    return {level: _length_share([each for each in measured if each.level == level]) for level in LEVELS}
+    return {level: _measure_length_share([each for each in measured if each.level == level]) for level in LEVELS}
 
 
-def _length_share(measured: Sequence[Measured]) -> float | None:
+def _measure_length_share(measured: Sequence[Measured]) -> float | None:
     answered = [each.has_its_length for each in measured if each.f1]
     return sum(answered) / len(answered) if answered else None
 
 
-def _level_figures(own: Sequence[Measured], seed: int) -> LevelFigures:
+def _measure_level(own: Sequence[Measured], seed: int) -> LevelFigures:
     f1s = [(each.item_id, each.f1.own) for each in own if each.f1]
     similarities = [(each.item_id, each.similarity.own) for each in own if each.similarity]
     told = [(each.item_id, each.found.own) for each in own if each.found]
     return LevelFigures(
         n_events=len(f1s),
         n_failed=len(own) - len(f1s),
-        length_share=_length_share(own),
-        word_f1=mean_over_items(_by_item(f1s), seed),
-        answer_found=mean_over_items(_by_item(told), seed),
-        similarity=mean_over_items(_by_item(similarities), seed),
+        length_share=_measure_length_share(own),
+        word_f1=estimate_mean(_group_by_item(f1s), seed),
+        answer_found=estimate_mean(_group_by_item(told), seed),
+        similarity=estimate_mean(_group_by_item(similarities), seed),
     )
 
 
-def _rise(nears: Sequence[tuple[Measured, Near]], seed: int) -> Rise:
+def _measure_rise(nears: Sequence[tuple[Measured, Near]], seed: int) -> Rise:
     chances = [(each.item_id, near.own, near.chance) for each, near in nears if near.chance is not None]
     return Rise(
-        chance=mean_over_items(_by_item((item, chance) for item, _, chance in chances), seed),
-        above_chance=mean_over_items(_by_item((item, own - chance) for item, own, chance in chances), seed),
-        spearman=spearman_over_items(_by_item((each.item_id, (each.level, near.own)) for each, near in nears), seed),
+        chance=estimate_mean(_group_by_item((item, chance) for item, _, chance in chances), seed),
+        above_chance=estimate_mean(_group_by_item((item, own - chance) for item, own, chance in chances), seed),
+        spearman=estimate_spearman(
+            _group_by_item((each.item_id, (each.level, near.own)) for each, near in nears), seed
+        ),
     )
 
 
-def _by_item(pairs: Iterable[tuple[str, Value]]) -> list[list[Value]]:
+def _group_by_item(pairs: Iterable[tuple[str, Value]]) -> list[list[Value]]:
     """The values of pairs (item, value), a list an item, in order of the items' ids."""
     found: dict[str, list[Value]] = defaultdict(list)
     for item, value in pairs:

@@ -26,13 +26,13 @@ def report_paths(version: str) -> tuple[str, str, str]:
     return f"report/oracle-{version}.png", f"report/oracle-{version}.json", f"report/oracle-{version}.md"
 
 
-def ladders(store: Store, fingerprint: str) -> str:
+def format_ladders(store: Store, fingerprint: str) -> str:
     """Tables and picture of each version whose report tells of the dataset with this fingerprint; empty: none does."""
     sections = []
     for path in sorted(store.files("report", ".json")):
         report = _read(store, path)
         if (report.get("format"), report.get("dataset")) == (FORMAT, fingerprint):
-            sections.append(section(report, report_paths(report["version"])[0]))
+            sections.append(format_section(report, report_paths(report["version"])[0]))
     return "\n".join(sections)
 
 
@@ -45,50 +45,66 @@ def _read(store: Store, path: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def section(report: Mapping[str, Any], picture: str) -> str:
+def format_section(report: Mapping[str, Any], picture: str) -> str:
     """A report as Markdown; `picture` is the path of its plot, from where the text stands."""
     lines = [f"## The ladder measured, version {report['version']}", ""]
-    lines += [*_writers(report), "", f"![nearness by level]({picture})", "", *_lengths(report), "", *_LEGEND, ""]
+    lines += [
+        *_format_writers(report),
+        "",
+        f"![nearness by level]({picture})",
+        "",
+        *_format_lengths(report),
+        "",
+        *_LEGEND,
+        "",
+    ]
     for group, more in TITLES.items():
         for source, figures in report.get(group, {}).items():
             lines += [f"### {source}{more}: {figures['n_items']} items, {figures['n_failed']} events failed", ""]
-            lines += [*_markdown(head(report), table(report, figures)), "", *summary(report, figures), ""]
+            lines += [
+                *_format_markdown(make_header(report), make_table(report, figures)),
+                "",
+                *summarise(report, figures),
+                "",
+            ]
     return "\n".join(lines)
 
 
-def head(report: Mapping[str, Any]) -> list[str]:
+def make_header(report: Mapping[str, Any]) -> list[str]:
     """The columns of a source's table."""
     measures = ["word F1", "answer found", *(["similarity"] if report.get("embeddings") else [])]
     return ["level", "answered", "failed", *(f"{each} (95%), n" for each in measures), _LENGTH]
 
 
-def table(report: Mapping[str, Any], figures: Mapping[str, Any]) -> list[list[str]]:
+def make_table(report: Mapping[str, Any], figures: Mapping[str, Any]) -> list[list[str]]:
     """A source's table, a row a level."""
     rows = []
     for level, own in sorted(figures["levels"].items()):
-        similar = [_shown(own["similarity"])] if report.get("embeddings") else []
-        near = [_shown(own["word_f1"]), _shown(own["answer_found"]), *similar]
-        rows.append([str(level), str(own["n_events"]), str(own["n_failed"]), *near, _percent(own["length_share"])])
+        similar = [_format_estimate(own["similarity"])] if report.get("embeddings") else []
+        near = [_format_estimate(own["word_f1"]), _format_estimate(own["answer_found"]), *similar]
+        rows.append(
+            [str(level), str(own["n_events"]), str(own["n_failed"]), *near, _format_percent(own["length_share"])]
+        )
     return rows
 
 
-def summary(report: Mapping[str, Any], figures: Mapping[str, Any]) -> list[str]:
+def summarise(report: Mapping[str, Any], figures: Mapping[str, Any]) -> list[str]:
     """What a source's table comes to: Spearman and level 0's distance to chance, by each measure."""
-    lines = _summed_up("word F1", figures["word_f1"]) + _summed_up("answer found", figures["answer_found"])
+    lines = _summarise_rise("word F1", figures["word_f1"]) + _summarise_rise("answer found", figures["answer_found"])
     if report.get("embeddings"):
-        lines += _summed_up(f"similarity (cosine, {report['embeddings']})", figures["similarity"])
+        lines += _summarise_rise(f"similarity (cosine, {report['embeddings']})", figures["similarity"])
     return [*lines, f"- Means of word F1 rise from level to level: {'yes' if figures['rises'] else 'no'}."]
 
 
-def _summed_up(measure: str, rise: Mapping[str, Any]) -> list[str]:
+def _summarise_rise(measure: str, rise: Mapping[str, Any]) -> list[str]:
     return [
-        f"- Spearman of level and {measure}: {_shown(rise['spearman'])}.",
-        f"- Level 0 less chance, {measure}: {_shown(rise['above_chance'])}; chance (the same oracles against answers "
-        f"shuffled within the source): {_shown(rise['chance'])}.",
+        f"- Spearman of level and {measure}: {_format_estimate(rise['spearman'])}.",
+        f"- Level 0 less chance, {measure}: {_format_estimate(rise['above_chance'])}; chance "
+        f"(the same oracles against answers shuffled within the source): {_format_estimate(rise['chance'])}.",
     ]
 
 
-def _writers(report: Mapping[str, Any]) -> list[str]:
+def _format_writers(report: Mapping[str, Any]) -> list[str]:
     return [
         f"Written by {each['model']} (endpoint {each['endpoint']}) with prompts {each['prompts']}: "
         f"{each['n_dialogues']} dialogues."
@@ -96,22 +112,22 @@ def _writers(report: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _lengths(report: Mapping[str, Any]) -> list[str]:
+def _format_lengths(report: Mapping[str, Any]) -> list[str]:
     shares = sorted(report["length_shares"].items())
-    return _markdown(
-        ["level", *(str(level) for level, _ in shares)], [[_LENGTH, *(_percent(share) for _, share in shares)]]
+    return _format_markdown(
+        ["level", *(str(level) for level, _ in shares)], [[_LENGTH, *(_format_percent(share) for _, share in shares)]]
     )
 
 
-def _markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def _format_markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in (columns, ["---"] * len(columns), *rows)]
 
 
-def _percent(share: float | None) -> str:
+def _format_percent(share: float | None) -> str:
     return "-" if share is None else str(round(100 * share))
 
 
-def _shown(estimate: Mapping[str, float | None]) -> str:
+def _format_estimate(estimate: Mapping[str, float | None]) -> str:
     """The figure, its interval, and the items and events that it is made of."""
     if estimate["value"] is None:
         return "-"

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spoken.number_words import cardinal_of
-from spoken.spoken_text import last_place, lowered_words
+from spoken.number_words import find_cardinal
+from spoken.spoken_text import find_last_words, split_lower_words
 
 Floats = NDArray[np.float64]
 
@@ -44,20 +44,20 @@ class Estimate:
 NOTHING = Estimate(None, None, None, 0, 0)
 
 
-def word_f1(text: str, truth: str) -> float:
+def compute_word_f1(text: str, truth: str) -> float:
     """Words in common, each as often as in both: 1 for the same words, 0 for none."""
-    said, true = Counter(lowered_words(text)), Counter(lowered_words(truth))
+    said, true = Counter(split_lower_words(text)), Counter(split_lower_words(truth))
     n_both = (said & true).total()
     return 2 * n_both / (said.total() + true.total()) if n_both else 0.0
 
 
 def is_found(answer: str, text: str) -> bool:
     """Whether the answer's words stand in the text in a row; a number only as a whole, "two" not in "forty two"."""
-    wanted = _with_numbers_parted(answer)
-    return bool(wanted) and last_place(wanted, _with_numbers_parted(text)) is not None
+    wanted = _split_numbers(answer)
+    return bool(wanted) and find_last_words(wanted, _split_numbers(text)) is not None
 
 
-def _with_numbers_parted(text: str) -> list[str]:
+def _split_numbers(text: str) -> list[str]:
     """The words in small letters, with a mark kept between two numbers that it parts: "two, three", not "thousand, two
     hundred"."""
     words: list[str] = []
@@ -66,27 +66,30 @@ def _with_numbers_parted(text: str) -> list[str]:
         if not piece[0].isalpha():
             is_parted = True
             continue
-        if is_parted and words and cardinal_of(words[-1]) and cardinal_of(piece):
+        if is_parted and words and find_cardinal(words[-1]) and find_cardinal(piece):
             words.append(_MARK)
         words.append(piece)
         is_parted = False
     return words
 
 
-def mean_over_items(by_item: Sequence[Sequence[float]], seed: int) -> Estimate:
+def estimate_mean(by_item: Sequence[Sequence[float]], seed: int) -> Estimate:
     """The mean of the items' means."""
     there = [values for values in by_item if len(values)]
     means = np.array([np.mean(values) for values in there])
     return _estimate(there, lambda chosen: float(means[chosen].mean()), seed) if there else NOTHING
 
 
-def spearman_over_items(by_item: Sequence[Sequence[tuple[float, float]]], seed: int) -> Estimate:
+def estimate_spearman(by_item: Sequence[Sequence[tuple[float, float]]], seed: int) -> Estimate:
     """Spearman's rank correlation of pairs, given item by item; nothing where one of the two never changes."""
     pairs = [np.array(values, dtype=np.float64) for values in by_item if len(values)]
     if not pairs or any(len(set(column)) < 2 for column in np.concatenate(pairs).T):
         return NOTHING
     return _estimate(
-        pairs, lambda chosen: _spearman(np.concatenate([pairs[at] for at in chosen])), seed, N_RESAMPLES_OF_RANKS
+        pairs,
+        lambda chosen: _compute_spearman(np.concatenate([pairs[at] for at in chosen])),
+        seed,
+        N_RESAMPLES_OF_RANKS,
     )
 
 
@@ -106,13 +109,13 @@ def _estimate(
     return Estimate(value, float(low), float(high), n_items, n_events)
 
 
-def _spearman(pairs: Floats) -> float:
-    ranks = np.stack([_ranks(column) for column in pairs.T])
+def _compute_spearman(pairs: Floats) -> float:
+    ranks = np.stack([_compute_ranks(column) for column in pairs.T])
     spread = ranks.std(axis=1)
     return float(np.asarray(np.corrcoef(ranks))[0, 1]) if spread.all() else float("nan")
 
 
-def _ranks(values: Floats) -> Floats:
+def _compute_ranks(values: Floats) -> Floats:
     """Ranks from 1; equal values share the mean of theirs."""
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(count)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from data_schemas.config import OracleConfig
 from data_schemas.records import Turn
-from pipelines.oracle.schedule import Tick, ticks, words_of
-from spoken.conversation import ROLES, history_line
+from pipelines.oracle.schedule import Tick, list_words, make_ticks
+from spoken.conversation import ROLES, format_history_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +51,19 @@ class Plan:
 def plan_dialogue(turns: Sequence[Turn], config: OracleConfig) -> Plan:
     """The events of all turns that somebody answers."""
     plan = Plan([], [])
-    for turn, answer in answered_turns(turns, config.both_directions):
-        schedule = ticks(words_of(turn), config.interval_s, config.level_bounds, config.max_requests_per_turn)
+    for turn, answer in find_answered_turns(turns, config.both_directions):
+        schedule = make_ticks(list_words(turn), config.interval_s, config.level_bounds, config.max_requests_per_turn)
         requests: dict[int, int] = {}
         for index, tick in enumerate(schedule):
             if tick.asks == index:
                 requests[index] = len(plan.requests)
-                plan.requests.append(_request(turns, turn, answer, tick))
+                plan.requests.append(_make_request(turns, turn, answer, tick))
             request = None if tick.asks is None else requests[tick.asks]
             plan.events.append(PlannedEvent(turn.turn_index, answer.speaker, tick, request, answer.body))
     return plan
 
 
-def answered_turns(turns: Sequence[Turn], both_directions: bool) -> Iterator[tuple[Turn, Turn]]:
+def find_answered_turns(turns: Sequence[Turn], both_directions: bool) -> Iterator[tuple[Turn, Turn]]:
     """Each turn of the user with the assistant's next one; in both directions also the other way round."""
     for place, turn in enumerate(turns):
         answer = next((later for later in turns[place + 1 :] if later.speaker != turn.speaker), None)
@@ -71,23 +71,23 @@ def answered_turns(turns: Sequence[Turn], both_directions: bool) -> Iterator[tup
             yield turn, answer
 
 
-def _request(turns: Sequence[Turn], turn: Turn, answer: Turn, tick: Tick) -> PlannedRequest:
-    said_before = (_said_by(each, tick.t_s) for each in turns if each.turn_index < turn.turn_index)
+def _make_request(turns: Sequence[Turn], turn: Turn, answer: Turn, tick: Tick) -> PlannedRequest:
+    said_before = (_format_turn(each, tick.t_s) for each in turns if each.turn_index < turn.turn_index)
     return PlannedRequest(
         speaker=answer.speaker,
         history=tuple(line for line in said_before if line),
-        heard=" ".join(word.word for word in words_of(turn)[: tick.n_words_heard]),
+        heard=" ".join(word.word for word in list_words(turn)[: tick.n_words_heard]),
         level=tick.level,
         hint=answer.body,
     )
 
 
-def _said_by(turn: Turn, t_s: float) -> str:
+def _format_turn(turn: Turn, t_s: float) -> str:
     """What has been said of a turn by a time, as a line of history; empty for one that has not begun."""
-    words = words_of(turn)
+    words = list_words(turn)
     ended = [word.word for word in words if word.end_s <= t_s]
     if not ended:
         return ""
     is_whole = len(ended) == len(words)
     said = turn.spoken_text if is_whole else " ".join(ended)
-    return history_line(ROLES[turn.speaker], said, is_whole=is_whole and turn.cut_s is None)
+    return format_history_line(ROLES[turn.speaker], said, is_whole=is_whole and turn.cut_s is None)

@@ -11,7 +11,7 @@ import numpy as np
 from data_schemas.errors import ConfigError
 from data_schemas.store import Store
 from pipelines.oracle.ladder import LEVELS, LadderReport, LevelFigures, SourceFigures
-from pipelines.oracle.ladder_section import report_paths, section
+from pipelines.oracle.ladder_section import format_section, report_paths
 from pipelines.oracle.nearness import FEWEST_ITEMS, Estimate
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ def write_report(store: Store, report: LadderReport) -> list[str]:
     """Writes picture, JSON and a page to read into the dataset's folder; returns their paths there."""
     picture, figures, page = report_paths(report.version)
     told = report.as_json()
-    store.write_bytes(picture, ladder_png(report))
+    store.write_bytes(picture, plot_ladder(report))
     store.write_bytes(figures, (json.dumps(told, indent=1) + "\n").encode())
-    store.write_bytes(page, section(told, picture.rpartition("/")[2]).encode())
+    store.write_bytes(page, format_section(told, picture.rpartition("/")[2]).encode())
     return [picture, figures, page]
 
 
-def ladder_png(report: LadderReport) -> bytes:
+def plot_ladder(report: LadderReport) -> bytes:
     """The picture; the same report gives the same bytes.
 
     Raises:
@@ -41,7 +41,7 @@ def ladder_png(report: LadderReport) -> bytes:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         raise ConfigError("The plot needs matplotlib.", "Type: pip install 'kame-pipeline[report]'") from error
-    panels = _panels(report)
+    panels = _make_panels(report)
     figure = Figure(figsize=(4.8 * len(panels), 4.4), layout="constrained")
     for axes, panel in zip(figure.subplots(1, len(panels)), panels, strict=True):
         _draw(axes, panel, report)
@@ -64,7 +64,7 @@ class _Panel:
     is_share: bool = True
 
 
-def _panels(report: LadderReport) -> list[_Panel]:
+def _make_panels(report: LadderReport) -> list[_Panel]:
     near = "Nearness (dotted: chance, answers shuffled in the source)"
     panels = [
         _Panel(near, "word F1 with the true answer", lambda own: own.word_f1, lambda own: own.word_f1.chance),
@@ -87,7 +87,7 @@ def _draw(axes: "Axes", panel: _Panel, report: LadderReport) -> None:
     for place, (source, measured) in enumerate(report.sources.items()):
         colour, shift = _COLOURS[place % len(_COLOURS)], 0.06 * (place - (len(report.sources) - 1) / 2)
         label = f"{source}, {measured.n_items} items{' (few)' if measured.n_items < FEWEST_ITEMS else ''}"
-        _line(axes, [panel.of_level(measured.levels[level]) for level in LEVELS], label, colour, shift)
+        _plot_line(axes, [panel.of_level(measured.levels[level]) for level in LEVELS], label, colour, shift)
         chance = panel.chance(measured).value
         if chance is not None:
             axes.axhline(chance, color=colour, linestyle=":", linewidth=1)
@@ -100,16 +100,16 @@ def _draw(axes: "Axes", panel: _Panel, report: LadderReport) -> None:
     axes.grid(alpha=0.3)
 
 
-def _line(axes: "Axes", estimates: list[Estimate], label: str, colour: str, shift: float) -> None:
+def _plot_line(axes: "Axes", estimates: list[Estimate], label: str, colour: str, shift: float) -> None:
     """One source's means, moved aside so that sources do not hide each other, with their intervals if they have any."""
     there = [(level + shift, each) for level, each in zip(LEVELS, estimates, strict=True) if each.value is not None]
     if there:
         at, own = zip(*there, strict=True)
         values = np.array([each.value for each in own])
-        spread = [[_away(each.low, each.value), _away(each.value, each.high)] for each in own]
+        spread = [[_measure_error_bar(each.low, each.value), _measure_error_bar(each.value, each.high)] for each in own]
         axes.errorbar(at, values, yerr=np.transpose(spread), label=label, color=colour, marker="o", capsize=3)
 
 
-def _away(low: float | None, high: float | None) -> float:
+def _measure_error_bar(low: float | None, high: float | None) -> float:
     """How far a mean and a bound of its interval lie apart; 0 where there is no interval."""
     return 0.0 if low is None or high is None else max(0.0, high - low)

@@ -16,7 +16,7 @@ from data_schemas.config import ChatConfig, Config, OracleConfig
 from data_schemas.errors import ConfigError
 from data_schemas.named_yaml import load_named, names_in
 from data_schemas.records import OracleRow
-from pipelines.oracle.hints import HINT_FIELDS, hint_fields
+from pipelines.oracle.hints import HINT_FIELDS, make_hint_fields
 from pipelines.oracle.plan import PlannedRequest
 from spoken.conversation import Message, fill_request, to_messages
 
@@ -54,34 +54,34 @@ class PromptTexts(Config):
     examples: list[PromptExample] = Field(default_factory=list)
 
     @model_validator(mode="after")
-    def _level_0_knows_nothing(self) -> Self:
+    def _check_level_0(self) -> Self:
         shared = self.levels[0] + self.request + self.system
         if any(f"{{{name}}}" in shared for name in HINT_FIELDS):
             raise ValueError("{hint} and what is made of it may stand in the texts of levels 1 to 4 only")
         return self
 
-    def messages(self, history: Sequence[str], heard: str, level: int, hint: str) -> list[Message]:
+    def make_messages(self, history: Sequence[str], heard: str, level: int, hint: str) -> list[Message]:
         """The messages of one request.
 
         Args:
-            history: what was said before, a `history_line` a turn.
+            history: what was said before, a `format_history_line` a turn.
             heard: the words of the unfinished turn so far.
             level: 0 to 4; at 0 the hint is not looked at.
             hint: what the other speaker will say.
         """
         examples = (
-            (self._request(each.history, each.heard, each.level, each.hint), each.reply) for each in self.examples
+            (self._fill_request(each.history, each.heard, each.level, each.hint), each.reply) for each in self.examples
         )
-        return to_messages(self.system, examples, self._request(history, heard, level, hint))
+        return to_messages(self.system, examples, self._fill_request(history, heard, level, hint))
 
-    def own_words(self, level: int) -> str:
+    def list_own_words(self, level: int) -> str:
         """All that a request of a level says besides the conversation and the hint: an oracle must not quote it."""
         return " ".join([self.system, self.levels[level], *(example.reply for example in self.examples)])
 
-    def _request(self, history: Sequence[str], heard: str, level: int, hint: str) -> str:
+    def _fill_request(self, history: Sequence[str], heard: str, level: int, hint: str) -> str:
         instruction = self.levels[level].strip()
         if level > 0:
-            for name, value in hint_fields(hint, heard).items():
+            for name, value in make_hint_fields(hint, heard).items():
                 instruction = instruction.replace(f"{{{name}}}", value)
         return f"{fill_request(self.request, history, heard)}\n{instruction}"
 
@@ -98,7 +98,7 @@ class PromptSet(PromptTexts):
         """Stands for all of its text."""
         return ids.digest(self.model_dump())
 
-    def texts_for(self, speaker: str) -> PromptTexts:
+    def get_texts(self, speaker: str) -> PromptTexts:
         """The texts that predict a speaker's words.
 
         Raises:
@@ -113,7 +113,7 @@ class PromptSet(PromptTexts):
         return texts
 
 
-def payload_of(
+def make_payload(
     prompts: PromptSet, request: PlannedRequest, asked: OracleRow | OracleConfig, seed: int, attempt: int
 ) -> Payload:
     """The chat-completions payload of a request, without `model`: a pure function, so that a check can make it again.
@@ -124,9 +124,9 @@ def payload_of(
         attempt: 0 for the first ask; later ones sample, by seeds of their own.
     """
     temperature = asked.temperature if attempt == 0 else max(asked.temperature, ASK_AGAIN_TEMPERATURE)
-    texts = prompts.texts_for(request.speaker)
+    texts = prompts.get_texts(request.speaker)
     payload: Payload = {
-        "messages": texts.messages(request.history, request.heard, request.level, request.hint),
+        "messages": texts.make_messages(request.history, request.heard, request.level, request.hint),
         "max_tokens": asked.max_tokens,
         "temperature": temperature,
         "seed": ids.seed_for(seed, attempt) % 2**31,
@@ -134,15 +134,15 @@ def payload_of(
     return payload | ({"stop": prompts.stop} if prompts.stop else {})
 
 
-def our_sets() -> list[str]:
+def list_prompt_sets() -> list[str]:
     """Names of the prompt sets that come with the program."""
     return names_in(_OURS)
 
 
 @lru_cache(maxsize=8)
-def our_set_of(digest: str) -> PromptSet | None:
+def find_prompt_set(digest: str) -> PromptSet | None:
     """The one of our prompt sets with this digest; None where there is none."""
-    return next((each for name in our_sets() if (each := load_prompts(name)).digest == digest), None)
+    return next((each for name in list_prompt_sets() if (each := load_prompts(name)).digest == digest), None)
 
 
 def load_prompts(name: str) -> PromptSet:
@@ -154,7 +154,7 @@ def load_prompts(name: str) -> PromptSet:
     return load_named(name, _OURS, PromptSet, "prompt set")
 
 
-def prompts_for(oracle: OracleConfig, chat: ChatConfig) -> PromptSet:
+def choose_prompts(oracle: OracleConfig, chat: ChatConfig) -> PromptSet:
     """The prompt set of a run: the one that is named, else `v2` for a local GGUF model and `whole` for all others.
 
     Which one it was stands in every row (`prompt_version`, `prompt_digest`).

@@ -17,10 +17,10 @@ from data_schemas import ids
 from data_schemas.config import OracleConfig
 from data_schemas.fingerprint import what_matters
 from data_schemas.records import Dialogue, OracleRow
-from pipelines.oracle.events import Said, oracle_row, row_or_reject
+from pipelines.oracle.events import Said, add_row_or_reject, make_oracle_row
 from pipelines.oracle.plan import PlannedRequest, plan_dialogue
-from pipelines.oracle.share import in_share
-from pipelines.stage import StageResult, refused
+from pipelines.oracle.share import select_share
+from pipelines.stage import StageResult, make_reject
 
 ONLY_ITEM = "only_item_of_its_source"
 DialoguesOf = Callable[[str, str], Iterator[Sequence[Dialogue]]]
@@ -59,29 +59,29 @@ class RandomOracleStage:
         everyone = [dialogue for (dialogue,) in batch]
         result: StageResult[OracleRow] = StageResult([], [])
         n_alone = 0
-        for dialogue in in_share(everyone, self.config, self.seed):
-            others = self._others(dialogue, everyone)
+        for dialogue in select_share(everyone, self.config, self.seed):
+            others = self._find_others(dialogue, everyone)
             if not others:
                 n_alone += 1
                 detail = f"{dialogue.dialogue_id}: no other item of {dialogue.source}, {dialogue.split}, to take from"
-                result.rejects.append(refused(dialogue, self.name, ONLY_ITEM, detail))
+                result.rejects.append(make_reject(dialogue, self.name, ONLY_ITEM, detail))
                 continue
             plan = plan_dialogue(dialogue.turns, self.config)
             answers = [
-                self._other_answer(dialogue, number, request, others) for number, request in enumerate(plan.requests)
+                self._draw_answer(dialogue, number, request, others) for number, request in enumerate(plan.requests)
             ]
-            row = oracle_row(dialogue, plan.events, answers, self.config, NOBODY, None, self.seed)
-            row_or_reject(dialogue, row, self.config.max_failed_share, result)
+            row = make_oracle_row(dialogue, plan.events, answers, self.config, NOBODY, None, self.seed)
+            add_row_or_reject(dialogue, row, self.config.max_failed_share, result)
         return replace(result, n_to_retry=n_alone)
 
-    def _others(self, dialogue: Dialogue, everyone: Sequence[Dialogue]) -> list[Dialogue]:
+    def _find_others(self, dialogue: Dialogue, everyone: Sequence[Dialogue]) -> list[Dialogue]:
         """Dialogues of other items: of its own part, else of the first part that has any; in order of their ids."""
         for part in chain([everyone], self.dialogues_of(dialogue.source, dialogue.split)):
             if others := [other for other in part if other.group_id != dialogue.group_id]:
                 return sorted(others, key=lambda other: other.dialogue_id)
         return []
 
-    def _other_answer(
+    def _draw_answer(
         self, dialogue: Dialogue, number: int, request: PlannedRequest, others: Sequence[Dialogue]
     ) -> Said:
         bodies = [

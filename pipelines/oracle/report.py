@@ -24,10 +24,10 @@ from data_schemas.errors import DatasetError
 from data_schemas.manifest import DATA, ORACLE
 from data_schemas.reader import DatasetReader
 from data_schemas.records import OracleEvent, OracleRow
-from pipelines.oracle.ladder import LadderReport, Measured, Near, Simulator, length_shares, source_figures
-from pipelines.oracle.nearness import is_found, word_f1
+from pipelines.oracle.ladder import LadderReport, Measured, Near, Simulator, measure_length_shares, measure_source
+from pipelines.oracle.nearness import compute_word_f1, is_found
 from spoken.reader import Unspeakable, speak
-from spoken.spoken_text import spoken_words
+from spoken.spoken_text import split_words
 
 Nearness = Callable[[str, str], float]
 
@@ -61,19 +61,19 @@ def measure(reader: DatasetReader, embeddings: Embeddings | None = None) -> Ladd
     Raises:
         DatasetError: the dataset has no oracles of that version.
     """
-    rows = _rows(reader)
-    items = _items(reader)
-    near = _nearness(rows, embeddings)
+    rows = _read_rows(reader)
+    items = _read_items(reader)
+    near = _make_nearness(rows, embeddings)
     ladders: dict[Group, dict[str, list[Measured]]] = {group: {} for group in Group}
     for source in sorted({row.source for row in rows}):
         own = [row for row in rows if row.source == source]
         for group in Group:
-            if measured := _measured(own, items, group, near):
+            if measured := _measure_events(own, items, group, near):
                 ladders[group][source] = measured
     every = [each for sources in ladders.values() for measured in sources.values() for each in measured]
     figures = {
         group: {
-            source: source_figures(measured, ids.seed_for("ladder", source) % 2**32)
+            source: measure_source(measured, ids.seed_for("ladder", source) % 2**32)
             for source, measured in sources.items()
         }
         for group, sources in ladders.items()
@@ -82,15 +82,15 @@ def measure(reader: DatasetReader, embeddings: Embeddings | None = None) -> Ladd
         version=reader.oracle_version,
         dataset=reader.manifest.fingerprint,
         embeddings=embeddings.model if embeddings else None,
-        simulators=_simulators(rows),
-        length_shares=length_shares(every),
+        simulators=_list_simulators(rows),
+        length_shares=measure_length_shares(every),
         sources=figures[Group.QUESTION],
         other_turns=figures[Group.OTHER_TURNS],
         user_words=figures[Group.USER_WORDS],
     )
 
 
-def _rows(reader: DatasetReader) -> list[OracleRow]:
+def _read_rows(reader: DatasetReader) -> list[OracleRow]:
     entries = [each for each in reader.manifest.of_kind(ORACLE) if each.oracle_version == reader.oracle_version]
     if not entries:
         there = sorted({each.oracle_version or "" for each in reader.manifest.of_kind(ORACLE)})
@@ -101,7 +101,7 @@ def _rows(reader: DatasetReader) -> list[OracleRow]:
     return [row for entry in entries for row in from_table(reader.store.read_table(entry.path), OracleRow)]
 
 
-def _simulators(rows: Sequence[OracleRow]) -> list[Simulator]:
+def _list_simulators(rows: Sequence[OracleRow]) -> list[Simulator]:
     writers = Counter((row.simulator, row.endpoint or "", row.model or "", row.prompt_version) for row in rows)
     return [
         Simulator(simulator=simulator, endpoint=endpoint, model=model, prompts=prompts, n_dialogues=n)
@@ -109,13 +109,13 @@ def _simulators(rows: Sequence[OracleRow]) -> list[Simulator]:
     ]
 
 
-def _nearness(rows: Sequence[OracleRow], embeddings: Embeddings | None) -> tuple[Nearness, Nearness | None]:
+def _make_nearness(rows: Sequence[OracleRow], embeddings: Embeddings | None) -> tuple[Nearness, Nearness | None]:
     """Word F1, and the similarity (cosine) of any two texts that oracles and true answers have."""
     if embeddings is None:
-        return word_f1, None
+        return compute_word_f1, None
     texts = sorted({event.text for row in rows for event in row.events if event.text})
     vectors = dict(zip(texts, embeddings.of(texts), strict=True))
-    return word_f1, lambda text, truth: float(vectors[text] @ vectors[truth])
+    return compute_word_f1, lambda text, truth: float(vectors[text] @ vectors[truth])
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class _TrueAnswer:
     answer: str | None
 
 
-def _items(reader: DatasetReader) -> dict[str, _Item]:
+def _read_items(reader: DatasetReader) -> dict[str, _Item]:
     """What is known of each dialogue, by its id."""
     found = {}
     for entry in reader.manifest.of_kind(DATA):
@@ -149,12 +149,12 @@ def _items(reader: DatasetReader) -> dict[str, _Item]:
             by_row[row].append((turn[0], turn[1], turn[2]))
         rows = table.select(["dialogue_id", "item_id", "answer"]).to_pylist()
         for number, row in enumerate(rows):
-            item = _Item(row["item_id"], _spoken(row["answer"]), question_turn(by_row[number]))
+            item = _Item(row["item_id"], _speak_answer(row["answer"]), find_question_turn(by_row[number]))
             found[row["dialogue_id"]] = item
     return found
 
 
-def question_turn(turns: Sequence[tuple[int, str, int | None]]) -> int | None:
+def find_question_turn(turns: Sequence[tuple[int, str, int | None]]) -> int | None:
     """Which turn asks the item's question: the user's last one before the first of the assistant that bears an answer.
 
     Args:
@@ -169,14 +169,14 @@ def question_turn(turns: Sequence[tuple[int, str, int | None]]) -> int | None:
     return None
 
 
-def _spoken(answer: str) -> str | None:
+def _speak_answer(answer: str) -> str | None:
     try:
         return speak(answer)
     except Unspeakable:
         return None
 
 
-def _events(row: OracleRow, item: _Item, group: Group) -> Iterator[OracleEvent]:
+def _select_events(row: OracleRow, item: _Item, group: Group) -> Iterator[OracleEvent]:
     """The events of a row that belong to a group."""
     for event in row.events:
         of_user = Group.QUESTION if event.turn_index == item.question_turn else Group.OTHER_TURNS
@@ -184,7 +184,7 @@ def _events(row: OracleRow, item: _Item, group: Group) -> Iterator[OracleEvent]:
             yield event
 
 
-def _measured(
+def _measure_events(
     rows: Sequence[OracleRow],
     items: Mapping[str, _Item],
     group: Group,
@@ -192,28 +192,28 @@ def _measured(
 ) -> list[Measured]:
     """The events of a group in some rows of one source, each held against its own true answer, and those of others."""
     truths = {
-        items[row.dialogue_id].item_id: _true_answer(event.text, items[row.dialogue_id])
+        items[row.dialogue_id].item_id: _make_true_answer(event.text, items[row.dialogue_id])
         for row in rows
-        for event in _events(row, items[row.dialogue_id], group)
+        for event in _select_events(row, items[row.dialogue_id], group)
         if event.status == "truth" and event.text
     }
     found = []
     for row in rows:
         item = items[row.dialogue_id]
         own = {(event.turn_index, event.speaker): event.text for event in row.events if event.status == "truth"}
-        for event in _events(row, item, group):
+        for event in _select_events(row, item, group):
             truth = own.get((event.turn_index, event.speaker))
             if event.status == "failed":
                 found.append(Measured(item_id=item.item_id, level=event.level))
             elif event.status == "answered" and event.text and truth:
                 has_chance = event.level == 0 and row.simulator != "random"
-                others = _others(event.event_id, item.item_id, truths) if has_chance else []
+                others = _draw_others(event.event_id, item.item_id, truths) if has_chance else []
                 of_event = (item.item_id, event.level)
-                found.append(_measured_event(of_event, event.text, _true_answer(truth, item), others, nearness))
+                found.append(_measure_event(of_event, event.text, _make_true_answer(truth, item), others, nearness))
     return found
 
 
-def _measured_event(
+def _measure_event(
     of_event: tuple[str, int],
     text: str,
     truth: _TrueAnswer,
@@ -221,18 +221,18 @@ def _measured_event(
     nearness: tuple[Nearness, Nearness | None],
 ) -> Measured:
     item_id, level = of_event
-    f1, similarity = (_near(near, text, truth.text, [other.text for other in others]) for near in nearness)
+    f1, similarity = (_measure_near(near, text, truth.text, [other.text for other in others]) for near in nearness)
     return Measured(
         item_id=item_id,
         level=level,
         f1=f1,
         similarity=similarity,
-        found=_near(_holds, text, truth.answer, [other.answer for other in others if other.answer]),
-        n_words=len(spoken_words(text)),
+        found=_measure_near(_holds, text, truth.answer, [other.answer for other in others if other.answer]),
+        n_words=len(split_words(text)),
     )
 
 
-def _true_answer(text: str, item: _Item) -> _TrueAnswer:
+def _make_true_answer(text: str, item: _Item) -> _TrueAnswer:
     return _TrueAnswer(text, item.answer if item.answer and is_found(item.answer, text) else None)
 
 
@@ -240,14 +240,14 @@ def _holds(text: str, answer: str) -> float:
     return float(is_found(answer, text))
 
 
-def _near(near: Nearness | None, text: str, truth: str | None, others: Sequence[str]) -> Near | None:
+def _measure_near(near: Nearness | None, text: str, truth: str | None, others: Sequence[str]) -> Near | None:
     if near is None or truth is None:
         return None
     chance = sum(near(text, other) for other in others) / len(others) if others else None
     return Near(own=near(text, truth), chance=chance)
 
 
-def _others(event_id: str, item_id: str, truths: Mapping[str, _TrueAnswer]) -> list[_TrueAnswer]:
+def _draw_others(event_id: str, item_id: str, truths: Mapping[str, _TrueAnswer]) -> list[_TrueAnswer]:
     """True answers of other items of the source, drawn by the event's id."""
     others = sorted(each for each in truths if each != item_id)
     chosen = random.Random(ids.seed_for("chance", event_id)).sample(others, min(N_OTHERS, len(others)))

@@ -52,17 +52,19 @@ class Tick:
     asks: int | None
 
 
-def words_of(turn: Turn) -> list[WordTiming]:
+def list_words(turn: Turn) -> list[WordTiming]:
     """The words that count for r: all of the turn's speech, without backchannels."""
     return [word for utterance in turn.utterances if utterance.kind == "speech" for word in utterance.words]
 
 
-def level_of(r: float, bounds: Sequence[float]) -> int:
+def find_level(r: float, bounds: Sequence[float]) -> int:
     """The hint level of a spoken ratio; `bounds` are the greatest ratios of levels 0 to 3."""
     return TRUTH_LEVEL if r >= 1 else bisect_left(bounds, r)
 
 
-def ticks(words: Sequence[WordTiming], interval_s: float, bounds: Sequence[float], max_requests: int) -> list[Tick]:
+def make_ticks(
+    words: Sequence[WordTiming], interval_s: float, bounds: Sequence[float], max_requests: int
+) -> list[Tick]:
     """The events of one turn, in order; the last one, and no other, has r = 1.
 
     Args:
@@ -73,17 +75,17 @@ def ticks(words: Sequence[WordTiming], interval_s: float, bounds: Sequence[float
         return []
     ends_s = [word.end_s for word in words]
     n_words = len(words)
-    heard = [(t_s, bisect_right(ends_s, t_s)) for t_s in _times(ends_s, interval_s)]
+    heard = [(t_s, bisect_right(ends_s, t_s)) for t_s in _list_times(ends_s, interval_s)]
     moments = [(t_s, n, n / n_words) for t_s, n in heard if n < n_words] + [(ends_s[-1], n_words, 1.0)]
-    levels = [level_of(r, bounds) for _, _, r in moments]
-    asks = _who_asks(levels, [n for _, n, _ in moments], max_requests)
+    levels = [find_level(r, bounds) for _, _, r in moments]
+    asks = _assign_requests(levels, [n for _, n, _ in moments], max_requests)
     return [
         Tick(t_s=t_s, n_words_heard=n, n_words=n_words, r=r, level=level, asks=ask)
         for (t_s, n, r), level, ask in zip(moments, levels, asks, strict=True)
     ]
 
 
-def _times(ends_s: Sequence[float], interval_s: float) -> list[float]:
+def _list_times(ends_s: Sequence[float], interval_s: float) -> list[float]:
     """Multiples of the interval after the second word's end and before the last one's, as they are stored.
 
     Rounded before they are compared: 31 * 0.3 is a hair under 9.3, and a word that ends at 9.3 s has ended by then.
@@ -95,7 +97,7 @@ def _times(ends_s: Sequence[float], interval_s: float) -> list[float]:
     return [t_s for t_s in times_s if ends_s[1] < t_s < ends_s[-1]]
 
 
-def _who_asks(levels: Sequence[int], n_heard: Sequence[int], max_requests: int) -> list[int | None]:
+def _assign_requests(levels: Sequence[int], n_heard: Sequence[int], max_requests: int) -> list[int | None]:
     """For each tick the index of the one that asks for it.
 
     Each level's first tick asks, so that a later one of the level always finds an answer that knew no more words than
@@ -108,14 +110,14 @@ def _who_asks(levels: Sequence[int], n_heard: Sequence[int], max_requests: int) 
         if level != TRUTH_LEVEL and (index == 0 or (level, n_heard[index]) != (levels[index - 1], n_heard[index - 1]))
     ]
     by_level = {level: [index for index in fresh if levels[index] == level] for level in {levels[i] for i in fresh}}
-    share = _shares({level: len(found) for level, found in by_level.items()}, max_requests)
-    asking = sorted(index for level, found in by_level.items() for index in _spread(found, share[level]))
+    share = _split_requests({level: len(found) for level, found in by_level.items()}, max_requests)
+    asking = sorted(index for level, found in by_level.items() for index in _spread_evenly(found, share[level]))
     return [
         None if level == TRUTH_LEVEL else asking[bisect_right(asking, index) - 1] for index, level in enumerate(levels)
     ]
 
 
-def _shares(wanted: dict[int, int], max_requests: int) -> dict[int, int]:
+def _split_requests(wanted: dict[int, int], max_requests: int) -> dict[int, int]:
     """Requests a level, one each first and then in turn, none more than it has ticks."""
     shares = dict.fromkeys(wanted, 0)
     for _ in range(min(max_requests, sum(wanted.values()))):
@@ -124,6 +126,6 @@ def _shares(wanted: dict[int, int], max_requests: int) -> dict[int, int]:
     return shares
 
 
-def _spread(indices: Sequence[int], n: int) -> list[int]:
+def _spread_evenly(indices: Sequence[int], n: int) -> list[int]:
     """`n` of the indices, evenly spread, the first always among them."""
     return [indices[position * len(indices) // n] for position in range(n)]

@@ -7,7 +7,7 @@ from data_schemas.config import OracleConfig
 from data_schemas.records import Dialogue
 
 
-def in_share(dialogues: Sequence[Dialogue], config: OracleConfig, seed: int) -> list[Dialogue]:
+def select_share(dialogues: Sequence[Dialogue], config: OracleConfig, seed: int) -> list[Dialogue]:
     """Those of some dialogues that a version is made for."""
     return [each for each in dialogues if is_in_share(each.dialogue_id, seed, config.share_from, config.share_to)]
 

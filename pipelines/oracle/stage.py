@@ -9,15 +9,15 @@ from data_schemas.config import OracleConfig
 from data_schemas.errors import RequestError
 from data_schemas.fingerprint import what_matters
 from data_schemas.records import Dialogue, OracleRow
-from pipelines.asking import Usability, together
-from pipelines.oracle.events import Said, oracle_row, row_or_reject
+from pipelines.asking import Usability, gather_all
+from pipelines.oracle.events import Said, add_row_or_reject, make_oracle_row
 from pipelines.oracle.fit import FirstAnswers
 from pipelines.oracle.plan import PlannedRequest, plan_dialogue
-from pipelines.oracle.prompts import PromptSet, payload_of
-from pipelines.oracle.share import in_share
-from pipelines.oracle.validate import Asked, Unusable, is_as_long_as_wanted, usable_text
+from pipelines.oracle.prompts import PromptSet, make_payload
+from pipelines.oracle.share import select_share
+from pipelines.oracle.validate import Asked, Unusable, check_answer, is_as_long_as_wanted
 from pipelines.stage import StageResult
-from spoken.spoken_text import spoken_words
+from spoken.spoken_text import split_words
 
 
 class OracleStage:
@@ -43,7 +43,7 @@ class OracleStage:
         self._usability = Usability(endpoint)
         self._first_answers = FirstAnswers(endpoint.model, prompts.version)
         if config.both_directions:
-            prompts.texts_for("B")  # says so now where it has none
+            prompts.get_texts("B")  # says so now where it has none
 
     def matters(self) -> dict[str, Any]:
         """Configuration, seed, the prompts' text and what stands for the model."""
@@ -56,35 +56,35 @@ class OracleStage:
 
     async def run_with(self, batch: Sequence[tuple[Dialogue]], client: ChatClient) -> StageResult[OracleRow]:
         """A row for each dialogue in this version's share, or a reject where too many of its events failed."""
-        dialogues = in_share([dialogue for (dialogue,) in batch], self.config, self.seed)
+        dialogues = select_share([dialogue for (dialogue,) in batch], self.config, self.seed)
         plans = [plan_dialogue(dialogue.turns, self.config) for dialogue in dialogues]
         requests = [request for plan in plans for request in plan.requests]
-        answers = await together([self._ask(request, client) for request in requests])
+        answers = await gather_all([self._ask(request, client) for request in requests])
         result: StageResult[OracleRow] = StageResult([], [], n_to_retry=sum(said.may_pass for said in answers))
         at = 0
         for dialogue, plan in zip(dialogues, plans, strict=True):
             own = answers[at : at + len(plan.requests)]
             at += len(plan.requests)
-            row = oracle_row(dialogue, plan.events, own, self.config, self.endpoint, self.prompts, self.seed)
-            row_or_reject(dialogue, row, self.config.max_failed_share, result)
+            row = make_oracle_row(dialogue, plan.events, own, self.config, self.endpoint, self.prompts, self.seed)
+            add_row_or_reject(dialogue, row, self.config.max_failed_share, result)
         return result
 
     async def _ask(self, request: PlannedRequest, client: ChatClient) -> Said:
         """What a request leaves in its events: asked for until an answer is as long as wanted, else the longest one
         that can stand."""
-        instruction = self.prompts.texts_for(request.speaker).own_words(request.level)
+        instruction = self.prompts.get_texts(request.speaker).list_own_words(request.level)
         asked = Asked(request.level, request.hint, instruction, " ".join([*request.history, request.heard]))
         longest, failed = None, Said("failed")
         for attempt in range(self.config.max_asks):
             try:
-                reply = await client.ask(payload_of(self.prompts, request, self.config, self.seed, attempt), attempt)
+                reply = await client.ask(make_payload(self.prompts, request, self.config, self.seed, attempt), attempt)
             except RequestError as error:
                 self._usability.note(attempt, "no_answer", error.what)
                 lost = replace(failed, error=f"request: {error.what}")  # with the answer before, if there was one
                 return replace(longest or lost, may_pass=True)
-            written = _written(reply, attempt)
+            written = _record_reply(reply, attempt)
             try:
-                text = _usable_text(reply, asked, self.config)
+                text = _check_reply(reply, asked, self.config)
             except Unusable as fault:
                 self._usability.note(attempt, fault.reason, reply.thought + reply.text)
                 self._first_answers.note(attempt, request.level, fault.reason)
@@ -95,11 +95,11 @@ class OracleStage:
             said = replace(written, status="answered", text=text)
             if is_as_long_as_wanted(text, asked, self.config):
                 return said
-            longest = said if longest is None else max(longest, said, key=_n_words)  # of equals the first
+            longest = said if longest is None else max(longest, said, key=_count_words)  # of equals the first
         return longest or failed
 
 
-def _written(reply: ChatReply, attempt: int) -> Said:
+def _record_reply(reply: ChatReply, attempt: int) -> Said:
     """An answer of which is not known yet whether it can stand."""
     return Said(
         "failed",
@@ -111,7 +111,7 @@ def _written(reply: ChatReply, attempt: int) -> Said:
     )
 
 
-def _usable_text(reply: ChatReply, asked: Asked, config: OracleConfig) -> str:
+def _check_reply(reply: ChatReply, asked: Asked, config: OracleConfig) -> str:
     """What is said of an answer; its thoughts are no part of it.
 
     Raises:
@@ -119,8 +119,8 @@ def _usable_text(reply: ChatReply, asked: Asked, config: OracleConfig) -> str:
     """
     if reply.thought and not reply.text.strip():
         raise Unusable("only_thought", "it was cut off before it answered")
-    return usable_text(reply.text, reply.finish_reason == "length", asked, config)
+    return check_answer(reply.text, reply.finish_reason == "length", asked, config)
 
 
-def _n_words(said: Said) -> int:
-    return len(spoken_words(said.text or ""))
+def _count_words(said: Said) -> int:
+    return len(split_words(said.text or ""))

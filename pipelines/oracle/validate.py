@@ -9,10 +9,10 @@ from itertools import takewhile
 from data_schemas.config import OracleConfig
 from pipelines.oracle.english import is_english
 from spoken.chat_answers import speak_answer
-from spoken.first_paragraph import OTHER_LABEL, OWN_LABEL, ROLE, paragraph_text, says_nothing
+from spoken.first_paragraph import OTHER_LABEL, OWN_LABEL, ROLE, says_nothing, strip_paragraph
+from spoken.oracle_text import ENDS_SENTENCE, count_usable_words
 from spoken.refusals import find_refusal
-from spoken.spoken_text import Unspeakable, lowered_words, spoken_words
-from spoken.whisper import ENDS_SENTENCE, count_whispered
+from spoken.spoken_text import Unspeakable, split_lower_words, split_words
 
 COPIED_WORDS = 4
 """A sentence of the hint of at least so many words is copied where it stands in the answer whole; a shorter one cannot
@@ -64,7 +64,7 @@ class Unusable(Exception):
         self.reason = reason
 
 
-def usable_text(raw_text: str, is_cut: bool, asked: Asked, config: OracleConfig) -> str:
+def check_answer(raw_text: str, is_cut: bool, asked: Asked, config: OracleConfig) -> str:
     """A model's answer as it would be said: its first paragraph, whole sentences as far as they fit `max_words`.
 
     A paragraph that ends in a colon ("Sure, here is my guess:") only announces the next one and is left out, as are
@@ -78,7 +78,7 @@ def usable_text(raw_text: str, is_cut: bool, asked: Asked, config: OracleConfig)
             for others, repeats itself, quotes the instruction, copies the hint (levels 1 to 3), or no sentence of it
             can be said.
     """
-    first, is_last = _first_paragraph(raw_text)
+    first, is_last = _find_first_paragraph(raw_text)
     if label := ROLE.search(first) or OWN_LABEL.search(first):
         raise Unusable("role_label", label[0].strip())
     if label := OTHER_LABEL.search(first):
@@ -89,16 +89,16 @@ def usable_text(raw_text: str, is_cut: bool, asked: Asked, config: OracleConfig)
         refusal = next(each for each in sentences if isinstance(each, Unspeakable))
         raise Unusable(f"not_speakable_{refusal.reason}", refusal.detail[:100]) from refusal
     is_open = is_cut and is_last and not _ENDS.search(first) and isinstance(sentences[-1], str)
-    text = _whole_sentences(said, is_open, config.max_words)
+    text = _keep_whole_sentences(said, is_open, config.max_words)
     _check_said(text, asked, config)
-    if 1 <= asked.level <= MAX_HINT_LEVEL_COPIED and (copied := _copied(lowered_words(said), asked.hint)):
+    if 1 <= asked.level <= MAX_HINT_LEVEL_COPIED and (copied := _find_copy(split_lower_words(said), asked.hint)):
         raise Unusable("copies_hint", copied[:100])
     return text
 
 
-def _first_paragraph(raw_text: str) -> tuple[str, bool]:
+def _find_first_paragraph(raw_text: str) -> tuple[str, bool]:
     """The first paragraph that says something, and whether it is the last one that was written."""
-    paragraphs = [each for line in raw_text.split("\n") if (each := paragraph_text(line))]
+    paragraphs = [each for line in raw_text.split("\n") if (each := strip_paragraph(line))]
     announcing = sum(1 for _ in takewhile(says_nothing, paragraphs))
     if announcing == len(paragraphs):
         raise Unusable("empty", f"nothing but {paragraphs[0][:80]!r}" if paragraphs else "nothing was written")
@@ -107,42 +107,42 @@ def _first_paragraph(raw_text: str) -> tuple[str, bool]:
 
 def is_as_long_as_wanted(text: str, asked: Asked, config: OracleConfig) -> bool:
     """Whether an answer that can stand has so many words that it need not be asked for again."""
-    return len(spoken_words(text)) >= _fewest(min(config.wanted_words[asked.level], config.max_words), asked)
+    return len(split_words(text)) >= _find_least_words(min(config.wanted_words[asked.level], config.max_words), asked)
 
 
-def _fewest(n_words: int, asked: Asked) -> int:
+def _find_least_words(n_words: int, asked: Asked) -> int:
     """Words that an answer should have; one that may be the hint itself no more than that."""
-    return min(n_words, len(spoken_words(asked.hint))) if asked.level > MAX_HINT_LEVEL_COPIED else n_words
+    return min(n_words, len(split_words(asked.hint))) if asked.level > MAX_HINT_LEVEL_COPIED else n_words
 
 
 def _check_said(text: str, asked: Asked, config: OracleConfig) -> None:
-    words, known = lowered_words(text), lowered_words(asked.known)
+    words, known = split_lower_words(text), split_lower_words(asked.known)
     lowered = " ".join(words)
     if (refused := find_refusal(text)) and refused not in " ".join(known):
         raise Unusable("refusal", refused)
-    fewest = _fewest(config.min_words, asked)
+    fewest = _find_least_words(config.min_words, asked)
     if len(words) < fewest:
         raise Unusable("too_short", f"{lowered!r} has fewer than {fewest} words")
     if not is_english(words, frozenset(known)):
         raise Unusable("other_language", lowered[:100])
-    if repeated := _repeated(words):
+    if repeated := _find_repetition(words):
         raise Unusable("repeats_itself", repeated)
-    if quoted := _quoted(words, asked.instruction, asked.known):
+    if quoted := _find_quotation(words, asked.instruction, asked.known):
         raise Unusable("quotes_instructions", quoted)
 
 
-def _whole_sentences(said: str, is_open: bool, max_words: int) -> str:
+def _keep_whole_sentences(said: str, is_open: bool, max_words: int) -> str:
     """As many of the first sentences as fit; `is_open`: the last one has no end."""
     words = (said.rstrip(".?!") if is_open else said).split()
     if is_open and not any(word.endswith(ENDS_SENTENCE) for word in words):
         raise Unusable("cut_off", "its first sentence has no end")
-    n_kept = count_whispered(words, max_words, is_ended=not is_open)
+    n_kept = count_usable_words(words, max_words, is_ended=not is_open)
     if not n_kept:
         raise Unusable("too_long", f"its first sentence has more than {max_words} words")
     return " ".join(words[:n_kept]).rstrip(",;:")
 
 
-def _repeated(words: Sequence[str]) -> str:
+def _find_repetition(words: Sequence[str]) -> str:
     """Three words in a row that stand there three times, or one word four times in a row; empty where none do."""
     triples = Counter(zip(words, words[1:], words[2:], strict=False))
     triple, n_times = triples.most_common(1)[0] if triples else ((), 0)
@@ -152,17 +152,17 @@ def _repeated(words: Sequence[str]) -> str:
     return next((run[0] for run in runs if len(set(run)) == 1), "")
 
 
-def _quoted(words: Sequence[str], instruction: str, others: str) -> str:
+def _find_quotation(words: Sequence[str], instruction: str, others: str) -> str:
     """What was taken from the instruction and from nobody else; empty where nothing was."""
-    said_too = " ".join(spoken_words(others.lower()))
+    said_too = " ".join(split_words(others.lower()))
     if (found := _QUOTES.search(" ".join(words))) and found[0] not in said_too:
         return found[0]
     text = f" {' '.join(words)} "
     for sentence in re.split(r"[.?!]", instruction.lower()):
-        own = spoken_words(sentence)
+        own = split_words(sentence)
         if len(own) >= QUOTED_SENTENCE_WORDS and f" {' '.join(own)} " in text and " ".join(own) not in said_too:
             return " ".join(own)
-    told = f" {' '.join(spoken_words(instruction.lower()))} "
+    told = f" {' '.join(split_words(instruction.lower()))} "
     for start in range(len(words) - QUOTED_WORDS + 1):
         run = " ".join(words[start : start + QUOTED_WORDS])
         if f" {run} " in told and run not in said_too:
@@ -170,20 +170,20 @@ def _quoted(words: Sequence[str], instruction: str, others: str) -> str:
     return ""
 
 
-def _copied(words: Sequence[str], hint: str) -> str:
+def _find_copy(words: Sequence[str], hint: str) -> str:
     """What an answer, as it was written, takes from the hint word for word; empty where that is no copy."""
-    own = lowered_words(hint)
+    own = split_lower_words(hint)
     if list(words) == own:
         return " ".join(own)
     text = f" {' '.join(words)} "
-    sentences = (lowered_words(each) for each in _SENTENCE.findall(hint))
-    for part in (*sentences, *_runs(own)):
+    sentences = (split_lower_words(each) for each in _SENTENCE.findall(hint))
+    for part in (*sentences, *_list_runs(own)):
         if len(part) >= COPIED_WORDS and f" {' '.join(part)} " in text:
             return " ".join(part)
     return ""
 
 
-def _runs(words: Sequence[str]) -> Iterator[Sequence[str]]:
+def _list_runs(words: Sequence[str]) -> Iterator[Sequence[str]]:
     """The shortest runs that are more than `COPIED_SHARE` of the words."""
     n_run = int(COPIED_SHARE * len(words)) + 1
     return (words[start : start + n_run] for start in range(len(words) - n_run + 1))

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 
-def picture_file(folder: str, picture: str) -> Path | None:
+def find_picture_file(folder: str, picture: str) -> Path | None:
     """The file of a picture, links followed; None where there is none, or it lies outside the folder."""
     try:
         root = Path(folder).resolve()

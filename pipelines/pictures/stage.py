@@ -17,12 +17,12 @@ from data_schemas import ids
 from data_schemas.errors import RequestError
 from data_schemas.records import Item, Reject
 from pipelines.asking import read_texts
-from pipelines.pictures.files import picture_file
-from pipelines.script.picture_pointers import with_picture_told
+from pipelines.pictures.files import find_picture_file
+from pipelines.script.picture_pointers import describe_picture
 from pipelines.script.rejections import NotAskable
-from pipelines.stage import StageResult, refused
+from pipelines.stage import StageResult, make_reject
 from spoken.reader import Unspeakable, speak
-from spoken.spoken_text import last_place, lowered_words
+from spoken.spoken_text import find_last_words, split_lower_words
 
 MAX_WORDS: Final = 60
 """A listener bears about twenty seconds of description before the question comes."""
@@ -70,47 +70,51 @@ class PicturesStage:
         """The batch's items, described where they need it; rejects with `picture_missing` or `picture_unread`."""
         result: StageResult[Item] = StageResult([], [])
         items = [item for (item,) in batch]
-        found = await self._described(items, client)
+        found = await self._describe_all(items, client)
         n_to_retry = 0
         for item in items:
             outcome = found.get(item.item_id, item)
             n_to_retry += isinstance(outcome, RequestError)
             if isinstance(outcome, RequestError):
-                result.rejects.append(refused(item, self.name, "picture_unread", f"request: {outcome.what}"))
+                result.rejects.append(make_reject(item, self.name, "picture_unread", f"request: {outcome.what}"))
             elif isinstance(outcome, Reject):
                 result.rejects.append(outcome)
             else:
                 result.outputs.append(outcome)
         return replace(result, n_to_retry=n_to_retry)
 
-    async def _described(self, items: Sequence[Item], client: ChatClient) -> dict[str, Item | Reject | RequestError]:
+    async def _describe_all(self, items: Sequence[Item], client: ChatClient) -> dict[str, Item | Reject | RequestError]:
         """What became of each item that needs its picture."""
         outcomes: dict[str, Item | Reject | RequestError] = {}
         payloads: dict[str, dict[str, Any]] = {}
         waiting = {item.item_id: item for item in items if item.picture is not None and _needs_picture(item)}
         for item_id, item in waiting.items():
-            payload = self._payload(item)
+            payload = self._make_payload(item)
             if isinstance(payload, Reject):
                 outcomes[item_id] = payload
             else:
                 payloads[item_id] = payload
         for attempt in range(MAX_ATTEMPTS):
             asked = [item_id for item_id in payloads if not isinstance(outcomes.get(item_id), Item | RequestError)]
-            answers = await ask_all(client, [_attempt(payloads[item_id], attempt) for item_id in asked], None, attempt)
+            answers = await ask_all(
+                client, [_make_attempt(payloads[item_id], attempt) for item_id in asked], None, attempt
+            )
             outcomes |= {
-                each: self._outcome(waiting[each], answer) for each, answer in zip(asked, answers, strict=True)
+                each: self._check_outcome(waiting[each], answer) for each, answer in zip(asked, answers, strict=True)
             }
         return outcomes
 
-    def _payload(self, item: Item) -> dict[str, Any] | Reject:
+    def _make_payload(self, item: Item) -> dict[str, Any] | Reject:
         assert item.picture is not None
         folder = self._folders.get(item.source)
         if folder is None:
-            return self._missing(item, "no folder of pictures is given")
+            return self._make_missing_reject(item, "no folder of pictures is given")
         media = _MEDIA.get(Path(item.picture).suffix.lower())
-        file = picture_file(folder, item.picture)
+        file = find_picture_file(folder, item.picture)
         if item.picture_digest is None or media is None or file is None:
-            return self._missing(item, f"no such picture file ({', '.join(_MEDIA)}) inside the source's folder")
+            return self._make_missing_reject(
+                item, f"no such picture file ({', '.join(_MEDIA)}) inside the source's folder"
+            )
         picture = base64.b64encode(file.read_bytes()).decode()
         prompt = read_texts("pipelines.pictures")
         content = [
@@ -120,19 +124,19 @@ class PicturesStage:
         messages = [{"role": "system", "content": prompt["system"].strip()}, {"role": "user", "content": content}]
         return {"messages": messages, "max_tokens": MAX_TOKENS, "temperature": 0.0}
 
-    def _missing(self, item: Item, why: str) -> Reject:
-        return refused(item, self.name, "picture_missing", f"{item.picture}: {why}")
+    def _make_missing_reject(self, item: Item, why: str) -> Reject:
+        return make_reject(item, self.name, "picture_missing", f"{item.picture}: {why}")
 
-    def _outcome(self, item: Item, answer: ChatReply | RequestError) -> Item | Reject | RequestError:
+    def _check_outcome(self, item: Item, answer: ChatReply | RequestError) -> Item | Reject | RequestError:
         if isinstance(answer, RequestError):
             return answer
         try:
-            return replace(item, picture_text=described(answer.text, item.answer))
+            return replace(item, picture_text=check_description(answer.text, item.answer))
         except PictureUnread as why:
-            return refused(item, self.name, "picture_unread", f"{why}: {answer.text}")
+            return make_reject(item, self.name, "picture_unread", f"{why}: {answer.text}")
 
 
-def described(raw_text: str, answer: str) -> str:
+def check_description(raw_text: str, answer: str) -> str:
     """A model's description, as it can be woven into the question.
 
     Args:
@@ -144,28 +148,28 @@ def described(raw_text: str, answer: str) -> str:
     """
     text = " ".join(raw_text.split())
     try:
-        words = lowered_words(speak(text))
+        words = split_lower_words(speak(text))
     except Unspeakable as refusal:
         raise PictureUnread(f"cannot be said, {refusal.reason}") from refusal
     if len(words) > MAX_WORDS:
         raise PictureUnread(f"{len(words)} words, at most {MAX_WORDS} are said")
     try:
-        wanted = lowered_words(speak(answer))
+        wanted = split_lower_words(speak(answer))
     except Unspeakable:
         return text  # an answer that cannot be said cannot be given away; the script stage rejects it
-    if last_place(wanted, words) is not None:
+    if find_last_words(wanted, words) is not None:
         raise PictureUnread("gives the answer away")
     return text
 
 
 def _needs_picture(item: Item) -> bool:
     try:
-        with_picture_told(item)
+        describe_picture(item)
     except NotAskable:
         return True
     return False
 
 
-def _attempt(payload: dict[str, Any], attempt: int) -> dict[str, Any]:
+def _make_attempt(payload: dict[str, Any], attempt: int) -> dict[str, Any]:
     """The payload of a further attempt: warmer, so that a deterministic server says something else."""
     return payload | {"temperature": 0.4 * attempt, "seed": attempt}

@@ -11,15 +11,15 @@ import pyarrow as pa
 from data_schemas.arrow import from_table, schema_of
 from data_schemas.errors import StoreError
 from data_schemas.manifest import DATA, MANIFEST, ORACLE, REJECTS, Manifest, ShardEntry, make_manifest
-from data_schemas.reader import read_manifest
+from data_schemas.reader import open_store, read_manifest
 from data_schemas.records import AudioDialogue, OracleRow, Reject, Turn
 from data_schemas.store import Store
 from pipelines.oracle.prompt_files import find_prompts, is_as_named, is_prompt_file
 from pipelines.oracle.prompts import PromptSet
 from pipelines.oracle.share import is_in_share
-from pipelines.quality.dialogue_rules import Wrong, wrong_in_dialogue
-from pipelines.quality.knowledge_rules import N_REMADE, wrong_in_knowledge
-from pipelines.quality.oracle_rules import AskedTurn, asked_turns, wrong_in_oracles
+from pipelines.quality.dialogue_rules import Wrong, check_dialogue
+from pipelines.quality.knowledge_rules import N_REMADE, check_knowledge
+from pipelines.quality.oracle_rules import AskedTurn, check_oracles, find_asked_turns
 
 _RECORDS: dict[str, type] = {DATA: AudioDialogue, ORACLE: OracleRow, REJECTS: Reject}
 
@@ -70,31 +70,31 @@ class Checked:
 
 
 def check(root: str) -> list[Fault]:
-    """The faults that `examine` finds."""
-    return examine(root).faults
+    """The faults that `check_dataset` finds."""
+    return check_dataset(root).faults
 
 
-def examine(root: str) -> Checked:
+def check_dataset(root: str) -> Checked:
     """All faults of a dataset; none when it is sound. What follows from a file that cannot be read is not told.
 
     Raises:
         DatasetError: there is no manifest to check against.
     """
-    store = Store(root)
+    store = open_store(root)
     manifest = read_manifest(store)
     seen = _Seen(lru_cache(maxsize=8)(partial(find_prompts, store)))
     faults: list[Fault] = []
-    for _, entries in groupby(sorted(manifest.shards, key=_source_then_kind), key=lambda entry: entry.source):
+    for _, entries in groupby(sorted(manifest.shards, key=_make_sort_key), key=lambda entry: entry.source):
         seen.source = _Source()  # a source's turns are wanted for its own oracles alone
         for entry in entries:
             faults += _check_file(store, entry, seen)
-        faults += _without_oracles(seen.source)
-    faults += _unlisted(store, manifest)
+        faults += _find_missing_oracles(seen.source)
+    faults += _find_unlisted(store, manifest)
     faults += _check_counts(manifest, seen)
     return Checked(faults, seen.n_not_remade)
 
 
-def _source_then_kind(entry: ShardEntry) -> tuple[str, int]:
+def _make_sort_key(entry: ShardEntry) -> tuple[str, int]:
     return entry.source, {DATA: 1, ORACLE: 2, REJECTS: 3}.get(entry.kind, 0)
 
 
@@ -128,12 +128,12 @@ def _read(store: Store, entry: ShardEntry) -> pa.Table | Fault:
     if (written.n_bytes, written.sha256) != (entry.n_bytes, entry.sha256):
         return Fault(entry.path, "checksum is the manifest's", f"{written.n_bytes} bytes, {written.sha256[:12]}…")
     table = store.read_table(entry.path)
-    if differs := _other_columns(table, _RECORDS[entry.kind]):
+    if differs := _compare_columns(table, _RECORDS[entry.kind]):
         return Fault(entry.path, "schema is the record's", differs)
     return table
 
 
-def _other_columns(table: pa.Table, record: type) -> str:
+def _compare_columns(table: pa.Table, record: type) -> str:
     """How a file's columns are not the record's; empty where they are, or lack only what later versions added."""
     wanted = schema_of(record)
     if foreign := [name for name in table.column_names if name not in wanted.names]:
@@ -148,9 +148,9 @@ def _other_columns(table: pa.Table, record: type) -> str:
 
 def _check_record(record: object, entry: ShardEntry, seen: _Seen) -> list[Fault]:
     if isinstance(record, AudioDialogue):
-        return [Fault(record.dialogue_id, *wrong) for wrong in _dialogue(record, entry, seen)]
+        return [Fault(record.dialogue_id, *wrong) for wrong in _check_dialogue(record, entry, seen)]
     if isinstance(record, OracleRow):
-        return [Fault(record.dialogue_id, *wrong) for wrong in _oracle(record, entry, seen)]
+        return [Fault(record.dialogue_id, *wrong) for wrong in _check_oracle(record, entry, seen)]
     assert isinstance(record, Reject)
     seen.n_rejects += 1
     if record.stage == ORACLE and record.dialogue_id is not None:
@@ -158,10 +158,10 @@ def _check_record(record: object, entry: ShardEntry, seen: _Seen) -> list[Fault]
     return [] if record.reason and record.stage else [Fault(record.item_id, "reject says why", "no reason or stage")]
 
 
-def _dialogue(row: AudioDialogue, entry: ShardEntry, seen: _Seen) -> Wrong:
+def _check_dialogue(row: AudioDialogue, entry: ShardEntry, seen: _Seen) -> Wrong:
     if row.dialogue_id in seen.splits:
         yield "dialogue ids are unique", "stands twice"
-    seen.source.turns[row.dialogue_id], seen.splits[row.dialogue_id] = asked_turns(row.turns), row.split
+    seen.source.turns[row.dialogue_id], seen.splits[row.dialogue_id] = find_asked_turns(row.turns), row.split
     if len(seen.source.remade) < N_REMADE:
         seen.source.remade[row.dialogue_id] = row.turns
     seen.n_dialogues, seen.audio_s = seen.n_dialogues + 1, seen.audio_s + row.duration_s
@@ -169,10 +169,10 @@ def _dialogue(row: AudioDialogue, entry: ShardEntry, seen: _Seen) -> Wrong:
         yield "rows lie in the file of their source and split", f"{row.source}, {row.split}"
     if seen.group_splits.setdefault(row.group_id, row.split) != row.split:
         yield "splits are disjoint", f"{row.group_id} is also in {seen.group_splits[row.group_id]}"
-    yield from wrong_in_dialogue(row)
+    yield from check_dialogue(row)
 
 
-def _oracle(row: OracleRow, entry: ShardEntry, seen: _Seen) -> Wrong:
+def _check_oracle(row: OracleRow, entry: ShardEntry, seen: _Seen) -> Wrong:
     seen.n_events[entry.oracle_version] += len(row.events)
     if (row.dialogue_id, entry.oracle_version) in seen.source.told:
         yield "a dialogue has its oracles once", f"twice in version {entry.oracle_version}"
@@ -187,7 +187,7 @@ def _oracle(row: OracleRow, entry: ShardEntry, seen: _Seen) -> Wrong:
         return
     if row.split != seen.splits[row.dialogue_id] or row.split != entry.split:
         yield "splits are disjoint", f"oracle in {row.split}, dialogue in {seen.splits[row.dialogue_id]}"
-    wrong = list(wrong_in_oracles(row, turns))
+    wrong = list(check_oracles(row, turns))
     yield from wrong
     if wrong or row.simulator != "llm" or row.dialogue_id not in seen.source.remade:
         return
@@ -195,10 +195,10 @@ def _oracle(row: OracleRow, entry: ShardEntry, seen: _Seen) -> Wrong:
     if prompts is None:
         seen.n_not_remade += 1
     else:
-        yield from wrong_in_knowledge(row, seen.source.remade[row.dialogue_id], prompts)
+        yield from check_knowledge(row, seen.source.remade[row.dialogue_id], prompts)
 
 
-def _without_oracles(source: _Source) -> list[Fault]:
+def _find_missing_oracles(source: _Source) -> list[Fault]:
     if ORACLE in source.unread:
         return []
     alone = source.turns.keys() - {dialogue_id for dialogue_id, _ in source.told}
@@ -207,7 +207,7 @@ def _without_oracles(source: _Source) -> list[Fault]:
     return [Fault(each, "every dialogue has oracles", "none") for each in sorted(alone - source.refused)]
 
 
-def _unlisted(store: Store, manifest: Manifest) -> list[Fault]:
+def _find_unlisted(store: Store, manifest: Manifest) -> list[Fault]:
     listed = {entry.path for entry in manifest.shards}
     there = [path for folder in ("data", "oracles", "prompts", "rejects") for path in store.files(folder)]
     strange = [path for path in there if path not in listed and not is_prompt_file(path)]

@@ -10,13 +10,13 @@ import soundfile
 from data_schemas import ids
 from data_schemas.records import AudioDialogue, Turn, Utterance
 from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
-from pipelines.audio import Sound, from_flac, peak_dbfs, rms_dbfs
+from pipelines.audio import Sound, decode_flac, measure_peak_dbfs, measure_rms_dbfs
 from pipelines.mixing.layout import LEAD_OUTLASTS_S, MOST_CUT_S
 from pipelines.mixing.timing import CHANNEL
 from pipelines.quality import measured_rules as measured
 from pipelines.quality.measured_rules import SILENT_DBFS
 from pipelines.script.forms.table import FORMS, RECORDED
-from spoken.spoken_text import spoken_words
+from spoken.spoken_text import split_words
 
 Wrong = Iterator[tuple[str, str]]
 """Broken rules, each with what was found instead."""
@@ -30,7 +30,7 @@ NOISE_VARIES_DB = 3.0
 _MADE_WITH = ("tts", "tts_digest", "voice_a", "voice_b", "aligner", "aligner_digest", "seed")
 
 
-def wrong_in_dialogue(row: AudioDialogue) -> Wrong:
+def check_dialogue(row: AudioDialogue) -> Wrong:
     """What is wrong with a row, whatever else is in the dataset."""
     if row.dialogue_id != ids.dialogue_id(row.item_id, row.variant):
         yield "a dialogue's id is its item's and variant's", f"{row.item_id}, variant {row.variant}"
@@ -39,22 +39,22 @@ def wrong_in_dialogue(row: AudioDialogue) -> Wrong:
         yield "provenance is complete", f"missing: {', '.join(missing) or 'licence or script method'}"
     if row.form not in (*FORMS, RECORDED):
         yield "a dialogue has a form we know", row.form
-    yield from _audio(row)
-    yield from measured.wrong_in_hearings(row)
-    yield from measured.wrong_in_speakers(row)
+    yield from _check_audio(row)
+    yield from measured.check_hearings(row)
+    yield from measured.check_speakers(row)
     for turn in row.turns:
-        yield from _turn(turn)
-        yield from measured.wrong_in_delay(turn)
-        yield from _words(turn, row.duration_s)
-    yield from _one_thing_at_a_time(row.turns)
+        yield from _check_turn(turn)
+        yield from measured.check_delay(turn)
+        yield from _check_words(turn, row.duration_s)
+    yield from _check_overlaps(row.turns)
     if row.form != RECORDED:  # when real speakers start and stop is theirs to choose
-        yield from _interruptions(row.turns)
+        yield from _check_interruptions(row.turns)
 
 
-def _audio(row: AudioDialogue) -> Wrong:
+def _check_audio(row: AudioDialogue) -> Wrong:
     try:
         info = soundfile.info(io.BytesIO(row.flac))
-        sound = from_flac(row.flac)
+        sound = decode_flac(row.flac)
     except soundfile.LibsndfileError as error:
         yield "audio can be read", str(error)
         return
@@ -63,19 +63,19 @@ def _audio(row: AudioDialogue) -> Wrong:
     if len(sound) != row.n_samples or abs(row.duration_s - len(sound) / SAMPLE_RATE_HZ) > TIME_TOLERANCE_S:
         yield "audio is as long as the row says", f"{len(sound)} samples, row: {row.n_samples}"
     if (info.samplerate, info.channels) == (SAMPLE_RATE_HZ, 2):
-        yield from _channels(row, sound)
-        yield from _cuts(row.turns, sound)
-        yield from measured.wrong_in_quality(row, sound)
-        yield from measured.wrong_in_coverage(row, sound)
+        yield from _check_channels(row, sound)
+        yield from _check_cuts(row.turns, sound)
+        yield from measured.check_quality(row, sound)
+        yield from measured.check_coverage(row, sound)
         if row.form == RECORDED:
-            yield from measured.wrong_in_recorded_silence(row, sound)
+            yield from measured.check_recorded_silence(row, sound)
         else:
-            yield from measured.wrong_in_silence(row, sound)
+            yield from measured.check_silence(row, sound)
 
 
-def _channels(row: AudioDialogue, sound: Sound) -> Wrong:
+def _check_channels(row: AudioDialogue, sound: Sound) -> Wrong:
     """Each utterance is heard on its speaker's channel, and louder there unless the other speaks as well."""
-    floor_dbfs = _floors_dbfs(row)
+    floor_dbfs = _find_floors_dbfs(row)
     spans = [
         (turn.speaker, seconds_to_samples(said.start_s), seconds_to_samples(said.end_s))
         for turn in row.turns
@@ -90,7 +90,7 @@ def _channels(row: AudioDialogue, sound: Sound) -> Wrong:
         if not 0 <= start < end <= len(sound):
             continue  # told by the rule that utterances lie inside the audio
         own, other = CHANNEL[speaker], 1 - CHANNEL[speaker]
-        own_dbfs, other_dbfs = (rms_dbfs(sound[start:end, at]) for at in (own, other))
+        own_dbfs, other_dbfs = (measure_rms_dbfs(sound[start:end, at]) for at in (own, other))
         is_alone = not any(who != speaker and begin < end and start < stop for who, begin, stop in spans)
         is_drowned = is_alone and floor_dbfs[other] < other_dbfs >= own_dbfs
         if own_dbfs <= floor_dbfs[own] or is_drowned:
@@ -98,13 +98,13 @@ def _channels(row: AudioDialogue, sound: Sound) -> Wrong:
             yield "each speaker is on their own channel", found
 
 
-def _floors_dbfs(row: AudioDialogue) -> tuple[float, float]:
+def _find_floors_dbfs(row: AudioDialogue) -> tuple[float, float]:
     """What a channel's level must exceed to hold speech: silence, or the noise put on the user's channel."""
     noise_dbfs = row.surroundings.noise_dbfs
     return SILENT_DBFS, SILENT_DBFS if noise_dbfs is None else max(SILENT_DBFS, noise_dbfs + NOISE_VARIES_DB)
 
 
-def _cuts(turns: tuple[Turn, ...], sound: Sound) -> Wrong:
+def _check_cuts(turns: tuple[Turn, ...], sound: Sound) -> Wrong:
     """Whoever was interrupted is silent from the cut until their next utterance, by the audio's loudest sample."""
     for turn in turns:
         if turn.cut_s is None or turn.speaker not in CHANNEL:
@@ -112,12 +112,12 @@ def _cuts(turns: tuple[Turn, ...], sound: Sound) -> Wrong:
         starts_s = [said.start_s for each in turns if each.speaker == turn.speaker for said in each.utterances]
         next_s = min((each for each in starts_s if each is not None and each >= turn.cut_s), default=None)
         end = len(sound) if next_s is None else seconds_to_samples(next_s)
-        level_dbfs = peak_dbfs(sound[seconds_to_samples(turn.cut_s) : end, CHANNEL[turn.speaker]])
+        level_dbfs = measure_peak_dbfs(sound[seconds_to_samples(turn.cut_s) : end, CHANNEL[turn.speaker]])
         if level_dbfs > SILENT_DBFS:
             yield "a cut turn is silent from its cut on", f"turn {turn.turn_index}: {level_dbfs:.0f} dBFS"
 
 
-def _turn(turn: Turn) -> Wrong:
+def _check_turn(turn: Turn) -> Wrong:
     """A turn says and lasts what its speech does; backchannels lie elsewhere."""
     where = f"turn {turn.turn_index}"
     speech = [said for said in turn.utterances if said.kind == "speech"]
@@ -133,11 +133,11 @@ def _turn(turn: Turn) -> Wrong:
     if turn.answer_word_index is not None and turn.answer_word_index >= sum(len(said.words) for said in speech):
         yield "the word that bears the answer is said", f"{where}: word {turn.answer_word_index}"
     for said in turn.utterances:
-        yield from _spans(turn, said)
+        yield from _check_spans(turn, said)
 
 
-def _spans(turn: Turn, said: Utterance) -> Wrong:
-    n_words = len(spoken_words(said.spoken_text))
+def _check_spans(turn: Turn, said: Utterance) -> Wrong:
+    n_words = len(split_words(said.spoken_text))
     if len(said.written_spans) != n_words:
         yield "every spoken word has a written span", f"turn {turn.turn_index}: {len(said.written_spans)} of {n_words}"
     for span in said.written_spans:
@@ -148,7 +148,7 @@ def _spans(turn: Turn, said: Utterance) -> Wrong:
             yield "written spans lie inside the written text", f"turn {turn.turn_index}: {start} to {end}"
 
 
-def _one_thing_at_a_time(turns: tuple[Turn, ...]) -> Wrong:
+def _check_overlaps(turns: tuple[Turn, ...]) -> Wrong:
     ends_s: dict[str, float] = {}
     times = [
         (said.start_s, said.end_s, turn.speaker)
@@ -162,7 +162,7 @@ def _one_thing_at_a_time(turns: tuple[Turn, ...]) -> Wrong:
         ends_s[speaker] = max(end_s, ends_s.get(speaker, 0.0))
 
 
-def _interruptions(turns: tuple[Turn, ...]) -> Wrong:
+def _check_interruptions(turns: tuple[Turn, ...]) -> Wrong:
     """A turn starts within another's only by interrupting the assistant, or early, after the user, with a lead."""
     spoken = [(turn, turn.start_s, turn.end_s) for turn in turns if turn.start_s is not None and turn.end_s is not None]
     for (one, _, end_s), following in zip_longest(spoken, spoken[1:]):
@@ -173,14 +173,14 @@ def _interruptions(turns: tuple[Turn, ...]) -> Wrong:
         if overlap_s <= TIME_TOLERANCE_S or one.speaker == other.speaker:
             continue
         if one.speaker == "B":
-            yield from _early_start(one, other)
+            yield from _check_early_start(one, other)
         elif overlap_s > MOST_CUT_S + TIME_TOLERANCE_S:
             found = f"turn {one.turn_index} goes on for {overlap_s:.3f} s"
             yield f"the assistant falls silent within {MOST_CUT_S} s of an interruption", found
 
 
-def _early_start(question: Turn, answer: Turn) -> Wrong:
-    n_lead = len(spoken_words(answer.lead or ""))
+def _check_early_start(question: Turn, answer: Turn) -> Wrong:
+    n_lead = len(split_words(answer.lead or ""))
     words = [word for said in answer.utterances if said.kind == "speech" for word in said.words]
     if answer.cut_s is not None and n_lead > len(words):
         return  # cut within its lead
@@ -192,11 +192,11 @@ def _early_start(question: Turn, answer: Turn) -> Wrong:
         yield f"an early start has a lead that outlasts the question by {LEAD_OUTLASTS_S:.0f} s", found
 
 
-def _words(turn: Turn, duration_s: float) -> Wrong:
+def _check_words(turn: Turn, duration_s: float) -> Wrong:
     where = f"turn {turn.turn_index}"
     for utterance in turn.utterances:
         timed = [word.word for word in utterance.words]
-        if timed != spoken_words(utterance.spoken_text):
+        if timed != split_words(utterance.spoken_text):
             yield "every spoken word is timed", f"{where}: {len(timed)} timed"
         if utterance.start_s is None or utterance.end_s is None:
             yield "utterances have times", where

@@ -21,11 +21,11 @@ import jiwer
 
 from data_schemas.records import Hearing
 from pipelines.meaning import NEGATIONS, names_of
-from pipelines.quality.respelt import as_written, compared, spelt_for_voices
-from pipelines.quality.sounds import is_near, is_spelling_of, sound
-from spoken.number_words import number_at, value_of
+from pipelines.quality.respelt import as_written, find_respelt_words, normalise_word
+from pipelines.quality.sounds import find_phones, is_near, is_spelling_of
+from spoken.number_words import count_number_words, parse_number_words
 from spoken.reader import Unspeakable, speak
-from spoken.spoken_text import spoken_words
+from spoken.spoken_text import split_words
 
 _LONG_FORMS: Final = {word: f"{word[:-2]} not" for word in NEGATIONS if word.endswith("nt")} | {
     "cant": "can not",
@@ -92,7 +92,7 @@ class Comparison:
     has_negations: bool
 
 
-def hearing_of(found: Comparison, heard_text: str, n_takes: int) -> Hearing:
+def make_hearing(found: Comparison, heard_text: str, n_takes: int) -> Hearing:
     """The counts of one utterance, as its row stores them; `heard_text` is kept as the recogniser wrote it."""
     return Hearing(
         text=heard_text,
@@ -112,16 +112,16 @@ def compare(spoken_text: str, heard_text: str) -> Comparison:
     A number of several words is one word and is heard where its value is; a name (`names_of`) is heard where
     something that sounds near it stands in its place.
     """
-    names = frozenset(map(compared, names_of(spoken_text)))
-    told = spelt_for_voices(spoken_text)
-    said = _tokens(same_writing(spoken_text), names, told)
-    heard = _tokens(as_written(same_writing(heard_text), told))
-    said, heard = _met(said, heard), _met(heard, said)
+    names = frozenset(map(normalise_word, names_of(spoken_text)))
+    told = find_respelt_words(spoken_text)
+    said = _make_tokens(normalise_words(spoken_text), names, told)
+    heard = _make_tokens(as_written(normalise_words(heard_text), told))
+    said, heard = _join_tokens(said, heard), _join_tokens(heard, said)
     if [each.text for each in said] != [each.text for each in heard]:
-        said, heard = _by_sound(said), _by_sound(heard)
-    gaps = list(_gaps(said, heard))
+        said, heard = _key_by_sound(said), _key_by_sound(heard)
+    gaps = list(_find_gaps(said, heard))
     gap_of = {gap.at + at: gap for gap in gaps for at in range(len(gap.said))}
-    spelt = {gap.at + at for gap in gaps for at in _spelt_otherwise(gap)}
+    spelt = {gap.at + at for gap in gaps for at in _find_respelt(gap)}
     numbers = [at for at, token in enumerate(said) if token.is_number]
     named = [at for at, token in enumerate(said) if token.is_name]
     return Comparison(
@@ -133,13 +133,13 @@ def compare(spoken_text: str, heard_text: str) -> Comparison:
         n_numbers_heard=sum(at not in gap_of for at in numbers),
         n_names=len(named),
         n_names_heard=sum(at not in gap_of or _is_near(said[at], gap_of[at]) for at in named),
-        n_misheard=sum(_n_misheard(gap) for gap in gaps),
+        n_misheard=sum(_count_misheard(gap) for gap in gaps),
         is_heard=tuple(at not in gap_of or at in spelt for at, token in enumerate(said) for _ in range(token.n_words)),
-        has_negations=all(_n_negations(gap.said) == _n_negations(gap.heard) for gap in gaps),
+        has_negations=all(_count_negations(gap.said) == _count_negations(gap.heard) for gap in gaps),
     )
 
 
-def same_writing(text: str) -> list[str]:
+def normalise_words(text: str) -> list[str]:
     """A text's words as they are said, in small letters; digits and signs are read out.
 
     A token that has no sure reading is kept by itself, so that it counts as an error and not as silence. A recogniser
@@ -149,26 +149,26 @@ def same_writing(text: str) -> list[str]:
     try:
         said = speak(text)
     except Unspeakable:
-        said = " ".join(_token(each) for each in text.split())
-    words = map(compared, spoken_words(said.replace("-", " ")))
+        said = " ".join(_normalise_token(each) for each in text.split())
+    words = map(normalise_word, split_words(said.replace("-", " ")))
     return [_SPELLINGS.get(word, word) for word in words]
 
 
-def _token(token: str) -> str:
+def _normalise_token(token: str) -> str:
     try:
         return speak(token)
     except Unspeakable:
         return re.sub(r"[^A-Za-z]", "", token) or "unreadable"
 
 
-def _tokens(
+def _make_tokens(
     words: Sequence[str], names: Container[str] = (), spelt: Mapping[str, str] = MappingProxyType({})
 ) -> list[_Token]:
     tokens: list[_Token] = []
     at = 0
     while at < len(words):
-        if n_words := number_at(words, at):
-            value = value_of(words[at : at + n_words])
+        if n_words := count_number_words(words, at):
+            value = parse_number_words(words[at : at + n_words])
             text = words[at] if n_words == 1 else value
             tokens.append(_Token(text, value, is_number=True, n_words=n_words))
             at += n_words
@@ -179,7 +179,7 @@ def _tokens(
     return tokens
 
 
-def _met(tokens: Sequence[_Token], others: Sequence[_Token]) -> list[_Token]:
+def _join_tokens(tokens: Sequence[_Token], others: Sequence[_Token]) -> list[_Token]:
     """The tokens, with neighbours joined where the others have them as one word ("per cent", "D N A")."""
     wanted = {other.text for other in others} - {token.text for token in tokens}
     met: list[_Token] = []
@@ -197,11 +197,11 @@ def _met(tokens: Sequence[_Token], others: Sequence[_Token]) -> list[_Token]:
     return met
 
 
-def _by_sound(tokens: Sequence[_Token]) -> list[_Token]:
+def _key_by_sound(tokens: Sequence[_Token]) -> list[_Token]:
     """The tokens with their phones as key; a number keeps its value, but one of a single word that sounds like another
     word has that one's ("four", "for")."""
     return [
-        replace(each, key=sound(each.text)) if each.text.isalpha() and not _is_ordinal(each) else each
+        replace(each, key=find_phones(each.text)) if each.text.isalpha() and not _is_ordinal(each) else each
         for each in tokens
     ]
 
@@ -210,7 +210,7 @@ def _is_ordinal(token: _Token) -> bool:
     return token.is_number and token.key.endswith("#")
 
 
-def _gaps(said: Sequence[_Token], heard: Sequence[_Token]) -> Iterator[_Gap]:
+def _find_gaps(said: Sequence[_Token], heard: Sequence[_Token]) -> Iterator[_Gap]:
     """Where the texts differ, with the fewest word errors: substitutions, deletions and insertions side by side."""
     if not heard:
         if said:
@@ -233,12 +233,12 @@ def _gaps(said: Sequence[_Token], heard: Sequence[_Token]) -> Iterator[_Gap]:
         start = end + 1
 
 
-def _spelt_otherwise(gap: _Gap) -> list[int]:
+def _find_respelt(gap: _Gap) -> list[int]:
     """Which of a gap's words were heard, but written in another way; numbers and negations never are."""
     whole = "".join(each.text for each in gap.said)
     together = "".join(each.text for each in gap.heard)
     is_name = any(each.is_name for each in gap.said)
-    if _long(gap.said) == _long(gap.heard):
+    if _join_keys(gap.said) == _join_keys(gap.heard):
         return list(range(len(gap.said)))
     if not any(each.is_number or each.text in NEGATIONS for each in (*gap.said, *gap.heard)) and is_spelling_of(
         whole, together, is_name
@@ -249,36 +249,36 @@ def _spelt_otherwise(gap: _Gap) -> list[int]:
         for at, token in enumerate(gap.said)
         if not token.is_number
         and token.text not in NEGATIONS
-        and any(is_spelling_of(form, text, token.is_name) for form in _forms(token) for text in _texts(gap))
+        and any(is_spelling_of(form, text, token.is_name) for form in _list_forms(token) for text in _list_texts(gap))
     ]
 
 
-def _long(tokens: Sequence[_Token]) -> str:
+def _join_keys(tokens: Sequence[_Token]) -> str:
     return " ".join(_LONG_FORMS.get(each.text, each.text) for each in tokens)
 
 
-def _n_misheard(gap: _Gap) -> int:
+def _count_misheard(gap: _Gap) -> int:
     """A gap's word errors less the words that were only spelt otherwise, be it in two pieces."""
-    n_spelt = len(_spelt_otherwise(gap))
+    n_spelt = len(_find_respelt(gap))
     if n_spelt == len(gap.said):
         return max(0, len(gap.heard) - 2 * n_spelt)
     return max(len(gap.said), len(gap.heard)) - n_spelt
 
 
-def _n_negations(tokens: Sequence[_Token]) -> int:
+def _count_negations(tokens: Sequence[_Token]) -> int:
     return sum(each.text in NEGATIONS for each in tokens)
 
 
 def _is_near(name: _Token, gap: _Gap) -> bool:
-    return any(is_near(form, text) for form in _forms(name) for text in _texts(gap))
+    return any(is_near(form, text) for form in _list_forms(name) for text in _list_texts(gap))
 
 
-def _forms(token: _Token) -> list[str]:
+def _list_forms(token: _Token) -> list[str]:
     """A word as it is written, and as its voice was told it."""
     return [token.text, token.spelt] if token.spelt else [token.text]
 
 
-def _texts(gap: _Gap) -> list[str]:
+def _list_texts(gap: _Gap) -> list[str]:
     """What was heard in a gap, word by word and two words together."""
     texts = [each.text for each in gap.heard]
     return [*texts, *(one + other for one, other in pairwise(texts))]

@@ -13,11 +13,11 @@ from backends.chat.protocol import Endpoint
 from data_schemas.config import OracleConfig
 from data_schemas.records import OracleRow, Turn, Utterance, WordTiming
 from pipelines.oracle.plan import PlannedRequest, plan_dialogue
-from pipelines.oracle.prompts import PromptSet, payload_of
-from pipelines.oracle.schedule import words_of
+from pipelines.oracle.prompts import PromptSet, make_payload
+from pipelines.oracle.schedule import list_words
 from pipelines.quality.dialogue_rules import Wrong
-from pipelines.quality.oracle_rules import settings_of
-from spoken.spoken_text import spoken_words
+from pipelines.quality.oracle_rules import read_settings
+from spoken.spoken_text import split_words
 
 N_REMADE = 64
 """Dialogues of each source of which the requests are made again: forms are drawn by seed, so all are among them."""
@@ -25,31 +25,31 @@ SENTINEL = "unknown"
 """Stands for every word that level 0 must not know."""
 
 
-def wrong_in_knowledge(row: OracleRow, turns: Sequence[Turn], prompts: PromptSet) -> Wrong:
+def check_knowledge(row: OracleRow, turns: Sequence[Turn], prompts: PromptSet) -> Wrong:
     """Which level-0 events were asked for with more than had been said; the row must be sound otherwise.
 
     Args:
         prompts: those that the row was asked with (`prompt_files.find_prompts`).
     """
-    config = settings_of(row)
+    config = read_settings(row)
     endpoint = Endpoint(row.endpoint or "", "", row.model or "", row.model_digest or "")
     for place, event in enumerate(row.events):
         if event.level > 0 or event.status == "shared" or event.request_id is None:
             continue
-        request = _request_of(place, blotted_out(turns, event.t_s), config)
-        payload = payload_of(prompts, request, config, row.seed, event.attempt or 0)
+        request = _make_request(place, mask_future(turns, event.t_s), config)
+        payload = make_payload(prompts, request, config, row.seed, event.attempt or 0)
         if event.request_id != request_id(reply_key(endpoint, payload, event.attempt or 0)):
             yield "level 0 knows nothing but what was said", f"{event.event_id}: its request was another"
 
 
-def blotted_out(turns: Sequence[Turn], t_s: float) -> list[Turn]:
+def mask_future(turns: Sequence[Turn], t_s: float) -> list[Turn]:
     """The turns with all words blotted out that had not been said by a time; the times stay."""
-    return [_blotted_turn(turn, t_s) for turn in turns]
+    return [_mask_turn(turn, t_s) for turn in turns]
 
 
-def _blotted_turn(turn: Turn, t_s: float) -> Turn:
-    utterances = tuple(_blotted_utterance(utterance, t_s) for utterance in turn.utterances)
-    words = words_of(turn)
+def _mask_turn(turn: Turn, t_s: float) -> Turn:
+    utterances = tuple(_mask_utterance(utterance, t_s) for utterance in turn.utterances)
+    words = list_words(turn)
     is_said = all(word.end_s <= t_s for word in words) and _says(turn.spoken_text, words)
     return replace(
         turn,
@@ -64,22 +64,22 @@ def _blotted_turn(turn: Turn, t_s: float) -> Turn:
     )
 
 
-def _blotted_utterance(utterance: Utterance, t_s: float) -> Utterance:
-    words = tuple(_blotted_word(word, t_s) for word in utterance.words)
+def _mask_utterance(utterance: Utterance, t_s: float) -> Utterance:
+    words = tuple(_mask_word(word, t_s) for word in utterance.words)
     is_said = words == utterance.words and _says(utterance.spoken_text, words)
     return replace(utterance, words=words, spoken_text=utterance.spoken_text if is_said else SENTINEL)
 
 
 def _says(text: str, words: Sequence[WordTiming]) -> bool:
     """Whether a text is the words that were heard and no more: texts of a turn that was cut off may promise more."""
-    return spoken_words(text) == [word.word for word in words]
+    return split_words(text) == [word.word for word in words]
 
 
-def _blotted_word(word: WordTiming, t_s: float) -> WordTiming:
+def _mask_word(word: WordTiming, t_s: float) -> WordTiming:
     return word if word.end_s <= t_s else replace(word, word=SENTINEL)
 
 
-def _request_of(place: int, turns: Sequence[Turn], config: OracleConfig) -> PlannedRequest:
+def _make_request(place: int, turns: Sequence[Turn], config: OracleConfig) -> PlannedRequest:
     plan = plan_dialogue(turns, config)
     request = plan.events[place].request
     assert request is not None, "an event of level 0 is asked for"

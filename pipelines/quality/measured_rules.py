@@ -8,9 +8,9 @@ import numpy as np
 
 from data_schemas.records import AudioDialogue, Hearing, Turn, Utterance, WordTiming
 from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
-from pipelines.audio import Sound, peak_dbfs
-from pipelines.mixing.timing import CHANNEL, quality_of
-from spoken.spoken_text import spoken_words
+from pipelines.audio import Sound, measure_peak_dbfs
+from pipelines.mixing.timing import CHANNEL, measure_quality
+from spoken.spoken_text import split_words
 
 LEVEL_TOLERANCE_DB = 0.05
 """What storing sound with 16 bits may change in a level: at -40 dBFS a thousandth of a dB, at a peak as much."""
@@ -40,11 +40,11 @@ _LEVELS = ("rms_dbfs_a", "rms_dbfs_b", "peak_dbfs")
 Wrong = Iterator[tuple[str, str]]
 
 
-def wrong_in_quality(row: AudioDialogue, sound: Sound) -> Wrong:
+def check_quality(row: AudioDialogue, sound: Sound) -> Wrong:
     """Levels, mean score, error rate and recalls that are not those of the row's sound and hearings."""
     if not any(said.words for turn in row.turns for said in turn.utterances):
         return  # told by the rule that every spoken word is timed
-    stored, measured = asdict(row.quality), asdict(quality_of(sound, row.turns))
+    stored, measured = asdict(row.quality), asdict(measure_quality(sound, row.turns))
     for name, value in measured.items():
         told, tolerance = stored[name], LEVEL_TOLERANCE_DB if name in _LEVELS else SHARE_TOLERANCE
         is_same = told == value if None in (told, value) else abs(told - value) <= tolerance
@@ -52,7 +52,7 @@ def wrong_in_quality(row: AudioDialogue, sound: Sound) -> Wrong:
             yield "quality is that of the sound and of what was heard", f"{name} is {value}, not {told}"
 
 
-def wrong_in_hearings(row: AudioDialogue) -> Wrong:
+def check_hearings(row: AudioDialogue) -> Wrong:
     """Hearings where nobody listened, none where somebody did, and counts that cannot be."""
     for turn in row.turns:
         last = max((at for at, said in enumerate(turn.utterances) if said.kind == "speech"), default=None)
@@ -62,7 +62,7 @@ def wrong_in_hearings(row: AudioDialogue) -> Wrong:
             if (said.hearing is not None) != is_listened_to:
                 yield "what a recogniser listened to has a hearing", f"{where}: by {row.provenance.asr}"
             is_cut = turn.cut_s is not None and at == last  # its hearing is of all of it
-            n_words = None if is_cut else len(spoken_words(said.spoken_text))
+            n_words = None if is_cut else len(split_words(said.spoken_text))
             if said.hearing is not None and not _can_be(said.hearing, n_words):
                 yield "counts of a hearing can be", f"{where}: {said.hearing}"
 
@@ -81,7 +81,7 @@ def _can_be(hearing: Hearing, n_words: int | None) -> bool:
     )
 
 
-def wrong_in_speakers(row: AudioDialogue) -> Wrong:
+def check_speakers(row: AudioDialogue) -> Wrong:
     """Voices that are not their speaker's, and speeds nobody is asked to speak at."""
     voices = {"A": row.provenance.voice_a, "B": row.provenance.voice_b}
     for turn in row.turns:
@@ -93,7 +93,7 @@ def wrong_in_speakers(row: AudioDialogue) -> Wrong:
                 yield f"speed lies between {_SPEED_MIN} and {_SPEED_MAX}", f"turn {turn.turn_index}: {said.speed}"
 
 
-def wrong_in_delay(turn: Turn) -> Wrong:
+def check_delay(turn: Turn) -> Wrong:
     """A keyword delay that is not the time from the turn's first word to the one that bears the answer."""
     words = [word for said in turn.utterances if said.kind == "speech" for word in said.words]
     index = turn.answer_word_index
@@ -106,7 +106,7 @@ def wrong_in_delay(turn: Turn) -> Wrong:
         yield "a keyword delay is that of its word", f"turn {turn.turn_index}: {told_s} s, not {delay_s} s"
 
 
-def wrong_in_coverage(row: AudioDialogue, sound: Sound) -> Wrong:
+def check_coverage(row: AudioDialogue, sound: Sound) -> Wrong:
     """Utterances whose sound lies elsewhere than their words: times that are squeezed, moved, or of other sound.
 
     A noise floor is taken off by its stored level.
@@ -117,26 +117,27 @@ def wrong_in_coverage(row: AudioDialogue, sound: Sound) -> Wrong:
         for said in turn.utterances:
             if turn.speaker not in CHANNEL or not _has_times(said, len(sound)):
                 continue  # told by other rules
-            share = _outside(sound[:, CHANNEL[turn.speaker]], said, floors[turn.speaker])
+            share = _measure_outside(sound[:, CHANNEL[turn.speaker]], said, floors[turn.speaker])
             if share > MOST_OUTSIDE:
                 found = f"turn {turn.turn_index}: {share:.0%} of the sound of {said.spoken_text[:40]!r} lies elsewhere"
                 yield "the sound of an utterance lies around its words", found
 
 
-def wrong_in_silence(row: AudioDialogue, sound: Sound) -> Wrong:
+def check_silence(row: AudioDialogue, sound: Sound) -> Wrong:
     """Any sound on the assistant's channel, which has no noise and no echo, where the assistant says nothing."""
-    between = _between(row, sound)
-    level_dbfs = peak_dbfs(between)
+    between = _silence_utterances(row, sound)
+    level_dbfs = measure_peak_dbfs(between)
     if level_dbfs > SILENT_DBFS:
         first_s = float(np.argmax(np.abs(between) > 10 ** (SILENT_DBFS / 20))) / SAMPLE_RATE_HZ
         found = f"{level_dbfs:.0f} dBFS on A's where A says nothing, from {first_s:.2f} s on"
         yield "each speaker is on their own channel", found
 
 
-def wrong_in_recorded_silence(row: AudioDialogue, sound: Sound) -> Wrong:
+def check_recorded_silence(row: AudioDialogue, sound: Sound) -> Wrong:
     """More than a little sound of a recorded assistant, whose silence is a model's, where it says nothing."""
     between, whole = (
-        float(np.square(each, dtype=np.float64).sum()) for each in (_between(row, sound), sound[:, CHANNEL["A"]])
+        float(np.square(each, dtype=np.float64).sum())
+        for each in (_silence_utterances(row, sound), sound[:, CHANNEL["A"]])
     )
     if between > MOST_BETWEEN * whole:
         yield (
@@ -145,7 +146,7 @@ def wrong_in_recorded_silence(row: AudioDialogue, sound: Sound) -> Wrong:
         )
 
 
-def _between(row: AudioDialogue, sound: Sound) -> Sound:
+def _silence_utterances(row: AudioDialogue, sound: Sound) -> Sound:
     """The assistant's channel with all its utterances taken out; nothing where other rules tell of their times."""
     said = [each for turn in row.turns if turn.speaker == "A" for each in turn.utterances]
     if not said or not all(_has_times(each, len(sound)) for each in said):
@@ -164,18 +165,20 @@ def _has_times(said: Utterance, n_samples: int) -> bool:
     return is_ordered and said.start_s < said.end_s <= n_samples / SAMPLE_RATE_HZ + _TIME_TOLERANCE_S
 
 
-def _outside(channel: Sound, said: Utterance, floor: float) -> float:
+def _measure_outside(channel: Sound, said: Utterance, floor: float) -> float:
     """The share of an utterance's energy, less a noise floor's, that lies around none of its words."""
     start, end = seconds_to_samples(said.start_s or 0.0), seconds_to_samples(said.end_s or 0.0)
     sound = channel[start:end]
     n_frames = len(sound) // _FRAME
     power = np.square(sound[: n_frames * _FRAME].reshape(n_frames, _FRAME), dtype=np.float64).mean(axis=1) - floor
-    is_outside = ~_around(said.words, said.start_s or 0.0, n_frames)
+    is_outside = ~_find_frames_near_words(said.words, said.start_s or 0.0, n_frames)
     whole = float(power.sum())
     return float(power[is_outside].sum()) / whole if whole > 0 else 0.0
 
 
-def _around(words: Sequence[WordTiming], start_s: float, n_frames: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _find_frames_near_words(
+    words: Sequence[WordTiming], start_s: float, n_frames: int
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Which frames of an utterance lie in or near one of its words; [n_frames]."""
     is_near = np.zeros(n_frames, np.bool_)
     for word in words:

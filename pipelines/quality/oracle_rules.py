@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from data_schemas.config import OracleConfig
 from data_schemas.records import OracleEvent, OracleRow, Turn, WordTiming
-from pipelines.oracle.plan import answered_turns
-from pipelines.oracle.schedule import TRUTH_LEVEL, Tick, ticks, words_of
+from pipelines.oracle.plan import find_answered_turns
+from pipelines.oracle.schedule import TRUTH_LEVEL, Tick, list_words, make_ticks
 from pipelines.oracle.share import is_in_share
 from pipelines.quality.dialogue_rules import TIME_TOLERANCE_S, Wrong
 
@@ -26,18 +26,18 @@ class AskedTurn:
     def schedule(self, row: OracleRow) -> list[Tick]:
         """The events there should be, by the settings that the row says it was made with."""
         words = [WordTiming(word="", start_s=at_s, end_s=at_s, score=0.0, method="") for at_s in self.ends_s]
-        return ticks(words, row.interval_s, row.level_bounds, row.max_requests_per_turn)
+        return make_ticks(words, row.interval_s, row.level_bounds, row.max_requests_per_turn)
 
 
-def asked_turns(turns: Sequence[Turn]) -> list[AskedTurn]:
+def find_asked_turns(turns: Sequence[Turn]) -> list[AskedTurn]:
     """The turns that the other speaker answers, of both."""
     return [
-        AskedTurn(turn.turn_index, answer.speaker, array("d", (word.end_s for word in words_of(turn))), answer.body)
-        for turn, answer in answered_turns(turns, both_directions=True)
+        AskedTurn(turn.turn_index, answer.speaker, array("d", (word.end_s for word in list_words(turn))), answer.body)
+        for turn, answer in find_answered_turns(turns, both_directions=True)
     ]
 
 
-def wrong_in_oracles(row: OracleRow, answered: Sequence[AskedTurn]) -> Wrong:
+def check_oracles(row: OracleRow, answered: Sequence[AskedTurn]) -> Wrong:
     """What is wrong with a row, given the turns of its dialogue."""
     asked = [turn for turn in answered if row.both_directions or turn.speaker == "A"]
     if not (row.model and row.prompt_digest and row.endpoint):
@@ -60,16 +60,16 @@ def wrong_in_oracles(row: OracleRow, answered: Sequence[AskedTurn]) -> Wrong:
         if (event.error is not None) != is_failed:
             yield "failed events, and no others, say why", f"{event.event_id}: {event.status}, error: {event.error}"
     try:
-        settings_of(row)
+        read_settings(row)
     except ValidationError as error:
         yield "the schedule's settings can be", "; ".join(f"{each['loc']}: {each['msg']}" for each in error.errors())
         return
     for turn in asked:
         if turn.ends_s:  # where there are none, the dialogue's own rules have told
-            yield from _events_of_turn(row, turn)
+            yield from _check_events_of_turn(row, turn)
 
 
-def settings_of(row: OracleRow) -> OracleConfig:
+def read_settings(row: OracleRow) -> OracleConfig:
     """The settings that a row says it was made with, as far as they decide its requests.
 
     Raises:
@@ -88,10 +88,10 @@ def settings_of(row: OracleRow) -> OracleConfig:
     )
 
 
-def _events_of_turn(row: OracleRow, turn: AskedTurn) -> Wrong:
+def _check_events_of_turn(row: OracleRow, turn: AskedTurn) -> Wrong:
     events = [event for event in row.events if event.turn_index == turn.turn_index]
     schedule = turn.schedule(row)
-    if found := _off_schedule(events, schedule):
+    if found := _find_off_schedule(events, schedule):
         yield "events are those of the schedule", f"turn {turn.turn_index}: {found}"
     if len(events) != len(schedule):
         return  # no telling which event stands for which tick
@@ -101,25 +101,25 @@ def _events_of_turn(row: OracleRow, turn: AskedTurn) -> Wrong:
         yield "the last event is the true answer at the last word's end", f"turn {turn.turn_index}"
     for index, (event, tick) in enumerate(zip(events, schedule, strict=True)):
         asker = None if tick.asks in (None, index) else events[tick.asks]
-        if wrong_share := _badly_shared(event, tick, asker):
+        if wrong_share := _check_shared(event, tick, asker):
             yield "events share what was asked for them", f"{event.event_id}: {wrong_share}"
 
 
-def _off_schedule(events: Sequence[OracleEvent], schedule: Sequence[Tick]) -> str:
+def _find_off_schedule(events: Sequence[OracleEvent], schedule: Sequence[Tick]) -> str:
     """The first event that is not as scheduled; empty when all are."""
     for event, tick in zip(events, schedule, strict=False):
         is_there = abs(event.t_s - tick.t_s) <= TIME_TOLERANCE_S and abs(event.r - tick.r) <= 1e-9
         counted = (event.n_words_heard, event.n_words, event.level)
         if not is_there or counted != (tick.n_words_heard, tick.n_words, tick.level):
-            return f"{event.event_id} is {_moment(event)}, not {_moment(tick)}"
+            return f"{event.event_id} is {_format_moment(event)}, not {_format_moment(tick)}"
     return "" if len(events) == len(schedule) else f"{len(events)} events, not {len(schedule)}"
 
 
-def _moment(at: OracleEvent | Tick) -> str:
+def _format_moment(at: OracleEvent | Tick) -> str:
     return f"at {at.t_s} s, {at.n_words_heard}/{at.n_words} words, r {at.r:.3f}, level {at.level}"
 
 
-def _badly_shared(event: OracleEvent, tick: Tick, asker: OracleEvent | None) -> str:
+def _check_shared(event: OracleEvent, tick: Tick, asker: OracleEvent | None) -> str:
     """Why an event's status or text is not what its tick's request gave; `asker` is another event that asked for it.
 
     A random text has the dialogue that it was taken from in the place of a request.

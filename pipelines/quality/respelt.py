@@ -3,43 +3,45 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pipelines.quality.sounds import sound
-from spoken.reader import reader_in_use
-from spoken.spoken_text import spoken_words
+from pipelines.quality.sounds import find_phones
+from spoken.reader import get_reader
+from spoken.spoken_text import split_words
 
 _MOST_WORDS: Final = 5
 """Of those that a recogniser makes of one word."""
 
 
-def compared(word: str) -> str:
+def normalise_word(word: str) -> str:
     """A word as words are compared: in small letters, without apostrophes."""
     return word.lower().replace("'", "")
 
 
-def spelt_for_voices(spoken_text: str) -> dict[str, str]:
+def find_respelt_words(spoken_text: str) -> dict[str, str]:
     """How the lexicon in use spells words of a text for its voice, both as they are compared.
 
     A spelling that the text also has as words of its own is left out: hearing it would tell nothing.
     """
-    words = spoken_words(spoken_text)
-    pronunciations = reader_in_use().lexicon.pronunciations
-    spelt = {compared(word): " ".join(map(compared, pronunciations.of(word).split())) for word in words}
-    own = f" {' '.join(map(compared, words))} "
+    words = split_words(spoken_text)
+    pronunciations = get_reader().lexicon.pronunciations
+    spelt = {
+        normalise_word(word): " ".join(map(normalise_word, pronunciations.respell_word(word).split())) for word in words
+    }
+    own = f" {' '.join(map(normalise_word, words))} "
     return {word: spelling for word, spelling in spelt.items() if word != spelling and f" {spelling} " not in own}
 
 
 def as_written(heard: Sequence[str], spelt: Mapping[str, str]) -> list[str]:
     """What was heard, with the true word wherever a recogniser wrote what its spelling sounds like."""
-    wanted = {_sounds(spelling.split()): word for word, spelling in spelt.items()}
+    wanted = {_find_sounds(spelling.split()): word for word, spelling in spelt.items()}
     written: list[str] = []
     at = 0
     while at < len(heard):
         lengths = range(min(_MOST_WORDS, len(heard) - at), 0, -1) if wanted else ()
-        n = next((n for n in lengths if _sounds(heard[at : at + n]) in wanted), 0)
-        written.append(wanted[_sounds(heard[at : at + n])] if n else heard[at])
+        n = next((n for n in lengths if _find_sounds(heard[at : at + n]) in wanted), 0)
+        written.append(wanted[_find_sounds(heard[at : at + n])] if n else heard[at])
         at += n or 1
     return written
 
 
-def _sounds(words: Sequence[str]) -> str:
-    return "_".join(map(sound, words))
+def _find_sounds(words: Sequence[str]) -> str:
+    return "_".join(map(find_phones, words))

@@ -8,7 +8,7 @@ from rapidfuzz.distance import Levenshtein
 from backends.aligner.arpabet import pronounce
 from backends.aligner.protocol import AlignmentRefused
 from pipelines.vocabulary import is_word
-from spoken.spoken_text import word_set
+from spoken.spoken_text import make_word_set
 
 NEAR_SHARE: Final = 1 / 3
 """Words sound near where they differ in at most this share of the first one's phones, one at least."""
@@ -16,7 +16,7 @@ NEAR_SHARE: Final = 1 / 3
 _SAID_ALIKE: Final = {"to": "two", "an": "a"}
 """Words that differ from another only by stress or for ease ("to" and "two" are one in fluent speech)."""
 
-_WEAK: Final = word_set("a an the it at is as of and to for")
+_WEAK: Final = make_word_set("a an the it at is as of and to for")
 """Words whose vowels are reduced in fluent speech, so that nobody hears which one it was ("it" and "at")."""
 
 _CLITICS: Final = frozenset(
@@ -28,11 +28,11 @@ _PREFIXES: Final = ("hyper", "hypo", "endo", "exo", "inter", "intra", "macro", "
 _SUFFIXES: Final = ("ate", "ite", "ide", "ane", "ene", "yne", "ose", "ase")
 """Parts of terms that no dictionary has whole, and that mean the contrary or another substance."""
 
-_VOWELS: Final = word_set("AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW")
+_VOWELS: Final = make_word_set("AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW")
 
 
 @lru_cache(maxsize=20_000)
-def sound(word: str) -> str:
+def find_phones(word: str) -> str:
     """A word's phones, joined by `_`; the word itself where it has none."""
     try:
         return pronounce(_SAID_ALIKE.get(word, word)).replace(" ", "_")
@@ -42,9 +42,9 @@ def sound(word: str) -> str:
 
 def is_near(said: str, heard: str) -> bool:
     """Whether a word sounds near another."""
-    wanted = sound(said).split("_")
+    wanted = find_phones(said).split("_")
     most = max(1, int(len(wanted) * NEAR_SHARE))
-    return Levenshtein.distance(wanted, sound(heard).split("_"), score_cutoff=most) <= most
+    return Levenshtein.distance(wanted, find_phones(heard).split("_"), score_cutoff=most) <= most
 
 
 def is_spelling_of(said: str, heard: str, is_name: bool) -> bool:
@@ -54,17 +54,17 @@ def is_spelling_of(said: str, heard: str, is_name: bool) -> bool:
     "decrease"), but for names and reduced words that differ in vowels alone ("Natalia", "Natalya"; "it", "at"). A word
     that no dictionary has is what a recogniser writes of a name or a rare word.
     """
-    if sound(said) == sound(heard) or frozenset({said, heard}) in _CLITICS:
+    if find_phones(said) == find_phones(heard) or frozenset({said, heard}) in _CLITICS:
         return True
-    if not heard or _turns(said, heard) or not (is_near(said, heard) or _is_near_by_letters(said, heard)):
+    if not heard or _changes_stem(said, heard) or not (is_near(said, heard) or _is_near_by_letters(said, heard)):
         return False
     may_differ_in_vowels = is_name or {said, heard} <= _WEAK
     if is_word(said) and is_word(heard):
-        return is_near(said, heard) and may_differ_in_vowels and _consonants(said) == _consonants(heard)
+        return is_near(said, heard) and may_differ_in_vowels and _list_consonants(said) == _list_consonants(heard)
     return True
 
 
-def _turns(said: str, heard: str) -> bool:
+def _changes_stem(said: str, heard: str) -> bool:
     """Whether two words begin or end with different parts that make another thing of one stem."""
     begins = [next((part for part in _PREFIXES if word.startswith(part)), "") for word in (said, heard)]
     ends = [next((part for part in _SUFFIXES if word.endswith(part)), "") for word in (said, heard)]
@@ -76,5 +76,5 @@ def _is_near_by_letters(said: str, heard: str) -> bool:
     return Levenshtein.distance(said, heard, score_cutoff=most) <= most
 
 
-def _consonants(word: str) -> list[str]:
-    return [phone for phone in sound(word).split("_") if phone not in _VOWELS]
+def _list_consonants(word: str) -> list[str]:
+    return [phone for phone in find_phones(word).split("_") if phone not in _VOWELS]

@@ -67,30 +67,35 @@ def cut(
     Args:
         voices: who spoke for the server, in order of time, the first from 0.
     """
-    utterances = sorted([*_of_caller(heard), *_of_assistant(said)], key=lambda each: (each.start_s, each.speaker))
+    utterances = sorted(
+        [*_list_caller_utterances(heard), *_list_assistant_utterances(said)],
+        key=lambda each: (each.start_s, each.speaker),
+    )
     changes_s = [now.start_s for before, now in pairwise(voices) if before.mode != now.mode]
     groups: list[list[RoughUtterance]] = []
-    for stretch in _stretches(utterances, changes_s):
+    for stretch in _split_stretches(utterances, changes_s):
         start_s, end_s = groups[-1][0].start_s if groups else 0.0, max(each.end_s for each in stretch)
         is_changed = any(start_s < change_s <= stretch[0].start_s for change_s in changes_s)
         if groups and end_s - start_s <= MOST_S and not is_changed:
             groups[-1] += stretch
         else:
             groups.append(list(stretch))
-    starts_s = [_after(group[0].start_s - BEFORE_S[group[0].speaker], group[0].start_s, changes_s) for group in groups]
+    starts_s = [
+        _find_start(group[0].start_s - BEFORE_S[group[0].speaker], group[0].start_s, changes_s) for group in groups
+    ]
     ends_s = [*starts_s, duration_s][1:]
     return [
-        _piece(group, start_s, end_s, changes_s, voices)
+        _make_piece(group, start_s, end_s, changes_s, voices)
         for group, start_s, end_s in zip(groups, starts_s, ends_s, strict=True)
     ]
 
 
-def _after(start_s: float, first_s: float, changes_s: Sequence[float]) -> float:
+def _find_start(start_s: float, first_s: float, changes_s: Sequence[float]) -> float:
     """Where a dialogue begins whose first utterance begins at `first_s`: not before a change of voice, nor before 0."""
     return max([0.0, start_s, *(change_s for change_s in changes_s if change_s <= first_s)])
 
 
-def _piece(
+def _make_piece(
     group: Sequence[RoughUtterance],
     start_s: float,
     end_s: float,
@@ -101,14 +106,14 @@ def _piece(
     end_s = min([end_s, last_s + AFTER_S, *(change_s for change_s in changes_s if change_s >= last_s)])
     inside = [each for each in voices if each.start_s <= start_s][-1:]
     inside += [each for each in voices if each.start_s in changes_s and start_s < each.start_s < end_s]
-    return Piece(start_s, end_s, _turns(group), tuple(inside))
+    return Piece(start_s, end_s, _group_turns(group), tuple(inside))
 
 
-def _of_caller(heard: Sequence[HeardTurn]) -> list[RoughUtterance]:
+def _list_caller_utterances(heard: Sequence[HeardTurn]) -> list[RoughUtterance]:
     return [RoughUtterance("B", turn.text, turn.start_s, turn.end_s) for turn in heard if turn.text.strip()]
 
 
-def _of_assistant(said: Sequence[SaidPiece]) -> list[RoughUtterance]:
+def _list_assistant_utterances(said: Sequence[SaidPiece]) -> list[RoughUtterance]:
     """Pieces that come in one go, joined."""
     runs: list[list[SaidPiece]] = []
     for piece in said:
@@ -120,7 +125,7 @@ def _of_assistant(said: Sequence[SaidPiece]) -> list[RoughUtterance]:
     return [RoughUtterance("A", text, run[0].time_s, run[-1].time_s + WORD_S) for text, run in joined if text]
 
 
-def _stretches(utterances: Sequence[RoughUtterance], changes_s: Sequence[float]) -> list[list[RoughUtterance]]:
+def _split_stretches(utterances: Sequence[RoughUtterance], changes_s: Sequence[float]) -> list[list[RoughUtterance]]:
     """Utterances parted wherever a session may be cut: after quiet, or where the mode has changed in a pause."""
     stretches: list[list[RoughUtterance]] = []
     end_s = 0.0
@@ -133,6 +138,6 @@ def _stretches(utterances: Sequence[RoughUtterance], changes_s: Sequence[float])
     return stretches
 
 
-def _turns(utterances: Sequence[RoughUtterance]) -> tuple[tuple[RoughUtterance, ...], ...]:
+def _group_turns(utterances: Sequence[RoughUtterance]) -> tuple[tuple[RoughUtterance, ...], ...]:
     """One speaker's utterances in a row are a turn."""
     return tuple(tuple(group) for _, group in groupby(utterances, key=lambda each: each.speaker))

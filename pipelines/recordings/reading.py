@@ -32,7 +32,7 @@ class SessionText:
     said: tuple[SaidPiece, ...]
 
 
-def folder_of(config: SourceConfig) -> Store:
+def open_folder(config: SourceConfig) -> Store:
     """The folder of a source's recordings.
 
     Raises:
@@ -46,17 +46,17 @@ def folder_of(config: SourceConfig) -> Store:
     return store
 
 
-def path_of(session_id: str) -> str:
+def make_path(session_id: str) -> str:
     """The file of a session in its folder."""
     return f"{session_id}.parquet"
 
 
-def texts(store: Store) -> Iterator[tuple[str, SessionText | StoreError]]:
+def read_texts(store: Store) -> Iterator[tuple[str, SessionText | StoreError]]:
     """Each file of a folder with what it tells, or why it cannot be read, in the order of their names."""
     for path in store.files("", ".parquet"):
         try:
             (text,) = from_table(store.read_table(path, list(SessionText.__annotations__)), SessionText)
-            if path != path_of(text.session_id):
+            if path != make_path(text.session_id):
                 raise StoreError(f"{store.at(path)} holds the session {text.session_id}.", "Give it its name back.")
             yield path, text
         except StoreError as error:
@@ -77,22 +77,22 @@ def read_recordings(
     Raises:
         SourceError: there is no such folder.
     """
-    store = folder_of(config)
-    found = sorted(texts(store), key=lambda each: getattr(each[1], "started_at", ""))  # stable: then by name
+    store = open_folder(config)
+    found = sorted(read_texts(store), key=lambda each: getattr(each[1], "started_at", ""))  # stable: then by name
     reading = SourceReading([], [], len(found[:limit]), limit is None or len(found) < limit)
     for path, text in found[:limit]:
         if isinstance(text, StoreError):
             reading.rejects.append(_reject(config.name, path.removesuffix(".parquet"), "damaged", str(text)))
             continue
-        reason = _unusable(text, contaminated)
+        reason = _find_reason(text, contaminated)
         if reason is not None:
             reading.rejects.append(_reject(config.name, text.session_id, reason, f"of {text.started_at}"))
             continue
-        reading.items.append(_item(config, split, text, store.describe(path).sha256[:16]))
+        reading.items.append(_make_item(config, split, text, store.describe(path).sha256[:16]))
     return reading
 
 
-def _unusable(text: SessionText, contaminated: frozenset[str]) -> str | None:
+def _find_reason(text: SessionText, contaminated: frozenset[str]) -> str | None:
     if not any(turn.text.strip() for turn in text.heard):
         return "nothing_heard"
     if not "".join(piece.text for piece in text.said).strip():
@@ -101,7 +101,7 @@ def _unusable(text: SessionText, contaminated: frozenset[str]) -> str | None:
     return "contaminated" if asked & contaminated else None
 
 
-def _item(config: SourceConfig, split: SplitConfig, text: SessionText, digest: str) -> Item:
+def _make_item(config: SourceConfig, split: SplitConfig, text: SessionText, digest: str) -> Item:
     """`question` is all that the caller said and `answer` all that the server did; `revision` stands for the file."""
     question = " ".join(turn.text for turn in text.heard)
     group = ids.group_id(question)

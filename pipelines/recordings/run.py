@@ -19,7 +19,7 @@ from data_schemas.reader import manifest_if_any
 from data_schemas.records import Item
 from data_schemas.store import Store
 from pipelines.figures import Figures
-from pipelines.recordings.reading import folder_of, read_recordings, texts
+from pipelines.recordings.reading import open_folder, read_recordings, read_texts
 from pipelines.recordings.stage import RecordingsStage
 from pipelines.run.execute import ANSWERS, Runner
 from pipelines.run.parts import FOLDER, ITEMS, Part, PartRecord
@@ -44,21 +44,21 @@ def check_request(config: RefreshConfig) -> None:
     (source,) = config.sources
     before = manifest_if_any(Store(config.out))
     is_known = before is not None and any(entry.source == source.name for entry in before.shards)
-    if not is_known and not folder_of(source).files("", ".parquet"):
+    if not is_known and not open_folder(source).files("", ".parquet"):
         raise SourceError(f"{source.path} holds no recordings.", "Give the folder of `kame serve --record`.")
-    _stages(config)
+    _make_stages(config)
     check_folder(config)
 
 
 def plan(config: RefreshConfig) -> Plan:
     """As `make_plan`, of recordings."""
-    return make_plan(config, read_recordings, _stages(config))
+    return make_plan(config, read_recordings, _make_stages(config))
 
 
 def run_on_part(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
     """Times the words of one part's recordings, in this process."""
     assert stage == MIXING
-    return Runner(Store(config.out)).run(part, _recordings_stage(config))
+    return Runner(Store(config.out)).run(part, _make_recordings_stage(config))
 
 
 def publish_and_forget(config: RefreshConfig, plan: Plan, entries: Sequence[ShardEntry]) -> tuple[Manifest, Figures]:
@@ -69,20 +69,20 @@ def publish_and_forget(config: RefreshConfig, plan: Plan, entries: Sequence[Shar
     return manifest, figures
 
 
-def _stages(config: RefreshConfig) -> dict[str, StageDescription]:
-    return {MIXING: _recordings_stage(config), ORACLE: describe_chat_stage(config, ORACLE)}
+def _make_stages(config: RefreshConfig) -> dict[str, StageDescription]:
+    return {MIXING: _make_recordings_stage(config), ORACLE: describe_chat_stage(config, ORACLE)}
 
 
 @remember_last
-def _recordings_stage(config: RefreshConfig) -> RecordingsStage:
+def _make_recordings_stage(config: RefreshConfig) -> RecordingsStage:
     aligner = registry.build("aligner", config.alignment.aligner, config.alignment.aligner_options)
-    return RecordingsStage(folder_of(config.sources[0]), config.alignment, aligner, config.seed)
+    return RecordingsStage(open_folder(config.sources[0]), config.alignment, aligner, config.seed)
 
 
 def _write_consents(config: RefreshConfig) -> None:
     """`consents/<source>.jsonl`: what each caller was told and when they agreed, a line a session."""
     (source,) = config.sources
-    agreed = [text for _, text in texts(folder_of(source)) if not isinstance(text, StoreError)]
+    agreed = [text for _, text in read_texts(open_folder(source)) if not isinstance(text, StoreError)]
     lines = (
         {"session_id": each.session_id, "consented_at": each.consented_at, "notice": each.notice} for each in agreed
     )
@@ -101,9 +101,9 @@ def _forget(store: Store, source: str, parts: Sequence[Part]) -> None:
     forgotten: set[str] = set()
     kept: set[str] = set()
     for path in store.files(FOLDER, ".parquet"):
-        if _source_of(path) == source:
-            requests = _request_ids(store, path)
-            if store.exists(_record_of(path)) and _sessions_of(store, path) <= here:
+        if _get_source(path) == source:
+            requests = _read_request_ids(store, path)
+            if store.exists(_record_of(path)) and _read_sessions(store, path) <= here:
                 kept |= requests
             else:
                 forgotten |= requests
@@ -117,7 +117,7 @@ def _forget(store: Store, source: str, parts: Sequence[Part]) -> None:
         store.remove(path)
 
 
-def _source_of(path: str) -> str:
+def _get_source(path: str) -> str:
     """The source of a part's file: parts are called `<source>-<split>-p<number>`."""
     return path.removeprefix(f"{FOLDER}/").partition("/")[0].rsplit("-", 2)[0]
 
@@ -126,7 +126,7 @@ def _record_of(path: str) -> str:
     return f"{path.removesuffix('.parquet')}.json"
 
 
-def _sessions_of(store: Store, path: str) -> set[str]:
+def _read_sessions(store: Store, path: str) -> set[str]:
     """The items of which something stands in an output or among its rejects."""
     table = store.read_table(path, ["item_id", "dialogue_id"])
     if "item_id" in table.column_names:
@@ -137,7 +137,7 @@ def _sessions_of(store: Store, path: str) -> set[str]:
     return ids | {reject["item_id"] for reject in record["rejects"]}
 
 
-def _request_ids(store: Store, path: str) -> set[str]:
+def _read_request_ids(store: Store, path: str) -> set[str]:
     """The requests whose answers stand in an output, where it is one of oracles."""
     if not path.rpartition("/")[2].startswith(f"{ORACLE}-"):
         return set()

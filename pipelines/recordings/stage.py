@@ -41,16 +41,16 @@ from data_schemas.records.recording import FRONT_END
 from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ, round_s, samples_to_seconds, seconds_to_samples
 from pipelines.alignment.stage import AlignmentStage
-from pipelines.audio import Sound, rms_dbfs, to_flac
-from pipelines.mixing.timing import CHANNEL, quality_of
-from pipelines.quality.dialogue_rules import wrong_in_dialogue
+from pipelines.audio import Sound, measure_rms_dbfs, to_flac
+from pipelines.mixing.timing import CHANNEL, measure_quality
+from pipelines.quality.dialogue_rules import check_dialogue
 from pipelines.recordings.cutting import BEFORE_S, MOST_S, Piece, RoughUtterance, cut
-from pipelines.recordings.reading import STAGE, path_of
+from pipelines.recordings.reading import STAGE, make_path
 from pipelines.script.forms.table import RECORDED
-from pipelines.script.forms.turns import user_turn
-from pipelines.stage import StageResult, refused
+from pipelines.script.forms.turns import make_user_turn
+from pipelines.stage import StageResult, make_reject
 from spoken.reader import read_aloud
-from spoken.spoken_text import Unspeakable, joined
+from spoken.spoken_text import Unspeakable, join_spoken
 
 CALLER: Final = "caller"
 """The voice of everybody who called: nobody is told from another."""
@@ -90,37 +90,37 @@ class RecordingsStage:
 
     def run(self, batch: Sequence[tuple[Item]]) -> StageResult[AudioDialogue]:
         """A row for each dialogue of each session, or a reject: of the session, or of the one dialogue."""
-        made = [each for (item,) in batch for each in self._dialogues(item)]
+        made = [each for (item,) in batch for each in self._make_dialogues(item)]
         return StageResult(
             [each for each in made if isinstance(each, AudioDialogue)],
             [each for each in made if isinstance(each, Reject)],
         )
 
-    def _dialogues(self, item: Item) -> Iterator[AudioDialogue | Reject]:
+    def _make_dialogues(self, item: Item) -> Iterator[AudioDialogue | Reject]:
         try:
             session = self._read(item)
         except StoreError as error:
-            yield refused(item, STAGE, "not_read", str(error))
+            yield make_reject(item, STAGE, "not_read", str(error))
             return
         pieces = cut(session.heard, session.said, session.voices, session.duration_s)
         with soundfile.SoundFile(io.BytesIO(session.audio.bytes or b"")) as sound:
             for variant, piece in enumerate(pieces):
-                yield self._dialogue(item, session, variant, piece, sound)
+                yield self._make_dialogue(item, session, variant, piece, sound)
 
     def _read(self, item: Item) -> RecordedSession:
-        path = path_of(str(item.native_id))
+        path = make_path(str(item.native_id))
         if self.folder.describe(path).sha256[:16] != item.revision:
             raise StoreError(f"{self.folder.at(path)} has changed since it was first read.", "Give it another name.")
         (session,) = from_table(self.folder.read_table(path), RecordedSession)
         return session
 
-    def _dialogue(
+    def _make_dialogue(
         self, item: Item, session: RecordedSession, variant: int, piece: Piece, sound: soundfile.SoundFile
     ) -> AudioDialogue | Reject:
         dialogue_id = ids.dialogue_id(item.item_id, variant)
 
         def reject(reason: str, detail: str) -> Reject:
-            return replace(refused(item, STAGE, reason, detail), dialogue_id=dialogue_id)
+            return replace(make_reject(item, STAGE, reason, detail), dialogue_id=dialogue_id)
 
         if not piece.is_exchange:
             return reject("no_exchange", "the assistant says nothing after the caller has spoken")
@@ -129,16 +129,16 @@ class RecordingsStage:
         if piece.end_s - piece.start_s > MOST_S + 1:
             return reject("too_long", f"{piece.end_s - piece.start_s:.0f} s without a place to cut")
         try:
-            dialogue = draft_of(item, session, variant, piece, self.seed)
+            dialogue = make_draft(item, session, variant, piece, self.seed)
         except Unspeakable as refusal:
             return reject(refusal.reason, refusal.detail)
         cut_out = _read_sound(sound, piece)
-        clips = clips_of(dialogue, piece, cut_out)
+        clips = make_clips(dialogue, piece, cut_out)
         aligned = self.alignment.run([(dialogue, clips)])
         if aligned.rejects:
             return reject(aligned.rejects[0].reason, aligned.rejects[0].detail)
-        row = row_of(dialogue, piece, aligned.outputs[0], cut_out)
-        wrong = next(wrong_in_dialogue(row), None)
+        row = make_row(dialogue, piece, aligned.outputs[0], cut_out)
+        wrong = next(check_dialogue(row), None)
         return row if wrong is None else reject("not_sound", f"{wrong[0]}: {wrong[1]}")
 
 
@@ -150,14 +150,14 @@ def _read_sound(sound: soundfile.SoundFile, piece: Piece) -> Sound:
     return cut_out
 
 
-def draft_of(item: Item, session: RecordedSession, variant: int, piece: Piece, seed: int) -> Dialogue:
+def make_draft(item: Item, session: RecordedSession, variant: int, piece: Piece, seed: int) -> Dialogue:
     """The dialogue with its turns in words. All an assistant says is body: nobody planned a lead or a tail.
 
     Raises:
         Unspeakable: what was heard or said has no sure reading.
     """
-    voice = voice_of(session, piece)
-    turns = tuple(_turn(index, rough, voice) for index, rough in enumerate(piece.turns))
+    voice = name_voice(session, piece)
+    turns = tuple(_make_turn(index, rough, voice) for index, rough in enumerate(piece.turns))
     return Dialogue.of_item(
         item,
         variant,
@@ -165,22 +165,22 @@ def draft_of(item: Item, session: RecordedSession, variant: int, piece: Piece, s
         question=" ".join(turn.written_text for turn in turns if turn.speaker == "B"),
         answer=" ".join(turn.written_text for turn in turns if turn.speaker == "A"),
         turns=turns,
-        provenance=_provenance(session, piece, seed),
+        provenance=_make_provenance(session, piece, seed),
     )
 
 
-def _turn(index: int, rough: tuple[RoughUtterance, ...], assistant: str) -> Turn:
+def _make_turn(index: int, rough: tuple[RoughUtterance, ...], assistant: str) -> Turn:
     """A turn of either speaker, all of it body."""
     speaker = rough[0].speaker
     spoken = [read_aloud(" ".join(each.text.split())) for each in rough]
     starts = [*accumulate(each.n_words for each in spoken)][:-1]
-    turn = user_turn(index, joined(spoken), pauses=dict.fromkeys(starts, 0.0))
+    turn = make_user_turn(index, join_spoken(spoken), pauses=dict.fromkeys(starts, 0.0))
     voice = assistant if speaker == "A" else CALLER
     utterances = tuple(replace(each, placement=AS_RECORDED, voice=voice, speed=1.0) for each in turn.utterances)
     return replace(turn, speaker=speaker, utterances=utterances)
 
 
-def voice_of(session: RecordedSession, piece: Piece) -> str:
+def name_voice(session: RecordedSession, piece: Piece) -> str:
     """Who speaks for the server: the cascade's voice, or the checkpoint by its name, since where it lay tells nobody
     anything.
     """
@@ -188,9 +188,9 @@ def voice_of(session: RecordedSession, piece: Piece) -> str:
     return PurePath(session.checkpoint).name if voice == FRONT_END else voice
 
 
-def _provenance(session: RecordedSession, piece: Piece, seed: int) -> Provenance:
+def _make_provenance(session: RecordedSession, piece: Piece, seed: int) -> Provenance:
     """The caller's words are a recogniser's, which is no listener that let speech pass: `asr` stays empty."""
-    voice = voice_of(session, piece)
+    voice = name_voice(session, piece)
     return Provenance(
         script_method=f"recorded, heard by {session.recogniser}",
         tts=f"kame serve, {piece.voices[0].mode}",
@@ -205,12 +205,12 @@ def _provenance(session: RecordedSession, piece: Piece, seed: int) -> Provenance
     )
 
 
-def clips_of(dialogue: Dialogue, piece: Piece, sound: Sound) -> Clips:
+def make_clips(dialogue: Dialogue, piece: Piece, sound: Sound) -> Clips:
     """The sound in which each utterance lies, of its speaker's channel."""
     clips = []
     for turn_index, rough in enumerate(piece.turns):
         for utterance_index, each in enumerate(rough):
-            start, end = window(piece, each)
+            start, end = find_window(piece, each)
             channel = sound[start:end, CHANNEL[each.speaker]]
             clips.append(
                 Clip(
@@ -235,7 +235,7 @@ def clips_of(dialogue: Dialogue, piece: Piece, sound: Sound) -> Clips:
     )
 
 
-def window(piece: Piece, utterance: RoughUtterance) -> tuple[int, int]:
+def find_window(piece: Piece, utterance: RoughUtterance) -> tuple[int, int]:
     """Samples [start, end) of the dialogue in which an utterance lies: after what its speaker said before."""
     own = [each for rough in piece.turns for each in rough if each.speaker == utterance.speaker]
     before_s = max((each.end_s for each in own[: own.index(utterance)]), default=0.0)
@@ -244,7 +244,7 @@ def window(piece: Piece, utterance: RoughUtterance) -> tuple[int, int]:
     return seconds_to_samples(start_s - piece.start_s), seconds_to_samples(end_s - piece.start_s)
 
 
-def row_of(dialogue: Dialogue, piece: Piece, words: DialogueWords, sound: Sound) -> AudioDialogue:
+def make_row(dialogue: Dialogue, piece: Piece, words: DialogueWords, sound: Sound) -> AudioDialogue:
     """The row of a dialogue.
 
     Args:
@@ -252,8 +252,8 @@ def row_of(dialogue: Dialogue, piece: Piece, words: DialogueWords, sound: Sound)
         sound: of the dialogue, [n_samples, 2].
     """
     found = {(each.turn_index, each.utterance_index): each.words for each in words.utterances}
-    turns = tuple(_timed(turn, piece, found) for turn in dialogue.turns)
-    quality = quality_of(sound, turns)
+    turns = tuple(_place_turn(turn, piece, found) for turn in dialogue.turns)
+    quality = measure_quality(sound, turns)
     provenance = replace(dialogue.provenance, aligner=words.aligner, aligner_digest=words.aligner_digest)
     kept = {field.name: getattr(dialogue, field.name) for field in fields(Dialogue)}
     return AudioDialogue(
@@ -264,7 +264,7 @@ def row_of(dialogue: Dialogue, piece: Piece, words: DialogueWords, sound: Sound)
         quality=quality,
         surroundings=Surroundings(
             level_dbfs=quality.rms_dbfs_b,
-            noise_dbfs=_noise_dbfs(sound, turns),
+            noise_dbfs=_measure_noise_dbfs(sound, turns),
             room_rt60_s=None,
             is_telephone=False,
         ),
@@ -272,11 +272,11 @@ def row_of(dialogue: Dialogue, piece: Piece, words: DialogueWords, sound: Sound)
     )
 
 
-def _timed(turn: Turn, piece: Piece, found: dict[tuple[int, int], tuple[WordTiming, ...]]) -> Turn:
+def _place_turn(turn: Turn, piece: Piece, found: dict[tuple[int, int], tuple[WordTiming, ...]]) -> Turn:
     """A turn with its words on the dialogue's clock; its utterances reach a little beyond them."""
     utterances = []
     for index, utterance in enumerate(turn.utterances):
-        start, end = window(piece, piece.turns[turn.turn_index][index])
+        start, end = find_window(piece, piece.turns[turn.turn_index][index])
         offset_s, end_s = samples_to_seconds(start), samples_to_seconds(end)
         words = tuple(
             replace(word, start_s=round_s(offset_s + word.start_s), end_s=round_s(offset_s + word.end_s))
@@ -293,7 +293,7 @@ def _timed(turn: Turn, piece: Piece, found: dict[tuple[int, int], tuple[WordTimi
     return replace(turn, utterances=tuple(utterances), start_s=utterances[0].start_s, end_s=utterances[-1].end_s)
 
 
-def _noise_dbfs(sound: Sound, turns: Sequence[Turn]) -> float | None:
+def _measure_noise_dbfs(sound: Sound, turns: Sequence[Turn]) -> float | None:
     """The level of the caller's channel where the caller says nothing; None where it is silent, or never is."""
     is_quiet = np.ones(len(sound), np.bool_)
     for turn in turns:
@@ -301,5 +301,5 @@ def _noise_dbfs(sound: Sound, turns: Sequence[Turn]) -> float | None:
             is_quiet[seconds_to_samples(each.start_s or 0.0) : seconds_to_samples(each.end_s or 0.0)] = False
     if not is_quiet.any():
         return None
-    level_dbfs = rms_dbfs(sound[is_quiet, CHANNEL["B"]])
+    level_dbfs = measure_rms_dbfs(sound[is_quiet, CHANNEL["B"]])
     return level_dbfs if level_dbfs > LEAST_NOISE_DBFS else None

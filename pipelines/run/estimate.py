@@ -27,7 +27,7 @@ from data_schemas.rates import (
     price_step,
     unknown,
 )
-from pipelines.oracle.prompts import prompts_for
+from pipelines.oracle.prompts import choose_prompts
 from pipelines.run.stages import NOBODY, ORACLE, SCRIPT, chat_engine, chat_model_of
 
 PAPER: Final[Mapping[str, int]] = {"mmlu_pro": 22_800, "gsm8k": 11_742, "hssbench": 22_040}
@@ -124,7 +124,7 @@ def _chat(config: RefreshConfig, n_requests: float, book: RateBook) -> list[Figu
     chat = chat_model_of(config, ORACLE)
     if chat is None:
         return [*rows, Figure("calls", CHAT, "calls", 0.0, "calls", "simulator random asks nobody", "configuration")]
-    model, prompt = chat_engine(chat).describe().model, prompts_for(config.oracle, chat).version
+    model, prompt = chat_engine(chat).describe().model, choose_prompts(config.oracle, chat).version
     rate, basis = _chat_rate(book, model, prompt)
     calls = n_requests * rate.calls_per_request
     told = f"{n_requests:,.0f} × {rate.calls_per_request:.3g}"

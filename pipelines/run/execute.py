@@ -29,7 +29,7 @@ from data_schemas.errors import BackendError, StoreError
 from data_schemas.fingerprint import fingerprint
 from data_schemas.records import Dialogue, Item, Reject
 from data_schemas.store import Batch, Store
-from pipelines.asking import AskingStage, OpenClient, run_alone, together
+from pipelines.asking import AskingStage, OpenClient, gather_all, run_alone
 from pipelines.run.parts import ITEMS, Part, PartRecord
 from pipelines.run.stages import (
     CHAT_STAGES,
@@ -346,7 +346,7 @@ def run_asking(
                     result = await stage.run_with(runner.batch(part, stage), client)
                     on_part(stage.name, part, runner.keep(part, stage, result))
 
-            await together([one(part) for part in parts])
+            await gather_all([one(part) for part in parts])
 
     if parts:
         asyncio.run(all_parts())

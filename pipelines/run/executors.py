@@ -53,7 +53,7 @@ class LocalProcesses(WorkerPool):
 
     def executor(self, needs: StageResources, n_tasks: int) -> Executor:
         """The processes; this one, where there is to be but one, or but one task."""
-        return InThisProcess() if min(self.n_workers, n_tasks) <= 1 else _Processes(self.started())
+        return InThisProcess() if min(self.n_workers, n_tasks) <= 1 else _Processes(self.get_started())
 
     def n_slots(self, needs: StageResources) -> int:
         """As many as there are processes."""

@@ -18,7 +18,7 @@ from data_schemas.fingerprint import fingerprint
 from data_schemas.records import Item, Reject
 from data_schemas.store import Store
 from pipelines.sources.items import STAGE, SourceReading
-from pipelines.stage import Recipe, refused
+from pipelines.stage import Recipe, make_reject
 
 FOLDER = ".store/parts"
 ITEMS = "items"
@@ -203,12 +203,14 @@ def _without(contaminated: frozenset[str], members: Iterable[Member]) -> tuple[l
         if ids.normalise_question(member.item.question) not in contaminated:
             kept.append(member)
             continue
-        dropped.append(refused(member.item, STAGE, "contaminated", "stands in an evaluation set that was added later"))
+        dropped.append(
+            make_reject(member.item, STAGE, "contaminated", "stands in an evaluation set that was added later")
+        )
     return kept, dropped
 
 
 def _gone(item: Item) -> Reject:
-    return refused(item, STAGE, "removed_at_source", "stood in the source when it was read before")
+    return make_reject(item, STAGE, "removed_at_source", "stood in the source when it was read before")
 
 
 def _count(known: Sequence[Member], field: str) -> Counter[str]:

@@ -23,10 +23,10 @@ from data_schemas.store import Store
 from pipelines.run.execute import Runner
 from pipelines.run.parts import Member, MembershipBook, Part, make_part
 from pipelines.run.stages import MIXING, describe_stages
-from pipelines.sources.items import SourceReading, evaluation_questions, read_items
+from pipelines.sources.items import SourceReading, read_evaluation_questions, read_items
 from pipelines.sources.reading import check_file
-from pipelines.sources.registry import spec_of
-from pipelines.stage import Recipe, StageDescription, recipes_of
+from pipelines.sources.registry import get_spec
+from pipelines.stage import Recipe, StageDescription, make_recipes
 
 BYTES_PER_DIALOGUE = 2_500_000
 """Room asked for before work, for clips, mixed dialogue and shard of one item: twice what real items took."""
@@ -94,7 +94,7 @@ def check_request(config: RefreshConfig) -> None:
             "Say --source gsm8k=FILE, --source mmlu_pro, … each once.",
         )
     for source in config.sources:
-        spec_of(source)
+        get_spec(source)
         if source.path is not None:
             check_file(source.path)
     describe_stages(config)
@@ -148,7 +148,7 @@ def make_plan(
         StoreError: too little room on the disk for what is to be made.
     """
     store = Store(config.out)
-    contaminated, recipes = _contaminated(config, store), recipes_of(stages or describe_stages(config))
+    contaminated, recipes = _contaminated(config, store), make_recipes(stages or describe_stages(config))
     parts, rejects, n_kept, left = [], {}, 0, {}
     for source in config.sources:
         reading = read(source, config.limit, config.split, contaminated)
@@ -172,7 +172,7 @@ def _contaminated(config: RefreshConfig, store: Store) -> frozenset[str]:
         ConfigError: new ones, while sources that may hold them are not read by this run.
     """
     before = set(json.loads(store.read_bytes(EVALUATION))) if store.exists(EVALUATION) else set()
-    now = before | evaluation_questions(config.evaluation_sets)
+    now = before | read_evaluation_questions(config.evaluation_sets)
     if now == before:
         return frozenset(before)
     if others := _not_in_this_run(config, manifest_if_any(store)):

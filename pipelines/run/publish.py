@@ -21,10 +21,10 @@ from data_schemas.reader import manifest_if_any
 from data_schemas.records import AudioDialogue, OracleRow, Reject
 from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ
-from pipelines.figures import LISTENER, NOBODY, Figures, count, tables
-from pipelines.oracle.ladder_section import ladders
+from pipelines.figures import LISTENER, NOBODY, Figures, count, list_tables
+from pipelines.oracle.ladder_section import format_ladders
 from pipelines.oracle.prompt_files import remove_unused_prompts, write_prompts
-from pipelines.oracle.prompts import prompts_for
+from pipelines.oracle.prompts import choose_prompts
 from pipelines.run.execute import Runner
 from pipelines.run.parts import Part
 
@@ -155,7 +155,7 @@ def publish(
     every = [*entries, *refused, *kept]
     shown = _shown_version(config, every, before)
     if config.oracle.simulator == "llm" and any(entry.kind == ORACLE for entry in entries):
-        write_prompts(store, config.oracle.version, prompts_for(config.oracle, config.chat))
+        write_prompts(store, config.oracle.version, choose_prompts(config.oracle, config.chat))
     figures = count(store, every, shown)
     counts = Counts(
         dialogues=figures.n_dialogues,
@@ -166,13 +166,13 @@ def publish(
     manifest = make_manifest(every, counts, shown, config.split)
     write_card(store, manifest, figures)
     store.write_bytes(MANIFEST, (manifest.model_dump_json(indent=1) + "\n").encode())
-    _remove_superseded(store, manifest)
+    remove_superseded(store, manifest)
     return manifest, figures
 
 
 def write_card(store: Store, manifest: Manifest, figures: Figures) -> None:
     """Writes the card, with the measured ladders that were measured on just these files."""
-    store.write_bytes(CARD, render_card(manifest, figures, ladders(store, manifest.fingerprint)).encode())
+    store.write_bytes(CARD, render_card(manifest, figures, format_ladders(store, manifest.fingerprint)).encode())
 
 
 def _kept(earlier: Sequence[ShardEntry], config: RefreshConfig, entries: Sequence[ShardEntry]) -> list[ShardEntry]:
@@ -244,8 +244,8 @@ def _flagged_rows(store: Store, source: str) -> list[Reject]:
     ]
 
 
-def _remove_superseded(store: Store, manifest: Manifest) -> None:
-    """Removes files that are ours by their name and that the manifest does not list."""
+def remove_superseded(store: Store, manifest: Manifest) -> None:
+    """Removes files of a dataset that are ours by their name and that its manifest does not list."""
     listed = {entry.path for entry in manifest.shards}
     for folder in ("data", "oracles", "rejects"):
         for path in store.files(folder, ".parquet"):
@@ -290,7 +290,7 @@ def render_card(manifest: Manifest, figures: Figures, ladders: str = "") -> str:
             "",
             _who_listened(figures),
             "",
-            *(f"## {each.title}\n\n{_table(each.head, each.rows)}" for each in tables(figures)),
+            *(f"## {each.title}\n\n{_table(each.head, each.rows)}" for each in list_tables(figures)),
             *([ladders] if ladders else []),
             "## How to read it",
             "```python\ndatasets.load_dataset(DIR)             # dialogues with sound\n"

@@ -18,7 +18,7 @@ from data_schemas.errors import ConfigError
 from pipelines.alignment.stage import AlignmentStage
 from pipelines.asking import AskingStage
 from pipelines.mixing.stage import MixingStage
-from pipelines.oracle.prompts import prompts_for
+from pipelines.oracle.prompts import choose_prompts
 from pipelines.oracle.random_answers import DialoguesOf, RandomOracleStage
 from pipelines.oracle.stage import OracleStage
 from pipelines.pictures.stage import PicturesStage
@@ -27,7 +27,7 @@ from pipelines.speech.spelt import SpeltAligner, SpeltSpeech
 from pipelines.speech.stage import SpeechStage
 from pipelines.stage import Stage, StageDescription
 from pipelines.wording.stage import WordingStage
-from spoken.lexicon import Lexicon, lexicon_of
+from spoken.lexicon import Lexicon, load_lexicon
 
 PICTURES, SCRIPT, WORDING, MIXING, ORACLE = "pictures", "script", "wording", "mixing", "oracle"
 STAGES = (PICTURES, SCRIPT, WORDING, "speech", "alignment", MIXING, ORACLE)
@@ -65,7 +65,7 @@ def build_cpu_stages(config: RefreshConfig) -> dict[str, Stage[Any]]:
     Raises:
         ConfigError: a back-end is not installed, or a language lacks something.
     """
-    lexicon = lexicon_of(config.script.lexicon)
+    lexicon = load_lexicon(config.script.lexicon)
     tts, tts_b = build_tts(config.speech, lexicon), build_tts_b(config.speech, lexicon)
     aligner = build_aligner(config.alignment, lexicon)
     check_languages(config.sources, [tts, tts_b] if tts_b else [tts], aligner)
@@ -194,7 +194,7 @@ def build_chat_stage(config: RefreshConfig, stage: str, endpoint: Endpoint) -> A
         folders = {source.name: source.pictures for source in config.sources if source.pictures}
         return PicturesStage(folders, endpoint)
     if stage == ORACLE:
-        return OracleStage(config.oracle, config.seed, endpoint, prompts_for(config.oracle, config.chat))
+        return OracleStage(config.oracle, config.seed, endpoint, choose_prompts(config.oracle, config.chat))
     return WordingStage(endpoint, config.seed)
 
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from data_schemas.records import Item
-from pipelines.script.choices import lower_start, signed
+from pipelines.script.choices import join_sign, lower_start
 from pipelines.script.rejections import refers_to_options
-from spoken.number_words import cardinal_of
+from spoken.number_words import find_cardinal
 from spoken.reader import Unspeakable, read_aloud
-from spoken.rules.numerals import year
+from spoken.rules.numerals import spell_year
 from spoken.rules.units import is_unit
-from spoken.spoken_text import Spoken, places, spoken_words, word_set
+from spoken.spoken_text import SpokenText, find_words, make_word_set, split_words
 
 _COUNTED: Final = ("That would be {answer}.", "The answer is {answer}.", "That's {answer}.")
 """Frames of a number with what it counts or measures."""
@@ -21,8 +21,8 @@ _STATED_SHARE: Final = 0.75
 """Share of answers in the words of the solution where these can be said; the others are the number alone."""
 
 _SHORT: Final = ("That would be {answer}.", "The answer is {answer}.", "It's {answer}.", "That's {answer}.")
-_NOUN_STARTS: Final = word_set("the a an its their his her your my our one two three")
-_BARE_STARTS: Final = word_set(
+_NOUN_STARTS: Final = make_word_set("the a an its their his her your my our one two three")
+_BARE_STARTS: Final = make_word_set(
     "yes no none all both only statement statements because by to in on at from with for through when if during after "
     "before as it they he she there this that these we you i since while although under within into about whether "
     "where so not"
@@ -75,7 +75,7 @@ _IN_UNIT: Final = re.compile(
 _LIST: Final = re.compile(r"((?:[-−–]?[$£€]?[\d.]+%?, ){2,})(?=[-−–]?[$£€]?[\d.]+%?$)")
 """Three numbers or more before whose last "and" is said."""
 
-_MEASURES: Final = word_set(
+_MEASURES: Final = make_word_set(
     "seconds minutes hours days weeks months years inches feet yards miles meters kilometers centimeters ounces pounds "
     "grams kilograms tons liters milliliters gallons cups dollars cents degrees"
 )
@@ -129,24 +129,26 @@ _CONDITION: Final = re.compile(
 _REASON: Final = re.compile(r",? because\b.*|, (?:since|as) .*")
 _IS: Final = re.compile(rf"(?<=[a-z]{{2}}) ?= ?(?=[$£€]?{_FIGURE})")
 
-_PAST_VERBS: Final = word_set("went took got bought sold gave drove drank wrote won ran lost ate caught threw became")
-_VERBS: Final = _PAST_VERBS | word_set(
+_PAST_VERBS: Final = make_word_set(
+    "went took got bought sold gave drove drank wrote won ran lost ate caught threw became"
+)
+_VERBS: Final = _PAST_VERBS | make_word_set(
     "is are was were will would can could should must has have had does do did equals becomes became needs costs takes "
     "pays spends makes earns buys gets saves eats sells weighs receives leaves contains collects gives owes lasts"
 )
 """Verbs that end what a sentence is about, wherever they stand."""
 
-_PAST: Final = word_set(
+_PAST: Final = make_word_set(
     "spent paid made earned used received scored saved kept read found contained left needed lasted cost sent swam "
     "rode grew drew built brought taught slept"
 )
 """Pasts that may also be participles: "the amount spent $45" is no sentence."""
 
-_SUBJECTS: Final = word_set("he she they it there i who")
-_BEFORE_VERB: Final = _SUBJECTS | word_set(
+_SUBJECTS: Final = make_word_set("he she they it there i who")
+_BEFORE_VERB: Final = _SUBJECTS | make_word_set(
     "will would can could should must to did does do not still only now then each"
 )
-_JOINS: Final = word_set(
+_JOINS: Final = make_word_set(
     "of for by in at to with only about another exactly just up worth performing him her them me an a additional extra "
     "or still currently now be been cost costs"
 )
@@ -181,7 +183,7 @@ _MAX_SENTENCE_WORDS: Final = 16
 class Answer:
     """A spoken answer and the index of its first word that bears the answer."""
 
-    said: Spoken
+    said: SpokenText
     word_index: int
 
 
@@ -194,26 +196,26 @@ class Explained:
 
     full: Answer
     short: Answer
-    calculation: Spoken | None
+    calculation: SpokenText | None
 
 
-def conclude(answer: str, last_line: str, question: str) -> str | None:
+def find_conclusion(answer: str, last_line: str, question: str) -> str | None:
     """The final number with its money sign, percent sign, unit or counted thing, as the reasoning's last line has it.
 
     None where that line does not have the number, or has it in another currency than the question.
     """
     number = answer.strip().lstrip("$").rstrip(".")
-    same = [found for found in re.finditer(NUMBER, last_line) if same_number(found[0], number)]
+    same = [found for found in re.finditer(NUMBER, last_line) if is_same_number(found[0], number)]
     if not same or ("$" in last_line and "$" not in question and re.search("[£€]", question)):
         return None
     because = last_line.rfind(" because ")
     stated = [found for found in same if found.end() <= because]
     places = [same[-1], *stated[-1:]]
-    told = (full for each in places if (full := _of_what(number, last_line, each, question)) != number)
-    return next(told, _in_unit_of(number, _TITLES.sub(r"\1", question)))
+    told = (full for each in places if (full := _add_unit_of_line(number, last_line, each, question)) != number)
+    return next(told, _add_unit_of_question(number, _TITLES.sub(r"\1", question)))
 
 
-def _in_unit_of(number: str, question: str) -> str:
+def _add_unit_of_question(number: str, question: str) -> str:
     """A number that a question for an amount asks for, in the one currency or the one measure that it names."""
     if _ASKS_FOR_MONEY.search(question.strip()):
         shown = [form for pattern, form in _CURRENCIES if re.search(pattern, question)]
@@ -222,7 +224,7 @@ def _in_unit_of(number: str, question: str) -> str:
     return shown[0].format(number) if len(shown) == 1 else number
 
 
-def _of_what(number: str, line: str, found: re.Match[str], question: str) -> str:
+def _add_unit_of_line(number: str, line: str, found: re.Match[str], question: str) -> str:
     """The number with what it counts or measures at one place of the line; alone where that cannot be told."""
     before, after = line[: found.start()].rstrip(), re.sub(r"^\.?0*", "", line[found.end() :])
     if before and before[-1] in _MONEY:
@@ -237,7 +239,7 @@ def _of_what(number: str, line: str, found: re.Match[str], question: str) -> str
     counted = unit["counted"] or ""
     if unit["short"] or counted in _MEASURES or (_is_asked_for(counted, question) and not unit["more"]):
         return f"{number} {unit['whole'].strip()}"
-    return f"{number} {counted}" if same_number(number, "1") and f"{counted}s" in _MEASURES else number
+    return f"{number} {counted}" if is_same_number(number, "1") and f"{counted}s" in _MEASURES else number
 
 
 def _is_asked_for(counted: str, question: str) -> bool:
@@ -256,22 +258,22 @@ def as_said(answer: str, question: str) -> str:
     if re.fullmatch(r"[1-9]|1[0-2]", bare) and re.search(r"(?i)\bwhat time\b[^.?]*\?\s*$", question):
         return f"{bare}:00"
     if re.fullmatch(r"1[1-9]\d\d|20[0-4]\d", bare) and re.search(r"(?i)\b(?:what|which) year\b|^when\b", question):
-        return year(int(bare))
+        return spell_year(int(bare))
     asked = _IN_UNIT.search(question.replace("µ", "μ"))
-    if asked is None or not re.fullmatch(NUMBER, bare) or same_number(bare, "1"):
+    if asked is None or not re.fullmatch(NUMBER, bare) or is_same_number(bare, "1"):
         return bare
     unit = next(filter(None, asked.groups()), "")
     return f"{bare} {unit}" if unit.partition(" ")[0] in _MEASURES or is_unit(unit) else bare
 
 
-def last_step(explanation: str) -> str:
+def find_last_step(explanation: str) -> str:
     """The last line of the reasoning, as one sentence; empty where there is none."""
     lines = [line.strip() for line in explanation.splitlines()]
     lines = [line for line in lines if line and not line.startswith("####")]
     return lines[-1] if lines else ""
 
 
-def explained(item: Item, max_words: int, rng: random.Random) -> Explained:
+def answer_by_reasoning(item: Item, max_words: int, rng: random.Random) -> Explained:
     """The spoken answers of an item that explains itself; each is one sentence that says the number once.
 
     The full answer is what the solution's last line states, where that is a plain sentence of at most `max_words`; else
@@ -280,34 +282,36 @@ def explained(item: Item, max_words: int, rng: random.Random) -> Explained:
     Raises:
         Unspeakable: the answer itself cannot be said.
     """
-    line = last_step(item.explanation or "")
+    line = find_last_step(item.explanation or "")
     number = item.answer.strip().lstrip("$").rstrip(".")
-    concluded = conclude(item.answer, line, item.question)
+    concluded = find_conclusion(item.answer, line, item.question)
     shown = as_said(concluded or item.answer, item.question)
-    short = _framed(rng.choice(_COUNTED if shown.split()[1:] else _SHORT), shown)
+    short = _frame_answer(rng.choice(_COUNTED if shown.split()[1:] else _SHORT), shown)
     if concluded is None:
         return Explained(short, short, None)
-    stated, calculation = sentence_of(line, number), calculation_of(line, number)
+    stated, calculation = find_sentence(line, number), find_calculation(line, number)
     full = None
-    if stated is not None and not _agrees(stated, item.question):
+    if stated is not None and not _agrees_with_question(stated, item.question):
         stated = None
     if stated is not None and rng.random() < _STATED_SHARE and ("$" in stated) == ("$" in shown):
-        full = _saying_once(f"{stated}.", [shown, number], max_words)
-    worked = None if calculation is None else _saying_once(f"{calculation} = {shown}.", [shown, number], max_words)
+        full = _find_single_answer(f"{stated}.", [shown, number], max_words)
+    worked = (
+        None if calculation is None else _find_single_answer(f"{calculation} = {shown}.", [shown, number], max_words)
+    )
     return Explained(full or short, short, None if worked is None else worked.said)
 
 
-def _agrees(stated: str, question: str) -> bool:
+def _agrees_with_question(stated: str, question: str) -> bool:
     """Whether a sentence answers in the tense in which a question asks, and owns only where it asks what is owned."""
     sentences = re.split(r"(?<=[.!?]) +(?=[A-Z])", _TITLES.sub(r"\1", question.strip()))
     last = next((each for each in reversed(sentences) if each.endswith("?")), sentences[-1])
     asked = re.split(r"(?i)\b(?:how|what|which|who|when)\b", last, maxsplit=1)[-1]
     is_owned = re.search(r"\b(?:ha[sd]|have|left|with|own|get|got|receive|remain\w*)\b", asked) is not None
     owns = re.match(r"(?:\w+ ){1,3}(?:has|had|have) (?!to\b|\w+ed\b|been\b)", stated) is not None
-    return _tense(asked) == _tense(stated) and (is_owned or not owns)
+    return _find_tense(asked) == _find_tense(stated) and (is_owned or not owns)
 
 
-def _tense(text: str) -> str:
+def _find_tense(text: str) -> str:
     """Of the first auxiliary, else of the first other verb that shows it; the present where none does."""
     words = re.findall(r"[a-z']+", text.lower())
     told = [_TENSES[word] for word in words if word in _TENSES]
@@ -315,26 +319,26 @@ def _tense(text: str) -> str:
     return next(iter(told), "present")
 
 
-def _saying_once(written: str, answers: list[str], max_words: int) -> Answer | None:
+def _find_single_answer(written: str, answers: list[str], max_words: int) -> Answer | None:
     """A sentence that says the answer, in one of its wordings, at one place; None where it does not."""
     try:
         said = read_aloud(written)
     except Unspeakable:
         return None
-    words = spoken_words(said.text)
+    words = split_words(said.text)
     is_bare = answers[0].endswith("%") and "percent" not in words
     if is_bare or "parenthesis" in words:
         return None
-    found = {place for answer in answers for place in places(spoken_words(read_aloud(answer).text), words)}
+    found = {place for answer in answers for place in find_words(split_words(read_aloud(answer).text), words)}
     return Answer(said, found.pop()) if len(found) == 1 and len(words) <= max_words else None
 
 
-def _framed(frame: str, answer: str) -> Answer:
+def _frame_answer(frame: str, answer: str) -> Answer:
     """The answer starts where the words of the frame, all plain ones, leave off."""
-    return Answer(read_aloud(frame.format(answer=answer)), len(spoken_words(frame.partition("{")[0])))
+    return Answer(read_aloud(frame.format(answer=answer)), len(split_words(frame.partition("{")[0])))
 
 
-def of_option(option: str, stem: str, rng: random.Random) -> Answer:
+def answer_by_option(option: str, stem: str, rng: random.Random) -> Answer:
     """An option's text as a spoken answer; at times the whole sentence that it completes.
 
     Args:
@@ -345,19 +349,19 @@ def of_option(option: str, stem: str, rng: random.Random) -> Answer:
     """
     if stem and len(stem.split()) <= _MAX_STEM_WORDS and rng.random() < _WHOLE_SENTENCES:
         before, _, after = stem.partition("___")
-        goes_in = lower_start(_bare(option))
+        goes_in = lower_start(_strip_option(option))
         if goes_in[:1] in _VOWELS:
             before = re.sub(r"\b([Aa]) $", r"\1n ", before)
         whole = read_aloud(f"{before}{goes_in}{after.rstrip()}.")
         if not before.strip():
             return Answer(whole, 0)
         head = read_aloud(before)
-        if spoken_words(whole.text)[: head.n_words] == spoken_words(head.text):
+        if split_words(whole.text)[: head.n_words] == split_words(head.text):
             return Answer(whole, head.n_words)
-    return alone(option, bool(stem), rng)
+    return answer_alone(option, bool(stem), rng)
 
 
-def alone(option: str, completes: bool, rng: random.Random) -> Answer:
+def answer_alone(option: str, completes: bool, rng: random.Random) -> Answer:
     """An option's text as a spoken answer that stands by itself.
 
     A completion, a sentence of its own, a phrase such as "by heating" or one written with a capital is said as it is; a
@@ -366,15 +370,15 @@ def alone(option: str, completes: bool, rng: random.Random) -> Answer:
     Raises:
         Unspeakable: the option cannot be said.
     """
-    text = _bare(option)
+    text = _strip_option(option)
     if text.lower() in {"true", "false"}:
-        return _framed("That's {answer}.", text.lower())
+        return _frame_answer("That's {answer}.", text.lower())
     words = text.split()
     first = words[0].lower().strip(",") if words else ""
     is_capital = text[:1].isupper() and first not in _NOUN_STARTS
     is_sentence = len(words) >= _SENTENCE_WORDS and _FINITE.search(text) is not None
     is_sentence |= _SHORT_SENTENCE.match(text) is not None
-    is_value = re.match(r"[^A-Za-z]*\d", text) is not None or cardinal_of(first) is not None
+    is_value = re.match(r"[^A-Za-z]*\d", text) is not None or find_cardinal(first) is not None
     is_name = all(word[:1].isupper() for word in words) and lower_start(text) == text
     is_thing = len(words) <= _MAX_SHORT_WORDS and (is_name or first in _NOUN_STARTS)
     if (
@@ -384,24 +388,24 @@ def alone(option: str, completes: bool, rng: random.Random) -> Answer:
         or not (is_value or is_thing)
         or (is_capital and len(words) > 2)
     ):
-        return _framed("{answer}.", f"{text[:1].upper()}{text[1:]}")
-    return _framed(rng.choice(_SHORT), lower_start(text))
+        return _frame_answer("{answer}.", f"{text[:1].upper()}{text[1:]}")
+    return _frame_answer(rng.choice(_SHORT), lower_start(text))
 
 
 def is_no_verdict(answer: str) -> bool:
     """Whether an answer is a number or a few words, no verdict among them, so that it implies neither yes nor no."""
-    text = _bare(answer)
+    text = _strip_option(answer)
     is_short = len(text.split()) <= _MAX_SHORT_WORDS and _FINITE.search(text) is None
     return _VERDICT.match(text) is None and (is_short or re.match(r"[^A-Za-z]*\d", text) is not None)
 
 
-def _bare(option: str) -> str:
-    return _LIST.sub(r"\1and ", signed(re.sub(r"[\s.;,:]+$", "", option.strip())))
+def _strip_option(option: str) -> str:
+    return _LIST.sub(r"\1and ", join_sign(re.sub(r"[\s.;,:]+$", "", option.strip())))
 
 
 def as_noun_phrase(option: str) -> str | None:
     """An option of a few words as it stands in "Isn't it …?"; None where it is a sentence or too long for that."""
-    text = _bare(option)
+    text = _strip_option(option)
     words = text.split()
     if not 1 <= len(words) <= _MAX_SHORT_WORDS or _FINITE.search(text) or re.search(r"[,;:]\s", text):
         return None
@@ -415,7 +419,7 @@ def as_noun_phrase(option: str) -> str | None:
     return lower_start(text)
 
 
-def same_number(left: str, right: str) -> bool:
+def is_same_number(left: str, right: str) -> bool:
     """Whether two written numbers are the same: "1,200" and "1200.00"."""
     try:
         return float(left.replace(",", "")) == float(right.replace(",", ""))
@@ -423,38 +427,38 @@ def same_number(left: str, right: str) -> bool:
         return False
 
 
-def sentence_of(line: str, number: str) -> str | None:
+def find_sentence(line: str, number: str) -> str | None:
     """The last line of a solution as one plain sentence that has the number once; None where it is not plain enough."""
     line = line.replace("’", "'").strip().rstrip(" .:,;")
-    text = _EQUATION.sub(lambda found: _worked_out(found, number), line)
+    text = _EQUATION.sub(lambda found: _replace_equation(found, number), line)
     text = _REASON.sub("", _CONNECTIVES.sub("", _CONCLUDES.sub("", text)))
     text = " ".join(_IS.sub(" is ", _CONDITION.sub(r"\1", text)).split())
-    places = [found for found in re.finditer(NUMBER, text) if same_number(found[0], number)]
+    places = [found for found in re.finditer(NUMBER, text) if is_same_number(found[0], number)]
     if len(places) != 1 or len(text.split()) > _MAX_SENTENCE_WORDS or _NO_START.match(text):
         return None
     if _NO_SENTENCE.search(text) or _COUNTED_TWICE.search(text) or _LEAVES_OFF.search(text):
         return None
     before, after = text[: places[0].start()].rstrip(" $£€"), text[places[0].end() :]
-    is_stated = _states(before) if before else _NUMBER_FIRST.match(after) is not None
+    is_stated = _has_subject_and_verb(before) if before else _NUMBER_FIRST.match(after) is not None
     return f"{text[:1].upper()}{text[1:]}" if is_stated else None
 
 
-def calculation_of(line: str, number: str) -> str | None:
+def find_calculation(line: str, number: str) -> str | None:
     """The calculation that comes to the number, as "40 - 10"; None where the line has none."""
-    worked = [found["worked"].strip() for found in _EQUATION.finditer(line) if _comes_to(found, number)]
+    worked = [found["worked"].strip() for found in _EQUATION.finditer(line) if _equals_number(found, number)]
     return worked[-1] if worked else None
 
 
-def _worked_out(found: re.Match[str], number: str) -> str:
+def _replace_equation(found: re.Match[str], number: str) -> str:
     """What an equation comes to, where that is the number; another is left as it stands."""
-    return f" {found['result']}" if _comes_to(found, number) else found[0]
+    return f" {found['result']}" if _equals_number(found, number) else found[0]
 
 
-def _comes_to(found: re.Match[str], number: str) -> bool:
-    return same_number(found["result"].strip("$£€ "), number)
+def _equals_number(found: re.Match[str], number: str) -> bool:
+    return is_same_number(found["result"].strip("$£€ "), number)
 
 
-def _states(before: str) -> bool:
+def _has_subject_and_verb(before: str) -> bool:
     """Whether the words before a result are a subject with its verb, to the last of which a result is joined."""
     words = [word.strip(",").lower() for word in before.split()]
     is_named = before[:1].isupper() and words[0] not in _VERBS and _MEASURED.match(before) is None

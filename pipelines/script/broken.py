@@ -5,7 +5,7 @@ from itertools import combinations
 from typing import Final
 
 from pipelines.vocabulary import SMALL_WORDS, is_frequent, is_misprint, is_word, run_together, stands_alone
-from spoken.spoken_text import word_set
+from spoken.spoken_text import make_word_set
 
 _SMALL_AT_EDGE: Final = re.compile(
     r"of(?!f)[a-z]{3,}|the(?!o|a|is|b|n|r[aeim]|s|t[ai])[a-z]{3,}|(?:that|where|which|what)[a-z]{3,}|[a-z]{3,}(?<!o)of|[a-z]+for"
@@ -23,7 +23,7 @@ _LOST_STOP: Final = re.compile(
 
 _HYPHENATED: Final = re.compile(r"(?<![\w'-])([A-Za-z][a-z]+)- ?([a-z]{2,})(?![\w'-])")
 
-_BEFORE_HYPHEN: Final = word_set("non co neo post bi anti semi gastro socio")
+_BEFORE_HYPHEN: Final = make_word_set("non co neo post bi anti semi gastro socio")
 """What stands before rare words too, and hardly at a line's end."""
 
 _SPELT: Final = re.compile(r"\b(?!a b c\b)[a-z](?: [a-z]){2,}\b")
@@ -47,7 +47,7 @@ _DOUBLED: Final = re.compile(
 )
 
 
-def broken_span(written: str, spoken: str) -> str | None:
+def find_broken_span(written: str, spoken: str) -> str | None:
     """What shows that a written text is broken at its source, told by what would be said; None where nothing does.
 
     A word that is several without their spaces, broke at a line's end or has a wrong letter, a stop that is missing, a
@@ -63,7 +63,7 @@ def broken_span(written: str, spoken: str) -> str | None:
     for article in _ARTICLE.finditer(spoken):
         if is_word(article[1]) and not is_word(f"a{article[1]}"):
             return article[0].strip()
-    if twin := _misspelt_name(spoken):
+    if twin := _find_misspelt_name(spoken):
         return twin
     if cut := next(filter(_is_cut, _HYPHENATED.finditer(written)), None):
         return cut[0]
@@ -93,7 +93,7 @@ def _is_broken_name(word: str) -> bool:
     return len(parts) > 2 or any(part in SMALL_WORDS for part in parts)
 
 
-def _misspelt_name(spoken: str) -> str | None:
+def _find_misspelt_name(spoken: str) -> str | None:
     """A name that stands in two spellings: "Ariella" and "Arialla"."""
     names = sorted(set(re.findall(r"\b[A-Z][a-z]{4,}\b", spoken)))
     pairs = ((left, right) for left, right in combinations(names, 2) if left[0] == right[0] and len(left) == len(right))

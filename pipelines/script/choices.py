@@ -8,8 +8,8 @@ from typing import Final
 from data_schemas.config import ScriptConfig
 from pipelines.meaning import is_common
 from pipelines.script.exam_forms import Quiz
-from pipelines.script.question_shape import Shape, still_asks
-from pipelines.script.rejections import of_writing
+from pipelines.script.question_shape import Shape, is_question
+from pipelines.script.rejections import find_unclear_words
 from spoken.reader import Unspeakable, read_aloud, speak
 
 _FEWEST: Final = 2
@@ -49,8 +49,8 @@ def choose(quiz: Quiz, room: int, config: ScriptConfig, rng: random.Random) -> t
     """
     if config.max_spoken_options < _FEWEST:
         return None
-    right = _trimmed(quiz.closing or quiz.answer)
-    n_words = _length(right, config.max_option_words)
+    right = _trim_option(quiz.closing or quiz.answer)
+    n_words = _count_words(right, config.max_option_words)
     if n_words is None:
         return None
     needs_all = quiz.closing == "all of these"
@@ -58,8 +58,8 @@ def choose(quiz: Quiz, room: int, config: ScriptConfig, rng: random.Random) -> t
     room -= n_words
     picked: list[str] = []
     seen = {right.lower()}
-    for text in map(_trimmed, rng.sample(quiz.wrong, len(quiz.wrong))):
-        n_words = _length(text, config.max_option_words) if text.lower() not in seen else None
+    for text in map(_trim_option, rng.sample(quiz.wrong, len(quiz.wrong))):
+        n_words = _count_words(text, config.max_option_words) if text.lower() not in seen else None
         if n_words is not None and n_words <= room:
             picked.append(text)
             seen.add(text.lower())
@@ -81,16 +81,16 @@ def can_be_followed(choices: Sequence[str], *, is_needed: bool) -> bool:
     return _are_short(choices) or (is_needed and n_words <= _MOST_LISTED_WORDS)
 
 
-def _trimmed(option: str) -> str:
-    return signed(re.sub(r"[\s.;,:]+$|[.;,]+(?=[\"'”’]$)", "", option.strip()))
+def _trim_option(option: str) -> str:
+    return join_sign(re.sub(r"[\s.;,:]+$|[.;,]+(?=[\"'”’]$)", "", option.strip()))
 
 
-def signed(option: str) -> str:
+def join_sign(option: str) -> str:
     """A number below zero whose sign stands apart: "- 4 J" is no dash and four joules."""
     return re.sub(r"^([-−–]) +(?=[\d.$√(]|[a-zπ](?![a-z]))", r"\1", option)
 
 
-def _length(option: str, limit: int) -> int | None:
+def _count_words(option: str, limit: int) -> int | None:
     """Spoken words of an option that can be read out and followed, and asks nothing, as only the question may."""
     if re.search(r"[?!]", option):
         return None
@@ -98,12 +98,12 @@ def _length(option: str, limit: int) -> int | None:
         said = read_aloud(option)
     except Unspeakable:
         return None
-    return said.n_words if said.n_words <= limit and of_writing(said.text) is None else None
+    return said.n_words if said.n_words <= limit and find_unclear_words(said.text) is None else None
 
 
 def ask_with(shape: Shape, choices: Sequence[str], rng: random.Random) -> str:
     """A question with choices read out after it."""
-    listed = _listed(choices)
+    listed = _list_choices(choices)
     last = re.sub(r"^Of the following\b", "Of these", shape.last)
     last = re.sub(r"(\b[Ww]hich (?:one )?(?:of )?(?:the )?[a-z]+) below\b", r"\1", last)
     bare = last.rstrip(" .:;,?")
@@ -118,7 +118,7 @@ def ask_with(shape: Shape, choices: Sequence[str], rng: random.Random) -> str:
         return f"{shape.before}{bare}: {listed}?"
     asked = f"{shape.before}{last}"
     if not last.endswith("?"):
-        asked = f"{shape.before}{bare}{'?' if still_asks(bare) else '.'}"
+        asked = f"{shape.before}{bare}{'?' if is_question(bare) else '.'}"
     return rng.choice(_IS_IT if _are_short(choices) else _NUMBERED).format(asked=asked, listed=listed)
 
 
@@ -131,7 +131,7 @@ def _are_short(choices: Sequence[str]) -> bool:
     )
 
 
-def _listed(choices: Sequence[str]) -> str:
+def _list_choices(choices: Sequence[str]) -> str:
     """ "X, Y, or Z"; "first, X; second, Y; or third, Z" where the choices are long or hold commas themselves."""
     if _are_short(choices):
         few = [lower_start(each) for each in choices]

@@ -98,9 +98,9 @@ def take(item: Item, question: str) -> Quiz:
         raise Unspeakable("blank", item.answer)
     if repeated := _SAID_TWICE.search(item.answer.strip(" .")):
         raise Unspeakable("broken_text", repeated[0][:80])
-    answer = _as_asked(_unlabelled(item.answer), question) if item.options else item.answer.strip()
+    answer = _as_asked(_strip_label(item.answer), question) if item.options else item.answer.strip()
     wrong = [
-        _as_asked(_unlabelled(option), question) for at, option in enumerate(item.options) if at != item.answer_index
+        _as_asked(_strip_label(option), question) for at, option in enumerate(item.options) if at != item.answer_index
     ]
     if noted := _UNIT_NOTED.search(question):
         question = question[: noted.start()]
@@ -108,17 +108,17 @@ def take(item: Item, question: str) -> Quiz:
         answer, *wrong = (f"{each}{times}{noted[1]}" for each in (answer, *wrong))
     if wrong and (opened := _OPEN_ARTICLE.search(question)):
         question = question[: opened.start()]
-        answer, *wrong = (_with_article(opened["article"] or opened["one"], each) for each in (answer, *wrong))
+        answer, *wrong = (_add_article(opened["article"] or opened["one"], each) for each in (answer, *wrong))
     if {option.strip().lower().rstrip(".") for option in item.options} == {"true", "false"}:
         return Quiz(question, answer, tuple(wrong), is_true_or_false=True)
     if answer in {"Yes", "No"} and item.answer.strip() in {"0.0", "1.0"}:
         wrong = []  # numbers of the other rows' kind
-    if item.options and (named := _statements(question, answer)) is not None:
+    if item.options and (named := _rewrite_statements(question, answer)) is not None:
         return named
     offered = tuple(text for text in wrong if not refers_to_options(text) and not _LABELLED.search(text))
-    if two := _of_two_parts(question, answer):
+    if two := _rewrite_two_parts(question, answer):
         return Quiz(*two, ())
-    question, answer = _whole(question), _whole(answer)
+    question, answer = _make_sentence(question), _make_sentence(answer)
     if item.options and _NONE.fullmatch(answer) and answer.lower() != "none":
         if len(offered) < _FEWEST_BESIDE_NONE:
             raise NotAskable("needs_options", answer[:80])
@@ -130,14 +130,14 @@ def take(item: Item, question: str) -> Quiz:
     return Quiz(question, answer, offered)
 
 
-def _unlabelled(option: str) -> str:
+def _strip_label(option: str) -> str:
     """ "(A) rising" is "rising": the letter is the option's own."""
     text = option.strip()
     has_parts = re.search(r"\(a\).*\(b\)", text, re.IGNORECASE | re.DOTALL) is not None
     return text if has_parts else re.sub(r"^\([A-J]\) +", "", text)
 
 
-def _with_article(article: str, option: str) -> str:
+def _add_article(article: str, option: str) -> str:
     """An option with the word that the question left in front of it, unless it has one of its own."""
     if refers_to_options(option) or re.match(r"(?:the|an?|its|their|his|her|my|your|one|no) |[^A-Za-z]", option, re.I):
         return option
@@ -146,7 +146,7 @@ def _with_article(article: str, option: str) -> str:
     return f"{article} {option}"
 
 
-def _of_two_parts(question: str, answer: str) -> tuple[str, str] | None:
+def _rewrite_two_parts(question: str, answer: str) -> tuple[str, str] | None:
     """A question for two values, without labels, and its answer with both joined; None where it is no such question."""
     values = _TWO_VALUES.fullmatch(re.sub(r"(?<![\w(])\(?[abAB]\)\s*", "", answer).strip(" ."))
     if values is None or (values["two"].count(" and ") + values["one"].count(" and ")):
@@ -189,18 +189,18 @@ def _as_asked(option: str, question: str) -> str:
     return option
 
 
-def _statements(question: str, answer: str) -> Quiz | None:
+def _rewrite_statements(question: str, answer: str) -> Quiz | None:
     """A question about numbered statements, with the answer that tells which of them hold; None where it is none."""
     if (truths := _TRUTHS.fullmatch(answer)) is not None:
         styles = (r"(?:Statement )?{n} ?[|:.]", r"\(?{n}[.)]")
-        asked = _labelled(question, styles, ("1", "2", "3"))
+        asked = _rewrite_labels(question, styles, ("1", "2", "3"))
         if asked is None or len(re.findall("Statement (?:one|two|three):", asked)) != 2:
             return None
         if not _ASKED_OUTRIGHT.search(question):
             asked = f"{asked.replace('?', '.').rstrip(' .')}. Is each of them true or false?"
         return Quiz(asked, _tell_truths(truths[1].lower(), truths[2].lower()), (), has_statements=True)
     if _NAMES.fullmatch(answer) or _NONE.fullmatch(answer):
-        asked = _labelled(question, (r"\(?{n}[.):]", r"\({n}\)"), _ROMAN)
+        asked = _rewrite_labels(question, (r"\(?{n}[.):]", r"\({n}\)"), _ROMAN)
         if asked is not None:
             return Quiz(asked, _tell_names(answer), (), has_statements=True)
     return None
@@ -221,7 +221,7 @@ def _tell_names(answer: str) -> str:
     return f"{'Only statements' if 'only' in bare else 'Statements'} {listed}"
 
 
-def _labelled(question: str, styles: Sequence[str], names: Sequence[str]) -> str | None:
+def _rewrite_labels(question: str, styles: Sequence[str], names: Sequence[str]) -> str | None:
     """The question with its labels, from the first on without a gap and at least two, as "Statement one:"."""
     for style in styles:
         text, at, count = question, 0, 0
@@ -238,7 +238,7 @@ def _labelled(question: str, styles: Sequence[str], names: Sequence[str]) -> str
     return None
 
 
-def _whole(text: str) -> str:
+def _make_sentence(text: str) -> str:
     """A text without a label that stands alone.
 
     Raises:

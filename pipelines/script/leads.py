@@ -14,9 +14,9 @@ from typing import Final
 
 from data_schemas.config import FormsConfig
 from pipelines.script.exchange import Exchange
-from pipelines.script.forms.turns import verbatim
-from pipelines.script.question_kinds import Kind, echo, kind_of
-from spoken.spoken_text import Spoken, spoken_words, word_set
+from pipelines.script.forms.turns import make_spoken
+from pipelines.script.question_kinds import Kind, classify_question, find_echo
+from spoken.spoken_text import SpokenText, make_word_set, split_words
 
 WORDS_PER_S: Final = 2.7
 """Speaking rate by which a lead's length is estimated before it is said: 162 words a minute, Kokoro at speed 1."""
@@ -85,7 +85,7 @@ _STALLS: Final = (
     "I still have to find out.",
 )  # fmt: skip
 
-FUNCTION_WORDS: Final = word_set(
+FUNCTION_WORDS: Final = make_word_set(
     "a about all an and any are at be by can do does for from get give go goes have here how i if in is it just know "
     "let like me more my of on or so some that the them there these they think this those to up was we well what when "
     "where which who why will with would you your"
@@ -97,33 +97,35 @@ Lead = tuple[str, str, str]
 """Opener, core and closer; each may be empty, but not all."""
 
 
-def draw_lead(exchange: Exchange, config: FormsConfig, rng: random.Random) -> Spoken | None:
+def draw_lead(exchange: Exchange, config: FormsConfig, rng: random.Random) -> SpokenText | None:
     """A lead whose estimated length is even between `lead_min_s` and `lead_max_s`; none in the configured share."""
     if rng.random() < config.share_without_lead:
         return None
     target = rng.uniform(config.lead_min_s, config.lead_max_s) * WORDS_PER_S
     by_distance: dict[float, list[Lead]] = defaultdict(list)
-    for lead in leads(exchange):
-        by_distance[abs(n_words(lead) - target)].append(lead)
-    return verbatim(worded(rng.choice(by_distance[min(by_distance)]))) if by_distance else None
+    for lead in list_leads(exchange):
+        by_distance[abs(count_words(lead) - target)].append(lead)
+    return make_spoken(format_lead(rng.choice(by_distance[min(by_distance)]))) if by_distance else None
 
 
-def leads(exchange: Exchange) -> list[Lead]:
+def list_leads(exchange: Exchange) -> list[Lead]:
     """All leads that fit an exchange."""
-    return _combined(exchange, [*_plain_cores(exchange), *_echoes(exchange)])
+    return _combine_leads(exchange, [*_list_plain_cores(exchange), *_list_echoes(exchange)])
 
 
-def long_leads(exchange: Exchange) -> list[Lead]:
+def list_long_leads(exchange: Exchange) -> list[Lead]:
     """Leads of at least `LONG_LEAD_WORDS` that repeat nothing of the question, whose end may not be heard yet."""
-    return [lead for lead in _combined(exchange, _plain_cores(exchange)) if n_words(lead) >= LONG_LEAD_WORDS]
+    return [
+        lead for lead in _combine_leads(exchange, _list_plain_cores(exchange)) if count_words(lead) >= LONG_LEAD_WORDS
+    ]
 
 
-def n_words(lead: Lead) -> int:
+def count_words(lead: Lead) -> int:
     """Words of a lead."""
-    return sum(map(_n_words, lead))
+    return sum(map(_count_words, lead))
 
 
-def worded(lead: Lead) -> str:
+def format_lead(lead: Lead) -> str:
     """A lead as running text: a capital after a full stop, none after a comma."""
     text = ""
     for part in lead:
@@ -139,7 +141,7 @@ def draw_general_lead(rng: random.Random) -> str:
         return rng.choice((*_TAILS, *chain.from_iterable(_TAILS_BY_KIND.values())))
     core = rng.choice([each for each in (*_ANY, *chain.from_iterable(_CORES.values())) if each])
     openers = [each for each in _OPENERS if not ("help" in each and "help" in core)]
-    return worded((rng.choice(openers), core, rng.choice(_CLOSERS)))
+    return format_lead((rng.choice(openers), core, rng.choice(_CLOSERS)))
 
 
 def draw_stall(rng: random.Random) -> str:
@@ -147,42 +149,42 @@ def draw_stall(rng: random.Random) -> str:
     return f"{rng.choice(_STALL_OPENERS)} {rng.choice(_STALLS)}".strip()
 
 
-def tails(exchange: Exchange) -> list[str]:
+def list_tails(exchange: Exchange) -> list[str]:
     """All tails that fit an exchange."""
-    return [*_TAILS, *_TAILS_BY_KIND.get(kind_of(exchange.question.text), ())]
+    return [*_TAILS, *_TAILS_BY_KIND.get(classify_question(exchange.question.text), ())]
 
 
 def answer_words(exchange: Exchange) -> list[str]:
     """The words of the true answer alone, in lower case."""
-    return [word.lower() for word in spoken_words(exchange.short_answer.text)[exchange.short_answer_word_index :]]
+    return [word.lower() for word in split_words(exchange.short_answer.text)[exchange.short_answer_word_index :]]
 
 
-def without_answer(parts: Iterable[str], exchange: Exchange) -> list[str]:
+def drop_answer_words(parts: Iterable[str], exchange: Exchange) -> list[str]:
     """The texts that have no word of the answer, but for words that tell nothing or that the question has too."""
     secret = set(answer_words(exchange)) - FUNCTION_WORDS
-    secret -= {word.lower() for word in spoken_words(exchange.question.text)}
-    return [part for part in parts if not secret & {word.lower() for word in spoken_words(part)}]
+    secret -= {word.lower() for word in split_words(exchange.question.text)}
+    return [part for part in parts if not secret & {word.lower() for word in split_words(part)}]
 
 
-def _plain_cores(exchange: Exchange) -> list[str]:
-    return [*_ANY, *_CORES[kind_of(exchange.question.text)]]
+def _list_plain_cores(exchange: Exchange) -> list[str]:
+    return [*_ANY, *_CORES[classify_question(exchange.question.text)]]
 
 
-def _echoes(exchange: Exchange) -> list[str]:
-    repeated = echo(exchange.question.text)
+def _list_echoes(exchange: Exchange) -> list[str]:
+    repeated = find_echo(exchange.question.text)
     if repeated is None:
         return []
     frames = _ECHOES if repeated.startswith(("how", "which", "what")) else _NAMED_ECHOES
     return [frame.format(echo=repeated) for frame in frames]
 
 
-def _combined(exchange: Exchange, cores: Iterable[str]) -> list[Lead]:
+def _combine_leads(exchange: Exchange, cores: Iterable[str]) -> list[Lead]:
     """Openers, cores and closers, each with each, without those that have a word of the answer.
 
     A bare echo ("How many apples.") follows no comma, and help is offered once.
     """
-    openers, cores, closers = (without_answer(parts, exchange) for parts in (_OPENERS, cores, _CLOSERS))
-    bare_echo = f"{echo(exchange.question.text)}."
+    openers, cores, closers = (drop_answer_words(parts, exchange) for parts in (_OPENERS, cores, _CLOSERS))
+    bare_echo = f"{find_echo(exchange.question.text)}."
     return [
         (opener, core, closer)
         for opener, core, closer in product(openers, cores, closers)
@@ -193,5 +195,5 @@ def _combined(exchange: Exchange, cores: Iterable[str]) -> list[Lead]:
 
 
 @lru_cache(maxsize=1024)
-def _n_words(part: str) -> int:
+def _count_words(part: str) -> int:
     return len(part.split())

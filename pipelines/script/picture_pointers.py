@@ -4,14 +4,14 @@ import re
 from typing import Final
 
 from data_schemas.records import Item
-from pipelines.script.rejections import NotAskable, any_of
+from pipelines.script.rejections import NotAskable, join_patterns
 
 _VISUAL: Final = (
     "(?:picture|image|figure|diagram|cartoon|graph|chart|map|photo|photograph|painting|table|illustration|exhibit"
     "|drawing|poster|sketch|circuit|plot|matrix|histogram|schedule)"
 )
 
-_POINTS_AT_PICTURE: Final = any_of(
+_POINTS_AT_PICTURE: Final = join_patterns(
     rf"\b{_VISUAL}s? (?:above|below|shown|at (?:the )?(?:right|left)|on the (?:right|left))\b",
     rf"\b(?:the|this) (?:\w+ )?{_VISUAL} (?:shows|depicts)\b",
     rf"\b(?:above|below|following|accompanying|attached|preceding) {_VISUAL}s?\b",
@@ -30,7 +30,7 @@ _POINTS_AT_PICTURE: Final = any_of(
 )
 """For items without a picture, where "table" and "picture" are mostly things."""
 
-_SPEAKS_OF_PICTURE: Final = any_of(
+_SPEAKS_OF_PICTURE: Final = join_patterns(
     rf"\b(?<!\bpublic )(?!figures? of speech\b){_VISUAL}s?\b",
     r"\b(?:shown|depicted|pictured|displayed|portrayed|observ(?!ed that\b)\w+|look(?:ing)? at|visible)\b",
     r"\b(?:scene|artifact|model here)\b",
@@ -47,7 +47,7 @@ _SPEAKS_OF_PICTURE: Final = any_of(
 )
 """For items that come with a picture: anything that may be in it, or point at it."""
 
-_NOT_GIVEN: Final = any_of(
+_NOT_GIVEN: Final = join_patterns(
     r"\b(?:the|this|that|these|those) (?:\w+ )?(?:cartoon|comic|poem|passage|excerpt|document|article|letter|contract"
     r"|notice|advertisement|slogan|report|dialogue|news|materials?|information|data|statistics|survey|interview)s?\b",
     r"\b(?:the|of) (?:two|three|four|five|six|[2-6]) (?:\w+ )?(?:offer|job|plan|project|option|proposal|bundle"
@@ -62,7 +62,7 @@ _ROLE: Final = re.compile(
 )
 """Somebody who is known only where the text has spoken of them before."""
 
-_UNHEARD: Final = any_of(
+_UNHEARD: Final = join_patterns(
     r"^(?=.{0,200}$).*(?:according to|refer(?:ring)? to|based on) (?:the|this) (?:passage|excerpt|graph|table)\b",
     r"^(?=.{0,200}$)(?:in|from) (?:the|this) (?:passage|excerpt|graph|table),",
     r"\b(?:the|this) (?:passage|excerpt) above\b|\brefer to the following (?:information|passage|excerpt|table)\b",
@@ -74,7 +74,7 @@ _REFERENCE_TABLES: Final = re.compile(r"\b[Uu]sing (?:the |an? |steam )(?!truth 
 
 _THE: Final = r"(?:the|this|an?) (?:(?:following|above|given|accompanying|attached|preceding) )?"
 _LOOKED: Final = r"(?:shown|seen|pictured|depicted|illustrated|displayed|presented|given|portrayed|reflected)"
-_SENDING: Final = any_of(
+_SENDING: Final = join_patterns(
     rf"(?:please )?(?:refer to|look at|see|consider|use|observe) (?:{_THE})?{_VISUAL}s? ?\d*(?:[-.]\d+)*"
     r"(?: (?:above|below|shown))?(?:[.,:;] |$| and | to )",
     rf"^(?:based on|according to|from|using) {_THE}{_VISUAL}s?(?: (?:above|below|shown|provided))?, ",
@@ -83,7 +83,7 @@ _SENDING: Final = any_of(
 )
 """Words that send a listener to a picture and say nothing else."""
 
-_PLACING: Final = any_of(
+_PLACING: Final = join_patterns(
     rf",? {_LOOKED} (?:in|on|by) {_THE}{_VISUAL}s?(?: (?:above|below|here))?",
     rf",? (?:in|on|from) {_THE}{_VISUAL}s?(?: (?:above|below|here|shown))?",
 )
@@ -100,7 +100,7 @@ _LABELS: Final = re.compile(r"\b(?:to|from|at|point|area) [A-Z]\d?\b|\$?\d")
 """Options that are labels of a figure or numbers that stand in it, and those that have such inside."""
 
 
-def with_picture_told(item: Item) -> str:
+def describe_picture(item: Item) -> str:
     """The item's question as it stands without its picture: what it needs from it said first, pointers left out.
 
     An item that comes with a picture nobody has described is judged more strictly than one without: any mention of
@@ -112,16 +112,16 @@ def with_picture_told(item: Item) -> str:
     if item.picture_text and item.picture_text.strip():
         told = item.picture_text.strip()
         told += "" if told.endswith((".", "!", "?")) else "."
-        return f"{told[:1].upper()}{told[1:]} {_without_pointers(item.question)}"
+        return f"{told[:1].upper()}{told[1:]} {_strip_pointers(item.question)}"
     if item.picture is None:
-        return _without_below(item.question)
+        return _strip_below(item.question)
     if standing := _STANDING.search(item.question):
         raise NotAskable("needs_picture", standing[0])
-    question = _without_pointers(item.question)
+    question = _strip_pointers(item.question)
     for text in (question, *item.options):
         if (seen := _NOT_GIVEN.search(text)) or (text is question and (seen := _SPEAKS_OF_PICTURE.search(text))):
             raise NotAskable("needs_picture", seen[0])
-    if unknown := _unknown_role(question):
+    if unknown := _find_unknown_role(question):
         raise NotAskable("needs_picture", unknown)
     if (placed := _PLACING.search(item.question)) and not _NAME.search(question):
         raise NotAskable("needs_picture", placed[0])
@@ -134,20 +134,20 @@ def with_picture_told(item: Item) -> str:
     return question
 
 
-def _unknown_role(question: str) -> str | None:
+def _find_unknown_role(question: str) -> str | None:
     """Somebody of whom a question speaks as known though it has not named them: "How much has the lender earned?"."""
     named = (each for each in _ROLE.finditer(question) if each[1].rstrip("s") not in question[: each.start()].lower())
     return next((each[0] for each in named), None)
 
 
-def _without_pointers(question: str) -> str:
+def _strip_pointers(question: str) -> str:
     text = _STANDING.sub(r"\1 there", _SENDING.sub("", " ".join(question.split())))
     text = _PLACING.sub("", text).strip()
     text = re.sub(r"\s+([?.,])", r"\1", text)
     return text[:1].upper() + text[1:]
 
 
-def _without_below(question: str) -> str:
+def _strip_below(question: str) -> str:
     """A question without a picture; "the values listed below" may point at what follows in the text itself."""
     text = re.sub(r"\b(given|listed|shown) below\b(?=.{25})", r"\1 as follows", question, flags=re.DOTALL)
     text = re.sub(r"(.{60}\b)(given|listed|stated|described|mentioned) above\b", r"\1just \2", text, flags=re.DOTALL)

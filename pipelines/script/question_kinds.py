@@ -3,7 +3,7 @@
 import re
 from typing import Final, Literal
 
-from spoken.spoken_text import spoken_words, word_set
+from spoken.spoken_text import make_word_set, split_words
 
 Kind = Literal[
     "sum", "number", "what", "which", "who", "why", "when", "where", "how", "finish", "choice", "verdict", "task"
@@ -20,7 +20,7 @@ _SIGNS: Final[tuple[tuple[str, Kind], ...]] = (
 )
 """The frames in which `questions.py` puts questions, then what asks for a number wherever it stands."""
 
-_NUMBERS: Final = word_set(
+_NUMBERS: Final = make_word_set(
     "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen "
     "nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand half twice double percent"
 )
@@ -48,22 +48,22 @@ _NAMED: Final = re.compile(rf"\b((?:which|what) (?:[a-z]+ ){{1,3}}?)(?={_AUXILIA
 _ASKED_FOR: Final = re.compile(
     r"\b(?:what|which|who) (?:is|are|was|were) ((?:the|a|an) (?:[\w']+ ?){1,7})\?$", re.IGNORECASE
 )
-_NO_NOUN: Final = word_set(
+_NO_NOUN: Final = make_word_set(
     "it they he she you we i that this these those there when if happens to of in on at by for with and or not his her "
     "their its who which what the a an"
 )
 _MAX_NAMED_WORDS: Final = 7
 
 
-def kind_of(question: str) -> Kind:
+def classify_question(question: str) -> Kind:
     """The kind of a spoken question: by its frame, else by the last asking word of its last sentence."""
     text = question.lower()
     for pattern, kind in _SIGNS:
         if re.search(pattern, text):
-            return "sum" if kind == "number" and not _NUMBERS.isdisjoint(spoken_words(text)) else kind
+            return "sum" if kind == "number" and not _NUMBERS.isdisjoint(split_words(text)) else kind
     if not text.endswith("?"):
         return "task"
-    last = last_sentence(text)
+    last = find_last_sentence(text)
     for asking_word in _ASKING:
         if asking := asking_word.search(last):
             return _KINDS[asking[1]]
@@ -72,21 +72,21 @@ def kind_of(question: str) -> Kind:
 
 def is_verdict(question: str) -> bool:
     """Whether a question asks for yes or no; "Can you find …?" and "Is it hot or cold?" ask for something else."""
-    return kind_of(question) == "verdict" and _NO_VERDICT.search(question) is None
+    return classify_question(question) == "verdict" and _NO_VERDICT.search(question) is None
 
 
-def last_sentence(text: str) -> str:
+def find_last_sentence(text: str) -> str:
     """The last sentence of a spoken text, without its mark."""
     found = _LAST.search(text)
     return (found[1] if found else text).strip()
 
 
-def echo(question: str) -> str | None:
+def find_echo(question: str) -> str | None:
     """What is asked for, in the question's own words: "how many apples", "which gas", "the capital of France".
 
     None where it cannot be told for sure, or where the question reads out its options.
     """
-    kind = kind_of(question)
+    kind = classify_question(question)
     if kind in {"choice", "verdict", "finish", "task"}:
         return None
     sentence = question[len(question) - len(question.rstrip().rsplit(". ", 1)[-1]) :]

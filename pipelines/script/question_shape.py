@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from pipelines.script.rejections import any_of
+from pipelines.script.rejections import join_patterns
 
-_NEGATED: Final = any_of(
+_NEGATED: Final = join_patterns(
     r"\b(?:EXCEPT|LEAST|NOT|except for)\b",
     r"\bexcept\b[^.]*[?:]?\s*$",
     r"\b(?:is|are|was|were|does|do|would|could|can|did|has|have|should|may|might|will)(?: not|n't)\b[^.?]*[?:.]?\s*$",
@@ -16,7 +16,7 @@ _NEGATED: Final = any_of(
 )
 """Anything else than a listed option would do as an answer."""
 
-_ASKS_FOR_NOT: Final = any_of(
+_ASKS_FOR_NOT: Final = join_patterns(
     r"\b(?:Which|which of)\b(?: (?!if\b|when\b|that\b|who\b)[\w'-]+){0,4} (?:not|cannot|can't|never)\b(?! only)",
     r"\b[Ww](?:hich|hat|ho)\b(?! (?:percent|fraction|number|amount|part|share|proportion|(?:is|are|was|were) the\b))"
     r"[^.?]*\b(?:NOT|CANNOT|EXCEPT|NEVER)\b",
@@ -31,7 +31,7 @@ _KINDS_OF_TEXT: Final = (
     "|argument|formula|arrangement|series|order|result|term|value|event|action|fact|interpretation|group|word|phrase"
     "|case|definition|condition|change|type of|property|characteristic|point|item|study|compound|molecule)s?"
 )
-_NEEDS_OPTIONS: Final = any_of(
+_NEEDS_OPTIONS: Final = join_patterns(
     r"\b(?:which|what) (?:one )?of (?:these|those)\b",
     r"\b(?<!hich )one of the following\b",
     r"\b(?:all|any|each|none|two|both|some) of the following\b",
@@ -151,7 +151,7 @@ _LEFT_OUT: Final = re.compile(r"(?<=[a-z]{2}) \.\.\. (?=[a-z]{2})")
 """Dots inside the one sentence of a question are a blank."""
 
 
-def tidy(question: str) -> str:
+def tidy_question(question: str) -> str:
     """The question without its number, points or labels at the edges, and without shouting ("NOT")."""
     text = re.sub(r"^\s*\d+\.\d+(?:-\d+\.?|\.?\([a-z]\))\s+(?=[A-Z])", "", question)
     text = re.sub(rf"^\s*(?:Q(?:uestion)?\s*\d*\s*[:.]|{_OF_SEVERAL}\(?\d{{1,3}}[.)])\s+(?=[A-Z])", "", text.strip())
@@ -170,7 +170,7 @@ def tidy(question: str) -> str:
     return re.sub(r"(statement|answer|option|choice|factor)\(s\)", r"\1s", text)
 
 
-def shape_of(text: str) -> Shape:
+def find_shape(text: str) -> Shape:
     """How a tidied question ends."""
     found = _LAST_SENTENCE.fullmatch(text)
     last = found[1] if found else text
@@ -201,7 +201,7 @@ def shape_of(text: str) -> Shape:
     return Shape("states" if last.endswith((".", "!", '"')) else "stem", before, last)
 
 
-def pauses(sentence: str) -> bool:
+def has_pause(sentence: str) -> bool:
     """Whether there is a pause between an unfinished sentence and what completes it."""
     is_clause = _CLAUSE.match(sentence) is not None and BREAKS_OFF.search(sentence.rstrip(" .:")) is None
     return is_clause or sentence.rstrip(" .:").endswith(",")
@@ -227,7 +227,7 @@ def asks_by_word(sentence: str) -> bool:
     return _ASKING.match(sentence) is not None or _ASKING_LATE.search(sentence) is not None
 
 
-def still_asks(sentence: str) -> bool:
+def is_question(sentence: str) -> bool:
     """Whether a sentence without its mark wants a question mark: it asks, and has none inside."""
     return asks_by_word(sentence) and not is_order(sentence) and "?" not in sentence
 
@@ -240,6 +240,6 @@ def asks_for_what_is_not(question: str) -> str | None:
 
 def needs_options(text: str) -> str | None:
     """The words that show that a question is about its options; None where it stands alone."""
-    last = shape_of(text).last
+    last = find_shape(text).last
     found = _NEEDS_OPTIONS.search(text) or _NEGATED.search(last)
     return found[0][-80:] if found else None

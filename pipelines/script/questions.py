@@ -11,7 +11,7 @@ from pipelines.script.exam_forms import Quiz
 from pipelines.script.question_shape import BLANK, Shape
 from pipelines.script.rejections import NotAskable
 from spoken.reader import Unspeakable, read_aloud
-from spoken.spoken_text import word_set
+from spoken.spoken_text import make_word_set
 
 _ASKABLE_END: Final = re.compile(
     r"\b(?:of|by|called|named|termed|(?:known|referred to|classified|described|defined) as|in|with|from|into|through"
@@ -45,7 +45,7 @@ _WHICH_OF: Final = re.compile(
     r"\b([Ww])hich (?:one )?(?:of|among|amongst) the following,?\s+"
     r"(?:((?:[\w-]+ ){0,3}?)([A-Za-z-]+[^\Wsui_]s)\b(?=\s+(?:(?:best|most|both|all) )?([A-Za-z]+))|([A-Za-z-]+))"
 )
-_VERBISH: Final = word_set(
+_VERBISH: Final = make_word_set(
     "is are was were would will can could may might must should has have had does do did best most more better "
     "correctly accurately describes explains represents provides contains causes occurs shows refers defines "
     "illustrates reflects gives makes produces involves indicates increases decreases results leads allows "
@@ -80,7 +80,7 @@ class Asked:
     stem: str = ""
 
 
-def most_words(config: ScriptConfig) -> int:
+def count_most_words(config: ScriptConfig) -> int:
     """Most words of a spoken question, options included."""
     return int(config.max_question_s * WORDS_PER_S)
 
@@ -94,12 +94,12 @@ def ask(quiz: Quiz, config: ScriptConfig, rng: random.Random) -> Asked:
         NotAskable: `needs_options`, where the options cannot be read out, `question_too_long`, where there is no room
             for them, or `not_a_question`.
     """
-    text = question_shape.tidy(quiz.question)
+    text = question_shape.tidy_question(quiz.question)
     if quiz.is_true_or_false:
-        return Asked(_true_or_false(text))
+        return Asked(_ask_true_or_false(text))
     if quiz.has_statements:
         return Asked(text)
-    shape = question_shape.shape_of(text)
+    shape = question_shape.find_shape(text)
     is_negated = question_shape.asks_for_what_is_not(quiz.question)
     if quiz.wrong and (
         shape.kind == "states" or (shape.kind == "stem" and len(re.findall(r"\b[^\W\d_]{2,}\b", text)) < _FEWEST_WORDS)
@@ -107,16 +107,16 @@ def ask(quiz: Quiz, config: ScriptConfig, rng: random.Random) -> Asked:
         raise NotAskable("not_a_question", shape.last[-80:])
     needs = quiz.closing or is_negated or question_shape.needs_options(text)
     is_of_options = is_negated or bool(quiz.wrong and (needs or _POINTS_AT_OPTIONS.search(text)))
-    alone = None if is_of_options else _asked_alone(shape, quiz, text, rng)
+    alone = None if is_of_options else _ask_without_options(shape, quiz, text, rng)
     by_choice = not _NUMERIC.fullmatch(_LATEX.sub("", quiz.answer)) and rng.random() < config.offer_share
     can_pause = shape.kind != "stem" or _ENDS_OPEN.search(shape.last) is None
     if quiz.wrong and can_pause and (alone is None or by_choice):
-        n_words = _n_spoken(text)
-        room = min(config.max_options_words, most_words(config) - n_words - _FRAME_WORDS)
+        n_words = _count_spoken_words(text)
+        room = min(config.max_options_words, count_most_words(config) - n_words - _FRAME_WORDS)
         offered = choices.choose(quiz, room, config, rng)
         if offered is not None and choices.can_be_followed(offered, is_needed=alone is None):
-            return Asked(choices.ask_with(shape, offered, rng), _stem_of(shape))
-        alone = alone or (None if needs else _asked_alone(shape, quiz, text, rng))
+            return Asked(choices.ask_with(shape, offered, rng), _find_stem(shape))
+        alone = alone or (None if needs else _ask_without_options(shape, quiz, text, rng))
         if alone is None and offered is None and choices.choose(quiz, config.max_options_words, config, rng):
             raise NotAskable("question_too_long", f"{n_words} words without its options")
     if alone is None:
@@ -124,11 +124,11 @@ def ask(quiz: Quiz, config: ScriptConfig, rng: random.Random) -> Asked:
     return alone
 
 
-def _asked_alone(shape: Shape, quiz: Quiz, text: str, rng: random.Random) -> Asked | None:
+def _ask_without_options(shape: Shape, quiz: Quiz, text: str, rng: random.Random) -> Asked | None:
     """An item asked without options; None where it cannot be."""
     try:
         if not quiz.wrong and shape.kind in {"stem", "states"}:
-            return Asked(_bare_question(shape))
+            return Asked(_complete_phrase(shape))
         return _ask_alone(text, rng)
     except NotAskable:
         if not quiz.wrong:
@@ -136,7 +136,7 @@ def _asked_alone(shape: Shape, quiz: Quiz, text: str, rng: random.Random) -> Ask
         return None
 
 
-def _n_spoken(text: str) -> int:
+def _count_spoken_words(text: str) -> int:
     """Words of a text as it is said; as it is written where it cannot be said by itself."""
     try:
         return read_aloud(text).n_words
@@ -144,7 +144,7 @@ def _n_spoken(text: str) -> int:
         return len(text.split())
 
 
-def _bare_question(shape: Shape) -> str:
+def _complete_phrase(shape: Shape) -> str:
     """What an open item asks by a mere phrase: "capital of France".
 
     Raises:
@@ -156,52 +156,52 @@ def _bare_question(shape: Shape) -> str:
 
 
 def _ask_alone(text: str, rng: random.Random) -> Asked:
-    made = opened(text)
+    made = open_question(text)
     if made is None:
         raise NotAskable("needs_options", text[-80:])
-    shape = question_shape.shape_of(made)
+    shape = question_shape.find_shape(made)
     bare = shape.last.rstrip(" .:;,")
     if shape.kind == "asks":
         if shape.last.endswith("?"):
             return Asked(made)
-        return Asked(f"{shape.before}{bare}{'?' if question_shape.still_asks(bare) else '.'}")
+        return Asked(f"{shape.before}{bare}{'?' if question_shape.is_question(bare) else '.'}")
     if shape.kind == "blank":
         stem = made.rstrip(" .:?")
-        return Asked(rng.choice(_FILL).format(stem=stem), _stem_of(shape))
+        return Asked(rng.choice(_FILL).format(stem=stem), _find_stem(shape))
     n_words = len(re.findall(r"\b[^\W\d_]{2,}\b", bare))
     if shape.kind == "stem" and n_words >= _FEWEST_WORDS and bare.count("(") == bare.count(")"):
         stem = re.sub(r"[\s:,;.\-–—…_]+$", "", bare)
         if shape.last.rstrip().endswith(":") and (asked := _THIS_ONE.sub(r"which \1", stem)) != stem:
             return Asked(f"{shape.before}{asked}?")
         if (named := _NAMED_FIRST.fullmatch(stem)) and re.search(r" (?:of|for|to|in|between) ", named[1]):
-            return Asked(f"{shape.before}What {named[2]} {choices.lower_start(named[1]).strip()}?", _stem(stem))
+            return Asked(f"{shape.before}What {named[2]} {choices.lower_start(named[1]).strip()}?", _make_stem(stem))
         if _ASKABLE_END.search(named_by := re.sub(r" (?:an?|the)$", "", stem)):
-            return Asked(f"{shape.before}{named_by} what?", _stem(stem))
+            return Asked(f"{shape.before}{named_by} what?", _make_stem(stem))
         if stem.endswith(" to"):
-            return Asked(f"{shape.before}{stem} do what?", _stem(stem))
+            return Asked(f"{shape.before}{stem} do what?", _make_stem(stem))
     raise NotAskable("not_a_question", shape.last[-80:])
 
 
-def _stem_of(shape: Shape) -> str:
+def _find_stem(shape: Shape) -> str:
     """The sentence that the answer completes: the last one, where no blank stands elsewhere."""
     if shape.kind == "blank":
-        return "" if BLANK.search(shape.before) else _stem(shape.last)
-    return _stem(shape.last) if shape.kind == "stem" else ""
+        return "" if BLANK.search(shape.before) else _make_stem(shape.last)
+    return _make_stem(shape.last) if shape.kind == "stem" else ""
 
 
-def _stem(sentence: str) -> str:
+def _make_stem(sentence: str) -> str:
     """The sentence with one place for the answer; empty where there is no such sentence, or several places."""
     bare = re.sub(r"[\s:,;.\-–—…]+$", "", sentence)
     if not bare or re.search(r"(?i)\bfollowing\b|\bthese\b", bare):
         return ""
-    pause = "," if question_shape.pauses(sentence) else ""
+    pause = "," if question_shape.has_pause(sentence) else ""
     places = BLANK.findall(bare)
     if len(places) > 1:
         return ""
     return BLANK.sub("___", bare) if places else f"{bare}{pause} ___"
 
 
-def _true_or_false(text: str) -> str:
+def _ask_true_or_false(text: str) -> str:
     """A statement put to someone as true or false.
 
     Raises:
@@ -215,7 +215,7 @@ def _true_or_false(text: str) -> str:
     return f"True or false: {choices.lower_start(text.rstrip(' .:'))}."
 
 
-def opened(text: str) -> str | None:
+def open_question(text: str) -> str | None:
     """The question asked of anything there is, instead of "the following"; None where that would ask for too much."""
     points = _WHICH_OF.search(text) is not None
     made = _WHICH_OF.sub(_open_which, text)
@@ -232,7 +232,7 @@ def _open_which(match: re.Match[str]) -> str:
         return f"{'What' if start == 'W' else 'what'} {only or between + noun}"
     if only:
         return f"{start}hich {only}"
-    return f"{start}hich {between}{noun if _is_of_several(verb) else _singular(noun)}"
+    return f"{start}hich {between}{noun if _is_of_several(verb) else _make_singular(noun)}"
 
 
 def _is_of_several(verb: str) -> bool:
@@ -240,7 +240,7 @@ def _is_of_several(verb: str) -> bool:
     return verb in {"are", "were", "have", "do"} or f"{verb}s" in _VERBISH
 
 
-def _singular(noun: str) -> str:
+def _make_singular(noun: str) -> str:
     if noun.endswith("ies"):
         return noun[:-3] + "y"
     if re.search(r"(?:x|ch|sh|ss)es$", noun):

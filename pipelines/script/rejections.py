@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from spoken.number_words import cardinal_of
-from spoken.spoken_text import Unspeakable, lowered_words, word_set
+from spoken.number_words import find_cardinal
+from spoken.spoken_text import Unspeakable, make_word_set, split_lower_words
 
 REASONS: Final = frozenset(
     {
@@ -41,13 +41,13 @@ class NotAskable(Exception):
         return type(self), (self.reason, self.detail)
 
 
-def any_of(*patterns: str, flags: re.RegexFlag = re.IGNORECASE) -> re.Pattern[str]:
+def join_patterns(*patterns: str, flags: re.RegexFlag = re.IGNORECASE) -> re.Pattern[str]:
     """One pattern of several, one a line where they are listed."""
     return re.compile("|".join(patterns), flags)
 
 
 _LETTER: Final = r"\(?(?:[A-J]|[ivx]{1,4}|[IVX]{1,4})\)?"
-_REFERS_TO_OPTIONS: Final = any_of(
+_REFERS_TO_OPTIONS: Final = join_patterns(
     r"(?i:\b(?:all|none|any|both|neither|either|some|two|three|more than one|one) of (?:the )?"
     r"(?:above|these|those|them|following|statements|options|choices|answers|others?)\b)",
     r"(?i:\b(?:options?|choices?|answers?|statements?)) \(?(?:[A-J]|[IVX]+|\d)\b",
@@ -72,7 +72,7 @@ _OF_ITS_OWN: Final = re.compile(
 )
 """What an answer itself has named before: "two pikes, where only one of these pikes is fed"."""
 
-_NEEDS_WRITING: Final = any_of(
+_NEEDS_WRITING: Final = join_patterns(
     r"\b(?:predicate|propositional) logic\b|\b(?:proposition|consequence) in PL\b|\bbest translation\b",
     r"\bwell[- ]formed formula|\bwff\b|\b(?:use|using|construct|complete) (?:an? )?(?:\w+ )?truth tables?\b",
     r"(?:\b[A-Da-d]{4}\b\W+){5,}",
@@ -113,7 +113,7 @@ _CELLS_MIN: Final = 9
 _CELLS_MIN_UNJOINED: Final = 5
 """In MMLU-Pro 9 numbers among 14 words, or 5 where no mark or small word joins them, are a table nearly always."""
 _CELL: Final = re.compile(r"[-+$(]?\d[\d.,]*(?<!,)%?\)?")
-_JOINING: Final = word_set(
+_JOINING: Final = make_word_set(
     "the a an of is are was and or in to at by for with from on if has have that = + × x * / - → • · ⋅ \\cdot"
 )
 _COLUMNS: Final = re.compile(r"\S[ \t\u00a0]{3,}\S")
@@ -126,7 +126,7 @@ _MAX_PAIRS: Final = 2
 """Two numbers side by side with nothing between them are cells; twice they may be a slip."""
 
 _A_NUMBER: Final = "(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|[a-z]+(?:teen|(?:ee|r|f|x|n|h|v)ty))"
-_NO_LISTENING: Final = any_of(
+_NO_LISTENING: Final = join_patterns(
     r"\b(?:open|close) (?:parenthesis|bracket|brace)\b|\bdot dot dot\b|\bin angle brackets\b"
     r"|\b(?:tilde|backslash|arrow)\b|\bslash\b.*\bslash\b",
     r", which is (?:less|greater) than\b|\bthe norm of\b|\bvector [a-z]\b|\b(?:integral|limit|sum) (?:from|as|over)\b",
@@ -168,7 +168,7 @@ _MEASURE: Final = re.compile(
 )
 """A question for a size or a time that names no unit: a bare number is no answer to it."""
 
-_WHOLES: Final = word_set("half quarter none no all both twice only never once infinitely a an more")
+_WHOLES: Final = make_word_set("half quarter none no all both twice only never once infinitely a an more")
 _ASKS_TWICE: Final = re.compile(r"(?:, and|;) (?:what|how|where|when|find|which)\b[^?]*\?$", re.IGNORECASE)
 _SEVERAL: Final = re.compile(
     rf"\b(?!{_A_NUMBER}\b)[a-z]+[,;] {_A_NUMBER}\b"
@@ -217,7 +217,7 @@ def _run_of_cells(text: str) -> str | None:
     return None
 
 
-def of_writing(spoken: str, most_of_formula: int = _MOST_IN_ANSWER) -> str | None:
+def find_unclear_words(spoken: str, most_of_formula: int = _MOST_IN_ANSWER) -> str | None:
     """The words of a spoken text that nobody keeps apart by ear: signs, or many letters of a formula; None: no such."""
     if sign := _NO_LISTENING.search(spoken):
         return sign[0][-80:]
@@ -232,25 +232,27 @@ def check_heard(question: str, answer: str) -> None:
         NotAskable: `needs_writing`, of what is mostly a formula; `answer_of_other_kind`, where an essay is asked for or
             a number and there is none.
     """
-    if lost := of_writing(question, _MOST_OF_FORMULA) or of_writing(answer):
+    if lost := find_unclear_words(question, _MOST_OF_FORMULA) or find_unclear_words(answer):
         raise NotAskable("needs_writing", lost)
     if several := _SEVERAL.search(answer):
         raise NotAskable("needs_writing", several[0][:80])
     if essay := _ESSAY.search(question):
         raise NotAskable("answer_of_other_kind", essay[0])
-    first = _unframed(answer).split()[0].lower()
-    is_one_value = cardinal_of(first) is not None and " and " not in answer
+    first = _strip_frame(answer).split()[0].lower()
+    is_one_value = find_cardinal(first) is not None and " and " not in answer
     if is_one_value and (twice := _ASKS_TWICE.search(question)) and twice.start() > 0:
         raise NotAskable("answer_of_other_kind", twice[0][-80:])
-    is_bare = all(cardinal_of(word) is not None or word == "point" for word in lowered_words(_unframed(answer)))
+    is_bare = all(
+        find_cardinal(word) is not None or word == "point" for word in split_lower_words(_strip_frame(answer))
+    )
     if is_bare and _MEASURE.search(question):
         raise NotAskable("answer_of_other_kind", answer[:80])
     is_count = _COUNT.search(question.rsplit(". ", 1)[-1]) is not None
-    if is_count and not any(cardinal_of(word) or word in _WHOLES for word in lowered_words(answer)):
+    if is_count and not any(find_cardinal(word) or word in _WHOLES for word in split_lower_words(answer)):
         raise NotAskable("answer_of_other_kind", answer[:80])
 
 
-def _unframed(answer: str) -> str:
+def _strip_frame(answer: str) -> str:
     return re.sub(r"^(?:That's|That would be|It's|The answer is) (?:minus )?", "", answer)
 
 

@@ -9,12 +9,12 @@ from data_schemas import ids
 from data_schemas.config import FormsConfig, ScriptConfig
 from data_schemas.fingerprint import what_matters
 from data_schemas.records import Dialogue, Item, Provenance, Reject, Turn
-from pipelines.script.exchange import phrase
+from pipelines.script.exchange import make_exchange
 from pipelines.script.forms.table import FORMS, draw_form
 from pipelines.script.rejections import NotAskable
-from pipelines.stage import StageResult, refused
-from spoken.lexicon import lexicon_of
-from spoken.reader import Reader, Unspeakable, reading_with
+from pipelines.stage import StageResult, make_reject
+from spoken.lexicon import load_lexicon
+from spoken.reader import Reader, Unspeakable, use_reader
 
 METHOD = "rules-13"
 """Name of this way of wording, as provenance has it."""
@@ -44,7 +44,7 @@ class ScriptStage:
         self._forms = forms
         self._variants = variants
         self._seed = seed
-        self._lexicon = lexicon_of(config.lexicon)
+        self._lexicon = load_lexicon(config.lexicon)
 
     def matters(self) -> dict[str, Any]:
         """Configuration of script and forms, lexicon, variants and seed; the version tells the rules themselves."""
@@ -62,7 +62,7 @@ class ScriptStage:
         An item of which one wording is refused is refused as a whole. One that has fewer dialogues to give than are
         wanted (nothing varies: one form, no leads) has a reject for what it lacks, `no_other_variant`.
         """
-        with reading_with(Reader(self._lexicon)):
+        with use_reader(Reader(self._lexicon)):
             return self._run(batch)
 
     def _run(self, batch: Sequence[tuple[Item]]) -> StageResult[Dialogue]:
@@ -70,32 +70,32 @@ class ScriptStage:
         rejects: list[Reject] = []
         for (item,) in batch:
             try:
-                made = self._dialogues(item)
+                made = self._make_dialogues(item)
             except (NotAskable, Unspeakable) as refusal:
-                rejects.append(refused(item, self.name, refusal.reason, refusal.detail))
+                rejects.append(make_reject(item, self.name, refusal.reason, refusal.detail))
                 continue
             except Exception as error:
                 error.add_note(f"This is a fault of ours, met in the stage {self.name} at item {item.item_id}.")
                 raise
-            wanted = self._n_variants(item)
+            wanted = self._count_variants(item)
             outputs += made
             if not made:
-                rejects.append(refused(item, self.name, "no_form_fits", "none of the forms with a share fits it"))
+                rejects.append(make_reject(item, self.name, "no_form_fits", "none of the forms with a share fits it"))
             elif len(made) < wanted:
                 detail = f"{len(made)} of {wanted} dialogues made: others would say the same words"
-                rejects.append(refused(item, self.name, "no_other_variant", detail))
+                rejects.append(make_reject(item, self.name, "no_other_variant", detail))
         return StageResult(outputs, rejects)
 
-    def _n_variants(self, item: Item) -> int:
+    def _count_variants(self, item: Item) -> int:
         whole = math.floor(self._variants)
         draw = random.Random(ids.seed_for(self._seed, item.item_id, "variants")).random()
         return whole + (draw < self._variants - whole)
 
-    def _dialogues(self, item: Item) -> list[Dialogue]:
+    def _make_dialogues(self, item: Item) -> list[Dialogue]:
         made: dict[tuple[str, ...], Dialogue] = {}
-        for variant in range(self._n_variants(item)):
+        for variant in range(self._count_variants(item)):
             for draw in range(_MAX_DRAWS):
-                dialogue = self._dialogue(item, variant, draw)
+                dialogue = self._make_dialogue(item, variant, draw)
                 if dialogue is None:
                     break
                 words = tuple(turn.spoken_text for turn in dialogue.turns)
@@ -104,10 +104,10 @@ class ScriptStage:
                     break
         return list(made.values())
 
-    def _dialogue(self, item: Item, variant: int, draw: int) -> Dialogue | None:
+    def _make_dialogue(self, item: Item, variant: int, draw: int) -> Dialogue | None:
         """One dialogue of an item; None where no form fits its words."""
         seed = ids.seed_for(self._seed, item.item_id, self.name, variant, draw)
-        exchange, rng = phrase(item, self._config, seed), random.Random(ids.seed_for(seed, "form"))
+        exchange, rng = make_exchange(item, self._config, seed), random.Random(ids.seed_for(seed, "form"))
         form = draw_form(exchange, self._forms, rng)
         if form is None:
             return None

@@ -19,11 +19,11 @@ from data_schemas.config.speech_rows import SentenceKind, SpeechRowsConfig
 from data_schemas.errors import ConfigError, DatasetError
 from data_schemas.licences import join_licences, name_questions
 from data_schemas.records import Item
-from pipelines.meaning import common_words
+from pipelines.meaning import list_common_words
 from pipelines.script.leads import draw_general_lead, draw_stall
 from pipelines.sources.items import read_items
 from pipelines.vocabulary import is_word
-from spoken.sentences import parted
+from spoken.sentences import split_sentences
 
 _KINDS: Final[tuple[SentenceKind, ...]] = get_args(SentenceKind)
 _WORD: Final = re.compile(r"(?<![\w'’-])[A-Za-z][a-z]+(?![\w'’-])")
@@ -88,7 +88,7 @@ def read_corpus(config: SpeechRowsConfig, left_out: frozenset[str] = frozenset()
         for item in read_items(source, config.limit, config.split).items:
             if item.split == "train" and not {item.item_id, item.group_id} & left_out:
                 licences.setdefault(name_questions(item.source), set()).add(item.licence)
-                for text in _sentences_of(item):
+                for text in _split_item(item):
                     if config.min_words <= len(text.split()) <= config.max_words:
                         lines.setdefault(text, Line(item.item_id, item.source, item.question, text))
     if not lines:
@@ -103,7 +103,7 @@ def draw_sentence(corpus: Corpus, config: SpeechRowsConfig, position: int) -> Se
     """The sentence at a position; the sources' are all said before one is said again."""
     rng = random.Random(ids.seed_for(config.seed, "sentence", position))
     kind: SentenceKind = rng.choices(_KINDS, [getattr(config.shares, kind) for kind in _KINDS])[0]
-    line = _line_at(corpus, config.seed, position) if kind == "sentence" else None
+    line = _draw_line(corpus, config.seed, position) if kind == "sentence" else None
     return Sentence(
         sentence_id=f"speech-{config.seed}-{position:07d}",
         kind=kind,
@@ -115,11 +115,11 @@ def draw_sentence(corpus: Corpus, config: SpeechRowsConfig, position: int) -> Se
     )
 
 
-def _sentences_of(item: Item) -> list[str]:
-    return [text for part in (item.question, item.explanation, item.answer) if part for text in parted(part)]
+def _split_item(item: Item) -> list[str]:
+    return [text for part in (item.question, item.explanation, item.answer) if part for text in split_sentences(part)]
 
 
-def _line_at(corpus: Corpus, seed: int, position: int) -> Line:
+def _draw_line(corpus: Corpus, seed: int, position: int) -> Line:
     epoch, at = divmod(position, len(corpus.lines))
     return corpus.lines[int(_order(len(corpus.lines), seed, epoch)[at])]
 
@@ -145,7 +145,7 @@ def _draw_words(corpus: Corpus, rng: random.Random) -> str:
 
 def _draw_word(corpus: Corpus, rng: random.Random) -> str:
     """Evenly from the words of the sources or from the common ones of English, each list as often."""
-    return rng.choice(corpus.words if rng.random() < 0.5 else common_words())
+    return rng.choice(corpus.words if rng.random() < 0.5 else list_common_words())
 
 
 def _draw_numbers(corpus: Corpus, rng: random.Random) -> str:

@@ -7,17 +7,17 @@ from data_schemas import ids
 from data_schemas.config.speech_rows import SpeechRowsConfig
 from data_schemas.records import Dialogue, DialogueWords, Provenance, Reject, SpokenSentence
 from pipelines.alignment.stage import AlignmentStage
-from pipelines.audio import from_flac
+from pipelines.audio import decode_flac
 from pipelines.run.stages import build_aligner, build_recogniser, build_tts
-from pipelines.script.broken import broken_span
-from pipelines.script.exchange import sentence_case
-from pipelines.script.forms.turns import Reply, assistant_turn
+from pipelines.script.broken import find_broken_span
+from pipelines.script.exchange import capitalise_sentences
+from pipelines.script.forms.turns import Reply, make_assistant_turn
 from pipelines.sentences.corpus import Sentence
 from pipelines.speech.stage import SpeechStage
-from spoken.lexicon import lexicon_of
-from spoken.reader import Reader, Unspeakable, read_aloud, reading_with
-from spoken.rules.rule import reading_about
-from spoken.spoken_text import Spoken
+from spoken.lexicon import load_lexicon
+from spoken.reader import Reader, Unspeakable, read_aloud, use_reader
+from spoken.rules.rule import use_topic
+from spoken.spoken_text import SpokenText
 
 STAGE = "sentence"
 """What rejects of reading call it; those of the pipeline's stages have their names."""
@@ -35,7 +35,7 @@ class SentenceSpeaker:
 
     def __init__(self, config: SpeechRowsConfig) -> None:
         self._config = config
-        lexicon = lexicon_of(config.lexicon)
+        lexicon = load_lexicon(config.lexicon)
         tts = build_tts(config.speech, lexicon)
         self.voice = config.speech.voice_a or tts.voices()[0].name
         alone = config.speech.model_copy(update={"voice_a": self.voice, "voices_b": [self.voice]})
@@ -63,26 +63,26 @@ class SentenceSpeaker:
         for words in timed.outputs:
             (clip,) = clips[words.dialogue_id].clips
             spoken_sentence = _record(*sentence_of[words.dialogue_id], clip.voice, clip.speed, words)
-            made.append((spoken_sentence, from_flac(clip.flac)))
+            made.append((spoken_sentence, decode_flac(clip.flac)))
         return made, [*rejects, *spoken.rejects, *timed.rejects]
 
-    def read(self, sentences: Sequence[Sentence]) -> tuple[list[tuple[Sentence, Spoken]], list[Reject]]:
+    def read(self, sentences: Sequence[Sentence]) -> tuple[list[tuple[Sentence, SpokenText]], list[Reject]]:
         """The sentences as they are said, and those that have no sure reading or too few or many words."""
-        read, rejects = list[tuple[Sentence, Spoken]](), list[Reject]()
-        with reading_with(self._reader):
+        read, rejects = list[tuple[Sentence, SpokenText]](), list[Reject]()
+        with use_reader(self._reader):
             for each in sentences:
                 try:
                     read.append((each, self._read_one(each)))
                 except Unspeakable as refusal:
-                    rejects.append(_refused(each, refusal.reason, refusal.detail))
+                    rejects.append(_make_reject(each, refusal.reason, refusal.detail))
                 except _WrongLength as refusal:
-                    rejects.append(_refused(each, "wrong_length", str(refusal)))
+                    rejects.append(_make_reject(each, "wrong_length", str(refusal)))
         return read, rejects
 
-    def _read_one(self, sentence: Sentence) -> Spoken:
-        with reading_about(sentence.about):
-            said = sentence_case(read_aloud(sentence.written))
-        if sentence.kind == "sentence" and (broken := broken_span(said.written, said.text)):
+    def _read_one(self, sentence: Sentence) -> SpokenText:
+        with use_topic(sentence.about):
+            said = capitalise_sentences(read_aloud(sentence.written))
+        if sentence.kind == "sentence" and (broken := find_broken_span(said.written, said.text)):
             raise Unspeakable("broken_text", broken)
         if not self._config.min_words <= said.n_words <= self._config.max_words:
             raise _WrongLength(f"{said.n_words} words: {said.text}")
@@ -93,7 +93,7 @@ class _WrongLength(Exception):
     """A sentence of too few or too many spoken words."""
 
 
-def _refused(sentence: Sentence, reason: str, detail: str) -> Reject:
+def _make_reject(sentence: Sentence, reason: str, detail: str) -> Reject:
     return Reject(
         item_id=sentence.item_id or sentence.sentence_id,
         dialogue_id=sentence.sentence_id,
@@ -104,7 +104,7 @@ def _refused(sentence: Sentence, reason: str, detail: str) -> Reject:
     )
 
 
-def _record(sentence: Sentence, said: Spoken, voice: str, speed: float, words: DialogueWords) -> SpokenSentence:
+def _record(sentence: Sentence, said: SpokenText, voice: str, speed: float, words: DialogueWords) -> SpokenSentence:
     return SpokenSentence(
         sentence_id=sentence.sentence_id,
         kind=sentence.kind,
@@ -118,7 +118,7 @@ def _record(sentence: Sentence, said: Spoken, voice: str, speed: float, words: D
     )
 
 
-def _as_dialogue(sentence: Sentence, said: Spoken) -> Dialogue:
+def _as_dialogue(sentence: Sentence, said: SpokenText) -> Dialogue:
     """The sentence as the stages take it: a dialogue in which the assistant says it, and nobody else anything."""
     return Dialogue(
         dialogue_id=sentence.sentence_id,
@@ -135,6 +135,6 @@ def _as_dialogue(sentence: Sentence, said: Spoken) -> Dialogue:
         form=sentence.kind,
         question="",
         answer="",
-        turns=(assistant_turn(0, Reply(None, said, None, None)),),
+        turns=(make_assistant_turn(0, Reply(None, said, None, None)),),
         provenance=Provenance.of_script(STAGE, seed=None),
     )

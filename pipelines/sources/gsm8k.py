@@ -11,7 +11,7 @@ from pipelines.sources.spec import BadRowError, Draft, Row, SourceSpec, text_of
 _CALCULATOR_MARK = re.compile(r"<<[^<>]*>>")
 
 
-def draft(row: Row) -> Draft:
+def make_draft(row: Row) -> Draft:
     """The final number is the answer; the reasoning, without its calculator marks, the explanation."""
     reasoning, mark, final = text_of(row, "answer").rpartition("####")
     if not mark or not final.strip():
@@ -27,5 +27,5 @@ SPEC = SourceSpec(
     hub_split="train",
     licence="MIT",
     columns=("question", "answer"),
-    draft=draft,
+    draft=make_draft,
 )

@@ -21,12 +21,12 @@ from pipelines.sources.spec import (
 LANGUAGES = (ENGLISH, "zh", "es", "fr", "ar", "ru")
 
 
-def languages_of(row: Row) -> tuple[str, ...]:
+def list_languages(row: Row) -> tuple[str, ...]:
     """English for a row of the open part, else the languages that the row has texts in."""
     return tuple(each for each in LANGUAGES if row.get(each) is not None) or (ENGLISH,)
 
 
-def in_language(row: Row, language: str) -> Row:
+def select_language(row: Row, language: str) -> Row:
     """The row as the open part has it, with its texts in one language."""
     texts = row.get(language)
     if texts is None:
@@ -36,7 +36,7 @@ def in_language(row: Row, language: str) -> Row:
     return {**row, "question": texts.get("question"), "options": texts.get("options")}
 
 
-def draft(row: Row) -> Draft:
+def make_draft(row: Row) -> Draft:
     """The question; options come as letter → text and must be lettered from A on without a gap."""
     lettered = row.get("options")
     if not isinstance(lettered, dict):
@@ -65,7 +65,7 @@ SPEC = SourceSpec(
     licence="none found: not for redistribution",
     columns=("id", "correct_answer"),
     more_columns=("question", "options", *LANGUAGES, "category", "pic_path"),
-    draft=draft,
-    languages_of=languages_of,
-    in_language=in_language,
+    draft=make_draft,
+    languages_of=list_languages,
+    in_language=select_language,
 )

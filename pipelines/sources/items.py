@@ -9,9 +9,9 @@ from data_schemas import ids
 from data_schemas.config import SourceConfig, SplitConfig
 from data_schemas.errors import ConfigError, SourceError
 from data_schemas.records import Item, Reject
-from pipelines.pictures.files import picture_file
-from pipelines.sources.reading import NotARow, hub_revision, rows_of_file, rows_of_hub
-from pipelines.sources.registry import spec_of
+from pipelines.pictures.files import find_picture_file
+from pipelines.sources.reading import NotARow, read_file, read_hub, resolve_hub_revision
+from pipelines.sources.registry import get_spec
 from pipelines.sources.spec import ENGLISH, BadRowError, Draft, Row, SourceSpec, value_of
 
 STAGE = "source"
@@ -43,10 +43,10 @@ def read_items(
         SourceError: the source as a whole is unreadable, empty, or no row has the columns it must have.
         ConfigError: a source that is none of ours and is not described, or options or columns that it does not take.
     """
-    spec = spec_of(config)
+    spec = get_spec(config)
     if config.path is None and spec.hub_id is not None:  # what is read is what is written down
-        config = config.model_copy(update={"revision": hub_revision(spec.hub_id, config.revision)})
-    rows = list(islice(_rows(spec, config), limit))
+        config = config.model_copy(update={"revision": resolve_hub_revision(spec.hub_id, config.revision)})
+    rows = list(islice(_read_rows(spec, config), limit))
     where = config.path or spec.hub_id
     _check_columns(spec, rows, str(where))
     reading = _Reading(spec, config, split, contaminated)
@@ -74,7 +74,7 @@ class _Reading:
         if isinstance(row, NotARow):
             self._refuse(row_id, BadRowError("not_json", row.detail))
             return
-        row = self.spec.row_of(row)
+        row = self.spec.rename_row(row)
         there = self.spec.languages_of(row)
         self.n_left.update(set(there) - set(self.config.languages))
         for language in self.config.languages:
@@ -87,7 +87,7 @@ class _Reading:
             # All languages of a row are one question, in one split: that of its first language.
             first = self.spec.in_language(row, self.spec.languages_of(row)[0])
             group = ids.group_id(self.spec.draft(first).question)
-            item = _item(self.spec, self.config, self.split, draft, language, group)
+            item = _make_item(self.spec, self.config, self.split, draft, language, group)
             row_id = item.item_id
             if item.item_id in self.items:
                 raise BadRowError("duplicate", f"row {index} repeats {item.item_id}")
@@ -102,7 +102,7 @@ class _Reading:
         self.rejects.append(refused)
 
 
-def evaluation_questions(paths: Sequence[str]) -> frozenset[str]:
+def read_evaluation_questions(paths: Sequence[str]) -> frozenset[str]:
     """Normalised questions of evaluation sets: of each row its `question`, `prompt`, or all its `turns` (MT-Bench).
 
     Raises:
@@ -110,7 +110,7 @@ def evaluation_questions(paths: Sequence[str]) -> frozenset[str]:
     """
     found: set[str] = set()
     for path in paths:
-        for index, row in enumerate(rows_of_file(path)):
+        for index, row in enumerate(read_file(path)):
             texts = [] if isinstance(row, NotARow) else row.get("turns") or [row.get("question") or row.get("prompt")]
             if not (texts and isinstance(texts, list) and all(isinstance(text, str) for text in texts)):
                 raise SourceError(
@@ -121,12 +121,12 @@ def evaluation_questions(paths: Sequence[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _rows(spec: SourceSpec, config: SourceConfig) -> Iterator[Row | NotARow]:
+def _read_rows(spec: SourceSpec, config: SourceConfig) -> Iterator[Row | NotARow]:
     if config.path is not None:
-        return rows_of_file(config.path)
+        return read_file(config.path)
     if spec.hub_id is None:
         raise ConfigError(f"The source {spec.name!r} is on no Hub.", f"Say --source {spec.name}=FILE.")
-    return rows_of_hub(spec.hub_id, spec.hub_config, spec.hub_split, config.revision, spec.file_columns())
+    return read_hub(spec.hub_id, spec.hub_config, spec.hub_split, config.revision, spec.list_file_columns())
 
 
 def _check_columns(spec: SourceSpec, rows: list[Row | NotARow], where: str) -> None:
@@ -144,7 +144,9 @@ def _check_columns(spec: SourceSpec, rows: list[Row | NotARow], where: str) -> N
         )
 
 
-def _item(spec: SourceSpec, config: SourceConfig, split: SplitConfig, draft: Draft, language: str, group: str) -> Item:
+def _make_item(
+    spec: SourceSpec, config: SourceConfig, split: SplitConfig, draft: Draft, language: str, group: str
+) -> Item:
     item_id = ids.item_id(spec.name, draft.native_id, draft.question)
     return Item(
         item_id=item_id if language == ENGLISH else f"{item_id}-{language}",
@@ -160,14 +162,14 @@ def _item(spec: SourceSpec, config: SourceConfig, split: SplitConfig, draft: Dra
         answer_index=draft.answer_index,
         category=draft.category,
         picture=draft.picture,
-        picture_digest=_picture_digest(config.pictures, draft.picture),
+        picture_digest=_digest_picture(config.pictures, draft.picture),
         picture_text=None,
         licence=config.licence or spec.licence,
         revision=" read by ".join(filter(None, (config.revision, spec.package))) or None,
     )
 
 
-def _picture_digest(folder: str | None, picture: str | None) -> str | None:
+def _digest_picture(folder: str | None, picture: str | None) -> str | None:
     """What stands for a picture, so that another one in its place makes its item's part anew."""
-    file = picture_file(folder, picture) if folder and picture else None
+    file = find_picture_file(folder, picture) if folder and picture else None
     return ids.sha256_of(file)[:16] if file else None

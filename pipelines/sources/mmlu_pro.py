@@ -7,7 +7,7 @@ A row: {"question_id": 70, "question": "Which gas do plants take in?", "options"
 from pipelines.sources.spec import BadRowError, Draft, Row, SourceSpec, chosen, option_texts, optional_text, text_of
 
 
-def draft(row: Row) -> Draft:
+def make_draft(row: Row) -> Draft:
     """The right option's text is the answer; letter and index must name the same one."""
     options = option_texts(row.get("options"))
     index = chosen(options, text_of(row, "answer"))
@@ -32,5 +32,5 @@ SPEC = SourceSpec(
     licence="MIT",
     columns=("question_id", "question", "options", "answer"),
     more_columns=("answer_index", "cot_content", "category"),
-    draft=draft,
+    draft=make_draft,
 )

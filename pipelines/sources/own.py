@@ -43,7 +43,7 @@ class OwnOptions(HubOptions):
     first_place: int = Field(default=0, ge=0, le=1, description="The number of the first option, by places.")
 
 
-def spec(config: SourceConfig, options: OwnOptions) -> SourceSpec:
+def make_spec(config: SourceConfig, options: OwnOptions) -> SourceSpec:
     """The question set that a column map describes.
 
     Raises:
@@ -68,11 +68,11 @@ def spec(config: SourceConfig, options: OwnOptions) -> SourceSpec:
         hub_split=options.hub_split or "train",
         licence="not stated",
         columns=tuple(part for column in config.columns.values() for part in column.split("+")),
-        draft=partial(_draft, config.columns, options),
+        draft=partial(_make_draft, config.columns, options),
     )
 
 
-def _draft(columns: Mapping[str, str], options: OwnOptions, row: Row) -> Draft:
+def _make_draft(columns: Mapping[str, str], options: OwnOptions, row: Row) -> Draft:
     """The item of a row; a refusal tells the row's own id, where one is mapped."""
     try:
         return _read(columns, options, row)
@@ -95,12 +95,12 @@ def _read(columns: Mapping[str, str], options: OwnOptions, row: Row) -> Draft:
     )
     if "options" not in columns:
         return told
-    labels, texts = labelled_options(row, columns["options"])
-    index = _chosen(labels, texts, value_of(row, columns["answer"]), options)
+    labels, texts = read_labelled_options(row, columns["options"])
+    index = _find_chosen(labels, texts, value_of(row, columns["answer"]), options)
     return told.with_options(texts, index)
 
 
-def labelled_options(row: Row, column: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def read_labelled_options(row: Row, column: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Labels and texts of a row's options, in the row's order; letters from A on where it gives no labels.
 
     Raises:
@@ -110,10 +110,10 @@ def labelled_options(row: Row, column: str) -> tuple[tuple[str, ...], tuple[str,
     labels: list[Any] | None = None
     if isinstance(value, Mapping):
         given = {name: each for name, each in value.items() if each is not None}  # Parquet fills up with nulls
-        pair = _pair(given)
+        pair = _find_pair(given)
         labels, value = pair if pair else (list(given), list(given.values()))
     elif isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
-        pairs = [_pair(each) for each in value]
+        pairs = [_find_pair(each) for each in value]
         labels, value = [each and each[0] for each in pairs], [each and each[1] for each in pairs]
     texts = option_texts(value)
     names = _LETTERS[: len(texts)] if labels is None else [str(each).strip() for each in labels]
@@ -122,14 +122,14 @@ def labelled_options(row: Row, column: str) -> tuple[tuple[str, ...], tuple[str,
     return tuple(names), texts
 
 
-def _pair(given: Mapping[str, Any]) -> tuple[Any, Any] | None:
+def _find_pair(given: Mapping[str, Any]) -> tuple[Any, Any] | None:
     """Labels and texts of an object that holds nothing else."""
     uses = {name: "label" if name in _LABELS else "text" for name in given if name in _LABELS + _TEXTS}
     by_use = {use: given[name] for name, use in uses.items()}
     return (by_use["label"], by_use["text"]) if len(by_use) == len(given) == 2 else None
 
 
-def _chosen(labels: tuple[str, ...], texts: tuple[str, ...], answer: object, options: OwnOptions) -> int:
+def _find_chosen(labels: tuple[str, ...], texts: tuple[str, ...], answer: object, options: OwnOptions) -> int:
     """The index of the option that an answer names.
 
     Raises:

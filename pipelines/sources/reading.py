@@ -21,14 +21,14 @@ class NotARow:
     detail: str
 
 
-def rows_of_file(path: str) -> Iterator[Row | NotARow]:
+def read_file(path: str) -> Iterator[Row | NotARow]:
     """The rows of a file in order. Blank lines of a JSONL file are no rows.
 
     Raises:
         SourceError: the file is missing, truncated, not text, or neither JSONL(.gz) nor Parquet.
     """
     check_file(path)
-    yield from _parquet(path) if path.endswith(".parquet") else _jsonl(path)
+    yield from _read_parquet(path) if path.endswith(".parquet") else _read_jsonl(path)
 
 
 def check_file(path: str) -> None:
@@ -43,7 +43,7 @@ def check_file(path: str) -> None:
         raise SourceError(f"{path} is neither JSONL(.gz) nor Parquet by its name.", "Rename or convert it.")
 
 
-def rows_of_hub(
+def read_hub(
     hub_id: str, config: str | None, split: str, revision: str | None, columns: Sequence[str]
 ) -> Iterator[Row]:
     """The rows of a data set on the Hub, streamed; of its columns only those named, so that no picture is fetched.
@@ -53,14 +53,14 @@ def rows_of_hub(
     """
     import datasets  # heavy: 1 s
 
-    with _hub_translated(hub_id):
+    with _translate_hub_errors(hub_id):
         rows = datasets.load_dataset(hub_id, config, split=split, revision=revision, streaming=True)
         if rows.column_names is not None:
             rows = rows.select_columns([name for name in rows.column_names if name in columns])
         yield from rows
 
 
-def hub_revision(hub_id: str, revision: str | None) -> str | None:
+def resolve_hub_revision(hub_id: str, revision: str | None) -> str | None:
     """The commit that a revision of a data set on the Hub (None: its newest) stands for, as provenance.
 
     A folder in the place of a Hub id has no commits: the revision is what is given.
@@ -72,13 +72,13 @@ def hub_revision(hub_id: str, revision: str | None) -> str | None:
         return revision
     from huggingface_hub import HfApi
 
-    with _hub_translated(hub_id):
+    with _translate_hub_errors(hub_id):
         sha: str | None = HfApi().dataset_info(hub_id, revision=revision).sha
         return sha
 
 
 @contextmanager
-def _hub_translated(hub_id: str) -> Iterator[None]:
+def _translate_hub_errors(hub_id: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # the Hub's clients raise errors of many libraries
@@ -89,20 +89,20 @@ def _hub_translated(hub_id: str) -> Iterator[None]:
         ) from error
 
 
-def _jsonl(path: str) -> Iterator[Row | NotARow]:
+def _read_jsonl(path: str) -> Iterator[Row | NotARow]:
     opener = gzip.open if path.endswith(".gz") else open
     try:
         with opener(path, "rb") as lines:
             for line in lines:
                 if line.strip():
-                    yield _row(line)
+                    yield _parse_row(line)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise SourceError(f"{path} is damaged or cut short: {error}.", "Fetch it again.") from error
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror or error}.", "Look at its rights.") from error
 
 
-def _row(line: bytes) -> Row | NotARow:
+def _parse_row(line: bytes) -> Row | NotARow:
     try:
         row = json.loads(line)
         if b"\\u" in line:
@@ -112,7 +112,7 @@ def _row(line: bytes) -> Row | NotARow:
     return row if isinstance(row, dict) else NotARow(f"a JSON {type(row).__name__}, not an object")
 
 
-def _parquet(path: str) -> Iterator[Row]:
+def _read_parquet(path: str) -> Iterator[Row]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -37,28 +37,28 @@ class SourceEntry:
     where: str
     plugin: "Plugin | None" = None
 
-    def options(self) -> "type[BaseModel]":
+    def get_options_class(self) -> "type[BaseModel]":
         """The class of its options.
 
         Raises:
             ConfigError: a package's cannot be imported, or is no source.
         """
-        from backends.registry import options_of_plugin, options_taken_by
+        from backends.registry import find_options_class, find_plugin_options_class
         from pipelines.sources.spec import HubOptions, SourceSpec
 
         held = self._load()
         if isinstance(held, SourceSpec):
             return HubOptions
         if self.plugin is None:
-            taken = options_taken_by(held)
+            taken = find_options_class(held)
             assert taken is not None  # ours are tested
             return taken
-        taken = options_of_plugin(self.plugin, held) if callable(held) else None
+        taken = find_plugin_options_class(self.plugin, held) if callable(held) else None
         if taken is None:
-            raise self.plugin.broken("is neither a SourceSpec nor a function of its options that makes one")
+            raise self.plugin.make_error("is neither a SourceSpec nor a function of its options that makes one")
         return taken
 
-    def spec(self, options: Any) -> "SourceSpec":
+    def make_spec(self, options: Any) -> "SourceSpec":
         """Its specification with options of the class that `options` tells.
 
         Raises:
@@ -75,34 +75,34 @@ class SourceEntry:
         if self.plugin is None:
             return made
         if not isinstance(made, SourceSpec) or made.name != self.name:  # it stands in ids and file names
-            raise self.plugin.broken(f"makes a source that is called {getattr(made, 'name', made)!r}")
+            raise self.plugin.make_error(f"makes a source that is called {getattr(made, 'name', made)!r}")
         return replace(made, package=self.plugin.package)
 
-    def what_is_missing(self) -> str:
+    def find_missing(self) -> str:
         """Why a package's source cannot be used; empty where all is well."""
         try:
-            self.options()
+            self.get_options_class()
         except ConfigError as error:
             return error.what
         return ""
 
-    def licence(self) -> str:
+    def get_licence(self) -> str:
         """What its questions may be used for where its options are left at their defaults.
 
         A source that cannot be made without options has the licence of its package.
         """
-        taken = self.options()
+        taken = self.get_options_class()
         told = None
         if not any(field.is_required() for field in taken.model_fields.values()):
             with suppress(ConfigError):
-                told = self.spec(taken()).licence
-        return told or (self.plugin and self.plugin.metadata("License-Expression")) or "not stated"
+                told = self.make_spec(taken()).licence
+        return told or (self.plugin and self.plugin.get_metadata("License-Expression")) or "not stated"
 
     def _load(self) -> Any:
         return resolve_name(self.where) if self.plugin is None else self.plugin.load()
 
 
-def entries() -> list[SourceEntry]:
+def list_sources() -> list[SourceEntry]:
     """All question sets that need no description.
 
     Raises:
@@ -114,7 +114,7 @@ def entries() -> list[SourceEntry]:
     return ours + [SourceEntry(name, each.point.value, each) for name, each in find_plugins(GROUP, SOURCES).items()]
 
 
-def spec_of(config: "SourceConfig") -> "SourceSpec":
+def get_spec(config: "SourceConfig") -> "SourceSpec":
     """The question set that a configuration names, or describes by its columns, with its options and column map.
 
     Raises:
@@ -123,7 +123,7 @@ def spec_of(config: "SourceConfig") -> "SourceSpec":
     from backends.registry import validated_options
     from pipelines.sources import own
 
-    found = {each.name: each for each in entries()}.get(config.name)
-    taken = own.OwnOptions if found is None else found.options()
+    found = {each.name: each for each in list_sources()}.get(config.name)
+    taken = own.OwnOptions if found is None else found.get_options_class()
     options: Any = validated_options(f"source {config.name!r}", taken, config.options)
-    return own.spec(config, options) if found is None else found.spec(options).with_columns(config.columns)
+    return own.make_spec(config, options) if found is None else found.make_spec(options).with_columns(config.columns)

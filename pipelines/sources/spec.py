@@ -98,11 +98,11 @@ class SourceSpec:
             )
         return replace(self, renamed=renamed)
 
-    def row_of(self, row: Row) -> Row:
+    def rename_row(self, row: Row) -> Row:
         """A row of the file under the set's own column names."""
         return {**row, **{ours: value_of(row, theirs) for ours, theirs in self.renamed.items()}}
 
-    def file_columns(self) -> tuple[str, ...]:
+    def list_file_columns(self) -> tuple[str, ...]:
         """The columns that are read, as the file calls them."""
         ours = (*self.columns, *self.more_columns)
         return tuple(self.renamed.get(name, name).split(".")[0] for name in ours)

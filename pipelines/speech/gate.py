@@ -16,10 +16,10 @@ from backends.engine import Samples
 from data_schemas.config import GateConfig
 from data_schemas.records import Hearing, Turn, Utterance
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds, seconds_to_samples
-from pipelines.audio import rms_dbfs
-from pipelines.quality.hearing import Comparison, compare, hearing_of
+from pipelines.audio import measure_rms_dbfs
+from pipelines.quality.hearing import Comparison, compare, make_hearing
 from pipelines.speech.in_flight import InFlight
-from spoken.spoken_text import spoken_words
+from spoken.spoken_text import split_words
 
 LISTENING_SILENCE_S = 0.25
 """Silence put before and after what a recogniser hears, as it is used to."""
@@ -81,39 +81,39 @@ class Gate:
             n_takes: how often the utterance has been said, this take included; stored with what was heard.
             answer: indices of the utterance's words that bear the answer (`answer_words`).
         """
-        fault = self._looked_at(utterance.spoken_text, samples, speed)
+        fault = self._check_sound(utterance.spoken_text, samples, speed)
         if fault is None and utterance.kind == "backchannel":
-            fault = _looked_at_closely(utterance.spoken_text, samples, speed)
+            fault = _check_backchannel(utterance.spoken_text, samples, speed)
         if fault is not None or self.recogniser is None or utterance.kind == "backchannel":
             return Verdict(None, fault)
         try:
             with self._in_flight.call(self.recogniser):
-                heard = self.recogniser.transcribe(with_silence(samples), SAMPLE_RATE_HZ)
+                heard = self.recogniser.transcribe(pad_with_silence(samples), SAMPLE_RATE_HZ)
         except HearingRefused as refusal:
             return Verdict(None, Fault("not_heard", refusal.what))
         found = compare(utterance.spoken_text, heard)
-        return Verdict(hearing_of(found, heard, n_takes), self._listened_to(utterance.spoken_text, found, answer))
+        return Verdict(make_hearing(found, heard, n_takes), self._check_hearing(utterance.spoken_text, found, answer))
 
-    def _looked_at(self, text: str, samples: Samples, speed: float) -> Fault | None:
+    def _check_sound(self, text: str, samples: Samples, speed: float) -> Fault | None:
         config = self.config
-        level_dbfs = rms_dbfs(samples)
+        level_dbfs = measure_rms_dbfs(samples)
         if level_dbfs < config.min_level_dbfs:
             return Fault("silent", f"{text!r} is said at {level_dbfs} dBFS")
-        if (pause_s := longest_pause_s(samples)) > config.max_pause_s:
+        if (pause_s := measure_longest_pause_s(samples)) > config.max_pause_s:
             return Fault("silent", f"{text!r} has a silence of {pause_s:.2f} s inside")
-        if (n_run := longest_clipped_run(samples)) > config.max_clipped_run:
+        if (n_run := measure_longest_clipped_run(samples)) > config.max_clipped_run:
             return Fault("clipped", f"{text!r} has {n_run} samples in a row at its peak")
-        said_s, n_letters = samples_to_seconds(len(samples)), letters_to_say(text)
+        said_s, n_letters = samples_to_seconds(len(samples)), count_letters(text)
         if said_s > (config.max_letter_s * n_letters + _SLACK_S) / speed:
             return Fault("too_long_for_words", f"{text!r} takes {said_s:.2f} s")
         if said_s < (config.min_letter_s * n_letters - _SLACK_S / 4) / speed:
             return Fault("too_short_for_words", f"{text!r} takes {said_s:.2f} s")
         return None
 
-    def _listened_to(self, text: str, found: Comparison, answer: range) -> Fault | None:
+    def _check_hearing(self, text: str, found: Comparison, answer: range) -> Fault | None:
         """Nothing heard, too much heard otherwise, or one of the words that everything hangs on."""
         config = self.config
-        words = spoken_words(text)
+        words = split_words(text)
         is_wrong = (
             not found.heard
             or found.n_misheard > int(config.max_wer * found.n_words)
@@ -125,11 +125,11 @@ class Gate:
         return Fault("misheard", f"to be said: {found.said!r}; heard: {found.heard!r}") if is_wrong else None
 
 
-def _looked_at_closely(text: str, samples: Samples, speed: float) -> Fault | None:
+def _check_backchannel(text: str, samples: Samples, speed: float) -> Fault | None:
     """What may be wrong with a backchannel that would not be noticed in longer speech."""
-    if (sound_s := heard_s(samples)) < BACKCHANNEL_LEAST_S / speed:
+    if (sound_s := measure_heard_s(samples)) < BACKCHANNEL_LEAST_S / speed:
         return Fault("too_short_for_words", f"{text!r} is heard for {sound_s:.2f} s")
-    if (pause_s := longest_pause_s(samples)) > BACKCHANNEL_PAUSE_S:
+    if (pause_s := measure_longest_pause_s(samples)) > BACKCHANNEL_PAUSE_S:
         return Fault("silent", f"{text!r} has a silence of {pause_s:.2f} s inside")
     return None
 
@@ -140,38 +140,38 @@ def answer_words(turn: Turn, utterance_index: int) -> range:
     if turn.answer_word_index is None or utterance.kind != "speech":
         return range(0)
     before = [each.spoken_text for each in turn.utterances[:utterance_index] if each.kind == "speech"]
-    n_before = sum(len(spoken_words(text)) for text in before)
+    n_before = sum(len(split_words(text)) for text in before)
     words = turn.spoken_text.split()  # a spoken text has one space between words, and marks stand on words
     start = turn.answer_word_index
     ends = (at + 1 for at in range(start, len(words)) if words[at][-1] in ".?!")
     end = min(start + N_ANSWER_WORDS, next(ends, len(words)))
-    n_own = len(spoken_words(utterance.spoken_text))
+    n_own = len(split_words(utterance.spoken_text))
     return range(max(start - n_before, 0), max(min(end - n_before, n_own), 0))
 
 
-def with_silence(samples: Samples) -> Samples:
+def pad_with_silence(samples: Samples) -> Samples:
     """The sound with a quarter of a second of silence at both ends."""
     return np.pad(samples, seconds_to_samples(LISTENING_SILENCE_S))
 
 
-def longest_pause_s(samples: Samples) -> float:
+def measure_longest_pause_s(samples: Samples) -> float:
     """The longest silence between two sounds."""
-    return float(np.diff(_audible(samples)).max(initial=1) - 1) * _FRAME_S
+    return float(np.diff(_find_audible_frames(samples)).max(initial=1) - 1) * _FRAME_S
 
 
-def heard_s(samples: Samples) -> float:
+def measure_heard_s(samples: Samples) -> float:
     """How long something is to be heard, silences inside and around left out."""
-    return len(_audible(samples)) * _FRAME_S
+    return len(_find_audible_frames(samples)) * _FRAME_S
 
 
-def _audible(samples: Samples) -> NDArray[np.intp]:
+def _find_audible_frames(samples: Samples) -> NDArray[np.intp]:
     """Which frames of 20 ms are no silence: at most 40 dB below the whole."""
     n_frame = seconds_to_samples(_FRAME_S)
     power = np.square(samples[: len(samples) // n_frame * n_frame].reshape(-1, n_frame)).mean(axis=1)
     return np.flatnonzero(power > power.mean() * 1e-4) if power.size else np.zeros(0, np.intp)
 
 
-def longest_clipped_run(samples: Samples) -> int:
+def measure_longest_clipped_run(samples: Samples) -> int:
     """The most samples in a row within 0.01% of the sound's greatest amplitude: a flat top.
 
     A tone up to full scale has one or two there, whatever its level; where the level was cut, there are many.
@@ -182,9 +182,9 @@ def longest_clipped_run(samples: Samples) -> int:
     return int((edges[1::2] - edges[::2]).max(initial=0)) if peak else 0
 
 
-def letters_to_say(text: str) -> int:
+def count_letters(text: str) -> int:
     """Letters of a spoken text, those that are named one by one counted as several."""
-    return sum(len(word) * (_N_LETTERS_SPELT if _is_spelt(word) else 1) for word in spoken_words(text))
+    return sum(len(word) * (_N_LETTERS_SPELT if _is_spelt(word) else 1) for word in split_words(text))
 
 
 def _is_spelt(word: str) -> bool:

@@ -30,7 +30,7 @@ class InFlight:
         self._here = threading.Lock()  # held by all but those that wait
         self._has_ended = threading.Event()
 
-    def each(self, work: Callable[[Given], Made], batch: Sequence[Given]) -> list[Made]:
+    def map(self, work: Callable[[Given], Made], batch: Sequence[Given]) -> list[Made]:
         """What `work` makes of each of the batch, in its order.
 
         Raises:
@@ -40,7 +40,7 @@ class InFlight:
             return [work(each) for each in batch]
         self._has_ended.clear()
         with ThreadPoolExecutor(self.n_threads) as pool:
-            futures = [pool.submit(self._alone, work, each) for each in batch]
+            futures = [pool.submit(self._run_one, work, each) for each in batch]
             try:
                 wait(futures, return_when=FIRST_EXCEPTION)
             finally:
@@ -67,7 +67,7 @@ class InFlight:
         finally:
             self._here.acquire()
 
-    def _alone(self, work: Callable[[Given], Made], each: Given) -> Made:
+    def _run_one(self, work: Callable[[Given], Made], each: Given) -> Made:
         with self._here:
             try:
                 return work(each)

@@ -11,7 +11,7 @@ from backends.tts.protocol import Speech, TextToSpeech, Voice
 from data_schemas import ids
 from data_schemas.records import WordTiming
 from spoken.pronunciations import Pronunciations
-from spoken.spoken_text import spoken_words
+from spoken.spoken_text import split_words
 
 
 class SpeltSpeech:
@@ -53,12 +53,12 @@ class SpeltSpeech:
         Raises:
             SpeechRefused, TakeRefused, BackendError: as the engine's.
         """
-        speech = say(self._tts, self._pronunciations.in_text(text), voice, speed, take)
-        words = spoken_words(text)
-        groups = self._pronunciations.of_words(words)
+        speech = say(self._tts, self._pronunciations.respell_text(text), voice, speed, take)
+        words = split_words(text)
+        groups = self._pronunciations.respell_words(words)
         if [each.word for each in speech.words] != list(chain.from_iterable(groups)):
             return replace(speech, words=())  # the engine does not tell all
-        return replace(speech, words=tuple(_together(words, groups, speech.words)))
+        return replace(speech, words=tuple(_merge_timings(words, groups, speech.words)))
 
 
 class SpeltAligner:
@@ -94,15 +94,15 @@ class SpeltAligner:
         Raises:
             AlignmentRefused, BackendError: as the aligner's; or it does not tell all words.
         """
-        groups = self._pronunciations.of_words(words)
+        groups = self._pronunciations.respell_words(words)
         sought = list(chain.from_iterable(groups))
         timings = self._aligner.align(samples, sample_rate_hz, sought)
         if [each.word for each in timings] != sought:
             raise AlignmentRefused(f"{len(timings)} of {len(sought)} words timed")
-        return list(_together(words, groups, timings))
+        return list(_merge_timings(words, groups, timings))
 
 
-def _together(
+def _merge_timings(
     words: Sequence[str], groups: Sequence[Sequence[str]], timings: Sequence[WordTiming]
 ) -> Iterator[WordTiming]:
     """One timing a word; its score is the mean of its parts', each as long as it lasts."""

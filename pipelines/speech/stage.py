@@ -10,13 +10,13 @@ from backends.tts.protocol import Speech, SpeechRefused, TakeRefused, TextToSpee
 from data_schemas.config import GateConfig, SpeechConfig
 from data_schemas.fingerprint import versions, what_matters
 from data_schemas.records import USERS_BY, Clip, Clips, Dialogue, Hearing, Reject
-from pipelines.audio import at_level, to_flac
+from pipelines.audio import scale_to_level, to_flac
 from pipelines.speech.gate import Fault, Gate, answer_words
 from pipelines.speech.in_flight import InFlight
 from pipelines.speech.voices import Cast
-from pipelines.stage import StageResult, refused
-from spoken.lexicon import Lexicon, lexicon_of
-from spoken.reader import Reader, reading_with
+from pipelines.stage import StageResult, make_reject
+from spoken.lexicon import Lexicon, load_lexicon
+from spoken.reader import Reader, use_reader
 
 SPEED_OF_TAKE = (1.0, 0.95, 1.05, 0.92, 1.08)
 """Factors on a speaker's speed, take after take. Most speech engines give the same samples for the same arguments and
@@ -67,7 +67,7 @@ class SpeechStage:
         self.gate = Gate(gate, recogniser, self._in_flight)
         self.cast = Cast(config, self._engines, seed)
         self.seed = seed
-        self._reader = Reader(lexicon or lexicon_of(None))
+        self._reader = Reader(lexicon or load_lexicon(None))
 
     def matters(self) -> dict[str, Any]:
         """Configuration, seed, engines, who listens and compares, and the digests of the voices that may speak."""
@@ -79,28 +79,28 @@ class SpeechStage:
             "tts": self.tts.digest,
             "recogniser": recogniser.digest if recogniser else None,
             "compared_with": versions(*_LISTENS_WITH) if recogniser else None,
-            "voices": [[voice.name, voice.digest] for voice in self.cast.voices()],
+            "voices": [[voice.name, voice.digest] for voice in self.cast.list_voices()],
             **({"tts_b": self.tts_b.digest} if self.tts_b else {}),
         }
 
     def run(self, batch: Sequence[tuple[Dialogue]]) -> StageResult[Clips]:
         """Clips of each dialogue, or a reject: the engine or the gate refuses an utterance to the last voice."""
-        made = self._in_flight.each(self._spoken_or_refused, [dialogue for (dialogue,) in batch])
+        made = self._in_flight.map(self._speak_or_reject, [dialogue for (dialogue,) in batch])
         return StageResult(
             [each for each in made if isinstance(each, Clips)], [each for each in made if isinstance(each, Reject)]
         )
 
-    def _spoken_or_refused(self, dialogue: Dialogue) -> Clips | Reject:
+    def _speak_or_reject(self, dialogue: Dialogue) -> Clips | Reject:
         try:
-            with reading_with(self._reader):
+            with use_reader(self._reader):
                 return self._speak(dialogue)
         except SpeechRefused as refusal:  # there is no voice of the dialogue's language
-            return refused(dialogue, self.name, _REFUSED, str(refusal))
+            return make_reject(dialogue, self.name, _REFUSED, str(refusal))
         except _Failed as failure:
-            return refused(dialogue, self.name, failure.fault.reason, failure.fault.detail)
+            return make_reject(dialogue, self.name, failure.fault.reason, failure.fault.detail)
 
     def _speak(self, dialogue: Dialogue) -> Clips:
-        clips = {place: clip for speaker in ("A", "B") for place, clip in self._said_by(speaker, dialogue).items()}
+        clips = {place: clip for speaker in ("A", "B") for place, clip in self._speak_as(speaker, dialogue).items()}
         recogniser = self.gate.recogniser
         tts, tts_digest = self.tts.name, self.tts.digest
         if self.tts_b is not None:
@@ -114,14 +114,14 @@ class SpeechStage:
             clips=tuple(clips[place] for place in sorted(clips)),
         )
 
-    def _said_by(self, speaker: str, dialogue: Dialogue) -> dict[Place, Clip]:
+    def _speak_as(self, speaker: str, dialogue: Dialogue) -> dict[Place, Clip]:
         """All utterances of one speaker, by the first voice whose every utterance passes the gate.
 
         Raises:
             _Failed: no voice's did; with the last one's fault.
             SpeechRefused: there is no voice of the dialogue's language.
         """
-        speed = self.cast.speed(dialogue.dialogue_id, speaker)
+        speed = self.cast.draw_speed(dialogue.dialogue_id, speaker)
         places = [
             (turn.turn_index, index)
             for turn in dialogue.turns
@@ -130,14 +130,16 @@ class SpeechStage:
         ]
         n_takes: Counter[Place] = Counter()
         failure = _Failed(Fault("misheard", "no voice was tried"))
-        for voice in self.cast.candidates(dialogue, speaker, self.gate.config.max_voices):
+        for voice in self.cast.list_candidates(dialogue, speaker, self.gate.config.max_voices):
             try:
-                return {place: self._passed(dialogue, place, voice, speed, n_takes) for place in places}
+                return {place: self._speak_until_passed(dialogue, place, voice, speed, n_takes) for place in places}
             except _Failed as error:
                 failure = error
         raise failure
 
-    def _passed(self, dialogue: Dialogue, place: Place, voice: str, speed: float, n_takes: Counter[Place]) -> Clip:
+    def _speak_until_passed(
+        self, dialogue: Dialogue, place: Place, voice: str, speed: float, n_takes: Counter[Place]
+    ) -> Clip:
         """The first take that the gate lets pass; `n_takes` counts them. A voice that refuses is asked no more.
 
         Raises:
@@ -148,7 +150,7 @@ class SpeechStage:
         utterance, answer = turn.utterances[place[1]], answer_words(turn, place[1])
         fault: Fault | None = None
         for take in range(self.gate.config.max_takes):
-            take_speed = _speed_of(speed, take) if tts.has_speed else speed
+            take_speed = _find_speed(speed, take) if tts.has_speed else speed
             n_takes[place] += 1
             try:
                 with self._in_flight.call(tts):
@@ -166,7 +168,7 @@ class SpeechStage:
         raise _Failed(fault)
 
     def _clip(self, place: Place, voice: str, speed: float, said: Speech, hearing: Hearing | None) -> Clip:
-        level = at_level(said.samples, self.config.level_dbfs)
+        level = scale_to_level(said.samples, self.config.level_dbfs)
         return Clip(
             turn_index=place[0],
             utterance_index=place[1],
@@ -187,5 +189,5 @@ class _Failed(Exception):
         self.fault = fault
 
 
-def _speed_of(speed: float, take: int) -> float:
+def _find_speed(speed: float, take: int) -> float:
     return round(min(max(speed * SPEED_OF_TAKE[take], _SPEED_MIN), _SPEED_MAX), 3)

@@ -72,18 +72,18 @@ class Cast:
         if config.disjoint_voices:
             self._check_both_kinds(engines["B"].name)
 
-    def voices(self) -> list[Voice]:
+    def list_voices(self) -> list[Voice]:
         """Every voice that may speak, the assistant's first."""
         return [self._voices["A"][self.voice_a], *(self._voices["B"][name] for name in self.voices_b)]
 
-    def speed(self, dialogue_id: str, speaker: str) -> float:
+    def draw_speed(self, dialogue_id: str, speaker: str) -> float:
         """How fast a speaker speaks through the dialogue; 1, the voice's own speed, where the engine has no other."""
         if not self._has_speed[speaker]:
             return 1.0
         draw = random.Random(ids.seed_for(self.seed, dialogue_id, "speed", speaker))
         return round(draw.uniform(self.config.speed_min, self.config.speed_max), 2)
 
-    def candidates(self, dialogue: Dialogue, speaker: str, n_most: int) -> Sequence[str]:
+    def list_candidates(self, dialogue: Dialogue, speaker: str, n_most: int) -> Sequence[str]:
         """The voice to try first, then others in order for the case that it cannot be understood; at most `n_most`.
 
         The assistant has one voice in all dialogues and so only one candidate.
@@ -91,14 +91,14 @@ class Cast:
         Raises:
             SpeechRefused: there is no voice of the dialogue's language.
         """
-        names = [self.voice_a] if speaker == "A" else self._users_of(dialogue.split)
+        names = [self.voice_a] if speaker == "A" else self._list_users(dialogue.split)
         names = [name for name in names if self._voices[speaker][name].language.split("-")[0] == dialogue.language]
         if not names:
             raise SpeechRefused(f"speaker {speaker} has no voice of the language {dialogue.language!r}")
         draw = random.Random(ids.seed_for(self.seed, dialogue.dialogue_id, "voice", speaker))
         return draw.sample(names, min(n_most, len(names)))
 
-    def _users_of(self, split: str) -> list[str]:
+    def _list_users(self, split: str) -> list[str]:
         if not self.config.disjoint_voices:
             return self.voices_b
         return [name for name in self.voices_b if is_held_out(name, self.seed) == (split != "train")]

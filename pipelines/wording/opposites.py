@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from pipelines.meaning import is_negation
-from spoken.spoken_text import word_set
+from spoken.spoken_text import make_word_set
 
-_DENIALS: Final = word_set(
+_DENIALS: Final = make_word_set(
     "wrong wrongly false falsely incorrect incorrectly untrue mistaken mistake hardly barely scarcely unlikely "
     "impossible unable fail fails failed failing lack lacks lacking refuse refuses refused deny denies denied doubt"
 )
@@ -108,7 +108,7 @@ sister
 
 _ENDINGS: Final = ("", "s", "es", "d", "ed", "r", "er", "st", "est", "ing")
 
-_PREFIXES: Final = word_set(
+_PREFIXES: Final = make_word_set(
     "un in im il ir dis non mis de ex out over under hyper hypo endo exo inter intra macro micro pre post anti sub"
 )
 _SHORTEST_STEM: Final = 4
@@ -121,32 +121,32 @@ _POLE_OF: Final = {
 }
 
 
-def n_negations(words: Sequence[str]) -> int:
+def count_negations(words: Sequence[str]) -> int:
     """How many words, in small letters, deny something."""
     return sum(is_negation(word) or word in _DENIALS for word in words)
 
 
-def turned(old: Sequence[str], new: Sequence[str]) -> list[str]:
+def find_opposites(old: Sequence[str], new: Sequence[str]) -> list[str]:
     """Words of a new wording, or missing in it, by which it points another way than the old one; in small letters.
 
     Those are the words of a pole that the new wording has more or fewer of ("rises" and "grows" are of one pole), and a
     word that an old one becomes by another prefix ("stable", "unstable"; "import", "export").
     """
-    poles_old, poles_new = (Counter(filter(None, map(_pole, words))) for words in (old, new))
+    poles_old, poles_new = (Counter(filter(None, map(_find_pole, words))) for words in (old, new))
     moved = {pole for pole in poles_old | poles_new if poles_old[pole] != poles_new[pole]}
     added, lost = [word for word in new if word not in old], [word for word in old if word not in new]
-    found = [word for word in (*added, *lost) if _pole(word) in moved]
+    found = [word for word in (*added, *lost) if _find_pole(word) in moved]
     return found + [word for word in added if any(_is_prefixed_anew(word, other) for other in lost)]
 
 
-def _pole(word: str) -> tuple[int, int] | None:
+def _find_pole(word: str) -> tuple[int, int] | None:
     stems = (word.removesuffix(ending) for ending in _ENDINGS if word.endswith(ending))
     return next((_POLE_OF[form] for stem in stems for form in (stem, f"{stem}e") if form in _POLE_OF), None)
 
 
 def _is_prefixed_anew(word: str, other: str) -> bool:
-    return any(len(stem) >= _SHORTEST_STEM for stem in _stems(word) & _stems(other))
+    return any(len(stem) >= _SHORTEST_STEM for stem in _list_stems(word) & _list_stems(other))
 
 
-def _stems(word: str) -> set[str]:
+def _list_stems(word: str) -> set[str]:
     return {word, *(word.removeprefix(prefix) for prefix in _PREFIXES if word.startswith(prefix))}

@@ -15,11 +15,11 @@ from data_schemas import ids
 from data_schemas.errors import RequestError
 from data_schemas.records import Dialogue, Turn, WrittenSpan
 from pipelines.asking import read_texts
-from pipelines.script.forms.turns import verbatim
+from pipelines.script.forms.turns import make_spoken
 from pipelines.stage import StageResult
-from pipelines.wording.faithful import NotFaithful, faithful
+from pipelines.wording.faithful import NotFaithful, check_wording
 from spoken.reader import Unspeakable, speak
-from spoken.spoken_text import Spoken, joined, last_place, lowered_words, spoken_words
+from spoken.spoken_text import SpokenText, find_last_words, join_spoken, split_lower_words, split_words
 
 MAX_ATTEMPTS: Final = 3
 MAX_TOKENS: Final = 400
@@ -79,25 +79,25 @@ class WordingStage:
             (dialogue.dialogue_id, turn.turn_index): each
             for dialogue in dialogues
             for turn in dialogue.turns
-            if (each := _wanted(dialogue, turn)) is not None
+            if (each := _find_wanted(dialogue, turn)) is not None
         }
         said, n_failed = await self._ask(wanted, client)
-        return StageResult([self._reworded(dialogue, said) for dialogue in dialogues], [], n_to_retry=n_failed)
+        return StageResult([self._apply_wordings(dialogue, said) for dialogue in dialogues], [], n_to_retry=n_failed)
 
-    async def _ask(self, wanted: Mapping[Place, _Wanted], client: ChatClient) -> tuple[dict[Place, Spoken], int]:
-        said: dict[Place, Spoken] = {}
+    async def _ask(self, wanted: Mapping[Place, _Wanted], client: ChatClient) -> tuple[dict[Place, SpokenText], int]:
+        said: dict[Place, SpokenText] = {}
         failed: set[Place] = set()
         for attempt in range(MAX_ATTEMPTS):
             asked = [place for place in wanted if place not in said and place not in failed]
-            payloads = [self._payload(place, wanted[place], attempt) for place in asked]
+            payloads = [self._make_payload(place, wanted[place], attempt) for place in asked]
             for place, answer in zip(asked, await ask_all(client, payloads, None, attempt), strict=True):
                 if isinstance(answer, RequestError):
                     failed.add(place)
-                elif (new := _usable(answer, wanted[place])) is not None:
+                elif (new := _check_answer(answer, wanted[place])) is not None:
                     said[place] = new
         return said, len(failed)
 
-    def _payload(self, place: Place, wanted: _Wanted, attempt: int) -> dict[str, Any]:
+    def _make_payload(self, place: Place, wanted: _Wanted, attempt: int) -> dict[str, Any]:
         prompt = read_texts("pipelines.wording")
         request = prompt[wanted.kind].strip().replace("{text}", wanted.said)
         return {
@@ -107,11 +107,11 @@ class WordingStage:
             "seed": ids.seed_for(self._seed, *place, attempt) % 2**31,
         }
 
-    def _reworded(self, dialogue: Dialogue, said: Mapping[Place, Spoken]) -> Dialogue:
+    def _apply_wordings(self, dialogue: Dialogue, said: Mapping[Place, SpokenText]) -> Dialogue:
         turns, by_model = [], []
         for turn in dialogue.turns:
             new = said.get((dialogue.dialogue_id, turn.turn_index))
-            turns.append(turn if new is None else _with_body(dialogue, turn, new))
+            turns.append(turn if new is None else _replace_body(dialogue, turn, new))
             by_model += [] if new is None else [str(turn.turn_index)]
         if not by_model:
             return dialogue
@@ -121,36 +121,36 @@ class WordingStage:
         return replace(dialogue, turns=tuple(turns), provenance=provenance)
 
 
-def _wanted(dialogue: Dialogue, turn: Turn) -> _Wanted | None:
+def _find_wanted(dialogue: Dialogue, turn: Turn) -> _Wanted | None:
     """What of a turn is to be worded anew: the item's question and its answer, each said in one breath.
 
     None for other turns, whose words are set phrases; where the script counts on words, or somebody takes some back;
     and where the question reads out options, which a new wording would lose.
     """
     speech = [utterance for utterance in turn.utterances if utterance.kind == "speech"]
-    if turn.turn_index in _counted_on(dialogue) or len(speech) != 1 or dialogue.form in _SAID_TWICE:
+    if turn.turn_index in _find_counted_turns(dialogue) or len(speech) != 1 or dialogue.form in _SAID_TWICE:
         return None
     try:
         answer = speak(dialogue.answer).rstrip(".?!,;:")
     except Unspeakable:
         return None  # said in other words than written: there is nothing to check a new wording by
     is_answer = turn.speaker == "A" and turn.answer_word_index is not None
-    asks = turn.speaker == "B" and _answers(dialogue, turn.turn_index + 1)
-    if len(spoken_words(turn.body)) < _FEW_WORDS or not (is_answer or asks):
+    asks = turn.speaker == "B" and _is_first_answer(dialogue, turn.turn_index + 1)
+    if len(split_words(turn.body)) < _FEW_WORDS or not (is_answer or asks):
         return None
-    has_answer = last_place(lowered_words(answer), lowered_words(turn.body)) is not None
+    has_answer = find_last_words(split_lower_words(answer), split_lower_words(turn.body)) is not None
     if is_answer:
         return _Wanted(turn.body, "answer", answer) if has_answer else None
     return None if has_answer else _Wanted(turn.body, "question", answer)
 
 
-def _answers(dialogue: Dialogue, turn_index: int) -> bool:
+def _is_first_answer(dialogue: Dialogue, turn_index: int) -> bool:
     """Whether a turn is the first that answers the item's question."""
     bearing = [turn.turn_index for turn in dialogue.turns if turn.answer_word_index is not None]
     return bool(bearing) and bearing[0] == turn_index
 
 
-def _counted_on(dialogue: Dialogue) -> set[int]:
+def _find_counted_turns(dialogue: Dialogue) -> set[int]:
     """Turns of which the script counted the words: somebody breaks into them, or speaks over them, at one."""
     return {
         turn.turn_index - 1 if (over := utterance.placement.turn_index) is None else over
@@ -160,22 +160,22 @@ def _counted_on(dialogue: Dialogue) -> set[int]:
     }
 
 
-def _usable(answer: ChatReply, wanted: _Wanted) -> Spoken | None:
+def _check_answer(answer: ChatReply, wanted: _Wanted) -> SpokenText | None:
     try:
-        return faithful(answer.text, wanted.said, wanted.answer, must_answer=wanted.kind == "answer")
+        return check_wording(answer.text, wanted.said, wanted.answer, must_answer=wanted.kind == "answer")
     except NotFaithful:
         return None  # asked again; after the last attempt the rules' words stay, and provenance says so
 
 
-def _with_body(dialogue: Dialogue, turn: Turn, body: Spoken) -> Turn:
+def _replace_body(dialogue: Dialogue, turn: Turn, body: SpokenText) -> Turn:
     """The turn with another body between its lead and tail, each word at its written place."""
-    lead, tail = ([] if part is None else [verbatim(part)] for part in (turn.lead, turn.tail))
-    whole = joined([*lead, body, *tail])
+    lead, tail = ([] if part is None else [make_spoken(part)] for part in (turn.lead, turn.tail))
+    whole = join_spoken([*lead, body, *tail])
     answer_word_index = turn.answer_word_index
     if answer_word_index is not None:
-        at = last_place(lowered_words(speak(dialogue.answer)), lowered_words(body.text))
-        assert at is not None  # `faithful` has looked
-        answer_word_index = at + len(spoken_words(turn.lead or ""))
+        at = find_last_words(split_lower_words(speak(dialogue.answer)), split_lower_words(body.text))
+        assert at is not None  # `check_wording` has looked
+        answer_word_index = at + len(split_words(turn.lead or ""))
     spans = tuple(
         WrittenSpan(start_char=None, end_char=None)
         if span is None

@@ -89,7 +89,7 @@ def test_any_content_arrives_whole_however_it_is_cut(
 
 def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KAME_CACHE", str(tmp_path))
-    assert assets.cache_dir() == tmp_path
+    assert assets.get_cache_dir() == tmp_path
     monkeypatch.delenv("KAME_CACHE")
-    assert assets.cache_dir().name == "kame"
-    assert assets.cache_dir().is_relative_to(Path.home())
+    assert assets.get_cache_dir().name == "kame"
+    assert assets.get_cache_dir().is_relative_to(Path.home())

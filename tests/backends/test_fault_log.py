@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from backends.fault_log import FaultLog, fault_of, place_of
+from backends.fault_log import FaultLog, name_fault, place_of
 from data_schemas.errors import BackendError, RequestError
 
 LOG = logging.getLogger("tests.faults")
@@ -26,10 +26,10 @@ def test_of_a_url_only_host_and_port_are_told(url: str, place: str) -> None:
 
 
 def test_a_fault_is_told_by_its_status_or_its_class_and_never_by_its_text() -> None:
-    assert fault_of(BackendError("You said 'hello'.", status="401")) == "HTTP 401"
-    assert fault_of(RequestError("You said 'hello'.", status="cut off")) == "cut off"
-    assert fault_of(BackendError("You said 'hello'.")) == "BackendError"
-    assert fault_of(ValueError("You said 'hello'.")) == "ValueError"
+    assert name_fault(BackendError("You said 'hello'.", status="401")) == "HTTP 401"
+    assert name_fault(RequestError("You said 'hello'.", status="cut off")) == "cut off"
+    assert name_fault(BackendError("You said 'hello'.")) == "BackendError"
+    assert name_fault(ValueError("You said 'hello'.")) == "ValueError"
 
 
 @pytest.mark.asyncio

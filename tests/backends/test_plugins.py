@@ -58,9 +58,9 @@ def test_a_packages_engine_is_listed_and_built_with_its_options(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install_tone(tmp_path, monkeypatch)
-    (listed,) = (each for each in registry.entries() if each.name == "tone")
+    (listed,) = (each for each in registry.list_backends() if each.name == "tone")
     assert (listed.kind, listed.licence, listed.note) == ("tts", "MIT", "A kame-tone. (kame-tone 1.0.0)")
-    assert listed.what_is_missing() == ""
+    assert listed.find_missing() == ""
     built = registry.build("tts", "tone", {"pitch_hz": 300.0})
     assert built.name == "tone"
     assert len(built.synthesise("one two", "double_a", 1.0).samples) > 0
@@ -121,8 +121,8 @@ def test_a_broken_entry_point_is_an_error_that_names_the_package(
     with pytest.raises(ConfigError, match=rf"'tone' \(kame.tts\) of the package kame-tone 1.0.0 {told}"):
         registry.build("tts", "tone", {})
     assert registry.build("tts", "double", {}).name == "double"
-    (listed,) = (each for each in registry.entries() if each.name == "tone")
-    assert ("kame-tone 1.0.0 does not load" in listed.what_is_missing()) == ("does not load" in told)
+    (listed,) = (each for each in registry.list_backends() if each.name == "tone")
+    assert ("kame-tone 1.0.0 does not load" in listed.find_missing()) == ("does not load" in told)
 
 
 def test_names_that_clash_are_refused_with_both_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,11 +132,11 @@ def test_names_that_clash_are_refused_with_both_packages(tmp_path: Path, monkeyp
         find_plugins("kame.tts", ["tone"])
     install_package(tmp_path, monkeypatch, "kame-b", "", {"kame.tts": "tone = kame_b:Tone"})
     with pytest.raises(ConfigError, match=r"kame-b 1.0.0 has the name of one of the package kame-a 1.0.0"):
-        registry.entries()
+        registry.list_backends()
     assert registry.build("aligner", "double", {}).name == "double"
 
 
 def test_a_name_that_no_option_can_hold_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_package(tmp_path, monkeypatch, "kame-a", "", {"kame.tts": "Tone 2 = kame_a:Tone"})
     with pytest.raises(ConfigError, match="small letters"):
-        registry.entries("tts")
+        registry.list_backends("tts")

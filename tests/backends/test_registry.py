@@ -8,10 +8,10 @@ import pytest
 from backends import registry
 from backends.aligner.synthesiser import SynthesiserOptions
 from backends.aligner.whisperx import WhisperXOptions
-from backends.options import listed, listed_paths
+from backends.options import split_list, split_paths
 from backends.registry import ENTRIES, BackendEntry
 from backends.tts.openai_speech import OpenAISpeech
-from backends.workers.environments import ENVIRONMENTS, REQUIREMENTS, environment
+from backends.workers.environments import ENVIRONMENTS, REQUIREMENTS, get_environment
 from data_schemas.errors import ConfigError
 
 SPEAKING: dict[str, str | int | float | bool] = {"base_url": "http://127.0.0.1:1/v1", "model": "m", "voices": "a, b"}
@@ -27,13 +27,13 @@ def test_a_missing_back_end_says_what_to_type(entry: BackendEntry) -> None:
     assert entry.install or not (entry.needs or entry.worker)
     if entry.worker:
         assert entry.install == f"kame backends install {entry.worker}"
-        made = environment(entry.worker)
+        made = get_environment(entry.worker)
         assert made.engine_file() or made.server
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: f"{entry.kind}-{entry.name}")
 def test_options_are_plain_strict_and_explained(entry: BackendEntry) -> None:
-    model = entry.options()
+    model = entry.get_options_class()
     if model is None:
         return
     handed_on = model is SynthesiserOptions  # to an aligner that refuses them itself (test_worker_backends)
@@ -75,8 +75,8 @@ def test_paths_and_lists_of_options_are_read_as_people_write_them(monkeypatch: p
     monkeypatch.setenv("HOME", "/home/ada")
     assert WhisperXOptions(model_path="~/model").model_path == "/home/ada/model"
     assert WhisperXOptions().model_path == ""
-    assert listed(" p1,p2 , ,p3") == ["p1", "p2", "p3"]
-    assert listed_paths("~/a.wav, /b.wav") == ["/home/ada/a.wav", "/b.wav"]
+    assert split_list(" p1,p2 , ,p3") == ["p1", "p2", "p3"]
+    assert split_paths("~/a.wav, /b.wav") == ["/home/ada/a.wav", "/b.wav"]
 
 
 def test_options_for_a_back_end_that_has_none_are_refused() -> None:

@@ -73,7 +73,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandI
         place = SimpleNamespace(
             is_installed=lambda: True, python=lambda: Path(sys.executable), engine_file=lambda: file
         )
-        monkeypatch.setattr(process, "environment", lambda name: place)
+        monkeypatch.setattr(process, "get_environment", lambda name: place)
 
     yield put
     for worker in running.values():

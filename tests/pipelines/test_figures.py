@@ -9,7 +9,7 @@ from data_schemas.arrow import to_table
 from data_schemas.manifest import Counts, ShardEntry, make_manifest
 from data_schemas.records import AudioDialogue, Hearing, OracleEvent, OracleRow
 from data_schemas.store import Store
-from pipelines.figures import Figures, count, tables
+from pipelines.figures import Figures, count, list_tables
 from pipelines.run.publish import render_card
 from tests.support import mixed as made
 from tests.support.token_rows import event, oracle_row
@@ -49,7 +49,7 @@ def counted(tmp_path: Path, rows: list[AudioDialogue]) -> tuple[Figures, str]:
 
 
 def rows_of(figures: Figures, key: str) -> list[tuple[object, ...]]:
-    (table,) = [each for each in tables(figures) if each.key == key]
+    (table,) = [each for each in list_tables(figures) if each.key == key]
     return table.rows
 
 
@@ -61,7 +61,7 @@ def test_rates_are_sums_over_utterances_by_source_form_and_voice(tmp_path: Path)
     ]
     figures, card = counted(tmp_path, rows)
     head = "utterances", "retakes", "WER %", "numbers heard %", "names heard %"
-    assert all(each.head[1:] == head for each in tables(figures) if each.key.startswith("heard-by"))
+    assert all(each.head[1:] == head for each in list_tables(figures) if each.key.startswith("heard-by"))
     assert rows_of(figures, "heard-by-source") == [
         ("gsm8k", 2, 2, 2.5, 100.0, 100.0),
         ("mine", 2, 1, 8.33, 75.0, 100.0),
@@ -82,7 +82,7 @@ def test_rates_are_sums_over_utterances_by_source_form_and_voice(tmp_path: Path)
 @pytest.mark.parametrize("n_rows", [0, 1])
 def test_a_dataset_that_nobody_listened_to_says_so(tmp_path: Path, n_rows: int) -> None:
     figures, card = counted(tmp_path, [row("one", "mine", "plain", [None, None])] * n_rows)
-    assert not [each.key for each in tables(figures) if each.key.startswith("heard")]
+    assert not [each.key for each in list_tables(figures) if each.key.startswith("heard")]
     assert "No recogniser listened" in card
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from backends.workers.engines.torchaudio_on_cpu import without_cuda_library
+from backends.workers.engines.torchaudio_on_cpu import disable_cuda_library
 from backends.workers.frames import EngineRefusal
 
-without_cuda_library()
+disable_cuda_library()
 from TTS.api import TTS  # noqa: E402
 
 _BLOCK_BYTES = 1 << 20
@@ -40,25 +40,27 @@ class CoquiSynthesiser:
             progress_bar=False,
         ).to(options["device"])
         self._api.synthesizer.use_cuda = options["device"] != "cpu"
-        self._language = _language(self._api, options["language"])
+        self._language = _choose_language(self._api, options["language"])
         self._wavs = {Path(path).stem: path for path in options["speaker_wavs"]}
         self._length_scale = getattr(self._api.synthesizer.tts_model, "length_scale", 1.0)
 
     def describe(self, arguments: dict[str, Any], sound: bytes) -> tuple[dict[str, Any], bytes]:
         """The voices, each with what stands for it, and digests of the model's files."""
         speakers = [] if self._wavs else (self._api.speakers or [])
-        voices = {name: _digest(Path(path)) for name, path in self._wavs.items()} | {name: name for name in speakers}
+        voices = {name: _digest_model(Path(path)) for name, path in self._wavs.items()} | {
+            name: name for name in speakers
+        }
         synthesizer = self._api.synthesizer
         more = (getattr(synthesizer, name, None) for name in ("tts_speakers_file", "tts_languages_file"))
         files = (synthesizer.tts_checkpoint, synthesizer.tts_config_path, synthesizer.vocoder_checkpoint, *more)
-        digests = [_digest(Path(file)) for file in files if file and Path(file).exists()]
-        licence = _licence(self._api.manager.models_dict, self._api.model_name)
+        digests = [_digest_model(Path(file)) for file in files if file and Path(file).exists()]
+        licence = _find_licence(self._api.manager.models_dict, self._api.model_name)
         told = {"voices": voices, "files": digests, "licence": licence}
-        return told | {"has_speed": self._has_speed(), "max_chars": self._max_chars()}, b""
+        return told | {"has_speed": self._has_speed(), "max_chars": self._find_max_chars()}, b""
 
     def probe(self) -> None:
         """Says something easy."""
-        self.synthesise({"text": _EASY, "voice": self._a_voice(), "speed": 1.0, "seed": 0}, b"")
+        self.synthesise({"text": _EASY, "voice": self._choose_voice(), "speed": 1.0, "seed": 0}, b"")
 
     def synthesise(self, arguments: dict[str, Any], sound: bytes) -> tuple[dict[str, Any], bytes]:
         """The speech of `text` by `voice` (empty: the model's only one) at `speed`, with its sample rate.
@@ -71,7 +73,7 @@ class CoquiSynthesiser:
         torch.manual_seed(arguments["seed"])
         np.random.seed(arguments["seed"] % (1 << 32))  # coqui's own code draws from it
         who = {"speaker_wav": self._wavs[voice]} if voice in self._wavs else {"speaker": voice or None}
-        how = self._at_speed(arguments["speed"])
+        how = self._make_speed_options(arguments["speed"])
         with torch.inference_mode():
             spoken = self._api.tts(text, language=self._language, **who, **how)
         samples = np.asarray(spoken, dtype="<f4")
@@ -79,9 +81,9 @@ class CoquiSynthesiser:
         if not np.isfinite(samples).all() or not heard.size:
             raise EngineRefusal(f"the model gives no sound for {text[:80]!r}")
         rate_hz = int(self._api.synthesizer.output_sample_rate)
-        return {"sample_rate_hz": rate_hz}, _softened(samples[: heard[-1] + 1], heard, rate_hz).tobytes()
+        return {"sample_rate_hz": rate_hz}, _fade_sentences(samples[: heard[-1] + 1], heard, rate_hz).tobytes()
 
-    def _at_speed(self, speed: float) -> dict[str, float]:
+    def _make_speed_options(self, speed: float) -> dict[str, float]:
         """XTTS takes a speed; VITS a length; other models neither."""
         model = self._api.synthesizer.tts_model
         if hasattr(model, "length_scale"):
@@ -99,17 +101,17 @@ class CoquiSynthesiser:
     def _is_xtts(self) -> bool:
         return "xtts" in type(self._api.synthesizer.tts_model).__name__.lower()
 
-    def _max_chars(self) -> int | None:
+    def _find_max_chars(self) -> int | None:
         """XTTS loses the end of longer texts, and fails on those of more than 400 tokens; it tells by language."""
         tokenizer = getattr(self._api.synthesizer.tts_model, "tokenizer", None)
         limits: dict[str, int] = getattr(tokenizer, "char_limits", {})
         return limits.get((self._language or "").split("-")[0])
 
-    def _a_voice(self) -> str:
+    def _choose_voice(self) -> str:
         return next(iter(self._wavs), "") or next(iter(self._api.speakers or []), "")
 
 
-def _softened(samples: Any, heard: Any, rate_hz: int) -> Any:
+def _fade_sentences(samples: Any, heard: Any, rate_hz: int) -> Any:
     """The sound with its sentences faded at the silences between them; `heard`: where a sample is not 0."""
     soft = samples.copy()
     for at in np.flatnonzero(np.diff(heard) > _GAP_SAMPLES):
@@ -121,7 +123,7 @@ def _softened(samples: Any, heard: Any, rate_hz: int) -> Any:
     return soft
 
 
-def _language(api: Any, wanted: str) -> str | None:
+def _choose_language(api: Any, wanted: str) -> str | None:
     """The language to ask for, which models of one language do not take."""
     if not api.is_multi_lingual:
         return None
@@ -130,7 +132,7 @@ def _language(api: Any, wanted: str) -> str | None:
     return wanted
 
 
-def _licence(models: dict[str, Any], name: str) -> str:
+def _find_licence(models: dict[str, Any], name: str) -> str:
     """The licence that coqui's own list tells of a model by name; empty where it tells none."""
     place: Any = models
     for step in name.split("/"):
@@ -138,7 +140,7 @@ def _licence(models: dict[str, Any], name: str) -> str:
     return str(place.get("license", "")) if isinstance(place, dict) else ""
 
 
-def _digest(path: Path) -> str:
+def _digest_model(path: Path) -> str:
     """SHA-256 of a file, or of a model's folder: names and contents."""
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     digest = hashlib.sha256()

@@ -60,7 +60,7 @@ class PiperSynthesiser:
         if not any(chunk.audio_float_array.size for chunk in chunks):
             raise EngineRefusal(f"there is nothing to say in {arguments['text']!r}")
         samples = np.concatenate([chunk.audio_float_array for chunk in chunks]).astype("<f4")
-        spans = _spans(chunks) if _said_one_by_one(voice, arguments["words"]) else []
+        spans = _find_spans(chunks) if _is_said_one_by_one(voice, arguments["words"]) else []
         certain = len(spans) == len(arguments["words"])
         rate_hz = voice.config.sample_rate
         times_s = [[start / rate_hz, end / rate_hz] for start, end in spans] if certain else []
@@ -78,7 +78,7 @@ def _load(path: Path, threads: int) -> PiperVoice:
     return PiperVoice(session=session, config=config)
 
 
-def _said_one_by_one(voice: PiperVoice, words: list[str]) -> bool:
+def _is_said_one_by_one(voice: PiperVoice, words: list[str]) -> bool:
     """Whether no word falls into several groups of phonemes on its own.
 
     eSpeak joins some words ("out of", "in the"). As none is split, as many groups as words means that none is joined.
@@ -86,7 +86,7 @@ def _said_one_by_one(voice: PiperVoice, words: list[str]) -> bool:
     return all(sum(len("".join(part).split()) for part in voice.phonemize(word)) == 1 for word in words)
 
 
-def _spans(chunks: list[Any]) -> list[tuple[int, int]]:
+def _find_spans(chunks: list[Any]) -> list[tuple[int, int]]:
     """First and end sample of each group of phonemes; none where a chunk tells no durations.
 
     A plain space belongs to the word after it: the voice is on its way there. So word starts lie 15 ms (mean; 95%

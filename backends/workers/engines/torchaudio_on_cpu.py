@@ -11,16 +11,16 @@ from typing import Any
 import torch
 
 
-def without_cuda_library() -> None:
+def disable_cuda_library() -> None:
     """Tells torchaudio (2.11) that its compiled library is not there, where torch itself knows no CUDA."""
     if torch.version.cuda is None:
         extension: Any = ModuleType("torchaudio._extension")
         extension._IS_TORCHAUDIO_EXT_AVAILABLE = False
-        extension.fail_if_no_align = _unavailable
+        extension.fail_if_no_align = _make_unavailable
         sys.modules["torchaudio._extension"] = extension
 
 
-def _unavailable(function: Any) -> Any:
+def _make_unavailable(function: Any) -> Any:
     def fail(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(f"torchaudio's {function.__name__} needs its compiled library")
 

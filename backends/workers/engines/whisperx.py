@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from backends.workers.engines.torchaudio_on_cpu import without_cuda_library
+from backends.workers.engines.torchaudio_on_cpu import disable_cuda_library
 from backends.workers.frames import EngineRefusal
 
-without_cuda_library()
+disable_cuda_library()
 from nltk.tokenize.punkt import PunktSentenceTokenizer  # noqa: E402
 from whisperx import alignment  # noqa: E402
 

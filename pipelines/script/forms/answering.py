@@ -5,9 +5,9 @@ from typing import Final
 
 from data_schemas.config import FormsConfig
 from pipelines.script.exchange import Exchange
-from pipelines.script.forms.turns import Reply, verbatim
-from pipelines.script.leads import draw_lead, tails, without_answer
-from spoken.spoken_text import Spoken
+from pipelines.script.forms.turns import Reply, make_spoken
+from pipelines.script.leads import draw_lead, drop_answer_words, list_tails
+from spoken.spoken_text import SpokenText
 
 _BRIEF_LEADS: Final = ("Sure.", "Of course.", "Okay.", "Sorry.", "Right.", "No problem.", "All right.")
 
@@ -19,15 +19,15 @@ def answer(exchange: Exchange, config: FormsConfig, rng: random.Random, has_tail
     return Reply(lead, exchange.answer, tail, exchange.answer_word_index)
 
 
-def short(exchange: Exchange, config: FormsConfig, rng: random.Random) -> Reply:
+def make_short_reply(exchange: Exchange, config: FormsConfig, rng: random.Random) -> Reply:
     """The answer alone, to a question whose reasoning is asked for after."""
     return Reply(draw_lead(exchange, config, rng), exchange.short_answer, None, exchange.short_answer_word_index)
 
 
-def brief(exchange: Exchange, config: FormsConfig, rng: random.Random) -> Reply:
+def make_brief_reply(exchange: Exchange, config: FormsConfig, rng: random.Random) -> Reply:
     """The answer alone, said again or at last: its lead is a word or two, none of them the answer's."""
     lead = (
-        verbatim(rng.choice(without_answer(_BRIEF_LEADS, exchange)))
+        make_spoken(rng.choice(drop_answer_words(_BRIEF_LEADS, exchange)))
         if rng.random() >= config.share_without_lead
         else None
     )
@@ -35,8 +35,8 @@ def brief(exchange: Exchange, config: FormsConfig, rng: random.Random) -> Reply:
     return Reply(lead, exchange.short_answer, tail, exchange.short_answer_word_index)
 
 
-def draw_tail(exchange: Exchange, config: FormsConfig, rng: random.Random) -> Spoken | None:
+def draw_tail(exchange: Exchange, config: FormsConfig, rng: random.Random) -> SpokenText | None:
     """A few words after the answer, in the configured share of answers."""
     if rng.random() >= config.tail_share:
         return None
-    return verbatim(rng.choice(tails(exchange)))
+    return make_spoken(rng.choice(list_tails(exchange)))

@@ -10,7 +10,7 @@ from data_schemas.records import Turn, Utterance
 from pipelines.script.exchange import Exchange
 from pipelines.script.forms.answering import answer
 from pipelines.script.forms.clauses import is_clause
-from pipelines.script.forms.turns import assistant_turn, backchannel, user_turn
+from pipelines.script.forms.turns import make_assistant_turn, make_backchannel, make_user_turn
 
 _WORDS: Final = ("Okay.", "Right.", "I see.", "All right.", "Uh huh.", "Got it.", "Yeah.", "Sure.")
 _MIN_QUESTION: Final = 16
@@ -26,36 +26,36 @@ _OPENING: Final = 4
 
 def fits(exchange: Exchange) -> bool:
     """Whether the question or the answer is long enough to be listened to, and has a place where one may say so."""
-    return bool(_question_places(exchange) or _answer_places(exchange))
+    return bool(_find_question_places(exchange) or _answer_places(exchange))
 
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
     """Over a long question the assistant's backchannels, over a long answer the user's; over both at times."""
-    asked = user_turn(0, exchange.question)
+    asked = make_user_turn(0, exchange.question)
     reply = answer(exchange, config, rng)
-    told = assistant_turn(1, reply)
+    told = make_assistant_turn(1, reply)
     n_lead = reply.lead.n_words if reply.lead else 0
-    sides = [(0, _question_places(exchange)), (1, [at + n_lead for at in _answer_places(exchange)])]
+    sides = [(0, _find_question_places(exchange)), (1, [at + n_lead for at in _answer_places(exchange)])]
     sides = [side for side in sides if side[1]]
     chosen = dict(sides if rng.random() < _SECOND_SHARE else [rng.choice(sides)])
-    by_a = _over(0, chosen.get(0, []), rng)
-    by_b = _over(1, chosen.get(1, []), rng)
+    by_a = _draw_backchannels(0, chosen.get(0, []), rng)
+    by_b = _draw_backchannels(1, chosen.get(1, []), rng)
     return (
         replace(asked, utterances=(*asked.utterances, *by_b)),
         replace(told, utterances=(*by_a, *told.utterances)),
     )
 
 
-def _question_places(exchange: Exchange) -> list[int]:
-    return _places(exchange.question.text.split(), _MIN_QUESTION)
+def _find_question_places(exchange: Exchange) -> list[int]:
+    return _find_places(exchange.question.text.split(), _MIN_QUESTION)
 
 
 def _answer_places(exchange: Exchange) -> list[int]:
     """Places in the body: over a lead there is nothing yet to agree to."""
-    return _places(exchange.answer.text.split(), _MIN_ANSWER)
+    return _find_places(exchange.answer.text.split(), _MIN_ANSWER)
 
 
-def _places(words: Sequence[str], least_words: int) -> list[int]:
+def _find_places(words: Sequence[str], least_words: int) -> list[int]:
     """Words after whose end the other may be heard: at a mark of punctuation, else where a clause ends."""
     if len(words) < least_words:
         return []
@@ -66,7 +66,7 @@ def _places(words: Sequence[str], least_words: int) -> list[int]:
     return marked or [at for at in inside if is_clause(words, at + 1)]
 
 
-def _over(turn_index: int, places: Sequence[int], rng: random.Random) -> tuple[Utterance, ...]:
+def _draw_backchannels(turn_index: int, places: Sequence[int], rng: random.Random) -> tuple[Utterance, ...]:
     """One backchannel over the turn, or two, a few words apart; none where there is no place."""
     if not places:
         return ()
@@ -75,5 +75,6 @@ def _over(turn_index: int, places: Sequence[int], rng: random.Random) -> tuple[U
         chosen.append(rng.choice(rest))
     said = rng.sample(_WORDS, len(chosen))
     return tuple(
-        backchannel(text, turn_index, at, round(rng.uniform(*_LAG_S), 3)) for text, at in zip(said, chosen, strict=True)
+        make_backchannel(text, turn_index, at, round(rng.uniform(*_LAG_S), 3))
+        for text, at in zip(said, chosen, strict=True)
     )

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from typing import Final
 
-from spoken.spoken_text import word_set
+from spoken.spoken_text import make_word_set
 
-_JOINING: Final = word_set("if when while because but although unless since so whereas until")
-_BEFORE_A_PHRASE: Final = word_set("of in for to from with on by at into between about under after before during that")
+_JOINING: Final = make_word_set("if when while because but although unless since so whereas until")
+_BEFORE_A_PHRASE: Final = make_word_set(
+    "of in for to from with on by at into between about under after before during that"
+)
 _MIN_BREATH: Final = 4
 """Least words on either side of a break: synthesisers babble on shorter ones."""
 
@@ -14,7 +16,7 @@ _LONG_CLAUSE: Final = 12
 """Words of a clause that takes more than one breath, or about 4.5 s."""
 
 
-def breath_breaks(text: str) -> list[int]:
+def find_breath_breaks(text: str) -> list[int]:
     """Indices of the words that may start a second breath, with at least `_MIN_BREATH` words on either side.
 
     After a sentence; else at a clause boundary: after a comma or before a joining word; else, where a single clause is
@@ -25,7 +27,7 @@ def breath_breaks(text: str) -> list[int]:
     sentences = [at for at in inside if words[at - 1][-1] in ".?!;:"]
     clauses = [at for at in inside if is_clause(words, at)]
     phrases = [at for at in inside if len(words) >= _LONG_CLAUSE and _is_phrase(words, at)]
-    return _in_the_middle(sentences or clauses or phrases, len(words))
+    return _keep_middle_breaks(sentences or clauses or phrases, len(words))
 
 
 def pause_breaks(text: str) -> list[int]:
@@ -41,7 +43,7 @@ def pause_breaks(text: str) -> list[int]:
     return clauses or phrases or [at for at in inside if at not in within]
 
 
-def _in_the_middle(breaks: list[int], n_words: int) -> list[int]:
+def _keep_middle_breaks(breaks: list[int], n_words: int) -> list[int]:
     """Those that leave a fifth of the words on either side, where there are such."""
     return [at for at in breaks if n_words / 5 <= at <= n_words * 4 / 5] or breaks
 

@@ -7,10 +7,10 @@ from typing import Final
 from data_schemas.config import FormsConfig
 from data_schemas.records import Turn
 from pipelines.script.exchange import Exchange
-from pipelines.script.forms.answering import answer, brief, draw_tail, short
-from pipelines.script.forms.turns import Reply, assistant_turn, user_turn, verbatim
+from pipelines.script.forms.answering import answer, draw_tail, make_brief_reply, make_short_reply
+from pipelines.script.forms.turns import Reply, make_assistant_turn, make_spoken, make_user_turn
 from pipelines.script.leads import answer_words
-from spoken.spoken_text import Spoken, joined, last_place, spoken_words
+from spoken.spoken_text import SpokenText, find_last_words, join_spoken, split_words
 
 _HOW: Final = (
     "How do you get that?", "How did you work that out?", "Can you show me the last step?",
@@ -41,40 +41,42 @@ def fits(exchange: Exchange) -> bool:
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
     """Question and answer; then how one gets there, or whether it is not something else, or the answer again."""
     if exchange.step is not None and rng.random() < 2 / 3:
-        return _how(exchange, exchange.step, config, rng)
+        return _ask_how(exchange, exchange.step, config, rng)
     if exchange.distractor is not None and rng.random() < 2 / 3:
-        return _not_that(exchange, exchange.distractor, config, rng)
+        return _ask_about_wrong(exchange, exchange.distractor, config, rng)
     told = answer(exchange, config, rng, has_tail=False)
     is_shorter = exchange.short_answer.n_words <= min(_BRIEF, exchange.answer.n_words // 2)
     asked = rng.choice(_JUST_AGAIN if is_shorter else _AGAIN)
-    return _four(exchange, told, verbatim(asked), brief(exchange, config, rng))
+    return _make_four_turns(exchange, told, make_spoken(asked), make_brief_reply(exchange, config, rng))
 
 
-def _how(exchange: Exchange, step: Spoken, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
-    told = short(exchange, config, rng)
-    lead = verbatim(rng.choice(_HOW_LEADS)) if rng.random() >= config.share_without_lead else None
-    at = last_place(answer_words(exchange), spoken_words(step.text))
+def _ask_how(exchange: Exchange, step: SpokenText, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
+    told = make_short_reply(exchange, config, rng)
+    lead = make_spoken(rng.choice(_HOW_LEADS)) if rng.random() >= config.share_without_lead else None
+    at = find_last_words(answer_words(exchange), split_words(step.text))
     shown = Reply(lead, step, draw_tail(exchange, config, rng), at)
-    return _four(exchange, told, verbatim(rng.choice(_HOW)), shown)
+    return _make_four_turns(exchange, told, make_spoken(rng.choice(_HOW)), shown)
 
 
-def _not_that(exchange: Exchange, wrong: Spoken, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
+def _ask_about_wrong(
+    exchange: Exchange, wrong: SpokenText, config: FormsConfig, rng: random.Random
+) -> tuple[Turn, ...]:
     told = answer(exchange, config, rng, has_tail=False)
     asked, replies = rng.choice(_NOT_THAT)
-    no = verbatim(rng.choice(replies))
-    body = joined([no, exchange.short_answer])
+    no = make_spoken(rng.choice(replies))
+    body = join_spoken([no, exchange.short_answer])
     corrected = Reply(None, body, draw_tail(exchange, config, rng), no.n_words + exchange.short_answer_word_index)
-    return _four(exchange, told, _question(joined([verbatim(asked), wrong])), corrected)
+    return _make_four_turns(exchange, told, _make_question(join_spoken([make_spoken(asked), wrong])), corrected)
 
 
-def _four(exchange: Exchange, told: Reply, asked: Spoken, replied: Reply) -> tuple[Turn, ...]:
+def _make_four_turns(exchange: Exchange, told: Reply, asked: SpokenText, replied: Reply) -> tuple[Turn, ...]:
     return (
-        user_turn(0, exchange.question),
-        assistant_turn(1, told),
-        user_turn(2, asked),
-        assistant_turn(3, replied),
+        make_user_turn(0, exchange.question),
+        make_assistant_turn(1, told),
+        make_user_turn(2, asked),
+        make_assistant_turn(3, replied),
     )
 
 
-def _question(said: Spoken) -> Spoken:
+def _make_question(said: SpokenText) -> SpokenText:
     return replace(said, written=f"{said.written}?", text=said.text.rstrip(",.?!;:") + "?")

@@ -7,7 +7,7 @@ from data_schemas.config import FormsConfig
 from data_schemas.records import Turn
 from pipelines.script.exchange import Exchange
 from pipelines.script.forms.answering import answer
-from pipelines.script.forms.turns import Reply, assistant_turn, user_turn, verbatim
+from pipelines.script.forms.turns import Reply, make_assistant_turn, make_spoken, make_user_turn
 
 _GREETINGS: Final = (
     "Hello.", "Hi there.", "Hello there.", "Hey, are you there?", "Good morning.", "Good afternoon.", "Good evening.",
@@ -38,8 +38,8 @@ def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[
     greeting = rng.choice(_GREETINGS)
     back = rng.choice(_ANSWERS.get(greeting, _ANY_ANSWER))
     return (
-        user_turn(0, verbatim(greeting)),
-        assistant_turn(1, Reply(None, verbatim(back), None, None)),
-        user_turn(2, exchange.question),
-        assistant_turn(3, answer(exchange, config, rng)),
+        make_user_turn(0, make_spoken(greeting)),
+        make_assistant_turn(1, Reply(None, make_spoken(back), None, None)),
+        make_user_turn(2, exchange.question),
+        make_assistant_turn(3, answer(exchange, config, rng)),
     )

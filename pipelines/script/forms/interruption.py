@@ -6,11 +6,11 @@ from typing import Final
 from data_schemas.config import FormsConfig
 from data_schemas.records import Placement, Turn
 from pipelines.script.exchange import Exchange
-from pipelines.script.forms.answering import answer, brief
-from pipelines.script.forms.turns import Reply, assistant_turn, user_turn, verbatim
-from pipelines.script.leads import answer_words, long_leads, worded
-from pipelines.script.question_kinds import kind_of
-from spoken.spoken_text import Spoken
+from pipelines.script.forms.answering import answer, make_brief_reply
+from pipelines.script.forms.turns import Reply, make_assistant_turn, make_spoken, make_user_turn
+from pipelines.script.leads import answer_words, format_lead, list_long_leads
+from pipelines.script.question_kinds import classify_question
+from spoken.spoken_text import SpokenText
 
 REACTION_S: Final = (0.12, 0.28)
 """How long the assistant goes on after the user starts; it is silent within 300 ms."""
@@ -40,30 +40,30 @@ _NUMBER_SAID: Final = ("Sorry, what was the number?", "Wait, what number was tha
 
 def fits(exchange: Exchange) -> bool:
     """Whether the answer can be cut, or is made long enough for that by its lead."""
-    return bool(_places(_planned(None, exchange), exchange) or long_leads(exchange))
+    return bool(_find_places(_plan_reply(None, exchange), exchange) or list_long_leads(exchange))
 
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
     """Question, an answer that is cut off, what the user cuts in with, the short answer."""
-    planned = _planned(answer(exchange, config, rng, has_tail=False).lead, exchange)
-    if not _places(planned, exchange):
-        planned = _planned(verbatim(worded(rng.choice(long_leads(exchange)))), exchange)
-    told, at = assistant_turn(1, planned), rng.choice(_places(planned, exchange))
+    planned = _plan_reply(answer(exchange, config, rng, has_tail=False).lead, exchange)
+    if not _find_places(planned, exchange):
+        planned = _plan_reply(make_spoken(format_lead(rng.choice(list_long_leads(exchange)))), exchange)
+    told, at = make_assistant_turn(1, planned), rng.choice(_find_places(planned, exchange))
     cut = Placement(rule="interrupt", seconds=round(rng.uniform(*REACTION_S), 3), turn_index=None, word_index=at)
     was_said = told.answer_word_index is not None and at >= told.answer_word_index
     return (
-        user_turn(0, exchange.question),
+        make_user_turn(0, exchange.question),
         told,
-        user_turn(2, verbatim(rng.choice(_cut_ins(exchange, was_said))), cut),
-        assistant_turn(3, brief(exchange, config, rng)),
+        make_user_turn(2, make_spoken(rng.choice(_cut_ins(exchange, was_said))), cut),
+        make_assistant_turn(3, make_brief_reply(exchange, config, rng)),
     )
 
 
-def _planned(lead: Spoken | None, exchange: Exchange) -> Reply:
+def _plan_reply(lead: SpokenText | None, exchange: Exchange) -> Reply:
     return Reply(lead, exchange.answer, None, exchange.answer_word_index)
 
 
-def _places(planned: Reply, exchange: Exchange) -> list[int]:
+def _find_places(planned: Reply, exchange: Exchange) -> list[int]:
     """Words at whose end the user may cut in: well before the answer is said, or once it was said."""
     n_lead = planned.lead.n_words if planned.lead else 0
     last = n_lead + planned.body.n_words - _MARGIN
@@ -75,4 +75,4 @@ def _places(planned: Reply, exchange: Exchange) -> list[int]:
 def _cut_ins(exchange: Exchange, was_said: bool) -> tuple[str, ...]:
     if not was_said:
         return (*_NOT_YET, *_SHORTER) if exchange.short_answer.n_words <= _BRIEF else _NOT_YET
-    return (*_SAID, *_NUMBER_SAID) if kind_of(exchange.question.text) in {"sum", "number"} else _SAID
+    return (*_SAID, *_NUMBER_SAID) if classify_question(exchange.question.text) in {"sum", "number"} else _SAID

@@ -6,7 +6,7 @@ from data_schemas.config import FormsConfig
 from data_schemas.records import Turn
 from pipelines.script.exchange import Exchange
 from pipelines.script.forms.answering import answer
-from pipelines.script.forms.turns import assistant_turn, user_turn
+from pipelines.script.forms.turns import make_assistant_turn, make_user_turn
 
 
 def fits(exchange: Exchange) -> bool:
@@ -16,4 +16,4 @@ def fits(exchange: Exchange) -> bool:
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
     """The question, the answer."""
-    return user_turn(0, exchange.question), assistant_turn(1, answer(exchange, config, rng))
+    return make_user_turn(0, exchange.question), make_assistant_turn(1, answer(exchange, config, rng))

@@ -8,9 +8,9 @@ from data_schemas.config import FormsConfig
 from data_schemas.records import Turn
 from pipelines.script.exchange import Exchange
 from pipelines.script.forms.answering import answer
-from pipelines.script.forms.turns import assistant_turn, inserted, user_turn
+from pipelines.script.forms.turns import insert_words, make_assistant_turn, make_user_turn
 from pipelines.script.leads import answer_words
-from spoken.spoken_text import Spoken, spoken_words, word_set
+from spoken.spoken_text import SpokenText, make_word_set, split_words
 
 _ALIKE: Final = (
     ("two", "three", "four", "five", "six", "seven", "eight", "nine"),
@@ -20,7 +20,7 @@ _ALIKE: Final = (
 """Number words of which one may be said for another."""
 
 _OTHERS: Final = {word: [each for each in group if each != word] for group in _ALIKE for word in group}
-_IN_NUMBERS: Final = word_set("zero oh one hundred thousand million billion point minus and a half over to times")
+_IN_NUMBERS: Final = make_word_set("zero oh one hundred thousand million billion point minus and a half over to times")
 """Words that may be part of a longer number: next to one, a number word is left alone."""
 
 _BACK: Final = ("no, sorry,", "no, sorry, I mean", "sorry, I mean", "no wait,", "I mean,", "no, I meant")
@@ -39,19 +39,19 @@ def fits(exchange: Exchange) -> bool:
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
     """A wrong number taken back where the question has one to take, else a wrong asking word or a false start."""
-    numbers, asking = _numbers(exchange), _asking(exchange.question)
+    numbers, asking = _find_numbers(exchange), _find_asking_words(exchange.question)
     if numbers and rng.random() < 2 / 3:
-        question = _misspoken(exchange.question, rng.choice(numbers), rng)
+        question = _insert_mistake(exchange.question, rng.choice(numbers), rng)
     elif asking and rng.random() < 1 / 2:
-        question = _misspoken(exchange.question, rng.choice(asking), rng)
+        question = _insert_mistake(exchange.question, rng.choice(asking), rng)
     else:
         n_words = rng.randint(2, 3)
         false_start = " ".join(exchange.question.text.split()[:n_words]).rstrip(",.?!;:")
-        question = inserted(exchange.question, 0, f"{false_start}, {rng.choice(_AGAIN)}")
-    return user_turn(0, question), assistant_turn(1, answer(exchange, config, rng))
+        question = insert_words(exchange.question, 0, f"{false_start}, {rng.choice(_AGAIN)}")
+    return make_user_turn(0, question), make_assistant_turn(1, answer(exchange, config, rng))
 
 
-def _misspoken(question: Spoken, place: tuple[int, list[str]], rng: random.Random) -> Spoken:
+def _insert_mistake(question: SpokenText, place: tuple[int, list[str]], rng: random.Random) -> SpokenText:
     """A wrong word in front of the right one, with words that take it back."""
     at, others = place
     words = question.text.split()
@@ -59,12 +59,12 @@ def _misspoken(question: Spoken, place: tuple[int, list[str]], rng: random.Rando
     if words[at][0].isupper():
         words[at] = words[at][0].lower() + words[at][1:]
         wrong = wrong.capitalize()
-    return inserted(replace(question, text=" ".join(words)), at, f"{wrong}, {rng.choice(_BACK)}")
+    return insert_words(replace(question, text=" ".join(words)), at, f"{wrong}, {rng.choice(_BACK)}")
 
 
-def _numbers(exchange: Exchange) -> list[tuple[int, list[str]]]:
+def _find_numbers(exchange: Exchange) -> list[tuple[int, list[str]]]:
     """Places of number words that stand alone, each with what may be said for it; never the answer's number."""
-    words = [word.lower() for word in spoken_words(exchange.question.text)]
+    words = [word.lower() for word in split_words(exchange.question.text)]
     secret = set(answer_words(exchange))
     return [
         (at, others)
@@ -74,7 +74,7 @@ def _numbers(exchange: Exchange) -> list[tuple[int, list[str]]]:
     ]
 
 
-def _asking(question: Spoken) -> list[tuple[int, list[str]]]:
+def _find_asking_words(question: SpokenText) -> list[tuple[int, list[str]]]:
     """Places where a sentence starts with an asking word, each with others of its kind."""
     words = question.text.split()
     starts = [at for at in range(len(words)) if at == 0 or words[at - 1][-1] in ".?!"]

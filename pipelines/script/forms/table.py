@@ -23,13 +23,13 @@ class Form:
     write: Callable[[Exchange, FormsConfig, random.Random], tuple[Turn, ...]]
 
 
-def _form(name: str) -> Form:
+def _load_form(name: str) -> Form:
     """The form whose file has that name."""
     file = import_module(f"pipelines.script.forms.{name}")
     return Form(file.fits, file.write)
 
 
-FORMS: Final[Mapping[str, Form]] = {name: _form(name) for name in FormShares.model_fields}
+FORMS: Final[Mapping[str, Form]] = {name: _load_form(name) for name in FormShares.model_fields}
 
 RECORDED: Final = "recorded"
 """The form of what people and a server really said: nobody wrote it, so it is none of `FORMS`."""

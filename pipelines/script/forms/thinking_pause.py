@@ -9,8 +9,8 @@ from data_schemas.records import Turn
 from pipelines.script.exchange import Exchange
 from pipelines.script.forms.answering import answer
 from pipelines.script.forms.clauses import pause_breaks
-from pipelines.script.forms.turns import assistant_turn, inserted, user_turn
-from spoken.spoken_text import Spoken, spoken_words
+from pipelines.script.forms.turns import insert_words, make_assistant_turn, make_user_turn
+from spoken.spoken_text import SpokenText, split_words
 
 _THINKING_S: Final = (1.0, 2.5)
 _FILLERS: Final = ("um", "uh", "let me think", "let me see", "hmm", "hold on", "one moment")
@@ -26,18 +26,18 @@ def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[
     question, at = exchange.question, rng.choice(pause_breaks(exchange.question.text))
     if rng.random() < 2 / 3:
         filler = rng.choice(_FILLERS)
-        question = _holding(question, at, filler)
-        at += len(spoken_words(filler))
+        question = _insert_filler(question, at, filler)
+        at += len(split_words(filler))
     return (
-        user_turn(0, question, pauses={at: round(rng.uniform(*_THINKING_S), 3)}),
-        assistant_turn(1, answer(exchange, config, rng)),
+        make_user_turn(0, question, pauses={at: round(rng.uniform(*_THINKING_S), 3)}),
+        make_assistant_turn(1, answer(exchange, config, rng)),
     )
 
 
-def _holding(question: Spoken, at: int, filler: str) -> Spoken:
+def _insert_filler(question: SpokenText, at: int, filler: str) -> SpokenText:
     """The filler before word `at`, set off by commas, or as a sentence of its own after one."""
     words = question.text.split()
     if words[at - 1][-1] in ".?!":
-        return inserted(question, at, f"{filler.capitalize()}.")
+        return insert_words(question, at, f"{filler.capitalize()}.")
     words[at - 1] = words[at - 1].rstrip(",;:") + ","
-    return inserted(replace(question, text=" ".join(words)), at, f"{filler},")
+    return insert_words(replace(question, text=" ".join(words)), at, f"{filler},")

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Final
 
 from data_schemas.records import Placement, Speaker, Turn, Utterance, WrittenSpan
-from spoken.spoken_text import SPOKEN, Spoken, joined, spoken_words
+from spoken.spoken_text import SPOKEN, SpokenText, join_spoken, split_words
 
 AFTER: Final = Placement(rule="after", seconds=None, turn_index=None, word_index=None)
 """After what came before; how long after is drawn when the dialogue is mixed."""
@@ -16,13 +16,13 @@ AFTER: Final = Placement(rule="after", seconds=None, turn_index=None, word_index
 class Reply:
     """What the assistant says in one turn; `answer_word_index` counts in the body (None: it bears no answer)."""
 
-    lead: Spoken | None
-    body: Spoken
-    tail: Spoken | None
+    lead: SpokenText | None
+    body: SpokenText
+    tail: SpokenText | None
     answer_word_index: int | None
 
 
-def verbatim(text: str) -> Spoken:
+def make_spoken(text: str) -> SpokenText:
     """A text of our own that is written as it is said.
 
     Raises:
@@ -31,59 +31,59 @@ def verbatim(text: str) -> Spoken:
     if SPOKEN.fullmatch(text) is None:
         raise ValueError(f"{text!r} is not written as it is said")
     spans, at = [], 0
-    for word in spoken_words(text):
+    for word in split_words(text):
         start = text.index(word, at)
         at = start + len(word)
         spans.append((start, at))
-    return Spoken(text, text, tuple(spans))
+    return SpokenText(text, text, tuple(spans))
 
 
-def inserted(said: Spoken, word_index: int, text: str) -> Spoken:
+def insert_words(said: SpokenText, word_index: int, text: str) -> SpokenText:
     """`text` said in front of word `word_index`; what is written stays, for the speaker takes these words back."""
     words = said.text.split()
     return replace(
         said,
         text=" ".join([*words[:word_index], text, *words[word_index:]]),
-        spans=(*said.spans[:word_index], *([None] * len(spoken_words(text))), *said.spans[word_index:]),
+        spans=(*said.spans[:word_index], *([None] * len(split_words(text))), *said.spans[word_index:]),
     )
 
 
-def user_turn(
-    turn_index: int, said: Spoken, starts: Placement = AFTER, pauses: Mapping[int, float] | None = None
+def make_user_turn(
+    turn_index: int, said: SpokenText, starts: Placement = AFTER, pauses: Mapping[int, float] | None = None
 ) -> Turn:
     """A turn of the user; `pauses` are seconds of silence by the index of the word that they stand in front of."""
-    return _turn(turn_index, "B", Reply(None, said, None, None), starts, pauses or {})
+    return _make_turn(turn_index, "B", Reply(None, said, None, None), starts, pauses or {})
 
 
-def assistant_turn(turn_index: int, reply: Reply, starts: Placement = AFTER) -> Turn:
+def make_assistant_turn(turn_index: int, reply: Reply, starts: Placement = AFTER) -> Turn:
     """A turn of the assistant, in one breath."""
-    return _turn(turn_index, "A", reply, starts, {})
+    return _make_turn(turn_index, "A", reply, starts, {})
 
 
-def backchannel(text: str, over_turn: int, word_index: int, seconds: float) -> Utterance:
+def make_backchannel(text: str, over_turn: int, word_index: int, seconds: float) -> Utterance:
     """A word or two said `seconds` after the end of a word of the other's turn, which goes on."""
-    return _utterance(
+    return _make_utterance(
         "backchannel",
         text,
-        (None,) * len(spoken_words(text)),
+        (None,) * len(split_words(text)),
         Placement(rule="over", seconds=seconds, turn_index=over_turn, word_index=word_index),
     )
 
 
-def _breaths(said: Spoken, starts: Placement, pauses: Mapping[int, float]) -> tuple[Utterance, ...]:
+def _split_breaths(said: SpokenText, starts: Placement, pauses: Mapping[int, float]) -> tuple[Utterance, ...]:
     words = said.text.split()
     placements = {0: starts} | {at: replace(AFTER, seconds=seconds) for at, seconds in pauses.items()}
     return tuple(
-        _utterance("speech", " ".join(words[start:end]), said.spans[start:end], placements[start])
+        _make_utterance("speech", " ".join(words[start:end]), said.spans[start:end], placements[start])
         for start, end in pairwise([*sorted(placements), len(words)])
     )
 
 
-def _utterance(kind: str, text: str, spans: tuple[tuple[int, int] | None, ...], placement: Placement) -> Utterance:
+def _make_utterance(kind: str, text: str, spans: tuple[tuple[int, int] | None, ...], placement: Placement) -> Utterance:
     return Utterance(
         kind=kind,
         spoken_text=text,
-        written_spans=tuple(WrittenSpan(start_char=start, end_char=end) for start, end in map(_edges, spans)),
+        written_spans=tuple(WrittenSpan(start_char=start, end_char=end) for start, end in map(_split_span, spans)),
         placement=placement,
         hearing=None,
         voice=None,
@@ -94,12 +94,12 @@ def _utterance(kind: str, text: str, spans: tuple[tuple[int, int] | None, ...], 
     )
 
 
-def _edges(span: tuple[int, int] | None) -> tuple[int | None, int | None]:
+def _split_span(span: tuple[int, int] | None) -> tuple[int | None, int | None]:
     return (None, None) if span is None else span
 
 
-def _turn(turn_index: int, speaker: Speaker, reply: Reply, starts: Placement, pauses: Mapping[int, float]) -> Turn:
-    whole = joined([part for part in (reply.lead, reply.body, reply.tail) if part is not None])
+def _make_turn(turn_index: int, speaker: Speaker, reply: Reply, starts: Placement, pauses: Mapping[int, float]) -> Turn:
+    whole = join_spoken([part for part in (reply.lead, reply.body, reply.tail) if part is not None])
     at = reply.answer_word_index
     return Turn(
         turn_index=turn_index,
@@ -114,5 +114,5 @@ def _turn(turn_index: int, speaker: Speaker, reply: Reply, starts: Placement, pa
         cut_s=None,
         start_s=None,
         end_s=None,
-        utterances=_breaths(whole, starts, pauses),
+        utterances=_split_breaths(whole, starts, pauses),
     )

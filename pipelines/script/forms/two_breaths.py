@@ -7,8 +7,8 @@ from data_schemas.config import FormsConfig
 from data_schemas.records import Turn
 from pipelines.script.exchange import Exchange
 from pipelines.script.forms.answering import answer
-from pipelines.script.forms.clauses import breath_breaks
-from pipelines.script.forms.turns import assistant_turn, user_turn
+from pipelines.script.forms.clauses import find_breath_breaks
+from pipelines.script.forms.turns import make_assistant_turn, make_user_turn
 
 _BREATH_S: Final = (0.3, 0.9)
 """A breath: below the second of silence that KAME's recipe takes for the end of a turn. One who thinks exceeds it."""
@@ -16,14 +16,14 @@ _BREATH_S: Final = (0.3, 0.9)
 
 def fits(exchange: Exchange) -> bool:
     """Whether the question has a clause boundary with enough words on both sides."""
-    return bool(breath_breaks(exchange.question.text))
+    return bool(find_breath_breaks(exchange.question.text))
 
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
     """The question in two utterances of one turn, then the answer."""
-    at = rng.choice(breath_breaks(exchange.question.text))
+    at = rng.choice(find_breath_breaks(exchange.question.text))
     pause_s = round(rng.uniform(*_BREATH_S), 3)
     return (
-        user_turn(0, exchange.question, pauses={at: pause_s}),
-        assistant_turn(1, answer(exchange, config, rng)),
+        make_user_turn(0, exchange.question, pauses={at: pause_s}),
+        make_assistant_turn(1, answer(exchange, config, rng)),
     )

@@ -168,7 +168,7 @@ def test_a_batch_on_an_accelerator_is_hardly_filled_up(
         return encode(batch)
 
     many = MoshiCodec(tiny.model, tiny.kwargs, tiny.digest, "cpu:0", {})  # as any device that is not called cpu
-    monkeypatch.setattr(many, "_uncompiled", no_compile)
+    monkeypatch.setattr(many, "_skip_compilation", no_compile)
     monkeypatch.setattr(tiny.model, "encode", counting)
     lengths = [(62 + 17 * number) * FRAME_N_SAMPLES for number in range(n_dialogues)]
     many.encode([make_chirps(0, length) for length in lengths for _ in "ab"])

@@ -104,7 +104,7 @@ def alone(listening: Listening, sound: Samples) -> list[Heard]:
     ear = listening(1).listen(told)
     ear.feed(sound)
     ear.end_turn()
-    told.finals(1)
+    told.wait_for_finals(1)
     return told.all
 
 
@@ -121,7 +121,7 @@ def test_a_caller_hears_the_same_alone_among_others_and_in_a_slot_that_was_used(
                 ear.feed(sounds[index][start : start + 960])
         for ear in ears:
             ear.end_turn()
-        assert [each.finals(1)[0] for each in told] == [expected[first], expected[second]]
+        assert [each.wait_for_finals(1)[0] for each in told] == [expected[first], expected[second]]
         for ear in ears:
             ear.close()
 
@@ -132,7 +132,7 @@ def test_words_are_told_while_they_are_said_and_a_turn_ends_with_all_of_them(lis
     for _ in range(2):
         ear.feed(make_chirps(5, 1920 * 10))
         ear.end_turn()
-    finals = told.finals(2)
+    finals = told.wait_for_finals(2)
     first_turn = [each.text for each in told.all[: [each.is_final for each in told.all].index(True) + 1]]
     assert len(first_turn) > 2
     assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(first_turn))
@@ -152,7 +152,7 @@ def test_no_more_callers_than_slots_and_a_closed_ear_makes_room(listening: Liste
     again = recogniser.listen(later)
     again.feed(make_chirps(1, 1920 * 4))
     again.end_turn()
-    assert later.finals(1)
+    assert later.wait_for_finals(1)
     assert len(told.all) == n_told
 
 
@@ -172,7 +172,7 @@ def test_a_step_that_fails_is_told_and_hearing_goes_on(listening: Listening, mon
     ear = recogniser.listen(told)
     ear.feed(make_chirps(2, 1920 * 6))
     ear.end_turn()
-    assert told.finals(1)
+    assert told.wait_for_finals(1)
     assert failed.is_set()
     assert ear.failure is None
 
@@ -195,7 +195,7 @@ def test_a_step_that_fails_takes_no_turn_s_end_with_it(listening: Listening, mon
     for turn in turns:
         ear.feed(turn)
         ear.end_turn()
-    finals = told.finals(2)
+    finals = told.wait_for_finals(2)
     assert failed.is_set()
     assert not finals[1].startswith(finals[0])
 
@@ -220,7 +220,7 @@ def test_an_ear_that_is_too_far_behind_gives_up_its_oldest_sound_and_says_so(
     assert "slower than speech" in str(ear.failure)
     ear.end_turn()
     may_step.set()
-    assert len(told.finals(2)) == 2  # no turn's end was given up
+    assert len(told.wait_for_finals(2)) == 2  # no turn's end was given up
 
 
 def test_what_is_no_recogniser_is_refused(folder: Path, tmp_path: Path) -> None:

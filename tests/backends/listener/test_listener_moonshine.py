@@ -34,13 +34,13 @@ def test_words_are_told_before_the_turn_ends_and_all_of_them_after(recogniser: M
     said = spoken_question()
     ear.feed(silence(0.5))
     ear.feed(said[: len(said) // 2])
-    partial = told.until(bool)[0]
+    partial = told.wait_until(bool)[0]
     assert not partial.is_final
     assert plain(partial.text).startswith("what is")
     ear.feed(said[len(said) // 2 :])
     ear.feed(silence(0.3))
     ear.end_turn()
-    assert plain(told.finals(1)[0]) == WORDS
+    assert plain(told.wait_for_finals(1)[0]) == WORDS
     assert ear.failure is None
     ear.close()
 
@@ -54,7 +54,7 @@ def test_two_callers_who_speak_at_once_each_get_their_own_words(recogniser: Moon
     for ear in ears:
         ear.feed(silence(0.3))
         ear.end_turn()
-    assert [plain(log.finals(1)[0]) for log in logs] == [WORDS, OTHER_WORDS]
+    assert [plain(log.wait_for_finals(1)[0]) for log in logs] == [WORDS, OTHER_WORDS]
     partial = [{word for heard in log.all for word in plain(heard.text).split()} for log in logs]
     assert "apples" not in partial[0]
     assert "capital" not in partial[1]
@@ -71,7 +71,7 @@ def test_a_model_that_fails_is_told_by_the_ear(recogniser: MoonshineListener, mo
     ear = recogniser.listen(told)
     ear.feed(spoken_question())
     ear.end_turn()
-    assert told.finals(1) == [""]
+    assert told.wait_for_finals(1) == [""]
     assert ear.failure == "Moonshine failed on 9 samples: broken."
 
 

@@ -87,10 +87,10 @@ def test_the_turn_so_far_is_sent_anew_while_it_is_said(server: Server, listened:
     said = spoken_question()
     ear.feed(silence(5))
     ear.feed(said[: len(said) * 2 // 3])
-    told.until(bool)
+    told.wait_until(bool)
     ear.feed(np.concatenate([said[len(said) * 2 // 3 :], silence(0.5)]))
     ear.end_turn()
-    final = told.finals(1)[0]
+    final = told.wait_for_finals(1)[0]
     assert len(server.lengths_s) >= 2
     assert server.lengths_s[0] < server.lengths_s[-1] < 3  # the silence before is never sent
     assert final == f"{server.lengths_s[-1]:.1f} seconds."
@@ -116,7 +116,7 @@ def test_a_server_that_refuses_is_told_and_the_turn_still_ends(
     ear = listened(told)
     ear.feed(spoken_question())
     ear.end_turn()
-    assert told.finals(1) == [""]
+    assert told.wait_for_finals(1) == [""]
     assert re.search(reason, str(ear.failure))
     assert KEY not in str(ear.failure)
     place = server.base_url.removeprefix("http://").removesuffix("/v1")
@@ -130,7 +130,7 @@ def test_a_server_that_hangs_ends_no_turn_late_and_is_heard_again_when_it_works(
     server.is_stuck.set()
     ear.feed(spoken_question())
     ear.end_turn()
-    assert told.finals(1) == [""]
+    assert told.wait_for_finals(1) == [""]
     assert "within 0.2 s" in str(ear.failure)
     server.is_stuck.clear()
     server.goes_on.set()
@@ -139,7 +139,7 @@ def test_a_server_that_hangs_ends_no_turn_late_and_is_heard_again_when_it_works(
     again = listened(later)
     again.feed(spoken_question())
     again.end_turn()
-    assert later.finals(1)[0].endswith("seconds.")
+    assert later.wait_for_finals(1)[0].endswith("seconds.")
     assert again.failure is None
 
 
@@ -148,5 +148,5 @@ def test_a_server_that_is_not_there_is_no_error_but_told_by_the_ear(listened: An
     ear = listened(told, base_url="http://127.0.0.1:1/v1")
     ear.feed(spoken_question())
     ear.end_turn()
-    assert told.finals(1) == [""]
+    assert told.wait_for_finals(1) == [""]
     assert "did not answer" in str(ear.failure)

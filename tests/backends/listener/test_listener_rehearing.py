@@ -10,7 +10,7 @@ import pytest
 from backends.engine import Samples
 from backends.fault_log import FaultLog
 from backends.listener.protocol import Heard, Window
-from backends.listener.rehearing import Ear, Rehearing, RehearingOptions, unfinished
+from backends.listener.rehearing import Ear, Rehearing, RehearingOptions, drop_guesses
 from backends.listener.vad import MODEL_RATE_HZ, WINDOW_S, SpeechMeter, TurnDetector
 from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
@@ -96,13 +96,13 @@ async def test_sound_in_which_speech_has_been_looked_for_is_not_looked_at_again(
     alone.ear.end_turn()
     await asyncio.sleep(1)
     detector = TurnDetector(0.5, 0.7)
-    measure, measured = SpeechMeter._measured, []
+    measure, measured = SpeechMeter._measure, []
 
     def noted(self: SpeechMeter, window: Samples) -> Window:
         measured.append(measure(self, window))
         return measured[-1]
 
-    monkeypatch.setattr(SpeechMeter, "_measured", noted)
+    monkeypatch.setattr(SpeechMeter, "_measure", noted)
     for start in range(0, len(sound), FRAME_N_SAMPLES):
         await asyncio.sleep(FRAME_S)
         frame = sound[start : start + FRAME_N_SAMPLES]
@@ -280,4 +280,4 @@ async def test_a_closed_ear_tells_nothing_and_leaves_nothing_running() -> None:
     ],
 )
 async def test_guesses_at_the_end_of_a_turn_that_goes_on_are_left_out(text: str, told: str) -> None:
-    assert unfinished(text) == told
+    assert drop_guesses(text) == told

@@ -46,11 +46,11 @@ def test_all_speech_is_in_the_text_once_and_in_order_however_often_it_is_heard(
             speech += hear(turn, [(is_speech, 1)], number)
             number += 1
             if number % n_between == 0 and turn.is_worth_hearing:
-                piece = turn.piece()
-                turn.heard(piece, text(piece))
+                piece = turn.get_piece()
+                turn.add_text(piece, text(piece))
     while turn.has_unheard:
-        piece = turn.piece()
-        turn.heard(piece, text(piece))
+        piece = turn.get_piece()
+        turn.add_text(piece, text(piece))
     found = [int(each) for each in turn.text.replace(" ", ",").split(",") if each]
     assert [number for number in found if number in set(speech)] == speech  # silence may be heard twice
 
@@ -61,9 +61,9 @@ def test_a_piece_is_never_much_longer_than_its_bound(n_seconds: int, n_between: 
     for number in range(n_seconds * N_SECOND):
         turn.hear(window(number), True)
         if number % n_between == 0 and turn.is_worth_hearing:
-            piece = turn.piece()
+            piece = turn.get_piece()
             assert len(piece.samples) <= 12 * N_SECOND + n_between + 1
-            turn.heard(piece, "said")
+            turn.add_text(piece, "said")
 
 
 def test_silence_is_not_kept_and_nothing_in_it_is_worth_hearing() -> None:
@@ -71,7 +71,7 @@ def test_silence_is_not_kept_and_nothing_in_it_is_worth_hearing() -> None:
     hear(turn, [(False, 1000)])
     assert not turn.has_unheard
     hear(turn, [(True, 30), (False, 1000)], 1000)
-    piece = turn.piece()
+    piece = turn.get_piece()
     assert 990 <= numbers(piece)[0] < 1000
     assert len(numbers(piece)) < 10 + 30 + N_SECOND + 1
 
@@ -80,7 +80,7 @@ def test_what_has_been_heard_to_its_end_is_not_heard_again() -> None:
     turn = TurnSound()
     hear(turn, [(True, 30), (False, 10)])
     assert turn.is_quiet
-    turn.heard(turn.piece(), "yes")
+    turn.add_text(turn.get_piece(), "yes")
     hear(turn, [(False, 100)], 40)
     assert not turn.has_unheard
     assert turn.text == "yes"
@@ -89,21 +89,21 @@ def test_what_has_been_heard_to_its_end_is_not_heard_again() -> None:
 def test_what_lies_before_a_pause_keeps_its_text_and_is_heard_no_more() -> None:
     turn = TurnSound()
     hear(turn, [(True, 4 * N_SECOND), (False, 15)])
-    turn.heard(turn.piece(), "First sentence.")
+    turn.add_text(turn.get_piece(), "First sentence.")
     hear(turn, [(True, 40)], 4 * N_SECOND + 15)
-    piece = turn.piece()
+    piece = turn.get_piece()
     assert numbers(piece)[0] >= 4 * N_SECOND
-    turn.heard(piece, "And second.")
+    turn.add_text(piece, "And second.")
     assert turn.text == "First sentence. And second."
 
 
 def test_the_text_of_a_sound_that_has_been_closed_meanwhile_changes_nothing() -> None:
     turn = TurnSound()
     hear(turn, [(True, 4 * N_SECOND), (False, 15)])
-    late = turn.piece()
-    turn.heard(turn.piece(), "First sentence.")
+    late = turn.get_piece()
+    turn.add_text(turn.get_piece(), "First sentence.")
     hear(turn, [(True, 40)], 4 * N_SECOND + 15)
-    turn.heard(late, "FIRST")
+    turn.add_text(late, "FIRST")
     assert turn.text == "First sentence."
 
 
@@ -117,18 +117,18 @@ def test_nothing_is_worth_hearing_before_half_a_second_of_speech_yet_a_short_tur
 def test_sound_that_nobody_recognises_is_kept_for_half_a_minute() -> None:
     turn = TurnSound()
     hear(turn, [(True, 60)])
-    early = turn.piece()
-    turn.heard(early, "The beginning.")
+    early = turn.get_piece()
+    turn.add_text(early, "The beginning.")
     number, kept = 60, [0]
     while turn.n_given_up < 3:
         hear(turn, [(True, 1)], number)
         number += 1
         kept.append(len(turn._windows))
     assert max(kept) <= round(MOST_UNHEARD_S / WINDOW_S)
-    turn.heard(early, "late, and of sound that is gone")
+    turn.add_text(early, "late, and of sound that is gone")
     while turn.has_unheard:
-        piece = turn.piece()
-        turn.heard(piece, text(piece))
+        piece = turn.get_piece()
+        turn.add_text(piece, text(piece))
     words = turn.text.split()
     assert words[:2] == ["The", "beginning."]
     assert int(words[-1].split(",")[-1]) == number - 1

@@ -104,7 +104,7 @@ def test_turns_are_heard_while_they_are_said_and_whole_at_their_end(
     ear.feed(sound(0.4, level=-0.2))
     ear.end_turn()
     ear.end_turn()
-    assert told.finals(3) == ["3 tenths at 1.0", "4 tenths at -0.2", "0 tenths at 0.0"]
+    assert told.wait_for_finals(3) == ["3 tenths at 1.0", "4 tenths at -0.2", "0 tenths at 0.0"]
     assert told.all[:3] == [
         Heard("2 tenths at 0.5"),
         Heard("3 tenths at 1.0"),
@@ -122,7 +122,7 @@ def test_callers_have_connections_of_their_own(recognisers: Recognisers) -> None
         ear.feed(sound(0.1 * level, level / 10))
     for ear in ears:
         ear.end_turn()
-    assert [each.finals(1)[0] for each in told] == ["1 tenths at 0.1", "2 tenths at 0.2", "3 tenths at 0.3"]
+    assert [each.wait_for_finals(1)[0] for each in told] == ["1 tenths at 0.1", "2 tenths at 0.2", "3 tenths at 0.3"]
     assert recognisers.headers == [None, None, None]
 
 
@@ -169,10 +169,10 @@ def test_a_connection_that_is_lost_is_made_anew_and_the_turn_is_whole(
     told = HeardLog()
     ear = recognisers.listen(recognisers.serve(behaves), told)
     ear.feed(sound(0.3))
-    told.until(bool)
+    told.wait_until(bool)
     ear.feed(sound(0.2))
     ear.end_turn()
-    assert told.finals(1) == ["5 tenths at 0.5"]
+    assert told.wait_for_finals(1) == ["5 tenths at 0.5"]
     assert len(recognisers.headers) == 2
     assert ear.failure is None
 
@@ -188,7 +188,7 @@ def test_what_is_not_of_the_protocol_is_told(recognisers: Recognisers, message: 
     ear = recognisers.listen(recognisers.serve(babbles), told, final_timeout_s=0.2)
     ear.feed(sound(0.1))
     ear.end_turn()
-    assert told.finals(1) == [""]
+    assert told.wait_for_finals(1) == [""]
     assert str(ear.failure).startswith("The recogniser at ws://127.0.0.1")
 
 
@@ -200,7 +200,7 @@ def test_half_a_character_is_none(recognisers: Recognisers) -> None:
 
     told = HeardLog()
     recognisers.listen(recognisers.serve(halves), told)
-    assert told.until(bool) == [Heard("be  kind \U0001f60a")]
+    assert told.wait_until(bool) == [Heard("be  kind \U0001f60a")]
 
 
 def test_an_error_that_the_recogniser_tells_is_told(recognisers: Recognisers, caplog: pytest.LogCaptureFixture) -> None:
@@ -212,7 +212,7 @@ def test_an_error_that_the_recogniser_tells_is_told(recognisers: Recognisers, ca
 
     told = HeardLog()
     ear = recognisers.listen(recognisers.serve(errs), told)
-    told.until(bool)
+    told.wait_until(bool)
     assert "no more memory" not in caplog.text
     assert "The recogniser websocket at 127.0.0.1:" in caplog.text
     assert "failed: an error of its own. See that it runs" in caplog.text
@@ -230,7 +230,7 @@ def test_the_log_has_the_status_and_no_secret_of_the_url(
         told = HeardLog()
         ear = recognisers.listen(f"ws://me:pass-word@{place}/v1?key=sk-very-secret", told, final_timeout_s=0.5)
         ear.end_turn()
-        assert told.finals(1) == [""]
+        assert told.wait_for_finals(1) == [""]
     assert f"The recogniser websocket at {place} failed: HTTP " in caplog.text
     assert not {"pass-word", "sk-very-secret"} & set(re.findall(r"[\w-]+", caplog.text))
 
@@ -250,12 +250,12 @@ def test_a_late_final_text_is_never_taken_for_the_next_turns(recognisers: Recogn
     ear = recognisers.listen(recognisers.serve(late), told, final_timeout_s=0.3)
     ear.feed(sound(0.1))
     ear.end_turn()
-    assert told.finals(1) == [""]
+    assert told.wait_for_finals(1) == [""]
     may_answer.set()
     ear.feed(sound(0.2))
-    told.until(lambda all_: len(all_) > 1)
+    told.wait_until(lambda all_: len(all_) > 1)
     ear.end_turn()
-    assert told.finals(2)[1] == "2 tenths at 0.5"
+    assert told.wait_for_finals(2)[1] == "2 tenths at 0.5"
 
 
 def test_a_recogniser_that_is_not_there_is_told_and_turns_end(recognisers: Recognisers) -> None:
@@ -263,7 +263,7 @@ def test_a_recogniser_that_is_not_there_is_told_and_turns_end(recognisers: Recog
     ear = recognisers.listen("ws://127.0.0.1:1", told, final_timeout_s=0.2)
     ear.feed(sound(0.1))
     ear.end_turn()
-    assert told.finals(1) == [""]
+    assert told.wait_for_finals(1) == [""]
     assert ear.failure is not None
 
 
@@ -271,7 +271,7 @@ def test_a_closed_ear_tells_nothing_more(recognisers: Recognisers) -> None:
     told = HeardLog()
     ear = recognisers.listen(recognisers.serve(counting), told)
     ear.feed(sound(0.1))
-    told.until(bool)
+    told.wait_until(bool)
     ear.close()
     n_told = len(told.all)
     ear.feed(sound(0.1))
@@ -279,5 +279,5 @@ def test_a_closed_ear_tells_nothing_more(recognisers: Recognisers) -> None:
     other = HeardLog()
     again = recognisers.listen(recognisers.serve(counting), other)
     again.end_turn()
-    other.finals(1)
+    other.wait_for_finals(1)
     assert len(told.all) == n_told

@@ -90,9 +90,9 @@ def test_after_a_reset_nothing_of_before_is_left(speech: Samples) -> None:
 
 def test_a_missing_model_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vad, "find_spec", lambda name: None)
-    vad._session.cache_clear()
+    vad._load_session.cache_clear()
     try:
         with pytest.raises(BackendError, match=r"no model of silero-vad here\. Type: make install"):
             TurnDetector(0.5, TURN_END_S)
     finally:
-        vad._session.cache_clear()
+        vad._load_session.cache_clear()

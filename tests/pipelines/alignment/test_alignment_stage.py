@@ -12,7 +12,7 @@ from data_schemas.config import AlignmentConfig
 from data_schemas.records import Clips, Dialogue, DialogueWords, WordTiming
 from data_schemas.units import SAMPLE_RATE_HZ
 from pipelines.alignment.stage import AlignmentStage
-from spoken.spoken_text import spoken_words
+from spoken.spoken_text import split_words
 from tests.support.spoken_dialogues import dialogues, spoken
 
 
@@ -30,7 +30,7 @@ def test_every_spoken_word_is_timed_inside_its_clip() -> None:
     for dialogue, made, words in zip(batch, clips, timed(batch, clips), strict=True):
         for clip, utterance in zip(made.clips, words.utterances, strict=True):
             said = dialogue.turns[clip.turn_index].utterances[0].spoken_text
-            assert [word.word for word in utterance.words] == spoken_words(said)
+            assert [word.word for word in utterance.words] == split_words(said)
             edges = [edge for word in utterance.words for edge in (word.start_s, word.end_s)]
             assert edges == sorted(edges)
             assert 0 <= edges[0] < edges[-1] <= clip.n_samples / SAMPLE_RATE_HZ + 1e-6

@@ -13,7 +13,7 @@ import sphn
 from data_schemas.errors import ConfigError, DatasetError, StoreError
 from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue
-from pipelines.audio import from_flac
+from pipelines.audio import decode_flac
 from pipelines.export import moshi_finetune
 from pipelines.export.moshi_finetune import Exported, export_moshi_finetune
 
@@ -51,7 +51,7 @@ def test_sound_is_the_datasets_own(made: Path, exported: tuple[Path, Exported]) 
     for row in rows(made):
         sound, rate_hz = soundfile.read(exported[0] / row.split / f"{row.dialogue_id}.wav", dtype="float32")
         assert (rate_hz, sound.shape) == (24_000, (row.n_samples, 2))
-        assert np.array_equal(sound, from_flac(row.flac))
+        assert np.array_equal(sound, decode_flac(row.flac))
 
 
 def test_words_are_the_assistants_at_their_times_and_the_users_apart(
@@ -89,12 +89,12 @@ def test_flagged_dialogues_are_left_out_and_counted(dataset: Path, tmp_path: Pat
 
 
 def test_a_folder_that_is_there_is_not_written_into(made: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="already exists"):
         export_moshi_finetune(str(made), str(tmp_path))
 
 
 def test_no_dataset_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="is no dataset"):
+    with pytest.raises(DatasetError, match="is not a dataset"):
         export_moshi_finetune(str(tmp_path), str(tmp_path / "out"))
 
 

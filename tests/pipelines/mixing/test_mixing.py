@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from data_schemas.config import MixingConfig, SurroundingsConfig
 from data_schemas.records import Dialogue, Hearing
 from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
-from pipelines.audio import from_flac, rms_dbfs
+from pipelines.audio import decode_flac, measure_rms_dbfs
 from pipelines.mixing.stage import MixingStage
-from pipelines.quality.dialogue_rules import wrong_in_dialogue
+from pipelines.quality.dialogue_rules import check_dialogue
 from tests.support import mixed as made
 from tests.support.builders import make_dialogue, make_turn, make_utterance
 from tests.support.mixed import after, answer, at, channel, mix, mixed, question, span, spoken
@@ -22,9 +22,9 @@ from tests.support.mixed import after, answer, at, channel, mix, mixed, question
 
 def test_the_assistant_is_heard_on_the_left_alone_and_the_user_on_the_right() -> None:
     row = mixed(made.plain())
-    sound = from_flac(row.flac)
+    sound = decode_flac(row.flac)
     user, assistant = map(span, row.turns)
-    assert rms_dbfs(sound[assistant, 0]) > -30 < rms_dbfs(sound[user, 1])
+    assert measure_rms_dbfs(sound[assistant, 0]) > -30 < measure_rms_dbfs(sound[user, 1])
     sound[assistant, 0] = 0
     sound[user, 1] = 0
     assert not sound.any(), "everything else is silent"
@@ -32,7 +32,7 @@ def test_the_assistant_is_heard_on_the_left_alone_and_the_user_on_the_right() ->
 
 def test_the_sound_is_as_long_as_the_row_says() -> None:
     row = mixed(made.plain())
-    assert from_flac(row.flac).shape == (row.n_samples, 2)
+    assert decode_flac(row.flac).shape == (row.n_samples, 2)
     assert row.duration_s == pytest.approx(row.n_samples / SAMPLE_RATE_HZ, abs=1e-6)
 
 
@@ -76,7 +76,7 @@ def test_words_lie_in_order_where_they_are_heard(dialogue: Dialogue) -> None:
 
 @pytest.mark.parametrize("dialogue", FORMS)
 def test_no_form_breaks_a_rule_of_check(dialogue: Dialogue) -> None:
-    assert list(wrong_in_dialogue(mixed(dialogue))) == []
+    assert list(check_dialogue(mixed(dialogue))) == []
 
 
 def test_a_row_says_who_spoke_who_timed_and_how_loud() -> None:

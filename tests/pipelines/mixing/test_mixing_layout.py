@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from data_schemas.records import AudioDialogue, Dialogue, Placement, Utterance, WrittenSpan
 from data_schemas.units import seconds_to_samples
-from pipelines.audio import from_flac, rms_dbfs
-from pipelines.quality.dialogue_rules import wrong_in_dialogue
+from pipelines.audio import decode_flac, measure_rms_dbfs
+from pipelines.quality.dialogue_rules import check_dialogue
 from pipelines.stage import StageResult
 from tests.support import mixed as made
 from tests.support.builders import make_dialogue, make_turn, make_utterance
@@ -26,8 +26,8 @@ def test_an_early_start_is_as_early_as_asked_where_the_lead_is_long() -> None:
     row = mixed(made.early_start(0.4))
     end_s, start_s = at(row.turns[0].end_s, row.turns[1].start_s)
     assert end_s - start_s == pytest.approx(0.4, abs=1e-4)
-    sound = from_flac(row.flac)[seconds_to_samples(start_s) : seconds_to_samples(end_s)]
-    assert rms_dbfs(sound[:, 0]) > -40 < rms_dbfs(sound[:, 1]), "both are heard"
+    sound = decode_flac(row.flac)[seconds_to_samples(start_s) : seconds_to_samples(end_s)]
+    assert measure_rms_dbfs(sound[:, 0]) > -40 < measure_rms_dbfs(sound[:, 1]), "both are heard"
 
 
 @pytest.mark.parametrize("lead", ["Good question let me", "Good question let me see", made.LEAD])
@@ -55,7 +55,7 @@ def test_the_assistant_is_silent_within_300_ms_of_an_interruption(word_index: in
     assert cut_s - stop_s == pytest.approx(seconds, abs=1e-4)
     assert cut.end_s == cut.utterances[-1].end_s == cut_s
     own = channel(row, "A")
-    assert rms_dbfs(own[seconds_to_samples(stop_s + 0.3) : seconds_to_samples(last_s)]) < -60
+    assert measure_rms_dbfs(own[seconds_to_samples(stop_s + 0.3) : seconds_to_samples(last_s)]) < -60
     assert not own[seconds_to_samples(cut_s) : seconds_to_samples(last_s)].any(), "silent from the cut itself on"
 
 
@@ -65,7 +65,7 @@ def test_a_cut_is_faded_over_50_ms() -> None:
     cut, whole = channel(row, "A"), channel(longer, "A")
     end = span(row.turns[1]).stop
     edges = range(end - seconds_to_samples(0.06), end + 1, seconds_to_samples(0.01))
-    drops_db = [rms_dbfs(whole[one:other]) - rms_dbfs(cut[one:other]) for one, other in pairwise(edges)]
+    drops_db = [measure_rms_dbfs(whole[one:other]) - measure_rms_dbfs(cut[one:other]) for one, other in pairwise(edges)]
     assert drops_db[0] == 0, "nothing changes before the last 50 ms"
     assert drops_db == sorted(drops_db)
     assert drops_db[1] < 1
@@ -97,7 +97,7 @@ def test_breaths_after_a_cut_are_not_said_at_all() -> None:
     row = mixed(replace(dialogue, turns=(dialogue.turns[0], make_turn(1, "A", breaths), *dialogue.turns[2:])))
     turn = row.turns[1]
     assert (len(turn.utterances), turn.spoken_text) == (1, "It is")
-    assert list(wrong_in_dialogue(row)) == []
+    assert list(check_dialogue(row)) == []
 
 
 def test_an_interruption_at_the_last_word_cuts_nothing() -> None:
@@ -111,8 +111,8 @@ def test_a_backchannel_lies_over_the_turn_that_goes_on() -> None:
     aside = row.turns[0].utterances[1]
     start_s, end_s = at(aside.start_s, aside.end_s)
     assert start_s == pytest.approx(spoken(row.turns[1])[2].end_s + 0.05, abs=1e-4)
-    sound = from_flac(row.flac)[seconds_to_samples(start_s) : seconds_to_samples(end_s)]
-    assert rms_dbfs(sound[:, 0]) > -40 < rms_dbfs(sound[:, 1])
+    sound = decode_flac(row.flac)[seconds_to_samples(start_s) : seconds_to_samples(end_s)]
+    assert measure_rms_dbfs(sound[:, 0]) > -40 < measure_rms_dbfs(sound[:, 1])
     assert row.turns[0].end_s == row.turns[0].utterances[0].end_s, "a turn is its speech"
     assert row.turns[0].spoken_text == row.turns[0].utterances[0].spoken_text
 
@@ -217,7 +217,7 @@ def dialogues(draw: st.DrawFn) -> Dialogue:
 def test_a_dialogue_of_any_form_is_refused_or_breaks_no_rule(dialogue: Dialogue, seed: int) -> None:
     result = mix(dialogue, seed=seed)
     for row in result.outputs:
-        assert list(wrong_in_dialogue(row)) == []
+        assert list(check_dialogue(row)) == []
         asked = any(said.placement.rule != "after" for turn in dialogue.turns for said in turn.utterances)
         speech = [said for turn in row.turns for said in turn.utterances]
         for one, other in pairwise(speech):

@@ -13,9 +13,9 @@ from scipy import signal
 from backends.acoustics import impulse_response
 from data_schemas.config import SurroundingsConfig
 from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
-from pipelines.audio import PEAK_LIMIT, Sound, from_flac, peak_dbfs, rms_dbfs
-from pipelines.mixing.surroundings import Plan, draw_plan, surround
-from pipelines.quality.dialogue_rules import wrong_in_dialogue
+from pipelines.audio import PEAK_LIMIT, Sound, decode_flac, measure_peak_dbfs, measure_rms_dbfs
+from pipelines.mixing.surroundings import Plan, apply_surroundings, draw_plan
+from pipelines.quality.dialogue_rules import check_dialogue
 from tests.support import mixed as made
 
 EVERYTHING = SurroundingsConfig(
@@ -64,7 +64,7 @@ def shift_s(one: Sound, other: Sound) -> float:
 )
 def test_words_come_no_later_for_what_is_around_them(changes: dict[str, object]) -> None:
     clean = speech()
-    heard, _ = surround(clean, SAID, plan(**changes))
+    heard, _ = apply_surroundings(clean, SAID, plan(**changes))
     assert len(heard) == len(clean)
     for each in SAID:
         around = slice(each.start - 2_400, each.stop + 2_400)
@@ -82,10 +82,10 @@ def test_a_rooms_first_sound_is_the_direct_path(seed: int) -> None:
 
 
 def test_speech_and_noise_have_the_levels_they_are_written_down_with() -> None:
-    heard, said = surround(speech(), SAID, plan(snr_db=20.0, noise_slope=1.0))
+    heard, said = apply_surroundings(speech(), SAID, plan(snr_db=20.0, noise_slope=1.0))
     assert (said.level_dbfs, said.noise_dbfs) == (-26.0, -46.0)
-    assert rms_dbfs(np.concatenate([heard[each] for each in SAID])) == pytest.approx(-26.0, abs=0.3)
-    assert rms_dbfs(heard[:4_800]) == pytest.approx(-46.0, abs=2.0)
+    assert measure_rms_dbfs(np.concatenate([heard[each] for each in SAID])) == pytest.approx(-26.0, abs=0.3)
+    assert measure_rms_dbfs(heard[:4_800]) == pytest.approx(-46.0, abs=2.0)
     assert abs(float(heard.mean())) < 1e-4, "no DC"
 
 
@@ -94,12 +94,12 @@ def test_speech_and_noise_have_the_levels_they_are_written_down_with() -> None:
 def test_nothing_clips_and_the_level_written_down_is_the_one_reached(level_dbfs: float, snr_db: float) -> None:
     peaky = speech()
     peaky[SAID[0].start + 100] = 0.9
-    heard, said = surround(peaky, SAID, plan(level_dbfs=level_dbfs, snr_db=snr_db))
+    heard, said = apply_surroundings(peaky, SAID, plan(level_dbfs=level_dbfs, snr_db=snr_db))
     assert np.abs(heard).max() <= PEAK_LIMIT + 1e-6
     assert said.level_dbfs <= level_dbfs + 1e-3
     assert said.noise_dbfs == pytest.approx(said.level_dbfs - snr_db, abs=0.002)
-    quiet, said = surround(peaky, SAID, plan(level_dbfs=level_dbfs))
-    assert rms_dbfs(np.concatenate([quiet[each] for each in SAID])) == pytest.approx(said.level_dbfs, abs=0.01)
+    quiet, said = apply_surroundings(peaky, SAID, plan(level_dbfs=level_dbfs))
+    assert measure_rms_dbfs(np.concatenate([quiet[each] for each in SAID])) == pytest.approx(said.level_dbfs, abs=0.01)
 
 
 def test_shares_are_those_asked_for() -> None:
@@ -135,18 +135,18 @@ def test_bounds_that_are_crossed_are_refused(wrong: dict[str, float]) -> None:
 def test_a_row_is_clean_on_the_assistants_side_and_passes_the_rules_on_the_users() -> None:
     clean, row = made.mixed(made.interrupted()), made.mixed(made.interrupted(), EVERYTHING)
     assert row.turns == clean.turns
-    assert np.array_equal(from_flac(row.flac)[:, 0], from_flac(clean.flac)[:, 0])
-    assert list(wrong_in_dialogue(row)) == []
+    assert np.array_equal(decode_flac(row.flac)[:, 0], decode_flac(clean.flac)[:, 0])
+    assert list(check_dialogue(row)) == []
     around = row.surroundings
     assert around.is_telephone
     assert around.room_rt60_s == 0.2
     assert around.noise_dbfs == pytest.approx(around.level_dbfs - 20, abs=0.002)
-    user = from_flac(row.flac)[:, 1]
-    assert rms_dbfs(user[:2_400]) == pytest.approx(around.noise_dbfs, abs=3)
-    assert peak_dbfs(user) <= -1.0 + 0.01
+    user = decode_flac(row.flac)[:, 1]
+    assert measure_rms_dbfs(user[:2_400]) == pytest.approx(around.noise_dbfs, abs=3)
+    assert measure_peak_dbfs(user) <= -1.0 + 0.01
 
 
 def test_a_channel_that_nobody_speaks_on_stays_silent() -> None:
-    heard, said = surround(np.zeros(24_000, np.float32), [], plan())
+    heard, said = apply_surroundings(np.zeros(24_000, np.float32), [], plan())
     assert not heard.any()
     assert said.noise_dbfs is None

@@ -21,12 +21,12 @@ from pipelines.asking import run_alone
 from pipelines.oracle import plan as planning
 from pipelines.oracle import stage as asking
 from pipelines.oracle.plan import plan_dialogue
-from pipelines.oracle.prompts import our_sets, payload_of, prompts_for
-from pipelines.oracle.schedule import Tick, ticks, words_of
-from pipelines.quality.knowledge_rules import SENTINEL, blotted_out
+from pipelines.oracle.prompts import choose_prompts, list_prompt_sets, make_payload
+from pipelines.oracle.schedule import Tick, list_words, make_ticks
+from pipelines.quality.knowledge_rules import SENTINEL, mask_future
 from pipelines.script.forms.table import FORMS
 from pipelines.script.stage import ScriptStage
-from spoken.conversation import ROLES, history_line
+from spoken.conversation import ROLES, format_history_line
 from tests.support.builders import make_forms, make_item
 from tests.support.oracle_dialogues import Scripted, batch_of, laid_out, opened, oracle_stage
 
@@ -101,7 +101,7 @@ CONFIGS = st.builds(
     both_directions=st.booleans(),
     interval_s=st.sampled_from([0.2, 0.5, 1.1]),
     max_requests_per_turn=st.sampled_from([5, 40]),
-    prompt=st.sampled_from(our_sets()),
+    prompt=st.sampled_from(list_prompt_sets()),
 )
 
 
@@ -140,10 +140,10 @@ def sent_at_level_0(dialogue: Dialogue, config: OracleConfig) -> Iterator[tuple[
 
 def of_blind(dialogue: Dialogue, t_s: float, place: int, config: OracleConfig) -> str:
     """What is sent for an event of the dialogue of which nothing is known that was not said by a time."""
-    plan = plan_dialogue(blotted_out(dialogue.turns, t_s), config)
+    plan = plan_dialogue(mask_future(dialogue.turns, t_s), config)
     request = plan.events[place].request
     assert request is not None
-    return json.dumps(payload_of(prompts_for(config, ChatConfig()), plan.requests[request], config, 0, 0))
+    return json.dumps(make_payload(choose_prompts(config, ChatConfig()), plan.requests[request], config, 0, 0))
 
 
 def known_too_early(dialogue: Dialogue, config: OracleConfig) -> set[str]:
@@ -178,42 +178,42 @@ def test_level_0_knows_nothing_that_was_not_said(
 
 def hears_a_word_more(*args: Any) -> list[Tick]:
     """The scheduler, off by one word."""
-    return [replace(each, n_words_heard=min(each.n_words_heard + 1, each.n_words)) for each in ticks(*args)]
+    return [replace(each, n_words_heard=min(each.n_words_heard + 1, each.n_words)) for each in make_ticks(*args)]
 
 
 def hears_half_a_second_ahead(words: Sequence[WordTiming], *args: Any) -> list[Tick]:
     """The scheduler with words that end half a second before they do."""
-    return ticks([replace(word, end_s=word.end_s - 0.5) for word in words], *args)
+    return make_ticks([replace(word, end_s=word.end_s - 0.5) for word in words], *args)
 
 
 def tells_what_was_planned(turn: Turn, t_s: float) -> str:
     """A history of turns as they were written, cut off or not."""
-    begun = any(word.end_s <= t_s for word in words_of(turn))
-    return history_line(ROLES[turn.speaker], turn.written_text, is_whole=True) if begun else ""
+    begun = any(word.end_s <= t_s for word in list_words(turn))
+    return format_history_line(ROLES[turn.speaker], turn.written_text, is_whole=True) if begun else ""
 
 
-def tells_the_future(turn: Turn, _: float, told: Any = planning._said_by) -> str:
+def tells_the_future(turn: Turn, _: float, told: Any = planning._format_turn) -> str:
     """A history of all turns to their ends."""
     return str(told(turn, math.inf))
 
 
 def shows_the_hint(prompts: Any, request: Any, *args: Any) -> dict[str, Any]:
     """Payloads of which the last message has the true answer, at every level."""
-    payload = payload_of(prompts, request, *args)
+    payload = make_payload(prompts, request, *args)
     payload["messages"][-1]["content"] += f" ({request.hint})"
     return payload
 
 
 BROKEN: list[tuple[Any, str, Any, str]] = [
-    (planning, "ticks", hears_a_word_more, "plain"),
-    (planning, "ticks", hears_half_a_second_ahead, "greeting"),
-    (planning, "_said_by", tells_what_was_planned, "interruption"),
-    (planning, "_said_by", tells_the_future, "follow_up"),
-    (asking, "payload_of", shows_the_hint, "backchannel"),
+    (planning, "make_ticks", hears_a_word_more, "plain"),
+    (planning, "make_ticks", hears_half_a_second_ahead, "greeting"),
+    (planning, "_format_turn", tells_what_was_planned, "interruption"),
+    (planning, "_format_turn", tells_the_future, "follow_up"),
+    (asking, "make_payload", shows_the_hint, "backchannel"),
 ]
 
 
-@pytest.mark.parametrize("prompt", our_sets())
+@pytest.mark.parametrize("prompt", list_prompt_sets())
 @pytest.mark.parametrize(("module", "name", "broken", "form"), BROKEN, ids=[each[2].__name__ for each in BROKEN])
 def test_a_stage_that_is_broken_on_purpose_is_found(
     monkeypatch: pytest.MonkeyPatch, module: Any, name: str, broken: Any, form: str, prompt: str
@@ -231,9 +231,9 @@ def test_a_stage_that_is_broken_on_purpose_is_found(
 def test_blotting_out_leaves_times_and_takes_the_words_away() -> None:
     dialogue = written(mine(ASKED, ANSWERED, 7), "plain", 0)
     assert dialogue is not None
-    blind = blotted_out(dialogue.turns, t_s=1.0)
+    blind = mask_future(dialogue.turns, t_s=1.0)
     assert not any(word in str(blind) for word in ANSWERED)
     assert SENTINEL in str(blind)
-    assert [[word.end_s for word in words_of(turn)] for turn in blind] == [
-        [word.end_s for word in words_of(turn)] for turn in dialogue.turns
+    assert [[word.end_s for word in list_words(turn)] for turn in blind] == [
+        [word.end_s for word in list_words(turn)] for turn in dialogue.turns
     ]

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.oracle.nearness import NOTHING, is_found, mean_over_items, spearman_over_items, word_f1
+from pipelines.oracle.nearness import NOTHING, compute_word_f1, estimate_mean, estimate_spearman, is_found
 
 WORDS = st.lists(st.sampled_from(["it", "is", "the", "red", "hat", "of", "a", "cat"]), max_size=12).map(" ".join)
 
 
 @given(one=WORDS, other=WORDS)
 def test_word_f1_is_a_share_and_the_same_both_ways(one: str, other: str) -> None:
-    assert 0 <= word_f1(one, other) <= 1
-    assert word_f1(one, other) == word_f1(other, one)
-    assert word_f1(one, one) == (1 if one else 0)
+    assert 0 <= compute_word_f1(one, other) <= 1
+    assert compute_word_f1(one, other) == compute_word_f1(other, one)
+    assert compute_word_f1(one, one) == (1 if one else 0)
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_word_f1_is_a_share_and_the_same_both_ways(one: str, other: str) -> None
     [("the cat", "a dog", 0), ("The cat.", "the cat", 1), ("the the cat", "the cat sat down", 4 / 7), ("", "", 0)],
 )
 def test_word_f1_counts_words_in_common(text: str, truth: str, f1: float) -> None:
-    assert word_f1(text, truth) == pytest.approx(f1)
+    assert compute_word_f1(text, truth) == pytest.approx(f1)
 
 
 def test_an_answer_is_found_where_its_words_stand_in_a_row() -> None:
@@ -53,31 +53,31 @@ def test_a_number_is_found_only_where_it_stands_as_a_whole(answer: str, text: st
 
 
 def test_a_mean_weighs_items_alike_and_lies_in_its_interval() -> None:
-    estimate = mean_over_items([[0.0] * 99, [1.0], []] * 8, seed=0)
+    estimate = estimate_mean([[0.0] * 99, [1.0], []] * 8, seed=0)
     assert estimate.value == 0.5
     assert estimate.low is not None
     assert estimate.high is not None
     assert 0 < estimate.low < 0.5 < estimate.high < 1
-    sure = mean_over_items([[0.25, 0.75]] * 20, seed=0)
+    sure = estimate_mean([[0.25, 0.75]] * 20, seed=0)
     assert (sure.value, sure.low, sure.high) == (0.5, 0.5, 0.5)
-    assert mean_over_items([], seed=0) == NOTHING
+    assert estimate_mean([], seed=0) == NOTHING
 
 
 def test_an_estimate_of_few_items_has_no_interval_and_says_how_many() -> None:
-    few = mean_over_items([[0.25, 0.75], *[[0.5]] * 8], seed=0)
+    few = estimate_mean([[0.25, 0.75], *[[0.5]] * 8], seed=0)
     assert (few.value, few.low, few.high) == (0.5, None, None)
     assert (few.n_items, few.n_events) == (9, 10)
-    enough = mean_over_items([[0.25, 0.75], *[[0.5]] * 9], seed=0)
+    enough = estimate_mean([[0.25, 0.75], *[[0.5]] * 9], seed=0)
     assert (enough.low, enough.n_items) == (0.5, 10)
-    ranked = spearman_over_items([[(level, float(level)) for level in range(5)]] * 2, 0)
+    ranked = estimate_spearman([[(level, float(level)) for level in range(5)]] * 2, 0)
     assert (ranked.low, ranked.n_items, ranked.n_events) == (None, 2, 10)
 
 
 def test_spearman_is_that_of_ranks_with_ties_shared() -> None:
     rising = [[(level, 2.0**level) for level in range(5)]] * 3
-    assert spearman_over_items(rising, 0).value == pytest.approx(1)
+    assert estimate_spearman(rising, 0).value == pytest.approx(1)
     falling = [[(level, -level) for level in range(5)]] * 3
-    assert spearman_over_items(falling, 0).value == pytest.approx(-1)
+    assert estimate_spearman(falling, 0).value == pytest.approx(-1)
     tied = [[(1, 1.0), (2, 2.0), (3, 2.0), (4, 3.0)]]  # ranks 1 2.5 2.5 4 against 1 2 3 4
-    assert spearman_over_items(tied, 0).value == pytest.approx(4.5 / math.sqrt(4.5 * 5))
-    assert spearman_over_items([[(0, 1.0), (1, 1.0)]], 0) == NOTHING
+    assert estimate_spearman(tied, 0).value == pytest.approx(4.5 / math.sqrt(4.5 * 5))
+    assert estimate_spearman([[(0, 1.0), (1, 1.0)]], 0) == NOTHING

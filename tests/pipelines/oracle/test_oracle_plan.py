@@ -7,8 +7,8 @@ import pytest
 from data_schemas.config import OracleConfig
 from data_schemas.records import Dialogue
 from pipelines.oracle.plan import Plan, plan_dialogue
-from pipelines.quality.knowledge_rules import blotted_out
-from spoken.spoken_text import spoken_words
+from pipelines.quality.knowledge_rules import mask_future
+from spoken.spoken_text import split_words
 from tests.support.builders import make_dialogue, make_turn
 from tests.support.oracle_dialogues import (
     ANSWER,
@@ -80,7 +80,7 @@ def test_history_is_what_was_said_before_with_what_was_cut_off_cut_off() -> None
     later = [request for request in planned(dialogue).requests if request.history]
     expected = (f"User: {dialogue.turns[0].spoken_text}", f"Assistant: {cut.spoken_text} ...")
     assert later[-1].history == expected
-    assert len(spoken_words(cut.spoken_text)) < len(spoken_words(cut.written_text))
+    assert len(split_words(cut.spoken_text)) < len(split_words(cut.written_text))
 
 
 def test_a_turn_that_still_runs_is_told_as_far_as_it_has_come() -> None:
@@ -93,7 +93,7 @@ def test_a_turn_that_still_runs_is_told_as_far_as_it_has_come() -> None:
     told = [request.history[1].removeprefix("Assistant: ") for request in requests]
     assert told[0].endswith(" ...")
     assert told[-1] == answer.spoken_text
-    lengths = [len(spoken_words(text)) for text in told]
+    lengths = [len(split_words(text)) for text in told]
     assert lengths == sorted(lengths)
 
 
@@ -109,7 +109,7 @@ def test_backchannels_are_in_no_history() -> None:
 
 
 def test_blotting_out_takes_the_answer_away() -> None:
-    blind = blotted_out(interruption().turns, t_s=3.0)
+    blind = mask_future(interruption().turns, t_s=3.0)
     text = str([(turn.body, turn.lead, turn.spoken_text, turn.written_text) for turn in blind if turn.speaker == "A"])
     assert "forty" not in text
     assert [len(turn.utterances[0].words) for turn in blind] == [

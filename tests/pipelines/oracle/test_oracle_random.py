@@ -97,10 +97,10 @@ def test_others_answers_come_from_all_of_a_part_whatever_the_share() -> None:
 
 @pytest.mark.parametrize("version", ["random", "random-2", "mostly-random"])
 def test_a_chat_models_oracles_bear_no_name_of_random_ones(version: str) -> None:
-    with pytest.raises(ValidationError, match="is for simulator random"):
+    with pytest.raises(ValidationError, match="is reserved for simulator random"):
         OracleConfig(version=version)
 
 
 def test_it_is_never_written_where_a_models_oracles_are_expected() -> None:
-    with pytest.raises(ValidationError, match="a version that says so"):
+    with pytest.raises(ValidationError, match="needs a version name"):
         OracleConfig(simulator="random")

@@ -9,8 +9,8 @@ import pytest
 from data_schemas.config import FormsConfig, OracleConfig, ScriptConfig, SourceConfig, SplitConfig
 from data_schemas.records import Dialogue
 from pipelines.oracle.plan import plan_dialogue
-from pipelines.oracle.prompts import load_prompts, our_sets, payload_of
-from pipelines.quality.knowledge_rules import blotted_out
+from pipelines.oracle.prompts import list_prompt_sets, load_prompts, make_payload
+from pipelines.quality.knowledge_rules import mask_future
 from pipelines.script.stage import ScriptStage
 from pipelines.sources.items import read_items
 from tests.support.oracle_dialogues import laid_out
@@ -46,7 +46,7 @@ def test_there_are_enough_of_them_of_every_form(dialogues: list[Dialogue]) -> No
 
 
 def test_level_0_is_asked_the_same_when_all_that_was_not_said_is_blotted_out(dialogues: list[Dialogue]) -> None:
-    n_asked, sets = 0, [load_prompts(name) for name in our_sets()]
+    n_asked, sets = 0, [load_prompts(name) for name in list_prompt_sets()]
     for dialogue in dialogues:
         plan = plan_dialogue(dialogue.turns, CONFIG)
         asked_at: dict[int, float] = {}
@@ -54,11 +54,11 @@ def test_level_0_is_asked_the_same_when_all_that_was_not_said_is_blotted_out(dia
             if event.request is not None and event.tick.level == 0:
                 asked_at.setdefault(event.request, event.tick.t_s)
         for request, t_s in asked_at.items():
-            blind = plan_dialogue(blotted_out(dialogue.turns, t_s), CONFIG).requests[request]
+            blind = plan_dialogue(mask_future(dialogue.turns, t_s), CONFIG).requests[request]
             known = plan.requests[request]
             assert blind.history == known.history, dialogue.dialogue_id
             for prompts in sets:
-                sent, sent_blind = (json.dumps(payload_of(prompts, each, CONFIG, 0, 0)) for each in (known, blind))
+                sent, sent_blind = (json.dumps(make_payload(prompts, each, CONFIG, 0, 0)) for each in (known, blind))
                 assert sent == sent_blind, (dialogue.dialogue_id, prompts.version)
             n_asked += 1
     assert n_asked > N_DIALOGUES

@@ -16,11 +16,11 @@ from data_schemas.reader import DatasetReader
 from data_schemas.records import Dialogue, Turn
 from flows.cli.oracle import app
 from pipelines.oracle.ladder import Simulator
-from pipelines.oracle.ladder_section import ladders, report_paths
+from pipelines.oracle.ladder_section import format_ladders, report_paths
 from pipelines.oracle.nearness import NOTHING
-from pipelines.oracle.plot import ladder_png, write_report
+from pipelines.oracle.plot import plot_ladder, write_report
 from pipelines.oracle.random_answers import RandomOracleStage
-from pipelines.oracle.report import measure, question_turn
+from pipelines.oracle.report import find_question_turn, measure
 from tests.support.embedding_server import embedding_server
 from tests.support.oracle_datasets import dataset, rows_of
 from tests.support.oracle_dialogues import Scripted, batch_of, greeting, plain
@@ -141,7 +141,7 @@ def test_json_and_a_picture_are_written_alike_each_time(made: Path) -> None:
     assert (made / picture).read_bytes()[:4] == b"\x89PNG"
     told = json.loads((made / figures).read_text())
     assert told["sources"]["mine"]["levels"]["4"]["word_f1"]["value"] == 1
-    assert ladder_png(measure(reader)) == (made / picture).read_bytes()
+    assert plot_ladder(measure(reader)) == (made / picture).read_bytes()
 
 
 def test_a_version_that_is_not_there_is_answered_with_those_that_are(made: Path) -> None:
@@ -159,19 +159,21 @@ def test_the_command_shows_the_ladder(made: Path) -> None:
 
 def test_a_report_is_for_the_card_of_the_files_that_it_measured_alone(made: Path) -> None:
     reader = DatasetReader(str(made))
-    assert ladders(reader.store, reader.manifest.fingerprint) == ""
+    assert format_ladders(reader.store, reader.manifest.fingerprint) == ""
     write_report(reader.store, measure(reader))
     (made / "report" / "notes.json").write_text("mine", encoding="utf-8")
-    shown = ladders(reader.store, reader.manifest.fingerprint)
+    shown = format_ladders(reader.store, reader.manifest.fingerprint)
     assert shown.startswith("## The ladder measured, version default\n")
     assert "![nearness by level](report/oracle-default.png)" in shown
     assert "| 4 | 10 | 0 | 1.000 (1.000 to 1.000), 10/10 | 1.000 (1.000 to 1.000), 10/10 | 100 |" in shown
     assert "| level | 0 | 1 | 2 | 3 | 4 |\n| --- | --- | --- | --- | --- | --- |\n| 10 to 30 words % | 0 | " in shown
     assert "similarity" not in shown
-    assert ladders(reader.store, "another") == ""
+    assert format_ladders(reader.store, "another") == ""
     figures = made / report_paths("default")[1]
     figures.write_text(json.dumps(json.loads(figures.read_text()) | {"format": 1}), encoding="utf-8")
-    assert ladders(reader.store, reader.manifest.fingerprint) == "", "a report of an earlier version is none of ours"
+    assert format_ladders(reader.store, reader.manifest.fingerprint) == "", (
+        "a report of an earlier version is none of ours"
+    )
 
 
 def test_the_page_beside_the_picture_has_all_of_it(made: Path) -> None:
@@ -226,7 +228,7 @@ def test_half_a_wish_for_embeddings_and_a_server_that_has_none_are_told(made: Pa
 def test_the_question_is_the_users_turn_before_the_first_that_answers(
     turns: list[tuple[int, str, int | None]], asked: int | None
 ) -> None:
-    assert question_turn(turns) == asked
+    assert find_question_turn(turns) == asked
 
 
 def greeted(number: int) -> Dialogue:

@@ -9,7 +9,7 @@ from data_schemas.config import OracleConfig, RefreshConfig
 from data_schemas.reader import DatasetReader, read_manifest
 from data_schemas.store import Store
 from flows.runs.refresh import run_refresh
-from pipelines.figures import figures_of
+from pipelines.figures import collect_figures
 from pipelines.oracle.random_answers import ONLY_ITEM
 from pipelines.quality.check import check
 from tests.support.runs import Silent, config_on_doubles
@@ -35,7 +35,7 @@ def by_random(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_dialogues_whose_oracles_were_refused_have_a_reject_and_are_no_fault(by_random: Path) -> None:
-    figures = figures_of(DatasetReader(str(by_random)))
+    figures = collect_figures(DatasetReader(str(by_random)))
     n_refused = sum(n for (_, reason), n in figures.rejects.items() if reason == ONLY_ITEM)
     assert n_refused == 1, "others that are alone in their part take from another one"
     assert sum(figures.simulators.values()) == figures.n_dialogues - n_refused
@@ -48,12 +48,14 @@ def test_a_version_for_some_dialogues_forgets_no_reject_of_the_one_before(by_ran
     run_refresh(config(tmp_path / "dataset", OracleConfig(share_to=0.3)), Silent())
     once = read_manifest(Store(str(tmp_path / "dataset")))
     assert check(str(tmp_path / "dataset")) == []
-    refused = {reason: n for (_, reason), n in figures_of(DatasetReader(str(tmp_path / "dataset"))).rejects.items()}
+    refused = {
+        reason: n for (_, reason), n in collect_figures(DatasetReader(str(tmp_path / "dataset"))).rejects.items()
+    }
     assert refused[ONLY_ITEM] > 0
     run_refresh(config(tmp_path / "dataset", OracleConfig(share_to=0.3)), Silent())
     assert read_manifest(Store(str(tmp_path / "dataset"))) == once
     run_refresh(config(tmp_path / "dataset", OracleConfig()), Silent())
-    figures = figures_of(DatasetReader(str(tmp_path / "dataset")))
+    figures = collect_figures(DatasetReader(str(tmp_path / "dataset")))
     assert not any(reason == ONLY_ITEM for _, reason in figures.rejects), "all have oracles now"
     assert check(str(tmp_path / "dataset")) == []
 
@@ -68,7 +70,7 @@ def test_another_simulator_adds_a_folder_and_touches_no_sound(by_random: Path) -
     assert sounds() == before
     assert sorted(path.name for path in (by_random / "oracles").iterdir()) == ["default", "random"]
     assert check(str(by_random)) == []
-    assert set(figures_of(DatasetReader(str(by_random))).simulators) == {
+    assert set(collect_figures(DatasetReader(str(by_random))).simulators) == {
         ("default", "llm", "double", "double", "v2"),
         ("random", "random", "random", "random", "none"),
     }

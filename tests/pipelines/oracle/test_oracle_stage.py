@@ -12,7 +12,7 @@ from data_schemas.records import Dialogue, OracleRow
 from pipelines.asking import run_alone
 from pipelines.oracle.events import TOO_MANY_FAILED
 from pipelines.stage import StageResult
-from spoken.spoken_text import spoken_words
+from spoken.spoken_text import split_words
 from tests.support.oracle_dialogues import (
     ANSWER,
     DOUBLE,
@@ -271,7 +271,7 @@ def test_raw_text_is_kept_beside_what_is_said() -> None:
     event = row.events[0]
     assert (event.text, event.raw_text) == ("It may be forty or so.", '"It may be 40 or so."\nUser: really?')
     assert event.text is not None
-    assert spoken_words(event.text)
+    assert split_words(event.text)
 
 
 def test_what_identifies_the_stages_work() -> None:

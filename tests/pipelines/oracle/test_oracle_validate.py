@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from data_schemas.config import OracleConfig
 from pipelines.oracle.english import is_english
-from pipelines.oracle.validate import Asked, Unusable, usable_text
-from spoken.spoken_text import spoken_words
+from pipelines.oracle.validate import Asked, Unusable, check_answer
+from spoken.spoken_text import split_words
 
 HINT = "She has forty eight apples, because four times twelve is forty eight."
 INSTRUCTION = (
@@ -23,7 +23,7 @@ def usable(
     is_cut: bool = False,
     **oracle: int,
 ) -> str:
-    return usable_text(raw, is_cut, Asked(level, hint, INSTRUCTION, heard), OracleConfig.model_validate(oracle))
+    return check_answer(raw, is_cut, Asked(level, hint, INSTRUCTION, heard), OracleConfig.model_validate(oracle))
 
 
 @pytest.mark.parametrize(
@@ -228,4 +228,4 @@ def test_what_stands_is_never_longer_than_it_may_be(words: list[str]) -> None:
         text = usable(f"{' '.join(words[:10])}. {' '.join(words[10:])}", max_words=12)
     except Unusable:
         return
-    assert 1 <= len(spoken_words(text)) <= 12
+    assert 1 <= len(split_words(text)) <= 12

@@ -11,10 +11,17 @@ from hypothesis import strategies as st
 from data_schemas.config import ChatConfig, OracleConfig
 from data_schemas.errors import ConfigError
 from data_schemas.profiles import PROFILES
-from pipelines.oracle.hints import hint_fields, keywords
+from pipelines.oracle.hints import find_keywords, make_hint_fields
 from pipelines.oracle.plan import PlannedRequest
-from pipelines.oracle.prompts import PromptTexts, load_prompts, our_set_of, our_sets, payload_of, prompts_for
-from spoken.spoken_text import spoken_words
+from pipelines.oracle.prompts import (
+    PromptTexts,
+    choose_prompts,
+    find_prompt_set,
+    list_prompt_sets,
+    load_prompts,
+    make_payload,
+)
+from spoken.spoken_text import split_words
 
 OURS = Path(__file__).resolve().parents[3] / "pipelines" / "oracle" / "prompt_sets" / "v2.yaml"
 SENTINEL = "Zyzzyva"
@@ -23,7 +30,7 @@ TELLING = {"forty", "two", "boxes", "seven", "stand", "six", "rows", "yellow", "
 
 
 def everything(prompts: PromptTexts, level: int, hint: str, heard: str = "How many", history: Any = ()) -> str:
-    return "\n".join(message["content"] for message in prompts.messages(history, heard, level, hint))
+    return "\n".join(message["content"] for message in prompts.make_messages(history, heard, level, hint))
 
 
 @given(
@@ -43,7 +50,7 @@ def test_level_0_never_contains_the_hint(heard: str, n_turns: int, name: str) ->
 @pytest.mark.parametrize("name", OUR_SETS)
 @pytest.mark.parametrize("speaker", ["A", "B"])
 def test_higher_levels_are_told_of_the_hint(level: int, name: str, speaker: str) -> None:
-    texts = load_prompts(name).texts_for(speaker)
+    texts = load_prompts(name).get_texts(speaker)
     assert SENTINEL in everything(texts, level, f"{SENTINEL}, green {SENTINEL} and blue {SENTINEL}.")
 
 
@@ -53,7 +60,7 @@ def test_each_level_is_shown_no_less_than_the_one_before(name: str) -> None:
     shown = []
     for level in range(5):
         instruction = everything(load_prompts(name), level, hint).rsplit("How many", 1)[-1]
-        shown.append(sum(word in instruction for word in sorted(set(spoken_words(hint)) & TELLING)))
+        shown.append(sum(word in instruction for word in sorted(set(split_words(hint)) & TELLING)))
     assert shown[0] == 0
     assert shown == sorted(shown)
     assert name == "whole" or shown[1] < shown[2] < shown[3]
@@ -67,7 +74,7 @@ def test_level_1_is_told_keywords_alone() -> None:
 @pytest.mark.parametrize("name", OUR_SETS)
 def test_all_that_requests_share_comes_before_what_differs(name: str) -> None:
     prompts = load_prompts(name)
-    ladder = [prompts.messages(["User: hello"], "How many pens", level, "It is four.") for level in range(5)]
+    ladder = [prompts.make_messages(["User: hello"], "How many pens", level, "It is four.") for level in range(5)]
     assert all(messages[:-1] == ladder[0][:-1] for messages in ladder)
     asked = [messages[-1]["content"] for messages in ladder]
     assert len(set(asked)) == 5
@@ -78,7 +85,7 @@ def test_all_that_requests_share_comes_before_what_differs(name: str) -> None:
 def test_another_attempt_samples_by_a_seed_of_its_own(attempt: int) -> None:
     def payload(number: int, temperature: float = 0.0) -> dict[str, Any]:
         request = PlannedRequest("A", (), "How many pens", 0, "It is four.")
-        return payload_of(load_prompts("v2"), request, OracleConfig(temperature=temperature), 7, number)
+        return make_payload(load_prompts("v2"), request, OracleConfig(temperature=temperature), 7, number)
 
     assert payload(attempt)["messages"] == payload(0)["messages"]
     assert len({payload(number)["seed"] for number in range(3)}) == 3
@@ -90,15 +97,15 @@ def test_another_attempt_samples_by_a_seed_of_its_own(attempt: int) -> None:
 @pytest.mark.parametrize("name", OUR_SETS)
 @pytest.mark.parametrize("speaker", ["A", "B"])
 def test_ten_to_thirty_spoken_words_are_asked_for(name: str, speaker: str) -> None:
-    system = load_prompts(name).texts_for(speaker).system
+    system = load_prompts(name).get_texts(speaker).system
     assert "ten to thirty words" in system
     assert "spoken" in system
 
 
 def test_a_large_model_is_given_the_whole_hint_and_a_small_one_notes() -> None:
-    chosen = {name: prompts_for(profile().oracle, profile().chat).version for name, profile in PROFILES.items()}
+    chosen = {name: choose_prompts(profile().oracle, profile().chat).version for name, profile in PROFILES.items()}
     assert chosen == {"embedded": "v2", "gpu": "whole-1"}
-    named = prompts_for(OracleConfig(prompt="v2"), ChatConfig(engine="vllm"))
+    named = choose_prompts(OracleConfig(prompt="v2"), ChatConfig(engine="vllm"))
     assert named.version == "v2"
 
 
@@ -114,17 +121,17 @@ def test_a_large_model_is_given_the_whole_hint_and_a_small_one_notes() -> None:
     ],
 )
 def test_who_names_no_prompts_is_given_those_for_the_model(chat: dict[str, str], version: str) -> None:
-    assert prompts_for(OracleConfig(), ChatConfig.model_validate(chat)).version == version
+    assert choose_prompts(OracleConfig(), ChatConfig.model_validate(chat)).version == version
 
 
 def test_our_sets_are_found_by_name_and_by_digest() -> None:
-    assert our_sets() == OUR_SETS
-    assert all(our_set_of(load_prompts(name).digest) == load_prompts(name) for name in OUR_SETS)
-    assert our_set_of("0123456789abcdef") is None
+    assert list_prompt_sets() == OUR_SETS
+    assert all(find_prompt_set(load_prompts(name).digest) == load_prompts(name) for name in OUR_SETS)
+    assert find_prompt_set("0123456789abcdef") is None
 
 
 def test_messages_alternate_and_end_with_the_user() -> None:
-    roles = [message["role"] for message in load_prompts("v2").messages([], "How", 0, "Four.")]
+    roles = [message["role"] for message in load_prompts("v2").make_messages([], "How", 0, "Four.")]
     assert roles == ["system", *["user", "assistant"] * (len(roles) // 2 - 1), "user"]
 
 
@@ -139,11 +146,11 @@ def test_messages_alternate_and_end_with_the_user() -> None:
     ],
 )
 def test_keywords_are_telling_words_that_were_not_said(hint: str, heard: str, expected: list[str]) -> None:
-    assert keywords(hint, heard) == expected
+    assert find_keywords(hint, heard) == expected
 
 
 def test_notes_are_the_telling_words_and_half_of_them_every_second_note() -> None:
-    shown = hint_fields("It is Paris, which has been the capital of France. The river is the Seine.", "which city")
+    shown = make_hint_fields("It is Paris, which has been the capital of France. The river is the Seine.", "which city")
     assert shown["notes"] == "Paris, capital, France, river, Seine"
     assert shown["half_notes"] == "capital, river"
     assert shown["keywords"] == "Paris"
@@ -151,14 +158,14 @@ def test_notes_are_the_telling_words_and_half_of_them_every_second_note() -> Non
 
 @pytest.mark.parametrize(("hint", "half"), [("Penetration pricing.", "Penetration"), ("Heuristics.", "none")])
 def test_of_a_short_hint_half_the_notes_are_less_than_all(hint: str, half: str) -> None:
-    shown = hint_fields(f"It is {hint}", "what is it called")
+    shown = make_hint_fields(f"It is {hint}", "what is it called")
     assert (shown["keywords"], shown["half_notes"], shown["notes"]) == ("none", half, hint.rstrip("."))
 
 
 def test_a_hint_without_telling_words_is_shown_as_none() -> None:
-    assert hint_fields("It is ten.", "how many")["keywords"] == "none"
-    assert hint_fields("It is the one.", "how many")["notes"] == "one"
-    assert set(hint_fields("That is it.", "how many").values()) == {"That is it.", "none"}
+    assert make_hint_fields("It is ten.", "how many")["keywords"] == "none"
+    assert make_hint_fields("It is the one.", "how many")["notes"] == "one"
+    assert set(make_hint_fields("That is it.", "how many").values()) == {"That is it.", "none"}
 
 
 def test_a_changed_text_changes_the_digest(tmp_path: Path) -> None:
@@ -198,12 +205,12 @@ def test_what_is_no_prompt_set_is_refused_with_the_reason(tmp_path: Path, text: 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="cannot be used"):
+    with pytest.raises(ConfigError, match="is not valid"):
         load_prompts(str(tmp_path / "mine.yaml"))
 
 
 def test_a_name_nobody_knows_is_answered_with_those_that_are_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no prompt set 'v9'.*Ours: .*v2"):
+    with pytest.raises(ConfigError, match=r"no prompt set 'v9'.*Choose one of: .*v2"):
         load_prompts("v9")
     with pytest.raises(ConfigError, match="no prompt set"):
         load_prompts(str(tmp_path))

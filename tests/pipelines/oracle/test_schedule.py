@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from data_schemas.records import WordTiming
 from data_schemas.units import round_s
-from pipelines.oracle.schedule import TRUTH_LEVEL, Tick, level_of, ticks, words_of
+from pipelines.oracle.schedule import TRUTH_LEVEL, Tick, find_level, list_words, make_ticks
 from tests.support.builders import make_turn, make_utterance
 
 BOUNDS = [0.5, 0.65, 0.8, 0.95]
@@ -43,7 +43,7 @@ N_REQUESTS = st.integers(5, 12)
 
 
 def schedule(words: list[WordTiming], interval_s: float = 0.5, max_requests: int = 8) -> list[Tick]:
-    return ticks(words, interval_s, BOUNDS, max_requests)
+    return make_ticks(words, interval_s, BOUNDS, max_requests)
 
 
 @given(words=turns_words(), interval_s=INTERVALS_S, n_requests=N_REQUESTS)
@@ -82,7 +82,7 @@ def test_no_event_knows_a_word_that_had_not_ended(words: list[WordTiming], inter
     for tick in schedule(words, interval_s):
         assert tick.n_words_heard == sum(each.end_s <= tick.t_s for each in words)
         assert (tick.n_words, tick.r) == (len(words), tick.n_words_heard / len(words))
-        assert tick.level == level_of(tick.r, BOUNDS)
+        assert tick.level == find_level(tick.r, BOUNDS)
 
 
 @given(grid=words_on_a_grid())
@@ -136,7 +136,7 @@ def test_an_answer_is_of_the_same_level_and_knew_no_more(
     ],
 )
 def test_levels_are_as_the_papers_bounds_say(r: float, level: int) -> None:
-    assert level_of(r, BOUNDS) == level
+    assert find_level(r, BOUNDS) == level
 
 
 def test_thirteen_of_twenty_words_are_just_level_1() -> None:
@@ -162,4 +162,4 @@ def test_a_pause_adds_ticks_that_share_one_request() -> None:
 def test_backchannels_do_not_count() -> None:
     speech, nod = word(0.0, 0.4, "tell"), word(0.5, 0.7, "yes")
     turn = make_turn(0, "B", (make_utterance("tell", [speech]), make_utterance("yes", [nod], kind="backchannel")))
-    assert words_of(turn) == [speech]
+    assert list_words(turn) == [speech]

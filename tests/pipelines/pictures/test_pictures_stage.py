@@ -14,7 +14,7 @@ from backends.chat.protocol import ChatReply, Endpoint
 from data_schemas.config import SourceConfig, SplitConfig
 from data_schemas.errors import RequestError
 from data_schemas.records import Item
-from pipelines.pictures.stage import MAX_ATTEMPTS, PicturesStage, PictureUnread, described
+from pipelines.pictures.stage import MAX_ATTEMPTS, PicturesStage, PictureUnread, check_description
 from pipelines.sources.items import read_items
 from pipelines.stage import StageResult
 from tests.support.builders import make_item
@@ -109,7 +109,7 @@ def test_a_picture_that_is_not_there_is_a_reject(folder: Path, picture: str, sou
 )
 def test_what_makes_a_description_useless(raw: str, why: str) -> None:
     with pytest.raises(PictureUnread, match=why):
-        described(raw, "tax collectors")
+        check_description(raw, "tax collectors")
 
 
 def test_identity_depends_on_the_model_and_not_on_the_folder() -> None:

@@ -15,9 +15,9 @@ from data_schemas.manifest import MANIFEST, Manifest, make_manifest
 from data_schemas.reader import read_manifest
 from data_schemas.records import Audio, AudioDialogue, OracleRow, Reject
 from data_schemas.store import Store
-from pipelines.audio import from_flac, to_flac
+from pipelines.audio import decode_flac, to_flac
 from pipelines.figures import count
-from pipelines.mixing.timing import quality_of
+from pipelines.mixing.timing import measure_quality
 from pipelines.quality.check import check
 
 pytestmark = pytest.mark.full
@@ -71,8 +71,8 @@ def test_nothing_is_wrong_with_what_we_make(made: Path) -> None:
 
 
 def channels_swapped(row: AudioDialogue) -> AudioDialogue:
-    sound = from_flac(row.flac)[:, ::-1]
-    return replace(row, audio=Audio(bytes=to_flac(sound), path="x.flac"), quality=quality_of(sound, row.turns))
+    sound = decode_flac(row.flac)[:, ::-1]
+    return replace(row, audio=Audio(bytes=to_flac(sound), path="x.flac"), quality=measure_quality(sound, row.turns))
 
 
 def turns_elsewhere(row: AudioDialogue) -> AudioDialogue:
@@ -249,5 +249,5 @@ def test_a_kind_of_file_nobody_knows_is_found(dataset: Path) -> None:
 
 
 def test_without_a_manifest_there_is_no_dataset(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="is no dataset"):
+    with pytest.raises(DatasetError, match="is not a dataset"):
         check(str(tmp_path))

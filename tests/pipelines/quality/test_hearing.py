@@ -2,22 +2,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.quality.hearing import compare, hearing_of
-from spoken.number_words import number_at, value_of
-from spoken.rules.numerals import cardinal, ordinal, year
+from pipelines.quality.hearing import compare, make_hearing
+from spoken.number_words import count_number_words, parse_number_words
+from spoken.rules.numerals import spell_cardinal, spell_ordinal, spell_year
 
 
 @given(number=st.integers(0, 10**13 - 1))
 def test_every_number_read_out_has_its_value_again(number: int) -> None:
-    words = cardinal(number).split()
-    assert number_at(words, 0) == len(words)
-    assert value_of(words) == str(number)
-    assert value_of(ordinal(number).split()) == f"{number}#"
+    words = spell_cardinal(number).split()
+    assert count_number_words(words, 0) == len(words)
+    assert parse_number_words(words) == str(number)
+    assert parse_number_words(spell_ordinal(number).split()) == f"{number}#"
 
 
 @given(number=st.integers(1100, 2099))
 def test_a_year_has_the_value_of_its_number(number: int) -> None:
-    assert value_of(year(number).split()) == str(number)
+    assert parse_number_words(spell_year(number).split()) == str(number)
 
 
 @pytest.mark.parametrize(
@@ -39,15 +39,15 @@ def test_a_year_has_the_value_of_its_number(number: int) -> None:
     ],
 )
 def test_readings_have_values(said: str, value: str) -> None:
-    assert number_at(said.split(), 0) == len(said.split())
-    assert value_of(said.split()) == value
+    assert count_number_words(said.split(), 0) == len(said.split())
+    assert parse_number_words(said.split()) == value
 
 
 @pytest.mark.parametrize(
     "said", ["and then", "point taken", "a hen", "seconds later", "oh dear", "north", "minus", "minus x"]
 )
 def test_other_words_are_no_numbers(said: str) -> None:
-    assert number_at(said.split(), 0) == 0
+    assert count_number_words(said.split(), 0) == 0
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_what_is_heard_as_said_has_no_errors(words: list[str]) -> None:
 
 
 def test_a_row_keeps_the_transcript_as_it_was_written() -> None:
-    hearing = hearing_of(compare("Twenty cars.", "20 cars!"), "20 cars!", n_takes=2)
+    hearing = make_hearing(compare("Twenty cars.", "20 cars!"), "20 cars!", n_takes=2)
     assert (hearing.text, hearing.n_words, hearing.n_word_errors, hearing.n_takes) == ("20 cars!", 2, 0, 2)
 
 

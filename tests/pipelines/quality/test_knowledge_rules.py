@@ -11,8 +11,8 @@ from backends.chat.protocol import ChatReply
 from data_schemas.config import OracleConfig
 from data_schemas.records import Dialogue, OracleRow
 from pipelines.asking import run_alone
-from pipelines.oracle.prompts import our_set_of
-from pipelines.quality.knowledge_rules import wrong_in_knowledge
+from pipelines.oracle.prompts import find_prompt_set
+from pipelines.quality.knowledge_rules import check_knowledge
 from tests.support.builders import make_dialogue
 from tests.support.oracle_dialogues import (
     ANSWER,
@@ -50,9 +50,9 @@ def row_of(dialogue: Dialogue, model: Keyed, **oracle: Any) -> OracleRow:
 
 
 def wrong(dialogue: Dialogue, row: OracleRow) -> set[str]:
-    prompts = our_set_of(row.prompt_digest)
+    prompts = find_prompt_set(row.prompt_digest)
     assert prompts is not None
-    return {rule for rule, _ in wrong_in_knowledge(row, dialogue.turns, prompts)}
+    return {rule for rule, _ in check_knowledge(row, dialogue.turns, prompts)}
 
 
 @pytest.mark.parametrize("make", FORMS)

@@ -9,7 +9,7 @@ import pytest
 
 from data_schemas.config import SurroundingsConfig
 from data_schemas.records import AudioDialogue, Hearing
-from pipelines.audio import from_flac, rms_dbfs
+from pipelines.audio import decode_flac, measure_rms_dbfs
 from tests.support import mixed as made
 from tests.support.broken_rows import broken, on_sound, on_utterance, provenance, quality, squeezed
 
@@ -20,14 +20,14 @@ NOISY = SurroundingsConfig(noise_share=1, snr_min_db=6, snr_max_db=6, room_share
 def test_noise_on_the_users_channel_is_no_speech() -> None:
     row = made.mixed(made.interrupted(), NOISY)
     assert broken(row) == set()
-    assert rms_dbfs(from_flac(row.flac)[:2_400, 1]) > -50
+    assert measure_rms_dbfs(decode_flac(row.flac)[:2_400, 1]) > -50
     quiet = on_sound(lambda sound: sound * np.array([0.01, 1.0], np.float32))(row)
     assert broken(quiet) == {"each speaker is on their own channel"}, "an assistant below the noise is not heard"
 
 
 def test_a_user_who_is_only_noise_is_not_heard() -> None:
     row = made.mixed(made.plain(), NOISY)
-    noise = np.resize(from_flac(row.flac)[:4_000, 1], row.n_samples)  # before anybody speaks
+    noise = np.resize(decode_flac(row.flac)[:4_000, 1], row.n_samples)  # before anybody speaks
     only_noise = on_sound(lambda sound: np.stack([sound[:, 0], noise], axis=1))(row)
     assert broken(only_noise) == {"each speaker is on their own channel"}
 

@@ -10,7 +10,7 @@ from data_schemas.config import OracleConfig
 from data_schemas.records import OracleEvent, OracleRow
 from pipelines.asking import run_alone
 from pipelines.oracle.share import is_in_share
-from pipelines.quality.oracle_rules import AskedTurn, asked_turns, wrong_in_oracles
+from pipelines.quality.oracle_rules import AskedTurn, check_oracles, find_asked_turns
 from tests.support.oracle_dialogues import Scripted, batch_of, follow_up, opened, oracle_stage
 
 DIALOGUE = follow_up()
@@ -19,7 +19,7 @@ DIALOGUE = follow_up()
 @pytest.fixture(scope="module")
 def asked() -> list[AskedTurn]:
     """The turns of the dialogue."""
-    return asked_turns(DIALOGUE.turns)
+    return find_asked_turns(DIALOGUE.turns)
 
 
 def made_row(**oracle: Any) -> OracleRow:
@@ -34,7 +34,7 @@ def row() -> OracleRow:
 
 
 def broken(row: OracleRow, asked: list[AskedTurn]) -> set[str]:
-    return {rule for rule, _ in wrong_in_oracles(row, asked)}
+    return {rule for rule, _ in check_oracles(row, asked)}
 
 
 def on_event(place: int | str, **changes: Any) -> Callable[[OracleRow], OracleRow]:

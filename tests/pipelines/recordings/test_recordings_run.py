@@ -22,7 +22,7 @@ from data_schemas.records import AudioDialogue, OracleRow, RecordedSession, Reje
 from data_schemas.store import Store
 from flows.runs.refresh import run_recordings
 from kame_model.encode.run import encode_dataset
-from pipelines.quality.check import examine
+from pipelines.quality.check import check_dataset
 from tests.support.recorded import EGGS, MODE, NOTICE, Line, record, speech_of
 from tests.support.runs import Silent, contents
 from tests.support.small_datasets import encode_settings
@@ -85,7 +85,7 @@ def test_recordings_become_a_sound_dataset_with_every_word_timed_and_oracles(tmp
     record(tmp_path / "kept", {"one": EGGS})
     config = config_for(tmp_path)
     make(config)
-    assert examine(config.out).faults == []
+    assert check_dataset(config.out).faults == []
     (row,) = rows_of(config)
     assert [turn.speaker for turn in row.turns] == ["B", "A", "B", "A"]
     assert row.turns[2].written_text == "And if I sell 9 of them?"
@@ -129,7 +129,7 @@ def test_running_again_changes_nothing_and_new_recordings_leave_the_old_files_al
     again = contents(Path(config.out))
     data = [name for name in first if name.startswith(("data/", "oracles/", ".store/parts"))]
     assert {name: again[name] for name in data} == {name: first[name] for name in data}
-    assert examine(config.out).faults == []
+    assert check_dataset(config.out).faults == []
 
 
 @pytest.mark.parametrize("others", [{}, {"one": EGGS}])
@@ -149,7 +149,7 @@ def test_of_a_deleted_recording_nothing_is_left(tmp_path: Path, others: dict[str
     assert holds(Path(config.out), "parrots") == []
     assert [holds(Path(config.out), str(answer)) for answer in own] == [[] for _ in own]
     assert len(rows_of(config)) == len(others)
-    assert examine(config.out).faults == []
+    assert check_dataset(config.out).faults == []
 
 
 def test_another_version_of_the_oracles_leaves_what_was_answered_before(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_another_version_of_the_oracles_leaves_what_was_answered_before(tmp_path
     after = contents(Path(config.out))
     kept = [name for name in before if name.startswith((".store/parts", "data/", "oracles/"))]
     assert {name: after.get(name) for name in kept} == {name: before[name] for name in kept}
-    assert examine(config.out).faults == []
+    assert check_dataset(config.out).faults == []
 
 
 def test_a_long_session_is_cut_where_nobody_speaks(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_long_session_is_cut_where_nobody_speaks(tmp_path: Path) -> None:
     rows = rows_of(config)
     assert [row.dialogue_id for row in rows] == ["recordings-one-v0", "recordings-one-v1"]
     assert [len(row.turns) for row in rows] == [4 + 2, 2]
-    assert examine(config.out).faults == []
+    assert check_dataset(config.out).faults == []
 
 
 def test_who_spoke_for_the_server_stands_in_each_row(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_who_spoke_for_the_server_stands_in_each_row(tmp_path: Path) -> None:
         ("kame-nano", "kame serve, tandem"),
         ("espeak/en-us", "kame serve, cascade"),
     ]
-    assert examine(config.out).faults == []
+    assert check_dataset(config.out).faults == []
 
 
 def test_what_cannot_be_used_is_refused_with_its_reason(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_what_cannot_be_used_is_refused_with_its_reason(tmp_path: Path) -> None:
         "recordings-garbled": rejects["recordings-garbled"],
     }
     assert rejects["recordings-garbled"] in ("words_not_found", "score_low", "not_sound")
-    assert examine(config.out).faults == []
+    assert check_dataset(config.out).faults == []
 
 
 def test_a_recording_that_was_changed_is_not_taken_for_the_one_that_was_read(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_a_disk_that_fails_ends_the_run_and_the_next_one_mends_it(
     out = tmp_path / "dataset"
     disk = Disk(out, monkeypatch)
     disk.fails_at = fails_at
-    with pytest.raises(StoreError, match=rf"Cannot write .*/{named}: Input/output error\. Look at"):
+    with pytest.raises(StoreError, match=rf"Cannot write .*/{named}: Input/output error\. Check"):
         run_refresh(config(out), Silent())
     assert list(out.glob(not_said)) == []
     assert list(out.rglob(f"*{TEMPORARY}")) == []

@@ -222,7 +222,7 @@ def test_a_machine_that_would_make_something_else_refuses(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("wrong", ["dask", "dask://host", "ray://:1", "spark://host:1", "dask://a b:1", "local:2"])
 def test_an_executor_that_is_none_is_refused(wrong: str) -> None:
-    with pytest.raises(ValidationError, match="local, dask://HOST:PORT, ray://HOST:PORT"):
+    with pytest.raises(ValidationError, match="use local, dask://HOST:PORT or ray://HOST:PORT"):
         RefreshConfig(executor=wrong)
 
 

@@ -13,10 +13,10 @@ from backends.chat.protocol import ChatClient, ChatReply
 from data_schemas.errors import BackendError
 from data_schemas.records import Item
 from data_schemas.store import Store
-from pipelines.asking import together
+from pipelines.asking import gather_all
 from pipelines.run.execute import Runner, parts_at_once, run_asking
 from pipelines.run.parts import Member, Part, PartRecord, make_part
-from pipelines.stage import StageResult, recipes_of
+from pipelines.stage import StageResult, make_recipes
 from tests.support.builders import make_item
 
 N_ITEMS = 4
@@ -35,7 +35,7 @@ class Wording:
         return {}
 
     async def run_with(self, batch: Sequence[tuple[Item]], client: ChatClient) -> StageResult[Item]:
-        replies = await together([client.ask({"question": item.question}) for (item,) in batch])
+        replies = await gather_all([client.ask({"question": item.question}) for (item,) in batch])
         return StageResult([replace(i, answer=r.text) for (i,), r in zip(batch, replies, strict=True)], [])
 
 
@@ -79,7 +79,7 @@ def parts(runner: Runner) -> list[Part]:
     for number in range(6):
         items = [make_item(f"part {number} item {n}", item_id=f"mine-{number}-{n}") for n in range(N_ITEMS)]
         members = [Member(item=item, part_id=f"p{number}", shard_id="s0") for item in items]
-        part = make_part(members, recipes_of({"wording": Wording()}))
+        part = make_part(members, make_recipes({"wording": Wording()}))
         runner.put_items([(part, items)])
         made.append(part)
     return made
@@ -164,6 +164,6 @@ async def test_the_first_error_is_raised_as_it_is_and_all_works_have_ended() -> 
             ended.append(number)
 
     with pytest.raises(BackendError):
-        await together([work(number) for number in (1, 3, 50)])
+        await gather_all([work(number) for number in (1, 3, 50)])
     assert sorted(ended) == [1, 3, 50]
-    assert await together([work(2), work(1)]) == [2, 1]
+    assert await gather_all([work(2), work(1)]) == [2, 1]

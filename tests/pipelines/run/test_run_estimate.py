@@ -6,7 +6,7 @@ from data_schemas.config import ChatConfig, OracleConfig, PriceConfig, RefreshCo
 from data_schemas.config.speech import AlignmentConfig, GateConfig
 from data_schemas.errors import ConfigError
 from data_schemas.rates import ChatRate, Cost, DialogueShape, Figure, Origin, PromptSize, RateBook, Rates, Sizes
-from pipelines.oracle.prompts import prompts_for
+from pipelines.oracle.prompts import choose_prompts
 from pipelines.run.estimate import PAPER, count_dialogues, estimate_dataset
 
 ORIGIN = Origin(day="2026-11-23", machine="a machine")
@@ -43,7 +43,7 @@ RATES = Rates(
             wall_s=0.1,
         )
     ],
-    prompts=[PromptSize(prompt=prompts_for(OracleConfig(), ChatConfig(engine="vllm")).version, tokens_in=400)],
+    prompts=[PromptSize(prompt=choose_prompts(OracleConfig(), ChatConfig(engine="vllm")).version, tokens_in=400)],
     sizes=[
         Sizes(
             engines="double+double+none",

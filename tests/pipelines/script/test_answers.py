@@ -3,14 +3,14 @@
 import pytest
 
 from data_schemas.config import ScriptConfig
-from pipelines.script.answers import as_said, conclude
-from pipelines.script.exchange import Exchange, phrase
-from spoken.spoken_text import spoken_words
+from pipelines.script.answers import as_said, find_conclusion
+from pipelines.script.exchange import Exchange, make_exchange
+from spoken.spoken_text import split_words
 from tests.support.builders import make_item
 
 
 def exchange(question: str, answer: str, last_line: str) -> Exchange:
-    return phrase(make_item(question, answer, explanation=f"First one thinks.\n{last_line}"), ScriptConfig(), 0)
+    return make_exchange(make_item(question, answer, explanation=f"First one thinks.\n{last_line}"), ScriptConfig(), 0)
 
 
 @pytest.mark.parametrize(
@@ -44,16 +44,18 @@ def exchange(question: str, answer: str, last_line: str) -> Exchange:
     ],
 )
 def test_a_number_comes_with_what_it_counts(question: str, answer: str, last_line: str, full: str | None) -> None:
-    assert conclude(answer, last_line, question) == full
+    assert find_conclusion(answer, last_line, question) == full
 
 
 def first_words(made: Exchange, n_words: int) -> list[str]:
-    return spoken_words(made.answer.text)[made.answer_word_index :][:n_words]
+    return split_words(made.answer.text)[made.answer_word_index :][:n_words]
 
 
 def stated(question: str, answer: str, last_line: str) -> Exchange:
     """The first of some seeds whose answer is in the words of the solution, and not the number alone."""
-    made = [phrase(make_item(question, answer, explanation=last_line), ScriptConfig(), seed) for seed in range(12)]
+    made = [
+        make_exchange(make_item(question, answer, explanation=last_line), ScriptConfig(), seed) for seed in range(12)
+    ]
     return next(each for each in made if each.answer != each.short_answer)
 
 
@@ -77,7 +79,7 @@ def test_an_answer_stated_before_its_reason_is_said_without_it() -> None:
     ],
 )
 def test_a_solution_is_said_only_where_it_fits_the_question(question: str, last_line: str, is_stated: bool) -> None:
-    made = [phrase(make_item(question, "12", explanation=last_line), ScriptConfig(), seed) for seed in range(12)]
+    made = [make_exchange(make_item(question, "12", explanation=last_line), ScriptConfig(), seed) for seed in range(12)]
     assert any(each.answer != each.short_answer for each in made) is is_stated
 
 
@@ -100,13 +102,13 @@ def test_a_number_has_the_unit_that_is_asked_for(question: str, answer: str, sai
 def test_a_percentage_is_said_as_one() -> None:
     for seed in range(9):
         item = make_item("What percentage is red?", "13", explanation="The share of red ones is 39 / 3 = 13")
-        assert phrase(item, ScriptConfig(), seed).answer.text.endswith("thirteen percent.")
+        assert make_exchange(item, ScriptConfig(), seed).answer.text.endswith("thirteen percent.")
 
 
 def test_a_solution_that_comes_out_at_another_number_is_not_said() -> None:
     made = exchange("How many holes are there?", "16", "So 16 nails / 4 nails per hole = 4 holes")
     assert made.step is None
-    assert "four" not in spoken_words(made.answer.text)
+    assert "four" not in split_words(made.answer.text)
 
 
 def test_without_a_step_nothing_is_concluded() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.script.broken import broken_span
+from pipelines.script.broken import find_broken_span
 from spoken.reader import read_aloud, speak
 
 BROKEN = [
@@ -39,12 +39,12 @@ SOUND = [
 
 @pytest.mark.parametrize(("written", "span"), BROKEN)
 def test_what_is_broken_is_found(written: str, span: str) -> None:
-    assert broken_span(written, read_aloud(written).text) == span
+    assert find_broken_span(written, read_aloud(written).text) == span
 
 
 @pytest.mark.parametrize("written", SOUND)
 def test_what_is_sound_is_not(written: str) -> None:
-    assert broken_span(written, read_aloud(written).text) is None
+    assert find_broken_span(written, read_aloud(written).text) is None
 
 
 def test_the_reader_itself_repairs_nothing() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from data_schemas.config import ScriptConfig
-from pipelines.script.exchange import Exchange, phrase
+from pipelines.script.exchange import Exchange, make_exchange
 from pipelines.script.rejections import NotAskable
 from spoken.spoken_text import Unspeakable
 from tests.support.builders import make_item
@@ -15,7 +15,7 @@ ROMAN = "Which of the following are true?\nI. Pikes swim.\nII. Pikes fly\nIII. P
 
 def made(question: str, options: tuple[str, ...], answer_index: int, **limits: Any) -> Exchange:
     item = make_item(question, options[answer_index], options=options, answer_index=answer_index)
-    return phrase(item, ScriptConfig(**limits), 0)
+    return make_exchange(item, ScriptConfig(**limits), 0)
 
 
 @pytest.mark.parametrize(
@@ -189,10 +189,10 @@ def test_an_answer_of_three_columns_of_money_is_refused() -> None:
 
 def test_an_answer_whose_end_is_there_twice_is_refused() -> None:
     with pytest.raises(Unspeakable, match="broken_text"):
-        phrase(
+        make_exchange(
             make_item("May he be tried?", "No, each state may enforce its laws. may enforce its laws."),
             ScriptConfig(),
             0,
         )
-    made = phrase(make_item("May he be tried?", "No, it may not. It may, though, fine him."), ScriptConfig(), 0)
+    made = make_exchange(make_item("May he be tried?", "No, it may not. It may, though, fine him."), ScriptConfig(), 0)
     assert made.answer.text == "No, it may not. It may, though, fine him."

@@ -7,9 +7,9 @@ import pytest
 from data_schemas.config import ScriptConfig
 from data_schemas.records import Item
 from pipelines.script.choices import lower_start
-from pipelines.script.exchange import phrase
+from pipelines.script.exchange import make_exchange
 from pipelines.script.rejections import REASONS, NotAskable, refers_to_options
-from spoken.spoken_text import spoken_words
+from spoken.spoken_text import split_words
 from tests.support.builders import make_item
 
 TEN_FISH = ("a pike", "a perch", "a carp", "an eel", "a trout", "a salmon", "a cod", "a herring", "a tuna", "a roach")
@@ -23,7 +23,7 @@ def item(question: str, answer: str, options: tuple[str, ...] = (), **fields: An
 
 
 def asked(question: str, options: tuple[str, ...] = TEN_FISH, seed: int = 0, config: ScriptConfig | None = None) -> str:
-    return phrase(item(question, options[0], options), config or ScriptConfig(), seed).question.text
+    return make_exchange(item(question, options[0], options), config or ScriptConfig(), seed).question.text
 
 
 def test_a_few_short_options_are_read_out() -> None:
@@ -127,9 +127,9 @@ def test_an_unfinished_sentence_asks_for_its_end_after_its_context() -> None:
 
 def test_an_unfinished_sentence_is_at_times_answered_as_a_whole() -> None:
     unfinished = item("Lakes freeze from above. The fish that then rests is called a", "eel", ("eel", "cod"))
-    made = [phrase(unfinished, ALONE, seed) for seed in range(20)]
+    made = [make_exchange(unfinished, ALONE, seed) for seed in range(20)]
     assert {each.answer.text for each in made} == {"An eel.", "The fish that then rests is called an eel."}
-    assert all(spoken_words(each.answer.text)[each.answer_word_index].lower() == "an" for each in made)
+    assert all(split_words(each.answer.text)[each.answer_word_index].lower() == "an" for each in made)
 
 
 def test_a_blank_is_to_be_filled_in() -> None:
@@ -141,7 +141,7 @@ def test_a_blank_is_to_be_filled_in() -> None:
 
 
 def test_true_or_false() -> None:
-    made = phrase(item("Fish can swim.", "True", ("True", "False")), ScriptConfig(), 0)
+    made = make_exchange(item("Fish can swim.", "True", ("True", "False")), ScriptConfig(), 0)
     assert (made.question.text, made.answer.text) == ("True or false: fish can swim.", "That's true.")
 
 
@@ -199,14 +199,14 @@ def test_answers_that_only_look_so_are_not(option: str) -> None:
     ],
 )
 def test_sentences_and_phrases_are_said_as_they_are(option: str, spoken: str | None) -> None:
-    answer = phrase(item("How do fish find food?", option, (option, *TEN_FISH)), ScriptConfig(), 0).answer.text
+    answer = make_exchange(item("How do fish find food?", option, (option, *TEN_FISH)), ScriptConfig(), 0).answer.text
     assert answer == (spoken or f"{option[0].upper()}{option[1:]}.")
 
 
 def test_the_answer_is_found_inside_its_frame() -> None:
     for seed in range(6):
-        made = phrase(item("What is it?", "a pike", TEN_FISH), ScriptConfig(), seed)
-        assert spoken_words(made.answer.text)[made.answer_word_index :] == ["a", "pike"]
+        made = make_exchange(item("What is it?", "a pike", TEN_FISH), ScriptConfig(), seed)
+        assert split_words(made.answer.text)[made.answer_word_index :] == ["a", "pike"]
 
 
 EXPLAINED = "First she had 40 eggs.\nShe now has 24 - 20 = {sign}4 {left}."
@@ -226,51 +226,51 @@ EXPLAINED = "First she had 40 eggs.\nShe now has 24 - 20 = {sign}4 {left}."
 def test_the_final_number_is_said_with_what_it_counts(question: str, sign: str, left: str, said: str) -> None:
     explained = item(question, "4", explanation=EXPLAINED.format(sign=sign, left=left))
     for seed in range(8):
-        made = phrase(explained, ScriptConfig(), seed)
+        made = make_exchange(explained, ScriptConfig(), seed)
         assert made.short_answer.text.endswith(f" {said}.")
-        words = spoken_words(made.answer.text)
+        words = split_words(made.answer.text)
         assert words[made.answer_word_index :][: len(said.split())] in (said.split(), ["four", *left.split()][:2])
 
 
 def test_a_calculation_that_cannot_be_said_is_left_out() -> None:
-    made = phrase(item("How many?", "4", explanation="So (2 + 2) * 1 = 4"), ScriptConfig(), 0)
+    made = make_exchange(item("How many?", "4", explanation="So (2 + 2) * 1 = 4"), ScriptConfig(), 0)
     assert made.step is None
     assert made.answer.text in {"The answer is four.", "That would be four.", "It's four.", "That's four."}
 
 
 def test_a_year_that_is_asked_for_is_said_as_one() -> None:
-    made = phrase(item("In what year did it sink?", "1912", ("1912", *TEN_FISH)), ALONE, 0)
+    made = make_exchange(item("In what year did it sink?", "1912", ("1912", *TEN_FISH)), ALONE, 0)
     assert made.answer.text.endswith("nineteen twelve.")
 
 
 def test_too_long_an_answer_is_refused() -> None:
     with pytest.raises(NotAskable) as refused:
-        phrase(item("What is it?", "a very " + "very " * 80 + "grey fish", TEN_FISH), ScriptConfig(), 0)
+        make_exchange(item("What is it?", "a very " + "very " * 80 + "grey fish", TEN_FISH), ScriptConfig(), 0)
     assert refused.value.reason == "answer_too_long"
 
 
 def test_the_short_answer_has_the_answer_alone_and_the_step_the_calculation() -> None:
-    made = phrase(
+    made = make_exchange(
         item("How many are left?", "4", explanation=EXPLAINED.format(sign="", left="left")), ScriptConfig(), 0
     )
     assert made.step is not None
     assert made.step.text == "Twenty four minus twenty equals four."
-    assert spoken_words(made.short_answer.text)[made.short_answer_word_index :] == ["four"]
+    assert split_words(made.short_answer.text)[made.short_answer_word_index :] == ["four"]
 
 
 def test_a_distractor_is_a_wrong_option_of_a_few_words() -> None:
     options = ("a pike", "all of the above", "they swim in lakes and rivers at night", "a carp", "Because of it")
-    said = {phrase(item("What is it?", "a pike", options), ScriptConfig(), seed).distractor for seed in range(9)}
+    said = {make_exchange(item("What is it?", "a pike", options), ScriptConfig(), seed).distractor for seed in range(9)}
     assert {each.text for each in said if each is not None} == {"a carp"}
     assert None not in said
-    assert phrase(item("How many?", "4"), ScriptConfig(), 0).distractor is None
+    assert make_exchange(item("How many?", "4"), ScriptConfig(), 0).distractor is None
 
 
 def test_seeds_differ_in_wording_and_agree_with_themselves() -> None:
     lake = item("Which of the following lives in lakes?", "a pike", TEN_FISH)
-    made = [phrase(lake, ScriptConfig(), seed) for seed in range(20)]
+    made = [make_exchange(lake, ScriptConfig(), seed) for seed in range(20)]
     assert len({each.question.text for each in made}) > 15
-    assert made == [phrase(lake, ScriptConfig(), seed) for seed in range(20)]
+    assert made == [make_exchange(lake, ScriptConfig(), seed) for seed in range(20)]
 
 
 def test_an_unknown_reason_is_a_fault_of_ours() -> None:
@@ -281,7 +281,7 @@ def test_an_unknown_reason_is_a_fault_of_ours() -> None:
 
 def test_none_of_these_is_no_end_of_a_sentence() -> None:
     unfinished = item("Lakes freeze from", "none of the above", ("the east", "the west", "none of the above"))
-    assert {phrase(unfinished, OFFERED, seed).answer.text for seed in range(20)} == {"None of them."}
+    assert {make_exchange(unfinished, OFFERED, seed).answer.text for seed in range(20)} == {"None of them."}
 
 
 def test_a_question_that_lost_its_mark_is_not_finished_with_what() -> None:
@@ -295,4 +295,4 @@ def test_a_number_below_zero_keeps_its_sign_apart() -> None:
     losses = item(
         "What is the loss of the shop in a year, in dollars?", "- 17.5 dollars", ("- 17.5 dollars", "3 dollars")
     )
-    assert all("minus seventeen" in phrase(losses, ALONE, seed).answer.text for seed in range(6))
+    assert all("minus seventeen" in make_exchange(losses, ALONE, seed).answer.text for seed in range(6))

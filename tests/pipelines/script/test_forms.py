@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from data_schemas.config import FormsConfig
-from pipelines.script.forms.clauses import breath_breaks, pause_breaks
+from pipelines.script.forms.clauses import find_breath_breaks, pause_breaks
 from pipelines.script.forms.table import FORMS
-from pipelines.script.forms.turns import inserted, verbatim
+from pipelines.script.forms.turns import insert_words, make_spoken
 from spoken.reader import SPOKEN, speak
-from spoken.spoken_text import spoken_words
+from spoken.spoken_text import split_words
 from tests.support.builders import make_item
 from tests.support.forms import SUM, all_of, said, sums, written
 
@@ -36,7 +36,7 @@ def test_of_every_form_each_word_has_its_place_in_what_is_written(name: str) -> 
     for dialogue in written(sums(10), name):
         for turn in dialogue.turns:
             for utterance in turn.utterances:
-                assert len(utterance.written_spans) == len(spoken_words(utterance.spoken_text))
+                assert len(utterance.written_spans) == len(split_words(utterance.spoken_text))
             spans = [span for each in turn.utterances for span in each.written_spans if span.start_char is not None]
             places = [(span.start_char or 0, span.end_char or 0) for span in spans]
             assert places == sorted(places)
@@ -54,9 +54,9 @@ def test_of_every_form_the_answer_is_where_the_turn_says(name: str) -> None:
     assert len(bearing) >= 20
     for turn, at in bearing:
         assert turn.speaker == "A"
-        assert spoken_words(turn.spoken_text)[at] == "ten"
-        assert at >= len(spoken_words(turn.lead or ""))
-        assert "ten" in spoken_words(turn.body)
+        assert split_words(turn.spoken_text)[at] == "ten"
+        assert at >= len(split_words(turn.lead or ""))
+        assert "ten" in split_words(turn.body)
 
 
 def test_plain_is_question_and_answer() -> None:
@@ -88,7 +88,7 @@ def test_a_long_clause_is_parted_before_a_phrase() -> None:
     question = "What is the name of the largest river on the island to the north of ours?"
     (dialogue,) = written([make_item(question, "Alba")], "two_breaths")
     second = dialogue.turns[0].utterances[1]
-    assert spoken_words(second.spoken_text)[0] in {"of", "on", "to"}
+    assert split_words(second.spoken_text)[0] in {"of", "on", "to"}
 
 
 def test_a_pause_to_think_stands_inside_the_question() -> None:
@@ -98,19 +98,19 @@ def test_a_pause_to_think_stands_inside_the_question() -> None:
         first, second = asked.utterances
         assert second.placement.seconds is not None
         assert 1.0 <= second.placement.seconds <= 2.5
-        assert min(len(spoken_words(each.spoken_text)) for each in (first, second)) >= 2
+        assert min(len(split_words(each.spoken_text)) for each in (first, second)) >= 2
         assert asked.written_text == SUM
-    n_plain = len(spoken_words(written(sums(1), "plain")[0].turns[0].spoken_text))
-    n_held = sum(len(spoken_words(each.turns[0].spoken_text)) > n_plain for each in dialogues)
+    n_plain = len(split_words(written(sums(1), "plain")[0].turns[0].spoken_text))
+    n_held = sum(len(split_words(each.turns[0].spoken_text)) > n_plain for each in dialogues)
     assert 10 <= n_held < 30
 
 
 def test_a_correction_leaves_what_is_meant() -> None:
-    plain = spoken_words(written(sums(1), "plain")[0].turns[0].spoken_text.lower())
+    plain = split_words(written(sums(1), "plain")[0].turns[0].spoken_text.lower())
     for dialogue in written(sums(40), "self_correction"):
         asked = dialogue.turns[0]
         (utterance,) = asked.utterances
-        words = spoken_words(utterance.spoken_text.lower())
+        words = split_words(utterance.spoken_text.lower())
         meant = [word for word, span in zip(words, utterance.written_spans, strict=True) if span.start_char is not None]
         assert asked.written_text == SUM
         assert {"sorry", "wait", "mean", "meant", "no"} & set(words)
@@ -133,19 +133,19 @@ def test_an_early_start_has_a_lead_that_outlasts_the_question() -> None:
         assert placement.rule == "early"
         assert placement.seconds is not None
         assert 0 < placement.seconds <= 0.8
-        n_lead = len(spoken_words(dialogue.turns[1].lead or ""))
+        n_lead = len(split_words(dialogue.turns[1].lead or ""))
         assert n_lead / 3.2 - placement.seconds >= 1.0  # even at the fastest speed
         assert "apples" not in (dialogue.turns[1].lead or "")
 
 
 @given(text=st.lists(st.sampled_from(["so", "um,", "Right.", "five", "it's"]), min_size=1, max_size=6), at=st.data())
 def test_what_is_inserted_takes_no_word_from_its_place(text: list[str], at: st.DataObject) -> None:
-    said = verbatim("Ann has five dollars. What now?")
+    said = make_spoken("Ann has five dollars. What now?")
     index = at.draw(st.integers(0, said.n_words))
-    longer = inserted(said, index, " ".join(text))
+    longer = insert_words(said, index, " ".join(text))
     assert longer.written == said.written
-    words = spoken_words(longer.text)
-    assert [words[k] for k, span in enumerate(longer.spans) if span] == spoken_words(said.text)
+    words = split_words(longer.text)
+    assert [words[k] for k, span in enumerate(longer.spans) if span] == split_words(said.text)
     assert all(said.written[span[0] : span[1]] == words[k] for k, span in enumerate(longer.spans) if span)
 
 
@@ -164,20 +164,20 @@ def test_our_own_words_are_read_aloud_as_they_stand() -> None:
 
 def test_a_text_of_ours_that_is_not_spoken_is_a_mistake() -> None:
     with pytest.raises(ValueError, match="not written as it is said"):
-        verbatim("Wait: 5?")
+        make_spoken("Wait: 5?")
 
 
 @given(words=st.lists(st.sampled_from(["so", "um,", "Right.", "five", "of", "if", "that,"]), min_size=1, max_size=30))
 def test_a_question_is_never_parted_at_its_edge(words: list[str]) -> None:
     text = " ".join(words)
-    assert all(4 <= at <= len(words) - 4 for at in breath_breaks(text))
+    assert all(4 <= at <= len(words) - 4 for at in find_breath_breaks(text))
     assert all(4 <= at <= len(words) - 2 for at in pause_breaks(text))
 
 
 def test_a_number_is_not_parted() -> None:
     text = "A charge of four times ten to the power of five units of the field sits there"
     words = text.split()
-    for at in [*breath_breaks(text), *pause_breaks(text)]:
+    for at in [*find_breath_breaks(text), *pause_breaks(text)]:
         assert at not in range(words.index("four"), words.index("units"))
 
 

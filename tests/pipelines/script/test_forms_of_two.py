@@ -3,7 +3,7 @@
 import pytest
 
 from data_schemas.records import Item
-from spoken.spoken_text import spoken_words
+from spoken.spoken_text import split_words
 from tests.support.builders import make_item
 from tests.support.forms import METALS, SUM, metals, sums, written
 
@@ -18,21 +18,21 @@ def test_an_interruption_falls_inside_the_answer_and_is_answered_briefly() -> No
         assert placement.seconds is not None
         assert placement.word_index is not None
         assert 0.12 <= placement.seconds <= 0.3
-        assert 2 <= placement.word_index <= len(spoken_words(told.spoken_text)) - 4
+        assert 2 <= placement.word_index <= len(split_words(told.spoken_text)) - 4
         assert told.tail is None
-        assert len(spoken_words(brief.body)) <= len(spoken_words(told.body))
+        assert len(split_words(brief.body)) <= len(split_words(told.body))
 
 
 def test_a_short_answer_gets_a_lead_that_can_be_interrupted() -> None:
     for dialogue in written(metals(10), "interruption", share_without_lead=1.0):
-        assert len(spoken_words(dialogue.turns[1].lead or "")) >= 9
+        assert len(split_words(dialogue.turns[1].lead or "")) >= 9
 
 
 def test_it_is_asked_again_only_after_the_answer_was_said() -> None:
     for dialogue in written(sums(60), "interruption"):
         _, told, cut_in, _ = dialogue.turns
         at = cut_in.utterances[0].placement.word_index
-        if {"again", "repeat", "missed"} & set(spoken_words(cut_in.spoken_text)):
+        if {"again", "repeat", "missed"} & set(split_words(cut_in.spoken_text)):
             assert at is not None
             assert told.answer_word_index is not None
             assert at >= told.answer_word_index
@@ -54,7 +54,7 @@ def test_a_step_is_asked_for_only_where_it_shows_how() -> None:
     ]
     asked = {dialogue.turns[2].written_text for dialogue in written(told, "follow_up")}
     assert len(asked) >= 4
-    assert not any({"step", "work", "there", "how", "get"} & set(spoken_words(text.lower())) for text in asked)
+    assert not any({"step", "work", "there", "how", "get"} & set(split_words(text.lower())) for text in asked)
 
 
 def test_the_answer_is_asked_for_well_before_it_is_said_or_after() -> None:
@@ -78,7 +78,7 @@ def test_an_answer_is_asked_for_again_once_all_of_it_was_said() -> None:
         assert told.answer_word_index is not None
         if at >= told.answer_word_index:
             n_again += 1
-            assert at >= told.answer_word_index + len(spoken_words("one hundred forty five pens")) - 1
+            assert at >= told.answer_word_index + len(split_words("one hundred forty five pens")) - 1
     assert n_again >= 5
 
 
@@ -89,7 +89,7 @@ def test_nobody_asks_for_a_short_answer_where_there_is_none() -> None:
     items = [make_item("Which rule did the guild keep for years?", LONG, item_id=f"mine-{k}") for k in range(60)]
     said = [each for dialogue in written(items, "interruption", "follow_up") for each in dialogue.turns[2:3]]
     assert len({turn.spoken_text for turn in said}) > 8
-    assert not any({"short", "few"} & set(spoken_words(turn.spoken_text)) for turn in said)
+    assert not any({"short", "few"} & set(split_words(turn.spoken_text)) for turn in said)
 
 
 def test_the_lead_of_a_brief_answer_has_no_word_of_it() -> None:
@@ -130,7 +130,7 @@ def test_the_user_agrees_to_the_answer_and_not_to_its_lead() -> None:
     assert over
     for dialogue, each in over:
         assert each.placement.word_index is not None
-        assert each.placement.word_index >= len(spoken_words(dialogue.turns[1].lead or "")) + 4
+        assert each.placement.word_index >= len(split_words(dialogue.turns[1].lead or "")) + 4
 
 
 def test_backchannels_lie_over_the_other_and_leave_the_words_alone() -> None:
@@ -145,6 +145,6 @@ def test_backchannels_lie_over_the_other_and_leave_the_words_alone() -> None:
                 other = dialogue.turns[1 - turn.turn_index]
                 assert (place.rule, place.turn_index) == ("over", other.turn_index)
                 assert place.word_index is not None
-                assert 4 <= place.word_index < len(spoken_words(other.spoken_text)) - 5
+                assert 4 <= place.word_index < len(split_words(other.spoken_text)) - 5
                 assert all(span.start_char is None for span in each.written_spans)
     assert min(over.values()) >= 10

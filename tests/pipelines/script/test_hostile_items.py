@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from data_schemas.config import ScriptConfig
 from pipelines.script import rejections
-from pipelines.script.exchange import Exchange, phrase
+from pipelines.script.exchange import Exchange, make_exchange
 from pipelines.script.rejections import NotAskable
 from spoken import spoken_text
-from spoken.spoken_text import SPOKEN, Unspeakable, spoken_words
+from spoken.spoken_text import SPOKEN, Unspeakable, split_words
 from tests.support.builders import make_item
 from tests.support.fragments import TEXTS
 
@@ -21,7 +21,7 @@ def outcome(question: str, answer: str = "a pike", options: tuple[str, ...] = ()
     index = options.index(answer) if answer in options else None
     item = make_item(question, answer, options=options, answer_index=index)
     try:
-        return phrase(item, ScriptConfig(), 0)
+        return make_exchange(item, ScriptConfig(), 0)
     except (NotAskable, Unspeakable) as refused:
         return refused.reason
 
@@ -29,8 +29,8 @@ def outcome(question: str, answer: str = "a pike", options: tuple[str, ...] = ()
 def assert_sayable(made: Exchange) -> None:
     for text in (made.question, made.answer, made.short_answer, made.step, made.distractor):
         assert text is None or SPOKEN.fullmatch(text.text)
-    assert made.answer_word_index < len(spoken_words(made.answer.text))
-    assert made.short_answer_word_index < len(spoken_words(made.short_answer.text))
+    assert made.answer_word_index < len(split_words(made.answer.text))
+    assert made.short_answer_word_index < len(split_words(made.short_answer.text))
 
 
 @pytest.mark.parametrize(
@@ -94,10 +94,10 @@ def test_any_item_at_all_is_refused_or_sayable(question: str, answer: str, optio
 def test_the_answers_first_word_is_marked(number: int, form: str, seed: int) -> None:
     answer = form.format(number)
     item = make_item("How much is it?", answer, options=(answer, "a pike"), answer_index=0)
-    made = phrase(item, ScriptConfig(), seed)
-    alone = phrase(make_item("How much is it?", answer), ScriptConfig(), seed)
+    made = make_exchange(item, ScriptConfig(), seed)
+    alone = make_exchange(make_item("How much is it?", answer), ScriptConfig(), seed)
     for each in (made, alone):
-        from_there = spoken_words(each.answer.text)[each.answer_word_index :]
-        assert [word.lower() for word in from_there] == [word.lower() for word in spoken_words(each.short_answer.text)][
+        from_there = split_words(each.answer.text)[each.answer_word_index :]
+        assert [word.lower() for word in from_there] == [word.lower() for word in split_words(each.short_answer.text)][
             each.short_answer_word_index :
         ]

@@ -8,11 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_schemas.config import FormsConfig, ScriptConfig
-from pipelines.script.exchange import Exchange, phrase
-from pipelines.script.leads import FUNCTION_WORDS, WORDS_PER_S, draw_lead, leads, long_leads, tails, worded
-from pipelines.script.question_kinds import echo, kind_of
+from pipelines.script.exchange import Exchange, make_exchange
+from pipelines.script.leads import (
+    FUNCTION_WORDS,
+    WORDS_PER_S,
+    draw_lead,
+    format_lead,
+    list_leads,
+    list_long_leads,
+    list_tails,
+)
+from pipelines.script.question_kinds import classify_question, find_echo
 from spoken.reader import SPOKEN, speak
-from spoken.spoken_text import spoken_words
+from spoken.spoken_text import split_words
 from tests.support.builders import make_item
 
 QUESTIONS = {
@@ -31,20 +39,20 @@ QUESTIONS = {
 
 
 def exchange(question: str, answer: str = "no idea") -> Exchange:
-    return phrase(make_item(question, answer), ScriptConfig(), 0)
+    return make_exchange(make_item(question, answer), ScriptConfig(), 0)
 
 
 @pytest.mark.parametrize(("kind", "question"), QUESTIONS.items())
 def test_questions_are_told_apart_and_have_many_leads(kind: str, question: str) -> None:
     asked = exchange(question)
-    assert kind_of(asked.question.text) == kind
-    said = sorted({worded(lead) for lead in leads(asked)})
+    assert classify_question(asked.question.text) == kind
+    said = sorted({format_lead(lead) for lead in list_leads(asked)})
     assert len(said) >= 60
-    assert len(set(tails(asked))) >= 12
+    assert len(set(list_tails(asked))) >= 12
     assert all(SPOKEN.fullmatch(text) for text in said)
-    assert all(speak(text) == text for text in [*said[::40], *tails(asked)])
-    assert all(len(worded(lead).split()) >= 9 for lead in long_leads(asked))
-    assert long_leads(asked)
+    assert all(speak(text) == text for text in [*said[::40], *list_tails(asked)])
+    assert all(len(format_lead(lead).split()) >= 9 for lead in list_long_leads(asked))
+    assert list_long_leads(asked)
 
 
 def test_questions_in_a_frame_are_told_apart() -> None:
@@ -60,7 +68,7 @@ def test_questions_in_a_frame_are_told_apart() -> None:
         "As of last year, which country had the most lakes?": "which",
         "When metal gets warm, its size?": "task",
     }
-    assert {text: kind_of(text) for text in framed} == framed
+    assert {text: classify_question(text) for text in framed} == framed
 
 
 @pytest.mark.parametrize(
@@ -76,7 +84,7 @@ def test_questions_in_a_frame_are_told_apart() -> None:
     ],
 )
 def test_what_is_asked_for_is_repeated_in_its_own_words(question: str, repeated: str | None) -> None:
-    assert echo(question) == repeated
+    assert find_echo(question) == repeated
 
 
 SOME_WORDS = ["right", "moment", "careful", "numbers", "think", "sure", "help", "good", "six", "step", "deserves"]
@@ -89,9 +97,9 @@ SOME_WORDS = ["right", "moment", "careful", "numbers", "think", "sure", "help", 
 @pytest.mark.full
 def test_no_lead_has_a_word_of_the_answer_that_the_question_lacks(question: str, answer: list[str]) -> None:
     said = exchange(question, " ".join(answer))
-    hint = set(answer) - FUNCTION_WORDS - set(spoken_words(said.question.text.lower()))
-    for lead in leads(said):
-        assert not hint & set(spoken_words(worded(lead).lower()))
+    hint = set(answer) - FUNCTION_WORDS - set(split_words(said.question.text.lower()))
+    for lead in list_leads(said):
+        assert not hint & set(split_words(format_lead(lead).lower()))
 
 
 def test_lengths_are_even_between_the_bounds() -> None:
@@ -107,7 +115,7 @@ def test_lengths_are_even_between_the_bounds() -> None:
 
 
 def test_an_echo_follows_no_comma_and_help_is_offered_once() -> None:
-    said = {worded(lead).lower() for lead in leads(exchange(QUESTIONS["sum"]))}
+    said = {format_lead(lead).lower() for lead in list_leads(exchange(QUESTIONS["sum"]))}
     assert "how many apples. just a moment." in said
     assert not any(", how many apples" in text for text in said)
     assert not any(text.count("help") > 1 for text in said)

@@ -17,14 +17,14 @@ from pipelines.script.stage import ScriptStage
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "extending.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.partition("\n## A form\n")[2].partition("\n## ")[0], re.S | re.M)
-AFTER_FIELDS = '    @model_validator(mode="after")\n    def _some('
+AFTER_FIELDS = '    @model_validator(mode="after")\n    def _check_any('
 RUN = """
 import json, sys
 from pathlib import Path
 from data_schemas.config import FormsConfig, FormShares
 from data_schemas.reader import DatasetReader
 from flows.runs.refresh import run_refresh
-from pipelines.figures import figures_of
+from pipelines.figures import collect_figures
 from pipelines.quality.check import check
 from pipelines.run.stages import describe_stages
 from tests.support.runs import Silent, config_on_doubles
@@ -34,7 +34,7 @@ config = config_on_doubles(out)
 as_before = describe_stages(config)["script"].matters()
 shares = FormShares(**dict.fromkeys(FormShares.model_fields, 0.0) | {"repeat": 1.0})
 run_refresh(config.model_copy(update={"forms": FormsConfig(shares=shares), "limit": 4}), Silent())
-forms = figures_of(DatasetReader(str(out))).forms
+forms = collect_figures(DatasetReader(str(out))).forms
 print(json.dumps({"matters": as_before, "forms": forms, "faults": len(check(str(out)))}))
 """
 

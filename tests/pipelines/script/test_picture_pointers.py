@@ -7,8 +7,8 @@ import pytest
 
 from data_schemas.config import ScriptConfig, SourceConfig, SplitConfig
 from data_schemas.records import Item
-from pipelines.script.exchange import phrase
-from pipelines.script.picture_pointers import with_picture_told
+from pipelines.script.exchange import make_exchange
+from pipelines.script.picture_pointers import describe_picture
 from pipelines.script.rejections import NotAskable
 from pipelines.sources.items import read_items
 from tests.support.builders import make_item
@@ -20,12 +20,12 @@ not be redistributed."""
 
 def told(question: str, options: tuple[str, ...] = (), picture_text: str | None = None) -> str:
     item = make_item(question, "a fish", options=options, picture="p.png", picture_text=picture_text)
-    return with_picture_told(item)
+    return describe_picture(item)
 
 
 def test_without_a_picture_a_table_is_a_thing() -> None:
     tables = make_item("How many legs have these tables?", "4")
-    assert phrase(tables, ScriptConfig(), 0).question.text == "How many legs have these tables?"
+    assert make_exchange(tables, ScriptConfig(), 0).question.text == "How many legs have these tables?"
     with pytest.raises(NotAskable, match="needs_picture"):
         told("How many legs have these tables?")
 
@@ -83,7 +83,7 @@ def test_rules_let_pass_what_stands_alone_and_little_else(shared_data: Path) -> 
 
 def _passes(item: Item) -> bool:
     try:
-        with_picture_told(item)
+        describe_picture(item)
     except NotAskable:
         return False
     return True

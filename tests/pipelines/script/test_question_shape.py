@@ -3,7 +3,7 @@
 import pytest
 
 from data_schemas.config import ScriptConfig
-from pipelines.script.exchange import Exchange, phrase
+from pipelines.script.exchange import Exchange, make_exchange
 from pipelines.script.rejections import refers_to_options
 from tests.support.builders import make_item
 
@@ -11,7 +11,7 @@ ALONE = ScriptConfig(offer_share=0, max_spoken_options=0)
 
 
 def made(question: str, answer: str = "7 g") -> Exchange:
-    return phrase(make_item(question, answer, options=(answer, "12 g"), answer_index=0), ALONE, 0)
+    return make_exchange(make_item(question, answer, options=(answer, "12 g"), answer_index=0), ALONE, 0)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_question_that_somebody_is_quoted_with_is_not_what_is_asked() -> None:
 
 def test_an_answer_of_several_things_is_not_called_one() -> None:
     answer = "feed in the lake, cold clean water, warm days in May"
-    said = {phrase(make_item("What do pikes need?", answer), ALONE, seed).answer.text for seed in range(9)}
+    said = {make_exchange(make_item("What do pikes need?", answer), ALONE, seed).answer.text for seed in range(9)}
     assert said == {f"F{answer[1:]}."}
 
 

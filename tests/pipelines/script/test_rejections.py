@@ -6,16 +6,16 @@ import pytest
 from pydantic import ValidationError
 
 from data_schemas.config import ScriptConfig
-from pipelines.script.exchange import Exchange, phrase
+from pipelines.script.exchange import Exchange, make_exchange
 from pipelines.script.rejections import NotAskable
 from spoken.reader import Unspeakable, speak
-from spoken.spoken_text import spoken_words
+from spoken.spoken_text import split_words
 from tests.support.builders import make_item
 
 
 def said(question: str, answer: str = "a pike", options: tuple[str, ...] = (), **fields: Any) -> Exchange:
     index = options.index(answer) if options else None
-    return phrase(make_item(question, answer, options=options, answer_index=index, **fields), ScriptConfig(), 0)
+    return make_exchange(make_item(question, answer, options=options, answer_index=index, **fields), ScriptConfig(), 0)
 
 
 def reason_of(question: str, answer: str = "a pike", options: tuple[str, ...] = (), **fields: Any) -> str | None:
@@ -236,9 +236,9 @@ def test_a_question_of_over_44_seconds_is_refused() -> None:
     assert reason_of(f"Why do fish {'swim and ' * 53}swim?") is None
     assert reason_of(f"Why do fish {'swim and ' * 54}swim?") == "question_too_long"
     item = make_item(f"Why do fish {'swim and ' * 20}swim?")
-    assert phrase(item, ScriptConfig(max_question_s=20.0), 0).question.n_words == 44
+    assert make_exchange(item, ScriptConfig(max_question_s=20.0), 0).question.n_words == 44
     with pytest.raises(NotAskable, match="question_too_long"):
-        phrase(item, ScriptConfig(max_question_s=17.0), 0)
+        make_exchange(item, ScriptConfig(max_question_s=17.0), 0)
 
 
 def test_options_are_read_out_only_where_they_leave_the_question_short_enough() -> None:
@@ -249,7 +249,7 @@ def test_options_are_read_out_only_where_they_leave_the_question_short_enough() 
     made = said(question, options[0], options)
     assert made.question.n_words <= 110
     assert "pike" in made.question.text
-    assert 2 <= sum(fish in spoken_words(made.question.text) for fish in ("pike", "carp", "eel", "cod")) < 4
+    assert 2 <= sum(fish in split_words(made.question.text) for fish in ("pike", "carp", "eel", "cod")) < 4
     too_long = f"Which of the following fish {'swims and ' * 45}swims?"
     assert reason_of(too_long, options[0], options) == "question_too_long"
 

@@ -9,24 +9,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_schemas.config import ScriptConfig
-from pipelines.script.answers import calculation_of, sentence_of
-from pipelines.script.exchange import Exchange, phrase
+from pipelines.script.answers import find_calculation, find_sentence
+from pipelines.script.exchange import Exchange, make_exchange
 from pipelines.script.rejections import NotAskable
 from pipelines.sources import gsm8k
 from spoken.reader import Unspeakable, speak
-from spoken.rules.numerals import cardinal
-from spoken.spoken_text import places, spoken_words, word_set
+from spoken.rules.numerals import spell_cardinal
+from spoken.spoken_text import find_words, make_word_set, split_words
 from tests.support.builders import make_item
 
-DANGLING = word_set("so thus therefore hence then finally now and but since because if this which meaning")
+DANGLING = make_word_set("so thus therefore hence then finally now and but since because if this which meaning")
 
 
 def exchange(question: str, answer: str, last_line: str, seed: int = 0) -> Exchange:
-    return phrase(make_item(question, answer, explanation=f"First one thinks.\n{last_line}"), ScriptConfig(), seed)
+    return make_exchange(
+        make_item(question, answer, explanation=f"First one thinks.\n{last_line}"), ScriptConfig(), seed
+    )
 
 
 def n_times_said(answer: str, text: str) -> int:
-    return len(places(spoken_words(answer), spoken_words(text)))
+    return len(find_words(split_words(answer), split_words(text)))
 
 
 @pytest.mark.parametrize(
@@ -49,7 +51,7 @@ def n_times_said(answer: str, text: str) -> int:
 def test_the_last_line_is_said_without_its_calculation_and_connective(
     last_line: str, number: str, sentence: str
 ) -> None:
-    assert sentence_of(last_line, number) == sentence
+    assert find_sentence(last_line, number) == sentence
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,7 @@ def test_the_last_line_is_said_without_its_calculation_and_connective(
     ],
 )
 def test_a_line_that_is_no_plain_sentence_with_the_number_once_makes_none(last_line: str, number: str) -> None:
-    assert sentence_of(last_line, number) is None
+    assert find_sentence(last_line, number) is None
 
 
 @pytest.mark.parametrize(
@@ -93,7 +95,7 @@ def test_a_line_that_is_no_plain_sentence_with_the_number_once_makes_none(last_l
 def test_the_calculation_is_the_one_that_comes_to_the_number(
     last_line: str, number: str, calculation: str | None
 ) -> None:
-    assert calculation_of(last_line, number) == calculation
+    assert find_calculation(last_line, number) == calculation
 
 
 def test_what_has_no_plain_sentence_is_said_as_the_number_with_its_unit() -> None:
@@ -127,13 +129,13 @@ def test_any_answer_says_its_value_once_and_opens_on_no_connective(line: str, le
     result = left + right
     last_line = line.format(left=left, right=right, sign="+", result=result)
     made = exchange("How many pens has she?", str(result), last_line, seed)
-    value = cardinal(result)
+    value = spell_cardinal(result)
     for said in (made.answer, made.short_answer):
         assert n_times_said(value, said.text) == 1
-        assert spoken_words(said.text)[0].lower() not in DANGLING
+        assert split_words(said.text)[0].lower() not in DANGLING
         assert said.text.count(".") == 1
     at = made.answer_word_index
-    assert spoken_words(made.answer.text)[at : at + len(value.split())] in (value.split(), value.capitalize().split())
+    assert split_words(made.answer.text)[at : at + len(value.split())] in (value.split(), value.capitalize().split())
 
 
 @pytest.mark.full
@@ -142,17 +144,17 @@ def test_answers_of_real_items_say_their_value_once(shared_data: Path) -> None:
         rows = [json.loads(line) for line in lines][::40]
     n_said = 0
     for row in rows:
-        draft = gsm8k.draft(row)
+        draft = gsm8k.make_draft(row)
         try:
             item = make_item(draft.question, draft.answer, explanation=draft.explanation)
-            made = phrase(item, ScriptConfig(), 0)
+            made = make_exchange(item, ScriptConfig(), 0)
         except (NotAskable, Unspeakable):
             continue
         n_said += 1
-        shown = spoken_words(made.short_answer.text)[made.short_answer_word_index :]
+        shown = split_words(made.short_answer.text)[made.short_answer_word_index :]
         n_said_times = max(
             n_times_said(speak(draft.answer), made.answer.text), n_times_said(" ".join(shown), made.answer.text)
         )
         assert n_said_times == 1, made.answer.text
-        assert spoken_words(made.answer.text)[0].lower() not in DANGLING
+        assert split_words(made.answer.text)[0].lower() not in DANGLING
     assert n_said >= 0.97 * len(rows)

@@ -205,7 +205,7 @@ def test_a_fault_of_a_rule_names_its_item_also_across_processes(monkeypatch: pyt
     def fails(*_: object) -> None:
         raise KeyError("XIX")
 
-    monkeypatch.setattr("pipelines.script.stage.phrase", fails)
+    monkeypatch.setattr("pipelines.script.stage.make_exchange", fails)
     with pytest.raises(KeyError) as fault:
         stage(BARE).run([(GOOD,)])
     arrived = pickle.loads(pickle.dumps(fault.value))

@@ -9,11 +9,11 @@ import pytest
 from data_schemas.config.speech_rows import SpeechRowsConfig
 from data_schemas.errors import ConfigError, DatasetError
 from data_schemas.ids import split_of
-from pipelines.meaning import common_words
+from pipelines.meaning import list_common_words
 from pipelines.sentences.corpus import Corpus, Line, draw_sentence, read_corpus
 from pipelines.sources.items import read_items
 from spoken.reader import speak
-from spoken.spoken_text import spoken_words
+from spoken.spoken_text import split_words
 from tests.support.sentences import speech_config
 
 LINES = [Line(f"mine-{n}", "mine", "How many?", f"There are {n} pens.") for n in range(10)]
@@ -87,15 +87,15 @@ def test_a_share_is_kept_for_validation(tmp_path: Path) -> None:
 
 def test_random_words_are_those_of_the_sources_and_common_ones(tmp_path: Path) -> None:
     texts = [draw_sentence(CORPUS, config(tmp_path, words=1), position).written for position in range(200)]
-    words = Counter(word.lower() for text in texts for word in spoken_words(text))
-    assert set(words) <= {*CORPUS.words, *common_words()}
+    words = Counter(word.lower() for text in texts for word in split_words(text))
+    assert set(words) <= {*CORPUS.words, *list_common_words()}
     assert 0.4 < (words["pen"] + words["table"]) / words.total() < 0.6
-    assert all(3 <= len(spoken_words(text)) <= 12 for text in texts)
+    assert all(3 <= len(split_words(text)) <= 12 for text in texts)
 
 
 def test_numbers_of_all_sizes_are_read_out(tmp_path: Path) -> None:
     texts = [draw_sentence(CORPUS, config(tmp_path, numbers=1), position).written for position in range(300)]
-    said = Counter(word for text in texts for word in spoken_words(speak(text)))
+    said = Counter(word for text in texts for word in split_words(speak(text)))
     scales = ("hundred", "thousand", "million", "point", "dollars", "percent", "minus", "twelve", "ninety")
     assert min(said[each] for each in scales) >= 3, said
 

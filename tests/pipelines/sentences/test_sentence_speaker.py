@@ -9,7 +9,7 @@ from data_schemas.config.speech_rows import SentenceKind
 from data_schemas.errors import ConfigError
 from pipelines.sentences.corpus import Sentence
 from pipelines.sentences.speaker import SentenceSpeaker
-from spoken.spoken_text import spoken_words
+from spoken.spoken_text import split_words
 from tests.support.sentences import speech_config
 
 
@@ -33,7 +33,7 @@ def test_what_is_said_has_its_words_times_and_who_said_it(tmp_path: Path) -> Non
     ((said, sound),), rejects = speaker(tmp_path).say([sentence("it costs $12 in all")])
     assert not rejects
     assert said.spoken_text == "It costs twelve dollars in all."
-    assert [each.word for each in said.words] == spoken_words(said.spoken_text)
+    assert [each.word for each in said.words] == split_words(said.spoken_text)
     assert (said.sentence_id, said.kind, said.item_id, said.voice) == ("speech-0-0", "sentence", "mine-1", "double_a")
     assert said.words[-1].end_s == pytest.approx(len(sound) / 24_000, abs=0.001)
     assert 0.95 <= said.speed <= 1.1

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_schemas.errors import SourceError
-from pipelines.sources.reading import NotARow, rows_of_file
+from pipelines.sources.reading import NotARow, read_file
 
 ROWS: list[dict[str, Any]] = [{"question": f"What is {n}?", "options": ["a", "b"], "answer": None} for n in range(5)]
 LINES = "".join(f"{json.dumps(row)}\n" for row in ROWS).encode()
 
 
 def rows(file: Path) -> list[Any]:
-    return list(rows_of_file(str(file)))
+    return list(read_file(str(file)))
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.ndjson", "a.jsonl.gz", "a.json.gz"])

@@ -10,7 +10,7 @@ from backends.options import Options
 from data_schemas.config import SourceConfig, SplitConfig
 from data_schemas.errors import ConfigError, SourceError
 from pipelines.sources.items import read_items
-from pipelines.sources.registry import SOURCES, SourceEntry, entries, spec_of
+from pipelines.sources.registry import SOURCES, SourceEntry, get_spec, list_sources
 from tests.support.distributions import install_package
 
 RIDDLES = """
@@ -46,15 +46,15 @@ def install(folder: Path, patch: pytest.MonkeyPatch, points: str, code: str = RI
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_ours_are_called_as_they_are_registered_and_take_options(name: str) -> None:
-    assert issubclass(SourceEntry(name, SOURCES[name]).options(), Options)
-    assert spec_of(SourceConfig(name=name)).name == name
+    assert issubclass(SourceEntry(name, SOURCES[name]).get_options_class(), Options)
+    assert get_spec(SourceConfig(name=name)).name == name
 
 
 @pytest.mark.parametrize("name", ["gsm8k", "mmlu_pro", "hssbench"])
 def test_a_source_without_options_of_its_own_takes_those_of_the_hub(name: str) -> None:
-    spec = spec_of(SourceConfig(name=name, options={"hub_split": "validation", "hub_config": "other"}))
+    spec = get_spec(SourceConfig(name=name, options={"hub_split": "validation", "hub_config": "other"}))
     assert (spec.hub_split, spec.hub_config) == ("validation", "other")
-    assert spec_of(SourceConfig(name=name)).hub_split in ("train", "test")
+    assert get_spec(SourceConfig(name=name)).hub_split in ("train", "test")
 
 
 def test_a_file_of_ours_may_call_its_columns_otherwise(tmp_path: Path) -> None:
@@ -66,20 +66,20 @@ def test_a_file_of_ours_may_call_its_columns_otherwise(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"column\(s\) nothing that gsm8k needs; there are: answer, data"):
         read_items(wrong, None, SplitConfig())
     with pytest.raises(ConfigError, match=r"'gsm8k' has no column id to be mapped\. Its columns: question, answer"):
-        spec_of(config.model_copy(update={"columns": {"id": "n"}}))
+        get_spec(config.model_copy(update={"columns": {"id": "n"}}))
 
 
 def test_a_packages_source_is_read_with_its_options_and_names_its_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, monkeypatch, "riddles = kame_riddles:riddles\nplain = kame_riddles:PLAIN")
-    assert [each.name for each in entries()] == [*SOURCES, "plain", "riddles"]
+    assert [each.name for each in list_sources()] == [*SOURCES, "plain", "riddles"]
     path = written(tmp_path, ROW)
     config = SourceConfig(name="riddles", path=path, options={"prefix": "Guess: "}, revision="r1")
     (item,) = read_items(config, None, SplitConfig()).items
     assert (item.question, item.answer) == ("Guess: " + ROW["riddle"], "A piano.")
     assert item.revision == "r1 read by kame-riddles 2.1.0"
-    assert {each.name: each.licence() for each in entries()}["riddles"] == "CC0-1.0"
+    assert {each.name: each.get_licence() for each in list_sources()}["riddles"] == "CC0-1.0"
     (plain,) = read_items(SourceConfig(name="plain", path=path), None, SplitConfig()).items
     assert (plain.question, plain.revision) == (ROW["riddle"], "kame-riddles 2.1.0")
     with pytest.raises(ConfigError, match=r"riddles' is on no Hub\. Say --source riddles=FILE"):
@@ -101,4 +101,4 @@ def test_a_broken_package_is_named(
 ) -> None:
     install(tmp_path, monkeypatch, point, code)
     with pytest.raises(ConfigError, match=f"of the package kame-riddles 2.1.0 {told}"):
-        spec_of(SourceConfig(name="riddles", path=written(tmp_path, ROW)))
+        get_spec(SourceConfig(name="riddles", path=written(tmp_path, ROW)))

@@ -13,7 +13,7 @@ from data_schemas.config import SourceConfig, SplitConfig
 from data_schemas.errors import ConfigError, SourceError
 from data_schemas.records import Item
 from pipelines.sources import gsm8k, hssbench, mmlu_pro
-from pipelines.sources.items import SourceReading, evaluation_questions, read_items
+from pipelines.sources.items import SourceReading, read_evaluation_questions, read_items
 
 GSM8K = {"question": "How many pens are 3 boxes of 4?", "answer": "3*4 = <<3*4=12>>12 pens.\n#### 12"}
 MMLU_PRO = {
@@ -140,7 +140,7 @@ def test_a_second_item_of_one_id_is_a_duplicate(tmp_path: Path) -> None:
     ids=["turns", "question", "prompt"],
 )
 def test_items_that_stand_in_an_evaluation_set_are_refused(tmp_path: Path, row: dict[str, Any]) -> None:
-    known = evaluation_questions([written(tmp_path, row, name="evaluation.jsonl")])
+    known = read_evaluation_questions([written(tmp_path, row, name="evaluation.jsonl")])
     other = GSM8K | {"question": "How many pens are 3 boxes of 5?"}
     reading = read(written(tmp_path, GSM8K, other), "gsm8k", contaminated=known)
     assert [item.question for item in reading.items] == [other["question"]]
@@ -151,12 +151,12 @@ def test_items_that_stand_in_an_evaluation_set_are_refused(tmp_path: Path, row: 
 def test_an_evaluation_row_without_a_question_is_named(tmp_path: Path, row: Any) -> None:
     good = {"question": "Which?"}
     with pytest.raises(SourceError, match="Row 1 of the evaluation set"):
-        evaluation_questions([written(tmp_path, good, row)])
+        read_evaluation_questions([written(tmp_path, good, row)])
 
 
 def test_turns_that_are_one_text_are_not_taken_letter_by_letter(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="Row 0 of the evaluation set"):
-        evaluation_questions([written(tmp_path, {"turns": "How many pens?"})])
+        read_evaluation_questions([written(tmp_path, {"turns": "How many pens?"})])
 
 
 def test_the_limit_counts_rows_not_items(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from backends.engine import Samples
 from data_schemas.config import GateConfig
-from pipelines.speech.gate import Gate, longest_clipped_run, longest_pause_s
+from pipelines.speech.gate import Gate, measure_longest_clipped_run, measure_longest_pause_s
 from tests.support.builders import make_utterance
 
 TEXT = "How much are seven green apples and two pears?"
@@ -44,12 +44,12 @@ def test_the_limits_of_length_follow_speed_and_spelling() -> None:
 
 
 def test_pauses_and_flat_tops_are_measured() -> None:
-    assert longest_pause_s(pause_inside(TONE)) == pytest.approx(2.0, abs=0.03)
-    assert longest_pause_s(np.pad(TONE, 48_000)) == 0, "silence at the ends is no pause"
+    assert measure_longest_pause_s(pause_inside(TONE)) == pytest.approx(2.0, abs=0.03)
+    assert measure_longest_pause_s(np.pad(TONE, 48_000)) == 0, "silence at the ends is no pause"
     flat = np.zeros(100, dtype=np.float32)
     flat[10:17] = 0.5
-    assert longest_clipped_run(flat) == 7
-    assert longest_clipped_run(np.zeros(100, dtype=np.float32)) == 0
+    assert measure_longest_clipped_run(flat) == 7
+    assert measure_longest_clipped_run(np.zeros(100, dtype=np.float32)) == 0
 
 
 @pytest.mark.parametrize(

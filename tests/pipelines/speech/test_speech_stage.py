@@ -10,9 +10,9 @@ from backends.tts.protocol import SpeechRefused, Voice
 from data_schemas.config import SpeechConfig
 from data_schemas.errors import ConfigError
 from data_schemas.records import WordTiming
-from pipelines.audio import from_flac, peak_dbfs, rms_dbfs
+from pipelines.audio import decode_flac, measure_peak_dbfs, measure_rms_dbfs
 from pipelines.speech.voices import resolve_voices
-from spoken.spoken_text import spoken_words
+from spoken.spoken_text import split_words
 from tests.support.spoken_dialogues import dialogues, speech, spoken
 
 
@@ -20,10 +20,10 @@ def test_every_utterance_is_said_at_the_level_asked_for() -> None:
     (clips,) = spoken(dialogues(), level_dbfs=-20.0)
     assert [(clip.turn_index, clip.utterance_index) for clip in clips.clips] == [(0, 0), (1, 0)]
     for clip in clips.clips:
-        sound = from_flac(clip.flac)
+        sound = decode_flac(clip.flac)
         assert len(sound) == clip.n_samples
-        assert rms_dbfs(sound) == pytest.approx(-20.0, abs=0.05)
-        assert peak_dbfs(sound) <= -1.0 + 0.01
+        assert measure_rms_dbfs(sound) == pytest.approx(-20.0, abs=0.05)
+        assert measure_peak_dbfs(sound) <= -1.0 + 0.01
 
 
 def test_the_assistant_has_one_voice_and_the_user_another() -> None:
@@ -136,7 +136,7 @@ class Machine(DoubleTts):
 
     def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Any:
         assert (voice, speed) == ("machine_a", 1.0)
-        words = [WordTiming(word=word, start_s=0, end_s=0, score=0, method="machine") for word in spoken_words(text)]
+        words = [WordTiming(word=word, start_s=0, end_s=0, score=0, method="machine") for word in split_words(text)]
         return replace(super().synthesise(text, "double_c", speed), words=tuple(words))
 
 

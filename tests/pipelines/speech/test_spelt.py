@@ -15,10 +15,10 @@ from pipelines.alignment.stage import AlignmentStage
 from pipelines.quality.hearing import compare
 from pipelines.speech.spelt import SpeltAligner, SpeltSpeech
 from pipelines.speech.stage import SpeechStage
-from spoken.lexicon import Lexicon, lexicon_of
+from spoken.lexicon import Lexicon, load_lexicon
 from spoken.pronunciations import Pronunciations
-from spoken.reader import Reader, reading_with, speak
-from spoken.spoken_text import spoken_words
+from spoken.reader import Reader, speak, use_reader
+from spoken.spoken_text import split_words
 from tests.support.builders import make_dialogue, make_turn, make_utterance
 
 QUESTION = "What did Goethe's friend say of SQL, and of Godel?"
@@ -37,7 +37,7 @@ class Mouth(DoubleTts):
     def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
         self.told.append(text)
         sound = super().synthesise(text, voice, speed)
-        return Speech(sound.samples, tuple(DoubleAligner().align(sound.samples, 24_000, spoken_words(text))))
+        return Speech(sound.samples, tuple(DoubleAligner().align(sound.samples, 24_000, split_words(text))))
 
     def transcribe(self, samples: Samples, sample_rate_hz: int) -> str:
         return self.heard or self.told[-1]
@@ -70,8 +70,8 @@ def test_the_engine_is_told_the_spelling_and_its_times_are_of_the_true_words() -
     mouth = Mouth()
     (clip,) = spoken(mouth).clips
     assert mouth.told == [SAID]
-    assert [each.word for each in clip.words] == spoken_words(QUESTION)
-    said = DoubleAligner().align(*_sound(spoken(Mouth())), spoken_words(SAID))
+    assert [each.word for each in clip.words] == split_words(QUESTION)
+    said = DoubleAligner().align(*_sound(spoken(Mouth())), split_words(SAID))
     assert [each.end_s for each in clip.words] == pytest.approx([e.end_s for e in said if e.word != "my"], abs=1e-3)
 
 
@@ -79,20 +79,20 @@ def test_the_aligner_seeks_the_spelling_and_a_word_lasts_as_long_as_all_of_it() 
     clips, ear = spoken(Mouth()), Ear()
     stage = AlignmentStage(AlignmentConfig(aligner="double"), SpeltAligner(ear, SPELT))
     (words,) = stage.run([(dialogue(), clips)]).outputs
-    assert ear.sought == spoken_words(SAID)
+    assert ear.sought == split_words(SAID)
     (utterance,) = words.utterances
-    assert [each.word for each in utterance.words] == spoken_words(QUESTION)
+    assert [each.word for each in utterance.words] == split_words(QUESTION)
     sought = DoubleAligner().align(*_sound(clips), ear.sought)
-    at = spoken_words(QUESTION).index("SQL")
+    at = split_words(QUESTION).index("SQL")
     assert utterance.words[at].start_s == pytest.approx(sought[at].start_s, abs=1e-3)
     assert utterance.words[at].end_s == pytest.approx(sought[at + 1].end_s, abs=1e-3)
     assert utterance.words[-1].end_s == pytest.approx(sought[-1].end_s, abs=1e-3)
 
 
 def _sound(clips: Clips) -> tuple[Samples, int]:
-    from pipelines.audio import from_flac
+    from pipelines.audio import decode_flac
 
-    return from_flac(clips.clips[0].flac), 24_000
+    return decode_flac(clips.clips[0].flac), 24_000
 
 
 class Forgetting(DoubleAligner):
@@ -123,12 +123,12 @@ def test_either_spelling_may_be_heard(heard: str, n_errors: int) -> None:
     assert clip.hearing is not None
     assert (clip.hearing.n_names, clip.hearing.n_names_heard) == (2, 2)
     assert clip.hearing.n_word_errors == n_errors
-    with reading_with(Reader(LEXICON)):
+    with use_reader(Reader(LEXICON)):
         assert compare(QUESTION, heard).n_misheard == 0
 
 
 def test_another_name_is_not_heard_as_the_spelling() -> None:
-    with reading_with(Reader(LEXICON)):
+    with use_reader(Reader(LEXICON)):
         found = compare("It was Goethe.", "It was Schiller.")
         assert (found.n_names_heard, found.n_misheard) == (0, 1)
         assert compare("It is my sequel to SQL.", "It is my sequel to SQL.").n_word_errors == 0
@@ -153,17 +153,17 @@ def test_a_spelling_that_is_too_long_for_the_engine_is_said_in_pieces() -> None:
     speech = SpeltSpeech(mouth, SPELT).synthesise("It is of SQL, and SQL, and SQL.", DoubleTts().voices()[0].name, 1.0)
     assert " ".join(mouth.told) == "It is of my sequel, and my sequel, and my sequel."
     assert len(mouth.told) > 1
-    assert [each.word for each in speech.words] == spoken_words("It is of SQL, and SQL, and SQL.")
+    assert [each.word for each in speech.words] == split_words("It is of SQL, and SQL, and SQL.")
 
 
 def test_our_lexicon_spells_names_for_engines_and_writes_them_truly(tmp_path: Path) -> None:
     assert speak("Gödel, Nietzsche and Goethe's friend.") == "Godel, Nietzsche and Goethe's friend."
-    ours = lexicon_of(None).pronunciations
-    assert ours.in_text("Nietzsche's book, of Godel.") == "Neecha's book, of Gurdel."
+    ours = load_lexicon(None).pronunciations
+    assert ours.respell_text("Nietzsche's book, of Godel.") == "Neecha's book, of Gurdel."
     path = tmp_path / "mine.tsv"
     path.write_text("kg\tkilos\nNietzsche\tNietzsche\nXylo Inc.\tXylo\tzy low\n", encoding="utf-8")
-    mine = lexicon_of(str(path))
-    with reading_with(Reader(mine)):
+    mine = load_lexicon(str(path))
+    with use_reader(Reader(mine)):
         assert speak("five kg of Xylo Inc. ore") == "five kilos of Xylo ore"
-    assert mine.pronunciations.in_text("Xylo of Nietzsche, Goethe") == "zy low of Nietzsche, Gerta"
-    assert mine.digest != lexicon_of(None).digest
+    assert mine.pronunciations.respell_text("Xylo of Nietzsche, Goethe") == "zy low of Nietzsche, Gerta"
+    assert mine.digest != load_lexicon(None).digest

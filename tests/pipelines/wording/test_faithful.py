@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.wording.faithful import NotFaithful, faithful
+from pipelines.wording.faithful import NotFaithful, check_wording
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ from pipelines.wording.faithful import NotFaithful, faithful
 )
 def test_a_wording_that_says_something_else_is_refused(said: str, raw: str, why: str) -> None:
     with pytest.raises(NotFaithful, match=why):
-        faithful(raw, said, "some answer", must_answer=False)
+        check_wording(raw, said, "some answer", must_answer=False)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_wording_that_says_something_else_is_refused(said: str, raw: str, why:
 )
 def test_an_answer_that_is_taken_back_is_refused(raw: str) -> None:
     with pytest.raises(NotFaithful, match="negations"):
-        faithful(raw, "So the answer is ten dollars.", "ten dollars", must_answer=True)
+        check_wording(raw, "So the answer is ten dollars.", "ten dollars", must_answer=True)
 
 
 @pytest.mark.parametrize(
@@ -79,4 +79,4 @@ def test_an_answer_that_is_taken_back_is_refused(raw: str) -> None:
     ],
 )
 def test_the_same_in_other_words_is_taken(said: str, raw: str) -> None:
-    assert faithful(raw, said, "some answer", must_answer=False).text == raw
+    assert check_wording(raw, said, "some answer", must_answer=False).text == raw

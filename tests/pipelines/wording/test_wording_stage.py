@@ -11,9 +11,9 @@ from backends.chat.protocol import ChatReply, Endpoint
 from data_schemas.errors import RequestError
 from data_schemas.records import Dialogue, Placement
 from pipelines.stage import StageResult
-from pipelines.wording.faithful import NotFaithful, faithful
+from pipelines.wording.faithful import NotFaithful, check_wording
 from pipelines.wording.stage import MAX_ATTEMPTS, WordingStage
-from spoken.spoken_text import spoken_words
+from spoken.spoken_text import split_words
 from tests.support.builders import make_dialogue, make_turn, make_utterance
 
 MODEL = Endpoint(name="test", base_url="", model="wordy", model_digest="1")
@@ -63,7 +63,7 @@ def test_question_and_body_are_worded_anew_and_lead_and_tail_stay() -> None:
     assert answer.spoken_text == f"{answer.lead} {answer.body} {answer.tail}"
     assert answer.body.startswith("Well, sixteen minus nine")
     assert answer.answer_word_index is not None
-    assert spoken_words(answer.spoken_text)[answer.answer_word_index :][:2] == ["seven", "eggs"]
+    assert split_words(answer.spoken_text)[answer.answer_word_index :][:2] == ["seven", "eggs"]
     assert new.provenance.script_method == "made; turns 0, 1 by wordy"
 
 
@@ -80,7 +80,7 @@ def test_spans_lead_to_what_the_model_wrote() -> None:
     (new,) = run(Client(good), dialogue()).outputs
     for turn in new.turns:
         (utterance,) = turn.utterances
-        words = spoken_words(utterance.spoken_text)
+        words = split_words(utterance.spoken_text)
         assert [turn.written_text[span.start_char : span.end_char] for span in utterance.written_spans] == words
 
 
@@ -139,26 +139,27 @@ def test_turns_whose_words_are_counted_on_keep_them() -> None:
     ],
 )
 def test_what_makes_a_question_unfaithful(raw: str, why: str) -> None:
+    said = raw if raw == QUESTION else "How many eggs are left when Anna has sixteen eggs and sells nine?"
     with pytest.raises(NotFaithful, match=why):
-        faithful(raw, "How many eggs are left when Anna has sixteen eggs and sells nine?" if raw != QUESTION else raw,
-                 "seven eggs", must_answer=False)  # fmt: skip
+        check_wording(raw, said, "seven eggs", must_answer=False)
 
 
 def test_a_question_must_not_give_the_answer_away() -> None:
     asked = "What is the capital city of France, do you know it?"
     with pytest.raises(NotFaithful, match="gives the answer away"):
-        faithful("Is Paris the capital city of France, do you know?", asked, "Paris", must_answer=False)
+        check_wording("Is Paris the capital city of France, do you know?", asked, "Paris", must_answer=False)
 
 
 def test_an_answer_must_hold_the_true_one() -> None:
     with pytest.raises(NotFaithful, match="without the answer"):
-        faithful("Sixteen minus nine is seven so it is seven of them.", ANSWER, "seven eggs", must_answer=True)
+        check_wording("Sixteen minus nine is seven so it is seven of them.", ANSWER, "seven eggs", must_answer=True)
 
 
 def test_a_part_of_another_number_gives_no_answer_away() -> None:
     raw = "How many of her thirty six eggs has Anna left?"
     assert (
-        faithful(raw, "How many are left of the thirty six eggs that Anna had?", "six", must_answer=False).text == raw
+        check_wording(raw, "How many are left of the thirty six eggs that Anna had?", "six", must_answer=False).text
+        == raw
     )
 
 
