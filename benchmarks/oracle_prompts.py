@@ -23,11 +23,11 @@ from typing import Any
 from backends.chat.protocol import ChatReply
 from data_schemas.config import BudgetConfig, ChatConfig, OracleConfig
 from data_schemas.records import Dialogue, Turn
-from pipelines.asking import OpenClient, together
-from pipelines.oracle.plan import answered_turns, plan_dialogue
-from pipelines.oracle.prompts import our_sets, payload_of, prompts_for
-from pipelines.oracle.schedule import ticks, words_of
-from spoken.conversation import ROLES, history_line
+from pipelines.asking import OpenClient, gather_all
+from pipelines.oracle.plan import find_answered_turns, plan_dialogue
+from pipelines.oracle.prompts import choose_prompts, list_prompt_sets, make_payload
+from pipelines.oracle.schedule import list_words, make_ticks
+from spoken.conversation import ROLES, format_history_line
 
 Payload = dict[str, Any]
 
@@ -82,28 +82,28 @@ class PromptTokens:
 
 def our_payloads(dialogue: Dialogue, config: OracleConfig) -> list[Payload]:
     """The requests of a dialogue as the oracle stage asks them, of one token each."""
-    prompts = prompts_for(config, ChatConfig())
+    prompts = choose_prompts(config, ChatConfig())
     requests = plan_dialogue(dialogue.turns, config).requests
-    return [payload_of(prompts, request, config, 0, 0) | {"max_tokens": 1} for request in requests]
+    return [make_payload(prompts, request, config, 0, 0) | {"max_tokens": 1} for request in requests]
 
 
 def recipe_payloads(dialogue: Dialogue, config: OracleConfig) -> list[Payload]:
     """The requests of a dialogue as the recipe asks them: one a tick, nothing shared, of one token each."""
     return [
         payload
-        for turn, answer in answered_turns(dialogue.turns, both_directions=False)
+        for turn, answer in find_answered_turns(dialogue.turns, both_directions=False)
         for payload in _recipe_of_turn(dialogue, turn, answer, config)
     ]
 
 
 def _recipe_of_turn(dialogue: Dialogue, turn: Turn, answer: Turn, config: OracleConfig) -> list[Payload]:
     turns = dialogue.turns[: turn.turn_index]
-    before = [history_line(ROLES[each.speaker], each.spoken_text, is_whole=True) for each in turns]
-    words = words_of(turn)
+    before = [format_history_line(ROLES[each.speaker], each.spoken_text, is_whole=True) for each in turns]
+    words = list_words(turn)
     made = []
-    for tick in ticks(words, config.interval_s, config.level_bounds, config.max_requests_per_turn):
+    for tick in make_ticks(words, config.interval_s, config.level_bounds, config.max_requests_per_turn):
         heard = " ".join(word.word for word in words[: tick.n_words_heard])
-        conversation = "\n".join([*before, history_line(ROLES[turn.speaker], heard, is_whole=True)])
+        conversation = "\n".join([*before, format_history_line(ROLES[turn.speaker], heard, is_whole=True)])
         parts = [f"{INSTRUCTION} {LEVELS[tick.level]}", f"Conversation so far:\n{conversation}"]
         if tick.level > 0:
             parts.append(f"Hidden hint: {answer.spoken_text}")
@@ -122,7 +122,7 @@ def count(payloads: Sequence[Payload], open_client: OpenClient) -> PromptTokens:
 
     async def ask() -> list[ChatReply]:
         async with open_client() as client:
-            return await together([client.ask(payload) for payload in payloads])
+            return await gather_all([client.ask(payload) for payload in payloads])
 
     replies = asyncio.run(ask())
     cached = [reply.n_tokens_cached for reply in replies if reply.n_tokens_cached is not None]
@@ -163,7 +163,7 @@ def main() -> None:
     parser.add_argument("folder", help="folder of a dataset")
     parser.add_argument("--n", type=int, default=6, help="dialogues")
     parser.add_argument("--in-flight", type=int, nargs="+", default=[1], help="requests in flight at once")
-    parser.add_argument("--prompts", nargs="+", choices=our_sets(), default=["v2", "whole"], help="prompt sets")
+    parser.add_argument("--prompts", nargs="+", choices=list_prompt_sets(), default=["v2", "whole"], help="prompt sets")
     parser.add_argument("--cap", type=int, nargs="+", default=[8, 1000], help="most requests of one turn")
     options = parser.parse_args()
     dialogues = read_dialogues(options.folder, options.n)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from data_schemas.config import SourceConfig
-from spoken.rules.numerals import cardinal
+from spoken.rules.numerals import spell_cardinal
 
 WHO = ("A farmer", "My neighbour", "The teacher", "Natalia", "Her uncle", "The old captain")
 DID = ("sold", "counted", "painted", "carried", "found", "packed")
@@ -32,5 +32,5 @@ def write_questions(file: Path, n_questions: int, seed: int) -> SourceConfig:
 
 
 def _sentence(draw: random.Random) -> str:
-    number = cardinal(draw.randint(2, 900))
+    number = spell_cardinal(draw.randint(2, 900))
     return f"{draw.choice(WHO)} {draw.choice(DID)} {number} {draw.choice(WHAT)} {draw.choice(WHERE)}."

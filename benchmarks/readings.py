@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from data_schemas import ids
 from data_schemas.config import ScriptConfig, SourceConfig, SplitConfig
 from data_schemas.records import Item
-from pipelines.script.exchange import phrase
+from pipelines.script.exchange import make_exchange
 from pipelines.script.rejections import NotAskable
 from pipelines.sources.items import read_items
-from spoken.reader import rule_names
-from spoken.rules.rule import noting_rules
+from spoken.reader import list_rule_names
+from spoken.rules.rule import record_fired_rules
 from spoken.spoken_text import Unspeakable
 
 
@@ -44,9 +44,9 @@ class Reading:
 
 def reading_of(item: Item, config: ScriptConfig) -> Reading:
     """The reading of an item as the script stage would say it, with a seed of the item's own."""
-    with noting_rules() as fired:
+    with record_fired_rules() as fired:
         try:
-            said = phrase(item, config, ids.seed_for("readings", item.item_id))
+            said = make_exchange(item, config, ids.seed_for("readings", item.item_id))
         except (NotAskable, Unspeakable) as refusal:
             return Reading(item, reason=refusal.reason, detail=refusal.detail)
     return Reading(item, said.question.text, said.answer.text, rules=frozenset(fired))
@@ -67,7 +67,7 @@ def lines(readings: Iterable[Reading]) -> Iterator[str]:
 
 def hits(readings: Iterable[Reading]) -> Iterator[str]:
     """A line a rule, those that fire most first: in how many items that are said it fires, and its name."""
-    counts = Counter(dict.fromkeys(rule_names(), 0))
+    counts = Counter(dict.fromkeys(list_rule_names(), 0))
     for each in readings:
         counts.update(each.rules)
     for name, n_items in counts.most_common():

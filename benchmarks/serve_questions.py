@@ -22,7 +22,7 @@ from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.key_words import key_words, words_of
 from kame_model.evaluate.recall_items import select_rows
 from kame_model.evaluate.turns import INTERRUPTION, find_turns
-from pipelines.audio import from_flac
+from pipelines.audio import decode_flac
 from pipelines.mixing.timing import CHANNEL
 
 
@@ -82,7 +82,7 @@ def _question(dialogue: AudioDialogue) -> Question:
     answering = _answering_turn(dialogue)
     assert answering is not None
     end_s = max(turn.end_s or 0.0 for turn in dialogue.turns[:answering] if turn.speaker == "B")
-    user = from_flac(dialogue.flac)[: seconds_to_samples(end_s), CHANNEL["B"]]
+    user = decode_flac(dialogue.flac)[: seconds_to_samples(end_s), CHANNEL["B"]]
     _, answer = find_question_and_answer(dialogue.turns)
     user = np.pad(user, (0, -len(user) % FRAME_N_SAMPLES))
     return Question(dialogue.dialogue_id, user.astype(np.float32), key_words(words_of(answer)))

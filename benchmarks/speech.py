@@ -32,7 +32,7 @@ from pipelines.run.parts import Part, PartRecord
 from pipelines.run.plan import make_plan
 from pipelines.run.stages import CHAT_STAGES, STAGES
 from pipelines.run.workers import Workers
-from spoken.spoken_text import spoken_words
+from spoken.spoken_text import split_words
 
 SPEECH = "speech"
 N_ROUNDS = 2
@@ -187,10 +187,10 @@ def measure_alignment(n_texts: int) -> Alignment:
     spoken: list[tuple[str, Samples]] = [
         (text, tts.synthesise(text, tts.voices()[0].name, 1.0).samples) for text in texts(n_texts, 2)
     ]
-    aligner.align(spoken[0][1], SAMPLE_RATE_HZ, spoken_words(spoken[0][0]))  # loads the model
+    aligner.align(spoken[0][1], SAMPLE_RATE_HZ, split_words(spoken[0][0]))  # loads the model
     started_s = time.process_time()
     for text, samples in spoken:
-        aligner.align(samples, SAMPLE_RATE_HZ, spoken_words(text))
+        aligner.align(samples, SAMPLE_RATE_HZ, split_words(text))
     taken_s = time.process_time() - started_s
     audio_s = sum(samples_to_seconds(len(samples)) for _, samples in spoken)
     return Alignment(audio_s / taken_s, audio_s)

@@ -38,13 +38,13 @@ from data_schemas.config import (
 from data_schemas.records import AudioDialogue, Clip, Clips, Dialogue, DialogueWords, Item, Turn, Utterance
 from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
 from pipelines.alignment.stage import AlignmentStage
-from pipelines.audio import Sound, from_flac
+from pipelines.audio import Sound, decode_flac
 from pipelines.mixing.stage import MixingStage
 from pipelines.mixing.timing import CHANNEL
 from pipelines.script.stage import ScriptStage
 from pipelines.sources.items import read_items
 from pipelines.speech.stage import SpeechStage
-from spoken.spoken_text import spoken_words
+from spoken.spoken_text import split_words
 from tests.support.runs import ITEMS
 
 CLEAN = {"noise_share": 0.0, "room_share": 0.0, "telephone_share": 0.0}
@@ -149,17 +149,17 @@ def mixed(spoken: Sequence[tuple[Dialogue, Clips, DialogueWords]], surroundings:
 
 def n_words_of(dialogue: Dialogue) -> int:
     """Words of all utterances, as they were to be said."""
-    return sum(len(spoken_words(each.spoken_text)) for turn in dialogue.turns for each in turn.utterances)
+    return sum(len(split_words(each.spoken_text)) for turn in dialogue.turns for each in turn.utterances)
 
 
 def compare(row: AudioDialogue, clips: Clips, tally: Tally) -> None:
     """Adds the errors of a dialogue's word starts; a word with a time is one that stands in the row, cut ones aside."""
-    sound = from_flac(row.flac)
+    sound = decode_flac(row.flac)
     by_place = {(clip.turn_index, clip.utterance_index): clip for clip in clips.clips}
     for turn in row.turns:
         for index, utterance in enumerate(turn.utterances):
             clip = by_place[turn.turn_index, index]
-            n_said = len(spoken_words(utterance.spoken_text))
+            n_said = len(split_words(utterance.spoken_text))
             tally.n_words += n_said
             tally.n_timed += min(n_said, len(utterance.words))
             if clip.words and utterance.words:
@@ -174,7 +174,7 @@ def true_start_s(channel: Sound, clip: Clip, turn: Turn, utterance: Utterance) -
     """Where a clip's first sample lies in its channel, by cross-correlation around where the row says it does."""
     assert utterance.start_s is not None
     assert utterance.end_s is not None
-    said = from_flac(clip.flac)
+    said = decode_flac(clip.flac)
     until_s = utterance.end_s if turn.cut_s is None else turn.cut_s - 0.05  # the last 50 ms of a cut turn fade
     said = said[: max(1, seconds_to_samples(until_s - utterance.start_s))]
     margin = seconds_to_samples(SEARCH_S)

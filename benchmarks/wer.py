@@ -21,9 +21,9 @@ from data_schemas.arrow import from_table
 from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds, seconds_to_samples
-from pipelines.audio import from_flac
+from pipelines.audio import decode_flac
 from pipelines.quality.hearing import compare
-from pipelines.speech.gate import with_silence
+from pipelines.speech.gate import pad_with_silence
 
 CHANNELS = {"A": 0, "B": 1}
 
@@ -71,7 +71,7 @@ def listen(reader: DatasetReader, recogniser: Recogniser, limit: int | None) -> 
     Backchannels are left out, as the gate does.
     """
     for row in _rows(reader, limit):
-        sound = from_flac(row.flac)
+        sound = decode_flac(row.flac)
         for turn in row.turns:
             for utterance in turn.utterances:
                 if utterance.kind == "backchannel":
@@ -79,7 +79,7 @@ def listen(reader: DatasetReader, recogniser: Recogniser, limit: int | None) -> 
                 assert utterance.start_s is not None
                 assert utterance.end_s is not None
                 span = slice(seconds_to_samples(utterance.start_s), seconds_to_samples(utterance.end_s))
-                cut = with_silence(sound[span, CHANNELS[turn.speaker]])
+                cut = pad_with_silence(sound[span, CHANNELS[turn.speaker]])
                 found = compare(utterance.spoken_text, recogniser.transcribe(cut, SAMPLE_RATE_HZ))
                 yield Heard(
                     dialogue_id=row.dialogue_id,
