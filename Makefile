@@ -16,11 +16,11 @@ DEMO_ANSWERS = Paris eight honey
 PROOF ?= proof
 PROOF_GSM8K ?=
 PROOF_MMLU_PRO ?=
-PROOF_ITEMS ?= 1500
-PROOF_SPEECH_HOURS ?= 15
-PROOF_SPEAK_HOURS ?= 1.5
-PROOF_COPY_HOURS ?= 0.5
-PROOF_DIALOGUE_HOURS ?= 1.5
+PROOF_ITEMS ?= 1000
+PROOF_SPEECH_HOURS ?= 3
+PROOF_SPEAK_HOURS ?= 0.4
+PROOF_COPY_HOURS ?= 0.2
+PROOF_DIALOGUE_HOURS ?= 0.8
 PROOF_EVALUATED ?= 150
 PROOF_SEEDS ?= 0 1
 # More arguments for kame train, such as --set hardware.precision=bf16-mixed where the processor multiplies bf16.
@@ -103,7 +103,7 @@ demo: install voices ## make a dataset of 12 dialogues, train the shipped front-
 proof: install ## train and evaluate a nano from nothing, two seeds (docs/evaluation.md); the same again goes on
 	@$(BIN)/kame backends install piper
 	@$(BIN)/kame refresh $(PROOF_SOURCES) --limit $(PROOF_ITEMS) --set speech.tts=piper --set 'speech.voices_b=[en_US-joe-medium]' \
-	  --set gate.asr=none --set split.validation_share=0.1 --simulator random --oracle-version random --out $(PROOF)/corpus
+	  --set gate.asr=none --set forms.shares.greeting=0 --set split.validation_share=0.1 --simulator random --oracle-version random --out $(PROOF)/corpus
 	@$(BIN)/kame speech $(PROOF_SOURCES) --set split.validation_share=0.1 --hours $(PROOF_SPEECH_HOURS) --tts piper \
 	  --vocabulary 1500 --out $(PROOF)/speech
 	@for seed in $(PROOF_SEEDS); do $(BIN)/kame train $(PROOF)/corpus@random --speech $(PROOF)/speech --preset nano \

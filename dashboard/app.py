@@ -133,7 +133,7 @@ def _tell_errors(app: FastAPI, site: Site) -> None:
 
     async def of_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        remedy = "Begin at the list of datasets." if error.status_code == 404 else ""
+        remedy = "Start from the list of datasets." if error.status_code == 404 else ""
         return _answer(site, request, error.status_code, f"{error.detail}.", remedy, error.headers)
 
     async def invalid(request: Request, error: Exception) -> Response:

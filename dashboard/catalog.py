@@ -90,7 +90,7 @@ class Catalog:
             self._folders = dict(find_folders(self.roots, is_dataset))
         folder = self._folders.get(key)
         if folder is None or not is_dataset(folder):
-            raise MissingError(f"There is no dataset {key!r}.", "The list of datasets shows those that are there.")
+            raise MissingError(f"There is no dataset {key!r}.", "Choose one from the list of datasets.")
         found = self._read(key, folder)
         if isinstance(found, DamagedDataset):
             raise found.error
@@ -108,6 +108,6 @@ class Catalog:
             return DamagedDataset(key, folder, error)
         except OSError as error:
             gone = DatasetError(
-                f"{folder / MANIFEST} cannot be read: {error.strerror}.", "Look at the folder's rights."
+                f"{folder / MANIFEST} cannot be read: {error.strerror}.", "Check the permissions of the folder."
             )
             return DamagedDataset(key, folder, gone)

@@ -190,7 +190,7 @@ class Checkpoints:
         """
         folder = dict(self.list_folders()).get(key)
         if folder is None:
-            raise MissingError(f"There is no checkpoint {key!r}.", "The list of checkpoints shows those there are.")
+            raise MissingError(f"There is no checkpoint {key!r}.", "Choose one from the list of checkpoints.")
         return self._open(key, folder)
 
     def find_digest(self, checkpoint: Checkpoint, wait_s: float = WAIT_S) -> str | None:
@@ -223,7 +223,7 @@ class Checkpoints:
         for each in self.list_evaluations():
             if each.key == key:
                 return each
-        raise MissingError(f"There is no evaluation {key!r}.", "The pages of checkpoints show those there are.")
+        raise MissingError(f"There is no evaluation {key!r}.", "Choose one from the page of a checkpoint.")
 
     def find_run(self, checkpoint: Checkpoint) -> TrainingRun | None:
         """The training run that a checkpoint came from; None: it is not below the roots, or nobody wrote it down."""
@@ -242,7 +242,9 @@ class Checkpoints:
         except KameError as error:
             return Checkpoint(key, folder, None, error)
         except OSError as error:
-            gone = StoreError(f"{folder / FACTS} cannot be read: {error.strerror}.", "Look at the folder's rights.")
+            gone = StoreError(
+                f"{folder / FACTS} cannot be read: {error.strerror}.", "Check the permissions of the folder."
+            )
             return Checkpoint(key, folder, None, gone)
 
 
@@ -300,7 +302,9 @@ class _Digests:
         try:
             key = ids.digest(str(weights), *_stamp(weights))
         except OSError as error:
-            raise StoreError(f"{weights} cannot be read: {error.strerror}.", "Look at the folder's rights.") from error
+            raise StoreError(
+                f"{weights} cannot be read: {error.strerror}.", "Check the permissions of the folder."
+            ) from error
         with self._lock:
             job = self._jobs.get(key)
             if job is None:
@@ -328,7 +332,9 @@ class _Digests:
         except KameError as error:
             job.error = error
         except OSError as error:
-            job.error = StoreError(f"The digest of {weights} cannot be kept: {error}.", "Look at the cache's rights.")
+            job.error = StoreError(
+                f"The digest of {weights} cannot be kept: {error}.", "Check the permissions of the cache folder."
+            )
         finally:
             job.done.set()
 

@@ -307,7 +307,7 @@ def _read(path: str, annotation: Any, info: FieldInfo | None, unread: dict[str, 
     if text is _NO_VALUE:
         return _NO_VALUE
     if info is not None and info.is_required() and not text:
-        faults[path] = "This is needed."
+        faults[path] = "A value is needed here."
     try:
         return _from_text(_kind_of(inner, info), text, item, is_optional)
     except (ValueError, RecursionError, yaml.YAMLError) as error:
@@ -335,7 +335,7 @@ def _from_text(kind: Kind, text: Any, item: Any, is_optional: bool) -> Any:
     """
     if kind == "switch":
         if not isinstance(text, bool):
-            raise ValueError("Yes or no is wanted.")
+            raise ValueError("Write yes or no.")
         return text
     if kind == "choices":
         if not isinstance(text, list):

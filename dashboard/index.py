@@ -233,7 +233,8 @@ class Indexes:
             ) from error
         except OSError as error:
             raise StoreError(
-                f"The index of {dataset.folder} cannot be made: {error}.", "Look at the rights and room of its cache."
+                f"The index of {dataset.folder} cannot be made: {error}.",
+                "Check the permissions and the free space of the cache folder.",
             ) from error
 
 

@@ -51,7 +51,7 @@ def read_run_of(dataset: Dataset, run_id: str) -> RunFile:
     """
     known = {each.stem for each in (dataset.folder / _RUNS).glob("*.json")}
     if run_id not in known:
-        raise MissingError(f"This dataset has no run {run_id!r}.", "A dialogue's page links to the runs there are.")
+        raise MissingError(f"This dataset has no run {run_id!r}.", "A dialogue's page links to its runs.")
     run = _read(dataset, run_id)
     if run.told is None:
         raise DatasetError(f"{_RUNS}/{run_id}.json of {dataset.folder} is damaged.", "Nothing needs it; remove it.")

@@ -99,11 +99,11 @@ def read_refused_sound(dataset: Dataset, part_id: str | None, dialogue_id: str, 
 
 def _why_silent(stage: str, dialogue_id: str | None, is_kept: bool) -> str:
     if dialogue_id is None or stage in _BEFORE_SPEECH:
-        return "There is no sound: it was refused before anything was said."
+        return "There is no sound: it was rejected before any speech was made."
     if not is_kept:
-        return f"There is no sound: its part of the work folder ({_PARTS}) is gone."
+        return f"There is no sound: its part of the work folder ({_PARTS}) is missing."
     if stage == _CLIPS:
-        return "There is no sound: no take of an utterance passed, and takes that do not pass are not kept."
+        return "There is no sound: no take of an utterance passed the checks, and such takes are not kept."
     return "There is no sound of it in the work folder."
 
 

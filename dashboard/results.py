@@ -66,7 +66,7 @@ class SqlBox:
         except subprocess.TimeoutExpired:
             raise QueryError(
                 f"The query took more than {self._seconds} s and was stopped.",
-                "Ask for less, or open the Parquet files.",
+                "Select fewer rows, or query the Parquet files themselves.",
             ) from None
         finally:
             self._places.release()
@@ -75,7 +75,7 @@ class SqlBox:
         if done.returncode != 0:
             raise QueryError(
                 f"The query was stopped (exit code {done.returncode}): it took too much time or memory.",
-                "Ask for less.",
+                "Select fewer rows or columns.",
             )
         table = pa.ipc.open_stream(done.stdout).read_all()
         return Result(table, (table.schema.metadata or {}).get(b"truncated") == b"1")

@@ -37,13 +37,33 @@ class RunKind:
 KINDS: Final[Mapping[str, RunKind]] = {
     each.name: each
     for each in (
-        RunKind("refresh", "Refresh", "Makes a dataset of question sets, or adds what is new in them.", RefreshConfig),
-        RunKind("speech", "Speech", "Makes hours of the assistant's voice as token rows.", SpeechRowsConfig),
+        RunKind(
+            "refresh", "Refresh", "Makes a dataset from question sets, or adds their new items to one.", RefreshConfig
+        ),
+        RunKind("speech", "Speech", "Makes hours of speech in the assistant's voice, as token rows.", SpeechRowsConfig),
         RunKind("train", "Training", "Trains a front-end on datasets and registers its checkpoint.", FrontEndConfig),
-        RunKind("evaluate", "Evaluation", "Asks a checkpoint: recall, questions, MT-Bench, duplex.", EvaluateConfig),
-        RunKind("serve", "Server", "Lets people talk with a checkpoint until its run is cancelled.", ServeConfig),
+        RunKind(
+            "evaluate",
+            "Evaluation",
+            "Evaluates a checkpoint: recall, spoken questions, MT-Bench or turn-taking.",
+            EvaluateConfig,
+        ),
+        RunKind("serve", "Server", "Serves a checkpoint for people to talk with, until it is stopped.", ServeConfig),
     )
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """A run for whose end another one waits.
+
+    Attributes:
+        kind: empty: it is none of our kinds.
+    """
+
+    run_id: str
+    name: str
+    kind: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +80,7 @@ class Run:
         step: what it is at.
         url: where its page is, of a server.
         waits_for: what must be there for it to begin; empty: nothing is missing.
+        blockers: runs of which one must end before it begins.
     """
 
     run_id: str
@@ -76,6 +97,7 @@ class Run:
     step: str = ""
     url: str = ""
     waits_for: str = ""
+    blockers: Sequence[Blocker] = ()
 
     @property
     def is_over(self) -> bool:
@@ -176,6 +198,9 @@ class RunScheduler(Protocol):
 
     def list_choices(self) -> Mapping[str, Sequence[str]]:
         """What is there to choose from on this machine: engines, voices and providers by the name of their setting."""
+
+    def sample_settings(self) -> Mapping[str, Any]:
+        """Settings of a refresh of the sample questions that come with the project; empty: they are not installed."""
 
     def plan(self, kind: str, settings: Mapping[str, Any]) -> list[Figure]:
         """What a run of these settings will take; nothing for kinds of which no plan is made. It starts nothing.

@@ -34,11 +34,11 @@ class Server:
     def step(self) -> str:
         """What it is at."""
         if self.run.state in ("scheduled", "pending"):
-            waits_for = f"waits for {self.run.waits_for}" if self.run.waits_for else "waits for a worker"
-            return "waits until the other server has ended" if "Concurrency" in self.run.state_name else waits_for
+            waits_for = f"is waiting for {self.run.waits_for or 'a worker'}"
+            return "is waiting until the other server has ended" if "Concurrency" in self.run.state_name else waits_for
         if self.run.state == "cancelling":
-            return "ends: nobody is let in any more, and who talks may finish"
-        return "ready" if self.url else "loads the checkpoint and its chat model"
+            return "is ending: nobody new may enter, and conversations that are going on may finish"
+        return "is ready" if self.url else "is loading the checkpoint and its chat model"
 
 
 def describe_server(run: Run, host: str) -> Server:

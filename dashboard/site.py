@@ -54,8 +54,8 @@ class Site:
         """
         if self.scheduler is None:
             raise SchedulerGoneError(
-                "This dashboard was started without Prefect, which knows the runs.",
-                "Start `kame up`, which brings all; or set PREFECT_API_URL to a server's before `kame dashboard`.",
+                "This dashboard was started without Prefect, which schedules and records runs.",
+                "Start `kame up`, which includes Prefect, or set PREFECT_API_URL to a Prefect server's address first.",
             )
         return self.scheduler
 

@@ -99,7 +99,7 @@ def open_runs(roots: Sequence[Path], keys: Sequence[str]) -> list[TrainingRun]:
     known = {run.key: run for run in list_runs(roots)}
     for key in keys:
         if key not in known:
-            raise MissingError(f"There is no training run {key!r}.", "The list of training runs shows those there are.")
+            raise MissingError(f"There is no training run {key!r}.", "Choose one from the list of training runs.")
     return [known[key] for key in dict.fromkeys(keys)]
 
 

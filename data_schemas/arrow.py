@@ -1,4 +1,4 @@
-"""Records to Arrow and back. The dataclass is the definition; its schema is derived here and nowhere written out."""
+"""Conversion of records to Arrow tables and back. Schemas are derived from the dataclasses, never written out."""
 
 import types
 import typing
@@ -52,7 +52,7 @@ def _data_type(hint: Any) -> pa.DataType:
 
 
 def schema_of(record: type) -> pa.Schema:
-    """The Arrow schema of a record class, with the schema version in its metadata."""
+    """Returns the Arrow schema of a record class, with the schema version in its metadata."""
     if record not in _schemas:
         columns = [_field(name, hint) for name, hint in _hints(record).items()]
         metadata = {"kame_schema_version": str(SCHEMA_VERSION), "kame_record": record.__name__}
@@ -61,17 +61,17 @@ def schema_of(record: type) -> pa.Schema:
 
 
 def to_table(records: Sequence[Record], record: type[Record]) -> pa.Table:
-    """Records as a table of exactly their class's schema."""
+    """Converts records to a table with exactly the schema of their class."""
     return pa.Table.from_pylist([asdict(each) for each in records], schema=schema_of(record))  # type: ignore[call-overload]
 
 
 def from_table(table: pa.Table, record: type[Record]) -> list[Record]:
-    """A table's rows as records; columns that the class does not know are left out.
+    """Converts a table's rows to records; unknown columns are ignored.
 
-    What may be null is null where the file has no such column: it was written before there was one.
+    Nullable fields without a column are None, because older files lack newer columns.
 
     Raises:
-        StoreError: another column is missing, or one has another type.
+        StoreError: if another column is missing, or one has a different type.
     """
     wanted = schema_of(record)
     for field in wanted:
@@ -81,14 +81,14 @@ def from_table(table: pa.Table, record: type[Record]) -> list[Record]:
             raise StoreError(
                 f"Column {field.name!r} of {record.__name__} should be {field.type}, "
                 f"found: {found or 'no such column'}.",
-                "The file is of another schema version or not one of ours: remove it and run again.",
+                "The file has another schema version or was not written by kame: remove it and run again.",
             )
     names = [name for name in wanted.names if name in table.column_names]
     return [_build(record, row) for row in table.select(names).to_pylist()]
 
 
 def _is_readable(found: pa.DataType | None, wanted: pa.Field) -> bool:
-    """Whether a column of a type can be read as the one wanted; None: there is no such column."""
+    """Whether a column of type `found` can be read as the wanted field; None: there is no such column."""
     if found is None:
         return bool(wanted.nullable)
     if pa.types.is_list(wanted.type):

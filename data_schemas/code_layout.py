@@ -1,4 +1,4 @@
-"""How a front-end reads and says a codec's codes: the codec states it; token rows, runs and checkpoints carry it."""
+"""Layout of a codec's codes in a front-end: defined by the codec; stored in token rows, runs and checkpoints."""
 
 from collections.abc import Sequence
 from typing import Final, Self
@@ -8,39 +8,39 @@ from pydantic import Field, model_validator
 from data_schemas.config.base import Config
 
 _SEMANTIC_WEIGHT: Final = 100.0
-"""Of Mimi's first codebook where another one weighs 1: moshi-finetune, `first_codebook_weight_multiplier`."""
+"""Loss weight of Mimi's first codebook, others 1 (moshi-finetune, `first_codebook_weight_multiplier`)."""
 
 
 class CodeLayout(Config):
-    """One number a codebook, and a temperature.
+    """Sizes, delays and loss weights, one for each codebook, and a sampling temperature.
 
-    A frame's codes may come later than its text: a front-end then knows the words of a sound before it makes the sound.
-    What it says is late by the longest delay.
+    A frame's codes may be delayed after its text, so that a front-end knows the words before it generates their audio.
+    Its speech is late by the longest delay.
     """
 
     sizes: tuple[int, ...] = Field(
-        min_length=1, description="Entries of each codebook; ids beyond its own are never said."
+        min_length=1, description="Number of entries of each codebook; larger ids are never generated."
     )
     delays: tuple[int, ...] = Field(
-        description="Frames by which each codebook of the own voice comes after the text of its frame."
+        description="Delay of each codebook of the own voice after the text of its frame, in frames."
     )
-    other_delays: tuple[int, ...] = Field(description="Frames by which each one of the other voice comes late.")
+    other_delays: tuple[int, ...] = Field(description="Delay of each codebook of the other voice, in frames.")
     weights: tuple[float, ...] = Field(description="Weight of each codebook in the loss.")
-    temp: float = Field(gt=0, le=5, description="Temperature of the codes where nobody says otherwise.")
+    temp: float = Field(gt=0, le=5, description="Default sampling temperature of the codes.")
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _check_sizes(self) -> Self:
         if {len(self.delays), len(self.other_delays), len(self.weights)} != {len(self.sizes)}:
-            raise ValueError("sizes, delays, other_delays and weights have one number a codebook each")
+            raise ValueError("sizes, delays, other_delays and weights must each have one number per codebook")
         if min(self.sizes) < 2 or min(self.of_rows) < 0:
-            raise ValueError("a codebook has two entries at least, and comes no earlier than the text")
+            raise ValueError("a codebook must have at least two entries, and its delay must not be negative")
         return self
 
     @classmethod
     def of_mimi(cls, n_codebooks: int, card: int) -> Self:
-        """Mimi's, as Moshi has it (arXiv 2410.00037, section 3.4.4), and whatever has a first codebook like Mimi's.
+        """Returns Mimi's layout, as in Moshi (arXiv 2410.00037, section 3.4.4), for codecs with such a first codebook.
 
-        The first comes with the text and weighs most, the others come a frame later.
+        The first codebook has no delay and the greatest weight; the others are delayed by one frame.
         """
         delays = (0, *[1] * (n_codebooks - 1))
         weights = (_SEMANTIC_WEIGHT, *[1.0] * (n_codebooks - 1))
@@ -48,32 +48,32 @@ class CodeLayout(Config):
 
     @classmethod
     def of_parameters(cls, sizes: Sequence[int], text_lead: int, temp: float) -> Self:
-        """That of a codec whose codes of a frame are of one kind: all come at once, and weigh the same.
+        """Returns the layout of a codec whose codebooks are all alike: the same delay and weight for each.
 
         Args:
-            sizes: entries of each codebook.
-            text_lead: frames by which the text is ahead of the own sound. What is heard comes without delay.
-            temp: temperature of the codes.
+            sizes: number of entries of each codebook.
+            text_lead: delay of the own audio after the text, in frames. The other voice has no delay.
+            temp: sampling temperature of the codes.
         """
         n = len(sizes)
         return cls(sizes=tuple(sizes), delays=(text_lead,) * n, other_delays=(0,) * n, weights=(1.0,) * n, temp=temp)
 
     @property
     def n_codebooks(self) -> int:
-        """Codebooks of one voice."""
+        """Number of codebooks of one voice."""
         return len(self.sizes)
 
     @property
     def card(self) -> int:
-        """Entries of the largest codebook; a front-end's heads are of this size."""
+        """Number of entries of the largest codebook, which is the size of a front-end's heads."""
         return max(self.sizes)
 
     @property
     def of_rows(self) -> tuple[int, ...]:
-        """Delays of the 1 + 2n rows of a column, text, own voice and other, as `LMModel(delays=…)` takes them."""
+        """Delays of the 1 + 2n rows of a column (text, own voice, other voice), for `LMModel(delays=…)`."""
         return (0, *self.delays, *self.other_delays)
 
     @property
     def longest_delay(self) -> int:
-        """Frames by which the last code of a frame comes late."""
+        """Delay of the last code of a frame, in frames."""
         return max(self.of_rows)

@@ -1,17 +1,17 @@
-"""The product's own errors: what happened, to which item, and what to do about it.
+"""Exceptions of this project: what happened, to which item, and what to do about it.
 
-Vendor errors (onnxruntime, openai, pyarrow, OSError…) are translated once, at the border where our code calls the
-vendor's; everything above sees only these. Each class has the exit code that `kame` ends with.
+Exceptions of libraries (onnxruntime, openai, pyarrow, OSError…) are converted to these where the library is called.
+Each class has the exit code that `kame` returns.
 """
 
 
 class KameError(Exception):
-    """Root of all errors that a user can do something about.
+    """Base class of all errors that a user can resolve.
 
     Args:
         what: what happened, in one sentence, naming the item, file or service.
-        remedy: what the reader can do about it, in one sentence; empty when nothing can be said.
-        status: a server's fault in a word for logs, which tell no text of servers: an HTTP status, `timeout`, ...
+        remedy: what the user can do about it, in one sentence; may be empty.
+        status: a server's failure for logs, which never hold text of servers: an HTTP status, `timeout`, ...
     """
 
     exit_code = 1
@@ -26,7 +26,7 @@ class KameError(Exception):
         return f"{self.what} {self.remedy}".strip()
 
     def __reduce__(self) -> tuple[type["KameError"], tuple[str, str, str]]:
-        return type(self), (self.what, self.remedy, self.status)  # errors cross process borders
+        return type(self), (self.what, self.remedy, self.status)  # makes errors picklable between processes
 
 
 class ConfigError(KameError):
@@ -36,7 +36,7 @@ class ConfigError(KameError):
 
 
 class SourceError(KameError):
-    """A question set as a whole cannot be read: missing, empty, truncated, or lacking columns."""
+    """A question set as a whole cannot be read: it is missing, empty or truncated, or lacks columns."""
 
     exit_code = 3
 
@@ -48,48 +48,48 @@ class BackendError(KameError):
 
 
 class StoreError(KameError):
-    """A file of the store cannot be written or is not what was recorded: disk full, checksum, schema."""
+    """A file of the store cannot be written, or does not match its record: disk full, checksum, schema."""
 
     exit_code = 5
 
 
 class DatasetError(KameError):
-    """A dataset folder cannot be read at all: no manifest, or one of a newer schema."""
+    """A dataset folder cannot be read: it has no manifest, or one of another schema version."""
 
     exit_code = 6
 
 
 class RequestError(KameError):
-    """One request to a chat model failed for good; the run goes on and the event is marked failed."""
+    """A request to a chat model failed after all retries; the run continues and the event is marked as failed."""
 
     exit_code = 4
 
 
 class AnswerCut(RequestError):
-    """A streamed answer that ends because the model might write no more; what came of it stands."""
+    """A streamed answer was cut off at the maximum number of tokens; the text so far is valid."""
 
 
 class AnswerRefused(RequestError):
-    """The chat model refuses to answer, or its provider's filter ended the answer before its first word.
+    """The chat model refused to answer, or its provider's content filter ended the answer before its first word.
 
-    The same request would be refused again.
+    Do not retry: the same request would be refused again.
     """
 
 
 class UnexpectedThought(RequestError):
-    """A streamed answer that holds what the chat model thought, of a model that is not said to think (`chat.thinks`).
+    """A streamed answer contains reasoning although the model is not configured as a reasoning model (`chat.thinks`).
 
-    What of it was told already was thought, and no answer; the same request would get the same again.
+    The text received so far is reasoning and not an answer. Do not retry: the result would be the same.
     """
 
 
 class BudgetError(KameError):
-    """The run may not pay for another request; what was answered is kept, and the same command goes on."""
+    """The budget of the run is spent; all answers are kept, and the same command resumes the run."""
 
     exit_code = 7
 
 
 class TrainingError(KameError):
-    """Training cannot go on: a loss or a gradient is no number; the last checkpoint stays."""
+    """Training stopped because a loss or gradient is NaN or infinite; the last checkpoint is kept."""
 
     exit_code = 8

@@ -1,8 +1,8 @@
-"""Identity of work: same fingerprint, same content, across runs and machines.
+"""Fingerprints of outputs for caching: same fingerprint, same content, across runs and machines.
 
 A fingerprint is a pure function of the stage's name and version, the configuration that matters, the digests of
-prompts, models and voices, and the inputs' fingerprints. It does not see paths, clocks, ports or numbers of workers.
-It trusts a model's digest to stand for its behaviour: two processors may still round a sample differently.
+prompts, models and voices, and the inputs' fingerprints. It does not depend on paths, time, ports or workers. It
+assumes that a model's digest determines its output, although two processors may round a sample differently.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from data_schemas import ids
 from data_schemas.config import Config
 
 SCHEME = 1
-"""Version of this scheme; raising it re-makes everything."""
+"""Version of this scheme; increasing it invalidates every existing output."""
 
 DOES_NOT_MATTER: Mapping[str, Mapping[str, str]] = {
     "ChatConfig": {
@@ -58,26 +58,26 @@ DOES_NOT_MATTER: Mapping[str, Mapping[str, str]] = {
         "workers": "who makes a batch does not change it",
     },
 }
-"""Every field of a stage's configuration that does not count, with the reason. All others do."""
+"""Fields of a stage's configuration that do not count for the fingerprint, with the reason. All others count."""
 
 
 def what_matters(config: Config) -> dict[str, Any]:
-    """A configuration as a plain dictionary, less the fields that `DOES_NOT_MATTER` lists for its class."""
+    """Returns a configuration as a dictionary without the fields that `DOES_NOT_MATTER` lists for its class."""
     left_out = DOES_NOT_MATTER.get(type(config).__name__, {})
     return {name: value for name, value in config.model_dump(mode="json").items() if name not in left_out}
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """The installed versions of libraries that decide what a stage or a back-end makes."""
+    """Returns the installed versions of libraries that affect the output of a stage or a back-end."""
     return {package: version(package) for package in packages}
 
 
 def fingerprint(name: str, stage_version: int, matters: Mapping[str, Any], inputs: Sequence[str]) -> str:
-    """The fingerprint of one stage's output for one part: 16 hexadecimal digits.
+    """Returns the fingerprint of one stage's output for one part: 16 hexadecimal digits.
 
     Args:
-        name, stage_version: the stage's.
-        matters: `what_matters` of its configuration, and digests of what it uses.
-        inputs: fingerprints of what it reads, in the order of the stage's inputs.
+        name, stage_version: of the stage.
+        matters: `what_matters` of its configuration, and digests of the models and files that it uses.
+        inputs: fingerprints of its inputs, in the order of the stage's inputs.
     """
     return ids.digest("fingerprint", SCHEME, name, stage_version, dict(matters), list(inputs))

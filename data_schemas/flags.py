@@ -1,4 +1,4 @@
-"""`flags.jsonl`: dialogues that people flagged, a line each with dialogue_id, reason and time."""
+"""`flags.jsonl`: dialogues flagged by people; each line has dialogue_id, reason and time."""
 
 import fcntl
 import json
@@ -14,10 +14,10 @@ FLAGS = "flags.jsonl"
 
 
 def flagged(store: Store) -> dict[str, str]:
-    """Flagged dialogues with their reasons; they are left out of the next shards and of training.
+    """Returns flagged dialogues with their reasons; they are excluded from the next shards and from training.
 
     Raises:
-        DatasetError: a line is not a flag.
+        DatasetError: if a line is not a valid flag.
     """
     if not store.exists(FLAGS):
         return {}
@@ -30,17 +30,18 @@ def flagged(store: Store) -> dict[str, str]:
             flags[str(flag["dialogue_id"])] = str(flag["reason"])
         except (ValueError, KeyError, TypeError) as error:
             raise DatasetError(
-                f"Line {number} of {FLAGS} is no flag: {error}.", "Each line: dialogue_id, reason, time as JSON."
+                f"Line {number} of {FLAGS} is not a valid flag: {error}.",
+                "Correct the line: it must be JSON with dialogue_id, reason and time.",
             ) from error
     return flags
 
 
 def set_flag(store: Store, dialogue_id: str, reason: str) -> None:
-    """Flags a dialogue, now; the reason takes the place of an earlier one.
+    """Flags a dialogue with the current time; the reason replaces an earlier one.
 
     Raises:
-        DatasetError: a line that is there is not a flag.
-        StoreError: the file cannot be written.
+        DatasetError: if an existing line is not a valid flag.
+        StoreError: if the file cannot be written.
     """
     time = datetime.now(UTC).isoformat(timespec="seconds")
     flag = {"dialogue_id": dialogue_id, "reason": reason, "time": time}
@@ -49,15 +50,15 @@ def set_flag(store: Store, dialogue_id: str, reason: str) -> None:
 
 
 def clear_flag(store: Store, dialogue_id: str) -> None:
-    """Takes a dialogue's flag away, if it has one; raises as `set_flag` does."""
+    """Removes the flag of a dialogue, if it has one; raises the same errors as `set_flag`."""
     with _locked(store):
         if dialogue_id in flagged(store):
             _write(store, _lines_of_others(store, dialogue_id))
 
 
 def _lines_of_others(store: Store, dialogue_id: str) -> list[bytes]:
-    """The file's lines, as they are, but one dialogue's."""
-    flagged(store)  # a line that cannot be read is not thrown away
+    """Returns the lines of the file unchanged, without those of one dialogue."""
+    flagged(store)  # raises for a line that cannot be read, which must not be lost
     lines = store.read_bytes(FLAGS).splitlines() if store.exists(FLAGS) else []
     return [each for each in lines if each.strip() and str(json.loads(each)["dialogue_id"]) != dialogue_id]
 
@@ -68,7 +69,7 @@ def _write(store: Store, lines: list[bytes]) -> None:
 
 @contextmanager
 def _locked(store: Store) -> Iterator[None]:
-    """The dataset's folder is locked while its flags are read and written anew: two people flag at once."""
+    """Locks the dataset's folder while its flags are rewritten, because two people may flag at the same time."""
     with store.translated(FLAGS, "lock"):
         folder = os.open(store.root, os.O_RDONLY)
     try:

@@ -1,7 +1,7 @@
-"""Datasets of the Hugging Face Hub, as `hf://datasets/owner/name`: fetched for training, read in place to look at.
+"""Datasets on the Hugging Face Hub (`hf://datasets/owner/name`): downloaded for training, read remotely to inspect.
 
-The token is that of the environment (HF_TOKEN) and no other; where it is not set only public repositories are read.
-What is fetched lies in the Hub's own cache (HF_HOME), each version of a file once.
+The only token used is HF_TOKEN of the environment; if it is not set, only public repositories can be read. Downloads
+are in the Hub's own cache (HF_HOME), with one copy of each version of a file.
 """
 
 import os
@@ -28,34 +28,36 @@ _ADDRESS = re.compile(rf"{HUB_DATASETS}(?P<name>{REPOSITORY.pattern})(@(?P<revis
 
 
 class HubDataset(NamedTuple):
-    """A repository of a dataset, and the revision of it that is asked for; None: the newest."""
+    """A dataset repository and the requested revision; None: the newest."""
 
     name: str
     revision: str | None
 
 
 def is_on_hub(root: str) -> bool:
-    """Whether this names a dataset of the Hub rather than a folder."""
+    """Whether this is the address of a dataset on the Hub rather than a folder."""
     return root.startswith(HUB_DATASETS)
 
 
 def parse_address(address: str) -> HubDataset:
-    """`hf://datasets/owner/name`, with `@revision` behind it or without.
+    """Parses `hf://datasets/owner/name[@revision]`.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: if it is not such an address.
     """
     found = _ADDRESS.fullmatch(address)
     if found is None:
-        raise ConfigError(f"{address} is no dataset of the Hub.", f"Write {HUB_DATASETS}owner/name[@revision].")
+        raise ConfigError(
+            f"{address} is not the address of a dataset on the Hub.", f"Write {HUB_DATASETS}owner/name[@revision]."
+        )
     return HubDataset(found["name"], found["revision"])
 
 
 def connect() -> "HfApi":
-    """The Hub's client, with the environment's token.
+    """Returns a client of the Hub with the token of the environment.
 
     Raises:
-        ConfigError: its library is not installed.
+        ConfigError: if its library is not installed.
     """
     try:
         from huggingface_hub import HfApi
@@ -65,8 +67,8 @@ def connect() -> "HfApi":
 
 
 @contextmanager
-def asking_hub(name: str, remedy: str = f"Look at the name, the network and {TOKEN}.") -> Iterator[None]:
-    """A block that asks the Hub about a repository; what goes wrong there is a `BackendError`, which tells no token."""
+def asking_hub(name: str, remedy: str = f"Check the name, the network and {TOKEN}.") -> Iterator[None]:
+    """Converts errors of requests to the Hub in the block to `BackendError`, whose message never contains a token."""
     try:
         yield
     except KameError:
@@ -77,30 +79,30 @@ def asking_hub(name: str, remedy: str = f"Look at the name, the network and {TOK
         response = getattr(error, "response", None)
         status = str(getattr(response, "status_code", "") or "")
         why = f"HTTP {status}" if status else type(error).__name__
-        raise BackendError(f"The Hub did not do what was asked of {name}: {why}.", remedy, status) from error
+        raise BackendError(f"The request to the Hub for {name} failed: {why}.", remedy, status) from error
 
 
 def fetch_dataset(address: str, patterns: tuple[str, ...]) -> Path:
-    """A dataset's files in the cache on this machine, fetched where they are not there yet.
+    """Downloads files of a dataset to the local cache, if they are not there yet, and returns their folder.
 
-    All calls of a process see the same state of a repository, whatever is published meanwhile.
+    All calls of a process see the same commit of a repository, even if a newer one is published meanwhile.
 
     Args:
-        patterns: paths in the dataset, in which * stands for anything.
+        patterns: glob patterns of paths in the dataset.
 
     Raises:
-        ConfigError: the address is none, or the Hub's library is not installed.
-        BackendError: the Hub does not answer, or has no such dataset.
+        ConfigError: if the address is not valid, or the Hub's library is not installed.
+        BackendError: if the Hub does not answer, or has no such dataset.
     """
     found = parse_address(address)
     return _fetch(found.name, _find_commit(*found), patterns)
 
 
 def open_dataset(address: str) -> Store:
-    """A dataset's files to be read where they are, of each what is needed; all in the state of now.
+    """Opens a dataset on the Hub for remote reading, at its current commit.
 
     Raises:
-        ConfigError, BackendError: as `fetch_dataset`.
+        ConfigError, BackendError: as for `fetch_dataset`.
     """
     connect()
     from huggingface_hub import HfFileSystem
@@ -111,8 +113,8 @@ def open_dataset(address: str) -> Store:
 
 @cache
 def _find_commit(name: str, revision: str | None) -> str:
-    """The commit that a revision stands for now; offline that of the last time."""
-    return _fetch(name, revision, (_MANIFEST,)).name  # the cache has a folder a commit, and notes what branches were
+    """Returns the current commit of a revision; offline, the commit of the last download."""
+    return _fetch(name, revision, (_MANIFEST,)).name  # the cache has a folder per commit, and records branches
 
 
 @cache

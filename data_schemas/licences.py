@@ -1,4 +1,4 @@
-"""Licences of what a dataset or a checkpoint holds, and which of them let it be passed on to others."""
+"""Licences of the parts of a dataset or checkpoint, and which of them permit redistribution."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from data_schemas.records import USERS_BY
 
 NOT_STATED: Final = "not stated"
 FORBIDS: Final = "not for"
-"""Stands in what a source says of itself where it must not be passed on, as `none found: not for redistribution`."""
+"""Marks a source that must not be redistributed, as in `none found: not for redistribution`."""
 
 Verdict = Literal["open", "forbidden", "unknown"]
 
@@ -26,10 +26,10 @@ _OPEN: Final = (
     *("lgpl-2.1", "lgpl-3.0", "mit", "mpl-2.0", "ms-pl", "ofl-1.1", "unlicense", "wtfpl", "zlib"),
 )
 _HUB_NAMES: Final = {name: name for name in _OPEN} | _OTHERWISE_NAMED
-"""SPDX names in lower case of licences that let others have it, and what the Hub calls them on a card."""
+"""Lower-case SPDX names of licences that permit redistribution, and their names on the Hub."""
 
 _VOICES: Final = {"kokoro": "Apache-2.0", "espeak": "GPL-3.0", "double": "Apache-2.0"}
-"""Licences of all voices of an engine; those of others depend on the voice."""
+"""Engines whose voices all have one licence; for other engines it depends on the voice."""
 
 _HEAD = re.compile(r"---\n(.*?)\n---\n", re.DOTALL)
 
@@ -37,14 +37,14 @@ _PIPER: Final = {"en_US-joe-medium": "CC0-1.0"}
 
 
 def hub_names(licence: str | None) -> list[str]:
-    """What the Hub calls a licence, or several joined by AND, on a card; empty: one does not let others have it."""
+    """Returns the Hub's names of licences joined by AND; empty if one does not permit redistribution."""
     parts = re.split(r"\s+and\s+", (licence or "").strip().lower())
     found = [_HUB_NAMES.get(re.sub(r"-(only|or-later)$", "", each)) for each in parts]
     return [] if None in found else [str(each) for each in found]
 
 
 def judge(licence: str | None) -> Verdict:
-    """Whether a licence lets others have what is made from what is under it."""
+    """Whether a licence permits redistribution of derived works."""
     if hub_names(licence):
         return "open"
     told = (licence or "").lower()
@@ -52,60 +52,60 @@ def judge(licence: str | None) -> Verdict:
 
 
 def check_licences(licences: Mapping[str, str | None], told: Mapping[str, str], where: str) -> dict[str, str]:
-    """All licences, each of which lets others have what is under it.
+    """Returns all licences, after checking that each permits redistribution.
 
     Args:
-        licences: of each part by its name, as the files tell; None: they do not tell.
-        told: by the user, of parts whose licence the files leave unknown.
+        licences: licence of each part by its name, from the files; None: not stated.
+        told: licences given by the user, for parts whose licence is not stated.
         where: the folder.
 
     Raises:
-        ConfigError: one forbids it, or is left unknown; or one was told of a part that is not there, or that has one.
+        ConfigError: if a licence forbids it or is unknown, or `told` has a part that does not exist or has a licence.
     """
     wrong = [name for name in told if name not in licences or judge(licences[name]) != "unknown"]
     if wrong:
         unknown = [name for name, licence in licences.items() if judge(licence) == "unknown"]
         raise ConfigError(
-            f"--licence {wrong[0]}: {where} has no such part, or says its licence itself.",
-            f"Of unknown licence are: {', '.join(unknown) or 'none'}.",
+            f"--licence {wrong[0]}: {where} has no such part, or states its licence itself.",
+            f"Parts with an unknown licence: {', '.join(unknown) or 'none'}.",
         )
     known = {name: told.get(name, licence or NOT_STATED) for name, licence in licences.items()}
     forbidden = [f"{name} ({licence})" for name, licence in known.items() if judge(licence) == "forbidden"]
     if forbidden:
         raise ConfigError(
             f"{where} must not be published; its licences forbid it: {'; '.join(forbidden)}.",
-            "Make it without these.",
+            "Make it without these parts.",
         )
     unknown = [f"{name} ({licence})" for name, licence in known.items() if judge(licence) == "unknown"]
     if unknown:
         raise ConfigError(
-            f"{where} is not published, since licences are not known: {'; '.join(unknown)}.",
-            "Say what you know, by its SPDX name: --licence NAME=LICENCE; of questions at `kame refresh --licence`.",
+            f"{where} is not published because licences are unknown: {'; '.join(unknown)}.",
+            "Give them by SPDX name: --licence NAME=LICENCE; for questions at `kame refresh --licence`.",
         )
     return known
 
 
 def name_questions(source: str) -> str:
-    """What the questions of a source are called among licences."""
+    """Returns the name of a source's questions in tables of licences."""
     return f"questions of {source}"
 
 
 def name_voice(engine: str, voice: str) -> str:
-    """What a voice is called among licences."""
+    """Returns the name of a voice in tables of licences."""
     return f"voice {voice} of {engine}"
 
 
 def dataset_licences(reader: DatasetReader) -> dict[str, str | None]:
-    """Licences of what a dataset's files hold: `questions of SOURCE` by source, and `voice NAME of ENGINE`.
+    """Returns the licences of a dataset's parts: `questions of SOURCE` and `voice NAME of ENGINE`.
 
-    A source with several, of which not all are open, has one that is not; one of which there are but rejects has None.
+    A source with several licences has one that is not open, if there is one; a source with only rejects has None.
     """
     found: dict[str, set[str | None]] = {}
     for entry in reader.manifest.of_kind(DATA):
         table = reader.store.read_table(entry.path, ["source", "licence", "provenance"])
         for pair in table.select(["source", "licence"]).group_by(["source", "licence"]).aggregate([]).to_pylist():
             found.setdefault(name_questions(pair["source"]), set()).add(pair["licence"])
-        for engine, voice in {each for row in table["provenance"].to_pylist() for each in _voices(row)}:
+        for engine, voice in {each for row in table["provenance"].to_pylist() for each in _list_voices(row)}:
             found.setdefault(name_voice(engine, voice), set()).add(voice_licence(engine, voice))
     for entry in reader.manifest.shards:
         if entry.kind in (REJECTS, ORACLE) and name_questions(entry.source) not in found:
@@ -114,24 +114,24 @@ def dataset_licences(reader: DatasetReader) -> dict[str, str | None]:
 
 
 def voice_licence(engine: str, voice: str) -> str | None:
-    """The licence of a voice's recordings or weights, where it is known of that engine."""
+    """Returns the licence of a voice, or None if it is unknown for that engine."""
     return _PIPER.get(voice) if engine == "piper" else _VOICES.get(engine)
 
 
 def join_licences(licences: Iterable[str | None]) -> str | None:
-    """The one that forbids most, or all of them where all are open."""
+    """Returns the most restrictive licence, or all of them joined by AND if all are open."""
     several = sorted({each or "" for each in licences})
     shut = [each for verdict in ("forbidden", "unknown") for each in several if judge(each) == verdict]
     return (shut[0] or None) if shut else " AND ".join(several)
 
 
 def put_into_card(card: str, licences: Mapping[str, str], more: str) -> str:
-    """A card with its licences, in the head as the Hub reads them and in a table for people.
+    """Adds licences to a card, both to its YAML metadata for the Hub and as a table.
 
     Args:
-        card: with or without a head.
-        licences: by part; all of them let others have it.
-        more: a section to put behind them.
+        card: with or without YAML metadata.
+        licences: by part; all permit redistribution.
+        more: section to append.
     """
     found = _HEAD.match(card)
     head = yaml.safe_load(found[1]) if found else {}
@@ -146,8 +146,8 @@ def put_into_card(card: str, licences: Mapping[str, str], more: str) -> str:
     )
 
 
-def _voices(provenance: Mapping[str, str | None]) -> list[tuple[str, str]]:
-    """Engine and name of both voices; recorded callers have none."""
+def _list_voices(provenance: Mapping[str, str | None]) -> list[tuple[str, str]]:
+    """Returns engine and name of both voices; recorded callers have none."""
     if not provenance["tts"]:
         return []
     own, _, users = provenance["tts"].partition(USERS_BY)

@@ -1,4 +1,4 @@
-"""`dataset.json`: what a dataset folder holds, file by file. It is written last; what it does not list is not there."""
+"""`dataset.json`: the list of a dataset's files. It is written last; files that it does not list are ignored."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ DATA, ORACLE, REJECTS = "data", "oracle", "rejects"
 class ShardEntry(Config):
     """One file of the dataset; `kind` is data, oracle or rejects.
 
-    An oracle file also says its version and which data file it was made for: with that file it stays or goes.
+    An oracle file also has its version and the data file that it belongs to, with which it is kept or removed.
     """
 
     path: str
@@ -31,7 +31,7 @@ class ShardEntry(Config):
 
 
 class Counts(Config):
-    """Sums over the files of the manifest."""
+    """Totals over the files of the manifest."""
 
     dialogues: int
     audio_s: float
@@ -40,29 +40,29 @@ class Counts(Config):
 
 
 class Manifest(Config):
-    """The whole dataset; `fingerprint` stands for all files' content."""
+    """The whole dataset; `fingerprint` is a hash of the content of all files."""
 
     schema_version: int = SCHEMA_VERSION
     fingerprint: str
-    oracle_version: str = Field(description="The oracles that the card's `oracles` config reads.")
+    oracle_version: str = Field(description="Default version of the oracles, which the card's `oracles` config reads.")
     split: SplitConfig = Field(description="How all sources in this folder were split.")
     counts: Counts
     shards: list[ShardEntry]
 
     def of_kind(self, kind: str) -> list[ShardEntry]:
-        """Entries of one kind, in the manifest's order."""
+        """Returns the entries of one kind, in the manifest's order."""
         return [each for each in self.shards if each.kind == kind]
 
 
 def contents(shards: Iterable[ShardEntry]) -> list[list[str]]:
-    """Files by path and sha256, as fingerprints take them."""
+    """Returns path and SHA-256 of each file, for fingerprints."""
     return [[each.path, each.sha256] for each in shards]
 
 
 def make_manifest(
     shards: list[ShardEntry], counts: Counts, oracle_version: str, split: SplitConfig | None = None
 ) -> Manifest:
-    """A manifest with its fingerprint, its files in order of their paths."""
+    """Makes a manifest with its fingerprint and its files sorted by path."""
     ordered = sorted(shards, key=lambda each: each.path)
     print_ = ids.digest("dataset", SCHEMA_VERSION, contents(ordered))
     return Manifest(

@@ -1,4 +1,4 @@
-"""Sizes of front-ends: of each the shape, how it is trained, and what it begins with. A new one is an entry here."""
+"""Presets of front-ends: shape, training plan and defaults of each. To add a preset, add an entry here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,16 +10,16 @@ from data_schemas.config.training import KINDS, Kind, SharesConfig
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
-    """A row of a preset's plan: one stage of its training.
+    """One stage of a preset's training plan.
 
     Attributes:
-        name: by which it is called, and its folder.
-        shares: of its steps: weights of dialogues, of speech rows, of copying random words without sound. What is not
-            there (`SharesConfig`) is left out.
-        max_steps: its end.
-        learning_rate: its highest.
-        accuracy: its end where most steps copy: the share of tokens that are foreseen, lesson by lesson.
-        settings: what else is other than in the preset's settings.
+        name: name of the stage and of its folder.
+        shares: weights of the steps on dialogues, on speech rows, and on copying random words without audio. Kinds
+            without data are skipped (see `SharesConfig`).
+        max_steps: maximum number of steps.
+        learning_rate: maximum of the schedule.
+        accuracy: if most steps copy, accuracy at which a lesson, and after the last one the stage, ends.
+        settings: other settings that differ from those of the preset.
     """
 
     name: str
@@ -31,7 +31,7 @@ class StagePlan:
 
     @property
     def main(self) -> Kind:
-        """What most steps are of."""
+        """The kind of most steps."""
         return SharesConfig(**dict(zip(KINDS, self.shares, strict=True))).main
 
 
@@ -40,12 +40,11 @@ _RELEASE: Final = StagePlan("dialogues", (1, 0, 0), 1_000, 3e-5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """A size of front-end; `model.preset` is its name.
+    """A preset of a front-end; `model.preset` is its name.
 
-    `plan` has the stages in their order, each going on with the weights of the one before. `settings` hold what differs
-    from `TrainConfig`'s defaults, which are KAME's release, in all stages. `begins_with` holds fields of
-    `FrontEndConfig` that are taken where nothing else is said; where weights are among them the size speaks no other
-    codec.
+    `plan` lists the stages in order; each starts from the weights of the previous one. `settings` are differences from
+    the defaults of `TrainConfig`, which are those of KAME's release, for all stages. `begins_with` are defaults for
+    fields of `FrontEndConfig`; if they include pretrained weights, the preset cannot use another codec.
     """
 
     model: ModelConfig
@@ -54,7 +53,7 @@ class Preset:
     begins_with: Mapping[str, str] = field(default_factory=dict)
 
     def recipe(self, stage: str) -> dict[str, Any]:
-        """Settings of a run at a stage of the plan, lacking only its data and its folder."""
+        """Returns the training settings of a stage, without its data and folder."""
         row = next(each for each in self.plan if each.name == stage)
         optim = {"learning_rate": row.learning_rate, **self.settings.get("optim", {}), **row.settings.get("optim", {})}
         return {
@@ -69,30 +68,30 @@ class Preset:
         }
 
 
-_AS_SERVED: Final[dict[str, Any]] = {
-    # Nobody who has no oracle is to guess: a stall in every seventh dialogue, as often as before an answer was.
+_FEED_FROM_SCRATCH: Final[dict[str, Any]] = {
+    # Without an oracle the model must not guess: every seventh dialogue has a stall instead of an answer.
     "drop_share": 0.15,
-    # Served oracles were 0.3 to 3 s old, 2.2 s in the median; few guesses before the question's end are right.
+    # Oracles of a server were 0.3 to 3 s old (median 2.2 s); few predictions before the question's end are right.
     "left_share": 0.25,
     "delay": {"max_s": 3.0},
-    # Back-ends that write slower than they are fed, or whole sentences: common on a CPU, rare on a GPU.
+    # Back-ends that generate slower than one token a frame, or whole sentences: common on a CPU, rare on a GPU.
     "slow_share": 0.3,
 }
-"""What befalls the oracles of models trained from scratch, in the place of the release's."""
+"""Augmentation of oracles for models trained from scratch, instead of the release's."""
 
-_BEFALLS: Final[dict[str, Any]] = {
-    # Less than the 0.9 of before: spoken answers are not learnt by heart either, and each swap is a splice right at the
-    # question's end, which may be heard and which no caller makes.
+_DATA_FROM_SCRATCH: Final[dict[str, Any]] = {
+    # Less than 0.9, used before: substitution also prevents memorising, and each swap is a splice at the end of the
+    # question, which may be audible and which does not occur with callers.
     "swap_share": 0.5,
     # The share that brought the right answer from 58 % to 84 % of held-out items (decision 0004).
     "substitute_share": 0.6,
     # A fifth, as in the lessons of copying.
     "correct_share": 0.2,
-    # Half end as recordings do, half go on in silence, so that an answer is said once.
+    # Half of the examples continue in silence, so that the model learns to say an answer once.
     "wait_share": 0.5,
-    "feed": _AS_SERVED,
+    "feed": _FEED_FROM_SCRATCH,
 }
-"""What befalls dialogues of models trained from scratch."""
+"""Augmentation of dialogues for models trained from scratch."""
 
 _PRESETS: Final = (
     # Trains on a laptop's CPU: 7.6 M parameters with 1,500 pieces and 6 codebooks of 512. The temporal shape, the tied
@@ -104,7 +103,7 @@ _PRESETS: Final = (
             dim=256,
             num_layers=4,
             num_heads=8,
-            context=750,  # 60 s, longer than a dialogue of the demo
+            context=750,  # 60 s, longer than any dialogue of the demo
             depformer_dim=128,
             depformer_num_layers=1,
             depformer_num_heads=4,
@@ -114,18 +113,18 @@ _PRESETS: Final = (
         ),
         plan=(
             #          stage        dialogues, speech, copying   ends after   learning rate, its highest
-            StagePlan("speak", (0, 85, 15), 4_000, 1e-3),
+            StagePlan("speak", (0, 85, 15), 400, 1e-3),
             StagePlan("copy", (0, 20, 80), 4_000, 1e-3, accuracy=0.99, settings={"optim": {"final_share": 0.5}}),
-            StagePlan("dialogues", (70, 20, 10), 3_000, 6e-4, settings={"dropout": {"own_audio_dialogue": 0.5}}),
+            StagePlan("dialogues", (70, 20, 10), 1_800, 8e-4, settings={"dropout": {"own_audio_dialogue": 0.2}}),
         ),
         settings={
-            "optim": {"weight_decay": 0.05},
-            "data": {**_BEFALLS, "batch_frames": 2_000},
+            "optim": {"weight_decay": 0.05, "warmup_steps": 20},
+            "data": {**_DATA_FROM_SCRATCH, "batch_frames": 4_000},
             "keep": {"evaluate_every": 200, "save_every": 200},
         },
     ),
     # Trains on one GPU from scratch: 306 M parameters with 8,000 pieces and Mimi's first 8 codebooks. Never trained to
-    # the end: a learning rate usual at this width, and nano's data.
+    # convergence: a usual learning rate at this width, and nano's data settings.
     Preset(
         model=ModelConfig(
             preset="small",
@@ -146,12 +145,12 @@ _PRESETS: Final = (
         ),
         settings={
             "optim": {"warmup_steps": 500},
-            "data": {**_BEFALLS, "batch_frames": 16_000, "workers": 2},
+            "data": {**_DATA_FROM_SCRATCH, "batch_frames": 16_000, "workers": 2},
             "hardware": {"precision": "bf16-mixed"},
         },
         begins_with={"codec": "mimi"},
     ),
-    # Kyutai's Moshi and KAME's front-end, to be started from their weights (moshi/models/loaders.py, `_lm_kwargs`).
+    # Kyutai's Moshi and KAME's front-end, initialised from their weights (moshi/models/loaders.py, `_lm_kwargs`).
     # KAME's release: 3e-5 for both transformers, its skips and shifts; answers wait for late oracles.
     Preset(
         model=ModelConfig(
@@ -170,7 +169,7 @@ _PRESETS: Final = (
             StagePlan("dialogues", (80, 20, 0), 1_000, 3e-5),
         ),
         settings={
-            # The same step on 1, 2, 4 and 8 GPUs: what one micro-batch on each of eight was.
+            # The same batch on 1, 2, 4 and 8 GPUs: one micro-batch on each of eight.
             "optim": {"accumulation": 8},
             "data": {"batch_frames": 8_000, "workers": 2},
             "hardware": {"precision": "bf16-mixed", "activation_checkpointing": True},
@@ -184,4 +183,4 @@ _PRESETS: Final = (
 )
 
 PRESETS: Final[dict[str, Preset]] = {each.model.preset: each for each in _PRESETS}
-"""By the name that is typed."""
+"""Presets by name."""

@@ -11,14 +11,14 @@ def embedded() -> RefreshConfig:
 
 
 def gpu() -> RefreshConfig:
-    """A vLLM started for the oracle, many requests in flight; speech as in `embedded`.
+    """Starts a vLLM server for the oracle, with many concurrent requests; speech as in `embedded`.
 
     The model is Apache-2.0 and needs no account. Its weights alone are 14.2 GiB (7.6e9 parameters of two bytes), so by
-    arithmetic it wants a GPU of 24 GB, which nobody has tried; any other by name, or a server that runs already
-    by its URL. As all models but the embedded one it is given the paper's prompts (set `whole`; not measured so far).
+    calculation it needs a GPU of 24 GB, which has not been tried. Choose another model by name, or a running server by
+    its URL. Like all models except the embedded one, it uses the paper's prompts (set `whole`; not measured so far).
     """
     chat = ChatConfig(engine="vllm", model="Qwen/Qwen2.5-7B-Instruct", max_in_flight=256)
-    # 1.9: as many dialogues an item as in the corpus of the paper
+    # 1.9: dialogues per item in the corpus of the paper
     return RefreshConfig(chat=chat, variants=1.9)
 
 

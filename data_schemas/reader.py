@@ -1,4 +1,4 @@
-"""The one reader of a dataset: its manifest, and dialogues joined with their oracles."""
+"""Reader of datasets: the manifest, and dialogues joined with their oracles."""
 
 import json
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from pydantic import ValidationError
 
 from data_schemas.arrow import from_table
+from data_schemas.buckets import Bucket, is_in_bucket
 from data_schemas.errors import DatasetError
 from data_schemas.flags import FLAGS
 from data_schemas.hub import fetch_dataset, is_on_hub, open_dataset
@@ -20,62 +21,69 @@ _DIALOGUES_AT_ONCE = 16
 
 
 def read_manifest(store: Store) -> Manifest:
-    """The manifest of a dataset.
+    """Reads the manifest of a dataset.
 
     Raises:
-        DatasetError: there is none, it is damaged, or it is of another schema.
+        DatasetError: if there is none, or it is damaged or has another schema version.
     """
     if not store.exists(MANIFEST):
-        raise DatasetError(f"{store.root} is no dataset: it has no {MANIFEST}.", "Make one with `kame refresh`.")
+        raise DatasetError(f"{store.root} is not a dataset: it has no {MANIFEST}.", "Make one with `kame refresh`.")
     raw = store.read_bytes(MANIFEST)
     try:
         version = json.loads(raw).get("schema_version")
         if isinstance(version, int) and version > SCHEMA_VERSION:
             raise DatasetError(
-                f"{store.root} has schema {version}; this program knows up to {SCHEMA_VERSION}.",
+                f"{store.root} has schema version {version}; this program reads up to {SCHEMA_VERSION}.",
                 "Update kame-pipeline.",
             )
         if isinstance(version, int) and version < SCHEMA_VERSION:
             raise DatasetError(
-                f"{store.root} has schema {version}, of an earlier kame-pipeline; this one reads {SCHEMA_VERSION}.",
-                "Make it anew in another folder with --out.",
+                f"{store.root} has schema version {version}, of an older kame-pipeline; this reads {SCHEMA_VERSION}.",
+                "Make the dataset again in another folder with --out.",
             )
         return Manifest.model_validate_json(raw)
     except (ValueError, AttributeError, ValidationError) as error:
         raise DatasetError(
             f"{MANIFEST} of {store.root} is damaged: {str(error).splitlines()[0]}.",
-            "Remove that file and run `kame refresh` with all the dataset's sources; nothing is made twice.",
+            "Remove that file and run `kame refresh` with all sources of the dataset; finished parts are reused.",
         ) from error
 
 
 def manifest_if_any(store: Store) -> Manifest | None:
-    """The manifest of a dataset, or None where none has been published yet.
+    """Reads the manifest of a dataset; None if none has been written yet.
 
     Raises:
-        DatasetError: it is damaged, or of another schema.
+        DatasetError: if it is damaged or has another schema version.
     """
     return read_manifest(store) if store.exists(MANIFEST) else None
+
+
+def open_store(root: str) -> Store:
+    """The files of a dataset in a folder or in a bucket, to be read where they are."""
+    return Bucket(root) if is_in_bucket(root) else Store(root)
 
 
 class DatasetReader:
     """Reads a dataset through its manifest.
 
     Args:
-        root: a folder, or `hf://datasets/owner/name[@revision]`.
-        oracle_version: the oracles to read; None: those that the manifest names.
-        in_place: read a dataset of the Hub where it is, of each file what is needed; else its files are fetched.
+        root: a folder, `hf://datasets/owner/name[@revision]`, or `s3://` or `gs://` with bucket and prefix.
+        oracle_version: version of the oracles to read; None: the one in the manifest.
+        in_place: for a dataset on the Hub, read the needed byte ranges remotely instead of downloading the files.
 
     Raises:
-        DatasetError: there is none, or one of a newer schema.
-        BackendError: the Hub does not answer.
+        DatasetError: if there is no dataset, or one of another schema version.
+        BackendError: if the Hub does not answer.
     """
 
     def __init__(self, root: str, oracle_version: str | None = None, *, in_place: bool = False) -> None:
         on_hub = is_on_hub(root)
         if on_hub and in_place:
             self.store = open_dataset(root)
+        elif on_hub:
+            self.store = Store(str(fetch_dataset(root, (MANIFEST, FLAGS))))
         else:
-            self.store = Store(str(fetch_dataset(root, (MANIFEST, FLAGS))) if on_hub else root)
+            self.store = open_store(root)
         self.manifest = read_manifest(self.store)
         self.oracle_version = oracle_version or self.manifest.oracle_version
         if on_hub and not in_place:
@@ -85,10 +93,10 @@ class DatasetReader:
         return entry.kind == DATA or (entry.kind == ORACLE and entry.oracle_version == self.oracle_version)
 
     def dialogue(self, dialogue_id: str | None = None) -> tuple[AudioDialogue, OracleRow | None]:
-        """One dialogue with its sound, and its oracles where it has any; None: the first of the dataset.
+        """Returns a dialogue with its audio and its oracles, if it has any; None: the first dialogue of the dataset.
 
         Raises:
-            DatasetError: no such dialogue.
+            DatasetError: if there is no such dialogue.
         """
         for entry in self.manifest.of_kind(DATA):
             table = self.store.read_table(entry.path, ["dialogue_id"])
@@ -101,24 +109,24 @@ class DatasetReader:
             f"{self.store.root} has no dialogue {dialogue_id}."
             if dialogue_id
             else f"{self.store.root} has no dialogues.",
-            "`kame inspect DIR --json` shows an id; rejects/ tells what was refused.",
+            "`kame inspect DIR --json` shows an id; rejects/ lists the rejected items.",
         )
 
     def dialogues(self) -> Iterator[AudioDialogue]:
-        """All dialogues with their sound, shard by shard; only a few of them are in memory at a time."""
+        """Iterates over all dialogues with their audio, shard by shard, with only a few of them in memory."""
         for entry in self.manifest.of_kind(DATA):
             for table in self.store.read_batches(entry.path, _DIALOGUES_AT_ONCE):
                 yield from from_table(table, AudioDialogue)
 
     def shards(self) -> list[ShardEntry]:
-        """The files of dialogues, in the manifest's order."""
+        """Returns the shards of dialogues, in the manifest's order."""
         return self.manifest.of_kind(DATA)
 
     def rows(self, shard: ShardEntry) -> Iterator[tuple[AudioDialogue, OracleRow | None]]:
-        """A file's dialogues with their sound, each with its oracles in this reader's version where it has any.
+        """Iterates over a shard's dialogues with their audio, each with its oracles of this version, or None.
 
         Raises:
-            StoreError: the file, or the one of its oracles, is missing, damaged, or of another schema.
+            StoreError: if the shard or its oracle file is missing, damaged, or of another schema version.
         """
         oracles = self._oracles_of(shard)
         for table in self.store.read_batches(shard.path, _DIALOGUES_AT_ONCE):
@@ -134,7 +142,7 @@ class DatasetReader:
         }
 
     def oracle(self, dialogue_id: str) -> OracleRow | None:
-        """The oracles of a dialogue in this reader's version, or None where it has none."""
+        """Returns the oracles of a dialogue in this reader's version; None if it has none."""
         for entry in self.manifest.of_kind(ORACLE):
             if entry.oracle_version == self.oracle_version:
                 table = self.store.read_table(entry.path)
@@ -145,6 +153,6 @@ class DatasetReader:
 
 
 def as_json(row: AudioDialogue, oracle: OracleRow | None) -> dict[str, Any]:
-    """One dialogue with its oracles for programs; the sound itself is left out."""
+    """Returns a dialogue with its oracles as a JSON-compatible dictionary, without the audio."""
     shown = {name: value for name, value in asdict(row).items() if name != "audio"}
     return {"dialogue": shown, "oracle": asdict(oracle) if oracle else None}

@@ -1,10 +1,10 @@
-"""Files of a dataset: written beside and renamed, read with their errors translated. fsspec underneath.
+"""Atomic reading and writing of a dataset's files, based on fsspec: written to a temporary file, then renamed.
 
-On a local disk a file's content is on the disk before it takes its name, and its name before anything that says that it
-is there: after a power cut a file is whole or not there, as after a kill. What that costs: `benchmarks.durability`.
+On a local disk, a file's content is synced (fsync) before it is renamed, and its name before any file that refers to
+it: after a power failure or a kill, a file is complete or absent. The cost is measured by `benchmarks.durability`.
 
-Everything else in `pipelines` names files by paths relative to a store's root, so that a bucket can take the place of
-a folder. Today only local folders are tried.
+All other code in `pipelines` uses paths relative to a store's root. A dataset in a bucket is read directly from there
+(`data_schemas.buckets`); it is created in a local folder that is then uploaded (`pipelines.run.mirror`).
 """
 
 import errno
@@ -28,12 +28,12 @@ from fsspec.implementations.local import LocalFileSystem
 from data_schemas.errors import ConfigError, StoreError
 
 TEMPORARY = ".kame-writing"
-"""Suffix of files that are not whole yet; a run sweeps those of a run that was killed."""
+"""Suffix of incomplete files; a run deletes those of an earlier run that was killed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A file that stands whole: its path in the store, its size and its checksum."""
+    """A complete file: its path in the store, its size and its checksum."""
 
     path: str
     n_bytes: int
@@ -41,34 +41,37 @@ class Written:
 
 
 class Store:
-    """A folder of files that are whole or not there.
+    """A folder whose files are written atomically.
 
     Args:
-        root: a local folder; or, with `fs`, a folder there.
-        fs: for reading elsewhere.
+        root: a local folder; or, with `fs`, a folder of that file system.
+        fs: file system to read from, if it is not the local one.
     """
 
     def __init__(self, root: str, fs: AbstractFileSystem | None = None) -> None:
         if "://" in root:
-            raise ConfigError(f"{root} is no local folder.", "Only local folders can hold a dataset so far.")
+            raise ConfigError(
+                f"{root} is not a local folder.",
+                "Choose a local folder; only datasets of `kame refresh` can be in a bucket.",
+            )
         self.fs: AbstractFileSystem
         self.root: str
         self.fs, self.root = fsspec.core.url_to_fs(root) if fs is None else (fs, root)
 
     def at(self, path: str) -> str:
-        """The full name of a file or folder of this store."""
+        """Returns the full path of a file or folder of this store."""
         return f"{self.root}/{path}" if path else str(self.root)
 
     def exists(self, path: str) -> bool:
-        """Whether there is such a file or folder."""
+        """Whether a file or folder exists."""
         return bool(self.fs.exists(self.at(path)))
 
     def n_bytes(self, path: str) -> int:
-        """The size of a file."""
+        """Returns the size of a file in bytes."""
         return int(self.fs.size(self.at(path)))
 
     def files(self, folder: str, suffix: str = "") -> list[str]:
-        """Paths of all files below a folder, sorted; empty when there is no such folder."""
+        """Returns the sorted paths of all files below a folder; empty if there is no such folder."""
         top = self.at(folder)
         if not self.fs.exists(top):
             return []
@@ -76,44 +79,44 @@ class Store:
         return sorted(str(name) for name in found if str(name).endswith(suffix))
 
     def remove(self, path: str) -> None:
-        """Deletes a file that is there."""
+        """Deletes an existing file."""
         self.fs.rm_file(self.at(path))
 
     def sweep(self) -> None:
-        """Deletes what an earlier, killed run was in the middle of writing."""
+        """Deletes incomplete files of an earlier run that was killed."""
         for path in self.files("", TEMPORARY):
             self.remove(path)
 
     def read_bytes(self, path: str) -> bytes:
-        """A file's content.
+        """Returns the content of a file.
 
         Raises:
-            StoreError: it is not there or cannot be read.
+            StoreError: if it does not exist or cannot be read.
         """
         with self.translated(path, "read"):
             return bytes(self.fs.cat_file(self.at(path)))
 
     def read_table(self, path: str, columns: Sequence[str] | None = None, sha256: str | None = None) -> pa.Table:
-        """A Parquet file's rows.
+        """Returns the rows of a Parquet file.
 
         Args:
-            columns: read only these, where the file has them.
-            sha256: what the whole file must hash to; None: not looked at.
+            columns: read only these, if the file has them.
+            sha256: expected checksum of the whole file; None: not checked.
 
         Raises:
-            StoreError: missing, not Parquet, truncated, or of another checksum.
+            StoreError: if it is missing, truncated or not Parquet, or its checksum differs.
         """
         if sha256 is not None and self.describe(path).sha256 != sha256:
-            raise StoreError(f"{self.at(path)} is not what was written: its checksum differs.", _REMAKE)
+            raise StoreError(f"{self.at(path)} has changed since it was written: its checksum differs.", _REMAKE)
         with self._parquet(path) as file:
             there = set(file.schema_arrow.names)
             return file.read(columns=None if columns is None else [name for name in columns if name in there])
 
     def read_batches(self, path: str, n_rows: int) -> Iterator[pa.Table]:
-        """A Parquet file's rows, at most `n_rows` at a time.
+        """Iterates over the rows of a Parquet file, at most `n_rows` at a time.
 
         Raises:
-            StoreError: missing, not Parquet, or truncated.
+            StoreError: if it is missing, truncated or not Parquet.
         """
         with self._parquet(path) as file:
             for batch in file.iter_batches(n_rows):
@@ -126,40 +129,40 @@ class Store:
                 yield pq.ParquetFile(source)
             except (pa.ArrowException, OSError) as error:
                 if isinstance(error, OSError) and error.errno is not None:
-                    raise  # the disk's own; what Arrow says of damaged content has no number
-                raise StoreError(f"{self.at(path)} is not a whole Parquet file: {error}.", _REMAKE) from error
+                    raise  # an error of the disk; Arrow's errors about damaged content have no errno
+                raise StoreError(f"{self.at(path)} is not a complete Parquet file: {error}.", _REMAKE) from error
 
     def describe(self, path: str) -> Written:
-        """The size and checksum of a file that is there."""
+        """Returns the size and checksum of an existing file."""
         with self.translated(path, "read"), self.fs.open(self.at(path), "rb") as source:
             sha256 = hashlib.file_digest(source, "sha256").hexdigest()
         return Written(path, self.n_bytes(path), sha256)
 
     def write_bytes(self, path: str, data: bytes) -> Written:
-        """Writes a file whole or not at all."""
+        """Writes a file atomically."""
         with self.batch() as batch:
             return batch.write_bytes(path, data)
 
     def write_table(self, path: str, table: pa.Table) -> Written:
-        """Writes a table as one Parquet file; the same table gives the same bytes."""
+        """Writes a table atomically as one Parquet file; the same table gives the same bytes."""
         with self.batch() as batch:
             return batch.write_table(path, table)
 
     @contextmanager
     def writing(self, path: str) -> Iterator[Any]:
-        """A binary file that takes its name only when the block ends well."""
+        """Opens a binary file for writing, which gets its name only if the block succeeds."""
         with self.batch() as batch, batch.writing(path) as sink:
             yield sink
 
     @contextmanager
     def batch(self) -> Iterator["Batch"]:
-        """Files that take their names when the block ends well, in the order in which they were written.
+        """Writes several files, which get their names when the block succeeds, in the order in which they were written.
 
-        All contents are on the disk before the first file takes its name, which takes hardly longer than for one file.
+        All contents are synced to the disk before the first rename, which takes hardly longer than for one file.
 
         Raises:
-            StoreError: one cannot be written, or not be put on the disk. None of them is there then, unless it took the
-                place of an older one: that has its old or its new content.
+            StoreError: if one cannot be written or synced. Then no new file exists; a file that was to be replaced has
+                its old or its new content.
         """
         batch = Batch(self)
         try:
@@ -170,22 +173,24 @@ class Store:
 
     @contextmanager
     def translated(self, path: str, doing: str) -> Iterator[None]:
-        """Turns what the disk refuses in the block into a `StoreError` that names the file."""
+        """Converts an OSError in the block to a `StoreError` that names the file."""
         try:
             yield
         except OSError as error:
-            remedy = _ROOM if error.errno in (errno.ENOSPC, errno.EDQUOT) else "Look at the folder's rights and disk."
+            remedy = (
+                _ROOM if error.errno in (errno.ENOSPC, errno.EDQUOT) else "Check the folder's permissions and the disk."
+            )
             why = error.strerror or str(error)
             raise StoreError(f"Cannot {doing} {self.at(path)}: {why}.", remedy) from error
 
 
 class Batch:
-    """Files that are written beside their places and take their names together; `Store.batch` makes one."""
+    """Files that are written to temporary files and renamed together; `Store.batch` makes one."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._asides: list[tuple[str, str]] = []  # a file's path, and where its content is so far
-        self._folders: dict[str, str] = {}  # those in which names change, with a path that is the reason
+        self._asides: list[tuple[str, str]] = []  # a file's path, and its temporary file
+        self._folders: dict[str, str] = {}  # folders in which names change, each with a path for error messages
 
     def write_bytes(self, path: str, data: bytes) -> Written:
         """As `Store.write_bytes`."""
@@ -201,7 +206,7 @@ class Batch:
 
     @contextmanager
     def writing(self, path: str) -> Iterator[Any]:
-        """As `Store.writing`; the file takes its name at the end of the batch."""
+        """As `Store.writing`; the file gets its name at the end of the batch."""
         store, aside = self._store, f"{path}.{uuid.uuid4().hex}{TEMPORARY}"
         with store.translated(path, "write"):
             self._make_folder(path)
@@ -214,7 +219,7 @@ class Batch:
         self._asides.append((path, aside))
 
     def take_names(self) -> None:
-        """Puts all contents on the disk, gives each file its name, and puts the names on the disk.
+        """Syncs all contents to the disk, renames each file, and syncs the folders.
 
         Raises:
             StoreError: as `Store.batch`.
@@ -233,17 +238,17 @@ class Batch:
             for folder, path in self._folders.items():
                 self._sync(folder, path)
         except BaseException:
-            for path in reversed(new):  # what says that others are there was written after them
+            for path in reversed(new):  # files that refer to others were written after them
                 self._remove(path)
             raise
 
     def discard(self) -> None:
-        """Removes what has not taken its name."""
+        """Deletes all files that have not been renamed."""
         for _, aside in self._asides:
             self._remove(aside)
 
     def _make_folder(self, path: str) -> None:
-        """Makes a file's folder, and notes in which folders there are new names: the file's, and those of folders."""
+        """Creates a file's folder, and records each folder that gets a new entry, to sync it later."""
         folder = self._store.at(path).rpartition("/")[0]
         if self._is_local:
             above = Path(folder)
@@ -254,13 +259,13 @@ class Batch:
         self._store.fs.makedirs(folder, exist_ok=True)
 
     def _sync(self, place: str, path: str) -> None:
-        """Puts a file's content, or a folder's names, on a local disk; other stores keep what they have taken."""
+        """Syncs a file or folder to a local disk; other file systems need no sync."""
         if self._is_local:
             with self._store.translated(path, "write"):
                 sync(place)
 
     def _remove(self, path: str) -> None:
-        """Removes a file that may be there; where the disk refuses that too, its first error is the one to tell."""
+        """Deletes a file if it exists; errors are ignored, so that the first error is reported."""
         with suppress(OSError):
             if self._store.exists(path):
                 self._store.remove(path)
@@ -270,15 +275,15 @@ class Batch:
         return isinstance(self._store.fs, LocalFileSystem)
 
 
-_TAKES_NO_SYNC: Final = {errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EPERM, errno.ENOSYS}
-"""What folders of some file systems say to such a request, or folders that may be written and not read."""
+_SYNC_NOT_SUPPORTED: Final = {errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EPERM, errno.ENOSYS}
+"""Errors of fsync on folders of some file systems, or on folders without read permission."""
 
 
 def sync(place: str | Path) -> None:
-    """Puts a file's content, or the names in a folder, on the disk.
+    """Syncs a file's content, or the entries of a folder, to the disk (fsync).
 
     Raises:
-        OSError: the disk failed.
+        OSError: if the disk failed.
     """
     try:
         descriptor = os.open(place, os.O_RDONLY)
@@ -287,21 +292,21 @@ def sync(place: str | Path) -> None:
         finally:
             os.close(descriptor)
     except OSError as error:
-        if error.errno not in _TAKES_NO_SYNC or not Path(place).is_dir():
+        if error.errno not in _SYNC_NOT_SUPPORTED or not Path(place).is_dir():
             raise
 
 
 @contextmanager
 def new_folder(out: str | Path) -> Iterator[Path]:
-    """A folder to write into, which takes the name `out` only when the block ends well; else nothing of it is left.
+    """Creates a folder that gets the name `out` only if the block succeeds; otherwise it is deleted.
 
     Raises:
-        ConfigError: `out` is there already.
-        StoreError: it cannot be written.
+        ConfigError: if `out` already exists.
+        StoreError: if it cannot be written.
     """
     target = Path(out).expanduser()
     if target.exists():
-        raise ConfigError(f"{out} is there already.", "Choose a folder that does not exist yet.")
+        raise ConfigError(f"{out} already exists.", "Choose a folder that does not exist yet.")
     aside = target.with_name(target.name + TEMPORARY)
     try:
         shutil.rmtree(aside, ignore_errors=True)  # what a killed writer left
@@ -314,11 +319,11 @@ def new_folder(out: str | Path) -> Iterator[Path]:
         sync(target.parent)
     except OSError as error:
         raise StoreError(
-            f"Cannot write {out}: {error.strerror or error}.", "Look at its rights and its disk."
+            f"Cannot write {out}: {error.strerror or error}.", "Check its permissions and the disk."
         ) from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
 
 _REMAKE = "Remove the file and run the same command again; it makes what is missing."
-_ROOM = "Make room on that disk and run the same command again; it goes on where it stopped."
+_ROOM = "Free space on that disk and run the same command again; it resumes where it stopped."

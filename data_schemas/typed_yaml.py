@@ -1,4 +1,4 @@
-"""YAML as people type it: 1e-5 is a number, which YAML 1.1 takes for a text."""
+"""YAML in which 1e-5 is a number, which YAML 1.1 reads as a string."""
 
 import re
 from typing import Any
@@ -7,7 +7,7 @@ import yaml
 
 
 class _TypedLoader(yaml.SafeLoader):  # type: ignore[misc]  # yaml ships no types
-    """The safe loader, with numbers in powers of ten as Python, JSON and YAML 1.2 write them."""
+    """The safe loader, with numbers in scientific notation as in Python, JSON and YAML 1.2."""
 
 
 _TypedLoader.add_implicit_resolver(
@@ -16,9 +16,9 @@ _TypedLoader.add_implicit_resolver(
 
 
 def load_typed_yaml(text: str) -> Any:
-    """The value that a text stands for.
+    """Parses YAML.
 
     Raises:
-        yaml.YAMLError: it is no YAML.
+        yaml.YAMLError: if the text is not valid YAML.
     """
     return yaml.load(text, _TypedLoader)  # noqa: S506 - a safe loader

@@ -1,4 +1,4 @@
-"""Seconds, samples and frames, and the only functions that turn one into another.
+"""Seconds, samples and frames, and the only functions that convert between them.
 
 One frame is 80 ms: 1,920 samples at 24 kHz, 12.5 frames a second (moshi, `SAMPLE_RATE` and `FRAME_RATE` in
 moshi/models/loaders.py).
@@ -11,33 +11,33 @@ FRAME_S = 0.08
 
 
 def seconds_to_samples(time_s: float, sample_rate_hz: int = SAMPLE_RATE_HZ) -> int:
-    """The sample nearest to a time."""
+    """Returns the index of the sample nearest to a time."""
     return round(time_s * sample_rate_hz)
 
 
 def samples_to_seconds(n_samples: int, sample_rate_hz: int = SAMPLE_RATE_HZ) -> float:
-    """The time at which sample `n_samples` starts."""
+    """Returns the time at which sample `n_samples` starts, in seconds."""
     return n_samples / sample_rate_hz
 
 
 def round_s(time_s: float) -> float:
-    """A time as it is stored: whole microseconds, so that sums of floats do not leave crumbs in the shards."""
+    """Rounds a time to whole microseconds, as it is stored, to remove rounding errors of float sums."""
     return round(time_s, 6)
 
 
 def event_frame(time_s: float) -> int:
-    """The frame of an oracle event: `int(seconds * 12.5)`, as kame_finetune has it."""
+    """Returns the frame of an oracle event: `int(seconds * 12.5)`, as in kame_finetune."""
     return int(time_s * FRAMES_PER_S)
 
 
 def text_frame(start_s: float) -> int:
-    """The frame of a word's first token: `start_s // 0.08`, as kame_finetune has it.
+    """Returns the frame of a word's first token: `start_s // 0.08`, as in kame_finetune.
 
-    Not `event_frame`: 0.24 s gives 2 here and 3 there, because 0.24 / 0.08 is a hair under 3 in floats.
+    This differs from `event_frame`: 0.24 s gives 2 here and 3 there, because 0.24 / 0.08 is just below 3 in floats.
     """
     return int(start_s // FRAME_S)
 
 
 def n_frames_covering(n_samples: int) -> int:
-    """Frames that hold all of `n_samples` samples at 24 kHz, the last one padded."""
+    """Returns the number of frames for `n_samples` samples at 24 kHz; the last frame is padded."""
     return -(-n_samples // FRAME_N_SAMPLES)

@@ -24,6 +24,9 @@ from flows.prefect_tasks import CHAT_MODEL
 
 POOLS: Final = ("local", "gpu")
 _POOL_OF: Final = {"refresh": "local", "speech": "local", "train": "gpu", "evaluate": "gpu", "serve": "gpu"}
+_SERVE: Final = "serve"
+_POOL_OF_SERVERS_ON_CPU: Final = "local"
+"""A server runs until somebody ends it: on a GPU it holds memory that a training needs, without one both have room."""
 _AT_ONCE: Final = {"serve": 1}
 """A second server would find the port taken."""
 _RUNS_AT_ONCE: Final = {"gpu": 1}
@@ -35,11 +38,13 @@ _LOST: Final = "kame: runs whose process is gone"
 """The automation of versions before, in whose place there is flows/lost_runs.py."""
 
 
-def deploy(client: SyncPrefectClient, folder: Path) -> None:
+def deploy(client: SyncPrefectClient, folder: Path, *, has_gpu: bool) -> None:
     """Makes pools, limits and deployments, or brings them up to date; schedules and limits stay as somebody set them.
 
     Args:
         folder: where relative paths of runs begin.
+        has_gpu: whether the workers' machine has one, on which servers and trainings take turns; without one servers
+            run in the pool `local`, beside trainings.
     """
     _make_pools(client)
     for kind in KINDS.values():
@@ -51,7 +56,7 @@ def deploy(client: SyncPrefectClient, folder: Path) -> None:
             description=kind.does,
             tags=["kame"],
             schedules=schedules,
-            work_pool_name=_POOL_OF[kind.name],
+            work_pool_name=_POOL_OF_SERVERS_ON_CPU if kind.name == _SERVE and not has_gpu else _POOL_OF[kind.name],
             concurrency_limit=_AT_ONCE.get(kind.name),
             parameter_openapi_schema=_schema(kind.config),
             enforce_parameter_schema=True,

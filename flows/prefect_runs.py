@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final, get_args
@@ -38,7 +39,17 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelling
 
 from dashboard.catalog import MissingError
-from dashboard.runs import KINDS, PLANNED_KINDS, LogLine, RefusedRunError, Run, Schedule, SchedulerGoneError, State
+from dashboard.runs import (
+    KINDS,
+    PLANNED_KINDS,
+    Blocker,
+    LogLine,
+    RefusedRunError,
+    Run,
+    Schedule,
+    SchedulerGoneError,
+    State,
+)
 from data_schemas.rates import Figure
 from flows.automations import PREFIX, list_automations, train_after_refresh
 from flows.prefect_client import connect
@@ -172,7 +183,7 @@ class PrefectRuns:
             deployment = self._client.read_deployment_by_name(f"{kind}/{kind}")
             found = [each for each in deployment.schedules if each.id == _uuid(schedule_id)]
             if not found:
-                raise MissingError(f"There is no schedule {schedule_id!r}.", "The list of runs shows those there are.")
+                raise MissingError(f"There is no schedule {schedule_id!r}.", "Choose one from the list of runs.")
             # Prefect forgets the parameters where they are not given again
             self._client.update_deployment_schedule(
                 deployment.id, found[0].id, active=is_active, parameters=found[0].parameters
@@ -197,6 +208,13 @@ class PrefectRuns:
     def list_choices(self) -> Mapping[str, Sequence[str]]:
         """What is there to choose from on this machine, by the name of its setting."""
         return _choices()
+
+    def sample_settings(self) -> Mapping[str, Any]:
+        """Settings of a refresh of the sample questions; empty: the project's folder is not here."""
+        from flows.settings import sample_sources
+
+        sources = [each.model_dump(mode="json", exclude_defaults=True) for each in sample_sources()]
+        return {"sources": sources} if sources else {}
 
     def plan(self, kind: str, settings: Mapping[str, Any]) -> list[Figure]:
         """What a run of these settings will take; see the protocol."""
@@ -236,13 +254,14 @@ class PrefectRuns:
             if each.flow_id not in self._kinds:
                 raise MissingError(f"The run {str(each.id)!r} is none of KAME's.", "Look at it on Prefect's own page.")
             is_late = each.state is not None and each.state.name == "Late"
-            waits_for = self._find_missing(each.work_pool_name or "") if is_late else ""
+            waits_for, blockers = self._find_missing(each.work_pool_name or "") if is_late else ("", [])
             step = steps.get(each.id, "")
-            made.append(_run(each, self._kinds[each.flow_id], artifacts.get(each.id, {}), step, waits_for))
+            run = _run(each, self._kinds[each.flow_id], artifacts.get(each.id, {}), step)
+            made.append(replace(run, waits_for=waits_for, blockers=blockers))
         return made
 
-    def _find_missing(self, pool: str) -> str:
-        """What a run that is due has to wait for."""
+    def _find_missing(self, pool: str) -> tuple[str, list[Blocker]]:
+        """What a run that is due has to wait for, and the runs that keep it waiting."""
         limit = self._client.read_work_pool(pool).concurrency_limit if pool else None
         if limit is not None:
             at_work = self._client.read_flow_runs(
@@ -251,8 +270,9 @@ class PrefectRuns:
                 limit=max(1, limit),
             )
             if len(at_work) >= limit:
-                return f"room in the pool {pool}: {', '.join(each.name for each in at_work)}"
-        return f"a worker of the pool {pool}"
+                blockers = [Blocker(str(each.id), each.name, self._kinds.get(each.flow_id, "")) for each in at_work]
+                return f"the end of {' or '.join(each.name for each in at_work)} (work pool {pool})", blockers
+        return f"a worker of the work pool {pool}", []
 
     def _read_artifacts(self, run_ids: Sequence[UUID]) -> dict[UUID, dict[str, Artifact]]:
         """The newest progress and link of each run, by the artifact's type."""
@@ -283,7 +303,7 @@ class PrefectRuns:
                 raise RefusedRunError(
                     f"Prefect has no {what}.", "Start `kame up`, or type: prefect --no-prompt deploy --all"
                 ) from error
-            raise MissingError(f"There is no {what}.", "The list of runs shows those that are there.") from error
+            raise MissingError(f"There is no {what}.", "Choose one from the list of runs.") from error
         except httpx.HTTPStatusError as error:
             if error.response.is_client_error:
                 raise RefusedRunError(f"Prefect refuses it: {_detail(error.response)}") from error
@@ -303,7 +323,7 @@ def _line(log: Log, task_names: Mapping[UUID, str]) -> LogLine:
     return LogLine(str(log.id), log.timestamp, _LEVELS.get(log.level, str(log.level)), text)
 
 
-def _run(flow_run: FlowRun, kind: str, artifacts: Mapping[str, Artifact], step: str, waits_for: str) -> Run:
+def _run(flow_run: FlowRun, kind: str, artifacts: Mapping[str, Artifact], step: str) -> Run:
     state = flow_run.state
     state_type = _STATES[state.type.value.lower()] if state else "pending"
     took = flow_run.estimated_run_time if state and not state.is_final() else flow_run.total_run_time
@@ -324,7 +344,6 @@ def _run(flow_run: FlowRun, kind: str, artifacts: Mapping[str, Artifact], step: 
         percent=100.0 if state_type == "completed" else percent if isinstance(percent, float | int) else None,
         step=step,
         url=link[1] if link and state_type == "running" else "",
-        waits_for=waits_for,
     )
 
 
@@ -355,7 +374,7 @@ def _uuid(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError as error:
-        raise MissingError(f"{text[:80]!r} is no id.", "The list of runs shows those that are there.") from error
+        raise MissingError(f"{text[:80]!r} is no id.", "Choose one from the list of runs.") from error
 
 
 def _detail(answer: httpx.Response) -> str:
@@ -370,15 +389,15 @@ def _detail(answer: httpx.Response) -> str:
 
 @cache
 def _choices() -> Mapping[str, Sequence[str]]:
-    from backends.registry import entries
+    from backends.registry import list_backends
     from backends.tts import kokoro_assets
     from flows.settings import sample_sources
     from pipelines.sources import registry as sources
 
     engines: dict[str, list[str]] = {}
-    for each in entries():
-        if each.name != "double" and not each.what_is_missing():
+    for each in list_backends():
+        if each.name != "double" and not each.find_missing():
             engines.setdefault(each.kind, []).append(each.name)
     engines["engine"] = engines.pop("chat", [])
-    named = {"sources": [each.name for each in sources.entries()], "voices": list(kokoro_assets.voices())}
+    named = {"sources": [each.name for each in sources.list_sources()], "voices": list(kokoro_assets.load_voices())}
     return engines | named | {"items": [str(each.path) for each in sample_sources()]}

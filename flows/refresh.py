@@ -35,7 +35,8 @@ from flows.run_names import namer
 from flows.runs.record import RunRecord
 from flows.runs.refresh import run_refresh
 from flows.runs.tasks import Task
-from pipelines.figures import Figures, tables
+from pipelines.figures import Figures, list_tables
+from pipelines.run.mirror import folder_of
 from pipelines.run.parts import Part, PartRecord
 from pipelines.run.publish import render_card
 from pipelines.run.stages import CHAT_STAGES, STAGES, chat_model_of
@@ -85,11 +86,11 @@ def refresh(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:
         run_as_task(each, asks_chat=asks)
 
     record, manifest, figures = run_refresh(config, ShownProgress(config.out), run_task, by_shard=True)
-    for each in tables(figures):
+    for each in list_tables(figures):
         rows = [dict(zip(each.head, row, strict=True)) for row in each.rows]
         create_table_artifact(rows, key=each.key, description=f"{each.title}, {config.out}")
     create_markdown_artifact(card(manifest, figures), key="dataset-card", description=f"Card of {config.out}")
-    if tell_of_change(config.out, manifest):
+    if tell_of_change(folder_of(config.out), manifest):
         get_run_logger().info("%s has changed: %d dialogues", config.out, manifest.counts.dialogues)
     return record, manifest, figures
 

@@ -7,11 +7,12 @@ trained, time is told by operations, at a share of the device's speed (MFU) that
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.serving import LimitsConfig
@@ -23,13 +24,24 @@ from kame_model.model.front_end import FrontEnd
 from kame_model.train.model import ForwardPass, build_shape
 from kame_model.train.parallel import Processes
 from kame_model.train.run_facts import SpeaksWith
-from kame_model.train.throughput import COUNTED_FRAMES, PEAK_FLOPS, count_flops_per_frame, count_weights
+from kame_model.train.throughput import (
+    COUNTED_FRAMES,
+    PEAK_FLOPS,
+    PEAK_FLOPS_FP32,
+    count_flops_per_frame,
+    count_weights,
+    find_known_gpu,
+)
 
 AIMED_MFU: Final = 0.45
 """Share of a GPU's speed that is assumed where nobody has measured one: the project's aim."""
 
 TRAINING, SERVING = "training", "serving"
+LAUNCH_S: Final = 10e-6
+"""What PyTorch takes to launch one operation on a GPU, assumed: no device computes a step faster than it is told to."""
+
 _BYTES_OF_TRAINED, _BYTES_OF_AVERAGE = 16, 4  # weight, gradient and AdamW's two means in float32; a moving average
+_PRODUCTS = [getattr(torch.ops.aten, name).default for name in ("mm", "addmm", "bmm")]
 _LOGIT_COPIES = 4  # logits, in float32, their softmax, and its gradient
 
 
@@ -54,8 +66,7 @@ def count_saved_bytes_per_frame(model: FrontEnd, with_audio: bool) -> float:
         with_audio: whether the depth transformer is computed too.
     """
     model = copy.deepcopy(model).float()
-    shape = (1, 1 + 2 * model.n_codebooks, COUNTED_FRAMES + 1)
-    columns = torch.full(shape, PADDING_ID % model.card, device="meta")
+    columns = _make_columns(model)
     owned = {each.untyped_storage()._cdata for each in model.parameters()}
     kept: dict[int, Tensor] = {}
 
@@ -69,20 +80,80 @@ def count_saved_bytes_per_frame(model: FrontEnd, with_audio: bool) -> float:
     return sum(each.untyped_storage().nbytes() for each in kept.values()) / COUNTED_FRAMES
 
 
+class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts operations, and the bytes of what products of matrices give, those of attention's [S, S] left out."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.n: int = 0
+        self.product_bytes: float = 0.0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        self.n += 1
+        if func in _PRODUCTS and not (out.ndim == 3 and out.shape[-1] == out.shape[-2] == COUNTED_FRAMES):
+            self.product_bytes += out.nbytes
+        return out
+
+
+def count_product_bytes_per_frame(model: FrontEnd, with_audio: bool) -> float:
+    """Bytes of what products of matrices give in a forward pass in float32, heads and attention's included.
+
+    Args:
+        model: on the meta device.
+        with_audio: whether the depth transformer is computed too.
+    """
+    model = copy.deepcopy(model).float()
+    counted = _Operations()
+    with torch.no_grad(), counted:
+        model(_make_columns(model), with_audio=with_audio)
+    return counted.product_bytes / COUNTED_FRAMES
+
+
+def count_operations(model: FrontEnd, with_audio: bool) -> int:
+    """Operations that are launched for a micro-batch's forward and backward pass, however long it is.
+
+    Args:
+        model: on the meta device.
+        with_audio: whether the depth transformer is computed too.
+    """
+    model = copy.deepcopy(model).float()
+    trained = [each for each in model.parameters() if each.requires_grad]
+    counted = _Operations()
+    with torch.enable_grad(), counted:
+        logits = [each for each in model(_make_columns(model), with_audio=with_audio) if each is not None]
+        torch.autograd.grad([each.sum() for each in logits], trained, allow_unused=True)
+    return counted.n
+
+
+def _make_columns(model: FrontEnd) -> Tensor:
+    """A short sequence on the meta device."""
+    shape = (1, 1 + 2 * model.n_codebooks, COUNTED_FRAMES + 1)
+    return torch.full(shape, PADDING_ID % model.card, device="meta")
+
+
 def count_activation_bytes(config: TrainConfig, model: FrontEnd) -> float:
     """Memory of a micro-batch between its forward and its backward pass.
 
-    With activation checkpointing the inputs of all layers are kept, and one layer's own activations at a time.
+    With activation checkpointing a share of the layers (`checkpoint_share`) keeps its inputs, and where
+    `checkpoint_keeps` is `products` the results of its products too; and one layer's own activations are there at a
+    time.
     """
     with_audio = config.shares.main != "copying"
     product_bytes = 2 if config.hardware.precision == "bf16-mixed" else 4
-    layers = count_saved_bytes_per_frame(model, with_audio) * product_bytes / 4
-    own_codes = model.n_codebooks if with_audio else 0
+    whole = count_saved_bytes_per_frame(model, with_audio) * product_bytes / 4
+    layers, own_codes = whole, model.n_codebooks if with_audio else 0
     logits = _LOGIT_COPIES * 4 * (model.text_card + own_codes * model.card)
-    if config.hardware.activation_checkpointing:
+    hardware = config.hardware
+    if hardware.activation_checkpointing:
         depth = own_codes * config.model.depformer_dim * config.model.depformer_num_layers
-        inputs = (config.model.dim * config.model.num_layers + depth) * product_bytes
-        layers = inputs + layers / config.model.num_layers
+        inputs: float = (config.model.dim * config.model.num_layers + depth) * product_bytes
+        if hardware.checkpoint_keeps == "products":
+            inputs += count_product_bytes_per_frame(model, with_audio) * product_bytes / 4
+        share = hardware.checkpoint_share
+        layers = min(whole, (1 - share) * whole + share * inputs + whole / config.model.num_layers)
     return config.data.batch_frames * (layers + logits)
 
 
@@ -92,6 +163,18 @@ def count_weight_bytes(config: TrainConfig, model: FrontEnd) -> float:
     of_trained = _BYTES_OF_TRAINED + (0 if config.optim.ema_decay is None else _BYTES_OF_AVERAGE)
     frozen = sum(each.numel() * each.element_size() for each in model.parameters() if not each.requires_grad)
     return n_trained * of_trained + (frozen if n_all > n_trained else 0)
+
+
+def count_copied_bytes(config: TrainConfig, model: FrontEnd) -> float:
+    """Memory of the bf16 copies that autocast makes of float32 matrices for a forward pass, in one process.
+
+    Of several, sharding gathers layers in bf16 (`estimate_memory` counts them), and nothing is copied.
+    """
+    if config.hardware.precision != "bf16-mixed":
+        return 0.0
+    tables = {id(each) for one in model.modules() if isinstance(one, nn.Embedding) for each in one.parameters()}
+    matrices = [each for each in model.parameters() if each.ndim >= 2 and each.dtype == torch.float32]
+    return 2.0 * sum(each.numel() for each in matrices if id(each) not in tables)
 
 
 def estimate_training(
@@ -115,7 +198,7 @@ def estimate_training(
         else:
             n_frames = config.max_steps * config.data.batch_frames * n_batches
             hours.append(_time(config, model, book, device, n_devices, n_frames))
-        least.append(_memory(config, model, book, device, n_devices))
+        least.append(estimate_memory(config, model, book, device, n_devices))
     preset = stages[0].model.preset
     where = device if n_devices == 1 else f"{n_devices} × {device}"
     total = add_up(f"training.{preset}.{device}.s", TRAINING, f"training of {preset} on {where}", hours)
@@ -146,9 +229,17 @@ def _time(config: TrainConfig, model: FrontEnd, book: RateBook, device: str, n_d
             Figure(key, TRAINING, title, n_frames * cost.seconds / n_devices, "s", told, str(origin)), config
         )
     flops = count_flops_per_frame(model, config.shares.main != "copying")
-    peak, mfu, basis = _speed(book, device)
+    is_mixed = config.hardware.precision == "bf16-mixed"
+    peak, mfu, basis = _speed(book, device, is_mixed)
     if peak is None:
         return unknown(key, TRAINING, title, "s", basis)
+    n_batches = n_frames / config.data.batch_frames / n_devices
+    with_audio = config.shares.main != "copying"
+    launches_s = LAUNCH_S * count_operations(model, with_audio) if find_known_gpu(device) is not None else 0.0
+    if n_frames * flops / (n_devices * peak * mfu) < n_batches * launches_s:
+        told = f"{n_batches:,.0f} micro-batches × {launches_s * 1e3:,.3g} ms to launch their operations"
+        basis = f"{LAUNCH_S * 1e6:.0f} µs an operation is assumed; the device would compute faster than it is told to"
+        return _bounded(Figure(key, TRAINING, title, n_batches * launches_s, "s", told, basis), config)
     told = f"{n_frames:,.0f} frames × {flops / 1e9:,.3g} GFLOP / ({n_devices} × {peak / 1e12:,.4g} TFLOP/s × {mfu:.0%})"
     return _bounded(Figure(key, TRAINING, title, n_frames * flops / (n_devices * peak * mfu), "s", told, basis), config)
 
@@ -166,18 +257,19 @@ def name_training(config: TrainConfig) -> str:
     return f"{config.model.preset}/{config.stage}/{config.hardware.precision}"
 
 
-def _speed(book: RateBook, device: str) -> tuple[float | None, float, str]:
+def _speed(book: RateBook, device: str, is_mixed: bool) -> tuple[float | None, float, str]:
     """Operations a second of a device, the share of them that training reaches, and where both come from."""
-    peak = next((flops for part, flops in PEAK_FLOPS.items() if part in device), None)
-    if peak is None:
+    part = find_known_gpu(device)
+    if part is None:
         found = book.find(lambda rates: rates.costs, lambda row: _is_flops(row, device))
         if found is None:
             known = ", ".join(PEAK_FLOPS)
             return None, 0.0, f"no speed of {device} is known, and nobody has trained this there (known: {known})"
         return 1 / found[0].seconds, 1.0, f"as many operations a second as another size did: {found[1]}"
+    peak = (PEAK_FLOPS if is_mixed else PEAK_FLOPS_FP32)[part]
     for rates in book.rates:
-        for part, mfu in rates.mfu.items():
-            if part in device:
+        for measured, mfu in rates.mfu.items():
+            if measured.casefold() in device.casefold():
                 return peak, mfu, f"data sheet; MFU {rates.origin}"
     return peak, AIMED_MFU, f"data sheet; an MFU of {AIMED_MFU:.0%} is assumed, nobody has measured it"
 
@@ -186,20 +278,36 @@ def _is_flops(row: Cost, device: str) -> bool:
     return row.step == "flop" and row.device in device
 
 
-def _memory(config: TrainConfig, model: FrontEnd, book: RateBook, device: str, n_devices: int) -> Figure:
-    """Of one process: its share of weights, all activations of its micro-batch."""
-    weights, activations = count_weight_bytes(config, model), count_activation_bytes(config, model)
-    gathered = 0.0
-    if n_devices > 1:  # two layers in the products' type, as FSDP2 gathers the next while one computes
+def estimate_memory(
+    config: TrainConfig,
+    model: FrontEnd,
+    book: RateBook,
+    device: str,
+    n_devices: int,
+    activation_bytes: float | None = None,
+) -> Figure:
+    """Memory of one process: its share of weights, all activations of its micro-batch.
+
+    Args:
+        model: on the meta device.
+        n_devices: processes, of which those of one replica share the weights.
+        activation_bytes: of `count_activation_bytes`; None: they are counted.
+    """
+    weights = count_weight_bytes(config, model)
+    activations = count_activation_bytes(config, model) if activation_bytes is None else activation_bytes
+    n_shards = n_devices // config.hardware.replicas if n_devices % config.hardware.replicas == 0 else n_devices
+    if n_shards == 1:
+        beside, what = count_copied_bytes(config, model), "bf16 copies"
+    else:  # two layers in the products' type, as FSDP2 gathers the next while one computes
         of_layers = sum(each.numel() for each in model.lm.transformer.parameters())
         of_depth = sum(each.numel() for each in model.lm.depformer.parameters())
         outside = sum(each.numel() for each in model.parameters()) - of_layers - of_depth
         product_bytes = 2 if config.hardware.precision == "bf16-mixed" else 4
-        gathered = 2 * of_layers / config.model.num_layers * product_bytes + 8 * outside
+        beside, what = 2 * of_layers / config.model.num_layers * product_bytes + 8 * outside, "gathered"
     known = [(rates.training_bytes, rates.origin) for rates in book.rates if rates.training_bytes is not None]
     base, origin = known[0] if known and device == CPU else (0.0, None)
-    told = f"weights {weights:,.0f} / {n_devices} + activations {activations:,.0f} + gathered {gathered:,.0f}"
-    value = weights / n_devices + activations + gathered + base
+    told = f"weights {weights:,.0f} / {n_shards} + activations {activations:,.0f} + {what} {beside:,.0f}"
+    value = weights / n_shards + activations + beside + base
     if origin is not None:
         return Figure(
             "", TRAINING, "", value, "bytes", f"{told} + process {base:,.0f}", f"arithmetic; process: {origin}"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED_DATA = ROOT.parent / "shared" / "data"
-ALLOWED_SKIPS = ("shared/data", "the worker environment")
+ALLOWED_SKIPS = ("shared/data", "the worker environment", "no GPU")
 TIERS = ("quick", "full", "slow")
 
 # Libraries read these when they are imported, so they are set before any test module is. The model cache

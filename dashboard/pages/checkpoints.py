@@ -54,9 +54,9 @@ COLUMNS: Final[Mapping[str, tuple[str, Callable[[Checkpoint], Any]]]] = {
     "voice": ("Voice", lambda each: each.require().voice),
     "stage": ("Trained on", lambda each: (each.require().stage, list(each.require().data))),
     "steps": ("Steps", lambda each: each.require().step),
-    "text": ("Text", lambda each: each.require().losses.get("right.text")),
+    "text": ("Text loss", lambda each: each.require().losses.get("right.text")),
     "answer": ("Answer right", lambda each: each.require().losses.get("right.answer_right")),
-    "said": ("Said freely", lambda each: max((share.value or 0 for share in each.require().shares), default=None)),
+    "said": ("Free runs", lambda each: max((share.value or 0 for share in each.require().shares), default=None)),
     "date": ("Date", lambda each: each.require().made_at),
 }
 """What the list is sorted by, with its title; damaged ones come last."""
@@ -166,7 +166,7 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
         folder = checkpoints.open_evaluation(key).folder / _PLOTS
         found = next((each for each in folder.glob("*.png") if each.name == name), None)
         if found is None or not found.resolve().is_relative_to(folder.parent):
-            raise MissingError(f"There is no plot {name!r}.", "The report shows those there are.")
+            raise MissingError(f"There is no plot {name!r}.", "The report shows the plots that there are.")
         return FileResponse(found, media_type="image/png")
 
     @routes.post("/of/{key}/talk")
@@ -191,7 +191,7 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
     def enter(run_id: str, _: NoWish, request: Request) -> JSONResponse:
         server = describe_server(_server_run(site, run_id), request.url.hostname or "")
         if not server.url:
-            raise MissingError("That server is not ready.", "Wait until its run is, or start it again.")
+            raise MissingError("That server is not ready.", "Wait until its page says so, or start it again.")
         url = server.url
         if site.serve_token is not None and server.takes_token:
             url = add_token(url, site.serve_token)
@@ -250,5 +250,5 @@ def _servers(site: Site, request: Request, folder: Path) -> tuple[list[Server], 
 def _server_run(site: Site, run_id: str) -> Run:
     run = site.runs().read_run(run_id)
     if run.kind != KIND:
-        raise MissingError(f"The run {run.name!r} is no server.", "The list of runs shows those there are.")
+        raise MissingError(f"The run {run.name!r} is not a server.", "Choose one from the list of runs.")
     return run

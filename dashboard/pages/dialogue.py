@@ -152,7 +152,9 @@ def _place(index: Index, dialogue_id: str) -> dict[str, Any]:
     """
     found = index.records("SELECT * FROM dialogues WHERE dialogue_id = ?", [dialogue_id])
     if not found:
-        raise MissingError(f"There is no dialogue {dialogue_id!r} in this dataset.", "Find it in the table of rows.")
+        raise MissingError(
+            f"There is no dialogue {dialogue_id!r} in this dataset.", "Search for it in the table of rows."
+        )
     return found[0]
 
 

@@ -38,7 +38,7 @@ def create_routes(site: Site) -> APIRouter:
             "SELECT * FROM rejects WHERE item_id = ? ORDER BY stage, reason, dialogue_id LIMIT ?", [item, _MOST_SHOWN]
         )
         if not rows:
-            raise MissingError(f"Nothing was refused of an item {item!r}.", "The table of rejects shows all of them.")
+            raise MissingError(f"No item {item!r} was rejected.", "The table of rejects shows all of them.")
         made = [
             name for (name,) in index.rows("SELECT dialogue_id FROM dialogues WHERE item_id = ? ORDER BY 1", [item])
         ]
@@ -84,6 +84,6 @@ def _part_of(index: Index, dialogue_id: str) -> str | None:
     """
     found = index.rows("SELECT part_id FROM rejects WHERE dialogue_id = ? LIMIT 1", [dialogue_id])
     if not found:
-        raise MissingError(f"No dialogue {dialogue_id!r} was refused.", "The table of rejects shows all of them.")
+        raise MissingError(f"No dialogue {dialogue_id!r} was rejected.", "The table of rejects shows all of them.")
     part_id: str | None = found[0][0]
     return part_id

@@ -43,13 +43,18 @@ def create_routes(site: Site) -> APIRouter:
         return site.render(request, "start_kinds.html", part="runs", kinds=KINDS)
 
     @routes.get("/{kind}", response_class=HTMLResponse)
-    def show_form(request: Request, kind: str, like: str = "", profile: str = "", checkpoint: str = "") -> HTMLResponse:
+    def show_form(
+        request: Request, kind: str, like: str = "", profile: str = "", checkpoint: str = "", sample: bool = False
+    ) -> HTMLResponse:
         of = _kind(kind)
         if profile and profile not in PROFILES:
             raise MissingError(f"There is no profile {profile!r}.", f"Choose one of: {', '.join(PROFILES)}.")
         values: Mapping[str, Any] = {}
         if profile and kind == "refresh":
             values = PROFILES[profile]().model_dump(mode="json", exclude_defaults=True)
+        samples = site.runs().sample_settings() if kind == "refresh" else {}
+        if sample:
+            values = samples
         if checkpoint and site.checkpoints is not None and "checkpoint" in of.config.model_fields:
             values = {"checkpoint": str(site.checkpoints.open_checkpoint(checkpoint).folder)}
         if like:
@@ -67,6 +72,8 @@ def create_routes(site: Site) -> APIRouter:
             profiles=PROFILES if kind == "refresh" else (),
             profile=profile,
             like=like,
+            has_samples=bool(samples),
+            is_sample=sample,
             trainings=site.runs().list_runs(["train"], (), 0, MAX_TRAININGS) if kind == "refresh" else (),
         )
 
@@ -86,7 +93,7 @@ def create_routes(site: Site) -> APIRouter:
         settings, faults = read_form(_kind(kind).config, told.values)
         if faults:
             path, text = next(iter(faults.items()))
-            raise RefusedRunError(f"{path}: {text}".removeprefix(": "), "Mend what the form marks.")
+            raise RefusedRunError(f"{path}: {text}".removeprefix(": "), "Correct the fields that the form marks.")
         if told.cron:
             if told.then:
                 _train_after(site, kind, settings, told.then)
@@ -101,7 +108,9 @@ def _train_after(site: Site, kind: str, settings: Mapping[str, Any], run_id: str
     """Has trainings like one that was run follow the refreshes of a schedule."""
     like = site.runs().read_run(run_id)
     if kind != "refresh" or like.kind != "train":
-        raise RefusedRunError("Only a training follows, and only a refresh.", "Choose one of the list.")
+        raise RefusedRunError(
+            "Only a training can follow, and only after a refresh.", "Choose a training from the list."
+        )
     dataset = settings.get("out", RefreshConfig.model_fields["out"].default)
     site.runs().train_after_refresh(dataset, like.settings)
 

@@ -58,7 +58,7 @@ function showMoment() {
   tokens.show(timeS);
   const now = events.findLast((row) => Number(row.dataset.at) <= timeS + 1e-3);
   for (const row of events) row.classList.toggle("now", row === now);
-  byId("now-level").textContent = now ? `level ${now.dataset.level}` : "no whisper yet";
+  byId("now-level").textContent = now ? `level ${now.dataset.level}` : "no oracle yet";
   byId("now-level").className = `chip${now ? ` level-${now.dataset.level}` : ""}`;
   byId("now-age").textContent = now ? `${(timeS - Number(now.dataset.at)).toFixed(1)} s old` : "";
   byId("now-text").textContent = now ? now.querySelector(".said").firstChild.textContent : "";

@@ -32,11 +32,11 @@ async function follow() {
     if (isAtEnd) log.scrollTop = log.scrollHeight;
     const isWhole = !told.is_more;
     const lines = known.size === 1 ? "1 line" : `${known.size} lines`;
-    state.textContent = isAlive ? `${lines}, as it comes` : known.size ? lines : "it has none";
+    state.textContent = isAlive ? `${lines}; new lines appear as they are written` : known.size ? lines : "the log is empty";
     if (isWhole && !isAlive) return;
     if (!isWhole) wait = 0;
   } catch (error) {
-    state.textContent = error instanceof TypeError ? "the dashboard does not answer; it is asked again" : error.message;
+    state.textContent = error instanceof TypeError ? "the dashboard does not answer; the page keeps trying" : error.message;
   }
   setTimeout(follow, wait);
 }

@@ -19,7 +19,7 @@ async function refresh() {
     show("");
     if (now.dataset.alive !== "yes") document.getElementById("cancel")?.remove();
   } catch (error) {
-    show(error instanceof TypeError ? "The dashboard does not answer; it is asked again." : error.message);
+    show(error instanceof TypeError ? "The dashboard does not answer. The page keeps trying." : error.message);
   }
   setTimeout(refresh, EVERY_MS);
 }
@@ -36,7 +36,7 @@ document.addEventListener("click", async (event) => {
   button.disabled = true;
   try {
     const told = await post(button.dataset.post, JSON.parse(button.dataset.body));
-    location.assign(told.url);
+    location.assign(button.dataset.then ?? told.url);
   } catch (error) {
     show(error.message);
     button.disabled = false;

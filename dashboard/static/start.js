@@ -38,7 +38,7 @@ function showFaults(faults) {
     document.getElementById(at)?.setAttribute("aria-invalid", "true");
   }
   const n = Object.keys(faults).length;
-  status.textContent = n ? `${n} to mend` : "";
+  status.textContent = n ? `${n === 1 ? "1 field needs" : `${n} fields need`} a correction.` : "";
   status.className = n ? "bad" : "quiet";
 }
 
@@ -58,16 +58,16 @@ async function showPlan() {
   if (!plan?.open) return;
   const state = document.getElementById("plan-state");
   if (!hasToken()) {
-    state.textContent = "The plan is shown to those who have the token.";
+    state.textContent = "The estimate needs the token of this dashboard.";
     return;
   }
   const mine = ++newestPlan;
-  state.textContent = "Working it out …";
+  state.textContent = "Estimating …";
   try {
     const told = await post(`${form.getAttribute("action")}/plan`, { values: read() });
     if (mine !== newestPlan) return;
     const n = Object.keys(told.faults).length;
-    state.textContent = n ? `${n} to mend before it can be told.` : "";
+    state.textContent = n ? `${n === 1 ? "1 field needs" : `${n} fields need`} a correction before the estimate can be made.` : "";
     fillPlan(n ? [] : told.figures);
   } catch (error) {
     if (mine !== newestPlan) return;
@@ -76,13 +76,18 @@ async function showPlan() {
   }
 }
 
+/** A text's pieces: what stands between backticks as code, all else as text. */
+function marked(text) {
+  return text.split("`").map((piece, n) => n % 2 ? Object.assign(document.createElement("code"), { textContent: piece }) : piece);
+}
+
 /** One row a figure, text alone. */
 function fillPlan(figures) {
   const table = document.getElementById("plan-figures");
   table.hidden = !figures.length;
   table.tBodies[0].replaceChildren(...figures.map((figure) => {
     const row = document.createElement("tr");
-    for (const name of ["title", "value", "formula", "basis"]) row.insertCell().textContent = figure[name];
+    for (const name of ["title", "value", "formula", "basis"]) row.insertCell().append(...marked(figure[name]));
     return row;
   }));
 }

@@ -17,7 +17,7 @@ function ask(why) {
   const cancel = Object.assign(document.createElement("button"), { type: "button", textContent: "Cancel" });
   form.method = "dialog";
   label.append(`${why} It is in the variable of --token-env, or behind #token= in what kame up printed.`, input);
-  row.append(Object.assign(document.createElement("button"), { className: "primary", textContent: "Go on" }), cancel);
+  row.append(Object.assign(document.createElement("button"), { className: "primary", textContent: "Continue" }), cancel);
   form.append(label, row);
   dialog.append(form);
   document.body.append(dialog);
@@ -34,12 +34,12 @@ function ask(why) {
 
 /** Sends a change as JSON and gives what the server answers; an error holds what happened and what to do. */
 export async function post(address, body) {
-  if (!sessionStorage.getItem(KEY) && !(await ask("Changes need the token."))) throw new Error("Nothing was changed: no token.");
+  if (!sessionStorage.getItem(KEY) && !(await ask("To change something, enter the token of this dashboard."))) throw new Error("Nothing was changed, because no token was given.");
   const headers = { "Content-Type": "application/json", Authorization: `Bearer ${sessionStorage.getItem(KEY)}` };
   const answer = await fetch(address, { method: "POST", headers, body: JSON.stringify(body) });
   if (answer.status === 401) {
     sessionStorage.removeItem(KEY);
-    if (await ask("That token was wrong.")) return post(address, body);
+    if (await ask("That token was wrong. Enter the token of this dashboard.")) return post(address, body);
   }
   const told = await answer.json();
   if (!answer.ok) throw new Error(`${told.error} ${told.remedy ?? ""}`.trim());

@@ -114,7 +114,7 @@ function follow() {
   source = new EventSource(main.dataset.events);
   source.addEventListener("message", take);
   source.addEventListener("open", () => fail(""));
-  source.addEventListener("error", () => fail("The server does not answer; what is shown is what it said last. It is asked again."));
+  source.addEventListener("error", () => fail("The dashboard does not answer. The last figures are shown, and the page keeps trying."));
 }
 document.addEventListener("visibilitychange", follow);
 follow();

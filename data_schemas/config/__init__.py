@@ -1,7 +1,7 @@
-"""Configuration: one class a concern, each field with its meaning, unit and bounds.
+"""Configuration: one class per concern; each field states its meaning, unit and bounds.
 
 The same classes are the options of `kame`, the form of the Prefect deployment and the YAML of `--config`. Profiles
-(`data_schemas/profiles.py`) return a full configuration; what matters for identity is told in `fingerprint.py`.
+(`data_schemas/profiles.py`) return a full configuration; `fingerprint.py` says which fields count for the fingerprint.
 """
 
 from pydantic import Field, field_validator
@@ -37,54 +37,76 @@ __all__ = [
 
 
 class RefreshConfig(Config):
-    """All there is to say about making or refreshing a dataset."""
+    """All settings for making or refreshing a dataset."""
 
     out: str = Field(
         default="dataset",
         title="Folder of the dataset",
-        description="Where it is written; an existing one is gone on with.",
+        description="Folder that the dataset is written to. An existing dataset is resumed.",
     )
     sources: list[SourceConfig] = Field(default_factory=list, description="Question sets to read.")
     limit: int | None = Field(
         default=None,
         ge=1,
         title="Items of each source",
-        description="Items read per source, before rejection; empty: all.",
+        description="Maximum number of items read per source, before any are rejected; empty: all.",
     )
-    seed: int = Field(default=0, ge=0, description="Seed of every choice: voices, speeds, gaps, sampling.")
+    seed: int = Field(default=0, ge=0, description="Seed of every random choice: voices, speeds, gaps, sampling.")
     variants: float = Field(
-        default=1.0, ge=1, le=8, title="Dialogues of each item", description="Dialogues made from one item, on average."
+        default=1.0,
+        ge=1,
+        le=8,
+        title="Dialogues of each item",
+        description="Average number of dialogues made from one item.",
     )
-    workers: int = Field(default=0, ge=0, le=256, description="Processes for speech and alignment; 0: one a core.")
+    workers: int = Field(
+        default=0, ge=0, le=256, description="Number of processes for speech and alignment; 0: one per core."
+    )
     executor: str = Field(
-        default=LOCAL, description="Where those run: local, or a cluster as dask://HOST:PORT or ray://HOST:PORT."
+        default=LOCAL,
+        description="Where these processes run: local, or on a cluster: dask://HOST:PORT or ray://HOST:PORT.",
     )
     resources: ResourcesConfig = Field(
-        default_factory=ResourcesConfig, description="What a part of each stage takes on a cluster."
+        default_factory=ResourcesConfig,
+        description="Cores, memory and GPUs that one part of each stage requests on a cluster.",
     )
     evaluation_sets: list[str] = Field(
-        default_factory=list, description="Files of questions that must not be trained on (JSONL(.gz) or Parquet)."
+        default_factory=list,
+        description="Files of evaluation questions (JSONL(.gz) or Parquet); the same questions are rejected from "
+        "training.",
     )
-    split: SplitConfig = Field(default_factory=SplitConfig, description="Train, validation and test.")
+    split: SplitConfig = Field(
+        default_factory=SplitConfig, description="Sizes of the train, validation and test splits."
+    )
     parts: PartConfig = Field(default_factory=PartConfig, description="Sizes of parts and shards.")
-    script: ScriptConfig = Field(default_factory=ScriptConfig, description="Items to dialogues.")
-    forms: FormsConfig = Field(default_factory=FormsConfig, description="Shapes of dialogues; leads and tails.")
-    speech: SpeechConfig = Field(default_factory=SpeechConfig, description="Dialogues to speech.")
-    gate: GateConfig = Field(default_factory=GateConfig, description="What speech must pass.")
-    alignment: AlignmentConfig = Field(default_factory=AlignmentConfig, description="Speech to word times.")
-    mixing: MixingConfig = Field(default_factory=MixingConfig, description="Utterances to two channels.")
+    script: ScriptConfig = Field(default_factory=ScriptConfig, description="How items become dialogues.")
+    forms: FormsConfig = Field(
+        default_factory=FormsConfig, description="Forms of dialogue, and the leads and tails of answers."
+    )
+    speech: SpeechConfig = Field(default_factory=SpeechConfig, description="Text-to-speech engines and voices.")
+    gate: GateConfig = Field(default_factory=GateConfig, description="Quality checks that speech must pass.")
+    alignment: AlignmentConfig = Field(default_factory=AlignmentConfig, description="How word timings are found.")
+    mixing: MixingConfig = Field(
+        default_factory=MixingConfig, description="How utterances are mixed into two channels."
+    )
     surroundings: SurroundingsConfig = Field(
-        default_factory=SurroundingsConfig, description="Level, noise, room and line of the user's channel."
+        default_factory=SurroundingsConfig,
+        description="Loudness, noise, reverberation and telephone band of the user's channel.",
     )
     pictures: ChatConfig | None = Field(
-        default=None, description="A chat model that sees; empty: questions that need their picture are rejected."
+        default=None,
+        description="Vision chat model that describes pictures; empty: questions that need their picture are rejected.",
     )
     wording: ChatConfig | None = Field(
-        default=None, description="A chat model that words questions and answers anew; empty: the rules' wording."
+        default=None, description="Chat model that rewords questions and answers; empty: they are worded by rules."
     )
-    oracle: OracleConfig = Field(default_factory=OracleConfig, description="The oracle ladder.")
-    chat: ChatConfig = Field(default_factory=ChatConfig, description="The chat model behind the oracle.")
-    budget: BudgetConfig = Field(default_factory=BudgetConfig, description="What a run's new answers may take at most.")
+    oracle: OracleConfig = Field(
+        default_factory=OracleConfig, description="When oracles are requested, and which hints the prompts hold."
+    )
+    chat: ChatConfig = Field(default_factory=ChatConfig, description="Chat model that writes the oracles.")
+    budget: BudgetConfig = Field(
+        default_factory=BudgetConfig, description="Maximum cost of the new answers of one run."
+    )
 
     _expanded = field_validator("out")(at_home)
     _known = field_validator("executor")(check_executor)

@@ -6,11 +6,11 @@ from pydantic import BaseModel, ConfigDict
 
 
 def at_home(path: str | None) -> str | None:
-    """A path with `~` written out, which shells leave in `--out=~/x` and YAML always."""
+    """The path with `~` expanded, which shells do not do in `--out=~/x`, nor YAML anywhere."""
     return None if path is None else str(Path(path).expanduser()) if path.startswith("~") else path
 
 
 class Config(BaseModel):
-    """Base of all configuration: immutable, strictly typed, unknown fields refused."""
+    """Base of all configuration: immutable, strictly typed, unknown fields are rejected."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

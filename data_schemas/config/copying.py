@@ -1,4 +1,4 @@
-"""Copying in a front-end's training: what its random words are like, and when they become harder."""
+"""Copying in a front-end's training: random words and their curriculum."""
 
 from typing import Self
 
@@ -8,55 +8,74 @@ from data_schemas.config.base import Config
 
 
 class CopyConfig(Config):
-    """Random words as oracle and as text, no audio.
+    """Random words as oracle and as text, without audio.
 
-    The first lesson has words that follow each other at once, in examples of `min_frames`; in the last one all is as
-    told here, and in those between a part of it. A run most of whose steps copy goes through the lessons by its
-    `accuracy`, any other has the last one alone.
+    In the first lesson, words follow each other without gaps in examples of `min_frames`. The last lesson uses all
+    settings in full, and the lessons between increase them gradually. A run in which most steps copy goes through the
+    lessons by its `accuracy`; any other run uses only the last lesson.
     """
 
     batch_size: int = Field(
-        default=64, ge=1, le=4096, description="Examples of a micro-batch of `min_frames` each; of longer ones fewer."
+        default=64,
+        ge=1,
+        le=4096,
+        description="Number of examples of `min_frames` in a micro-batch; fewer if examples are longer.",
     )
-    lessons: int = Field(default=5, ge=1, le=64, description="Lessons from the easiest to the hardest.")
-    smoothing: float = Field(default=0.95, ge=0, lt=1, description="Weight of the past in the running accuracy.")
-    min_frames: int = Field(default=75, ge=16, le=5000, description="Length of an example of the first lesson.")
+    lessons: int = Field(default=5, ge=1, le=64, description="Number of lessons, from the easiest to the hardest.")
+    smoothing: float = Field(
+        default=0.95, ge=0, lt=1, description="Weight of the past in the running mean of the accuracy."
+    )
+    min_frames: int = Field(
+        default=75, ge=16, le=5000, description="Length of an example in the first lesson, in frames."
+    )
     max_frames: int = Field(
-        default=400, ge=16, le=5000, description="Length of an example of the last lesson: about that of a dialogue."
+        default=400,
+        ge=16,
+        le=5000,
+        description="Length of an example in the last lesson, in frames; about that of a dialogue.",
     )
     # Of 438 answers of our own data: 5% have more than 36 words; a quarter of the words of those with more than 20
-    # stand in them before; 73% of a word's later pieces come frames after the piece before.
-    max_words: int = Field(default=24, ge=1, le=64, description="Most words of an oracle.")
+    # occur in them before; 73% of a word's later pieces come frames after the piece before.
+    max_words: int = Field(default=24, ge=1, le=64, description="Maximum number of words of an oracle.")
     again_share: float = Field(
-        default=0.15, ge=0, le=1, description="How often words of the oracle come again in the place of a new one."
+        default=0.15,
+        ge=0,
+        le=1,
+        description="Probability that earlier words of the oracle are repeated instead of a new word.",
     )
-    max_gap_frames: int = Field(default=4, ge=0, le=12, description="Widest gap after a word.")
+    max_gap_frames: int = Field(default=4, ge=0, le=12, description="Maximum gap after a word, in frames.")
     slow_share: float = Field(
-        default=0.6, ge=0, le=1, description="Share of a word's later pieces that come frames after the one before."
+        default=0.6,
+        ge=0,
+        le=1,
+        description="Share of a word's later pieces that come with a gap after the previous piece.",
     )
-    max_delay_frames: int = Field(default=38, ge=0, le=250, description="Longest delay of a back-end; 38: 3 s.")
+    max_delay_frames: int = Field(
+        default=38, ge=0, le=250, description="Maximum delay of a back-end, in frames; 38 is 3 s."
+    )
     lead_share: float = Field(
-        default=0.4, ge=0, le=1, description="Share of delays in which words are said that no oracle tells."
+        default=0.4, ge=0, le=1, description="Share of delays in which words are said that are not in the oracle."
     )
     part_share: float = Field(
-        default=0.2, ge=0, le=1, description="How often an oracle comes in parts, as a slow back-end writes it."
+        default=0.2, ge=0, le=1, description="Probability that an oracle arrives in parts, as from a slow back-end."
     )
     correct_share: float = Field(
-        default=0.2, ge=0, le=1, description="Share of oracles in whose midst a new one comes in their place."
+        default=0.2, ge=0, le=1, description="Share of oracles that are replaced by a new one before they end."
     )
-    silent_share: float = Field(default=0.1, ge=0, le=1, description="Share of exchanges without any oracle.")
+    silent_share: float = Field(default=0.1, ge=0, le=1, description="Share of turns without any oracle.")
     max_silence_frames: int = Field(
-        default=125, ge=0, le=1000, description="Longest silence behind an answer; 125: 10 s."
+        default=125, ge=0, le=1000, description="Maximum silence after an answer, in frames; 125 is 10 s."
     )
-    slip_share: float = Field(
-        default=0.02, ge=0, le=1, description="Share of frames at which something else is said than what was to be."
-    )
+    slip_share: float = Field(default=0.02, ge=0, le=1, description="Share of frames at which a wrong token is said.")
     own_share: float = Field(
-        default=0.5, ge=0, le=1, description="Share of micro-batches in whose past stands what the model itself says."
+        default=0.5,
+        ge=0,
+        le=1,
+        description="Share of micro-batches whose past contains the model's own predictions (scheduled sampling).",
     )
 
     @model_validator(mode="after")
-    def _in_order(self) -> Self:
+    def _check_order(self) -> Self:
         if self.min_frames > self.max_frames:
             raise ValueError("min_frames is greater than max_frames")
         return self

@@ -1,4 +1,4 @@
-"""How a front-end takes turns: Full-Duplex-Bench, or the same four questions asked of one's own dialogues."""
+"""Turn-taking evaluation: Full-Duplex-Bench, or the same four tasks on dialogues of one's own."""
 
 from typing import Literal, Self
 
@@ -10,43 +10,46 @@ from data_schemas.config.recall import Split, check_test_stands_alone
 from data_schemas.config.serving import Mode
 
 DuplexTask = Literal["pause_handling", "backchannel", "turn_taking", "user_interruption"]
-"""Whether it keeps silent in a pause · listens, with a word at times · answers soon · answers who interrupts it."""
+"""Stays silent in a pause · backchannels while it listens · answers soon · answers after an interruption."""
 
 TASKS: tuple[DuplexTask, ...] = ("pause_handling", "backchannel", "turn_taking", "user_interruption")
 
 
 class DuplexConfig(CallsConfig):
-    """What a server hears, and how what it says is heard."""
+    """Settings of a turn-taking evaluation of a server."""
 
     path: str = Field(
-        description="Full-Duplex-Bench's data, version 1: folders such as candor_turn_taking, each with a folder an "
-        "item; or a dataset of ours, of whose dialogues the same is asked."
+        description="Folder of Full-Duplex-Bench version 1, with folders such as candor_turn_taking and one folder "
+        "per item; or a dataset of `kame refresh`, for the same tasks on its dialogues."
     )
-    tasks: list[DuplexTask] = Field(default=list(TASKS), min_length=1, description="Which of the four are asked.")
+    tasks: list[DuplexTask] = Field(default=list(TASKS), min_length=1, description="Tasks to evaluate.")
     modes: list[Mode] = Field(default=["tandem"], min_length=1, description="Modes of the server that are called.")
-    n_items: int = Field(default=0, ge=0, description="Items at most of each of the data's folders; 0: all.")
-    items_seed: int = Field(default=0, ge=0, description="Seed of which these are; one seed for all that is compared.")
+    n_items: int = Field(default=0, ge=0, description="Maximum number of items of each of the data's folders; 0: all.")
+    items_seed: int = Field(
+        default=0, ge=0, description="Seed of the choice of items; use the same seed for all models that are compared."
+    )
     splits: list[Split] = Field(
         default=["validation"],
         min_length=1,
-        description="Of a dataset of ours: whose dialogues; test stands alone, and each look at it is counted.",
+        description="For a dataset of `kame refresh`: splits to evaluate on; test cannot be combined with others, "
+        "and each evaluation on it is counted.",
     )
     wait_s: float = Field(
         default=8.0,
         gt=0,
         le=60,
-        description="Of a dataset of ours: silence after a turn that is to be answered, seconds; the bench's sounds "
-        "hold theirs.",
+        description="For a dataset of `kame refresh`: silence after a turn that should be answered, in seconds; the "
+        "bench's audio includes it.",
     )
     backchannel_times: str = Field(
         default="",
-        description="When people said backchannels: the bench's icc_gt_distribution.json; empty: the one in `path`, if "
-        "any. Datasets of ours know it of each dialogue.",
+        description="Times at which people said backchannels: the bench's icc_gt_distribution.json; empty: the file "
+        "in `path`, if any. Datasets of `kame refresh` contain them.",
     )
 
     _expanded = field_validator("path", "backchannel_times")(at_home)
 
     @model_validator(mode="after")
-    def _keeps_test_apart(self) -> Self:
+    def _check_splits(self) -> Self:
         check_test_stands_alone(self.splits)
         return self

@@ -1,4 +1,4 @@
-"""Where the stages that fill processors run, and what each of them takes there. None of it changes what is made."""
+"""Executor and resources of the stages that need processors. These settings do not change the output."""
 
 import re
 
@@ -7,49 +7,52 @@ from pydantic import Field
 from data_schemas.config.base import Config
 
 LOCAL = "local"
-"""The executor that is this machine's processes."""
+"""The executor that uses processes of this machine."""
 
 _EXECUTOR = re.compile(r"local|(?:dask|ray)://[^/\s:]+:(\d{1,5})")
 _MAX_PORT = 65_535
 
 
 def check_executor(text: str) -> str:
-    """An executor's address as it is.
+    """Returns the address of an executor unchanged.
 
     Raises:
-        ValueError: it is neither `local` nor the address of a Dask scheduler or a Ray head.
+        ValueError: if it is neither `local` nor the address of a Dask scheduler or a Ray head.
     """
     found = _EXECUTOR.fullmatch(text)
     if found is None or not 1 <= int(found[1] or 1) <= _MAX_PORT:
-        raise ValueError(f"{text!r} is none of: local, dask://HOST:PORT, ray://HOST:PORT")
+        raise ValueError(f"{text!r} is not an executor; use local, dask://HOST:PORT or ray://HOST:PORT")
     return text
 
 
 class StageResources(Config):
-    """What one part of a stage takes of the machine that it is run on."""
+    """Resources that one part of a stage requests."""
 
-    cores: float = Field(default=1.0, gt=0, le=256, description="Processor cores.")
-    memory_gb: float = Field(default=1.0, ge=0, le=4096, description="Memory, 10^9 bytes; 0: not asked for.")
-    gpus: float = Field(default=0.0, ge=0, le=16, description="GPUs; 0.25: four parts share one.")
+    cores: float = Field(default=1.0, gt=0, le=256, description="Number of processor cores.")
+    memory_gb: float = Field(default=1.0, ge=0, le=4096, description="Memory in 10^9 bytes; 0: not requested.")
+    gpus: float = Field(default=0.0, ge=0, le=16, description="Number of GPUs; 0.25: four parts share one GPU.")
 
 
 class ResourcesConfig(Config):
-    """What a part of each stage takes on a Dask or Ray cluster; processes of this machine are counted by `workers`.
+    """Resources of one part of each stage on a Dask or Ray cluster; on this machine, `workers` sets the processes.
 
-    The defaults are for the embedded engines: a speech worker has been seen to grow to 1.9 GB.
+    The defaults are for the embedded engines: a speech worker was measured at up to 1.9 GB.
     """
 
-    script: StageResources = Field(default_factory=StageResources, description="Items to dialogues.")
+    script: StageResources = Field(default_factory=StageResources, description="Stage script: items to dialogues.")
     speech: StageResources = Field(
-        default_factory=lambda: StageResources(memory_gb=2.5), description="Dialogues to speech, and hearing it again."
+        default_factory=lambda: StageResources(memory_gb=2.5),
+        description="Stage speech: text-to-speech and its checks by a recogniser.",
     )
-    alignment: StageResources = Field(default_factory=StageResources, description="Speech to word times.")
-    mixing: StageResources = Field(default_factory=StageResources, description="Utterances to two channels.")
+    alignment: StageResources = Field(default_factory=StageResources, description="Stage alignment: word timings.")
+    mixing: StageResources = Field(
+        default_factory=StageResources, description="Stage mixing: utterances to two channels."
+    )
     wait_s: float = Field(
-        default=300.0, ge=0, le=86400, description="How long to wait for a worker that has all this, seconds."
+        default=300.0, ge=0, le=86400, description="Timeout in seconds for a worker with these resources to appear."
     )
 
     def of(self, stage: str) -> StageResources:
-        """What a part of that stage takes."""
+        """Returns the resources of one part of that stage."""
         found: StageResources = getattr(self, stage)
         return found

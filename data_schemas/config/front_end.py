@@ -12,17 +12,17 @@ from data_schemas.config.serving import Voice
 from data_schemas.presets import PRESETS
 
 SEED_PREFIX, RUN, EVALUATION = "seed-", "run", "evaluation"
-"""OUT/seed-N/run, that of the last stage, and OUT/seed-N/evaluation; other stages have folders of their names."""
+"""OUT/seed-N/run is the last stage, other stages are beside it by name; OUT/seed-N/evaluation is the evaluation."""
 
 
 def find_seed_folders(out: str | Path) -> dict[int, Path]:
-    """The folders of the seeds that were trained in OUT, by seed."""
+    """Returns the folders of the seeds that were trained in OUT, by seed."""
     named = {each.name.removeprefix(SEED_PREFIX): each for each in Path(out).glob(f"{SEED_PREFIX}*/")}
     return {int(seed): each for seed, each in named.items() if seed.isdecimal()}
 
 
 class DatasetShare(NamedTuple):
-    """One dataset of a mixture as it is named: its folder, whose oracles (None: its own), how often it is met."""
+    """One dataset of a mixture: its folder, its oracle version (None: the default one), and its sampling weight."""
 
     folder: str
     oracle_version: str | None = None
@@ -30,7 +30,7 @@ class DatasetShare(NamedTuple):
 
 
 def with_weight(text: str) -> tuple[str, float]:
-    """`NAME=WEIGHT`, or a name alone, which weighs 1; behind an equals sign of a name itself stands no number."""
+    """Parses `NAME=WEIGHT`, or a name alone, whose weight is 1; an `=` not followed by a number is part of the name."""
     name, equals, weight = text.rpartition("=")
     try:
         return (name, float(weight)) if equals else (text, 1.0)
@@ -39,7 +39,7 @@ def with_weight(text: str) -> tuple[str, float]:
 
 
 def dataset_share(text: str) -> DatasetShare:
-    """`FOLDER`, `FOLDER@VERSION`, `FOLDER=WEIGHT` or `FOLDER@VERSION=WEIGHT`; FOLDER/ where its name holds an @."""
+    """Parses `FOLDER[@VERSION][=WEIGHT]`; a folder whose name contains an @ is written `FOLDER/`."""
     name, weight = with_weight(text)
     folder, at, version = name.rpartition("@")
     if at and folder and version and "/" not in version:
@@ -47,149 +47,166 @@ def dataset_share(text: str) -> DatasetShare:
     return DatasetShare(str(at_home(name)), None, weight)
 
 
-def _known_preset(name: str) -> str:
+def _check_preset(name: str) -> str:
     if name not in PRESETS:
         raise ValueError(f"there is no preset {name!r}; choose one of: {', '.join(PRESETS)}")
     return name
 
 
 def _offer_presets(schema: JsonDict) -> None:
-    """Makes the field of a form a choice."""
+    """Adds the presets to the JSON schema as an enum, so that forms show a choice."""
     schema["enum"] = list(PRESETS)
 
 
 class FrontEndConfig(Config):
-    """All that a run from shards to a checkpoint is told; what is left empty is made from the datasets themselves."""
+    """All settings of a run from shards to a checkpoint; what is empty is made from the datasets themselves."""
 
     datasets: list[str] = Field(
         default_factory=list,
         title="Datasets",
-        description="Folders that `kame refresh` wrote, or hf://datasets/owner/name, trained on together. "
-        "FOLDER@VERSION=WEIGHT names a version of its oracles and how often it is met; a folder may be named with "
+        description="Folders written by `kame refresh`, or hf://datasets/owner/name, which are trained on together. "
+        "FOLDER@VERSION=WEIGHT chooses a version of its oracles and a sampling weight; a folder may be given with "
         "several versions.",
     )
     held_out: str | None = Field(
         default=None,
         title="Held-out dataset",
-        description="FOLDER or FOLDER@VERSION of other items, for the evaluation alone; empty: the held-out dialogues "
-        "of the first dataset.",
+        description="FOLDER or FOLDER@VERSION of other items, used for the evaluation only; empty: the held-out "
+        "dialogues of the first dataset.",
     )
     speech: str | None = Field(
         default=None,
         title="Speech of the assistant's voice",
-        description="Folder that `kame speech` wrote: learnt first, and mixed with the dialogues. Vocabulary and codec "
-        "are then those of the folder.",
+        description="Folder written by `kame speech`: it is trained on first, and then mixed with the dialogues. "
+        "Vocabulary and codec are taken from it.",
     )
     out: str = Field(
         default="front-end",
         title="Folder of the run",
-        description="Vocabulary, codec and token rows, and for each seed its training runs and evaluation; an "
-        "existing one is gone on with.",
+        description="Folder for vocabulary, codec and token rows, and the training runs and evaluation of each seed. "
+        "An existing one is resumed.",
     )
     checkpoints: str = Field(
         default="checkpoints",
         title="Folder of checkpoints",
-        description="Where the finished checkpoint is put and registered, in index.json.",
+        description="Folder in which the finished checkpoint is stored and registered, in index.json.",
     )
-    preset: Annotated[str, AfterValidator(_known_preset)] = Field(
+    preset: Annotated[str, AfterValidator(_check_preset)] = Field(
         default="nano",
         title="Size",
-        description="nano: a laptop's CPU; small: one GPU; moshi-7b: from Kyutai's weights.",
+        description="nano: for a laptop's CPU; small: for one GPU; moshi-7b: starts from Kyutai's weights.",
         json_schema_extra=_offer_presets,
     )
     oracle_version: str | None = Field(
-        default=None, title="Oracles", description="Version where none stands behind a folder; empty: its own."
+        default=None,
+        title="Oracles",
+        description="Version of the oracles for folders without @VERSION; empty: the dataset's own.",
     )
     tokenizer: str | None = Field(
         default=None,
         title="Vocabulary",
-        description="SentencePiece file; empty: trained on what the datasets say, for moshi-7b Moshi's own.",
+        description="SentencePiece file; empty: trained on the datasets' texts, for moshi-7b Moshi's own.",
     )
     vocabulary: int = Field(
-        default=1500, ge=200, le=64_000, title="Pieces", description="Pieces of a vocabulary that is trained here."
+        default=1500,
+        ge=200,
+        le=64_000,
+        title="Pieces",
+        description="Number of pieces of a vocabulary that is trained here.",
     )
     codec: str = Field(
         default="codec2-learnt",
         title="Codec",
-        description="codec2-learnt: Codec 2, for small models; mimi: Kyutai's, as moshi-7b needs it; others: `kame "
-        "backends` lists them.",
+        description="codec2-learnt: Codec 2, for small models; mimi: Kyutai's, required by moshi-7b; `kame backends` "
+        "lists others.",
     )
     codec_options: dict[str, str | int | float | bool] = Field(
         default_factory=dict,
         title="Codec's options",
-        description="Its own options, but for path and device; `kame backends options codec NAME` lists them.",
+        description="Options of the codec except path and device; `kame backends options codec NAME` lists them.",
     )
     codec_path: str | None = Field(
         default=None,
         title="Codec's weights",
-        description="Folder or file; empty: codec2-learnt's codebooks are learnt from the datasets' voices, mimi comes "
-        "from the Hub, others have none.",
+        description="Folder or file; empty: codebooks of codec2-learnt are trained on the datasets' voices, mimi is "
+        "downloaded from the Hub, others have none.",
     )
     max_steps: int | None = Field(
         default=None,
         ge=1,
         le=10_000_000,
         title="Training, steps",
-        description="Optimiser steps of the last stage, on dialogues; empty: as the size's plan has it.",
+        description="Optimiser steps of the last stage, on dialogues; empty: as in the preset's plan.",
     )
     max_hours: float | None = Field(
         default=None,
         gt=0,
         le=10_000,
         title="Training, hours",
-        description="The last stage ends by then; empty: by steps.",
+        description="Maximum duration of the last stage, in hours; empty: it ends by steps.",
     )
     init_from: str | None = Field(
         default=None,
         title="Weights to start from",
-        description="A run, an export, KAME's or Moshi's; empty: random, for moshi-7b Kyutai's.",
+        description="A training run, an export, KAME's or Moshi's weights; empty: random initialisation, for "
+        "moshi-7b Kyutai's.",
     )
     evaluate_items: int = Field(
-        default=150, ge=0, le=100_000, title="Evaluation, dialogues", description="Held-out dialogues run; 0: none."
+        default=150,
+        ge=0,
+        le=100_000,
+        title="Evaluation, dialogues",
+        description="Number of held-out dialogues to evaluate on; 0: no evaluation.",
     )
     evaluate_splits: list[Split] = Field(
         default=["validation"],
         min_length=1,
         title="Evaluation, splits",
-        description="Whose dialogues are run: test alone, or others; of a held-out dataset all others.",
+        description="Splits to evaluate on: test alone, or others. Of a held-out dataset: all others.",
     )
     listen: bool = Field(
-        default=False, title="Listen", description="Whether a recogniser listens to what the evaluation says."
+        default=False,
+        title="Listen",
+        description="Whether the speech of the evaluation is transcribed by a recogniser as well.",
     )
     workers: int = Field(
-        default=0, ge=0, le=256, title="Processes", description="That encode sound, a codec each; 0: one a core."
+        default=0,
+        ge=0,
+        le=256,
+        title="Processes",
+        description="Number of processes that encode audio, each with a codec; 0: one per core.",
     )
     seed: int = Field(
         default=0,
         ge=0,
         title="Seed",
-        description="Of weights, order and everything drawn in training; vocabulary, codec and token rows are the same "
-        "for all.",
+        description="Seed of weights, data order and everything drawn in training; vocabulary, codec and token rows "
+        "do not depend on it.",
     )
-    device: str = Field(default="auto", title="Device", description="cpu, cuda, or auto: cuda where there is one.")
+    device: str = Field(default="auto", title="Device", description="cpu, cuda, or auto: cuda if available.")
     settings: dict[str, str | int | float | bool] = Field(
         default_factory=dict,
         title="Other settings of training",
-        description="By dotted name, such as optim.learning_rate or data.swap_share (docs/training.md), for the last "
-        "stage; behind the name of another, such as speak.max_hours or copy.max_steps, for that one (0: it is left "
-        "out); those of model, hardware and copying for all.",
+        description="Training settings by dotted name, such as optim.learning_rate or data.swap_share "
+        "(docs/training.md), for the last stage; with the name of another stage as prefix, such as speak.max_hours or "
+        "copy.max_steps, for that stage (0 skips it); those of model, hardware and copying for all.",
     )
     evaluation_settings: dict[str, str | int | float | bool | list[str | float]] = Field(
         default_factory=dict,
         title="Other settings of the evaluation",
-        description="By dotted name, such as delays_s or channels (docs/evaluation.md).",
+        description="Evaluation settings by dotted name, such as delays_s or channels (docs/evaluation.md).",
     )
     sampling_settings: dict[str, str | int | float | bool] = Field(
         default_factory=dict,
         title="Settings of the sampling",
-        description="How the checkpoint is to be run, by servers and evaluations, such as temp_text; its kame.json "
-        "says so.",
+        description="Sampling settings of the checkpoint for servers and evaluations, such as temp_text; stored in "
+        "its kame.json.",
     )
     voice: Voice = Field(
         default="decoded",
         title="Voice",
-        description="How servers let the checkpoint be heard: decoded, by its own sound, or synthesised, its text by "
-        "text-to-speech; its kame.json says so.",
+        description="How servers play the checkpoint: decoded: its own audio codes; synthesised: its text by "
+        "text-to-speech; stored in its kame.json.",
     )
 
     @property
@@ -199,7 +216,7 @@ class FrontEndConfig(Config):
 
     @property
     def held_out_share(self) -> DatasetShare | None:
-        """The dataset of the evaluation, where it is one of its own."""
+        """The separate dataset of the evaluation, if there is one."""
         return None if self.held_out is None else self._share(self.held_out)
 
     @property
@@ -218,19 +235,19 @@ class FrontEndConfig(Config):
 
     @model_validator(mode="before")
     @classmethod
-    def _begun_as_its_preset(cls, fields: Any) -> Any:
+    def _apply_preset(cls, fields: Any) -> Any:
         name = fields.get("preset", cls.model_fields["preset"].default) if isinstance(fields, dict) else None
         if isinstance(name, str) and name in PRESETS and PRESETS[name].begins_with:
             return {**PRESETS[name].begins_with, **{key: each for key, each in fields.items() if each is not None}}
         return fields
 
     @model_validator(mode="after")
-    def _holds(self) -> Self:
+    def _check_datasets(self) -> Self:
         if not self.datasets:
             raise ValueError("datasets: name at least one folder")
         if any(each.weight <= 0 for each in self.shares):
-            raise ValueError("datasets: a weight is more than 0")
+            raise ValueError("datasets: a weight must be greater than 0")
         begun = PRESETS[self.preset].begins_with
         if "init_from" in begun and self.codec != begun["codec"]:
-            raise ValueError(f"codec: {self.preset} speaks {begun['codec']} alone; choose it")
+            raise ValueError(f"codec: {self.preset} requires the codec {begun['codec']!r}; choose it")
         return self

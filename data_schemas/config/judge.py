@@ -7,15 +7,17 @@ from data_schemas.config.chat import BudgetConfig, ChatConfig
 
 
 class JudgeConfig(Config):
-    """Who judges, by which prompts, and what it may cost. Judges are asked at temperature 0."""
+    """The judge model, its prompts and its budget. Judges run at temperature 0."""
 
-    chat: ChatConfig = Field(default_factory=ChatConfig, description="The chat model that judges.")
+    chat: ChatConfig = Field(default_factory=ChatConfig, description="Chat model that judges.")
     prompts: str = Field(
         default="",
         description="FastChat's judge_prompts.jsonl, or a YAML file like kame_model/evaluate/judge_prompts.yaml; "
-        "empty: ours.",
+        "empty: that file.",
     )
     max_tokens: int = Field(
-        default=2048, ge=8, le=32_768, description="Most tokens of one judgement; FastChat's are 2,048."
+        default=2048, ge=8, le=32_768, description="Maximum number of tokens of one judgement; 2,048 in FastChat."
     )
-    budget: BudgetConfig = Field(default_factory=BudgetConfig, description="What one run's judgements may take.")
+    budget: BudgetConfig = Field(
+        default_factory=BudgetConfig, description="Maximum usage of the judgements of one run."
+    )

@@ -1,4 +1,4 @@
-"""The front-end's shape, its loss, and what of it is trained."""
+"""The front-end's shape, loss, input dropout, adapters and sampling."""
 
 from typing import Literal, Self
 
@@ -8,50 +8,56 @@ from data_schemas.config.base import Config
 
 
 class ModelConfig(Config):
-    """Shape of a front-end. What it speaks with (vocabulary, codebooks) comes from the data, not from here.
+    """Shape of a front-end. Its vocabulary and codebooks are defined by the data.
 
-    Names are those of moshi's `LMModel` where they mean the same. `data_schemas/presets.py` has full ones.
+    Fields have the names of moshi's `LMModel` where they mean the same. `data_schemas/presets.py` has full shapes.
     """
 
     preset: str = Field(
-        pattern=r"^[a-z0-9][a-z0-9._-]*$", description="Name of the shape, told in the checkpoint and its card."
+        pattern=r"^[a-z0-9][a-z0-9._-]*$",
+        description="Name of the shape, written to the checkpoint and its model card.",
     )
-    dim: int = Field(ge=16, description="Width of the temporal transformer; a multiple of twice its heads.")
-    num_layers: int = Field(ge=1, description="Layers of the temporal transformer.")
-    num_heads: int = Field(ge=1, description="Attention heads of the temporal transformer.")
+    dim: int = Field(ge=16, description="Width of the temporal transformer; a multiple of twice num_heads.")
+    num_layers: int = Field(ge=1, description="Number of layers of the temporal transformer.")
+    num_heads: int = Field(ge=1, description="Number of attention heads of the temporal transformer.")
     hidden_scale: float = Field(
         default=4.125,
         ge=1,
         le=16,
-        description="Feed-forward width over width, before gating takes a third of it.",
+        description="Width of the feed-forward layer relative to dim, before gating removes a third of it.",
     )
-    context: int = Field(ge=16, description="Frames back that attention sees; 12.5 a second.")
-    depformer_dim: int = Field(ge=8, description="Width of the depth transformer; a multiple of its heads.")
-    depformer_num_layers: int = Field(ge=1, description="Layers of the depth transformer.")
-    depformer_num_heads: int = Field(ge=1, description="Attention heads of the depth transformer.")
-    max_period: int = Field(default=10_000, ge=100, description="Longest period of the rotary positions, frames.")
+    context: int = Field(ge=16, description="Attention window in frames; 12.5 frames are a second.")
+    depformer_dim: int = Field(ge=8, description="Width of the depth transformer; a multiple of depformer_num_heads.")
+    depformer_num_layers: int = Field(ge=1, description="Number of layers of the depth transformer.")
+    depformer_num_heads: int = Field(ge=1, description="Number of attention heads of the depth transformer.")
+    max_period: int = Field(
+        default=10_000, ge=100, description="Longest period of the rotary position embedding (RoPE), in frames."
+    )
     oracle: Literal["table", "tied"] = Field(
         default="table",
-        description="table: an oracle embedding of its own, started from the text's; tied: the text's through a learnt "
-        "projection and shift, which small models learn sooner. A checkpoint has a table either way.",
+        description="table: a separate oracle embedding, initialised from the text embedding; tied: the text "
+        "embedding with a learnt projection and shift, which small models learn sooner. A checkpoint stores a table "
+        "in both cases.",
     )
     tie_text_head: bool = Field(
-        default=False, description="Whether text is predicted with the text embedding's own weights; for small models."
+        default=False,
+        description="Whether the text head shares the text embedding's weights (weight tying); for small models.",
     )
 
     cue: bool = Field(
         default=False,
-        description="Whether the model is given its cue at each frame: the oracle's first token that it has not said. "
-        "Without it, it finds its place by the words it said, and loses it where they come twice.",
+        description="Whether the model is given a cue at each frame: the first token of the oracle that it has not "
+        "said yet. Without it, the model finds its place by the words it has said, and loses it if they occur twice.",
     )
 
     @model_validator(mode="after")
-    def _divisible(self) -> Self:
+    def _check_widths(self) -> Self:
         if self.dim % (2 * self.num_heads):
-            raise ValueError(f"dim {self.dim} is no multiple of twice num_heads {self.num_heads}")
+            raise ValueError(f"dim {self.dim} is not a multiple of twice num_heads {self.num_heads}")
         if self.depformer_dim % self.depformer_num_heads:
             raise ValueError(
-                f"depformer_dim {self.depformer_dim} is no multiple of depformer_num_heads {self.depformer_num_heads}"
+                f"depformer_dim {self.depformer_dim} is not a multiple of depformer_num_heads "
+                f"{self.depformer_num_heads}"
             )
         return self
 
@@ -59,57 +65,65 @@ class ModelConfig(Config):
 class LossConfig(Config):
     """Weights of the parts of the loss. The defaults are those of KAME's release; see kame_model/model/loss.py.
 
-    Those of the codebooks are the codec's (`CodeLayout`).
+    The weights of the codebooks are defined by the codec (`CodeLayout`).
     """
 
-    text_weight: float = Field(default=1.0, ge=0, le=100, description="Weight of the text loss in the sum.")
+    text_weight: float = Field(default=1.0, ge=0, le=100, description="Weight of the text loss.")
     padding_weight: float = Field(
-        default=0.5, ge=0, le=100, description="Weight of the mean over padding beside the mean over other text."
+        default=0.5,
+        ge=0,
+        le=100,
+        description="Weight of the mean loss over padding tokens, relative to the mean over other text tokens.",
     )
     audio_weight: float = Field(
-        default=1.0, ge=0, le=100, description="Weight of the audio loss in the sum; the paper says 1.5, its code 1."
+        default=1.0, ge=0, le=100, description="Weight of the audio loss; 1.5 in the paper, 1 in its code."
     )
     answer_weight: float = Field(
-        default=1.0, ge=0, le=100, description="Weight of a text token of the answer where other words' weigh 1."
+        default=1.0, ge=0, le=100, description="Weight of a text token of the answer, relative to that of other words."
     )
 
 
 class InputDropoutConfig(Config):
-    """What of its own past the temporal transformer is kept from in training, so that it leans on the oracle.
+    """Dropout of the temporal transformer's own past tokens in training, so that it relies on the oracle.
 
-    What is dropped is replaced by the zero token in the temporal transformer's input alone: labels, and what the depth
-    transformer is told, stay whole. All are 0 in the release.
+    Dropped tokens are replaced by the zero token in the temporal transformer's input only; labels and the depth
+    transformer's input do not change. All shares are 0 in the release.
     """
 
-    text: float = Field(default=0.0, ge=0, le=1, description="Share of text tokens dropped, each on its own.")
+    text: float = Field(default=0.0, ge=0, le=1, description="Share of text tokens dropped, each independently.")
     own_audio: float = Field(
-        default=0.0, ge=0, le=1, description="Share of frames whose codes of the own voice are dropped, all together."
+        default=0.0, ge=0, le=1, description="Share of frames at which all of the model's own audio codes are dropped."
     )
     own_audio_dialogue: float = Field(
-        default=0.0, ge=0, le=1, description="Share of dialogues in which all codes of the own voice are dropped."
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Share of dialogues in which all of the model's own audio codes are dropped.",
     )
 
 
 class LoraConfig(Config):
-    """Low-rank adapters beside every linear layer; all else but the oracle embedding is frozen."""
+    """Low-rank adapters (LoRA) on every linear layer; all other weights except the oracle embedding are frozen."""
 
     rank: int = Field(default=128, ge=1, le=1024, description="Rank of an adapter; moshi's default is 128.")
     scaling: float = Field(
         default=2.0,
         gt=0,
         le=100,
-        description="Factor of an adapter's output (alpha over rank); moshi's default is 2.",
+        description="Scaling factor of an adapter's output (alpha / rank); moshi's default is 2.",
     )
-    train_embeddings: bool = Field(
-        default=False, description="Whether text and audio embeddings are trained beside the adapters."
-    )
+    train_embeddings: bool = Field(default=False, description="Whether text and audio embeddings are trained as well.")
 
 
 class SamplingConfig(Config):
-    """How tokens are chosen in free running. The defaults are those of moshi's `LMGen`."""
+    """How tokens are sampled in inference. The defaults are those of moshi's `LMGen`."""
 
-    use_sampling: bool = Field(default=True, description="Whether tokens are drawn; else the likeliest is taken.")
-    temp: float = Field(default=0.8, gt=0, le=5, description="Temperature of the codes.")
-    temp_text: float = Field(default=0.7, gt=0, le=5, description="Temperature of the text.")
-    top_k: int = Field(default=250, ge=1, le=100_000, description="Codes to choose among: so many likeliest.")
-    top_k_text: int = Field(default=25, ge=1, le=100_000, description="Text tokens to choose among.")
+    use_sampling: bool = Field(
+        default=True, description="Whether tokens are sampled; else the most likely token is chosen (greedy)."
+    )
+    temp: float = Field(default=0.8, gt=0, le=5, description="Sampling temperature of the audio codes.")
+    temp_text: float = Field(default=0.7, gt=0, le=5, description="Sampling temperature of the text tokens.")
+    top_k: int = Field(default=250, ge=1, le=100_000, description="Number of most likely audio codes to sample from.")
+    top_k_text: int = Field(
+        default=25, ge=1, le=100_000, description="Number of most likely text tokens to sample from."
+    )

@@ -1,4 +1,4 @@
-"""Spoken questions, asked of a served front-end."""
+"""Spoken question sets, asked of a server."""
 
 from typing import Literal
 
@@ -21,25 +21,35 @@ QuestionSetName = Literal[
 
 
 class QuestionsConfig(CallsConfig):
-    """Which questions are asked of a server, and how they are spoken."""
+    """Settings of an evaluation on spoken questions."""
 
-    questions: QuestionSetName = Field(description="The set, by its published form; mine: a table of one's own.")
-    path: str = Field(default="", description="Its file, or its folder; empty: the Hugging Face Hub.")
+    questions: QuestionSetName = Field(description="Name of the question set; mine: a table of your own.")
+    path: str = Field(default="", description="File or folder of the set; empty: the Hugging Face Hub.")
     columns: dict[str, str] = Field(
-        default_factory=dict, description="The set's names of columns to those that the file has."
+        default_factory=dict, description="Mapping from the set's column names to those of the file."
     )
-    n_questions: int = Field(default=100, ge=1, le=1_000_000, description="Questions at most.")
+    n_questions: int = Field(default=100, ge=1, le=1_000_000, description="Maximum number of questions.")
     items_seed: int = Field(
-        default=0, ge=0, description="Seed of which these are, and of who asks; one seed for all that is compared."
+        default=0,
+        ge=0,
+        description="Seed of the choice of questions and voices; use the same seed for all models that are compared.",
     )
     max_words: int = Field(
-        default=120, ge=1, description="A longer question, in spoken words, is left out; nobody would ask it aloud."
+        default=120,
+        ge=1,
+        description="Maximum length of a question in spoken words; longer ones are skipped, because nobody would say "
+        "them aloud.",
     )
-    tts: str = Field(default="kokoro", description="Text-to-speech of questions without sound; `kame backends`.")
-    n_voices: int = Field(default=8, ge=1, description="Different voices that ask them at most.")
-    lead_s: float = Field(default=0.5, ge=0, le=60, description="Silence before the question, seconds.")
+    tts: str = Field(
+        default="kokoro", description="Text-to-speech engine for questions without audio; `kame backends` lists them."
+    )
+    n_voices: int = Field(default=8, ge=1, description="Maximum number of different voices that ask.")
+    lead_s: float = Field(default=0.5, ge=0, le=60, description="Silence before the question, in seconds.")
     tail_s: float = Field(
-        default=20.0, gt=0, le=600, description="Longest wait for the answer's end, from the question's end, seconds."
+        default=20.0,
+        gt=0,
+        le=600,
+        description="Maximum wait for the end of the answer, in seconds from the question's end.",
     )
 
     _expanded = field_validator("path")(at_home)

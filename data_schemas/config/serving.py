@@ -1,4 +1,4 @@
-"""The server: whom it lets in, what listens, which chat models answer, and what is kept."""
+"""The server: access control, limits, speech recogniser, chat models and recordings."""
 
 from typing import Literal, Self
 
@@ -13,346 +13,411 @@ Mode = Literal["tandem", "direct", "cascade"]
 model and text-to-speech take turns with the user."""
 
 Voice = Literal["decoded", "synthesised"]
-"""How a user hears the front-end: by its own codes, decoded · by its text, said by text-to-speech."""
+"""How a user hears the front-end: its own audio codes, decoded · its text, said by text-to-speech."""
 
 NO_CHECKPOINT = "none"
-"""In place of a checkpoint's name: there is none, and no mode but cascade."""
+"""Used instead of a checkpoint's name when there is none; only mode cascade is then possible."""
 
 BackendName = str
-"""What a chat model is called among the server's."""
+"""Name of a chat model of the server."""
 
 TOKEN_ENV = "KAME_SERVE_TOKEN"  # noqa: S105 - the variable's name
-"""Environment variable with the token to enter, unless `care.token_env` names another."""
+"""Environment variable with the access token, unless `care.token_env` names another."""
 
 METRICS_TOKEN_ENV = "KAME_METRICS_TOKEN"  # noqa: S105 - the variable's name
-"""Environment variable with the token of `/metrics`, unless `care.metrics_token_env` names another."""
+"""Environment variable with the access token of `/metrics`, unless `care.metrics_token_env` names another."""
 
 REMOTE_ENGINE = "openai"
-"""The chat engine that starts nothing: an endpoint elsewhere."""
+"""The chat engine that starts no server and calls a remote endpoint."""
 
 
 class BackEndConfig(Config):
-    """One chat model that sessions may have behind them."""
+    """One chat model that sessions can use as back-end."""
 
     name: BackendName = Field(
-        default="default", pattern=r"^[a-z0-9][a-z0-9._-]*$", description="What callers and rules call it."
+        default="default",
+        pattern=r"^[a-z0-9][a-z0-9._-]*$",
+        description="Name of this back-end in requests and routing rules.",
     )
-    chat: ChatConfig = Field(default_factory=ChatConfig, description="Which model, and how it is reached.")
+    chat: ChatConfig = Field(default_factory=ChatConfig, description="Chat model and how to connect to it.")
     models: list[str] = Field(
         default_factory=list,
-        description="Other models of the same endpoint that sessions may choose, beside `chat.model`.",
+        description="Other models of the same endpoint that sessions may choose besides `chat.model`.",
     )
     prompt: str = Field(
         default="tandem",
-        description="Prompt in kame_model/serve/oracle/prompt_files/, or the path of one.",
+        description="Name of a prompt in kame_model/serve/oracle/prompt_files/, or a path to one.",
     )
-    max_tokens: int = Field(default=64, ge=8, le=4096, description="Most tokens of one oracle.")
+    max_tokens: int = Field(default=64, ge=8, le=4096, description="Maximum number of tokens of one oracle.")
     answer_prompt: str | None = Field(
         default=None,
-        description="Prompt of mode cascade, whose answers are read out; empty: `cascade` where `prompt` is `tandem`, "
-        "else the same as `prompt`.",
+        description="Prompt for mode cascade, whose answers are read aloud; empty: `cascade` if `prompt` is "
+        "`tandem`, else the same as `prompt`.",
     )
-    answer_max_tokens: int = Field(default=256, ge=8, le=4096, description="Most tokens of one answer of mode cascade.")
+    answer_max_tokens: int = Field(
+        default=256, ge=8, le=4096, description="Maximum number of tokens of one answer in mode cascade."
+    )
     max_thought_s: float = Field(
         default=10.0,
         gt=0,
         le=120,
-        description="Longest time that the chat model may think before its answer begins, seconds.",
+        description="Longest time that a reasoning model may think before its answer begins, in seconds.",
     )
     temperature: float = Field(default=0.0, ge=0, le=2, description="Sampling temperature of the chat model.")
 
     @model_validator(mode="after")
-    def _has_its_models(self) -> Self:
+    def _check_models(self) -> Self:
         if self.models and self.chat.engine != REMOTE_ENGINE:
             raise ValueError(
-                f"models: only an endpoint elsewhere (chat.engine {REMOTE_ENGINE}) has several; "
-                "give an embedded engine's models a back-end each"
+                f"models: only a remote endpoint (chat.engine {REMOTE_ENGINE}) can have several; "
+                "define one back-end for each model of an embedded engine"
             )
         return self
 
 
 class RouteConfig(Config):
-    """When what the user says so far holds one of these words, this back-end is asked; the first rule that fits."""
+    """Chooses a back-end if the user's turn so far contains one of these words; the first rule that matches is used."""
 
-    words: list[str] = Field(min_length=1, description="Words or phrases, in small letters.")
-    back_end: BackendName = Field(description="Name of the back-end to ask.")
+    words: list[str] = Field(min_length=1, description="Words or phrases to match, in lower case.")
+    back_end: BackendName = Field(description="Name of the back-end that is used.")
 
 
 class CycleConfig(Config):
-    """When the back-end is asked while the user speaks."""
+    """When the back-end is called while the user speaks."""
 
     interval_s: float = Field(
-        default=0.3, ge=0.1, le=5, description="Shortest time between two requests, seconds; KAME's are 0.1 to 0.5."
+        default=0.3,
+        ge=0.1,
+        le=5,
+        description="Shortest interval between two requests to the back-end, in seconds; KAME uses 0.1 to 0.5.",
     )
     max_in_flight: int = Field(
         default=2,
         ge=1,
         le=8,
-        description="Requests of one session at once; a newer one waits for a place, unless the user's turn has ended.",
+        description="Maximum number of concurrent requests of one session; a newer one waits, unless the user's turn "
+        "has ended.",
     )
     first_token_timeout_s: float = Field(
         default=5.0,
         gt=0,
         le=120,
-        description="An answer that has not begun by then, or pauses for so long, has failed, seconds.",
+        description="Timeout for the first token of an answer, and for each pause within it, in seconds.",
     )
-    max_history_turns: int = Field(default=12, ge=0, le=1000, description="Turns before this one that are told.")
-    min_words: int = Field(default=2, ge=1, le=20, description="Words of the user's turn before anything is asked.")
+    max_history_turns: int = Field(
+        default=12, ge=0, le=1000, description="Maximum number of previous turns in the prompt."
+    )
+    min_words: int = Field(
+        default=2, ge=1, le=20, description="Number of words of the user's turn before the first request."
+    )
     max_words: int = Field(
         default=30,
         ge=5,
         le=200,
-        description="Longest oracle, in words: whole sentences as far as they fit (training: `oracle.max_words`).",
+        description="Maximum length of an oracle in words; cut at the end of a sentence if possible (training: "
+        "`oracle.max_words`).",
     )
 
 
 class ListenerConfig(Config):
-    """Which streaming recogniser listens to the user, and how it takes turns apart."""
+    """Streaming speech recogniser for the user's channel, and detection of the end of a turn."""
 
-    engine: str = Field(default="moonshine", description="Streaming recogniser; `kame backends` lists them.")
-    options: dict[str, str | int | float | bool] = Field(
-        default_factory=dict, description="The recogniser's own options."
-    )
+    engine: str = Field(default="moonshine", description="Streaming speech recogniser; `kame backends` lists them.")
+    options: dict[str, str | int | float | bool] = Field(default_factory=dict, description="Options of the recogniser.")
     turn_end_silence_s: float = Field(
-        default=0.7, ge=0.1, le=5, description="Silence after which the user's turn has ended, seconds."
+        default=0.7, ge=0.1, le=5, description="Silence after which the user's turn ends, in seconds."
     )
     speech_probability: float = Field(
-        default=0.5, gt=0, lt=1, description="Probability of speech (silero-vad) above which somebody speaks."
+        default=0.5,
+        gt=0,
+        lt=1,
+        description="Voice activity threshold: probability of speech (silero-vad) above which the user is speaking.",
     )
 
 
 class CascadeConfig(Config):
-    """Text-to-speech: of mode cascade, and of front-ends with the voice `synthesised`."""
+    """Text-to-speech for mode cascade, and for front-ends with the voice `synthesised`."""
 
     tts: str = Field(default="kokoro", description="Text-to-speech engine; `kame backends` lists them.")
-    options: dict[str, str | int | float | bool] = Field(default_factory=dict, description="The engine's own options.")
-    voice: str | None = Field(default=None, description="Its voice; empty: the engine's first.")
-    speed: float = Field(default=1.0, ge=0.5, le=2, description="Speed of the voice.")
+    options: dict[str, str | int | float | bool] = Field(default_factory=dict, description="Options of the engine.")
+    voice: str | None = Field(default=None, description="Name of the voice; empty: the engine's first.")
+    speed: float = Field(default=1.0, ge=0.5, le=2, description="Speaking rate (1: the normal speed of the voice).")
 
 
 class LimitsConfig(Config):
-    """What a caller may do, so that the others keep their real time."""
+    """Limits on each caller, so that all other sessions stay in real time."""
 
     max_sessions: int = Field(
         default=0,
         ge=0,
         le=1024,
-        description="Slots of the device's step; 0: the most that fit the frame's budget, 8 at most.",
+        description="Maximum number of concurrent sessions (the batch size on the device); 0: as many as the time "
+        "budget allows, at most 8.",
     )
     budget_share: float = Field(
-        default=0.8, gt=0, le=1, description="Share of a frame's 80 ms that a step may take before callers are refused."
+        default=0.8,
+        gt=0,
+        le=1,
+        description="Share of a frame's 80 ms that one step may take; above it new callers are refused.",
     )
     max_backlog_s: float = Field(
-        default=0.8, ge=0.16, le=10, description="Heard sound kept for a session that is behind; older is dropped."
+        default=0.8,
+        ge=0.16,
+        le=10,
+        description="Received audio buffered for a session that cannot keep up, in seconds; older audio is dropped.",
     )
     max_unsent_s: float = Field(
-        default=2.0, ge=0.16, le=60, description="Said sound kept for a client that is slow; older is dropped."
+        default=2.0,
+        ge=0.16,
+        le=60,
+        description="Outgoing audio buffered for a slow client, in seconds; older audio is dropped.",
     )
-    idle_s: float = Field(default=60.0, gt=0, description="A caller who sends nothing for so long is let go, seconds.")
-    max_session_s: float = Field(default=3600.0, gt=0, description="Longest session, seconds.")
-    max_sessions_per_address: int = Field(default=4, ge=1, description="Sessions from one address at once.")
-    max_starts_per_minute: int = Field(default=30, ge=1, description="Sessions begun from one address in a minute.")
-    max_message_bytes: int = Field(default=1_048_576, ge=1024, description="Longest message of a socket, bytes.")
+    idle_s: float = Field(
+        default=60.0, gt=0, description="A client that sends nothing for this long is disconnected, in seconds."
+    )
+    max_session_s: float = Field(default=3600.0, gt=0, description="Maximum length of a session, in seconds.")
+    max_sessions_per_address: int = Field(
+        default=4, ge=1, description="Maximum number of concurrent sessions of one IP address."
+    )
+    max_starts_per_minute: int = Field(
+        default=30, ge=1, description="Maximum number of sessions that one IP address may start per minute."
+    )
+    max_message_bytes: int = Field(
+        default=1_048_576, ge=1024, description="Maximum size of a web socket message, in bytes."
+    )
     max_instruction_characters: int = Field(
         default=16_000,
         ge=100,
-        description="Longest instructions of a caller's own, about 4,000 tokens of the chat model's context.",
+        description="Maximum length of a caller's own instructions, in characters; the default is about 4,000 tokens "
+        "of the chat model's context.",
     )
-    max_messages_per_s: int = Field(default=200, ge=10, description="Messages of one socket in a second.")
+    max_messages_per_s: int = Field(
+        default=200, ge=10, description="Maximum number of messages per second of one web socket."
+    )
     max_bytes_per_s: int = Field(
         default=262_144,
         ge=65_536,
-        description="Bytes of one socket in a second; sound of the realtime protocol is 64,000. More is dropped.",
+        description="Maximum number of bytes per second of one web socket; audio of the realtime protocol takes "
+        "64,000. More is dropped.",
     )
     max_burst_bytes: int = Field(
-        default=2_097_152, ge=65_536, description="Bytes of one socket that may come at once before that counts."
+        default=2_097_152,
+        ge=65_536,
+        description="Number of bytes that one web socket may send at once before `max_bytes_per_s` applies.",
     )
     drain_s: float = Field(
-        default=30.0, ge=0, description="At the end (SIGTERM), how long sessions may go on, seconds."
+        default=30.0,
+        ge=0,
+        description="Graceful shutdown: how long running sessions may continue after SIGTERM, in seconds.",
     )
     max_connections_before_entry: int = Field(
         default=64,
         ge=4,
-        description="Of all connections, those without a session: requests and handshakes. A newer one closes the"
-        " oldest.",
+        description="Maximum number of connections without a session: HTTP requests and handshakes. A newer one "
+        "closes the oldest.",
     )
     max_connections: int = Field(
         default_factory=lambda given: max(512, given["max_sessions"] + given["max_connections_before_entry"]),
         ge=8,
-        description="Connections at once, sessions' too: 512, or as many as `max_sessions` and"
-        " `max_connections_before_entry` need; fewer where `ulimit -n` leaves fewer.",
+        description="Maximum number of connections, including those of sessions: 512, or as many as `max_sessions` "
+        "and `max_connections_before_entry` need; fewer if `ulimit -n` allows fewer.",
     )
     max_connections_per_address: int = Field(
         default_factory=lambda given: max(32, given["max_sessions_per_address"] + 28),
         ge=1,
-        description="Connections of one address at once: 32, or 28 more than `max_sessions_per_address`; of a trusted"
-        " proxy any number.",
+        description="Maximum number of connections of one IP address: 32, or 28 more than "
+        "`max_sessions_per_address`; trusted proxies have no limit.",
     )
     max_requests_per_s: int = Field(
         default=50,
         ge=5,
-        description="HTTP requests of one address in a second, those for a web socket too, after four times as many at"
-        " once; of a trusted proxy any number. More are refused, and their connections closed.",
+        description="Maximum number of HTTP requests per second of one IP address, including web socket handshakes; "
+        "four times as many may come at once. More are refused and their connections closed. Trusted proxies have no "
+        "limit.",
     )
     reserved_descriptors: int = Field(
-        default=64, ge=8, description="Files and connections that may be opened for other things than callers."
+        default=64, ge=8, description="Number of file descriptors reserved for other uses than connections of callers."
     )
     entry_timeout_s: float = Field(
         default=10.0,
         gt=0,
-        description="Longest time from a connection, or from the answer before, to the next answer or to the session's"
-        " beginning, seconds.",
+        description="Timeout from a connection, or from its last response, to the next response or the start of a "
+        "session, in seconds.",
     )
     write_timeout_s: float = Field(
         default=10.0,
         gt=0,
-        description="A client that takes nothing of what waits for it for so long is cut off, seconds.",
+        description="A client that reads nothing for this long while data waits for it is disconnected, in seconds.",
     )
     max_unwritten_bytes: int = Field(
         default=262_144,
         ge=65_536,
-        description="Bytes that may wait for one client to read them; beyond, it is cut off.",
+        description="Number of bytes that may wait to be sent to one client; above it, the client is disconnected.",
     )
     max_excess: float = Field(
         default=4.0,
         ge=1,
-        description="A connection is cut off, before anything is read from it, that sends so many times what messages"
-        " may have: bytes, by `max_bytes_per_s` and `max_burst_bytes`; frames of its web socket, pings and fragments"
-        " too, by `max_messages_per_s`.",
+        description="A connection that sends this many times more than the limits is closed before anything is read "
+        "from it: bytes, by `max_bytes_per_s` and `max_burst_bytes`; web socket frames, including pings and "
+        "fragments, by `max_messages_per_s`.",
     )
 
     @model_validator(mode="after")
-    def _sessions_find_connections(self) -> Self:
+    def _check_connections(self) -> Self:
         if self.max_sessions_per_address > self.max_connections_per_address:
             raise ValueError(
                 f"max_sessions_per_address: {self.max_sessions_per_address} sessions of one address need as many"
-                f" connections, and max_connections_per_address is {self.max_connections_per_address}; raise it, or"
-                " leave it out"
+                f" connections, but max_connections_per_address is {self.max_connections_per_address}; raise it or"
+                " leave it unset"
             )
         n_connections = self.max_connections - min(self.max_connections_before_entry, self.max_connections // 2)
         if self.max_sessions > n_connections:
             raise ValueError(
-                f"max_sessions: max_connections={self.max_connections} leaves {n_connections} of the"
-                f" {self.max_sessions} that sessions need, for max_connections_before_entry are not theirs, half of all"
-                " at most; raise max_connections, or leave it out"
+                f"max_sessions: {self.max_sessions} sessions need as many connections, but"
+                f" max_connections={self.max_connections} leaves {n_connections}, because max_connections_before_entry"
+                " (at most half of all) are reserved; raise max_connections or leave it unset"
             )
         return self
 
 
 class CareConfig(Config):
-    """Who may come in, and what they are told. Secrets come from the environment, never from here."""
+    """Access control, and notices to callers. Secrets come from environment variables only."""
 
     token_env: str = Field(
         default=TOKEN_ENV,
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
-        description="Environment variable with the token to enter; where it is unset nobody needs one.",
+        description="Environment variable with the access token; if it is unset, no authentication is required.",
     )
     metrics_token_env: str = Field(
         default=METRICS_TOKEN_ENV,
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
-        description="Environment variable with a token that opens /metrics and nothing else, and is then the only one"
-        " that does; where it is unset the token to enter opens /metrics too.",
+        description="Environment variable with an access token for /metrics only. If it is set, no other token opens "
+        "/metrics; if it is unset, the access token of `token_env` does.",
     )
     prompts: Literal["open", "locked"] = Field(
         default="open",
-        description="open: callers may choose a prompt or give instructions of their own; locked: every session has"
-        " those of its back-end, and callers who wish for others are refused.",
+        description="open: callers may choose a prompt or send instructions; locked: every session uses the prompt "
+        "of its back-end, and callers who send another are refused.",
     )
     origins: list[str] = Field(
         default_factory=list,
-        description="Pages that may connect, as https://host:port; empty: this server's own; *: any.",
+        description="Web origins that may connect (CORS), as https://host:port; empty: this server's own; *: any.",
     )
     hosts: list[str] = Field(
         default_factory=list,
-        description="Names that callers reach this server by, behind a proxy too; addresses, localhost and `host` are"
-        " taken anyway. *: any. Asked for where no origins are given.",
+        description="Host names that this server may be called by, including those of a proxy; IP addresses, "
+        "localhost and `host` are always allowed. *: any. Checked only if `origins` is empty.",
     )
     certificate: str | None = Field(default=None, description="TLS certificate chain (PEM); empty: no TLS.")
-    private_key: str | None = Field(default=None, description="The certificate's key (PEM).")
+    private_key: str | None = Field(default=None, description="Private key of the certificate (PEM).")
     hsts_s: int = Field(
         default=31_536_000,
         ge=0,
-        description="With a certificate: how long browsers are to come by TLS alone (HSTS), seconds; 0: not told.",
+        description="With a certificate: max-age of the Strict-Transport-Security header (HSTS), in seconds; 0: no "
+        "header.",
     )
-    trusted_proxies: list[str] = Field(default_factory=list, description="Addresses whose X-Forwarded-For is believed.")
+    trusted_proxies: list[str] = Field(
+        default_factory=list, description="IP addresses of proxies whose X-Forwarded-For header is trusted."
+    )
     notice: str = Field(
         default="You are talking to a machine; its voice is synthetic.",
-        description="Told to every caller: a header, an event and the page. Empty: nothing is told.",
+        description="Notice shown to every caller, in a header, an event and on the page. Empty: none.",
     )
     notice_as_text: bool = Field(
-        default=True, description="Moshi's own clients know no events: they get the notice as the first text."
+        default=True,
+        description="Whether Moshi's own clients, which do not support events, get the notice as the first text.",
     )
 
     _expanded = field_validator("certificate", "private_key")(at_home)
 
     @model_validator(mode="after")
-    def _both_or_none(self) -> Self:
+    def _check_certificate(self) -> Self:
         if (self.certificate is None) != (self.private_key is None):
-            raise ValueError("certificate and private_key are given together")
+            raise ValueError("certificate and private_key must be given together")
         return self
 
 
 class RecordConfig(Config):
-    """What is kept of those callers who were told and said yes; without a folder nothing of anybody is."""
+    """Recording of callers who consent; without a folder nothing is recorded."""
 
-    folder: str | None = Field(default=None, description="Where recordings are kept; empty: none are made.")
+    folder: str | None = Field(default=None, description="Folder of the recordings; empty: nothing is recorded.")
     enabled: bool = Field(
         default=True,
-        description="Whether callers who agree are recorded; false: nobody is, and what the folder has is still deleted"
-        " when it is old enough or by its caller.",
+        description="Whether callers who consent are recorded; false: no new recordings are made, and existing ones "
+        "can still be deleted by their callers or when they expire.",
     )
-    keep_days: float = Field(default=30.0, gt=0, description="Recordings older than this are deleted, days.")
+    keep_days: float = Field(
+        default=30.0, gt=0, description="Retention time: recordings older than this are deleted, in days."
+    )
     notice: str = Field(
         default="If you agree, what is said is kept, sound and words, to train and to test such machines.",
         min_length=1,
-        description="What callers are told before they say yes; kept with each recording.",
+        description="Notice that callers get before they consent; stored with each recording.",
     )
 
     _expanded = field_validator("folder")(at_home)
 
 
 class ServeConfig(Config):
-    """All there is to say about a server."""
+    """All settings of a server."""
 
     checkpoint: str = Field(
-        description="Folder of an export, or owner/name[@revision] on the Hub; none: there is mode cascade alone."
+        description="Folder of an export, or owner/name[@revision] on the Hub; none: no front-end, only mode cascade."
     )
-    host: str = Field(default="127.0.0.1", description="Address to listen at.")
-    port: int = Field(default=8998, ge=0, le=65535, description="Port to listen at (moshi's is 8998); 0: any free one.")
-    device: str = Field(default="auto", description="cpu, cuda, or auto: cuda where there is one.")
-    mode: Mode = Field(default="tandem", description="How a session begins; it may change while it runs.")
+    host: str = Field(default="127.0.0.1", description="IP address or host name to listen on.")
+    port: int = Field(
+        default=8998, ge=0, le=65535, description="Port to listen on (moshi's is 8998); 0: any free port."
+    )
+    device: str = Field(default="auto", description="cpu, cuda, or auto: cuda if available.")
+    mode: Mode = Field(
+        default="tandem", description="Initial mode of a session; it can be changed while the session runs."
+    )
+    processes: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="Processes that share the port, each with its own model and sessions; on GPUs one per GPU.",
+    )
     voice: Voice | None = Field(
         default=None,
-        description="What is heard of the front-end: decoded (its own sound), or synthesised (its text by the "
-        "text-to-speech of `cascade`); empty: as the checkpoint says.",
+        description="Voice of the front-end: decoded (its own audio codes), or synthesised (its text, by the "
+        "text-to-speech engine of `cascade`); empty: as the checkpoint says.",
     )
     back_ends: list[BackEndConfig] = Field(
         default_factory=lambda: [BackEndConfig()], min_length=1, description="Chat models; the first is the default."
     )
-    routes: list[RouteConfig] = Field(default_factory=list, description="Rules that choose among them by words.")
+    routes: list[RouteConfig] = Field(
+        default_factory=list, description="Rules that choose a back-end by words of the user."
+    )
     classifier: str | None = Field(
-        default=None, description="module:function from the user's words to a back-end's name or None, asked first."
+        default=None,
+        description="Python function as module:function that takes the user's words and returns the name of a "
+        "back-end or None; called before the rules.",
     )
     cuda_graphs: bool = Field(
-        default=True, description="On CUDA: steps as graphs, which are faster; no effect on a CPU."
+        default=True, description="Whether steps run as CUDA graphs, which is faster; no effect on a CPU."
     )
     sampling: SamplingConfig = Field(
         default_factory=SamplingConfig,
-        description="How the front-end's tokens are chosen; what is not set is as the checkpoint says.",
+        description="How the front-end's tokens are sampled; fields that are not set are taken from the checkpoint.",
     )
-    cycle: CycleConfig = Field(default_factory=CycleConfig, description="When the back-end is asked.")
-    listener: ListenerConfig = Field(default_factory=ListenerConfig, description="Who hears the user.")
+    cycle: CycleConfig = Field(default_factory=CycleConfig, description="When the back-end is called.")
+    listener: ListenerConfig = Field(
+        default_factory=ListenerConfig, description="Streaming speech recogniser and turn detection."
+    )
     cascade: CascadeConfig = Field(default_factory=CascadeConfig, description="Text-to-speech.")
-    limits: LimitsConfig = Field(default_factory=LimitsConfig, description="What callers may do.")
-    care: CareConfig = Field(default_factory=CareConfig, description="Who comes in, and what they are told.")
-    record: RecordConfig = Field(default_factory=RecordConfig, description="What is kept, if anything.")
+    limits: LimitsConfig = Field(
+        default_factory=LimitsConfig, description="Limits on sessions, connections and messages."
+    )
+    care: CareConfig = Field(default_factory=CareConfig, description="Access control, and notices to callers.")
+    record: RecordConfig = Field(default_factory=RecordConfig, description="Recording of sessions.")
 
     @model_validator(mode="after")
-    def _names_are_known(self) -> Self:
+    def _check_names(self) -> Self:
         names = [each.name for each in self.back_ends]
         if len(set(names)) < len(names):
-            raise ValueError("back_ends: two have the same name")
+            raise ValueError("back_ends: two back-ends have the same name; names must be unique")
         for route in self.routes:
             if route.back_end not in names:
-                raise ValueError(f"routes: there is no back-end {route.back_end!r}; they are {', '.join(names)}")
+                raise ValueError(f"routes: there is no back-end {route.back_end!r}; choose one of: {', '.join(names)}")
         return self

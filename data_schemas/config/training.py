@@ -1,4 +1,4 @@
-"""Training a front-end: the data it sees, how it is optimised, what is kept of the run."""
+"""Training a front-end: data, optimiser, hardware, checkpoints and metrics."""
 
 from typing import Final, Literal, Self, get_args
 
@@ -16,98 +16,113 @@ BestBy = Literal["answer", "text", "loss"]
 
 
 class SharesConfig(Config):
-    """What the steps of a run are made of, as weights; all kinds are spread evenly over the run. A kind of which the
-    datasets hold nothing is left out, but not the one with the greatest weight."""
+    """Weights of the kinds of steps, which are spread evenly over the run. A kind for which the datasets hold no rows
+    is skipped, except the one with the greatest weight."""
 
-    dialogues: float = Field(default=0.0, ge=0, description="Steps on dialogues.")
-    speech: float = Field(default=0.0, ge=0, description="Steps on speech rows, each with its words as its oracle.")
-    copying: float = Field(default=0.0, ge=0, description="Steps on random words without sound (`copying`).")
+    dialogues: float = Field(default=0.0, ge=0, description="Weight of steps on dialogues.")
+    speech: float = Field(
+        default=0.0, ge=0, description="Weight of steps on speech rows, each with its own words as the oracle."
+    )
+    copying: float = Field(default=0.0, ge=0, description="Weight of steps on random words without audio (`copying`).")
 
     @property
     def main(self) -> Kind:
-        """The kind with the greatest weight: what the run is for, and what it is judged by."""
+        """The kind with the greatest weight, by which the run is evaluated."""
         return max(KINDS, key=lambda kind: float(getattr(self, kind)))
 
     @property
     def has_sound(self) -> bool:
-        """Whether any step has sound."""
+        """Whether any step has audio."""
         return self.dialogues + self.speech > 0
 
     @model_validator(mode="after")
-    def _some(self) -> Self:
+    def _check_any(self) -> Self:
         if not any(self.model_dump().values()):
             raise ValueError("at least one kind of steps needs a share above 0")
         return self
 
 
 class DelayConfig(Config):
-    """How long a back-end takes from a tick to its answer's first token; drawn once for an example. Where the recording
-    answers sooner, the answer waits for it."""
+    """Delay of a back-end, from a tick to its answer's first token; drawn once per example. If the answer in the
+    recording begins sooner, it is delayed until then."""
 
     distribution: Literal["uniform", "lognormal"] = Field(
         default="uniform",
-        description="uniform: between min_s and max_s; lognormal: by median_s and sigma, cut to them.",
+        description="uniform: between min_s and max_s; lognormal: by median_s and sigma, clipped to min_s and max_s.",
     )
-    # 0.08 to 0.8 s: the released recipe's right shift of 1 to 10 frames, in whose place this stands.
-    min_s: float = Field(default=0.08, ge=0, le=10, description="Shortest delay, seconds.")
-    max_s: float = Field(default=0.8, ge=0, le=10, description="Longest delay, seconds.")
-    median_s: float = Field(default=0.4, gt=0, le=10, description="Median of the lognormal one, seconds.")
-    sigma: float = Field(default=0.5, gt=0, le=3, description="Spread of the lognormal one: of the logarithm.")
+    # 0.08 to 0.8 s: the released recipe's right shift of 1 to 10 frames, which this replaces.
+    min_s: float = Field(default=0.08, ge=0, le=10, description="Minimum delay, in seconds.")
+    max_s: float = Field(default=0.8, ge=0, le=10, description="Maximum delay, in seconds.")
+    median_s: float = Field(default=0.4, gt=0, le=10, description="Median of the lognormal distribution, in seconds.")
+    sigma: float = Field(
+        default=0.5, gt=0, le=3, description="Standard deviation of the logarithm of the delay, for lognormal."
+    )
 
     @model_validator(mode="after")
-    def _in_order(self) -> Self:
+    def _check_order(self) -> Self:
         if self.min_s > self.max_s:
             raise ValueError("min_s is longer than max_s")
         return self
 
 
 class OracleFeedConfig(Config):
-    """What befalls an example's oracle events in training, in the order in which it does; none of it in evaluation."""
+    """Data augmentation of an example's oracle events, in the order in which it is applied; not used in evaluation."""
 
     drop_share: float = Field(
         default=0.1,
         ge=0,
         le=1,
-        description="Share of examples without any oracle, whose answer is a stall and silence; 1: all dialogues as "
-        "they are, without one.",
+        description="Share of examples without any oracle, whose answer is replaced by a stall and silence; 1: all "
+        "dialogues are trained on unchanged, without an oracle.",
     )
     # KAME's released recipe: U(0.1, 0.7).
-    skip_min: float = Field(default=0.1, ge=0, le=1, description="Least probability that an event is skipped.")
-    skip_max: float = Field(default=0.7, ge=0, le=1, description="Greatest probability that an event is skipped.")
+    skip_min: float = Field(default=0.1, ge=0, le=1, description="Minimum probability that an event is skipped.")
+    skip_max: float = Field(default=0.7, ge=0, le=1, description="Maximum probability that an event is skipped.")
     hints_only_until_step: int = Field(
-        default=0, ge=0, description="Up to this step events hold their hints, and those without one are left out."
+        default=0,
+        ge=0,
+        description="Until this step, events use their hints as text, and events without a hint are dropped.",
     )
     predictions_from_step: int = Field(
-        default=0, ge=0, description="From this step on events hold their predictions; in between it is drawn."
+        default=0,
+        ge=0,
+        description="From this step on, events use their predictions as text; between the two steps one of them is "
+        "drawn.",
     )
-    jitter_frames: int = Field(default=0, ge=0, le=25, description="An event moves by up to so many frames, each way.")
-    shift_probability: float = Field(default=1.0, ge=0, le=1, description="Probability that the stream is shifted.")
+    jitter_frames: int = Field(
+        default=0, ge=0, le=25, description="Maximum random shift of each event in frames, earlier or later."
+    )
+    shift_probability: float = Field(
+        default=1.0, ge=0, le=1, description="Probability that the oracle stream is shifted."
+    )
     # KAME's released recipe: left or right half the time each, left by 1 to 15 frames.
     left_share: float = Field(default=0.5, ge=0, le=1, description="Share of shifts to the left (earlier).")
-    left_max_frames: int = Field(default=15, ge=1, le=125, description="A shift to the left is 1 to so many frames.")
+    left_max_frames: int = Field(
+        default=15, ge=1, le=125, description="Maximum shift to the left, in frames; the minimum is 1."
+    )
     delay: DelayConfig = Field(
-        default_factory=DelayConfig, description="Shifts to the right (later): the back-end's delay."
+        default_factory=DelayConfig, description="Shifts to the right (later): distribution of the back-end's delay."
     )
 
     slow_share: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="Share of examples whose back-end writes slowly: padding stands between an oracle's tokens.",
+        description="Share of examples with a slow back-end: padding is inserted between an oracle's tokens.",
     )
 
     @property
     def is_silent(self) -> bool:
-        """Whether no example has an oracle, so that dialogues without one are as good as others."""
+        """Whether no example has an oracle, so that dialogues without one can be used as well."""
         return self.drop_share == 1
 
     @property
     def comes_at_once(self) -> bool:
-        """Whether no oracle is late, so that no answer waits for one."""
+        """Whether no oracle is delayed, so that no answer waits for one."""
         return self.slow_share == 0 and (self.shift_probability == 0 or self.left_share == 1)
 
     @model_validator(mode="after")
-    def _in_order(self) -> Self:
+    def _check_order(self) -> Self:
         if self.skip_min > self.skip_max:
             raise ValueError("skip_min is greater than skip_max")
         if self.hints_only_until_step > self.predictions_from_step:
@@ -118,77 +133,87 @@ class OracleFeedConfig(Config):
 class DatasetMixConfig(Config):
     """One dataset of token rows and its weight among the others."""
 
-    path: str = Field(description="Folder of token rows, as `kame encode` writes it.")
+    path: str = Field(description="Folder of token rows, as written by `kame encode`.")
     weight: float = Field(
-        default=1.0, gt=0, le=1000, description="How often its dialogues are met, relative to the others' weights."
+        default=1.0, gt=0, le=1000, description="Sampling weight of its dialogues, relative to the other datasets."
     )
 
     _expanded = field_validator("path")(at_home)
 
 
 class DataConfig(Config):
-    """Token rows to batches."""
+    """Datasets of token rows, their augmentation, and batches."""
 
-    datasets: list[DatasetMixConfig] = Field(default_factory=list, description="Datasets of token rows, mixed.")
+    datasets: list[DatasetMixConfig] = Field(
+        default_factory=list, description="Datasets of token rows, which are mixed."
+    )
     learn: Literal["a", "b", "both"] = Field(
         default="a",
-        description="The speaker that is learnt: A (the assistant), B, or both (each dialogue twice), where there are "
-        "oracles for what that one says.",
+        description="Speaker to learn: a (the assistant), b (the user), or both (each dialogue is used twice), if "
+        "the dataset has oracles for what that speaker says.",
     )
     swap_share: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="Share of examples whose answer, with its oracle, is another dialogue's: copying, not memory.",
+        description="Share of examples whose answer and oracle are replaced by another dialogue's, so that the model "
+        "learns to copy instead of memorising.",
     )
     correct_share: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="Share of examples in which another dialogue's oracle comes while the answer is being said, and "
-        "the answer changes to that one's.",
+        description="Share of examples in which another dialogue's oracle arrives during the answer, and the answer "
+        "changes to that dialogue's.",
     )
     substitute_share: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="Share of examples whose answer has other words, in oracle and text alike, so that the answers of "
-        "a small corpus are not learnt by heart: an utterance of the speech rows among the datasets, with its sound; "
-        "where there are none, random words without sound, which need the vocabulary's file.",
+        description="Share of examples whose answer is replaced, in oracle and text alike, so that answers of a "
+        "small corpus are not memorised: by an utterance of the speech rows among the datasets, with its audio, or, "
+        "if there are none, by random words without audio, which need the tokenizer file.",
     )
     wait_share: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="Share of examples that go on in silence behind the last word, by up to ten seconds, so that an "
-        "answer which has been said is not said again.",
+        description="Share of examples that are extended by up to ten seconds of silence, so that the model does not "
+        "repeat an answer.",
     )
-    feed: OracleFeedConfig = Field(default_factory=OracleFeedConfig, description="What befalls oracle events.")
+    feed: OracleFeedConfig = Field(
+        default_factory=OracleFeedConfig, description="Data augmentation of the oracle events."
+    )
     # 512: KAME's released recipe (`max_length`).
     max_columns: int = Field(
         default=512,
         ge=64,
         le=10_000,
-        description="Longest dialogue that is trained on in one piece, frames and two; longer ones are cut into equal "
-        "pieces. Nothing is learnt of what lies further back, wherever the model's context reaches.",
+        description="Maximum length of a training sequence (frames plus two); longer dialogues are cut into equal "
+        "pieces. No dependency over a longer distance is learnt, even if the model's context is longer.",
     )
     batch_frames: int = Field(
-        default=4_000, ge=32, le=1_000_000, description="Frames of a micro-batch at most, padding included."
+        default=4_000, ge=32, le=1_000_000, description="Maximum number of frames of a micro-batch, including padding."
     )
     pool_batches: int = Field(
-        default=50, ge=1, le=10_000, description="Micro-batches' worth of dialogues sorted by length together."
+        default=50,
+        ge=1,
+        le=10_000,
+        description="Number of micro-batches whose dialogues are sorted by length together.",
     )
-    workers: int = Field(default=0, ge=0, le=64, description="Processes that make batches; 0: the training process.")
+    workers: int = Field(
+        default=0, ge=0, le=64, description="Number of processes that make batches; 0: the training process."
+    )
 
     @property
     def lengthens(self) -> bool:
-        """Whether what is said in an example may take longer than its dialogue."""
+        """Whether an example may become longer than its dialogue."""
         shares = self.swap_share + self.correct_share + self.substitute_share
         return shares > 0 or not (self.feed.is_silent or self.feed.comes_at_once)
 
 
 class OptimConfig(Config):
-    """AdamW, its schedule, and what a step consists of."""
+    """AdamW, its learning rate schedule, and gradient accumulation."""
 
     # β, ε and weight decay: KAME's released recipe (and Moshi's).
     learning_rate: float = Field(default=3e-5, gt=0, le=1, description="Learning rate after warm-up.")
@@ -196,135 +221,180 @@ class OptimConfig(Config):
     beta2: float = Field(default=0.95, ge=0, lt=1, description="AdamW's second β.")
     eps: float = Field(default=1e-5, gt=0, description="AdamW's ε.")
     weight_decay: float = Field(
-        default=0.1, ge=0, le=1, description="Decay of matrices and embeddings; norms have none."
+        default=0.1, ge=0, le=1, description="Weight decay of matrices and embeddings; norms are not decayed."
     )
     # Warm-up, clipping: kyutai-labs/moshi-finetune, finetune/args.py: pct_start 0.05, here of 2,000 steps; max_norm 1.
-    warmup_steps: int = Field(default=100, ge=0, description="Steps of linear warm-up.")
+    warmup_steps: int = Field(default=100, ge=0, description="Number of steps of linear warm-up.")
     final_share: float = Field(
-        default=0.1, ge=0, le=1, description="The cosine ends at this share of the learning rate, at max_steps."
+        default=0.1,
+        ge=0,
+        le=1,
+        description="Final learning rate of the cosine schedule at max_steps, as a share of `learning_rate`.",
     )
     accumulation: int | None = Field(
         default=None,
         ge=1,
         le=4096,
-        description="Micro-batches of a step, over all processes; a multiple of these. Empty: as the run was begun, "
-        "else 1, however many processes there are.",
+        description="Gradient accumulation: micro-batches per step over all processes; a multiple of the number of "
+        "processes. Empty: that of the run if it is resumed, else 1, for any number of processes.",
     )
-    clip_norm: float = Field(default=1.0, gt=0, description="Gradients are scaled down to this norm.")
+    clip_norm: float = Field(default=1.0, gt=0, description="Gradient clipping: maximum norm of the gradients.")
     ema_decay: float | None = Field(
         default=None,
         gt=0,
         lt=1,
-        description="Decay of the moving average of the weights, once warm; empty: none is kept.",
+        description="Decay of the exponential moving average (EMA) of the weights after its warm-up; empty: no EMA.",
     )
 
 
 class HardwareConfig(Config):
-    """Where and how a step is computed; the mathematics stays the same."""
+    """Device, precision and memory; the result is the same up to rounding."""
 
-    device: str = Field(default="auto", description="cpu, cuda, or auto: cuda where there is one.")
-    threads: int = Field(default=0, ge=0, le=512, description="Threads on the CPU; 0: as PyTorch finds fit.")
-    # Nothing that is trained is kept in bf16: AdamW's step at 3e-5 is under half its last bit for weights over 0.008.
+    device: str = Field(default="auto", description="cpu, cuda, or auto: cuda if available.")
+    threads: int = Field(default=0, ge=0, le=512, description="Number of CPU threads; 0: PyTorch's default.")
+    # No trained weight is stored in bf16: AdamW's step at 3e-5 is below half its last bit for weights over 0.008.
     precision: Precision = Field(
-        default="fp32", description="fp32; bf16-mixed: products in bf16, kept in fp32 but for matrices beside adapters."
+        default="fp32",
+        description="fp32; bf16-mixed: matrix products in bf16; weights in fp32, except frozen matrices beside "
+        "adapters.",
     )
     activation_checkpointing: bool = Field(
-        default=False, description="Compute activations again in the backward pass: less memory, a third more work."
+        default=False,
+        description="Recompute activations in the backward pass: uses less memory and about a third more computation.",
     )
     checkpoint_share: float = Field(
         default=1.0,
         gt=0,
         le=1,
-        description="With activation_checkpointing: share of the layers that compute their activations again.",
+        description="With activation_checkpointing: share of the layers whose activations are recomputed.",
     )
     checkpoint_keeps: CheckpointKeeps = Field(
         default="nothing",
-        description="With activation_checkpointing: what such a layer remembers beside its input. products: results of "
-        "products of matrices and of attention, so that little work is done twice.",
+        description="With activation_checkpointing: what such a layer stores besides its input. products: results of "
+        "matrix products and attention, so that little is recomputed.",
     )
-    compile: bool = Field(default=False, description="torch.compile of the transformers' layers.")
+    compile: bool = Field(
+        default=False, description="Whether the transformers' layers are compiled with torch.compile."
+    )
+    replicas: int = Field(
+        default=1,
+        ge=1,
+        le=4096,
+        description="Number of copies of the weights, each sharded over one group of processes. With "
+        "the number of nodes, weights are gathered within a node and only gradients are sent between nodes (HSDP). It "
+        "must divide the number of processes. 1: one copy, sharded over all processes (FSDP).",
+    )
     reduce_gradients: Literal["micro-batch", "step"] = Field(
         default="micro-batch",
-        description="When several processes add up their gradients. micro-batch: after each, and a process holds those "
-        "of its shard alone; step: once, which is less traffic and whole float32 gradients on each process.",
+        description="When gradients are reduced over several processes. micro-batch: after each, so that a process "
+        "stores the gradients of its shard only; step: once per step, with less communication but full float32 "
+        "gradients on each process. Between replicas, gradients are reduced once per step in both cases.",
     )
 
 
 class KeepConfig(Config):
-    """What is kept of a run, and how often it is looked at."""
+    """Checkpoints, evaluation and metrics of a run."""
 
-    save_every: int = Field(default=500, ge=1, description="Steps between checkpoints.")
-    keep_last: int = Field(default=2, ge=1, le=1000, description="Latest checkpoints kept.")
+    save_every: int = Field(default=500, ge=1, description="Number of steps between checkpoints.")
+    keep_last: int = Field(default=2, ge=1, le=1000, description="Number of latest checkpoints that are kept.")
     keep_full: int = Field(
         default=1,
         ge=1,
         le=1000,
-        description="How many of the last ones have all from which the run can go on; the others have weights alone, "
-        "in bf16 with bf16-mixed.",
+        description="Number of the latest checkpoints that hold all state needed to resume; the others hold weights "
+        "only, in bf16 with bf16-mixed.",
     )
-    keep_best: bool = Field(default=True, description="Keep the best checkpoint on validation as well.")
+    keep_best: bool = Field(
+        default=True, description="Whether the checkpoint with the lowest validation loss is kept as well."
+    )
     best_by: BestBy | None = Field(
         default=None,
-        description="The best has the least loss, with the right oracle, of: answer, its words' text; text, all words; "
-        "loss, all that is trained, mostly sound. Empty: as the run was begun, else answer (text where there is none).",
+        description="Validation loss that selects the best checkpoint, with the right oracle: answer: text of the "
+        "answers' words; text: text of all words; loss: the whole loss, mostly audio. Empty: unchanged if the run is "
+        "resumed, else answer (text if there are no answers).",
     )
-    save_async: bool = Field(default=True, description="On a GPU, write checkpoints beside the training.")
-    log_every: int = Field(default=10, ge=1, description="Steps between lines of metrics.")
-    evaluate_every: int = Field(default=500, ge=1, description="Steps between evaluations on validation.")
-    evaluate_examples: int = Field(default=64, ge=0, le=100_000, description="Validation examples at most; 0: none.")
+    save_async: bool = Field(default=True, description="Whether checkpoints are written in the background on a GPU.")
+    log_every: int = Field(default=10, ge=1, description="Number of steps between two lines of metrics.")
+    evaluate_every: int = Field(
+        default=500, ge=1, description="Number of steps between evaluations on the validation split."
+    )
+    evaluate_examples: int = Field(
+        default=64, ge=0, le=100_000, description="Maximum number of validation examples; 0: no evaluation."
+    )
+    free_dialogues: int = Field(
+        default=8,
+        ge=0,
+        le=1000,
+        description="Maximum number of validation dialogues that the model runs freely from their oracles at each "
+        "evaluation, with one process; 0: none.",
+    )
     spike_deviations: float = Field(
-        default=6.0, gt=0, description="A loss so many standard deviations over its running mean is reported."
+        default=6.0,
+        gt=0,
+        description="A loss this many standard deviations above its running mean is reported as a spike.",
     )
-    tensorboard: bool = Field(default=True, description="Write TensorBoard's files as well.")
+    tensorboard: bool = Field(default=True, description="Whether TensorBoard event files are written as well.")
+    wandb_project: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Project of Weights & Biases to which the figures are sent as well, with the key in WANDB_API_KEY; "
+        "with WANDB_MODE=offline they stay in the folder of the run. Empty: none.",
+    )
 
 
 class TrainConfig(Config):
-    """All there is to say about a training run."""
+    """All settings of a training run."""
 
-    out: str = Field(default="run", description="Folder of the run; an existing one is gone on with.")
-    stage: str = Field(default="dialogues", description="Name of the stage, of those of the preset's plan.")
+    out: str = Field(default="run", description="Folder of the run; an existing run is resumed.")
+    stage: str = Field(default="dialogues", description="Name of the stage in the preset's plan.")
     shares: SharesConfig = Field(
-        default_factory=lambda: SharesConfig(dialogues=1), description="What the steps are made of."
+        default_factory=lambda: SharesConfig(dialogues=1),
+        description="Weights of dialogues, speech and copying among the steps.",
     )
     init_from: str | None = Field(
-        default=None, description="Weights to start from: a run of ours, an export, KAME's or Moshi's; empty: random."
+        default=None,
+        description="Weights to start from: a training run, an export, KAME's or Moshi's; empty: random "
+        "initialisation.",
     )
     tokenizer: str | None = Field(
         default=None,
-        description="SentencePiece file that the datasets were encoded with; empty: the one beside the first's rows.",
+        description="SentencePiece file that the datasets were encoded with; empty: the file in the first dataset's "
+        "folder.",
     )
-    max_steps: int = Field(default=1000, ge=1, description="Optimiser steps of the run.")
+    max_steps: int = Field(default=1000, ge=1, description="Number of optimiser steps of the run.")
     max_hours: float | None = Field(
         default=None,
         gt=0,
-        description="The run ends after so many hours of training, those of earlier starts counted; empty: by steps.",
+        description="Maximum training time in hours, including that before a resume; empty: the run ends by steps.",
     )
     accuracy: float | None = Field(
         default=None,
         gt=0,
         lt=1,
-        description="Where most steps copy: the share of tokens foreseen at which the next lesson begins, after the "
-        "last one the run ends; empty: the last lesson alone.",
+        description="If most steps copy: accuracy (share of tokens predicted) at which the next lesson begins; after "
+        "the last lesson the run ends. Empty: only the last lesson.",
     )
-    seed: int = Field(default=0, ge=0, description="Seed of weights, order, swaps and everything drawn.")
-    model: ModelConfig = Field(description="The front-end's shape; a preset (data_schemas/presets.py) has a full one.")
-    loss: LossConfig = Field(default_factory=LossConfig, description="Weights of the losses.")
+    seed: int = Field(default=0, ge=0, description="Seed of weights, data order and everything else that is drawn.")
+    model: ModelConfig = Field(description="Shape of the front-end; data_schemas/presets.py has complete ones.")
+    loss: LossConfig = Field(default_factory=LossConfig, description="Weights of the parts of the loss.")
     dropout: InputDropoutConfig = Field(
-        default_factory=InputDropoutConfig, description="What the model is kept from seeing of its own past."
+        default_factory=InputDropoutConfig, description="Dropout of the model's own past tokens."
     )
-    lora: LoraConfig | None = Field(default=None, description="Low-rank adapters; empty: all weights are trained.")
-    data: DataConfig = Field(default_factory=DataConfig, description="Token rows to batches.")
-    copying: CopyConfig = Field(default_factory=CopyConfig, description="Steps that copy.")
-    optim: OptimConfig = Field(default_factory=OptimConfig, description="Optimiser and schedule.")
+    lora: LoraConfig | None = Field(
+        default=None, description="LoRA: low-rank adapters; empty: all weights are trained."
+    )
+    data: DataConfig = Field(default_factory=DataConfig, description="Datasets, data augmentation and batches.")
+    copying: CopyConfig = Field(default_factory=CopyConfig, description="Steps that copy random words.")
+    optim: OptimConfig = Field(default_factory=OptimConfig, description="Optimiser and learning rate schedule.")
     hardware: HardwareConfig = Field(default_factory=HardwareConfig, description="Device, precision, parallelism.")
     keep: KeepConfig = Field(default_factory=KeepConfig, description="Checkpoints, evaluation, metrics.")
 
     _expanded = field_validator("out", "init_from", "tokenizer")(at_home)
 
     @model_validator(mode="after")
-    def _has_data(self) -> Self:
+    def _check_data(self) -> Self:
         if not self.data.datasets:
-            raise ValueError("data.datasets: there is nothing to train on")
+            raise ValueError("data.datasets: no datasets are given; name at least one folder of token rows")
         if self.lora is not None and self.init_from is None:
-            raise ValueError("init_from: adapters (lora) need the weights beside which they are trained")
+            raise ValueError("init_from: adapters (lora) need pretrained weights; name a checkpoint to start from")
         return self

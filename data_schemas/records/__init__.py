@@ -1,6 +1,6 @@
-"""The product's nouns. Each class is also an Arrow schema (`arrow.schema_of`): one definition, nothing to keep equal.
+"""Records of datasets. Each class also defines an Arrow schema (`arrow.schema_of`).
 
-Times are seconds on the dialogue's clock and end in `_s`; `None` means that a later stage fills it in.
+Times are seconds on the dialogue's clock and end in `_s`; `None` means that a later stage sets the field.
 """
 
 from dataclasses import dataclass
@@ -68,9 +68,9 @@ SCHEMA_VERSION = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reject:
-    """What a stage refused, and why. `item_id` falls back to `<source>-row-<n>` where a row has none.
+    """An item or dialogue that a stage rejected, and why. `item_id` is `<source>-row-<n>` if a row has no id.
 
-    `dialogue_id` is null where the item was refused, and all its dialogues with it.
+    `dialogue_id` is null if the item was rejected, together with all its dialogues.
     """
 
     item_id: str

@@ -10,12 +10,12 @@ Speaker = Literal["A", "B"]  # A: the assistant, left channel; B: the user, righ
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """A question with its answer, as its source has it.
+    """A question with its answer, as in its source.
 
-    `answer` is what is to be said in the end: the right option's text, or the final answer. `explanation` is how one
-    gets there, where the source tells. `options` is empty for an open question. `picture` is the path of a picture that
-    comes with it, `picture_digest` stands for what is in it (null: not there), and `picture_text` is what the question
-    needs from it, in words, once a model has looked.
+    `answer` is the final answer, or the text of the right option. `explanation` is the reasoning, if the source has
+    one. `options` is empty for an open question. `picture` is the path of a picture that belongs to the question,
+    `picture_digest` a hash of its content (null: no picture), and `picture_text` a description by a model of what the
+    question needs from it.
     """
 
     item_id: str
@@ -39,7 +39,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WordTiming:
-    """One spoken word and when it is heard; `score` is the aligner's: higher is better, comparable in one `method`."""
+    """One spoken word and its time; `score` is the aligner's: higher is better, comparable within one `method`."""
 
     word: str
     start_s: float
@@ -50,7 +50,7 @@ class WordTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenSpan:
-    """The characters of its turn's `written_text` that a spoken word came from; nulls where it stands for none."""
+    """Characters of the turn's `written_text` that a spoken word came from; nulls if there are none."""
 
     start_char: int | None
     end_char: int | None
@@ -58,7 +58,7 @@ class WrittenSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where an utterance goes on the clock, as the script wants it before any time is known.
+    """Position of an utterance in time, as planned by the script before any time is known.
 
     `after`: `seconds` of silence after all speech before it (null: drawn by the mixing stage). `early`: the assistant
     starts at most `seconds` before the user's turn ends. `interrupt`: starts at the end of word `word_index` of the
@@ -74,10 +74,10 @@ class Placement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hearing:
-    """What a recogniser heard of an utterance; counts, so that figures add up over any group of utterances.
+    """Result of a recogniser for an utterance; counts, so that they can be summed over utterances.
 
-    `n_words` are the words that were to be heard and `n_word_errors` the wrong, missing and added ones; numbers and
-    names are counted apart. `n_takes` is how often it was said until it passed.
+    `n_words` is the number of reference words and `n_word_errors` that of substitutions, deletions and insertions;
+    numbers and names are counted separately. `n_takes` is the number of attempts until it passed the checks.
     """
 
     text: str
@@ -92,9 +92,9 @@ class Hearing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Utterance:
-    """One breath of speech. `kind` is `speech` or `backchannel`; the latter counts neither in r nor in history.
+    """One piece of speech. `kind` is `speech` or `backchannel`; a backchannel counts neither in r nor in the history.
 
-    `written_spans` has one span a spoken word. `hearing` is null where no recogniser listened.
+    `written_spans` has one span per spoken word. `hearing` is null if no recogniser was used.
     """
 
     kind: str
@@ -111,12 +111,12 @@ class Utterance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One speaker's move. `written_text` is what was to be said, as one writes it; `spoken_text` as it was said.
+    """One speaker's turn. `written_text` is the planned text as it is written; `spoken_text` is as it was spoken.
 
     An assistant's turn is lead + body + tail; `body` alone is the true answer (hint of levels 1-4, text of level 5).
-    `answer_word_index` is the turn's first word that bears the answer, `keyword_delay_s` how long after its start
-    it comes. A turn that was interrupted has `cut_s`, the moment it falls silent: the words that would have ended later
-    are in none of its utterances, while `written_text`, `lead`, `body` and `tail` stay as planned.
+    `answer_word_index` is the turn's first word that carries the answer, `keyword_delay_s` its time after the start
+    of the turn. A turn that was interrupted has `cut_s`, the time at which it stops: words that would have ended later
+    are not in its utterances, while `written_text`, `lead`, `body` and `tail` stay as planned.
     """
 
     turn_index: int
@@ -135,15 +135,15 @@ class Turn:
 
 
 USERS_BY = "; users by "
-"""Stands in `Provenance.tts` before the engine of the user's voices, where it is not the assistant's."""
+"""Separator in `Provenance.tts` before the engine of the user's voices, if it is not the assistant's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Where each piece of a dialogue came from; the card adds it up. `asr` listened to its speech; null: nobody did.
+    """Origin of each part of a dialogue, summarised in the card. `asr` is the recogniser that checked it, or null.
 
-    `tts` is the engine that spoke for both, or the assistant's and the user's as `piper; users by kokoro`; then
-    `tts_digest` has both digests, parted by `; `.
+    `tts` is the engine of both speakers, or the assistant's and the user's as `piper; users by kokoro`; then
+    `tts_digest` has both digests, separated by `; `.
     """
 
     script_method: str
@@ -159,7 +159,7 @@ class Provenance:
 
     @classmethod
     def of_script(cls, script_method: str, seed: int | None) -> Self:
-        """That of a dialogue that is written and not spoken yet."""
+        """Returns the provenance of a dialogue that is not synthesised yet."""
         return cls(
             script_method=script_method,
             tts=None,
@@ -207,7 +207,7 @@ class Dialogue:
         turns: tuple[Turn, ...],
         provenance: Provenance,
     ) -> Self:
-        """A dialogue of an item: what it has from the item, and the rest as told."""
+        """Makes a dialogue of an item; fields that are not given are copied from the item."""
         return cls(
             dialogue_id=ids.dialogue_id(item.item_id, variant),
             item_id=item.item_id,

@@ -1,4 +1,4 @@
-"""What a back-end would have answered, moment by moment: the row of an oracle shard."""
+"""Oracles, which are simulated answers of a back-end over time: the row of an oracle shard."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,11 @@ from dataclasses import dataclass
 class OracleEvent:
     """What a back-end would have answered at `t_s`, having heard `n_words_heard` of the turn's `n_words` words.
 
-    `speaker` is who will say the predicted words: the other one than the turn's. `status`: `answered` by its own
+    `speaker` is who will say the predicted words, which is not the speaker of the turn. `status`: `answered` by its own
     request; `shared` with the request of an earlier event of its level, `request_id`; `truth`, level 5; `failed`, then
-    `text` is null and `error` says why. `attempt` counts the asks before the one whose answer is stored (0: the first
-    answer could stand), null where nobody answered. `answered_by` is the model that answered and `system_fingerprint`
-    the state it was in, both as its server names them; null where it did not tell. `taken_from` is the dialogue whose
-    true answer a random text is.
+    `text` is null and `error` says why. `attempt` is the number of attempts before the stored answer (0: the first
+    answer was usable), null if there was no answer. `answered_by` and `system_fingerprint` are those of the server's
+    response; null if it had none. `taken_from` is the dialogue whose true answer a random text is.
     """
 
     event_id: str
@@ -36,13 +35,13 @@ class OracleEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OracleRow:
-    """An oracle shard's row: a dialogue's events and what wrote them.
+    """A row of an oracle shard: a dialogue's events and the settings they were made with.
 
     With its dialogue, an event's `attempt` and the prompts' text (`prompts/<version>/<prompt_digest>.yaml`) each
-    request can be made again, to the byte (`pipelines/quality/knowledge_rules.py`). `simulator` is `llm`, or `random`
-    for true answers of other items; then `model` and `endpoint` say so too. `wanted_words` is null in rows from before
-    it was a setting. This version has rows for the dialogues that draw a place in [`share_from`, `share_to`)
-    (`pipelines/oracle/share.py`), and for no others.
+    request can be reproduced byte by byte (`pipelines/quality/knowledge_rules.py`). `simulator` is `llm`, or `random`
+    for true answers of other items; then `model` and `endpoint` say so too. `wanted_words` is null in older rows. This
+    version has rows only for dialogues whose random draw is in [`share_from`, `share_to`)
+    (`pipelines/oracle/share.py`).
     """
 
     dialogue_id: str

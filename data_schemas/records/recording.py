@@ -1,4 +1,4 @@
-"""A caller's conversation as a server keeps it, of those who were told and agreed: one row, one file, one session."""
+"""Recorded sessions of callers who consented: one file with one row per session."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,9 +11,9 @@ FRONT_END: Final = "front-end"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeardTurn:
-    """A turn of the caller as the recogniser wrote it down; its times are those at which somebody was heard to speak.
+    """A turn of the caller as transcribed by the recogniser, with the times of voice activity.
 
-    They lie near the words, not at them: whoever tells that somebody speaks knows a little late.
+    The times are near the words but not exact, because voice activity is detected a little late.
     """
 
     text: str
@@ -23,7 +23,7 @@ class HeardTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaidPiece:
-    """A piece of the text that the server said, with its own spaces, at the frame in which it came."""
+    """A piece of the server's text, including its spaces, with the time of its frame."""
 
     text: str
     time_s: float
@@ -31,10 +31,10 @@ class SaidPiece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedVoice:
-    """Who spoke for the server from `start_s` on, until the next.
+    """The server's voice from `start_s` until the next entry.
 
     `voice` is `FRONT_END` in modes tandem and direct; in mode cascade the engine and its voice, as `kokoro/af_heart`.
-    `back_end` names the chat model that was to be asked; rules may have asked another for a turn.
+    `back_end` is the chosen chat model; routing rules may have used another one for a turn.
     """
 
     start_s: float
@@ -45,10 +45,10 @@ class RecordedVoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedSession:
-    """A session from its beginning, on its own clock; the sound is FLAC, 24 kHz, A (the server) left, B right.
+    """A session with times from its start; the audio is FLAC, 24 kHz, A (the server) left, B right.
 
-    `started_at` and `consented_at` are UTC, ISO 8601. `notice` is what the caller was told before they agreed.
-    `voices` are in order of time, the first from 0: a caller may change mode and back-end in mid-conversation.
+    `started_at` and `consented_at` are UTC, ISO 8601. `notice` is the text shown before they consented.
+    `voices` are sorted by time, the first at 0; a caller may change mode and back-end during a session.
     """
 
     session_id: str

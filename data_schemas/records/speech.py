@@ -1,4 +1,4 @@
-"""Dialogues as sound: clean clips and word times on the way, and the row of a data shard."""
+"""Speech of dialogues: clean clips, word timings, and the row of a data shard."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from data_schemas.records.dialogue import Dialogue, Hearing, WordTiming
 class Clip:
     """The clean speech of one utterance, mono FLAC at 24 kHz, before mixing.
 
-    `words` are the synthesiser's own times, where it tells them of every word; else empty.
+    `words` are the times given by the text-to-speech engine, if it gives them for every word; else empty.
     """
 
     turn_index: int
@@ -24,7 +24,7 @@ class Clip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clips:
-    """All the clean speech of a dialogue, with what made it and what listened to it (null: nothing did)."""
+    """All clean speech of a dialogue, with its text-to-speech engine and the recogniser that checked it (or null)."""
 
     dialogue_id: str
     tts: str
@@ -36,7 +36,7 @@ class Clips:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UtteranceWords:
-    """The words of one utterance; times count from the utterance's own first sample."""
+    """Word timings of one utterance, in seconds from its first sample."""
 
     turn_index: int
     utterance_index: int
@@ -45,7 +45,7 @@ class UtteranceWords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DialogueWords:
-    """The words of a dialogue's utterances, with what timed them."""
+    """Word timings of a dialogue's utterances, with the aligner that made them."""
 
     dialogue_id: str
     aligner: str
@@ -55,9 +55,9 @@ class DialogueWords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpokenSentence:
-    """A sentence that the assistant's voice said by itself; `item_id` is null where no item says it.
+    """A sentence in the assistant's voice without a dialogue; `item_id` is null if it is not from an item.
 
-    `kind` is one of `data_schemas.config.speech_rows.SentenceKind`; times count from the sound's first sample.
+    `kind` is one of `data_schemas.config.speech_rows.SentenceKind`; times are seconds from the first sample.
     """
 
     sentence_id: str
@@ -73,9 +73,9 @@ class SpokenSentence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audio:
-    """A sound file as Hugging Face `datasets` stores it in Parquet: nullable all through, or it is not taken for sound.
+    """An audio file as Hugging Face `datasets` stores it in Parquet, where all fields must be nullable.
 
-    (`datasets.Features.from_arrow_schema` wants a field equal to its own.) Ours always holds both.
+    (`datasets.Features.from_arrow_schema` compares the field with its own.) Here both are always set.
     """
 
     bytes: bytes | None
@@ -84,7 +84,7 @@ class Audio:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quality:
-    """What was measured on a dialogue's speech. Nulls are filled by the gate that listens."""
+    """Quality figures of a dialogue's speech. The last three are null if no recogniser was used."""
 
     rms_dbfs_a: float
     rms_dbfs_b: float
@@ -97,7 +97,7 @@ class Quality:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What the user's channel was made to sound like, drawn by seed; nulls where nothing was added."""
+    """Acoustic conditions of the user's channel, drawn by seed; nulls if nothing was added."""
 
     level_dbfs: float
     noise_dbfs: float | None
@@ -118,5 +118,5 @@ class AudioDialogue(Dialogue):
 
     @property
     def flac(self) -> bytes:
-        """The sound file's bytes; empty where a foreign row has none."""
+        """The bytes of the audio file; empty if a row of other origin has none."""
         return (self.audio.bytes if self.audio else None) or b""

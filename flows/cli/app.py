@@ -83,7 +83,7 @@ def inspect(
         from data_schemas.reader import DatasetReader
         from data_schemas.reader import as_json as told
         from flows.cli import show
-        from pipelines.figures import figures_of
+        from pipelines.figures import collect_figures
 
         reader = DatasetReader(folder, in_place=not is_opened)
         if is_opened:
@@ -98,7 +98,7 @@ def inspect(
             print_json({"counts": reader.manifest.counts.model_dump(), **told(row, oracle)})
             return
         console = show.console()
-        console.print(show.figures(figures_of(reader)), show.dialogue(row, oracle))
+        console.print(show.figures(collect_figures(reader)), show.dialogue(row, oracle))
         if wav is not None:
             console.print(f"Listen: {wav} (left: assistant, right: user)")
 
@@ -123,9 +123,9 @@ def check(folder: Folder, as_json: AsJson = False) -> None:
         from dataclasses import asdict
 
         from flows.cli import show
-        from pipelines.quality.check import examine
+        from pipelines.quality.check import check_dataset
 
-        checked = examine(folder)
+        checked = check_dataset(folder)
         faults = checked.faults
         if as_json:
             told = {"sound": not faults, "faults": [asdict(fault) for fault in faults]}

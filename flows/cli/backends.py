@@ -20,10 +20,10 @@ def backends(context: typer.Context, as_json: AsJson = False) -> None:
     if context.invoked_subcommand is not None:
         return
     with speaking_plainly(as_json):
-        from backends.registry import entries
+        from backends.registry import list_backends
         from flows.cli import show
 
-        rows = [_row(each) for each in entries()] + _source_rows()
+        rows = [_row(each) for each in list_backends()] + _source_rows()
         if as_json:
             print_json(rows)
         else:
@@ -67,11 +67,11 @@ def install(
 ) -> None:
     """Make the environment that a back-end runs in: packages at pinned versions, checked by their hashes."""
     with speaking_plainly(as_json):
-        from backends.workers.environments import environment
+        from backends.workers.environments import get_environment
         from backends.workers.install import install as make
         from flows.cli import show
 
-        place = environment(_environment_of(name))
+        place = get_environment(_environment_of(name))
         started_s = time.monotonic()
         if place.is_installed() and not again:
             folder = place.folder()
@@ -88,7 +88,7 @@ def install(
 
 
 def _row(each: Any) -> dict[str, str]:
-    missing = each.what_is_missing()
+    missing = each.find_missing()
     return {
         "kind": each.kind,
         "name": each.name,
@@ -101,13 +101,13 @@ def _row(each: Any) -> dict[str, str]:
 
 def _source_rows() -> list[dict[str, str]]:
     """Question sets as rows of the same list."""
-    from pipelines.sources.registry import entries
+    from pipelines.sources.registry import list_sources
 
     rows = []
-    for each in entries():
-        missing, package = each.what_is_missing(), each.plugin.package if each.plugin else ""
+    for each in list_sources():
+        missing, package = each.find_missing(), each.plugin.package if each.plugin else ""
         row = {"kind": "source", "name": each.name, "installed": "no" if missing else "yes", "install": missing}
-        rows.append(row | {"licence": "" if missing else each.licence(), "note": package})
+        rows.append(row | {"licence": "" if missing else each.get_licence(), "note": package})
     return rows
 
 
@@ -116,18 +116,18 @@ def _options_of(kind: str, name: str) -> "type[BaseModel] | None":
     from backends.registry import GROUPS, entry
     from data_schemas.errors import ConfigError
     from pipelines.sources import own
-    from pipelines.sources.registry import entries
+    from pipelines.sources.registry import list_sources
 
     if kind == "source":
-        sources = {each.name: each for each in entries()}
+        sources = {each.name: each for each in list_sources()}
         if name in sources:
-            return sources[name].options()
+            return sources[name].get_options_class()
         if name != "own":
             typer.echo(f"There is no source {name!r}; one that --map describes takes these options.", err=True)
         return own.OwnOptions
     if kind not in GROUPS:
         raise ConfigError(f"There is no kind {kind!r}.", f"Choose one of: {', '.join([*GROUPS, 'source'])}.")
-    return entry(kind, name).options()
+    return entry(kind, name).get_options_class()
 
 
 def _environment_of(name: str) -> str:

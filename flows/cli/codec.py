@@ -70,12 +70,12 @@ def report(
 ) -> None:
     """Codebook use, spectral distance, words and numbers misheard; written beside codebooks."""
     with speaking_plainly(as_json):
-        from backends.registry import build, entries
+        from backends.registry import build, list_backends
         from data_schemas.reader import DatasetReader
         from flows.settings import parse_settings
         from kame_model.codec.speech import held_out
 
-        is_name = codec in {each.name for each in entries("codec")}
+        is_name = codec in {each.name for each in list_backends("codec")}
         options = parse_settings(codec_option, "--codec-option")
         name, own = (codec, options) if is_name else ("codec2-learnt", options | {"path": codec})
         built = build("codec", name, own)
@@ -98,12 +98,12 @@ def _listening(asr: str) -> "Listen":
     from data_schemas.units import SAMPLE_RATE_HZ
     from kame_model.codec.report import WordCounts
     from pipelines.quality.hearing import compare
-    from pipelines.speech.gate import with_silence
+    from pipelines.speech.gate import pad_with_silence
 
     recogniser = build("asr", asr, {})
 
     def listen(samples: "Samples", said: str) -> WordCounts:
-        found = compare(said, recogniser.transcribe(with_silence(samples), SAMPLE_RATE_HZ))
+        found = compare(said, recogniser.transcribe(pad_with_silence(samples), SAMPLE_RATE_HZ))
         return WordCounts(found.n_words, found.n_word_errors, found.n_numbers, found.n_numbers - found.n_numbers_heard)
 
     return listen

@@ -51,7 +51,7 @@ def serve_pages(roots: list[Path], host: str, port: int, token: str | None, read
 
     import uvicorn
 
-    from backends.assets import cache_dir
+    from backends.assets import get_cache_dir
     from dashboard.app import create_app
     from data_schemas.config.serving import TOKEN_ENV
     from data_schemas.errors import ConfigError
@@ -74,7 +74,7 @@ def serve_pages(roots: list[Path], host: str, port: int, token: str | None, read
             watch_in_background(api_url)
     app = create_app(
         roots,
-        cache_dir() / "dashboard",
+        get_cache_dir() / "dashboard",
         token,
         host,
         scheduler,

@@ -33,7 +33,7 @@ def report(
     """The ladder measured: nearness to the true answer by level and source; page, plot and JSON (`report/`), card."""
     with speaking_plainly(as_json):
         from data_schemas.reader import DatasetReader
-        from pipelines.figures import figures_of
+        from pipelines.figures import collect_figures
         from pipelines.oracle.plot import write_report
         from pipelines.oracle.report import measure
         from pipelines.run.publish import CARD, write_card
@@ -41,7 +41,7 @@ def report(
         reader = DatasetReader(folder, version)
         measured = measure(reader, _embeddings(embeddings_url, embeddings_model))
         written = [*write_report(reader.store, measured), CARD]
-        write_card(reader.store, reader.manifest, figures_of(DatasetReader(folder)))
+        write_card(reader.store, reader.manifest, collect_figures(DatasetReader(folder)))
         if as_json:
             print_json({**measured.as_json(), "files": written})
         else:
@@ -61,12 +61,12 @@ def _embeddings(url: str | None, model: str | None) -> "EmbeddingModel | None":
 
 def _show(report: Mapping[str, Any], written: Sequence[str]) -> None:
     from flows.cli import show
-    from pipelines.oracle.ladder_section import TITLES, head, summary, table
+    from pipelines.oracle.ladder_section import TITLES, make_header, make_table, summarise
 
     console = show.console()
     for group, more in TITLES.items():
         for source, figures in report[group].items():
             title = f"{source}{more}: {figures['n_items']} items, {figures['n_failed']} events failed"
-            console.print(show.table(title, head(report), table(report, figures)))
-            console.print("\n".join(summary(report, figures)), "")
+            console.print(show.table(title, make_header(report), make_table(report, figures)))
+            console.print("\n".join(summarise(report, figures)), "")
     console.print(f"Written: {', '.join(written)}")

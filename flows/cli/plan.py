@@ -71,7 +71,15 @@ def plan(
     """
     with speaking_plainly(as_json, goes_on=""):
         from data_schemas.presets import PRESETS
-        from flows.runs.plan import as_rows, count_items, open_rates, parse_sizes, plan_dataset, plan_training
+        from flows.runs.plan import (
+            as_rows,
+            check_device,
+            count_items,
+            open_rates,
+            parse_sizes,
+            plan_dataset,
+            plan_training,
+        )
         from flows.settings import build_config, parse_settings, parse_sources
         from pipelines.run.estimate import count_dialogues
 
@@ -90,7 +98,7 @@ def plan(
             sizes = count_dialogues(built, count_items(built), book)
         else:
             sizes = parse_sizes(dialogues)
-        devices = device or ["cpu", "H200"]
+        devices = list(dict.fromkeys(check_device(each, book) for each in device or ["cpu", "H200"]))
         figures = plan_dataset(built, book, sizes, [each for each in devices if each != "cpu"])
         given = parse_settings(train_settings, "--train-set")
         for name in preset or [*PRESETS]:

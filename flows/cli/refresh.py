@@ -53,7 +53,10 @@ OnExecutor = Annotated[
     typer.Option("--executor", help="Where those run: local, dask://HOST:PORT or ray://HOST:PORT (docs/clusters.md)."),
 ]
 LlmUrl = Annotated[
-    str | None, typer.Option("--llm-url", help="OpenAI-compatible base URL with /v1; the key: KAME_LLM_API_KEY.")
+    str | None,
+    typer.Option(
+        "--llm-url", help="OpenAI-compatible base URL with /v1, several with commas between; the key: KAME_LLM_API_KEY."
+    ),
 ]
 LlmProvider = Annotated[
     str | None,
@@ -76,7 +79,9 @@ def refresh(
     limit: Limit = None,
     variants: Annotated[float | None, typer.Option("--variants", help="Dialogues an item, on average.")] = None,
     lexicon: Lexicon = None,
-    out: Annotated[str | None, typer.Option("--out", help="Folder of the dataset.")] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", help="Folder of the dataset, or s3://BUCKET/PREFIX (docs/stores.md).")
+    ] = None,
     profile: ProfileName = "embedded",
     config: ConfigFile = None,
     seed: Seed = None,

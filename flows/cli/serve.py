@@ -1,6 +1,7 @@
 """`kame serve`: a server for as long as the command runs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ from flows.cli.terminal import AsJson, print_json, speaking_plainly
 if TYPE_CHECKING:
     from data_schemas.config.serving import ServeConfig
     from flows.runs.serve import Serving
+    from flows.runs.serve_group import ServingGroup
 
 ServeFile = Annotated[Path | None, typer.Option("--config", help="YAML of a server's settings; docs/serving.md.")]
 ServeSettings = Annotated[
@@ -42,6 +44,10 @@ def serve(
     prompt: SystemPrompt = None,
     voice: Voice = None,
     mode: Annotated[str | None, typer.Option("--mode", help="tandem, direct or cascade.")] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option("--processes", help="That share the port, one a GPU; docs/serving_many.md. 1 if empty."),
+    ] = None,
     max_sessions: Annotated[
         int | None, typer.Option("--max-sessions", help="Callers at once; 0: as many as fit.")
     ] = None,
@@ -65,6 +71,7 @@ def serve(
             "checkpoint": checkpoint,
             "host": host,
             "port": port,
+            "processes": processes,
             "device": device,
             "mode": mode,
             "voice": voice,
@@ -73,7 +80,12 @@ def serve(
             **back_end_settings(llm_url, llm_model, llm_provider, prompt),
             **parse_settings(settings),
         }
-        _serve(build_serve_config(config, typed), as_json)
+        read = partial(build_serve_config, config, typed)
+        built = read()
+        if built.processes > 1:
+            _serve_group(built, read, as_json)
+        else:
+            _serve(built, as_json)
 
 
 def back_end_settings(url: str | None, model: str | None, provider: str | None, prompt: str | None) -> dict[str, Any]:
@@ -133,20 +145,43 @@ def _serve(config: "ServeConfig", as_json: bool) -> None:
     from flows.runs.serve import run
 
     def ready(running: "Serving") -> None:
-        if as_json:
-            print_json({"url": running.url})
-        else:
-            typer.echo(running.url)
-        _tell_who_may_come(config)
+        _tell_ready(config, running.url, as_json)
 
     def draining(running: "Serving") -> None:
-        n_sessions = len(running.server.sessions)
-        if n_sessions:
-            left = f"{n_sessions} callers may finish within {config.limits.drain_s:g} s"
-            typer.echo(f"kame: nobody is let in any more; {left}. Again, and it ends now.", err=True)
+        _tell_draining(config, len(running.server.sessions))
 
     typer.echo(f"kame: {describe_loading(config)} ...", err=True)
     asyncio.run(run(config, ready, draining))
+
+
+def _serve_group(config: "ServeConfig", read_again: Callable[[], "ServeConfig"], as_json: bool) -> None:
+    """As `_serve`, from several processes."""
+    import asyncio
+
+    from flows.runs.serve_group import run_group
+
+    def ready(running: "ServingGroup") -> None:
+        _tell_ready(config, running.url, as_json)
+
+    def draining(running: "ServingGroup") -> None:
+        _tell_draining(config, running.group.n_sessions)
+
+    typer.echo(f"kame: {describe_loading(config)} in {config.processes} processes ...", err=True)
+    asyncio.run(run_group(config, read_again, ready, draining))
+
+
+def _tell_ready(config: "ServeConfig", url: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"url": url})
+    else:
+        typer.echo(url)
+    _tell_who_may_come(config)
+
+
+def _tell_draining(config: "ServeConfig", n_sessions: int) -> None:
+    if n_sessions:
+        left = f"{n_sessions} callers may finish within {config.limits.drain_s:g} s"
+        typer.echo(f"kame: nobody is let in any more; {left}. Again, and it ends now.", err=True)
 
 
 def describe_loading(config: "ServeConfig") -> str:

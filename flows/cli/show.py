@@ -9,7 +9,7 @@ from rich.text import Text
 
 from data_schemas.records import AudioDialogue, Dialogue, OracleEvent, OracleRow
 from data_schemas.units import event_frame
-from pipelines.figures import Figures, tables
+from pipelines.figures import Figures, list_tables
 from pipelines.quality.check import Fault
 
 SPEAKER = {"A": "assistant", "B": "user"}
@@ -26,7 +26,7 @@ def table(title: str, head: Sequence[str], rows: Sequence[Sequence[object]]) -> 
 def figures(found: Figures) -> RenderableType:
     """What a dataset holds, as the card says it."""
     total = f"{found.n_dialogues} dialogues, {found.total_audio_s / 60:.1f} minutes, {found.n_words} words timed, "
-    shown = [table(each.title, each.head, each.rows) for each in tables(found) if each.rows]
+    shown = [table(each.title, each.head, each.rows) for each in list_tables(found) if each.rows]
     return Group(*shown, Text(f"{total}{found.n_events} oracle events"))
 
 

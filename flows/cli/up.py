@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _READY_S: Final = 600.0
 """Prefect's server was up after 16 s on a quiet machine, and not after 180 on one with 18 programs a core."""
+_LOOK_FOR_GPU: Final = "import sys, torch; sys.exit(not torch.cuda.is_available())"
+"""In a process of its own, for torch would stay in the memory of this one."""
 _TOKEN: Final = "KAME_UP_TOKEN"  # noqa: S105 - the variable's name
 
 
@@ -38,7 +40,7 @@ def up(
         import secrets
         import signal
 
-        from backends.assets import cache_dir
+        from backends.assets import get_cache_dir
         from data_schemas.errors import ConfigError
         from flows.components import Components
 
@@ -48,7 +50,7 @@ def up(
                 f"The environment variable {token_env} is not set.", "Set it to the token, or leave out --token-env."
             )
         signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a shell's background
-        with Components(cache_dir() / "up") as components:
+        with Components(get_cache_dir() / "up") as components:
             api_url = _start_prefect(components, as_json)
             url = _start_dashboard(components, api_url, roots or [Path()], host, port, token)
             shown = url if token_env else f"{url}#token={token}"
@@ -70,6 +72,7 @@ def _start_prefect(components: "Components", as_json: bool) -> str:
         BackendError: it did not start.
     """
     import socket
+    import subprocess
     import sys
 
     from data_schemas.errors import ConfigError
@@ -85,6 +88,8 @@ def _start_prefect(components: "Components", as_json: bool) -> str:
     api_url = f"http://127.0.0.1:{port}/api"
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     server = components.start("prefect", command, _environment(api_url))
+    null = subprocess.DEVNULL
+    looking = subprocess.Popen([sys.executable, "-c", _LOOK_FOR_GPU], stdout=null, stderr=null)  # noqa: S603
 
     from flows.deployments import deploy, end_lost_runs
     from flows.prefect_client import connect
@@ -92,7 +97,7 @@ def _start_prefect(components: "Components", as_json: bool) -> str:
     client = connect(api_url)
     components.wait_for(server, lambda: client.api_healthcheck() is None, _READY_S)
     end_lost_runs(client)
-    deploy(client, Path.cwd())
+    deploy(client, Path.cwd(), has_gpu=looking.wait() == 0)
     _tell("prefect", api_url.removesuffix("/api"), as_json)
     return api_url
 

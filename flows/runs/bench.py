@@ -28,9 +28,9 @@ from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds
 from flows.runs.usage import UsageMeter, read_usage
 from pipelines.asking import run_alone
-from pipelines.audio import from_flac
+from pipelines.audio import decode_flac
 from pipelines.oracle.plan import plan_dialogue
-from pipelines.oracle.prompts import load_prompts, our_sets, payload_of, prompts_for
+from pipelines.oracle.prompts import choose_prompts, list_prompt_sets, load_prompts, make_payload
 from pipelines.run.estimate import engines_of, speaking_engine
 from pipelines.run.execute import join_inputs, open_client, run_in_memory
 from pipelines.run.stages import (
@@ -47,7 +47,7 @@ from pipelines.run.stages import (
     describe_stages,
 )
 from pipelines.sources.items import read_items
-from pipelines.speech.gate import with_silence
+from pipelines.speech.gate import pad_with_silence
 from pipelines.stage import Stage
 
 N_READ = 200
@@ -252,15 +252,15 @@ def _measure_recogniser(bench: Bench, speech: Sequence[Clips]) -> float:
     if recogniser is None:
         return 0.0
     heard: list[tuple[Samples, int]] = [
-        (from_flac(clip.flac), clip.hearing.n_takes) for each in speech for clip in each.clips if clip.hearing
+        (decode_flac(clip.flac), clip.hearing.n_takes) for each in speech for clip in each.clips if clip.hearing
     ]
     if not heard:
         return 0.0
-    recogniser.transcribe(with_silence(heard[0][0]), SAMPLE_RATE_HZ)  # loads the model
+    recogniser.transcribe(pad_with_silence(heard[0][0]), SAMPLE_RATE_HZ)  # loads the model
     before_s = read_usage().processor_s
     for samples, n_takes in heard:
         for _ in range(n_takes):
-            recogniser.transcribe(with_silence(samples), SAMPLE_RATE_HZ)
+            recogniser.transcribe(pad_with_silence(samples), SAMPLE_RATE_HZ)
     return read_usage().processor_s - before_s
 
 
@@ -292,9 +292,9 @@ def _prompt_sizes(bench: Bench) -> list[PromptSize]:
     oracle, sizes = bench.config.oracle, dict[str, list[int]]()
     plans = [plan_dialogue(row.turns, oracle) for row in bench.dialogues]
     asked = [each for plan in plans for each in plan.requests if each.speaker == "A"]
-    for name in our_sets():
+    for name in list_prompt_sets():
         prompts = load_prompts(name)
-        payloads = (payload_of(prompts, each, oracle, bench.config.seed, 0) for each in asked)
+        payloads = (make_payload(prompts, each, oracle, bench.config.seed, 0) for each in asked)
         sizes[prompts.version] = [estimated_tokens(each)[0] for each in payloads]
     means = {name: fmean(each) for name, each in sizes.items() if each}
     counted = {each.prompt: each.tokens_in for each in bench.chat}
@@ -348,7 +348,7 @@ def _measure_chat(bench: Bench, answers: str) -> None:
     share = config.oracle.share_to - config.oracle.share_from
     rate = ChatRate(
         model=endpoint.model,
-        prompt=prompts_for(config.oracle, chat).version,
+        prompt=choose_prompts(config.oracle, chat).version,
         n_calls=all_used.n_requests,
         calls_per_request=all_used.n_requests / max(1.0, planned * share),
         tokens_in=all_used.n_tokens_in / all_used.n_requests,

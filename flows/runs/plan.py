@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from backends.assets import cache_dir
+from backends.assets import get_cache_dir
 from data_schemas.config import RefreshConfig
 from data_schemas.config.front_end import FrontEndConfig
 from data_schemas.config.training import TrainConfig
@@ -31,7 +31,7 @@ _CODEC_OF_NANO = "codec2-learnt"
 
 def own_rates() -> Path:
     """Where `kame bench` puts the rates of this machine."""
-    return cache_dir() / OWN_RATES
+    return get_cache_dir() / OWN_RATES
 
 
 def save_rates(path: Path, rates: Rates) -> None:
@@ -173,6 +173,24 @@ def plan_settings(config: BaseModel) -> list[Figure]:
         configs = [train_config(config, each, "to-be-made", config.datasets) for each in stages_of(config)]
         return _plan_stages(configs, config.codec, book, name_device(config.device), 1)
     return []
+
+
+def check_device(name: str, book: RateBook) -> str:
+    """A device as it was typed, as data sheets and rates have it: `cpu`, `H200`.
+
+    Raises:
+        ConfigError: neither knows it.
+    """
+    from kame_model.train.throughput import PEAK_FLOPS
+
+    known = list(dict.fromkeys([CPU, *PEAK_FLOPS, *book.devices()]))
+    found = next((each for each in known if each.casefold() in name.casefold()), None)
+    if found is None:
+        raise ConfigError(
+            f"No speed of the device {name!r} is known.",
+            f"Choose one of: {', '.join(known)}; or give rates that name it (--rates).",
+        )
+    return found
 
 
 def name_device(wanted: str) -> str:

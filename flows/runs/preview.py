@@ -16,7 +16,7 @@ from pipelines.audio import save_wav
 from pipelines.run.execute import join_inputs, run_in_memory
 from pipelines.run.stages import CHAT_STAGES, MIXING, ORACLE, SCRIPT, build_cpu_stages, describe_stages
 from pipelines.sources.items import read_items
-from spoken.spoken_text import spoken_words
+from spoken.spoken_text import split_words
 
 ROWS_LOOKED_AT = 100
 """Rows of each source among which the shortest questions are sought."""
@@ -92,7 +92,7 @@ def _items(config: RefreshConfig) -> list[Item]:
 
 def _shortest(dialogues: list[Any], n: int) -> list[Any]:
     by_source: dict[str, list[Any]] = {}
-    for row in sorted(dialogues, key=lambda row: len(spoken_words(row.turns[0].spoken_text))):
+    for row in sorted(dialogues, key=lambda row: len(split_words(row.turns[0].spoken_text))):
         by_source.setdefault(row.source, []).append(row)
     ranked = sorted((place, source, row) for source, rows in by_source.items() for place, row in enumerate(rows[:n]))
     if not ranked:

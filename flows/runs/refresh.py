@@ -17,6 +17,7 @@ from flows.runs.tasks import Task, Tasks, run_tasks
 from pipelines.figures import Figures
 from pipelines.recordings import run as recordings
 from pipelines.run.execute import Runner, RunOne, run_chat_stage, run_on_part, start_chat_servers
+from pipelines.run.mirror import mirrored
 from pipelines.run.parts import Part, PartRecord
 from pipelines.run.plan import Plan, check_request, collect_rejects, lock_dataset, make_plan
 from pipelines.run.publish import compact, publish
@@ -51,9 +52,11 @@ def run_refresh(
     Raises:
         KameError: with cause and remedy; what was finished before stays and is used by the next run.
     """
-    check_request(config)
-    with lock_dataset(config), recorded(config) as record:
-        return record, *run_tasks(refresh_tasks(config, progress, record, by_shard), run_task)
+    with mirrored(config, progress) as (here, told):
+        check_request(here)
+        with lock_dataset(here), recorded(here) as record:
+            made = run_tasks(refresh_tasks(here, told, record, by_shard), run_task)
+    return record, *made
 
 
 def run_recordings(config: RefreshConfig, progress: Progress) -> tuple[RunRecord, Manifest, Figures]:
@@ -62,9 +65,11 @@ def run_recordings(config: RefreshConfig, progress: Progress) -> tuple[RunRecord
     Raises:
         KameError: as `run_refresh`.
     """
-    recordings.check_request(config)
-    with lock_dataset(config), recorded(config) as record:
-        return record, *run_tasks(recordings_tasks(config, progress, record))
+    with mirrored(config, progress) as (here, told):
+        recordings.check_request(here)
+        with lock_dataset(here), recorded(here) as record:
+            made = run_tasks(recordings_tasks(here, told, record))
+    return record, *made
 
 
 def refresh_tasks(config: RefreshConfig, progress: Progress, record: RunRecord, by_shard: bool) -> Tasks[Dataset]:

@@ -243,7 +243,7 @@ class _PartMakers(WorkerPool):
         if self.n_workers == 1:
             return _done(getattr(self._here, method)(*given))
         with interrupts_held():  # Ctrl-C goes to all processes, and this one ends the others
-            return self.started().submit(_call_in_worker, method, *given)
+            return self.get_started().submit(_call_in_worker, method, *given)
 
     def _make(
         self, wanted_s: float, begin: "Callable[[int], Future[Made]]", length_s: Callable[[Made], float]

@@ -402,7 +402,7 @@ def hearing() -> Hearing:
     """The embedded recogniser, its digits read out as the pipeline reads them."""
     from backends import registry
     from data_schemas.units import SAMPLE_RATE_HZ
-    from pipelines.quality.hearing import same_writing
+    from pipelines.quality.hearing import normalise_words
 
     recogniser = registry.build("asr", "moonshine", {})
-    return lambda sound: same_writing(recogniser.transcribe(sound, SAMPLE_RATE_HZ))
+    return lambda sound: normalise_words(recogniser.transcribe(sound, SAMPLE_RATE_HZ))

@@ -1,1 +1,1 @@
-"""Checkpoint folders that others load: written, read, described, and started from."""
+"""Checkpoint folders: exporting, loading, describing, and publishing them."""

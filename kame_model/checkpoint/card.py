@@ -1,4 +1,4 @@
-"""The model's card: what it is, what it learnt from, how good it is, and how to use it."""
+"""The model card: architecture, training data, evaluation results, and how to use the model."""
 
 from collections.abc import Mapping
 
@@ -53,11 +53,11 @@ lm = loaders.get_moshi_lm("stock.safetensors", kwargs)
 
 
 def render_card(facts: KameJson, n_parameters: int) -> str:
-    """The card as Markdown, for README.md of the folder.
+    """Renders the model card as Markdown, for README.md of the checkpoint's folder.
 
     Args:
-        facts: of the folder.
-        n_parameters: numbers in model.safetensors.
+        facts: the contents of the folder's `kame.json`.
+        n_parameters: number of parameters in model.safetensors.
     """
     sections = (
         "---\nlibrary_name: moshi\npipeline_tag: audio-to-audio\ntags: [kame, speech-to-speech, full-duplex]\n---",
@@ -88,7 +88,7 @@ def render_card(facts: KameJson, n_parameters: int) -> str:
 
 
 def _render_stock_codec(facts: KameJson) -> str:
-    """What stock moshi lacks of a codec that it does not load."""
+    """Says that stock moshi does not load the codec, where that is so."""
     if facts.codec is None or facts.codec.is_mimi:
         return ""
     return f" Its LM loads in stock moshi, its codec `{facts.codec.name}` does not: there are codes then, and no sound."
@@ -136,7 +136,7 @@ def _render_serving(facts: KameJson) -> str:
 
 
 def _serving_rows(facts: KameJson) -> list[tuple[str, str]]:
-    """What the server takes from here."""
+    """Returns the defaults that the server takes from the checkpoint."""
     own, delays = facts.sampling, facts.trained_delays
     how = (
         f"temperature {own.temp_text:g} for text and {own.temp:g} for sound, the {own.top_k_text} and {own.top_k} best"

@@ -1,12 +1,12 @@
-"""A front-end, or what a training run has come to, as a checkpoint's folder; written whole or not at all.
+"""Exports a front-end or a training run as a checkpoint folder. The folder is written completely or not at all.
 
 model.safetensors   the weights, under the names of Kyutai's files, and oracle_emb.weight (oracle_cue.weight)
 config.json         keyword arguments of moshi's LMModel, and the names of the files below
-mimi.safetensors    the codec where it is a Mimi; with mimi.json where it is not moshi's own
-codec/              the files of another codec, where it has any
-tokenizer.model     the vocabulary
-kame.json           all that is ours (kame_json.py)
-README.md           the model's card
+mimi.safetensors    the codec if it is Mimi; with mimi.json if it is not moshi's default Mimi
+codec/              the files of any other codec that has files
+tokenizer.model     the vocabulary (SentencePiece)
+kame.json           all metadata that stock moshi does not know (kame_json.py)
+README.md           the model card
 """
 
 import json
@@ -73,23 +73,23 @@ def export_checkpoint(
     trained_delays: TrainedDelays | None = None,
     voice: Voice = "decoded",
 ) -> KameJson:
-    """Writes a front-end with all that is needed to speak with it.
+    """Exports a front-end with everything that is needed to run it.
 
     Args:
-        front_end: adapters, where it has them, are merged into its weights by this.
-        tokenizer: the vocabulary it was trained with; None: it is left out.
-        codec: the codec it was trained with; None: it is left out.
+        front_end: the model. LoRA adapters, if it has any, are merged into its weights in place.
+        tokenizer: the vocabulary it was trained with; None: the folder has no vocabulary.
+        codec: the codec it was trained with; None: the folder has no codec.
         out: a folder that does not exist yet.
         training: where the weights come from.
-        dtype: of the weights in the file; None: as they are.
-        sampling: how it is to be run, of which only the fields count that were given when it was made; all else is
-            moshi's way, but for the temperature of the codes, which is their layout's.
-        trained_delays: how long the back-end took in training; None: not known.
-        voice: how users are to hear it.
+        dtype: type of the weights in the file; None: unchanged.
+        sampling: default sampling parameters. Only fields that were set explicitly are used; the others get moshi's
+            defaults, except the temperature of the codes, which comes from their layout.
+        trained_delays: delays of the back-end in training; None: unknown.
+        voice: whether users hear the model's own sound or text-to-speech by default.
 
     Raises:
-        ConfigError: `out` is there already, or vocabulary or codec are not of the model's size.
-        StoreError: the folder cannot be written; nothing of it is left then.
+        ConfigError: `out` already exists, or the sizes of vocabulary or codec do not match the model.
+        StoreError: the folder cannot be written; a partly written folder is removed.
     """
     _check_sizes(front_end, tokenizer, codec)
     try:
@@ -106,7 +106,7 @@ def export_checkpoint(
             )
             _write(aside, front_end, tokenizer, facts, dtype)
     except SafetensorError as error:
-        raise StoreError(f"Cannot write {out}: {error}.", "Look at its rights and its disk.") from error
+        raise StoreError(f"Cannot write {out}: {error}.", "Check its permissions and the free disk space.") from error
     return facts
 
 
@@ -120,28 +120,28 @@ def export_run(
     sampling: SamplingConfig | None = None,
     voice: Voice = "decoded",
 ) -> KameJson:
-    """Writes a run's checkpoint as a folder that others load.
+    """Exports a checkpoint of a training run.
 
     Args:
         run: the run's folder.
         out: a folder that does not exist yet.
-        codec: name and options of the codec that the data was encoded with, as `find_codec` has them; None: the folder
-            has none, and no voice.
-        tokenizer: the vocabulary that the data was encoded with; None: that of the run's settings.
+        codec: name and options of the codec that the data was encoded with, as `find_codec` returns them; None: the
+            folder has no codec, so no sound can be decoded.
+        tokenizer: the vocabulary that the data was encoded with; None: the one in the run's settings.
         which: the last weights, or the best on validation by the run's `keep.best_by`.
-        dtype: of the weights in the file; None: as they were trained.
-        sampling: how it is to be run, as `export_checkpoint` takes it.
-        voice: how users are to hear it.
+        dtype: type of the weights in the file; None: unchanged.
+        sampling: default sampling parameters, as for `export_checkpoint`.
+        voice: as for `export_checkpoint`.
 
     Raises:
-        ConfigError: vocabulary or codec are not those of the run, or `out` is there already.
-        DatasetError: no run, or one without a checkpoint.
+        ConfigError: vocabulary or codec are not those of the run, or `out` already exists.
+        DatasetError: `run` is not a training run, or it has no checkpoint.
         StoreError: a checkpoint is damaged, or the folder cannot be written.
     """
     front_end, facts, saved = load_run(run, which)
     place = tokenizer or facts.config.tokenizer
     if place is None:
-        raise ConfigError(f"The run {run} names no tokenizer.", "Name it: --tokenizer FILE.")
+        raise ConfigError(f"The settings of the run {run} name no tokenizer.", "Pass it with --tokenizer FILE.")
     vocabulary = Tokenizer.from_file(place)
     _check_digest("tokenizer", vocabulary.digest, facts.speaks_with.tokenizer_digest, run)
     built: Codec | None = None
@@ -170,15 +170,15 @@ def export_once(
     sampling: SamplingConfig | None = None,
     voice: Voice = "decoded",
 ) -> str:
-    """The name, in a folder of checkpoints, of a run's export; one of this very training that stands is left as it is.
+    """Exports a run into a folder of checkpoints unless that was done before, and returns the export's name there.
 
-    Where another training's has the name, this one's has the run's identity behind it.
+    If an export of another training already has the name, the run's identity is appended to it.
 
     Args:
-        run, codec, tokenizer, sampling, voice: as `export_run`, which writes it.
+        run, codec, tokenizer, sampling, voice: as for `export_run`.
 
     Raises:
-        ConfigError: that name is taken too, or as `export_run`.
+        ConfigError: the longer name is taken too, or as `export_run`.
         DatasetError, StoreError: as `export_run`.
     """
     there, training = Path(folder), read_training_facts(run)
@@ -190,18 +190,18 @@ def export_once(
         if _without_licences(read_kame_json(there / each / FACTS).training) == _without_licences(training):
             return each
     raise ConfigError(
-        f"{folder} has {name}, and another of this run's identity, of other trainings.",
-        "Move them elsewhere, or name another folder with --checkpoints.",
+        f"{folder} already holds exports of other trainings as {name} and under that name with this run's identity.",
+        "Move them elsewhere, or choose another folder with --checkpoints.",
     )
 
 
 @contextmanager
 def open_run(run: Path, device: torch.device | str = "cpu") -> Iterator[Checkpoint]:
-    """A run's best weights as a checkpoint, which lies in the temporary folder for as long as the block lasts.
+    """Exports a run's best weights into a temporary folder, and loads them; the folder is removed after the block.
 
     Args:
-        run: its folder, by which the checkpoint is named.
-        device: where the front-end goes.
+        run: the run's folder; the checkpoint gets its name.
+        device: device of the front-end.
 
     Raises:
         ConfigError, DatasetError, StoreError: see `export_run` and `find_codec`.
@@ -213,40 +213,40 @@ def open_run(run: Path, device: torch.device | str = "cpu") -> Iterator[Checkpoi
 
 
 def find_codec(run: str | Path) -> tuple[str, Options]:
-    """Name and options of the codec that a run's data was encoded with, as its token rows say.
+    """Returns the name and options of the codec that a run's data was encoded with, from its token rows.
 
     Raises:
-        ConfigError: the rows are gone.
-        DatasetError: no run.
+        ConfigError: the token rows no longer exist.
+        DatasetError: `run` is not a training run.
     """
     rows = read_facts(run).config.data.datasets[0].path
     try:
         manifest = read_manifest(Store(rows))
     except DatasetError as error:
         raise ConfigError(
-            f"The codec of {run} is not known: {error.what}",
-            "Name it: --codec and --codec-path, or --codec none, of `kame checkpoint export`.",
+            f"The codec of {run} is unknown: {error.what}",
+            "Pass --codec and --codec-path, or --codec none, to `kame checkpoint export`.",
         ) from error
     return manifest.made_with.codec, manifest.codec_options
 
 
 def read_training_facts(run: str | Path) -> TrainingFacts:
-    """What an export of the run's best weights would say of its training.
+    """Returns what an export of the run's best weights would record about its training.
 
     Raises:
-        DatasetError: no run, or one without a checkpoint.
+        DatasetError: `run` is not a training run, or it has no checkpoint.
         StoreError: a checkpoint is damaged.
     """
     return _training_facts(read_facts(run), choose_saved(run, "best"))
 
 
 def record_free_running(folder: str | Path, shares: list[FreeShare]) -> KameJson:
-    """Writes what free runs of a checkpoint came to into its facts and its card; all other files stay as they are.
+    """Records the results of free running in a checkpoint's `kame.json` and model card; other files are not changed.
 
-    Facts that say just this are left alone, and so is the card, which somebody may have edited since.
+    If `kame.json` already holds these results nothing is written, so that later edits of the card are kept.
 
     Raises:
-        StoreError: a file cannot be read or written; each is then the old one or the new one, whole.
+        StoreError: a file cannot be read or written; each file then has its old or its new content, never a mixture.
     """
     store = Store(str(folder))
     before = read_kame_json(Path(folder) / FACTS)
@@ -254,21 +254,21 @@ def record_free_running(folder: str | Path, shares: list[FreeShare]) -> KameJson
     if facts != before:
         store.sweep()
         store.write_bytes(CARD, render_card(facts, summarise(folder).n_parameters).encode())
-        store.write_bytes(FACTS, _to_json(facts.model_dump(mode="json")))  # last: until then the next call writes both
+        store.write_bytes(FACTS, _to_json(facts.model_dump(mode="json")))  # last: a retry then writes both
     return facts
 
 
 def make_stock_state(front_end: FrontEnd, dtype: torch.dtype | None = None) -> dict[str, Tensor]:
-    """All weights by their names in a file, on the CPU; a tied oracle is a table here and a tied text head a matrix.
+    """Returns the state dictionary of an export, on the CPU; a tied oracle and a tied text head are written out.
 
-    The names are those of Kyutai's files; ours are `oracle_emb.weight`, and `oracle_cue.weight` of a front-end that is
-    given its cue. moshi renamed the attention's projections in time: today's `LMModel` has one matrix a step
-    (`in_projs.0.weight`), its released files have them joined (`in_proj_weight`, `out_proj.weight`). It loads both;
-    older ones and those that were forked from them load the joined ones alone. So those are written.
+    The names are those of Kyutai's files; added are `oracle_emb.weight` and, for a front-end with a cue,
+    `oracle_cue.weight`. moshi has renamed the attention's projections: the current `LMModel` has one matrix a step
+    (`in_projs.0.weight`), Kyutai's released files have them joined (`in_proj_weight`, `out_proj.weight`). It loads
+    both; older versions and their forks load only the joined ones, so those are written.
 
     Args:
-        front_end: without adapters.
-        dtype: of all tensors; None: as they are.
+        front_end: the model, without adapters.
+        dtype: type of all tensors; None: unchanged.
     """
     state = dict(front_end.lm.state_dict())
     state[TEXT_HEAD_KEY] = front_end.lm.text_linear.weight.detach()
@@ -280,7 +280,7 @@ def make_stock_state(front_end: FrontEnd, dtype: torch.dtype | None = None) -> d
 
 
 def make_stock_config(front_end: FrontEnd, tokenizer: Tokenizer | None, codec: CodecFacts | None) -> dict[str, Any]:
-    """`config.json`: what stock moshi's loaders take, and nothing else (they fail on a key that they do not know)."""
+    """Returns `config.json`: only keys that stock moshi's loaders know, because they fail on any other."""
     names, files = {"moshi_name": WEIGHTS}, [] if codec is None else codec.files or []
     mimi = {"mimi_name": CODEC_WEIGHTS, "mimi_config_name": CODEC_KWARGS}
     names |= {key: name for key, name in mimi.items() if name in files}
@@ -290,20 +290,20 @@ def make_stock_config(front_end: FrontEnd, tokenizer: Tokenizer | None, codec: C
 
 
 def _check_sizes(front_end: FrontEnd, tokenizer: Tokenizer | None, codec: Codec | None) -> None:
-    """Whether vocabulary and codec are of the model's size."""
+    """Raises a ConfigError if the sizes of vocabulary or codec do not match the model."""
     if tokenizer is not None and tokenizer.text_card != front_end.text_card:
         raise ConfigError(
-            f"The model has a vocabulary of {front_end.text_card}, {tokenizer.path} one of {tokenizer.text_card}.",
-            "Name the tokenizer that the model was trained with.",
+            f"The model has a vocabulary of {front_end.text_card} tokens, {tokenizer.path} has {tokenizer.text_card}.",
+            "Use the tokenizer that the model was trained with.",
         )
     if codec is None:
         return
     have, want = (codec.n_codebooks, codec.card), (front_end.n_codebooks, front_end.card)
     if have != want:
         raise ConfigError(
-            f"The model speaks {want[0]} codebooks of {want[1]} entries, codec {codec.name} has {have[0]} of "
+            f"The model has {want[0]} codebooks of {want[1]} entries, the codec {codec.name} has {have[0]} of "
             f"{have[1]}.",
-            "Name the codec that the model was trained with.",
+            "Use the codec that the model was trained with.",
         )
 
 
@@ -332,7 +332,7 @@ def _collect_facts(
 
 
 def _write_codec(folder: Path, codec: Codec) -> CodecFacts:
-    """Puts a codec's files into the folder, where there are any, and tells how it is made again of them."""
+    """Writes a codec's files, if it has any, into the folder; returns how to build the codec from them."""
     own = folder / CODEC
     own.mkdir()
     options = codec.save(str(own))
@@ -363,7 +363,7 @@ def _write(
     state = make_stock_state(front_end, dtype)
     save_file(state, folder / WEIGHTS, metadata={"format": "pt"})
     (folder / CONFIG).write_bytes(_to_json(make_stock_config(front_end, tokenizer, facts.codec)))
-    (folder / WEIGHTS).chmod((folder / CONFIG).stat().st_mode)  # safetensors writes for the owner alone
+    (folder / WEIGHTS).chmod((folder / CONFIG).stat().st_mode)  # safetensors makes files that only the owner can read
     if tokenizer is not None:
         shutil.copyfile(tokenizer.path, folder / TOKENIZER)
     (folder / FACTS).write_bytes(_to_json(facts.model_dump(mode="json")))
@@ -373,7 +373,7 @@ def _write(
 
 def _training_facts(facts: RunFacts, saved: Saved) -> TrainingFacts:
     state = saved.state()
-    columns: dict[str, dict[str, float]] = state.get("evaluation") or {}  # by the oracle that was fed
+    columns: dict[str, dict[str, float]] = state.get("evaluation") or {}  # keys: which oracle was fed
     return TrainingFacts(
         run=facts.identity,
         stage=facts.config.stage,
@@ -391,12 +391,12 @@ def _training_facts(facts: RunFacts, saved: Saved) -> TrainingFacts:
 
 
 def _without_licences(training: TrainingFacts) -> TrainingFacts:
-    """All that decides the weights: licences are told where the rows still are, and not before format 4."""
+    """Drops the licences, which do not decide the weights and are missing before format 4 or without the rows."""
     return training.model_copy(update={"licences": None})
 
 
 def _trained_delays(feed: OracleFeedConfig) -> TrainedDelays | None:
-    """The delays of a run's dialogues. Where no oracle came late the longest is 0; None where none was fed."""
+    """Returns the range of delays in training: zero if no oracle was delayed, None if no oracle was fed."""
     if feed.is_silent:
         return None
     if feed.shift_probability == 0 or feed.left_share == 1:
@@ -408,20 +408,20 @@ def _trained_delays(feed: OracleFeedConfig) -> TrainedDelays | None:
 def _check_digest(what: str, named: str, trained: str, run: str | Path) -> None:
     if named != trained:
         raise ConfigError(
-            f"The run {run} was trained with {what} {trained}, the one named is {named}.",
-            f"Name the {what} that its data was encoded with.",
+            f"The run {run} was trained with {what} {trained}, but the given one is {named}.",
+            f"Use the {what} that its data was encoded with.",
         )
 
 
 def _join_projections(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The steps' projections in one matrix each, [n_steps * out, in]."""
+    """Joins the projections of all steps into one matrix each, [n_steps * out, in]."""
     steps: dict[str, list[Tensor]] = {}
     others: dict[str, Tensor] = {}
     for name, tensor in state.items():
         found = _PROJECTION.fullmatch(name)
         if found is None:
             others[name] = tensor
-        else:  # state dicts are in the order of their modules: steps come in theirs
+        else:  # a state dict keeps the order of the modules, so the steps come in order
             steps.setdefault(found[1] + _JOINED[found[2]], []).append(tensor)
     return others | {name: torch.cat(tensors) for name, tensors in steps.items()}
 

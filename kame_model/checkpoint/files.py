@@ -1,4 +1,4 @@
-"""The files of a checkpoint's folder, and what they tell of themselves without torch, which is not imported here."""
+"""The files of a checkpoint's folder, their headers and digests. This module does not import torch."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,11 +20,11 @@ CARD = "README.md"
 
 
 class Header(NamedTuple):
-    """What a safetensors file says of itself.
+    """The header of a safetensors file.
 
     Attributes:
-        names: of its tensors.
-        dtypes: how many numbers of each type, as safetensors names them (F32, BF16), the most frequent first.
+        names: names of the tensors.
+        dtypes: number of parameters of each type, named as in safetensors (F32, BF16), the most frequent first.
     """
 
     names: frozenset[str]
@@ -32,12 +32,12 @@ class Header(NamedTuple):
 
     @property
     def n_parameters(self) -> int:
-        """All numbers in it."""
+        """Number of parameters in the file."""
         return sum(self.dtypes.values())
 
 
 def read_header(weights: Path) -> Header:
-    """The header of a safetensors file; no tensor is read.
+    """Reads the header of a safetensors file, but no tensor.
 
     Raises:
         StoreError: the file is missing or damaged.
@@ -53,7 +53,7 @@ def read_header(weights: Path) -> Header:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """A block that reads a file of a checkpoint; what goes wrong there is a `StoreError`."""
+    """Context in which a file of a checkpoint is read: errors of reading and parsing become a `StoreError`."""
     try:
         yield
     except (SafetensorError, OSError, ValueError) as error:
@@ -61,7 +61,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def digest_files(paths: Sequence[Path]) -> str:
-    """Stands for weights: 16 hexadecimal digits. Reads all of them.
+    """Returns a digest of weight files, 16 hexadecimal digits. The files are read completely.
 
     Raises:
         StoreError: a file cannot be read.
@@ -69,4 +69,4 @@ def digest_files(paths: Sequence[Path]) -> str:
     try:
         return ids.digest("weights", [ids.sha256_of(each) for each in paths])
     except OSError as error:
-        raise StoreError(f"Weights cannot be read: {error}.", "Look at their rights and disk.") from error
+        raise StoreError(f"Weights cannot be read: {error}.", "Check their permissions and the disk.") from error

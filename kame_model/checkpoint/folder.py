@@ -1,6 +1,6 @@
-"""A checkpoint as it lies in a folder here or in a repository of the Hugging Face Hub: ours, KAME's or Moshi's.
+"""The files of a checkpoint in a local folder or a Hugging Face Hub repository: an export of kame, KAME's or Moshi's.
 
-Only what describes the model is read; the tensors stay where they are until `Contents.read_tensors`.
+Only the configuration is read; the tensors are not loaded before `Contents.read_tensors`.
 """
 
 import json
@@ -23,38 +23,38 @@ from kame_model.text.tokenizer import HUB_PREFIX
 
 CODEC_WEIGHTS, CODEC_KWARGS = codec_folder.WEIGHTS, codec_folder.KWARGS
 CODEC = "codec"
-"""Folder of a codec's files; those of a Mimi lie beside the weights, where stock moshi looks for them."""
+"""Folder of a codec's files; Mimi's are beside the weights, where stock moshi expects them."""
 
 ORACLE_KEY, CUE_KEY = "oracle_emb.weight", "oracle_cue.weight"
 TEXT_HEAD_KEY = "text_linear.weight"
 
 KAME_RELEASE_CONFIG = "moshi_lm_kwargs.json"
-"""The keyword arguments' file of KAME's release, in the place of `config.json`."""
+"""File of keyword arguments in KAME's release, used instead of `config.json`."""
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w.-]+)?")
 
 _NOT_LM = ("model_type", "lm_gen_config", "tts_config", "stt_config", "model_id", "depformer_causal", "lora_rank")
-"""Keys of a `config.json` that stock moshi takes out before it builds the model, beside all that end in `_name`
+"""Keys of a `config.json` that stock moshi removes before it builds the model, besides all that end in `_name`
 (moshi/models/loaders.py, `CheckpointInfo.from_hf_repo` and `get_moshi_lm`)."""
 
 _STOCK_NAMES = (loaders.MIMI_NAME, loaders.TEXT_TOKENIZER_NAME)
-"""Of codec and vocabulary, where a configuration names none."""
+"""Default file names of codec and vocabulary, used when a configuration names none."""
 
 
 class Place(NamedTuple):
-    """A folder, or a repository and its revision."""
+    """The location of a checkpoint: a folder, or a repository and its revision."""
 
     name: str
     folder: Path | None
 
     def find_file(self, name: str) -> Path | None:
-        """A file's path on this machine, fetched where it must be; None: there is no such file.
+        """Returns the local path of a file, downloaded first if necessary; None: there is no such file.
 
         Args:
-            name: of a file here, or `hf://owner/name/file`.
+            name: name of a file of this checkpoint, or `hf://owner/name/file`.
 
         Raises:
-            BackendError: the Hub does not answer, or has no such repository.
+            BackendError: the Hub does not respond, or has no such repository.
         """
         if name.startswith(HUB_PREFIX):
             owner, repository, file = [*name.removeprefix(HUB_PREFIX).split("/", 2), "", ""][:3]
@@ -64,27 +64,27 @@ class Place(NamedTuple):
         return _fetch(self.name, name)
 
     def require(self, name: str) -> Path:
-        """As `find_file`, of a file that must be there.
+        """Like `find_file`, for a required file.
 
         Raises:
-            ConfigError: it is not.
+            ConfigError: the file does not exist.
         """
         found = self.find_file(name)
         if found is None:
-            raise ConfigError(f"{self.name} is not whole: it has no {name}.", "Put it there, or name a folder with it.")
+            raise ConfigError(f"{self.name} is incomplete: {name} is missing.", "Add it, or use a folder that has it.")
         return found
 
 
 class Contents(NamedTuple):
-    """What a place holds. Names of files are as `Place.find_file` takes them; those need not be there.
+    """The contents of a checkpoint. File names are as `Place.find_file` takes them; the files need not exist.
 
     Attributes:
         lm_kwargs: keyword arguments of moshi's `LMModel`.
         weights: the safetensors file.
-        codec: name of Mimi's weights.
-        codec_kwargs: name of JSON with moshi's keyword arguments for it; None: moshi's own Mimi.
-        tokenizer: name of the vocabulary.
-        facts: `kame.json`; None where the checkpoint is not ours.
+        codec: name of the file of Mimi's weights.
+        codec_kwargs: name of the JSON file with moshi's keyword arguments for it; None: moshi's default Mimi.
+        tokenizer: name of the file of the vocabulary.
+        facts: `kame.json`; None if the checkpoint was not exported by kame.
     """
 
     lm_kwargs: dict[str, Any]
@@ -95,7 +95,9 @@ class Contents(NamedTuple):
     facts: KameJson | None
 
     def read_tensors(self) -> tuple[dict[str, Tensor], Tensor | None, Tensor | None]:
-        """The `LMModel`'s state dictionary on the CPU, the oracle's table and the cue's matrix; None where it has none.
+        """Reads the `LMModel`'s state dictionary, the oracle's table and the cue's matrix (each None if absent).
+
+        All are on the CPU.
 
         Raises:
             StoreError: the file cannot be read, or is damaged.
@@ -106,38 +108,38 @@ class Contents(NamedTuple):
 
 
 def find_place(source: str | Path) -> Place:
-    """A checkpoint's place.
+    """Finds a checkpoint.
 
     Args:
-        source: a folder, or `owner/name` or `owner/name@revision` on the Hub. A folder comes first.
+        source: a folder, or `owner/name` or `owner/name@revision` on the Hub. If both exist the folder is used.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: `source` is neither.
     """
     folder = Path(source).expanduser()
     if folder.is_dir():
         return Place(str(source), folder)
     if folder.exists() or not _HUB_ID.fullmatch(str(source)):
         raise ConfigError(
-            f"{source} is no folder, and no repository of the Hub.", "Name a checkpoint's folder, or owner/name."
+            f"{source} is neither a folder nor the name of a Hub repository.", "Use a checkpoint folder or owner/name."
         )
     return Place(str(source), None)
 
 
 def read_contents(place: Place) -> Contents:
-    """What a place holds; the tensors are not read yet.
+    """Reads the configuration of a checkpoint, but not its tensors.
 
     Raises:
-        ConfigError: no checkpoint, or one of adapters that are not merged.
-        BackendError: the Hub does not answer.
-        StoreError: a file is damaged, or of a newer kame.
+        ConfigError: there is no checkpoint, or it consists of LoRA adapters that are not merged.
+        BackendError: the Hub does not respond.
+        StoreError: a file is damaged, or was written by a newer version of kame.
     """
     path = place.find_file(KAME_RELEASE_CONFIG) or place.find_file(CONFIG)
     config = _kwargs_7b() if path is None else _read_config(path)
     weights = place.require(config.get("moshi_name", loaders.MOSHI_NAME))
     facts = None if (found := place.find_file(FACTS)) is None else read_kame_json(found)
     if config.get("lora") or config.get("lora_name"):
-        raise ConfigError(f"{place.name} holds adapters that are not merged.", "Merge them first, with moshi's loader.")
+        raise ConfigError(f"{place.name} holds LoRA adapters that are not merged.", "Merge them with moshi first.")
     kwargs = {key: value for key, value in config.items() if not key.endswith("_name") and key not in _NOT_LM}
     kwargs.pop("lora", None)
     codec, tokenizer = _STOCK_NAMES if facts is None else (CODEC_WEIGHTS, TOKENIZER)
@@ -152,7 +154,7 @@ def read_contents(place: Place) -> Contents:
 
 
 def _kwargs_7b() -> dict[str, Any]:
-    """Moshi's own: what stock moshi takes where a repository has no configuration."""
+    """Moshi's defaults, which stock moshi uses if a repository has no configuration."""
     return lm_kwargs(PRESETS["moshi-7b"].model, 32_000, CodeLayout.of_mimi(8, 2048))
 
 
@@ -173,6 +175,6 @@ def _fetch(repository: str, name: str) -> Path | None:
         return None
     except Exception as error:  # the Hub's clients raise errors of many libraries
         raise BackendError(
-            f"The Hub did not give {name} of {repository} ({type(error).__name__}), and there is no such folder.",
-            "Look at the name and the network, or fetch the repository and name its folder.",
+            f"Cannot download {name} of {repository} from the Hub ({type(error).__name__}), and no such folder exists.",
+            "Check the name and the network, or download the repository and use its folder.",
         ) from error

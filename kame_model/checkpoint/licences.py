@@ -1,4 +1,4 @@
-"""Licences of what a checkpoint was made from: what it learnt from, the weights it began with, the codec beside it."""
+"""Licences of what a checkpoint was made from: its training data, its initial weights, and the codec in its folder."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,13 +16,13 @@ Licences = dict[str, str | None]
 
 _KYUTAI: Final = "kyutai/"
 _KYUTAIS: Final = "CC-BY-4.0"
-"""Licence of Kyutai's weights, by the cards of their repositories."""
+"""Licence of Kyutai's weights according to the model cards of their repositories."""
 
 
 def run_licences(facts: RunFacts) -> Licences:
-    """Licences by part of what a run, and those that it began with, learnt from; None: not known."""
+    """Returns the licences, by part, of the data of a run and of the runs it started from; None: unknown."""
     found: Licences = {}
-    for rows, fingerprint in zip(facts.config.data.datasets, facts.datasets, strict=False):  # copying alone has none
+    for rows, fingerprint in zip(facts.config.data.datasets, facts.datasets, strict=False):  # no datasets: only copying
         found.update(_of_rows(rows.path, fingerprint))
     if facts.config.init_from is not None:
         found.update(_of_weights(facts.config.init_from))
@@ -30,15 +30,15 @@ def run_licences(facts: RunFacts) -> Licences:
 
 
 def checkpoint_licences(facts: KameJson) -> Licences:
-    """Licences by part of all that is in a checkpoint's folder; None: not known."""
+    """Returns the licences, by part, of everything in a checkpoint's folder; None: unknown."""
     found = dict(_of_training(facts.training))
     if facts.codec is not None and facts.codec.is_mimi and facts.codec.files != []:
-        found["codec"] = None  # Kyutai's, or one's own: the file does not tell
+        found["codec"] = None  # Kyutai's or the user's own: the file does not say
     return found
 
 
 def _of_rows(folder: str, fingerprint: str) -> Licences:
-    """As the rows' manifest tells, if it is still the one that was trained on."""
+    """Returns the licences in the manifest of token rows, if the folder still holds those that were trained on."""
     try:
         manifest = read_manifest(Store(folder))
     except KameError:
@@ -51,12 +51,12 @@ def _of_weights(place: str) -> Licences:
     run = find_run(place)
     if run is not None:
         return run_licences(read_facts(run.folder))
-    if not Path(place).expanduser().is_dir():  # of the Hub, or gone since; nobody is asked about what may be a path
+    if not Path(place).expanduser().is_dir():  # on the Hub, or deleted: no request, because it may be a local path
         return {f"weights of {place}": _KYUTAIS if place.startswith(_KYUTAI) else None}
     try:
         facts = read_contents(find_place(place)).facts
     except KameError:
-        facts = None  # it is damaged, or no checkpoint any more
+        facts = None  # damaged, or no longer a checkpoint
     return {f"weights of {place}": None} if facts is None else dict(_of_training(facts.training))
 
 

@@ -1,4 +1,4 @@
-"""A checkpoint, from a folder or the Hub: as a front-end with its codec and vocabulary, or as weights to begin with."""
+"""Loads a checkpoint from a folder or the Hub: as a front-end with codec and vocabulary, or as initial weights."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from backends.codec.protocol import Codec
 from backends.options import OptionValue
-from backends.registry import build, choose_device, entries
+from backends.registry import build, choose_device, list_backends
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.model import SamplingConfig
 from data_schemas.errors import ConfigError, StoreError
@@ -19,10 +19,10 @@ from kame_model.checkpoint.kame_json import CodecFacts, KameJson, sampling_of
 from kame_model.model.front_end import FrontEnd
 from kame_model.text.tokenizer import Tokenizer
 
-_AGAIN = "Fetch or export the checkpoint again."
+_AGAIN = "Download or export the checkpoint again."
 
 _NO_WEIGHTS = ("context", "depformer_context")
-"""Keyword arguments in which a model may differ from the checkpoint that it begins with."""
+"""Keyword arguments in which a model may differ from the checkpoint that it is initialised from."""
 
 _NAMES = {
     "text_card": ("vocabulary", "Encode the data with the checkpoint's tokenizer."),
@@ -34,7 +34,7 @@ _NAMES = {
 
 
 class Checkpoint(NamedTuple):
-    """A front-end in evaluation mode, and where the rest of its folder is."""
+    """A front-end in evaluation mode, with access to the other files of its checkpoint."""
 
     front_end: FrontEnd
     facts: KameJson | None
@@ -42,11 +42,11 @@ class Checkpoint(NamedTuple):
     contents: Contents
 
     def tokenizer(self) -> Tokenizer:
-        """The vocabulary in the folder.
+        """Loads the checkpoint's vocabulary.
 
         Raises:
-            ConfigError: there is none, or it is not of the model's size.
-            StoreError: it is another one than `kame.json` says.
+            ConfigError: there is none, or its size does not match the model.
+            StoreError: its digest differs from the one in `kame.json`.
         """
         path = self.place.require(self.contents.tokenizer)
         tokenizer = Tokenizer(path)
@@ -54,7 +54,7 @@ class Checkpoint(NamedTuple):
             raise ConfigError(
                 f"The model of {self.place.name} has a vocabulary of {self.front_end.text_card}, its {path.name} one "
                 f"of {tokenizer.text_card}.",
-                "Use the tokenizer it was trained with.",
+                "Use the tokenizer that the model was trained with.",
             )
         _check_digest(
             "vocabulary", tokenizer.digest, None if self.facts is None else self.facts.tokenizer_digest, self.place
@@ -62,26 +62,26 @@ class Checkpoint(NamedTuple):
         return tokenizer
 
     def sampling(self, told: SamplingConfig) -> SamplingConfig:
-        """How tokens are to be chosen: as the folder says (moshi's way where it does not), but for what somebody set.
+        """Returns the sampling parameters: those set explicitly, then the checkpoint's, then moshi's defaults.
 
         Args:
-            told: of which only the fields count that were given when it was made.
+            told: overrides; only the fields that were set explicitly are used.
         """
         return sampling_of(self.facts, told)
 
     def codec(self, device: str = "cpu") -> Codec:
-        """The codec in the folder.
+        """Loads the checkpoint's codec.
 
         Raises:
-            ConfigError: there is none, or the package that brings it is not installed.
-            BackendError: it does not load.
-            StoreError: it is another one than `kame.json` says.
+            ConfigError: there is none, or the package that provides it is not installed.
+            BackendError: the codec cannot be loaded.
+            StoreError: its digest differs from the one in `kame.json`.
         """
         facts = self._codec_facts()
-        if facts.package and facts.name not in {each.name for each in entries("codec")}:
+        if facts.package and facts.name not in {each.name for each in list_backends("codec")}:
             raise ConfigError(
-                f"The codec {facts.name!r} of {self.place.name} is not installed here; it is of {facts.package}.",
-                "Install that package beside kame.",
+                f"The codec {facts.name!r} of {self.place.name} is not installed; the package {facts.package} has it.",
+                "Install that package in the same environment as kame.",
             )
         options = facts.options | self._find_codec(facts) | choose_device("codec", facts.name, device)
         codec: Codec = build("codec", facts.name, options)
@@ -90,7 +90,7 @@ class Checkpoint(NamedTuple):
         return codec
 
     def _find_codec(self, facts: CodecFacts) -> dict[str, OptionValue]:
-        """The options that say where the codec's files are."""
+        """Returns the codec's options for the paths of its files."""
         if facts.files is not None:
             found = [self.place.require(each) for each in facts.files]
             return {"path": str(found[0].parent)} if found else {}
@@ -99,27 +99,27 @@ class Checkpoint(NamedTuple):
         return {"path": str(weights), **({} if kwargs is None else {"kwargs": str(kwargs)})}
 
     def _codec_facts(self) -> CodecFacts:
-        """What is known of the codec. Where there is no `kame.json` it is Mimi, as much of it as the model speaks."""
+        """Returns the facts of the codec. Without a `kame.json` it is Mimi with the model's number of codebooks."""
         if self.facts is None:
             return CodecFacts(name="mimi", digest="", options={"n_codebooks": self.front_end.n_codebooks})
         if self.facts.codec is None:
             raise ConfigError(
-                f"{self.place.name} was exported without its codec.", "Export it again, with --codec and --codec-path."
+                f"{self.place.name} was exported without its codec.", "Export it again with --codec and --codec-path."
             )
         return self.facts.codec
 
 
 def load_checkpoint(source: str | Path, device: torch.device | str = "cpu") -> Checkpoint:
-    """A front-end from an export of ours, KAME's release or Moshi's.
+    """Loads a front-end from an export of kame, KAME's release, or Moshi's release.
 
     Args:
         source: a folder, or `owner/name[@revision]` on the Hub.
-        device: where it goes; its weights stay of the file's type.
+        device: device of the model; the weights keep the type that they have in the file.
 
     Raises:
-        ConfigError: no checkpoint.
-        BackendError: the Hub does not answer.
-        StoreError: a file is damaged, or its tensors are not those of its configuration.
+        ConfigError: `source` holds no checkpoint.
+        BackendError: the Hub does not respond.
+        StoreError: a file is damaged, or its tensors do not match its configuration.
     """
     place = find_place(source)
     contents = read_contents(place)
@@ -128,8 +128,8 @@ def load_checkpoint(source: str | Path, device: torch.device | str = "cpu") -> C
     try:
         lm = loaders.get_moshi_lm(None, dict(contents.lm_kwargs), device="meta")
     except (TypeError, AssertionError, ValueError) as error:
-        raise StoreError(f"The configuration beside {contents.weights} is none of moshi's: {error}.", _AGAIN) from error
-    _fill(lm, state, contents, assign=True)  # the model takes these tensors for its own: none is made twice
+        raise StoreError(f"The configuration of {contents.weights} is not valid for moshi: {error}.", _AGAIN) from error
+    _fill(lm, state, contents, assign=True)  # the model keeps these tensors: no second copy in memory
     preset = "custom" if contents.facts is None else contents.facts.preset
     layout = (None if contents.facts is None else contents.facts.layout) or _layout_of(lm)
     front_end = FrontEnd(lm.requires_grad_(True), "table", contents.lm_kwargs, layout, preset, cue=cue is not None)
@@ -138,7 +138,7 @@ def load_checkpoint(source: str | Path, device: torch.device | str = "cpu") -> C
         wanted = front_end.oracle.embedding.weight.shape
         if table.shape != wanted:
             raise StoreError(
-                f"The oracle's table of {contents.weights} is {list(table.shape)}, the text's {list(wanted)}.", _AGAIN
+                f"The oracle table of {contents.weights} has shape {list(table.shape)}, not {list(wanted)}.", _AGAIN
             )
         front_end.oracle.set_table(table, front_end.lm.text_emb)
     return Checkpoint(front_end.eval(), contents.facts, place, contents)
@@ -150,23 +150,23 @@ def init_from(
     tokenizer_digest: str | None = None,
     codec_digest: str | None = None,
 ) -> KameJson | None:
-    """Fills a front-end with a checkpoint's weights.
+    """Initialises a front-end with a checkpoint's weights.
 
-    Where the checkpoint has no oracle (Moshi's own), a table starts as its text embedding, as KAME's did; a tied oracle
-    stays as it is. Where it has no cue, that of the front-end stays too, and is zero in a new one.
+    If the checkpoint has no oracle (Moshi's release), an oracle table is initialised with the text embedding, as in
+    KAME; a tied oracle is not changed. If it has no cue, the front-end's cue is not changed; it is zero in a new one.
 
     Args:
-        front_end: without adapters; its precision and device stay.
+        front_end: the model, without adapters; it keeps its precision and device.
         source: a folder, or `owner/name[@revision]` on the Hub.
-        tokenizer_digest: of the training data; None: only the vocabulary's size is compared.
-        codec_digest: likewise.
+        tokenizer_digest: digest of the training data's tokenizer; None: only the vocabulary sizes are compared.
+        codec_digest: digest of the training data's codec; None: it is not compared.
 
     Returns:
-        The checkpoint's facts; None where it is not ours.
+        The checkpoint's facts; None if it was not exported by kame.
 
     Raises:
-        ConfigError: no checkpoint, or one of another shape, vocabulary or codec; both values are named.
-        BackendError: the Hub does not answer.
+        ConfigError: `source` holds no checkpoint, or its shape, vocabulary or codec differ; names both values.
+        BackendError: the Hub does not respond.
         StoreError: a file is damaged.
     """
     contents = read_contents(find_place(source))
@@ -175,7 +175,7 @@ def init_from(
         _check_digests(contents.facts, tokenizer_digest, codec_digest, str(source))
     state, table, cue = contents.read_tensors()
     if cue is not None and front_end.cue is None:
-        raise ConfigError(f"{source} is given its cue, and model.cue is off.", "Train with model.cue=true.")
+        raise ConfigError(f"{source} was trained with a cue, but model.cue is off.", "Train with model.cue=true.")
     if front_end.tie_text_head:
         _drop_tied_head(state, str(source))
     _fill(front_end.lm, state, contents)
@@ -187,14 +187,14 @@ def init_from(
         front_end.oracle.set_table(table, front_end.lm.text_emb)
     except ValueError as error:
         raise ConfigError(
-            f"The oracle of {source} is a table of its own, and model.oracle is tied: {error}.",
+            f"The oracle of {source} is a separate table, but model.oracle is tied: {error}.",
             "Train with model.oracle=table.",
         ) from error
     return contents.facts
 
 
 def _layout_of(lm: LMModel) -> CodeLayout:
-    """That of a model of others, or one that was exported before kame.json had it: Mimi's, with the model's delays."""
+    """Returns Mimi's layout with the model's delays, for checkpoints whose `kame.json` is missing or has no layout."""
     delays = {"delays": tuple(lm.delays[1 : 1 + lm.dep_q]), "other_delays": tuple(lm.delays[1 + lm.dep_q :])}
     return CodeLayout.of_mimi(lm.dep_q, lm.card).model_copy(update=delays)
 
@@ -205,18 +205,19 @@ def _fill(module: nn.Module, state: dict[str, Tensor], contents: Contents, assig
     except RuntimeError as error:
         lines = [line.strip() for line in str(error).splitlines()]
         reason = " ".join(lines[1:3] or lines[:1])[:400]
-        raise StoreError(f"{contents.weights} is not of the shape beside it: {reason}", _AGAIN) from error
+        what = f"The tensors of {contents.weights} do not match their configuration: {reason}"
+        raise StoreError(what, _AGAIN) from error
 
 
 def _fill_cue(front_end: FrontEnd, cue: Tensor | None, contents: Contents) -> None:
-    """The cue's matrix; of a checkpoint without one it stays zero."""
+    """Loads the cue's matrix; it is not changed if the checkpoint has none."""
     if front_end.cue is not None and cue is not None:
         _fill(front_end.cue, {"projection.weight": cue}, contents)
 
 
 def _check_digest(what: str, found: str, recorded: str | None, place: Place, remedy: str = _AGAIN) -> None:
     if recorded is not None and found != recorded:
-        raise StoreError(f"The {what} in {place.name} is {found}; kame.json says {recorded}.", remedy)
+        raise StoreError(f"The {what} in {place.name} has digest {found}; kame.json says {recorded}.", remedy)
 
 
 def _check_shapes(front_end: FrontEnd, theirs: dict[str, Any], source: str) -> None:
@@ -224,8 +225,8 @@ def _check_shapes(front_end: FrontEnd, theirs: dict[str, Any], source: str) -> N
         ours = front_end.lm_kwargs[key]
         if key in _NO_WEIGHTS or ours == theirs[key]:
             continue
-        what, remedy = _NAMES.get(key, (key, "Train the shape that the checkpoint has."))
-        raise ConfigError(f"The {what} of {source} is {theirs[key]}, of the model to train {ours}.", remedy)
+        what, remedy = _NAMES.get(key, (key, "Train a model of the checkpoint's shape."))
+        raise ConfigError(f"The {what} of {source} is {theirs[key]}, but that of the model to train is {ours}.", remedy)
 
 
 def _check_digests(facts: KameJson, tokenizer_digest: str | None, codec_digest: str | None, source: str) -> None:
@@ -235,16 +236,16 @@ def _check_digests(facts: KameJson, tokenizer_digest: str | None, codec_digest: 
     ):
         if theirs is not None and ours is not None and theirs != ours:
             raise ConfigError(
-                f"{source} was trained with {what} {theirs}, the data was encoded with {ours}.",
+                f"{source} was trained with {what} {theirs}, but the data was encoded with {ours}.",
                 f"Encode the data with the checkpoint's {what}.",
             )
 
 
 def _drop_tied_head(state: dict[str, Tensor], source: str) -> None:
-    """Takes the text head out, which is the text embedding; both must be the same, or the head would be lost."""
+    """Removes the text head, which is tied to the text embedding, after a check that both have equal weights."""
     head, embedding = state.pop(TEXT_HEAD_KEY, None), state.get("text_emb.weight")
     if head is not None and embedding is not None and not torch.equal(head, embedding[:-1]):
         raise ConfigError(
-            f"{source} has a text head of its own, and model.tie_text_head is on.",
+            f"{source} has a separate text head, but model.tie_text_head is on.",
             "Train with model.tie_text_head=false.",
         )

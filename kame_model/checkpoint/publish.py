@@ -1,4 +1,4 @@
-"""A checkpoint as a repository of the Hugging Face Hub holds it: its files, and the card with every licence."""
+"""Prepares a checkpoint for upload to the Hugging Face Hub: its files, and a model card with every licence."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,16 +17,17 @@ _FILES = (WEIGHTS, CONFIG, TOKENIZER, CODEC_WEIGHTS, CODEC_KWARGS, CARD, FACTS)
 
 
 def offer_checkpoint(folder: str, repository: str, told: Mapping[str, str]) -> Offer:
-    """What the Hub is to hold of a checkpoint: the export's own files, all in one commit, since they go together.
+    """Returns the files to upload for a checkpoint: those of the export, all in one commit.
 
-    The card is written anew from the facts: training, figures on validation, what free runs came to, licences.
+    The model card is generated again from the facts: training, validation metrics, results of free running, licences.
 
     Args:
+        folder: the checkpoint's folder.
         repository: owner/name, for the card.
-        told: licences by part, of parts whose licence the facts do not tell (`checkpoint_licences` names them).
+        told: licences by part, for parts whose licence is unknown (`checkpoint_licences` names them).
 
     Raises:
-        ConfigError: a licence forbids it, or is not known; or a file is missing.
+        ConfigError: a licence forbids publishing or is unknown, or a file is missing.
         StoreError: a file is damaged.
     """
     place = Path(folder)
@@ -35,7 +36,7 @@ def offer_checkpoint(folder: str, repository: str, told: Mapping[str, str]) -> O
     own = facts.codec.files if facts.codec is not None else []
     needed = [WEIGHTS, CONFIG, *(own or []), *([] if facts.tokenizer_digest is None else [TOKENIZER])]
     if missing := [name for name in needed if not (place / name).is_file()]:
-        raise ConfigError(f"{folder} is not whole: it has no {missing[0]}.", "Export the checkpoint again.")
+        raise ConfigError(f"{folder} is incomplete: {missing[0]} is missing.", "Export the checkpoint again.")
     names = sorted({*needed, *(name for name in _FILES if (place / name).is_file())} - {CARD, FACTS})
     card = render_card(facts, summarise(folder).n_parameters)
     for use in ('load_checkpoint("FOLDER', "kame serve FOLDER", "kame evaluate recall FOLDER"):

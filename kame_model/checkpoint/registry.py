@@ -1,7 +1,7 @@
-"""The register of checkpoints: a folder of them, and two lists.
+"""The checkpoint registry: a folder of checkpoints with two lists.
 
-index.json   what each checkpoint is
-looks.json   who was evaluated on test items, and when: a second look is no longer a test
+index.json   the registered checkpoints with their metrics
+looks.json   every evaluation on test items, because a second one is no longer an unbiased test
 """
 
 import json
@@ -24,26 +24,26 @@ LOOKS = "looks.json"
 
 
 class Entry(Config):
-    """A checkpoint of the register."""
+    """A registered checkpoint."""
 
-    name: str = Field(description="Its folder, beside the index.")
+    name: str = Field(description="Name of its folder, beside the index.")
     preset: str
-    step: int = Field(description="Optimiser steps of its last stage.")
+    step: int = Field(description="Number of optimiser steps of its last stage.")
     data: list[str] = Field(description="Fingerprints of the token rows trained on.")
-    registered_at: str = Field(description="When it was registered, UTC.")
+    registered_at: str = Field(description="Time of registration, UTC.")
     figures: dict[str, float] = Field(
-        default_factory=dict, description="Losses on validation in nats, and shares of free running."
+        default_factory=dict, description="Validation losses in nats, and shares from free running."
     )
 
 
 class Look(Config):
-    """One evaluation of a checkpoint on test items; the same one again, or gone on with, is the same look."""
+    """One evaluation of a checkpoint on test items; repeating or resuming the same one does not count again."""
 
-    checkpoint: str = Field(description="Digest of the weights: the same wherever the folder lies, and by any name.")
-    evaluation: str = Field(description="Digest of all that decides what comes of it.")
-    kind: str = Field(description="Which evaluation it was.")
+    checkpoint: str = Field(description="Digest of the weights, independent of the folder's path and name.")
+    evaluation: str = Field(description="Digest of all settings that affect the result.")
+    kind: str = Field(description="Kind of evaluation, for example recall.")
     data: str = Field(description="Fingerprint of the test items.")
-    at: str = Field(description="When it began, UTC.")
+    at: str = Field(description="Time at which it started, UTC.")
 
 
 _T = TypeVar("_T")
@@ -52,37 +52,39 @@ _LOOKS = TypeAdapter(list[Look])
 
 
 def read_registry(folder: str) -> list[Entry]:
-    """The registered checkpoints, in the order of their registration; none where there is no index.
+    """Returns the registered checkpoints in order of registration; none if there is no index.
 
     Raises:
         StoreError: the index cannot be read.
     """
-    return _read_list(folder, INDEX, _ENTRIES, "Remove it, and register again.")
+    return _read_list(folder, INDEX, _ENTRIES, "Remove it and register the checkpoints again.")
 
 
 def register(folder: str, entry: Entry) -> None:
-    """Adds a checkpoint, or puts its entry in the place of an older one of its name.
+    """Adds a checkpoint to the index; an older entry of the same name is replaced.
 
     Raises:
-        StoreError: there is no such checkpoint beside the index, or the index cannot be read or written.
+        StoreError: the checkpoint is not in the folder, or the index cannot be read or written.
     """
     if not (Path(folder) / entry.name).is_dir():
-        raise StoreError(f"{folder} has no checkpoint {entry.name}.", "Export it there first.")
+        raise StoreError(f"{folder} has no checkpoint {entry.name}.", "Export it into that folder first.")
     with FileLock(Path(folder) / f".{INDEX}.lock"):
         kept = [each for each in read_registry(folder) if each.name != entry.name]
         _write_list(folder, INDEX, [*kept, entry])
 
 
 def register_export(folder: str, name: str, shares: list[FreeShare]) -> KameJson:
-    """Puts an export into the index, with its losses and what free runs came to; its facts and card have these too.
+    """Registers an export with its losses and results of free running, and records the latter in its facts and card.
 
     Args:
-        shares: none where nothing was run freely this time; those of an earlier time stand then.
+        folder: the registry's folder.
+        name: name of the export in it.
+        shares: results of free running; empty: earlier results are kept.
 
     Raises:
-        StoreError: as `register`, and where the export's own files cannot be read or written.
+        StoreError: as `register`; or files of the export cannot be read or written.
     """
-    from kame_model.checkpoint.export import record_free_running  # with it comes torch, which readers need not
+    from kame_model.checkpoint.export import record_free_running  # imports torch, which readers do not need
 
     place = Path(folder) / name
     facts = record_free_running(place, shares) if shares else read_kame_json(place / FACTS)
@@ -99,14 +101,15 @@ def register_export(folder: str, name: str, shares: list[FreeShare]) -> KameJson
 
 
 def note_look(folder: str, look: Look, *, again: bool) -> int:
-    """Counts a look at test items, before it is taken.
+    """Records an evaluation on test items before it starts.
 
     Args:
-        folder: of the register; it is made.
-        again: look though these weights have been evaluated on test items before.
+        folder: the registry's folder; it is created if necessary.
+        look: the evaluation.
+        again: allow it even if these weights have been evaluated on test items before.
 
     Returns:
-        How many looks these weights have had, this one among them.
+        The number of evaluations of these weights on test items, including this one.
 
     Raises:
         ConfigError: this would be a second one, and `again` is false.
@@ -122,19 +125,19 @@ def note_look(folder: str, look: Look, *, again: bool) -> int:
             raise ConfigError(
                 f"These weights have been evaluated on test items before: {own[-1].kind}, {own[-1].at}"
                 f"{f', and {len(own) - 1} times more' if len(own) > 1 else ''}.",
-                "Use the split validation while you choose between models; say --again to look all the same.",
+                "Use the validation split while you choose between models, or pass --again to evaluate anyway.",
             )
         _write_list(folder, LOOKS, [*looks, look])
     return len(own) + 1
 
 
 def read_looks(folder: str) -> list[Look]:
-    """All looks at test items, in their order; none where there is no list.
+    """Returns all evaluations on test items in order; none if there is no list.
 
     Raises:
         StoreError: the list cannot be read.
     """
-    return _read_list(folder, LOOKS, _LOOKS, "Mend it: it says which checkpoints have been tested.")
+    return _read_list(folder, LOOKS, _LOOKS, "Repair it by hand: it records all evaluations on test items.")
 
 
 def _read_list(folder: str, name: str, adapter: TypeAdapter[list[_T]], remedy: str) -> list[_T]:

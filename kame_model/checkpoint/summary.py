@@ -1,4 +1,4 @@
-"""What a checkpoint is, told from its headers: no tensor is read."""
+"""Summarises a checkpoint from its headers and configuration; no tensor is read."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,16 +9,16 @@ from kame_model.checkpoint.kame_json import KameJson
 
 
 class Summary(NamedTuple):
-    """A checkpoint at a glance.
+    """Summary of a checkpoint.
 
     Attributes:
         name: folder or repository.
-        n_parameters: numbers in the weights' file.
+        n_parameters: number of parameters in the file of weights.
         n_bytes: size of that file.
-        dtypes: how many numbers of each type, as safetensors names them (F32, BF16).
-        has_oracle: whether there is an oracle's table; without one it is a plain Moshi.
+        dtypes: number of parameters of each type, named as in safetensors (F32, BF16).
+        has_oracle: whether there is an oracle table; without one it is a plain Moshi.
         lm_kwargs: keyword arguments of moshi's `LMModel`.
-        facts: `kame.json`; None where the checkpoint is not ours.
+        facts: `kame.json`; None if the checkpoint was not exported by kame.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Summary(NamedTuple):
         return {**self._asdict(), "facts": None if self.facts is None else self.facts.model_dump(mode="json")}
 
     def rows(self) -> list[tuple[str, str]]:
-        """For people: what, and its value."""
+        """Returns label and value of each property, for display."""
         kwargs, facts = self.lm_kwargs, self.facts
         rows = [
             ("parameters", f"{self.n_parameters / 1e6:,.1f} million, {' and '.join(self.dtypes)}"),
@@ -64,15 +64,15 @@ class Summary(NamedTuple):
 
 
 def summarise(source: str | Path) -> Summary:
-    """A checkpoint at a glance.
+    """Summarises a checkpoint without reading its tensors.
 
     Args:
         source: a folder, or `owner/name[@revision]` on the Hub.
 
     Raises:
-        ConfigError: no checkpoint.
-        BackendError: the Hub does not answer.
-        StoreError: a file is damaged, or of a newer kame.
+        ConfigError: `source` holds no checkpoint.
+        BackendError: the Hub does not respond.
+        StoreError: a file is damaged, or was written by a newer version of kame.
     """
     contents = read_contents(find_place(source))
     header = read_header(contents.weights)

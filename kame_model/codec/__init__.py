@@ -1,1 +1,1 @@
-"""Learning codebooks from a dataset's own speech, and measuring what a codec does to it."""
+"""Learns codebooks from a dataset's speech, and measures the quality of a codec on it."""

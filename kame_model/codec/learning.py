@@ -1,4 +1,4 @@
-"""Codebooks for Codec 2 from datasets' own voices, in a folder: learnt in a minute, and only once."""
+"""Learns codebooks for Codec 2 from the voices of datasets. It takes a minute, and is done once for a folder."""
 
 import json
 from collections.abc import Sequence
@@ -19,16 +19,17 @@ from kame_model.codec.speech import draw_voices
 RECORD = "codec.json"
 
 _RECIPE = 1
-"""Version of the learning; raise it when the same configuration would give other codebooks."""
+"""Version of the algorithm; raise it when the same configuration would give other codebooks."""
 
 
 def learn_codec(readers: Sequence[DatasetReader], config: CodecLearnConfig, out: str) -> dict[str, Any]:
-    """Learns codebooks into a folder and returns their record; of a folder that has just these, only the record.
+    """Learns codebooks, writes them into a folder, and returns their record.
 
-    The folder then holds `codec.json` and, written last, `codebooks.safetensors`. What was killed is learnt again.
+    If the folder already has these codebooks, only their record is read. Otherwise `codec.json` is written and, last,
+    `codebooks.safetensors`; an interrupted run starts again.
 
     Raises:
-        ConfigError: the folder belongs to another learning.
+        ConfigError: the folder holds codebooks of other speech or settings.
         DatasetError: there is too little speech.
         StoreError: the folder cannot be written, or its record is damaged.
     """
@@ -36,7 +37,7 @@ def learn_codec(readers: Sequence[DatasetReader], config: CodecLearnConfig, out:
     record = _read_record(store) if store.exists(RECORD) else {}
     if store.exists(BOOKS) or record:
         if record.get("identity") != identity:
-            raise ConfigError(f"{out} holds a codec of other speech or settings.", "Name another folder with --out.")
+            raise ConfigError(f"{out} holds a codec of other speech or settings.", "Choose another folder with --out.")
         if store.exists(BOOKS):
             return record
     sounds = list(draw_voices(readers, config))
@@ -61,6 +62,6 @@ def _read_record(store: Store) -> dict[str, Any]:
 
 
 def _identity(readers: Sequence[DatasetReader], config: CodecLearnConfig) -> str:
-    """Of settings and sound: a dataset that has got other oracles, or tells of other rejects, is still the same."""
+    """Identifies settings and audio; other oracles or rejects of a dataset do not change it."""
     sound = [contents(each.manifest.of_kind(DATA)) for each in readers]
     return ids.digest("codec learning", _RECIPE, config.model_dump(mode="json"), sound)

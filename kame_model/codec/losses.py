@@ -1,8 +1,8 @@
-"""How far a sound is from another to the ear: magnitudes of short-time spectra at several resolutions.
+"""Spectral distance between two sounds: magnitudes of short-time spectra (STFT) at several resolutions.
 
-The distance of one resolution is that of Yamamoto et al. 2020 (Parallel WaveGAN, equations 5 and 6): spectral
-convergence, and the absolute difference of log magnitudes; beside it the same difference of log-mel magnitudes, which
-weighs low bands as ears do (as in EnCodec and DAC).
+The distance at one resolution is that of Yamamoto et al. 2020 (Parallel WaveGAN, equations 5 and 6): spectral
+convergence, and the absolute difference of log magnitudes. The same difference of log-mel magnitudes is added, which
+weights low frequency bands as human hearing does (as in EnCodec and DAC).
 """
 
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ RESOLUTIONS: tuple[tuple[int, int], ...] = ((256, 20), (512, 40), (1024, 80))
 """Window in samples (hop: a quarter of it) and number of mel bands."""
 
 FLOOR = 10 ** (-70 / 20)
-"""Magnitudes below -70 dBFS count as this: nobody hears them, and the logarithm of digital silence is no number."""
+"""Smaller magnitudes (below -70 dBFS) are clamped to this: they are inaudible, and the logarithm of 0 is undefined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """Scalars, each a mean over the resolutions; natural logarithms."""
+    """The terms of the distance: scalars, each a mean over the resolutions, with natural logarithms."""
 
     convergence: Tensor
     log_magnitude: Tensor
@@ -30,7 +30,7 @@ class Distance:
 
 
 def spectral_distance(made: Tensor, true: Tensor) -> Distance:
-    """The distance of sounds [B, n_samples] at 24 kHz; `true` sets the scale of the spectral convergence."""
+    """Computes the distance of sounds [B, n_samples] at 24 kHz; spectral convergence is relative to `true`."""
     parts = [_at(made, true, n_window, n_mels) for n_window, n_mels in RESOLUTIONS]
     convergence, log_magnitude, log_mel = (torch.stack(part).mean() for part in zip(*parts, strict=True))
     return Distance(convergence, log_magnitude, log_mel)
@@ -52,10 +52,10 @@ def _log(magnitude: Tensor) -> Tensor:
 
 
 def _magnitude(sound: Tensor, n_window: int) -> Tensor:
-    """[B, n_window / 2 + 1, n]; a sine of amplitude 1 on a bin's frequency has 1 there."""
+    """Returns magnitudes [B, n_window / 2 + 1, n]; a sine of amplitude 1 at a bin's frequency gives 1 there."""
     window = torch.hann_window(n_window, device=sound.device)
     spectrum = torch.stft(sound, n_window, n_window // 4, window=window, return_complex=True)
-    # The root of a sum of squares has no slope at 0, and digital silence is just that.
+    # The square root has no gradient at 0, which digital silence gives.
     power = spectrum.real.square() + spectrum.imag.square()
     return (power + FLOOR**2 * 1e-4).sqrt() * (2 / float(window.sum()))
 
@@ -63,7 +63,7 @@ def _magnitude(sound: Tensor, n_window: int) -> Tensor:
 @cache
 def _mel_filters(n_window: int, n_mels: int) -> Tensor:
     """[n_mels, n_window / 2 + 1]: triangles of height 1, evenly spaced in mel (HTK: 2595 log10(1 + f / 700))."""
-    with torch.inference_mode(False):  # kept for training too, whoever asks first
+    with torch.inference_mode(False):  # cached, and used in training too
         top_mel = 2595 * torch.log10(torch.tensor(1 + SAMPLE_RATE_HZ / 2 / 700))
         edges_hz = 700 * (10 ** (torch.linspace(0, 1, n_mels + 2) * top_mel / 2595) - 1)
         bins_hz = torch.linspace(0, SAMPLE_RATE_HZ / 2, n_window // 2 + 1)

@@ -1,6 +1,6 @@
-"""What a codec does to a dataset's speech: how its codebooks are used, how far the sound is, what is still understood.
+"""Measures a codec on a dataset's speech: codebook usage, spectral distance, and word error rate after decoding.
 
-Measured on whole dialogues, both channels, as a front-end meets them: half of it is silence.
+It is measured on whole dialogues with both channels, as a front-end reads them: half of that is silence.
 """
 
 import json
@@ -28,7 +28,7 @@ _N_RESAMPLES = 2_000
 
 
 class WordCounts(NamedTuple):
-    """Words to be heard and wrong ones; numbers, each one however many words it has, and missed ones."""
+    """Counts of reference words and word errors, and of numbers (each counts once) and missed numbers."""
 
     n_words: int
     n_word_errors: int
@@ -37,12 +37,12 @@ class WordCounts(NamedTuple):
 
 
 Listen = Callable[[Samples, str], WordCounts]
-"""A recogniser with its judge, of sound at 24 kHz and the words said in it."""
+"""Takes sound at 24 kHz and the words said in it; recognises the sound and counts the errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class CodebookUse:
-    """Perplexity (the effective number of entries) and the share of entries that came up, over frames with sound."""
+    """Codebook usage over frames with sound: perplexity (effective number of entries) and share of entries used."""
 
     perplexity: float
     used_share: float
@@ -50,9 +50,9 @@ class CodebookUse:
 
 @dataclass(frozen=True, slots=True)
 class WordErrors:
-    """A word error rate with the interval in which 95% of resamplings of the dialogues lie (seed 0).
+    """A word error rate with its 95% bootstrap interval over dialogues (seed 0).
 
-    `numbers_missed` is the share of numbers that were not heard; None where there are none.
+    `numbers_missed` is the share of numbers that were not recognised; None if there are no numbers.
     """
 
     wer: float
@@ -65,7 +65,7 @@ class WordErrors:
 
 @dataclass(frozen=True, slots=True)
 class Spectral:
-    """Distances of utterances, means over them: natural logarithms, and amplitude (`l1`). See `losses.py`."""
+    """Mean distances over utterances: natural logarithms, and amplitude (`l1`). See `losses.py`."""
 
     log_mel: float
     log_magnitude: float
@@ -75,7 +75,7 @@ class Spectral:
 
 @dataclass(frozen=True, slots=True)
 class CodecReport:
-    """All of it. `silence_alike`: the share of frames of digital silence that have the most common codes of those."""
+    """All metrics. `silence_alike`: of the frames of digital silence, the share that has their most common codes."""
 
     codec: str
     digest: str
@@ -92,13 +92,13 @@ class CodecReport:
     wer_round_trip: dict[str, WordErrors]
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values for a file."""
+        """Returns the report as JSON values."""
         return asdict(self)
 
 
 @dataclass(slots=True)
 class _Seen:
-    """What one channel of one dialogue gave."""
+    """The measurements of one channel of one dialogue."""
 
     dialogue_id: str
     speaker: str
@@ -113,17 +113,17 @@ class _Seen:
 def measure(
     codec: Codec, rows: Sequence[AudioDialogue], listen: Listen, on_dialogue: Callable[[], object] = lambda: None
 ) -> CodecReport:
-    """The report of a codec on these dialogues.
+    """Measures a codec on dialogues.
 
     Args:
-        listen: hears an utterance; the same for the original and for what the codec gives back.
+        listen: recognises an utterance and counts the errors; called for the original and for the decoded sound.
         on_dialogue: called after each dialogue.
 
     Raises:
         DatasetError: there are no dialogues.
     """
     if not rows:
-        raise DatasetError("There is no dialogue to measure a codec on.", "Name a dataset with validation dialogues.")
+        raise DatasetError("There is no dialogue to measure a codec on.", "Use a dataset with validation dialogues.")
     seen: list[_Seen] = []
     for row in rows:
         sounds = (channels_of(row).T / np.float32(PCM_SCALE)).astype(np.float32)
@@ -188,7 +188,7 @@ def _summed(counts: Iterable[WordCounts]) -> WordCounts:
 
 
 def _use(codes: Sequence[Codes], card: int) -> tuple[CodebookUse, ...]:
-    """For each codebook, over all frames given."""
+    """Computes the usage of each codebook over all given frames."""
     found = []
     for book in np.concatenate(codes, axis=1):
         counts = np.bincount(book, minlength=card)
@@ -199,7 +199,7 @@ def _use(codes: Sequence[Codes], card: int) -> tuple[CodebookUse, ...]:
 
 
 def _alike(codes: Sequence[Codes]) -> float | None:
-    """The share of the most common column; None where there are no columns."""
+    """Returns the share of the most common column; None if there are no columns."""
     columns = np.concatenate(codes, axis=1).T
     if not len(columns):
         return None
@@ -207,7 +207,7 @@ def _alike(codes: Sequence[Codes]) -> float | None:
 
 
 def _rates(seen: Sequence[_Seen], counts_of: Callable[[_Seen], WordCounts]) -> dict[str, WordErrors]:
-    """Of all speech, and of each speaker's."""
+    """Computes word error rates of all speech and of each speaker."""
     groups = {"all": list(seen)} | {speaker: [each for each in seen if each.speaker == speaker] for speaker in "AB"}
     return {name: _rate(group, counts_of) for name, group in groups.items()}
 

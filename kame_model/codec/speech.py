@@ -1,4 +1,4 @@
-"""A dataset's speech for a codec: each speaker's channel by itself."""
+"""Reads a dataset's speech for a codec, one channel for each speaker."""
 
 import io
 import random
@@ -19,16 +19,16 @@ from data_schemas.units import SAMPLE_RATE_HZ
 
 PCM_SCALE = 32_768
 USER_SHARE = 0.25
-"""Share of the dialogues whose user is learnt from, where both speakers are: the assistant's voice weighs most."""
+"""Share of dialogues whose user's voice is used too, if both speakers are; the assistant's voice has most weight."""
 
 Channels = NDArray[np.int16]
 
 
 def draw_voices(readers: Sequence[DatasetReader], config: CodecLearnConfig) -> Iterator[Samples]:
-    """Whole channels of training dialogues, flagged ones left out; where there are more than asked for, some by seed.
+    """Yields whole channels of training dialogues that are not flagged; if there are too many, a seeded sample.
 
     Raises:
-        DatasetError: a dialogue has no sound.
+        DatasetError: a dialogue has no audio.
     """
     shares = {"A": {"A": 1.0}, "B": {"B": 1.0}, "AB": {"A": 1.0, "B": USER_SHARE}}[config.speakers]
     total_s = sum(shares.values()) * sum(reader.manifest.counts.audio_s for reader in readers)
@@ -42,17 +42,17 @@ def draw_voices(readers: Sequence[DatasetReader], config: CodecLearnConfig) -> I
 
 
 def held_out(readers: Sequence[DatasetReader], limit: int) -> list[AudioDialogue]:
-    """Up to `limit` validation dialogues, spread evenly over the datasets; none of them is trained on."""
+    """Returns up to `limit` validation dialogues, spread evenly over the datasets."""
     n_rows = sum(each.n_rows for reader in readers for each in reader.shards() if each.split == "validation")
     wanted = set(np.linspace(0, n_rows - 1, min(limit, n_rows)).round().astype(int).tolist()) if n_rows else set()
     return [row for index, row in enumerate(_rows(readers, "validation")) if index in wanted]
 
 
 def channels_of(row: AudioDialogue) -> Channels:
-    """A dialogue's sound, int16 [n_samples, 2] at 24 kHz: A, then B.
+    """Returns a dialogue's audio, int16 [n_samples, 2] at 24 kHz: A, then B.
 
     Raises:
-        DatasetError: it has none, or other channels or another rate.
+        DatasetError: it has no audio, or the number of channels or the sample rate is wrong.
     """
     try:
         sound, rate_hz = soundfile.read(io.BytesIO(row.flac), dtype="int16", always_2d=True)
@@ -62,7 +62,7 @@ def channels_of(row: AudioDialogue) -> Channels:
         ) from error
     if rate_hz != SAMPLE_RATE_HZ or sound.shape[1] != 2:
         raise DatasetError(
-            f"The dialogue {row.dialogue_id} has {sound.shape[1]} channels at {rate_hz} Hz; a codec wants two "
+            f"The dialogue {row.dialogue_id} has {sound.shape[1]} channels at {rate_hz} Hz; a codec needs two "
             f"at {SAMPLE_RATE_HZ} Hz.",
             _REMAKE,
         )

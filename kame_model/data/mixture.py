@@ -1,4 +1,4 @@
-"""The datasets of a run, opened together: all must speak with one vocabulary and one codec."""
+"""Opens the datasets of a training run, which must share one vocabulary and one codec."""
 
 from collections.abc import Sequence
 
@@ -16,12 +16,12 @@ _MUST_AGREE = {
 
 
 def open_datasets(mixed: Sequence[DatasetMixConfig]) -> list[TokenDataset]:
-    """The datasets of a mixture, in its order.
+    """Opens the datasets of a mixture and verifies the checksums of their files.
 
     Raises:
-        DatasetError: a folder holds no token rows.
-        StoreError: a file of one is missing or damaged: a changed byte would be another word, or no word at all.
-        ConfigError: two were encoded with another vocabulary or codec.
+        DatasetError: if a folder holds no token rows.
+        StoreError: if a file is missing or damaged.
+        ConfigError: if two datasets were encoded with different vocabularies or codecs.
     """
     opened = [TokenDataset(each.path) for each in mixed]
     for each in opened:
@@ -38,12 +38,12 @@ def open_datasets(mixed: Sequence[DatasetMixConfig]) -> list[TokenDataset]:
 
 
 def _check_files(dataset: TokenDataset) -> None:
-    """Reads all of a dataset once: two or three megabytes an hour of dialogues."""
+    """Verifies all checksums of a dataset; it reads two or three megabytes per hour of dialogues."""
     store = Store(dataset.folder)
     for shard in dataset.manifest.shards:
         for file in (shard.codes, shard.rows):
             if store.describe(file.path).sha256 != file.sha256:
                 raise StoreError(
-                    f"{store.at(file.path)} is not what was written: its checksum differs.",
-                    "Remove the file and run `kame encode` again; it makes that one alone.",
+                    f"{store.at(file.path)} has changed since it was written: its checksum differs.",
+                    "Remove the file and run `kame encode` again; only that file is made again.",
                 )

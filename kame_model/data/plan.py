@@ -1,11 +1,10 @@
-"""Which examples are met when: order, mixture and micro-batches as pure functions of seeds, so that nothing is stored.
+"""Sampling order, dataset mixture and micro-batches as pure functions of seeds, so that nothing must be stored.
 
-A round meets as many examples as all datasets together have; each dataset has its share of them by weight and goes
-through its own epochs, whose order is a permutation drawn anew. With one dataset a round is an epoch. A round's
-examples are shuffled and cut into pools, one after the other. How many micro-batches a pool has, and of how many
-examples each, is known from the lengths that its examples may have at most; which example goes into which, from those
-that they come to have: whoever makes a micro-batch measures its pool. All processes compute the same plan, and each
-takes its share of it.
+A round has as many examples as all datasets together; each dataset gets its share of them by weight and goes through
+its own epochs, each in a new random order. With one dataset, a round is an epoch. A round's examples are shuffled and
+cut into pools. The number of micro-batches of a pool and their sizes follow from the maximum lengths of its examples;
+which example goes into which micro-batch follows from the actual lengths, which are measured when a micro-batch is
+made. All processes compute the same plan, and each takes its share of it.
 """
 
 import math
@@ -27,17 +26,17 @@ Speaker = Literal["a", "b"]
 RowKind = Literal["dialogues", "speech"]
 
 HEADROOM = 1.25
-"""A dialogue joined of two, or whose answer waits, may be so much longer than the one whose question it has."""
+"""Maximum length of a dialogue joined from two, or with a delayed answer, relative to that of its question."""
 
 TOLD_FRAMES = 24
-"""A speech row may be so much longer: silence and its oracle come before it, and it may wait for tokens of that."""
+"""Maximum frames added to a speech row: silence and its oracle before it, and waiting for the oracle's tokens."""
 
 BEHIND_FRAMES = 125
-"""Silence behind a dialogue's last word, at most: ten seconds, longer than anybody waits for an answer to go on."""
+"""Maximum silence after a dialogue's last word, in frames: ten seconds."""
 
 
 class Unit(NamedTuple):
-    """What one example is made of: a chunk of a row of a dataset, from one speaker's side."""
+    """The origin of an example: a chunk of a row of a dataset, for one speaker."""
 
     dataset: int
     row: int
@@ -46,7 +45,7 @@ class Unit(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """A unit in the course of training: met for the `epoch`-th time, with so many frames of silence behind it."""
+    """A unit in a certain epoch of training, with `n_behind` frames of silence after it."""
 
     unit: Unit
     epoch: int
@@ -55,12 +54,12 @@ class Planned(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Examples that are sorted by length together and cut into micro-batches; one pool is met after the other.
+    """Examples that are sorted by length together and cut into micro-batches.
 
     Attributes:
-        seed: stands for the pool, and gives the order of its micro-batches.
+        seed: identifies the pool, and determines the order of its micro-batches.
         planned: the examples.
-        sizes: of its micro-batches, from that with the shortest examples to that with the longest: how many each has.
+        sizes: number of examples of each micro-batch, from the shortest examples to the longest.
     """
 
     seed: int
@@ -68,10 +67,10 @@ class Pool:
     sizes: list[int] = field(compare=False)
 
     def cut(self, measure: Callable[[Planned], int]) -> list[list[Planned]]:
-        """Its micro-batches, in the order in which they are trained on.
+        """Returns its micro-batches in the order of training.
 
-        Sorted by the lengths that they come to have, examples take no more frames than sorted by the greater ones that
-        they may have: the i-th of the shorter lengths is never above the i-th of the longer ones.
+        Examples sorted by their actual lengths never take more frames than sorted by their maximum lengths: the i-th
+        actual length is never above the i-th maximum length.
 
         Args:
             measure: input positions of an example, at most as many as were planned for.
@@ -88,11 +87,11 @@ class Units:
 
     Attributes:
         units: in the order of the rows.
-        n_positions: int32, input positions that each takes at most, without silence behind its dialogue.
-        n_spare: int32, frames of silence that its dialogue can have behind it in as many chunks.
-        n_chunks: int32, of its dialogue.
-        n_left_out: rows of the split, from a speaker's side, that are not met: they have no oracle for what that one
-            says.
+        n_positions: int32, maximum input positions of each, without silence after its dialogue.
+        n_spare: int32, frames of silence that can be added to its dialogue without another chunk.
+        n_chunks: int32, number of chunks of its dialogue.
+        n_left_out: number of rows of the split, counted per speaker, that are skipped because they have no oracle for
+            that speaker.
     """
 
     units: list[Unit]
@@ -103,17 +102,17 @@ class Units:
 
 
 def longest_joined(n_frames: int, max_columns: int = MAX_COLUMNS) -> int:
-    """Most frames of a dialogue joined of two, of which the one with the question has so many; in as many chunks."""
+    """Returns the maximum frames of a joined dialogue whose question is from one of `n_frames`, with as many chunks."""
     return min(int(HEADROOM * n_frames), _most_frames(n_frames, max_columns))
 
 
 def longest_told(n_frames: int, max_columns: int = MAX_COLUMNS) -> int:
-    """Most frames of a speech row of so many that its oracle comes before; in as many chunks."""
+    """Returns the maximum frames of a speech row of `n_frames` with its oracle before it, with as many chunks."""
     return min(n_frames + TOLD_FRAMES, _most_frames(n_frames, max_columns))
 
 
 def _most_frames(n_frames: int, max_columns: int) -> int:
-    """Of a dialogue in as many chunks as one of so many frames."""
+    """Returns the maximum frames of a dialogue with as many chunks as one of `n_frames`."""
     return len(chunks(n_frames + 2, max_columns)) * max_columns - 2
 
 
@@ -128,14 +127,14 @@ def units_of(
     without_oracle: bool = True,
     max_columns: int = MAX_COLUMNS,
 ) -> Units:
-    """Units of a dataset's rows of a split and kind, each from the sides of those who are learnt: of speech from A's.
+    """Returns the units of a dataset's rows of a split and kind, for each speaker learnt; for speech only A.
 
     Args:
         number: the dataset's place in the mixture.
         learn: "a", "b" or "both".
-        joins: whether dialogues may be joined or lengthened, so that one is planned as long as it may become.
-        without_oracle: whether dialogues' sides without an oracle, or all of whose events failed, are met.
-        max_columns: of a chunk.
+        joins: whether dialogues may be joined or extended, so that maximum lengths are planned.
+        without_oracle: whether speakers without an oracle, or whose events all failed, are included.
+        max_columns: maximum number of columns of a chunk.
     """
     is_speech = kind == "speech"
     speakers: tuple[Speaker, ...] = ("a",) if learn == "a" or is_speech else ("b",) if learn == "b" else ("a", "b")
@@ -170,13 +169,13 @@ class BatchPlan:
     """Micro-batches of all rounds, by pools.
 
     Args:
-        datasets: the mixture's, each with its fingerprint.
-        config: weights, whom to learn, sizes of micro-batches and pools.
+        datasets: datasets of the mixture.
+        config: weights, speaker to learn, sizes of micro-batches and pools.
         seed: seed of the order.
-        kind: of the rows that are met; datasets without such rows are passed over.
+        kind: kind of the rows; datasets without such rows are skipped.
 
     Raises:
-        ConfigError: a dataset has nothing to train on.
+        ConfigError: if a dataset has no rows to train on.
     """
 
     def __init__(
@@ -216,7 +215,7 @@ class BatchPlan:
         self._behind = lru_cache(maxsize=2 * len(datasets))(self._silence_behind)
 
     def _pools(self, number: int) -> list[Pool]:
-        """The pools of a round, in the order in which they are met."""
+        """Returns the pools of a round in the order of training."""
         planned, lengths = self._examples(number)
         order = np.random.default_rng(ids.seed_for("round", self._seed, number)).permutation(len(planned))
         n_frames = self._config.batch_frames
@@ -229,11 +228,11 @@ class BatchPlan:
         return pools
 
     def n_batches(self, number: int) -> int:
-        """Micro-batches of a round."""
+        """Returns the number of micro-batches of a round."""
         return sum(len(each.sizes) for each in self.pools(number))
 
     def _examples(self, number: int) -> tuple[list[Planned], NDArray[np.int32]]:
-        """A round's examples in no particular order, and their lengths."""
+        """Returns a round's examples, not shuffled yet, and their maximum lengths."""
         planned: list[Planned] = []
         lengths: list[NDArray[np.int32]] = []
         for dataset, (units, share) in enumerate(zip(self._units, self._shares, strict=True)):
@@ -262,7 +261,7 @@ class BatchPlan:
         return np.random.default_rng(seed).permutation(len(self._units[dataset].units))
 
     def _silence_behind(self, dataset: int, epoch: int) -> NDArray[np.int32]:
-        """int32[rows], frames of silence behind each row of a dataset in an epoch, where there is room for them."""
+        """Draws int32[rows], the frames of silence after each row of a dataset in an epoch."""
         draw = np.random.default_rng(ids.seed_for("behind", self._seed, self._fingerprints[dataset], int(epoch)))
         waits = draw.random(self._n_rows[dataset]) < self._config.wait_share
         return np.where(waits, draw.integers(1, BEHIND_FRAMES, self._n_rows[dataset], endpoint=True), 0).astype(
@@ -271,15 +270,15 @@ class BatchPlan:
 
 
 def _cut_pools(order: NDArray[np.int64], lengths: NDArray[np.int32], n_frames: int) -> list[NDArray[np.int64]]:
-    """An order cut into runs of about so many frames."""
+    """Cuts an order into pools of about `n_frames` frames."""
     ends = np.cumsum(lengths[order]) // n_frames
     return np.split(order, np.flatnonzero(np.diff(ends)) + 1)
 
 
 def cut_by_frames(by_length: NDArray[np.int64], lengths: NDArray[np.int32], n_frames: int) -> list[list[int]]:
-    """Examples, shortest first, cut into micro-batches that take at most so many frames once padded.
+    """Cuts examples, sorted by length, into micro-batches of at most `n_frames` frames, padding included.
 
-    One that is longer alone is a micro-batch of its own.
+    An example that is longer forms a micro-batch of its own.
     """
     batches: list[list[int]] = [[]]
     for place in by_length.tolist():

@@ -1,1 +1,1 @@
-"""Shards to token rows: both voices' codes, their text on frames, the oracle's tokens."""
+"""Encodes dataset shards into token rows: audio codes of both voices, their text on frames, and the oracle's tokens."""

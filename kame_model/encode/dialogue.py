@@ -1,4 +1,4 @@
-"""One dialogue with its oracles to one token row. Everything here is a pure function of what it is given."""
+"""Converts one dialogue with its oracles into one token row. All functions here are pure."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from kame_model.frames.oracle_stream import OracleTokens
 from kame_model.text.tokenizer import Tokenizer
 
 SPEECH = "speech"
-"""Source of rows that are single utterances of the assistant's."""
+"""Source of rows that are single utterances of the assistant."""
 
 HINT_FROM_R = 0.5
 """Up to this spoken ratio an event has no hint (KAME's level 0)."""
@@ -27,11 +27,11 @@ HINT_FROM_R = 0.5
 def make_token_row(
     dialogue: AudioDialogue, oracle: OracleRow | None, codes: tuple[Codes, Codes], tokenizer: Tokenizer
 ) -> tuple[TokenRow, Counts]:
-    """A dialogue's row, and what was counted while it was made.
+    """Makes the token row of a dialogue, and counts what was dropped or moved.
 
     Args:
-        oracle: None where this version of the oracles has none for the dialogue; its row then has no events.
-        codes: of A and B, [n_codebooks, n_frames] each.
+        oracle: None if this version of the oracles has none for the dialogue; its row then has no events.
+        codes: codes of A and B, [n_codebooks, n_frames] each.
     """
     n_frames = codes[0].shape[1]
     events = oracle.events if oracle else ()
@@ -58,12 +58,12 @@ def make_token_row(
 def make_utterance_row(
     said: SpokenSentence, codes: Codes, silence: Codes, before_s: float, tokenizer: Tokenizer
 ) -> tuple[TokenRow, Counts]:
-    """The row of one utterance of the assistant's to which nobody listens: no oracle, no answer, B is silent.
+    """Makes the token row of a single utterance of the assistant: no oracle, no answer, and B is silent.
 
     Args:
-        codes: of A, [n_codebooks, n_frames].
-        silence: of B, as many frames or more.
-        before_s: silence before the utterance's first sample.
+        codes: codes of A, [n_codebooks, n_frames].
+        silence: codes of B, at least as many frames.
+        before_s: silence before the utterance's first sample, seconds.
     """
     n_frames = codes.shape[1]
     words = [replace(each, start_s=each.start_s + before_s, end_s=each.end_s + before_s) for each in said.words]
@@ -90,9 +90,9 @@ def _without_oracle(text: NDArray[np.int32], codes: Codes) -> SpeakerTokens:
 
 
 def find_answer_words(turn: Turn) -> range:
-    """Which words of a turn's speech bear its answer: from the first that does to the end of its sentence.
+    """Returns the indices of the words of a turn that contain its answer, up to the end of the sentence.
 
-    (The pipelines keep one space between the words of a spoken text, and marks stand on words.)
+    It relies on the pipelines: spoken text has one space between words, and punctuation is attached to words.
     """
     words, start = turn.spoken_text.split(), turn.answer_word_index
     if start is None:
@@ -102,9 +102,10 @@ def find_answer_words(turn: Turn) -> range:
 
 
 def find_question_and_answer(turns: Sequence[Turn]) -> tuple[str, str]:
-    """What the user had said before the turn that tells the answer, and the words of it that bear it; spoken text.
+    """Returns what the user said before the turn with the answer, and the words of the answer; both are spoken text.
 
-    That turn is the first that bears the answer and was not cut off; where all were, the first that bears some of it.
+    That turn is the first that contains the answer and was not cut off; if all were cut off, the first that contains
+    part of it.
     """
     bearing = [turn for turn in turns if turn.speaker == "A" and turn.answer_word_index is not None]
     tells = next((turn for turn in bearing if turn.cut_s is None), bearing[0] if bearing else None)
@@ -130,7 +131,7 @@ def _encode_speaker(
 
 
 def _find_words(turns: Sequence[Turn], speaker: str) -> list[tuple[WordTiming, bool]]:
-    """All that a speaker says, backchannels too, by time; of each word whether it bears the answer."""
+    """Returns all words of a speaker, including backchannels, by time, each with whether it is part of the answer."""
     said: list[tuple[WordTiming, bool]] = []
     for turn in turns:
         if turn.speaker != speaker:
@@ -147,10 +148,10 @@ def _find_words(turns: Sequence[Turn], speaker: str) -> list[tuple[WordTiming, b
 def make_oracle_tokens(
     events: Sequence[OracleEvent], n_frames: int, tokenizer: Tokenizer
 ) -> tuple[OracleTokens, Counts]:
-    """One speaker's events as tokens, in the order of their times, with their hints.
+    """Encodes the events of one speaker in order of time, with their hints.
 
-    A hint is the true answer of the event's turn, which stands in its event of r = 1; events up to r = 0.5 have none.
-    An event that failed, or that comes after the last frame, is left out and counted. A run is the events of one turn.
+    A hint is the true answer of the event's turn, taken from its event with r = 1; events up to r = 0.5 have no hint.
+    Events that failed or that come after the last frame are skipped and counted. A run is the events of one turn.
     """
     answered = [each for each in events if each.text is not None]
     kept = sorted((each for each in answered if event_frame(each.t_s) < n_frames), key=lambda each: each.t_s)

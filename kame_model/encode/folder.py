@@ -1,6 +1,6 @@
-"""A folder of token rows while it is written: held by one run at a time, and made in one way, which a file in it tells.
+"""Writing a folder of token rows: only one run at a time (lock), and only with the settings recorded in the folder.
 
-A record beside each file says that it stands whole, and what it must hash to.
+A record beside each file marks it as complete and holds its checksum.
 """
 
 import re
@@ -24,14 +24,14 @@ _OURS = re.compile(r"/[a-z]+-[a-z0-9_]+-[0-9a-f]{16}\.arrow(\.json)?$")
 
 
 class Record(Config):
-    """What was written to a file, and what was counted while it was made."""
+    """The rows, size and checksum of a written file, with the counts of what was dropped."""
 
     file: TokenFile
     counts: Counts
 
 
 def put_record(store: Store, written: Written, n_rows: int, counts: Counts) -> Record:
-    """Records that a file stands; from now on no run makes it again."""
+    """Records a file as complete, so that later runs reuse it."""
     file = TokenFile(path=written.path, n_rows=n_rows, n_bytes=written.n_bytes, sha256=written.sha256)
     record = Record(file=file, counts=counts)
     store.write_bytes(written.path + RECORD, (record.model_dump_json() + "\n").encode())
@@ -39,7 +39,7 @@ def put_record(store: Store, written: Written, n_rows: int, counts: Counts) -> R
 
 
 def find_record(store: Store, path: str) -> Record | None:
-    """The record of a file that stands as it was written; None where it is missing or no longer the same.
+    """Returns the record of a complete file; None if the file is missing or has changed.
 
     Raises:
         StoreError: the record itself is damaged.
@@ -55,15 +55,16 @@ def find_record(store: Store, path: str) -> Record | None:
 
 @contextmanager
 def claim_folder(out: str, name: str, by: Config) -> Iterator[Store]:
-    """The folder, held for the time of the block, and swept of what a killed run was in the middle of writing.
+    """Locks the folder for the duration of the block, and removes temporary files of killed runs.
 
     Args:
-        name: of the file that tells what the folder's rows are made with; written where there is none.
-        by: what it must tell.
+        out: the folder.
+        name: name of the file that records the settings of the folder's rows; it is written if it does not exist.
+        by: the settings that it must record.
 
     Raises:
-        ConfigError: it holds something else, or rows that are made with something else.
-        StoreError: another run holds it, or it cannot be written.
+        ConfigError: the folder holds something else, or rows made with other settings.
+        StoreError: another run has locked the folder, or it cannot be written.
     """
     store = Store(out)
     folder = Path(store.root)
@@ -76,7 +77,7 @@ def claim_folder(out: str, name: str, by: Config) -> Iterator[Store]:
     except Timeout as error:
         raise StoreError(f"Another run is writing {out}.", "Wait for it, or choose another --out.") from error
     except OSError as error:
-        raise StoreError(f"Cannot write {out}: {error.strerror or error}.", "Look at its rights and disk.") from error
+        raise StoreError(f"Cannot write {out}: {error.strerror or error}.", "Check permissions and disk.") from error
     try:
         _check_made_with(store, name, by)
         store.sweep()
@@ -86,7 +87,7 @@ def claim_folder(out: str, name: str, by: Config) -> Iterator[Store]:
 
 
 def remove_superseded(store: Store, manifest: TokenManifest) -> None:
-    """Removes files that are ours by their name and that the manifest does not list."""
+    """Removes files of codes, rows and records that the manifest does not list."""
     listed = {file.path for shard in manifest.shards for file in (shard.codes, shard.rows)}
     for kind in ("codes", "rows"):
         for path in store.files(kind):
@@ -95,7 +96,7 @@ def remove_superseded(store: Store, manifest: TokenManifest) -> None:
 
 
 def _has_other_files(folder: Path) -> bool:
-    """Whether anything is there but what a run leaves that is killed before it has said what it is made with."""
+    """Whether the folder holds more than what a run leaves that is killed before it records its settings."""
     there = folder.iterdir() if folder.is_dir() else ()
     return any(each.name != LOCK and not each.name.endswith(TEMPORARY) for each in there)
 
@@ -108,7 +109,7 @@ def _check_made_with(store: Store, name: str, by: Config) -> None:
         there = type(by).model_validate_json(store.read_bytes(name))
     except ValidationError as error:
         raise StoreError(
-            f"{store.at(name)} is damaged, or of an older kame.", "Remove the folder and run again."
+            f"{store.at(name)} is damaged or of an older version of kame.", "Remove the folder and run again."
         ) from error
     other = [
         f"{field} {getattr(there, field)}, not {getattr(by, field)}"
@@ -119,4 +120,4 @@ def _check_made_with(store: Store, name: str, by: Config) -> None:
         raise ConfigError(f"{store.root} was made with other settings: {'; '.join(other)}.", _ANOTHER)
 
 
-_ANOTHER = "Choose another --out, or the settings that it was made with."
+_ANOTHER = "Choose another folder with --out, or use the settings that it was made with."

@@ -1,7 +1,8 @@
-"""Whether what is held out for an evaluation stands in what is trained on."""
+"""Checks that held-out items are not in the training data (data leakage)."""
 
 from collections.abc import Sequence
 
+from data_schemas.buckets import is_in_bucket
 from data_schemas.errors import ConfigError
 from data_schemas.hub import is_on_hub
 from data_schemas.reader import DatasetReader
@@ -10,14 +11,14 @@ from kame_model.encode.manifest import MANIFEST as TOKENS
 from kame_model.encode.token_dataset import TokenDataset
 
 _N_NAMED = 3
-"""So many items are named of those that stand in both."""
+"""Maximum number of items named in the message."""
 
 
 def check_held_out(trained: Sequence[DatasetReader], held_out: DatasetReader) -> None:
-    """Requires that no dataset trains on an item, or a question, of the held-out one; test splits train nothing.
+    """Checks that no training dataset has an item or a question of the held-out one, except in its test split.
 
     Raises:
-        ConfigError: one does; names some items.
+        ConfigError: a dataset has some; the message names them.
         StoreError: a file is missing or damaged.
     """
     there = {each for pair in read_item_ids(held_out) for each in pair}
@@ -25,17 +26,17 @@ def check_held_out(trained: Sequence[DatasetReader], held_out: DatasetReader) ->
         both = sorted({item for item, question in read_item_ids(reader, but="test") if {item, question} & there})
         if both:
             raise ConfigError(
-                f"{len(both)} items of {reader.store.root} stand in the held-out {held_out.store.root} too, themselves "
-                f"or their questions: {_some(both)}.",
-                "Hold out a dataset of other items: give each its own rows of the source.",
+                f"{len(both)} items of {reader.store.root}, or their questions, are also in the held-out dataset "
+                f"{held_out.store.root}: {_some(both)}.",
+                "Hold out a dataset of other items: make each from different rows of the source.",
             )
 
 
 def check_speech_held_out(speech: str, held_out: DatasetReader) -> None:
-    """Requires that no speech row says an item of the held-out dataset; rows do not tell of which questions they are.
+    """Checks that no speech row says an item of the held-out dataset; questions are not compared, rows have none.
 
     Raises:
-        ConfigError: one does; names some items.
+        ConfigError: a row does; the message names some items.
         DatasetError, StoreError: a folder cannot be read.
     """
     both = sorted(read_left_out([speech]) & {item for item, _ in read_item_ids(held_out)})
@@ -51,15 +52,15 @@ def _some(items: Sequence[str]) -> str:
 
 
 def read_left_out(folders: Sequence[str]) -> frozenset[str]:
-    """The items of datasets, with their questions' ids, and those of token rows, which do not tell their questions.
+    """Returns the ids of items and questions of datasets, and the item ids of token rows, which have no question ids.
 
     Raises:
-        DatasetError: a folder is neither.
+        DatasetError: a folder is neither a dataset nor token rows.
         StoreError: a file is missing or damaged.
     """
     found: set[str] = set()
     for folder in folders:
-        if not is_on_hub(folder) and Store(folder).exists(TOKENS):
+        if not is_on_hub(folder) and not is_in_bucket(folder) and Store(folder).exists(TOKENS):
             for _, rows in TokenDataset(folder).shards():
                 found.update(str(each) for each in rows.column("item_id"))
         else:
@@ -68,9 +69,9 @@ def read_left_out(folders: Sequence[str]) -> frozenset[str]:
 
 
 def read_item_ids(reader: DatasetReader, but: str = "") -> set[tuple[str, str]]:
-    """The ids of a dataset's items with those of their questions, but for one split.
+    """Returns pairs of item id and question id of a dataset, except those of one split.
 
-    A question's id (`group_id`) is the same for all that ask it, whatever its case and punctuation.
+    The question's id (`group_id`) does not depend on case and punctuation, and is shared by all items that ask it.
     """
     found: set[tuple[str, str]] = set()
     for entry in reader.shards():

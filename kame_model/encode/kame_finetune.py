@@ -1,6 +1,6 @@
-"""Token rows in the form of kame_finetune: Parquet files of plain lists, a row a dialogue.
+"""Exports token rows in the format of kame_finetune: Parquet files of plain lists, one row for each dialogue.
 
-    OUT/<split>-<source>-<fingerprint>.parquet   a file for each of ours
+    OUT/<split>-<source>-<fingerprint>.parquet   a file for each file of token rows
     OUT/export.json                              what it was made from
 
 | column                    | type                 |                                                                  |
@@ -13,8 +13,8 @@
 | `X_oracle_pred_values`, `X_oracle_pred_offsets` | int32 lists [..], [E + 1] | what was predicted                    |
 | `X_oracle_hint_values`, `X_oracle_hint_offsets` | int32 lists [..], [E + 1] | the true answer; empty while r <= 0.5 |
 
-X is A, the left channel and the voice the model becomes, or B, the user; events stand under the speaker who will say
-the predicted words. KAME has n = 8 of Mimi; fewer or more codebooks give as many rows.
+X is A (left channel, the voice that the model learns) or B (the user); events are stored under the speaker who will
+say the predicted words. KAME has n = 8 codebooks of Mimi; any other number gives that many rows.
 """
 
 import json
@@ -45,7 +45,7 @@ _ORACLE_COLUMNS = (
     ("oracle_hint_values", "hint_values", _INT32S),
     ("oracle_hint_offsets", "hint_offsets", _INT32S),
 )
-"""Their name less the speaker, ours in `OracleTokens`, and the type."""
+"""Column name without the speaker, field of `OracleTokens`, and type."""
 
 SCHEMA = pa.schema(
     [("dialogue_id", pa.string())]
@@ -56,22 +56,22 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What an export wrote: dialogues by split, and frames of 80 ms in all."""
+    """Summary of an export: number of dialogues by split, and total number of frames of 80 ms."""
 
     dialogues: dict[str, int]
     n_frames: int
 
 
 def export_kame_finetune(folder: str, out: str, on_dialogues: Callable[[int], None] = lambda n: None) -> Exported:
-    """Writes token rows in kame_finetune's form; `out` is there whole at the end, or not at all.
+    """Writes token rows in the format of kame_finetune; `out` is written completely or not at all.
 
     Args:
-        folder: what `kame encode` wrote.
+        folder: a folder of token rows written by `kame encode`.
         out: a folder that does not exist yet.
-        on_dialogues: told of so many more dialogues that are written.
+        on_dialogues: progress callback; gets the number of dialogues written since the last call.
 
     Raises:
-        ConfigError: `out` is there already, or the codes are not laid out as Mimi's are.
+        ConfigError: `out` already exists, or the codes do not have Mimi's layout.
         DatasetError: `folder` holds no token rows.
         StoreError: a file cannot be read, or `out` cannot be written.
     """
@@ -82,17 +82,17 @@ def export_kame_finetune(folder: str, out: str, on_dialogues: Callable[[int], No
 
 
 def to_table(rows: Iterable[TokenRow]) -> pa.Table:
-    """Rows as kame_finetune has them."""
+    """Converts rows to a table with the columns of kame_finetune."""
     return pa.Table.from_pylist([_make_record(row) for row in rows], schema=SCHEMA)
 
 
 def _check_codes(dataset: TokenDataset) -> None:
-    """Requires codes that are laid out as Mimi's; kame_finetune knows no others."""
+    """Checks that the codes have Mimi's layout, the only one that kame_finetune supports."""
     layout = dataset.layout
     if layout != CodeLayout.of_mimi(layout.n_codebooks, layout.card):
         raise ConfigError(
-            f"{dataset.folder} holds codes of {dataset.manifest.made_with.codec}. kame_finetune wants Mimi's: it "
-            "delays all codebooks but the first by a frame, and weighs the first a hundredfold.",
+            f"{dataset.folder} holds codes of {dataset.manifest.made_with.codec}. kame_finetune requires Mimi's: it "
+            "delays all codebooks but the first by a frame, and gives the first a hundredfold loss weight.",
             "Encode the dataset with --codec mimi.",
         )
 

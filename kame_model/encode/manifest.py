@@ -1,4 +1,4 @@
-"""`tokens.json`: what a folder of token rows holds and what made it. Written last; what it does not list, is not."""
+"""`tokens.json`: the manifest of a folder of token rows. It is written last; files not listed in it are ignored."""
 
 import json
 from collections.abc import Mapping
@@ -16,23 +16,23 @@ from kame_model.text.tokenizer import Tokenizer
 
 MANIFEST = "tokens.json"
 CODES_VERSION = 1
-"""Version of how sound becomes codes; raising it makes everything anew."""
+"""Version of the encoding of audio; raising it makes all files again."""
 ROWS_VERSION = 2
-"""Version of the rows' form and of how they are made; raising it makes all rows anew, and leaves their codes."""
+"""Version of the rows' format and of how they are made; raising it makes all rows again, but keeps their codes."""
 
 
 class MadeWith(Config):
-    """What all rows of a folder share: nothing of another codec or tokenizer goes beside them."""
+    """Settings that all rows of a folder share; rows of another codec or tokenizer are not added."""
 
-    codec: str = Field(description="The codec's name.")
+    codec: str = Field(description="Name of the codec.")
     codec_digest: str
-    layout: CodeLayout = Field(description="How the codes are read and said.")
+    layout: CodeLayout = Field(description="Layout of the codes.")
     tokenizer_digest: str
-    text_card: int = Field(description="Size of the vocabulary; the oracle's start id and the text's initial one.")
+    text_card: int = Field(description="Size of the vocabulary; also the oracle's start id and the text's initial id.")
 
     @classmethod
     def of(cls, codec: Codec, tokenizer: Tokenizer) -> Self:
-        """What a codec and a tokenizer give to all rows."""
+        """Collects the settings from a codec and a tokenizer."""
         return cls(
             codec=codec.name,
             codec_digest=codec.digest,
@@ -43,24 +43,24 @@ class MadeWith(Config):
 
 
 class Counts(Config):
-    """Sums over rows, and what was left out of them."""
+    """Sums over rows, and counts of what was excluded from them."""
 
     n_rows: int = 0
     n_frames: int = 0
     n_events: int = 0
-    n_flagged: int = Field(default=0, description="Dialogues left out because somebody flagged them.")
-    n_failed_events: int = Field(default=0, description="Oracle events left out because nobody answered.")
-    n_late_events: int = Field(default=0, description="Oracle events left out because they come after the last frame.")
-    n_without_oracles: int = Field(default=0, description="Rows whose dialogue has no oracles in this version.")
-    n_moved_tokens: int = Field(default=0, description="Text tokens that came later, their frame being taken.")
-    n_cut_tokens: int = Field(default=0, description="Text tokens for which a dialogue had no frame left at its end.")
+    n_flagged: int = Field(default=0, description="Dialogues excluded because they are flagged.")
+    n_failed_events: int = Field(default=0, description="Oracle events excluded because their request failed.")
+    n_late_events: int = Field(default=0, description="Oracle events excluded because they come after the last frame.")
+    n_without_oracles: int = Field(default=0, description="Rows of dialogues without oracles in this version.")
+    n_moved_tokens: int = Field(default=0, description="Text tokens moved because their frame was taken.")
+    n_cut_tokens: int = Field(default=0, description="Text tokens dropped because no frame was left for them.")
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(**{name: getattr(self, name) + getattr(other, name) for name in type(self).model_fields})
 
 
 class TokenFile(Config):
-    """One file, whole: its path in the folder, rows, bytes and checksum."""
+    """A complete file: its path in the folder, number of rows, size and checksum."""
 
     path: str
     n_rows: int
@@ -69,7 +69,7 @@ class TokenFile(Config):
 
 
 class TokenShard(Config):
-    """The files made of one data shard: its sound as codes, and all the rest of its rows."""
+    """The two files made from a data shard: the codes of its audio, and the rest of its rows."""
 
     data_path: str
     source: str
@@ -80,7 +80,7 @@ class TokenShard(Config):
 
 
 class TokenManifest(Config):
-    """The whole folder; `fingerprint` stands for all files' content."""
+    """The manifest of a folder; `fingerprint` is a hash of the content of all files."""
 
     rows_version: int = ROWS_VERSION
     fingerprint: str
@@ -88,11 +88,11 @@ class TokenManifest(Config):
     dataset_fingerprint: str = Field(description="The dataset that the rows were made from.")
     oracle_version: str
     codec_options: dict[str, str | int | float | bool] = Field(
-        default_factory=dict, description="Where the codec was found, for an export; not part of the fingerprint."
+        default_factory=dict, description="Options of the codec, for exports; not part of the fingerprint."
     )
     licences: dict[str, str | None] | None = Field(
         default=None,
-        description="Licences of what the rows were made from, by part; null: not known. Not part of the fingerprint.",
+        description="Licences of the rows' sources by part; null: unknown. Not part of the fingerprint.",
     )
     counts: Counts
     shards: list[TokenShard]
@@ -106,7 +106,7 @@ def make_manifest(
     codec_options: Mapping[str, str | int | float | bool] | None = None,
     licences: Mapping[str, str | None] | None = None,
 ) -> TokenManifest:
-    """A manifest with its fingerprint and sums, its shards in order of their data's paths."""
+    """Makes a manifest with its fingerprint and sums; shards are sorted by the paths of their data files."""
     ordered = sorted(shards, key=lambda each: each.data_path)
     files = [[each.codes.sha256, each.rows.sha256] for each in ordered]
     return TokenManifest(
@@ -122,25 +122,25 @@ def make_manifest(
 
 
 def read_manifest(store: Store) -> TokenManifest:
-    """The manifest of a folder of token rows.
+    """Reads the manifest of a folder of token rows.
 
     Raises:
-        DatasetError: there is none, it is damaged, or it is of another version.
+        DatasetError: there is none, it is damaged, or it has another version.
     """
     if not store.exists(MANIFEST):
-        raise DatasetError(f"{store.root} holds no token rows: it has no {MANIFEST}.", "Make them with `kame encode`.")
+        raise DatasetError(f"{store.root} holds no token rows: {MANIFEST} is missing.", "Make them with `kame encode`.")
     raw = store.read_bytes(MANIFEST)
     try:
         version = json.loads(raw).get("rows_version")
         if isinstance(version, int) and version != ROWS_VERSION:
             newer = version > ROWS_VERSION
             raise DatasetError(
-                f"{store.root} has token rows of version {version}; this program reads {ROWS_VERSION}.",
+                f"{store.root} has token rows of version {version}; this version of kame reads {ROWS_VERSION}.",
                 "Update kame-pipeline." if newer else "Run `kame encode` with the same options again.",
             )
         return TokenManifest.model_validate_json(raw)
     except (ValueError, AttributeError, ValidationError) as error:
         raise DatasetError(
             f"{MANIFEST} of {store.root} is damaged: {str(error).splitlines()[0]}.",
-            "Remove that file and run `kame encode` again; what stands is not made twice.",
+            "Remove that file and run `kame encode` again; complete files are reused.",
         ) from error

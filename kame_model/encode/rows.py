@@ -1,14 +1,14 @@
-"""A token row, a dialogue as the model's tokens at 12.5 frames a second, and the files that rows are kept in.
+"""Token rows (a dialogue as the model's tokens, 12.5 frames a second) and the files that store them.
 
-A shard has two files, the sound as codes, and all the rest of its rows. They are apart because they change apart:
-another prompt or another flag makes the rows anew in seconds, while the codes, which take a codec hours, stay.
+A shard has two files: the codes of its audio, and the rest of its rows. They are separate because a change of a prompt
+or a flag makes the rows again in seconds, while the codes, which take a codec hours, are kept.
 
-A file is Arrow IPC with a single batch, uncompressed and memory-mapped, so each column lies in it as one array of
-values and one of offsets, just as NumPy wants them: reading a row copies nothing, and the file still tells any reader
-its own schema. Chosen by measuring (`benchmarks.encode --storage --rows 1000`: rows of 12 to 56 s with 8 codebooks in
-random order, every byte summed up, processor time): Arrow mapped 0.05 ms a row, one `.npy` file an array 0.06 ms,
-Parquet by groups of 16 rows 2.6 ms and of one row 1.1 ms. An epoch of Parquet that is shuffled only inside its shards
-took 0.18 ms a row.
+A file is Arrow IPC with a single batch, uncompressed and memory-mapped. Each column is one array of values and one of
+offsets, as NumPy needs them, so reading a row copies nothing, and the file contains its own schema. The format was
+chosen by measurement (`benchmarks.encode --storage --rows 1000`: rows of 12 to 56 s with 8 codebooks in random order,
+every byte summed up, processor time): memory-mapped Arrow 0.05 ms a row, one `.npy` file an array 0.06 ms, Parquet
+with groups of 16 rows 2.6 ms and of one row 1.1 ms. An epoch of Parquet that is shuffled only inside its shards took
+0.18 ms a row.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,22 +36,22 @@ _ORACLE: dict[str, type[np.generic]] = {
     "hint_values": np.int32,
     "hint_offsets": np.int32,
 }
-"""The arrays of `OracleTokens` as they are stored: a bool as a byte, which can be viewed as one."""
+"""The arrays of `OracleTokens` with their stored types; a bool is stored as a byte, which NumPy can view as bool."""
 
 Ragged = Sequence[NDArray[np.generic]]
-"""One array a row, of any lengths and one type."""
+"""One array for each row; the lengths differ, the type is the same."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpeakerTokens:
-    """What one speaker says on T frames in n codebooks, and the oracles for what this speaker will say.
+    """The tokens of one speaker on T frames with n codebooks, and the oracles for what this speaker will say.
 
     Attributes:
         text: int32[T], the inner monologue: tokens at their words' frames, padding elsewhere.
-        codes: int16[n, T], the speaker's sound.
+        codes: int16[n, T], the codes of the speaker's audio.
         oracle: the events whose predicted words this speaker will say.
-        answer_mask: bool[T], frames whose text token belongs to the words that bear the answer: from a turn's first one
-            (`Turn.answer_word_index`) to the end of its sentence.
+        answer_mask: bool[T], frames whose text token belongs to the answer: from its first word in a turn
+            (`Turn.answer_word_index`) to the end of the sentence.
     """
 
     text: NDArray[np.int32]
@@ -60,8 +60,8 @@ class SpeakerTokens:
     answer_mask: NDArray[np.bool_]
 
     def answering_event(self) -> int | None:
-        """The event that knows the answer: of those that had heard all of a question (a greeting and a follow-up have
-        one too) the last before the answer's words. None where there is none, or no such words."""
+        """The last event before the answer's words that had heard a complete question (greetings and follow-ups have
+        such events too). None if there is none, or if no words are marked as the answer."""
         answer = np.flatnonzero(self.answer_mask)
         heard = self.oracle.ratio >= 1
         before = np.flatnonzero(heard & (self.oracle.frame < answer[0])) if len(answer) else answer
@@ -72,9 +72,9 @@ class SpeakerTokens:
 class TokenRow:
     """A dialogue of T frames as tokens; arrays read from a file are read-only views into it.
 
-    `answer` is the words that bear the answer, as they are first said whole; less where a cut took some. `question` is
-    all that the user had said before that turn. Both are spoken text: to tell whether a model says the answer, and
-    whether the question held it.
+    `answer` is the words of the answer where they are first said completely (fewer if an interruption cut all).
+    `question` is all that the user said before that turn. Both are spoken text, used to judge whether a model says the
+    answer, and whether the question contained it.
     """
 
     dialogue_id: str
@@ -91,10 +91,10 @@ class TokenRow:
 
 
 def write_packed(store: Store, path: str, columns: Mapping[str, pa.Array]) -> Written:
-    """Writes one file, whole or not at all; the same columns give the same bytes.
+    """Writes one file, completely or not at all; the same columns give the same bytes.
 
     Raises:
-        StoreError: it cannot be written.
+        StoreError: the file cannot be written.
     """
     batch = pa.record_batch(list(columns.values()), names=list(columns))
     with store.writing(path) as sink, pa.ipc.new_file(sink, batch.schema) as writer:
@@ -103,17 +103,17 @@ def write_packed(store: Store, path: str, columns: Mapping[str, pa.Array]) -> Wr
 
 
 def to_ragged(rows: Ragged, dtype: type[np.generic]) -> pa.Array:
-    """A column of arrays; more than one dimension is laid flat, row by row."""
+    """Makes a column of arrays; arrays of more than one dimension are flattened in row-major order."""
     offsets = np.cumsum([0, *(each.size for each in rows)], dtype=np.int32)
     values = np.concatenate([np.empty(0, dtype), *(np.ravel(each) for each in rows)]).astype(dtype, copy=False)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))
 
 
 class PackedFile:
-    """A file of `write_packed`, mapped into memory.
+    """A file of `write_packed`, memory-mapped.
 
     Raises:
-        StoreError: it is missing, cut, or not one of ours.
+        StoreError: the file is missing, truncated, or has another format.
     """
 
     def __init__(self, path: str) -> None:
@@ -127,35 +127,36 @@ class PackedFile:
                 if pa.types.is_list(column.type)
             }
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise StoreError(f"{path} is no whole file of token rows: {error}.", "Run `kame encode` again.") from error
+            what = f"{path} is not a complete file of token rows: {error}."
+            raise StoreError(what, "Run `kame encode` again.") from error
 
     def __len__(self) -> int:
         return int(self._batch.num_rows)
 
     def array(self, column: str, row: int) -> NDArray[np.generic]:
-        """One row's array of a ragged column: a read-only view into the file."""
+        """Returns the array of one row of a ragged column, as a read-only view into the file."""
         offsets, values = self._ragged[column]
         view: NDArray[np.generic] = values[offsets[row] : offsets[row + 1]]
         return view
 
     def value(self, column: str, row: int) -> str | int | float:
-        """One row's value of a plain column."""
+        """Returns the value of one row of a plain column."""
         found: str | int | float = self._plain[column][row].as_py()
         return found
 
     def column(self, column: str) -> list[str | int | float]:
-        """All rows' values of a plain column."""
+        """Returns the values of all rows of a plain column."""
         found: list[str | int | float] = self._batch.column(column).to_pylist()
         return found
 
     def counts(self, column: str) -> NDArray[np.int32]:
-        """int32[rows], how many values each row of a ragged column has."""
+        """Returns int32[rows], the number of values of each row of a ragged column."""
         lengths: NDArray[np.int32] = np.diff(self._ragged[column][0])
         return lengths
 
 
 def write_codes(store: Store, path: str, dialogue_ids: Sequence[str], codes: Sequence[tuple[Codes, Codes]]) -> Written:
-    """Writes a shard's codes, of A and B for each dialogue."""
+    """Writes the codes of a shard: those of A and B for each dialogue."""
     columns = {
         "dialogue_id": pa.array(dialogue_ids, pa.string()),
         "n_frames": pa.array((a.shape[1] for a, _ in codes), pa.int32()),
@@ -166,17 +167,17 @@ def write_codes(store: Store, path: str, dialogue_ids: Sequence[str], codes: Seq
 
 
 class CodesFile(PackedFile):
-    """The codes of a shard's dialogues, all of them, flagged or not."""
+    """The codes of all dialogues of a shard, including flagged ones."""
 
     def codes(self, row: int) -> tuple[Codes, Codes]:
-        """The codes of A and B, [n_codebooks, n_frames] each."""
+        """Returns the codes of A and B, [n_codebooks, n_frames] each."""
         n_frames = int(self.value("n_frames", row))
         a, b = (self.array(speaker, row).reshape(-1, n_frames) for speaker in SPEAKERS)
         return a.view(np.int16), b.view(np.int16)
 
 
 def write_rows(store: Store, path: str, rows: Sequence[TokenRow], codes_rows: Sequence[int]) -> Written:
-    """Writes all of a shard's rows but their codes, for which it has their place in the codes file."""
+    """Writes the rows of a shard without their codes, but with the row of each in the codes file (`codes_rows`)."""
     columns = {name: pa.array((getattr(row, name) for row in rows), pa.string()) for name in _TEXTS}
     columns["codes_row"] = pa.array(codes_rows, pa.int32())
     columns["n_frames"] = pa.array((row.n_frames for row in rows), pa.int32())
@@ -198,7 +199,7 @@ class RowsFile(PackedFile):
         self._codes = codes
 
     def row(self, row: int) -> TokenRow:
-        """One row; its arrays are views into the two files."""
+        """Returns one row; its arrays are views into the two files."""
         a_codes, b_codes = self._codes.codes(int(self.value("codes_row", row)))
         texts = {name: str(self.value(name, row)) for name in _TEXTS}
         return TokenRow(
@@ -210,7 +211,7 @@ class RowsFile(PackedFile):
         )
 
     def find_speech(self) -> NDArray[np.bool_]:
-        """bool[rows], in which there is no oracle, A speaks, and B does not."""
+        """Returns bool[rows], true for rows without an oracle in which A speaks and B does not."""
         is_speech: NDArray[np.bool_] = (self.counts("a_oracle_frame") == 0) & (self.counts("b_oracle_frame") == 0)
         for row in np.flatnonzero(is_speech).tolist():
             a_talks, b_talks = (find_words(self.array(f"{each}_text", row).view(np.int32)).any() for each in SPEAKERS)
@@ -218,7 +219,7 @@ class RowsFile(PackedFile):
         return is_speech
 
     def rows(self) -> Iterator[TokenRow]:
-        """All rows in order."""
+        """Yields all rows in order."""
         return (self.row(row) for row in range(len(self)))
 
     def _read_speaker(self, speaker: str, row: int, codes: Codes) -> SpeakerTokens:

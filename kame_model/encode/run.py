@@ -1,15 +1,15 @@
-"""A dataset to a folder of token rows, data shard by data shard; run again, it goes on where it stopped.
+"""Encodes a dataset into a folder of token rows, data shard by data shard; running it again resumes.
 
     OUT/tokens.json                                   manifest, written last
-    OUT/made_with.json                                codec and tokenizer, written first; others may not add
-    OUT/tokenizer.model                               the vocabulary, to read the rows by
-    OUT/codes/<split>-<source>-<fingerprint>.arrow    the sound of a data shard's dialogues; .json beside it: checksum
-    OUT/rows/<split>-<source>-<fingerprint>.arrow     all the rest of their rows; .json beside it: checksum and counts
+    OUT/made_with.json                                codec and tokenizer, written first; all rows must share them
+    OUT/tokenizer.model                               the vocabulary of the rows
+    OUT/codes/<split>-<source>-<fingerprint>.arrow    audio codes of a data shard's dialogues; .json beside it: checksum
+    OUT/rows/<split>-<source>-<fingerprint>.arrow     the rest of their rows; .json beside it: checksum and counts
 
 A codes file is named by the shard's checksum and the codec's digest; a rows file by that, the oracle file's checksum,
-the tokenizer's digest and the flagged dialogues. A file whose record stands beside it, and whose checksum is the
-record's, is never made again. So new oracles or flags cost seconds and leave the codes where they are, and a folder
-for other oracles of the same dataset takes its codes from the first one's (`EncodeConfig.codes_from`).
+the tokenizer's digest and the flagged dialogues. A file that has a record with the same checksum is reused. New oracles
+or flags therefore take seconds and keep the codes, and a folder for other oracles of the same dataset can copy its
+codes from the first folder (`EncodeConfig.codes_from`).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -53,17 +53,17 @@ from kame_model.encode.sound import DamagedShard, Encoders, check_shard, read_wi
 from kame_model.text.tokenizer import Tokenizer
 
 OnDialogues = Callable[[int], None]
-"""Is told of so many more dialogues that are encoded, or found so."""
+"""Progress callback; gets the number of dialogues encoded or reused since the last call."""
 
 
 def encode_dataset(config: EncodeConfig, on_dialogues: OnDialogues = lambda n: None) -> TokenManifest:
-    """Encodes whatever is not encoded yet, in this process and its workers.
+    """Encodes everything that is not encoded yet, in this process or its worker processes.
 
     Raises:
-        ConfigError: no such codec, or `out` is somebody else's folder or made with another codec or tokenizer.
-        DatasetError: there is no dataset, or no oracles of that version.
-        DamagedShard: some shards cannot be encoded, each is named; all others are, and stay so.
-        StoreError: another run writes there, or the folder cannot be written.
+        ConfigError: the codec is unknown, or `out` holds something else or was made with another codec or tokenizer.
+        DatasetError: there is no dataset, or it has no oracles of that version.
+        DamagedShard: some shards, each named, cannot be encoded; the files of all others are complete and reused.
+        StoreError: another run is writing to `out`, or it cannot be written.
     """
     reader = DatasetReader(config.dataset, config.oracle_version)
     oracles, flagged_ids = oracle_files(reader), frozenset(flagged(reader.store))
@@ -85,7 +85,7 @@ def encode_dataset(config: EncodeConfig, on_dialogues: OnDialogues = lambda n: N
         if damaged:
             told = "; ".join(f"{path}: {error.what}" for path, error in damaged.items())
             raise DamagedShard(
-                f"{len(damaged)} of {len(reader.shards())} shards cannot be encoded, the others are. {told}",
+                f"{len(damaged)} of {len(reader.shards())} shards cannot be encoded; the others are encoded. {told}",
                 next(iter(damaged.values())).remedy,
             )
         options = findable_options(config.codec_options)
@@ -93,13 +93,13 @@ def encode_dataset(config: EncodeConfig, on_dialogues: OnDialogues = lambda n: N
             done, by, reader.manifest.fingerprint, reader.oracle_version, options, _read_licences(reader)
         )
         store.write_bytes(MANIFEST, (manifest.model_dump_json(indent=1) + "\n").encode())
-        remove_superseded(store, manifest)  # only what is in the manifest stays
+        remove_superseded(store, manifest)  # keeps only files of the manifest
     return manifest
 
 
 @dataclass(frozen=True, slots=True)
 class _ShardEncoder:
-    """Makes the files of one data shard after another, in any order."""
+    """Encodes data shards one by one, in any order."""
 
     config: EncodeConfig
     reader: DatasetReader
@@ -112,7 +112,7 @@ class _ShardEncoder:
     on_dialogues: OnDialogues
 
     def encode(self, entry: ShardEntry) -> TokenShard:
-        """The files of one data shard; those that stand are left alone.
+        """Makes the files of one data shard; complete files are reused.
 
         Raises:
             DamagedShard: the shard or its oracles cannot be read.
@@ -150,7 +150,7 @@ class _ShardEncoder:
         return put_record(self.store, written, len(codes), Counts())
 
     def _copy_codes(self, path: str) -> Record | None:
-        """A codes file that another folder has; its name says of which sound and codec it is. None: nobody has it."""
+        """Copies a codes file from another folder; its name identifies audio and codec. None: no folder has it."""
         for folder in self.config.codes_from:
             other = Store(folder)
             if record := find_record(other, path):
@@ -181,7 +181,7 @@ class _ShardEncoder:
             raise DamagedShard(error.what, error.remedy) from error
 
     def _find_flagged(self, codes_path: str) -> list[str]:
-        """The flagged dialogues of a shard."""
+        """Returns the flagged dialogues of a shard."""
         if not self.flagged:
             return []
         there = CodesFile(self.store.at(codes_path)).column("dialogue_id")
@@ -189,7 +189,7 @@ class _ShardEncoder:
 
 
 def _read_licences(reader: DatasetReader) -> dict[str, str | None] | None:
-    """Of what the rows are made from; None where a file of which the rows stand already is gone."""
+    """Reads the licences of the rows' sources; None if a file of the dataset no longer exists."""
     try:
         return dataset_licences(reader)
     except StoreError:
@@ -197,7 +197,7 @@ def _read_licences(reader: DatasetReader) -> dict[str, str | None] | None:
 
 
 def findable_options(options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
-    """A codec's options for whoever needs it later: paths in full, and not where it ran."""
+    """Returns a codec's options for later use: paths are absolute, and the device is removed."""
     return {
         name: str(Path(str(value)).expanduser().absolute()) if name in ("path", "kwargs") else value
         for name, value in options.items()
@@ -206,7 +206,7 @@ def findable_options(options: Mapping[str, OptionValue]) -> dict[str, OptionValu
 
 
 def oracle_files(reader: DatasetReader) -> dict[str, list[ShardEntry]]:
-    """The files of the reader's oracle version by the data file that they were made for.
+    """Returns the files of the reader's oracle version, by the data file that they belong to.
 
     Raises:
         DatasetError: the dataset has no oracles of that version.

@@ -1,4 +1,4 @@
-"""A data shard's sound as codes: read dialogue by dialogue, and encoded in this process or in several."""
+"""Encodes the audio of a data shard: read dialogue by dialogue, and encoded in this process or in worker processes."""
 
 import io
 import os
@@ -27,10 +27,10 @@ Encoded = list[tuple[Codes, Codes]]
 """The codes of A and B, [n_codebooks, n_frames] each, of each dialogue of a window."""
 
 _ROWS_AT_ONCE = 16
-"""Rows read at a time; a row group of a shard has about as many."""
+"""Rows read at a time; about the size of a shard's row group."""
 
 _codec: Codec | None = None
-"""A worker process's own codec."""
+"""The codec of a worker process."""
 
 
 class DamagedShard(StoreError):
@@ -39,7 +39,7 @@ class DamagedShard(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class Sound:
-    """A dialogue's sound as its shard has it."""
+    """The audio of a dialogue as it is stored in its shard."""
 
     dialogue_id: str
     n_samples: int
@@ -47,10 +47,10 @@ class Sound:
 
 
 def check_shard(store: Store, entry: ShardEntry) -> None:
-    """Whether a file of the dataset is what was written, and of a schema that we know.
+    """Checks that a file of the dataset is unchanged and has a supported schema version.
 
     Raises:
-        DamagedShard: it is missing, damaged, or of a newer schema.
+        DamagedShard: the file is missing, damaged, or has a newer schema.
     """
     try:
         table = store.read_table(entry.path, ["dialogue_id"], sha256=entry.sha256)
@@ -59,13 +59,13 @@ def check_shard(store: Store, entry: ShardEntry) -> None:
     version = int((table.schema.metadata or {}).get(b"kame_schema_version", SCHEMA_VERSION))
     if version > SCHEMA_VERSION:
         raise DamagedShard(
-            f"{store.at(entry.path)} has schema {version}; this program knows up to {SCHEMA_VERSION}.",
+            f"{store.at(entry.path)} has schema {version}; this version of kame reads up to {SCHEMA_VERSION}.",
             "Update kame-pipeline.",
         )
 
 
 def read_windows(store: Store, entry: ShardEntry, window_s: float) -> Iterator[list[Sound]]:
-    """A shard's sounds in its own order, so many at a time as last `window_s` seconds together, but one at least."""
+    """Yields a shard's audio in order, in windows of up to `window_s` seconds in total, at least one dialogue each."""
     window: list[Sound] = []
     for table in store.read_batches(entry.path, _ROWS_AT_ONCE):
         for row in table.select(["dialogue_id", "n_samples", "audio"]).to_pylist():
@@ -80,11 +80,11 @@ def read_windows(store: Store, entry: ShardEntry, window_s: float) -> Iterator[l
 
 
 def encode_window(codec: Codec, window: Sequence[Sound]) -> Encoded:
-    """The codes of A and B of each dialogue; the codec is given them all at once, to put those of one length together.
+    """Encodes A and B of each dialogue; the codec gets all at once, so that it can batch those of equal length.
 
     Raises:
-        DamagedShard: what is stored as sound is none of ours.
-        BackendError: the codec gave other codes than it promises.
+        DamagedShard: the stored audio is not as the format requires.
+        BackendError: the codec returned codes of a wrong shape or range.
     """
     voices = [voice for sound in window for voice in _read_voices(sound)]
     encoded = encode_voices(codec, voices, [sound.dialogue_id for sound in window for _ in range(2)])
@@ -92,60 +92,61 @@ def encode_window(codec: Codec, window: Sequence[Sound]) -> Encoded:
 
 
 def encode_voices(codec: Codec, voices: Sequence[Samples], names: Sequence[str]) -> list[Codes]:
-    """The codes of each voice, [n_codebooks, n_frames], all given to the codec at once.
+    """Encodes voices in one call of the codec; returns codes [n_codebooks, n_frames] of each.
 
     Args:
-        names: of each voice's row, for the message.
+        names: the row of each voice, for the message.
 
     Raises:
-        BackendError: the codec gave other codes than it promises.
+        BackendError: the codec returned codes of a wrong shape or range.
     """
     encoded = codec.encode(voices)
     for name, voice, codes in zip(names, voices, encoded, strict=True):
         wanted = (codec.n_codebooks, n_frames_covering(len(voice)))
         if codes.shape != wanted or not 0 <= codes.min(initial=0) <= codes.max(initial=0) < codec.card:
             raise BackendError(
-                f"The codec {codec.name} gave codes {codes.shape} up to {codes.max(initial=0)} for {name}; {wanted} "
-                f"below {codec.card} are due.",
-                "It does not keep to backends/codec/protocol.py.",
+                f"The codec {codec.name} returned codes {codes.shape} up to {codes.max(initial=0)} for {name}; "
+                f"expected were {wanted} below {codec.card}.",
+                "Correct the codec: it violates backends/codec/protocol.py.",
             )
     return encoded
 
 
 def _read_voices(sound: Sound) -> tuple[Samples, Samples]:
-    """The two channels: A, the assistant, left; B, the user, right."""
+    """Returns the two channels: A (assistant, left) and B (user, right)."""
     try:
         samples, rate_hz = soundfile.read(io.BytesIO(sound.flac), dtype="float32", always_2d=True)
     except soundfile.LibsndfileError as error:
-        raise DamagedShard(f"The sound of {sound.dialogue_id} cannot be read: {error}", _RESTORE) from error
+        raise DamagedShard(f"The audio of {sound.dialogue_id} cannot be read: {error}", _RESTORE) from error
     if rate_hz != SAMPLE_RATE_HZ or samples.shape != (sound.n_samples, 2):
         raise DamagedShard(
-            f"The sound of {sound.dialogue_id} has {samples.shape[1]} channels of {samples.shape[0]} samples at "
-            f"{rate_hz} Hz; 2 of {sound.n_samples} at {SAMPLE_RATE_HZ} are due.",
+            f"The audio of {sound.dialogue_id} has {samples.shape[1]} channels of {samples.shape[0]} samples at "
+            f"{rate_hz} Hz; expected were 2 of {sound.n_samples} at {SAMPLE_RATE_HZ} Hz.",
             _RESTORE,
         )
     return samples[:, 0], samples[:, 1]
 
 
 class Encoders(WorkerPool):
-    """Encodes windows in order, a codec and a thread each; processes are started when first needed. Use as `with`.
+    """Pool of worker processes that encode windows in order, each with its own codec. Use it as a context manager.
 
-    A window's codes depend on the window alone, so they are the same for any number of processes. On a CPU each process
-    computes with one thread, this one too: a sum's order, and with it the last bit of a latent, hangs on their number.
+    The codes of a window depend only on the window, so they are the same for any number of processes. On a CPU every
+    process, including this one, uses one thread, because the order of a sum, and so the last bit of a latent, depends
+    on the number of threads.
     """
 
     def __init__(self, config: EncodeConfig, codec: Codec) -> None:
-        on_cpu = str(getattr(codec, "device", "cpu")).startswith("cpu")  # one without a device computes here
+        on_cpu = str(getattr(codec, "device", "cpu")).startswith("cpu")  # a codec without a device runs on the CPU
         n_workers = config.workers or ((os.cpu_count() or 1) if on_cpu else 1)
         super().__init__(n_workers, _begin_worker, config.codec, dict(config.codec_options))
         self._codec = codec
 
     def encode(self, windows: Iterable[Sequence[Sound]]) -> Iterator[Encoded]:
-        """The codes of each window; twice as many windows as processes are held at most.
+        """Yields the codes of each window; at most twice as many windows as processes are in memory.
 
         Raises:
-            DamagedShard: a sound is none of ours.
-            BackendError: a process was killed, or the codec does not work.
+            DamagedShard: the stored audio is not as the format requires.
+            BackendError: a worker process was killed, or the codec fails.
         """
         if self.n_workers == 1:
             with one_thread():
@@ -161,16 +162,16 @@ class Encoders(WorkerPool):
                 yield waiting.popleft().result()
         except BrokenProcessPool as error:
             raise BackendError(
-                "A process that encoded sound died.",
-                "Most often memory ran out: run again with fewer --workers or a smaller --window-s.",
+                "A worker process that encoded audio was killed.",
+                "The usual cause is lack of memory: run again with fewer --workers or a smaller --window-s.",
             ) from error
         finally:
             for future in waiting:
                 future.cancel()
 
     def _submit(self, window: Sequence[Sound]) -> "Future[Encoded]":
-        with interrupts_held():  # Ctrl-C goes to all processes, and this one ends the others
-            return self.started().submit(_encode_in_worker, window)
+        with interrupts_held():  # Ctrl-C reaches all processes, but this one ends the workers
+            return self.get_started().submit(_encode_in_worker, window)
 
 
 def _begin_worker(codec: str, options: Mapping[str, OptionValue]) -> None:
@@ -189,7 +190,7 @@ def _encode_in_worker(window: Sequence[Sound]) -> Encoded:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Within it torch computes with one thread: a sum's order, and with it its last bit, hangs on their number."""
+    """Context in which torch uses one thread, because the last bit of a sum depends on the number of threads."""
     import torch
 
     before = torch.get_num_threads()
@@ -200,4 +201,4 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-_RESTORE = "Restore the file, or let `kame refresh` write it again; then run the same command again."
+_RESTORE = "Restore the file, or write it again with `kame refresh`; then run the same command again."

@@ -1,13 +1,13 @@
-"""Single utterances of the assistant's voice to a folder of token rows, part by part; what `kame speech` writes.
+"""Writes single utterances of the assistant's voice as token rows, part by part, for `kame speech`.
 
     OUT/tokens.json                          manifest, written last; with codes/ and rows/ as `kame encode` has them
-    OUT/speech.json                          what the rows are made with, written first; nothing else may add
-    OUT/tokenizer.model   OUT/codec/         the vocabulary; the codec, where it was learnt of this voice
-    OUT/parts/<number>.parquet               some sentences, as they were said: text, word times, codes; never the sound
-    OUT/rejects/<number>.parquet             those of the same part that were refused, and why
+    OUT/speech.json                          settings of the rows, written first; all rows must share them
+    OUT/tokenizer.model   OUT/codec/         the vocabulary; the codec, if it was learnt from this voice
+    OUT/parts/<number>.parquet               some sentences as they were said: text, word times, codes, but no audio
+    OUT/rejects/<number>.parquet             rejected sentences of the same part with reasons
 
-A part is written once, after its rejects, and never again. `PARTS_A_SHARD` of them make a shard, which is named by
-their content: more parts make more shards, and anew only the last one that was not full.
+A part is written once, after its rejects. `PARTS_A_SHARD` parts make a shard, which is named by their content: new
+parts make new shards, and only the last shard, if it was not full, is made again.
 """
 
 from collections import Counter
@@ -47,31 +47,31 @@ from kame_model.text.tokenizer import Tokenizer
 
 FACTS: Final = "speech.json"
 PARTS_A_SHARD: Final = 32
-"""About an hour of speech; a shard is two files that training keeps open."""
+"""About an hour of speech; training keeps two files a shard open."""
 
 NO_ORACLES: Final = "none"
 _N_FRAMES, _CODES = "n_frames", "codes"
 
 
 class SpeechFacts(Config):
-    """What all parts of a folder share."""
+    """Settings that all parts of a folder share."""
 
     sentences: str
-    """Digest of the corpus, and of how sentences, speeds and silences are drawn."""
+    """Digest of the corpus and of how sentences, speeds and silences are sampled."""
     voice: str
     speech: str
-    """Digest of what reads, says, judges and times them."""
+    """Digest of the text reader, text-to-speech, quality checks and aligner."""
     codec: str
     tokenizer: str
 
 
 def part_path(number: int) -> str:
-    """The file of a part; its rejects have the same name in their folder."""
+    """Returns the path of a part; its rejects have the same name in their folder."""
     return f"parts/{number:05d}.parquet"
 
 
 def with_silence(sound: Samples, before_s: float, after_s: float) -> Samples:
-    """An utterance between silence, as its row has it."""
+    """Adds silence before and after an utterance, as in its row."""
     return np.pad(sound, (seconds_to_samples(before_s), seconds_to_samples(after_s)))
 
 
@@ -82,21 +82,21 @@ def write_part(
     rejects: Sequence[Reject],
     codec: Codec,
 ) -> float:
-    """Writes a part, whole or not at all, and returns how many seconds its rows last.
+    """Writes a part, completely or not at all, and returns the duration of its rows in seconds.
 
     Args:
-        said: each sentence with its sound between silence.
+        said: each sentence with its audio, including the silence around it.
 
     Raises:
-        BackendError: the codec gave other codes than it promises.
-        StoreError: it cannot be written.
+        BackendError: the codec returned codes of a wrong shape or range.
+        StoreError: the part cannot be written.
     """
     sentences = [sentence for sentence, _ in said]
     with one_thread():
         codes = encode_voices(codec, [sound for _, sound in said], [each.sentence_id for each in sentences])
     table = to_table(sentences, SpokenSentence)
     table = table.append_column(_N_FRAMES, pa.array((each.shape[1] for each in codes), pa.int32()))
-    table = table.append_column(_CODES, to_ragged(codes, np.int16))  # Parquet keeps them in as many bits as they need
+    table = table.append_column(_CODES, to_ragged(codes, np.int16))  # Parquet packs them into as few bits as possible
     with store.batch() as batch:
         batch.write_table(part_path(number).replace("parts", "rejects"), to_table(list(rejects), Reject))
         batch.write_table(part_path(number), table)
@@ -104,13 +104,13 @@ def write_part(
 
 
 def find_part_s(store: Store, number: int) -> float | None:
-    """How many seconds the rows of a part last; None where it is not made."""
+    """Returns the duration of a part's rows in seconds; None if the part does not exist."""
     path = part_path(number)
     return _seconds(store.read_table(path, [_N_FRAMES])) if store.exists(path) else None
 
 
 def count_refused(store: Store, n_parts: int) -> Counter[str]:
-    """Why sentences of the first parts were refused, and how often."""
+    """Counts the rejected sentences of the first parts by reason."""
     reasons: Counter[str] = Counter()
     for number in range(n_parts):
         table = store.read_table(part_path(number).replace("parts", "rejects"), ["reason"])
@@ -128,10 +128,12 @@ def compact_parts(
     before_s: float,
     licences: Mapping[str, str | None],
 ) -> TokenManifest:
-    """The first parts as token rows: shards that stand are left alone, the manifest is written, others are removed.
+    """Compacts the first parts into shards of token rows and writes the manifest.
+
+    Complete shards are reused; files that the manifest does not list are removed.
 
     Args:
-        licences: of the sentences and the voice, by part.
+        licences: licences of the sentences and the voice, by part.
 
     Raises:
         StoreError: a part is damaged, or a file cannot be written.
@@ -162,12 +164,12 @@ class _Shard:
         self._rows_path = f"rows/{split}-{SPEECH}-{rows_print}.arrow"
 
     def find(self) -> TokenShard | None:
-        """Its files, where both stand."""
+        """Returns its files if both are complete."""
         codes, rows = (find_record(self._store, path) for path in (self._codes_path, self._rows_path))
         return None if codes is None or rows is None else self._describe(codes.file, rows.file, rows.counts)
 
     def make(self, codec: Codec, tokenizer: Tokenizer, before_s: float) -> TokenShard | None:
-        """Its files, written now; None where the parts have no row of the split."""
+        """Writes its files; None if the parts have no row of the split."""
         said = [each for number in self._numbers for each in self._read(number, codec.n_codebooks)]
         if not said:
             return None

@@ -1,4 +1,4 @@
-"""A folder of token rows, read at random: what training, evaluation and exports see of it."""
+"""Random access to a folder of token rows, for training, evaluation and exports."""
 
 import bisect
 from collections.abc import Iterator
@@ -14,32 +14,31 @@ from kame_model.encode.manifest import TokenFile, read_manifest
 from kame_model.encode.rows import SPEAKERS, CodesFile, RowsFile, TokenRow
 
 MAX_OPEN = 256
-"""Shards mapped at once: two files each, where 1,024 open files are a usual limit. A shard holds 64-256 dialogues."""
+"""Maximum number of open shards, two files each; the usual limit is 1,024 open files. A shard has 64-256 dialogues."""
 
 
 class TokenDataset:
-    """All rows of a folder, by number; pickled as the folder's name alone, so that loading processes map it anew.
+    """All rows of a folder, by number. Only the folder's name is pickled; data-loader workers map the files again.
 
     Args:
-        folder: what `kame encode` wrote.
+        folder: a folder of token rows written by `kame encode`.
 
     Raises:
-        DatasetError: it holds no token rows, or of another version.
-        StoreError: a file is missing or cut.
+        DatasetError: it holds no token rows, or rows of another version.
+        StoreError: a file is missing or truncated.
 
     Attributes:
-        fingerprint: stands for the content of all rows.
-        counts: sums over the rows, and what was left out of them.
-        codec_digest, tokenizer_digest: what made them; a model must have been made for the same.
-        layout: how the codes are read and said.
-        text_card: size of the vocabulary; the oracle's start id.
-        lengths: int32[N], frames of each row.
-        n_events_of: int32[N] of each speaker, a (the assistant) and b: oracle events for what that one says.
+        fingerprint: hash of the content of all rows.
+        counts: sums over the rows, and counts of what was excluded from them.
+        codec_digest, tokenizer_digest: codec and tokenizer of the rows; a model must use the same.
+        layout: layout of the codes.
+        text_card: size of the vocabulary; also the oracle's start id.
+        lengths: int32[N], number of frames of each row.
+        n_events_of: int32[N] for each speaker, a (the assistant) and b: number of oracle events for what it says.
         splits: the split of each row: train, validation or test.
         sources: the source of each row's item.
         forms: the form of each row.
-        is_speech: bool[N], whether a row is the assistant's speech by itself (`kame speech`): no oracle, and B says
-            nothing.
+        is_speech: bool[N], whether a row is one utterance of the assistant (`kame speech`): no oracle, B is silent.
         dialogue_ids: the dialogue of each row.
     """
 
@@ -81,14 +80,14 @@ class TokenDataset:
         return self._starts[-1]
 
     def __getitem__(self, row: int) -> TokenRow:
-        """One row; its arrays are views into files mapped into memory."""
+        """Returns one row; its arrays are views into memory-mapped files."""
         if not 0 <= row < len(self):
             raise IndexError(f"{self.folder} has rows 0 to {len(self) - 1}, not {row}")
         shard = bisect.bisect_right(self._starts, row) - 1
         return self._shard(shard).row(row - self._starts[shard])
 
     def shards(self) -> Iterator[tuple[str, RowsFile]]:
-        """Each shard's rows with the name of their file."""
+        """Yields the rows of each shard with the name of their file."""
         for number, entry in enumerate(self.manifest.shards):
             yield Path(entry.rows.path).stem, self._open(number)
 
@@ -102,6 +101,6 @@ class TokenDataset:
     def _check(self, file: TokenFile) -> None:
         if not self._store.exists(file.path) or self._store.n_bytes(file.path) != file.n_bytes:
             raise StoreError(
-                f"{self._store.at(file.path)} is missing or cut: {file.n_bytes} bytes are wanted.",
-                "Run `kame encode` again; it makes what is missing.",
+                f"{self._store.at(file.path)} is missing or truncated; it should have {file.n_bytes} bytes.",
+                "Run `kame encode` again; it makes missing files.",
             )

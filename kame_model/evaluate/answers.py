@@ -1,8 +1,9 @@
-"""Whether an answer that was said is an accepted one, by words and numbers.
+"""Scores a spoken answer against the accepted answers, by words and numbers.
 
-Texts are compared as they are said: `spoken`'s reader makes words of digits, money and signs, and each number is then
-one value, so that "$1,914", "1914" and "nineteen fourteen dollars" hold the same one. Letters' case, marks, accents and
-articles do not count (as in SQuAD's and TriviaQA's published scripts: Rajpurkar et al., 2016; Joshi et al., 2017).
+Texts are compared in spoken form: the reader of `spoken` converts digits, money and symbols to words, and each number
+then becomes one value, so that "$1,914", "1914" and "nineteen fourteen dollars" contain the same number. Case,
+punctuation, accents and articles are ignored (as in SQuAD's and TriviaQA's published scripts: Rajpurkar et al., 2016;
+Joshi et al., 2017).
 """
 
 import re
@@ -14,19 +15,18 @@ from typing import Final, Literal
 
 from kame_model.evaluate.delays import TimedWord, timed_words
 from kame_model.evaluate.key_words import NEGATIONS
-from spoken.number_words import number_at, value_of
+from spoken.number_words import count_number_words, parse_number_words
 from spoken.reader import speak
 from spoken.spoken_text import Unspeakable
 
 Rule = Literal["said", "last_number", "option"]
-"""How a response is read. said: an accepted answer stands in it, word for word in a row. last_number: its last number
-is the answer, as arithmetic is scored everywhere; "one" counts only where the answer is one, for it is a pronoun.
-option: exactly one of the options is given, by its letter, or by its text where no letter is given, and it is the
-right one."""
+"""How a response is scored. said: it contains an accepted answer as consecutive words. last_number: its last number is
+the answer, as is usual for arithmetic; "one" counts only if the answer is one, because it is also a pronoun. option:
+exactly one of the options is given, by its letter, or by its text if no letter is given, and it is the right one."""
 
 _ARTICLES: Final = frozenset({"a", "an", "the"})
 _MISSPELT: Final = {"fourty": "forty", "ninty": "ninety"}
-"""In published answers (Llama Questions has "Two hundred fourty eight")."""
+"""Misspellings in published answers (Llama Questions has "Two hundred fourty eight")."""
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?")
 _BRACKETED: Final = re.compile(r"\s*\([^()]*\)")
 _LOOP: Final = re.compile(r"\b(\w+(?: \w+){0,7})(?: \1\b){3,}")
@@ -49,13 +49,13 @@ _MARKUP: Final = re.compile(r"[*()\[\]\"_]")
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """What is found of a response.
+    """The score of a response.
 
     Attributes:
-        is_empty: not a word was said.
-        is_degenerate: it is caught in a loop, and so wrong whatever is said in it.
+        is_empty: it has no words.
+        is_degenerate: it repeats itself in a loop, and is therefore wrong whatever it contains.
         is_exact: it is an accepted answer and nothing else.
-        is_right: it gives an accepted answer, by the set's rule, and is not degenerate.
+        is_right: it gives an accepted answer, by the question set's rule, and is not degenerate.
     """
 
     is_empty: bool
@@ -65,17 +65,17 @@ class Scored:
 
 
 def normalise(text: str) -> list[str]:
-    """The words of a text for comparison; each number is one of them, in digits."""
+    """Returns the words of a text for comparison; each number is one word, in digits."""
     words = [_MISSPELT.get(word, word).removesuffix("'s") for word in _spoken(text)]
     told = _joined_money(_numbers(words))
     return [word for at, word in enumerate(told) if word not in _ARTICLES or told[at - 1 : at] == ["option"]]
 
 
 def score(response: str, accepted: Sequence[str], rule: Rule, options: Sequence[str] = ()) -> Scored:
-    """Whether a response gives one of the accepted answers.
+    """Scores a response against the accepted answers.
 
     Args:
-        options: of the rule `option` all that the question reads out, the one of letter A first.
+        options: for the rule `option`, all options of the question, letter A first.
     """
     said = normalise(response)
     answers = [answer for answer in map(normalise, accepted) if answer]
@@ -93,7 +93,7 @@ def score(response: str, accepted: Sequence[str], rule: Rule, options: Sequence[
 
 
 def accepted_forms(answer: str) -> tuple[str, ...]:
-    """A published answer, and the same without what stands in brackets: "Many (polytheistic)", "Many"."""
+    """Returns a published answer, also without text in brackets: "Many (polytheistic)" gives "Many" as well."""
     bare = _BRACKETED.sub("", answer).strip()
     return tuple(dict.fromkeys(each for each in (answer.strip(), bare) if each))
 
@@ -101,14 +101,14 @@ def accepted_forms(answer: str) -> tuple[str, ...]:
 def find_answer_time(
     pieces: Sequence[tuple[float, str]], accepted: Sequence[str], rule: Rule, options: Sequence[str] = ()
 ) -> float | None:
-    """When the first word of an accepted answer was said; None: none was.
+    """Returns when the first word of an accepted answer was said; None if none was said.
 
-    Of several the one that was said first, in whichever of the accepted forms; by the rule `last_number` the last, for
-    that is the one that is scored.
+    If several were said it is the first, in any of the accepted forms; for the rule `last_number` the last, because
+    that one is scored.
 
     Args:
-        pieces: of a text, each with its time, in order; a word's time is that of the piece in which it begins.
-        rule, options: as of `score`.
+        pieces: pieces of a text, each with its time, in order; a word's time is that of the piece in which it starts.
+        rule, options: as for `score`.
     """
     words = timed_words(pieces)
     answers = [answer for answer in map(normalise, accepted) if answer]
@@ -132,7 +132,7 @@ def find_answer_time(
 
 
 def _letters_of(text: str) -> list[tuple[int, int]]:
-    """The options that a text gives by their letters, each with the place of its letter."""
+    """Returns the options that a text gives by letter, each with the position of its letter."""
     plain = _MARKUP.sub(" ", text.lower())
     found = []
     for begin in _LETTER_BEGINS.finditer(plain):
@@ -147,15 +147,15 @@ def _letters_of(text: str) -> list[tuple[int, int]]:
 
 
 def _gives_option(response: str, said: Sequence[str], answers: Sequence[Sequence[str]], options: Sequence[str]) -> bool:
-    """Whether the right option is given and no other; options of the same text are one."""
+    """Whether the right option is given and no other; options of equal text count as one."""
     given = _given_options(response, said, options)
     return bool(given) and given <= _right_options(answers, options)
 
 
 def _given_options(response: str, said: Sequence[str], options: Sequence[str]) -> set[int]:
-    """Numbers of the options that a response gives: by letters, or where there is none by their texts.
+    """Returns the indices of the options that a response gives: by letter, or, if it has none, by text.
 
-    The text of an option that is a part of another's is not given by that one, nor is one behind "not".
+    An option whose text is part of another option's text is not given by that one; neither is an option after "not".
     """
     letters = {option for option, _ in _letters_of(response)}
     if letters:
@@ -195,7 +195,7 @@ def _stands_in(said: Sequence[str], answer: Sequence[str]) -> bool:
 
 
 def _spoken(text: str) -> list[str]:
-    """A text's words in small letters, as they are said; what has no sure reading is read word by word."""
+    """Returns the lower-case words of a text in spoken form; a text without a certain reading is read word by word."""
     plain = "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))
     try:
         said = speak(plain)
@@ -212,16 +212,16 @@ def _spoken_word(word: str) -> str:
 
 
 def _numbers(words: Sequence[str]) -> list[str]:
-    """The words, with the digits of each number in the place of its words."""
+    """Replaces the words of each number by its digits."""
     told: list[str] = []
     at = 0
     while at < len(words):
-        n_words = number_at(words, at)
+        n_words = count_number_words(words, at)
         if not n_words:
             told.append(words[at])
             at += 1
             continue
-        value = value_of(words[at : at + n_words])
+        value = parse_number_words(words[at : at + n_words])
         at += n_words
         if list(words[at : at + 3]) == ["and", "a", "half"] and _NUMBER.fullmatch(value):
             value, at = str(Decimal(value) + Decimal("0.5")), at + 3
@@ -230,12 +230,12 @@ def _numbers(words: Sequence[str]) -> list[str]:
 
 
 def _plain_number(value: str) -> str:
-    """ "18.0" and "18.50" as "18" and "18.5"; an ordinal stays as it is."""
+    """Converts "18.0" and "18.50" to "18" and "18.5"; ordinals are not changed."""
     return value.rstrip("0").rstrip(".") if "." in value and _NUMBER.fullmatch(value) else value
 
 
 def _joined_money(words: Sequence[str]) -> list[str]:
-    """18 dollars and 50 cents as 18.5 dollars."""
+    """Converts 18 dollars and 50 cents to 18.5 dollars."""
     told = list(words)
     at = 0
     while at < len(told):

@@ -1,4 +1,4 @@
-"""Questions as sound: the voices that ask, none of which is the assistant's own."""
+"""Synthesises spoken questions with voices that differ from the assistant's voice."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -19,18 +19,18 @@ from data_schemas.units import SAMPLE_RATE_HZ
 
 
 class AskingVoices:
-    """The voices that ask questions. What they said is kept as FLAC in the folder `asked`, and synthesised once.
+    """The voices that ask questions. Their audio is stored as FLAC in the folder `asked`, and synthesised only once.
 
     Args:
         engine: name of the text-to-speech engine.
-        options: of that engine.
-        names: its voices that ask; empty: its English ones, less the cascade's own where there are others.
-        cascade: whose voice the assistant has in mode cascade.
+        options: options of that engine.
+        names: its voices to use; empty: its English voices, without the cascade's voice if there are others.
+        cascade: the configuration whose voice the assistant has in mode cascade.
         out: the evaluation's folder.
-        n_most: voices at most; None: all.
+        n_most: maximum number of voices; None: all.
 
     Raises:
-        ConfigError: there is no such engine, or it has no such voice, or no English one.
+        ConfigError: the engine or a voice does not exist, or the engine has no English voice.
     """
 
     def __init__(
@@ -56,20 +56,20 @@ class AskingVoices:
         self._store = Store(out)
 
     def about(self) -> dict[str, Any]:
-        """What decides how questions sound, as JSON can hold it."""
+        """Returns everything that affects the audio of questions, as JSON values."""
         digests = {name: self._voices[name].digest for name in self.names}
         return {"engine": self._tts.name, "digest": self._tts.digest, "voices": digests}
 
     def draw(self, *by: object) -> str:
-        """One of the voices, always the same by the same seeds and names."""
+        """Chooses a voice; the same seeds and names give the same voice."""
         return self.names[ids.seed_for("voice", *by) % len(self.names)]
 
     def say(self, text: str, voice: str) -> Samples:
-        """A text as float32 at 24 kHz.
+        """Synthesises a text as float32 at 24 kHz.
 
         Raises:
             SpeechRefused: the voice cannot say it.
-            BackendError: the engine does not work.
+            BackendError: the engine fails.
         """
         name = ids.digest("asked", self._tts.name, self._tts.digest, self._voices[voice].digest, voice, text)
         path = f"asked/{name}.flac"

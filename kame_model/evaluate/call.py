@@ -1,11 +1,10 @@
-"""Calls into a real session of the server, on a clock that jumps to whatever comes next.
+"""Calls a real session of the server on a simulated clock (discrete-event simulation).
 
-The sound path is the product's: session, detector of turns, recogniser, chat model, oracle queue, front-end, codec and
-cascade are those of `kame serve`. Only the clock is simulated: what a request, a recognition or a synthesis took is
-charged (`measured.py`), and every step of the device what the server found a step to take when it was started. What the
-steps of a call really took is told with it and not charged: one that a neighbour on the machine held up would change
-all that is sampled behind it, and a repeated call would be another. One call at a time, so that nothing of one is in
-another.
+Session, turn detector, recogniser, chat model, oracle queue, front-end, codec and cascade are those of `kame serve`.
+Only the clock is simulated: the measured time of a request, a recognition or a synthesis is charged (`measured.py`),
+and every step of the device is charged the step time that the server measured at its start. The real times of a call's
+steps are recorded but not charged: a step delayed by another process on the machine would change everything that is
+sampled after it, and a repeated call would differ. Calls are made one at a time, so that they do not affect each other.
 """
 
 import asyncio
@@ -46,7 +45,7 @@ from kame_model.serve.session.events import SessionEvent
 from kame_model.serve.session.session import Session
 
 PAUSE_S: Final = 1.0
-"""From the end of an answer to the user's next sound, seconds, unless told otherwise."""
+"""Default pause between the end of an answer and the user's next utterance, seconds."""
 
 _TICK_S: Final = 2.0**-20
 """Resolution of the clock: a power of two, so that a call's times do not depend on when it was made."""
@@ -54,17 +53,18 @@ _TICK_S: Final = 2.0**-20
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """What came of a call. All times are seconds from the session's start; a frame of the user is heard at its end.
+    """The result of a call. All times are seconds from the session's start; a frame of the user is heard at its end.
 
     Attributes:
         user: float32 [n_samples] at 24 kHz, from time 0 on.
-        assistant: the same; silence where nothing came.
-        pieces: the inner monologue, or the cascade's words, each when it came: `at_s`, text.
-        events: of the session, each when it came.
-        turns: from the first to the last audible sound of each of the user's sounds.
-        ends: when the answer to each of the user's sounds had ended by `AnswerWatch`; None: it had not, or none came.
-        step_s: what was charged for each step of the device.
-        steps_s: what each of them really took, seconds of the real clock; mode cascade has none.
+        assistant: the same; silence where the server sent nothing.
+        pieces: the inner monologue, or the cascade's words, each with its time: `at_s`, text.
+        events: the session's events, each with its time.
+        turns: from the first to the last audible sound of each user utterance.
+        ends: when the answer to each user utterance ended according to `AnswerWatch`; None: it did not end, or there
+            was none.
+        step_s: time charged for each step of the device.
+        steps_s: real time of each step, seconds; mode cascade has none.
     """
 
     user: Samples
@@ -78,25 +78,25 @@ class Call:
 
     @property
     def text(self) -> str:
-        """All that the assistant said, by its own text."""
+        """All of the assistant's own text."""
         return "".join(piece for _, piece in self.pieces).strip()
 
     def text_between(self, start_s: float, end_s: float | None = None) -> str:
-        """What the assistant said from one time on, and before another, by its own text."""
+        """Returns the assistant's own text from `start_s` up to, but not including, `end_s`."""
         return "".join(
             piece for at_s, piece in self.pieces if at_s >= start_s and (end_s is None or at_s < end_s)
         ).strip()
 
     def oracles(self) -> list[Oracle]:
-        """The chat model's answers, in the order of asking; their times are of this call."""
+        """The chat model's answers in the order of the requests, with times of this call."""
         return self._record().oracles()
 
     def oracle_at(self, at_s: float) -> Oracle | None:
-        """The one whose words were the last to come by then; None: none had come."""
+        """Returns the oracle whose words were the last to arrive by that time; None if none had arrived."""
         return self._record().oracle_by(at_s)
 
     def assistant_between(self, start_s: float, end_s: float | None = None) -> Samples:
-        """The assistant's sound from one time on, and before another."""
+        """Returns the assistant's audio from `start_s` up to, but not including, `end_s`."""
         end = len(self.assistant) if end_s is None else round(end_s * SAMPLE_RATE_HZ)
         return self.assistant[round(start_s * SAMPLE_RATE_HZ) : end]
 
@@ -105,18 +105,19 @@ class Call:
 
 
 class CalledServer:
-    """A server of this process that is called on a simulated clock; `with` opens and closes it.
+    """A server in this process that is called on a simulated clock. Use it as a context manager.
 
-    Must be used in one thread, in which no event loop runs.
+    It must be used in one thread in which no event loop runs.
 
     Args:
-        checkpoint: the front-end; None: mode cascade alone.
-        config: of the server. It has one slot whatever is configured.
+        checkpoint: the front-end; None: only mode cascade.
+        config: configuration of the server. The number of slots is always one.
         parts: recogniser, chat models, voice; None: those that `config` names are built, and closed at the end.
-        times: what their work took.
+        times: measured times of their work.
 
     Raises:
-        ConfigError: the configuration names what there is not, or a classifier, whose time cannot be measured.
+        ConfigError: the configuration names something that does not exist, or has a classifier, which has no measured
+            time.
         BackendError, StoreError: see `KameServer` and `build_parts`.
     """
 
@@ -134,7 +135,7 @@ class CalledServer:
         self._chats: list[MeasuredChat] = []
         self._parts: Parts | None = None
         self._n_calls = 0
-        self._found_step_s = self._step_s = 0.0  # charged: nothing until the server is started, and in mode cascade
+        self._found_step_s = self._step_s = 0.0  # charged; 0 before the start and in mode cascade
         self._steps_s: list[float] = []
         self._open = ExitStack()
         self._runner: asyncio.Runner
@@ -142,7 +143,7 @@ class CalledServer:
 
     @property
     def parts(self) -> Parts:
-        """Those that are called; their chat models' usage is what was really asked."""
+        """The server's parts; the token usage of their chat models is that of real requests."""
         assert self._parts is not None  # between entry and exit
         return self._parts
 
@@ -168,7 +169,7 @@ class CalledServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends the server, and closes what was built for it."""
+        """Stops the server, and closes the parts that were built for it."""
         self._open.close()
 
     def call(
@@ -181,21 +182,22 @@ class CalledServer:
         pause_s: float = PAUSE_S,
         delay_s: float | None = None,
     ) -> Call:
-        """One session from its beginning to its end.
+        """Runs one session from start to end.
 
         Args:
-            user: float32 at 24 kHz. One sound is played from time 0 on, whatever the server says, and the call ends
-                `tail_s` after it. A sequence of sounds is a conversation: each next one begins `pause_s` after the
-                answer to the one before has ended (`AnswerWatch`), or `tail_s` after that one where it has not, and
-                the call ends with the last answer, likewise.
-            mode: of the session.
-            seed: of the front-end's sampling, and of the answers of a chat model that samples.
+            user: float32 at 24 kHz. A single array is played from time 0 on, whatever the server says, and the call
+                ends `tail_s` after it. A sequence of arrays is a conversation: each one starts `pause_s` after the end
+                of the answer to the one before (`AnswerWatch`), or `tail_s` after that one if its answer has not ended;
+                the call ends with the last answer in the same way.
+            mode: mode of the session.
+            seed: seed of the front-end's sampling, and of a chat model that samples its answers.
             tail_s: see `user`.
             pause_s: see `user`.
-            delay_s: every answer of a chat model comes whole, so long after it was asked for; None: as it was measured.
+            delay_s: forced delay: every answer of a chat model arrives complete, this long after the request; None: as
+                measured.
 
         Raises:
-            BackendError: the session has ended by itself, or a chat model refuses us or is gone.
+            BackendError: the session ended by itself, or a chat model is unavailable or rejects the request.
         """
         import torch
 
@@ -217,7 +219,7 @@ class CalledServer:
             await session.close("the call is over")
 
     def _find_step_s(self) -> float:
-        """What a step was found to take when these weights were first called in this folder; 0: nobody looked."""
+        """Returns the step time measured when these weights were first called in this folder; 0: not measured."""
         found_s = round_ms(self._server.meter.expected_s(1, self._runner.get_loop().time()))
         if self._checkpoint is None or not found_s:
             return 0.0
@@ -227,7 +229,7 @@ class CalledServer:
         return float(record["took_s"])
 
     async def _run(self, work: Callable[[], Any]) -> Any:
-        """The engine's work in the loop's own thread."""
+        """Runs the engine's work in the thread of the event loop."""
         began_s = time.perf_counter()
         done = work()
         self._steps_s.append(time.perf_counter() - began_s)
@@ -247,7 +249,7 @@ class CalledServer:
 
 @dataclass(slots=True)
 class _Caller:
-    """Who calls: sends a frame every 80 ms, and notes all that comes back, when it comes."""
+    """The caller: sends a frame every 80 ms, and records everything that the server sends, with its time."""
 
     user: Samples | Sequence[Samples]
     tail_s: float
@@ -303,14 +305,14 @@ class _Caller:
             await self._send(session, frame)
 
     async def _listen(self, session: Session, is_over: Callable[[float], bool]) -> None:
-        """Sends silence until it is over, by how long that has lasted, seconds."""
+        """Sends silence until `is_over`, which gets the duration of that silence in seconds, returns true."""
         n_silent = 0
         while not is_over(round_s(n_silent * FRAME_S)):
             await self._send(session, np.zeros(FRAME_N_SAMPLES, np.float32))
             n_silent += 1
 
     async def _send(self, session: Session, frame: Samples) -> None:
-        """The next frame, at the time at which it has been said; all that comes back at that time is noted before."""
+        """Sends the next frame at the time of its end, after recording everything that arrives up to then."""
         self._sent.append(frame)
         due_s = self._began_s + FRAME_S * len(self._sent)
         await asyncio.sleep(max(0.0, due_s - asyncio.get_running_loop().time()))
@@ -319,7 +321,7 @@ class _Caller:
                 raise chat.gone
         if session.has_ended:
             reason = next((each.data["reason"] for each in self._events if each.kind == "ended"), "unknown")
-            raise BackendError(f"The session has ended by itself: {reason}.", "The log has the cause.")
+            raise BackendError(f"The session ended by itself: {reason}.", "Look for the cause in the log.")
         self._watch.say(self._now_s(), frame)
         session.hear(frame)
 
@@ -346,7 +348,7 @@ class _Caller:
 
 
 def _placed(said: Sequence[tuple[float, Samples]]) -> Samples:
-    """Pieces of sound on a time line, each where it came, or behind the one before where that is not over yet."""
+    """Places pieces of audio on a time line, each at its time, or after the previous one if that is still playing."""
     starts, end = [], 0
     for at_s, samples in said:
         starts.append(max(end, round(at_s * SAMPLE_RATE_HZ)))
@@ -359,7 +361,7 @@ def _placed(said: Sequence[tuple[float, Samples]]) -> Samples:
 
 @contextlib.contextmanager
 def _built(config: ServeConfig, background: BackgroundLoop) -> Iterator[Parts]:
-    """The parts that a configuration names, built and closed in another loop."""
+    """Builds the parts that a configuration names in another event loop, and closes them after the block."""
     stack = AsyncExitStack()
     try:
         yield background.run(stack.enter_async_context(build_parts(config)))

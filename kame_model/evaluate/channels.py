@@ -1,7 +1,7 @@
-"""The users' sound of token rows, made worse: decoded, sent through noise, a room or a telephone, and encoded again.
+"""Degrades the users' audio of token rows: decodes it, adds noise, a room or a telephone channel, and encodes it again.
 
-The codes are all that token rows have of it, so the codec's own loss comes in once more; the channel `recoded` tells
-what that alone does. Levels and noise are those of the decoded sound.
+Token rows contain only codes, so the loss of the codec is added a second time; the channel `recoded` measures that loss
+alone. Levels and noise are relative to the decoded audio.
 """
 
 import re
@@ -19,14 +19,14 @@ ROOM: Final = Room(size_m=(5.0, 4.0, 2.6), caller_m=(2.0, 1.8, 1.4), microphone_
 """A living room with bare walls; the microphone is 0.7 m away."""
 
 _NOISE_SLOPE: Final = 1.0
-"""Pink: rooms, ventilation."""
+"""Pink noise, as in rooms with ventilation."""
 
 _SPEECH_DB: Final = 30.0
-"""Frames not quieter than the loudest by more are speech, whose level the noise is told against."""
+"""Frames within this level of the loudest are speech; the signal-to-noise ratio is relative to their level."""
 
 
 def send_through(codes: Codes, channel: Channel, codec: Codec, seed: int) -> Codes:
-    """What is heard of a user's codes, int16[n, T], at the end of a channel; as many frames."""
+    """Sends a user's codes, int16[n, T], through a channel; returns codes with the same number of frames."""
     sound = codec.decode(np.ascontiguousarray(codes))
     if channel == "room":
         sound = put_in_room(sound, ROOM)
@@ -39,7 +39,7 @@ def send_through(codes: Codes, channel: Channel, codec: Codec, seed: int) -> Cod
 
 
 def _add_noise(sound: Samples, snr_db: float, seed: int) -> Samples:
-    """Speech with pink noise behind it, so many dB below the level of speech; silence stays without."""
+    """Adds pink noise at a signal-to-noise ratio relative to the level of speech; digital silence gets no noise."""
     frames = sound[: len(sound) - len(sound) % FRAME_N_SAMPLES].reshape(-1, FRAME_N_SAMPLES)
     powers = np.mean(np.square(frames, dtype=np.float64), axis=1)
     if not powers.any():

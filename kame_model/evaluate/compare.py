@@ -1,8 +1,8 @@
-"""Evaluations of one kind side by side: every figure of every system with its interval, and how systems differ.
+"""Compares evaluations of one kind: every figure of every system with its interval, and the paired differences.
 
-A system is one evaluation or several seeds (`evaluations`). Items are paired: where two systems met the same items, the
-interval of their difference is over the same draws of items for both (`intervals.difference`), and so far narrower than
-their own intervals suggest.
+A system is one evaluation or several seeds (`evaluations`). Items are paired: if two systems were evaluated on the same
+items, the interval of their difference is over the same bootstrap draws for both (`intervals.difference`), and
+therefore much narrower than their own intervals suggest.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,11 +17,11 @@ from kame_model.evaluate.report import PLOTS, as_table, check_holds_no_items, wi
 
 PLOT: Final = "compared"
 OF_RECORDING: Final = "recorded_"
-"""Beginning of the names of measures that are a recording's own and the same for all systems: none are drawn."""
+"""Prefix of measures of the recordings, which are the same for all systems and are not plotted."""
 MEAN: Final = "mean"
 
 Systems = Mapping[str, Sequence[Evaluation]]
-"""The seeds of each system, by its name; the others are compared with the first."""
+"""The evaluations (seeds) of each system by name; all systems are compared with the first."""
 
 Row = Mapping[str, Any]
 """A row of `figures.json`, as `compare` returns it."""
@@ -33,22 +33,21 @@ def compare(
     """Writes `report.md`, `figures.json` and a plot of several evaluations into a folder.
 
     Args:
-        systems: the folders of each system, one a seed, by the name it is to have; the others are compared with the
-            first.
-        between: a field of the rows whose values are the systems instead, such as `mode`; with several systems each
-            value of each is one.
-        leave_out: leave out evaluations that were not run as the first was, and say so in the report.
+        systems: the folders of each system, one for each seed, by the system's name; all are compared with the first.
+        between: a field of the rows, such as `mode`, whose values become the systems; with several systems, each value
+            of each system.
+        leave_out: exclude evaluations whose settings differ from the first one's, and list them in the report.
 
     Returns:
         The rows of `figures.json`: `row`, `measure`, `statistic` (mean, median, p90), `system`, `n` (items asked),
-        `value`, `low`, `high`, `each` (every seed's own value), `is_share`, and `difference` ({value, low, high}, to
-        the first system; null for that one, and where the first has no such row).
+        `value`, `low`, `high`, `each` (the value of each seed), `is_share`, and `difference` ({value, low, high}, to
+        the first system; null for the first system itself, and if it has no such row).
 
     Raises:
         StoreError: a file of an evaluation is missing or damaged, or the folder cannot be written.
-        DatasetError: a folder holds no evaluation of today's form.
-        ConfigError: two were not run alike, or are named as seeds of one system and are not; or `out` holds an
-            evaluation.
+        DatasetError: a folder holds no evaluation in the current format.
+        ConfigError: the settings of two evaluations differ, or two are named as seeds of one system but are not; or
+            `out` holds an evaluation.
     """
     check_holds_no_items(out)
     read: Systems = {name: read_seeds(name, folders) for name, folders in systems.items()}
@@ -58,8 +57,8 @@ def compare(
     if left_out and not leave_out:
         folder, names = next(iter(left_out.items()))
         raise ConfigError(
-            f"{first.folder} and {folder} were not evaluated alike; they differ in: {', '.join(names)}.",
-            "Evaluate each system on the same items with the same settings; only --seed may be another.",
+            f"{first.folder} and {folder} cannot be compared, because they differ in: {', '.join(names)}.",
+            "Evaluate each system on the same items with the same settings; only --seed may differ.",
         )
     alike = {name: [each for each in runs if not unlike[each.folder]] for name, runs in read.items()}
     read = {name: runs for name, runs in alike.items() if runs}
@@ -81,7 +80,7 @@ def compare(
 
 
 def _unlike(first: Evaluation, of_system: Evaluation, each: Evaluation) -> list[str]:
-    """In what an evaluation differs from the first of all, and from the first of its own system."""
+    """Returns in what an evaluation differs from the first of all, and from the first of its own system."""
     settings = [f"system's {name}" for name in unequal(of_system.settings(), each.settings())]
     same_rows = len(of_system.keys) == len(each.keys) and all(key in of_system.keys for key in each.keys)
     other_rows = find_differences(of_system, each) if same_rows else ["rows"]
@@ -89,7 +88,7 @@ def _unlike(first: Evaluation, of_system: Evaluation, each: Evaluation) -> list[
 
 
 def _split(read: Systems, field: str) -> Systems:
-    """Each value of a field of the rows as a system of its own.
+    """Makes each value of a field of the rows a separate system.
 
     Raises:
         ConfigError: no row has the field.
@@ -106,7 +105,7 @@ def _split(read: Systems, field: str) -> Systems:
 
 
 def _only(evaluation: Evaluation, field: str, value: Any) -> Evaluation:
-    """The rows and items with one value of a field, without the field."""
+    """Selects the rows and items with one value of a field, and removes the field."""
     having = [key for key in evaluation.keys if field in key and key[field] == value]
     keys = [{name: told for name, told in key.items() if name != field} for key in having]
     items = [item for item in evaluation.items if item["row"].get(field) == value]
@@ -114,7 +113,7 @@ def _only(evaluation: Evaluation, field: str, value: Any) -> Evaluation:
 
 
 def _rows(key: Key, read: Systems) -> Iterator[dict[str, Any]]:
-    """The lines of one row: a measure, a statistic and a system each."""
+    """Yields the lines of one row: one for each measure, statistic and system."""
     having = {name: [each.records(key) for each in runs] for name, runs in read.items() if key in runs[0].keys}
     records = [record for runs in having.values() for run in runs for record in run]
     units = sorted({record["unit"] for record in records})
@@ -149,11 +148,11 @@ def _as_markdown(read: Systems, left_out: Mapping[str, list[str]], rows: Sequenc
         parts.append(f"- {name}: " + ", ".join(f"{each.folder} (seed {each.run['seed']})" for each in runs))
     parts.append(
         "\nIn brackets 95% over items" + (" and seeds; then each seed's own" if several else "") + ". A difference is "
-        f"to {base}, on the same items; bold where its interval leaves out 0, which one in twenty does by chance.\n"
+        f"to {base}, on the same items; bold if its interval excludes 0, which one in twenty does by chance.\n"
     )
     if any(len(runs) == 2 for runs in read.values()):
-        parts.append("Of two seeds an interval is rough, and wide where they differ: look at each seed's own figure.\n")
-    parts += [f"Left out: {folder}, which differs in {', '.join(what)}.\n" for folder, what in left_out.items()]
+        parts.append("Intervals over two seeds are rough, and wide if they differ: look at the figure of each seed.\n")
+    parts += [f"Excluded: {folder}, which differs in {', '.join(what)}.\n" for folder, what in left_out.items()]
     parts.append(f"![Means with their intervals]({PLOTS}/{PLOT}.png)\n")
     for key in distinct([row["row"] for row in rows]):
         cells = {(row["measure"], row["statistic"], row["system"]): row for row in rows if row["row"] == key}
@@ -191,10 +190,10 @@ def _form(row: Row) -> str:
 
 
 def draw_means(rows: Sequence[Row], names: Sequence[str]) -> bytes:
-    """A PNG: a panel a measure, in it a line a row and system, its mean and interval.
+    """Plots the means with their intervals: one panel a measure, one line a row and system. Returns a PNG.
 
     Args:
-        names: of the systems, in their order.
+        names: names of the systems, in order.
 
     Raises:
         ConfigError: matplotlib is not installed.
@@ -221,7 +220,7 @@ def draw_means(rows: Sequence[Row], names: Sequence[str]) -> bytes:
                 handles[name] = axes.errorbar(
                     values, heights, xerr=bars, fmt="o", color=colour, markersize=4, capsize=2
                 )
-        is_first = number % n_columns == 0  # of its line; the others have the same rows
+        is_first = number % n_columns == 0  # only the first panel of a line has labels
         axes.set_yticks(range(len(titles)), titles if is_first else [], fontsize="small")
         axes.set_ylim(len(titles) - 0.5, -0.5)
         axes.grid(axis="x", alpha=0.3)

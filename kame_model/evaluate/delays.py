@@ -1,6 +1,6 @@
-"""When somebody is heard in a sound, how long an answer takes, how much both speak at once, and when words are said.
+"""Measures latency and overlap: when somebody is heard, how long an answer takes, and when words are said.
 
-Sound is measured in hops of 10 ms by loudness, so that an edge is wrong by less than a frame of 80 ms.
+Loudness is measured in hops of 10 ms, so that the error of an edge is less than a frame of 80 ms.
 """
 
 import re
@@ -18,23 +18,23 @@ _HOP_S: Final = 0.01
 _HOP_N_SAMPLES: Final = round(_HOP_S * SAMPLE_RATE_HZ)
 
 GAP_S: Final = 0.3
-"""A silence no longer than this, as between two words, parts no speech in two."""
+"""A silence of at most this length, as between two words, does not split a span."""
 
 _SILENT: Final = 1e-3
-"""Nothing below this is heard however quiet the rest is: 60 dB below full scale."""
+"""Sound below this level is inaudible, however quiet the rest is: 60 dB below full scale."""
 
 Span = tuple[float, float]
 """Start and end, seconds."""
 
 
 def audible_spans(sound: Samples, threshold: float | None = None, gap_s: float = GAP_S) -> list[Span]:
-    """When something is heard in a sound, the first span first.
+    """Finds the spans of time in which a sound is audible, in order.
 
     Args:
         sound: float32 [n_samples] at 24 kHz.
-        threshold: root mean square of a hop above which it is heard, such as `AUDIBLE`, by which callers hear a server
-            (`AnswerWatch`); None: the same, and for a quiet sound 14 dB below its loudest hop, as they take their own.
-        gap_s: silences within a span are at most this long.
+        threshold: root mean square of a hop above which it is audible, such as `AUDIBLE`, which callers use for a
+            server's sound (`AnswerWatch`); None: the same, but for a quiet sound 14 dB below its loudest hop.
+        gap_s: maximum length of a silence within a span, seconds.
     """
     n_hops = -(-len(sound) // _HOP_N_SAMPLES)
     padded = np.pad(sound.astype(np.float64), (0, n_hops * _HOP_N_SAMPLES - len(sound)))
@@ -49,7 +49,7 @@ def audible_spans(sound: Samples, threshold: float | None = None, gap_s: float =
 
 
 class TimedWord(NamedTuple):
-    """A word that the assistant says, and when; seconds."""
+    """A word of the assistant with its start and end, seconds."""
 
     text: str
     start_s: float
@@ -58,16 +58,16 @@ class TimedWord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """What is measured of the answer to one turn of a user's.
+    """The delays of the answer to one turn of a user.
 
     Attributes:
         first_sound_s: from the turn's end to the first sound of the answer ("time to first audible token", MoshiRAG,
-            arXiv 2604.12928); negative where the answer had begun before the turn's end and went on behind it; None:
-            there was none.
-        overlap_s: how long both were heard at once, seconds, from the turn's beginning on.
-        overlap_share: that as a share of the user's own speech; None: the user said nothing.
-        stopped_s: from the turn's end to the end of what was said at it, where the assistant was speaking then; None:
-            it was not.
+            arXiv 2604.12928); negative if the answer started before the turn's end and continued after it; None: no
+            answer.
+        overlap_s: how long both were heard at once, seconds, from the turn's start on.
+        overlap_share: that as a share of the user's speech in the turn; None: the user said nothing.
+        stopped_s: from the turn's end until the assistant stops, if it was speaking at the turn's end; None: it was
+            not.
     """
 
     first_sound_s: float | None
@@ -79,15 +79,15 @@ class Delays:
 def measure_delays(
     user: Sequence[Span], assistant: Sequence[Span], turn: Span, until_s: float = float("inf")
 ) -> Delays:
-    """The delays of the answer to one turn.
+    """Measures the delays of the answer to one turn.
 
-    The answer is the first span of the assistant's that ends after the turn does and begins after the turn began, so
-    that what it said before the user spoke is none.
+    The answer is the assistant's first span that starts after the turn's start and ends after the turn's end, so that
+    what it said before the user spoke does not count.
 
     Args:
-        user, assistant: when each is heard, on one time line.
-        turn: of the user, from its first to its last audible sound.
-        until_s: when the user's next turn begins; what is said from then on does not count.
+        user, assistant: audible spans of each, on one time line.
+        turn: the user's turn, from its first to its last audible sound.
+        until_s: start of the user's next turn; speech from then on does not count.
     """
     start_s, end_s = turn
     answers = [span for span in assistant if span[0] >= start_s and span[1] > end_s and span[0] < until_s]
@@ -104,10 +104,10 @@ def measure_delays(
 
 
 def timed_words(pieces: Sequence[tuple[float, str]]) -> list[TimedWord]:
-    """The words of a text that came in pieces; a word lasts from its first piece to a frame after its last one.
+    """Returns the words of a text that arrived in pieces; a word lasts from its first piece to a frame after its last.
 
     Args:
-        pieces: each with the time at which it came, in order.
+        pieces: each piece with its time of arrival, in order.
     """
     words: list[TimedWord] = []
     is_between = True

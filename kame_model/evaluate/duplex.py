@@ -1,23 +1,23 @@
-"""How a front-end takes turns: Full-Duplex-Bench's four questions, asked of a session of the server.
+"""Evaluates turn taking with the four tasks of Full-Duplex-Bench, on a session of the server.
 
-Each item's sound is played from its beginning, whatever the server says; what it said meanwhile is kept in the bench's
-own form, so that the bench's scripts score the same sound and words:
+Each item's audio is played from its start, whatever the server says. What the server says is stored in the benchmark's
+format, so that the benchmark's scripts can score the same audio and words:
 
     outputs/MODE/SUBSET/ID/output.wav     16 kHz, as long as the item's input.wav
                            output.json    {"text", "chunks": [{"text", "timestamp": [start_s, end_s]}]}
                            pause.json, turn_taking.json or interrupt.json, as the item has it
 
-and scored here by its definitions too (`duplex_scores`): once by what a recogniser hears, and once by the model's own
-text (measures in `_text`), which tells more where a small codec's sound is no speech. Text has no segments: in task
-backchannel `turn_text` tells whether it is a turn by the definition of the other tasks, which is not `take_over`'s
-there. A word's times are its share, by letters, of the segment of speech in which it is heard; all definitions look at
-first and last words of segments alone.
-After an interruption only what follows its end counts, as in the bench's `asr.py`. Beside that the meter of all our
-evaluations (`delays`): `ttfat_s` from the user's end to the first sound, negative where it began before; `stop_s` how
-long the assistant went on when it was interrupted; `overlap_share` of the user's speech.
+It is also scored here by the benchmark's definitions (`duplex_scores`): once by what a recogniser hears, and once by
+the model's own text (measures in `_text`), which is more informative if a small codec's audio is not intelligible. Text
+has no segments: in task backchannel `turn_text` is whether it is a turn by the definition of the other tasks, which
+differs from `take_over` there. The times of a word are its share, by number of letters, of the speech segment in which
+it is heard; all definitions use only the first and last words of segments.
+After an interruption only what follows its end counts, as in the benchmark's `asr.py`. In addition there are the
+measures of all evaluations here (`delays`): `ttfat_s` from the user's end to the first sound, negative if it started
+before; `stop_s`, how long the assistant continued after it was interrupted; `overlap_share` of the user's speech.
 
-Where a judge is configured it rates answers to interruptions from 0 to 5 (`relevance`), by the bench's scale in words
-of ours (`judge_prompts.yaml`); its own prompt is in its eval_user_interruption.py. The run itself is
+If a judge is configured it rates answers to interruptions from 0 to 5 (`relevance`), on the benchmark's scale with a
+prompt of our own (`judge_prompts.yaml`); the benchmark's prompt is in its eval_user_interruption.py. The run itself is
 `served.run_calls`.
 """
 
@@ -69,10 +69,10 @@ from kame_model.evaluate.served_report import costs_table, draw_figures, figures
 from kame_model.serve.parts import Parts
 
 VERSION: Final = 3
-"""Of what a call and its scores come to; raising it has every item run again."""
+"""Version of calls and scores; raising it makes every item run again."""
 OUTPUTS, PLOT = "outputs", "turns"
 _OUTPUT_RATE_HZ: Final = 16_000
-"""The rate at which the bench's scripts take every wav file to be (`get_speech_timestamps` at its defaults)."""
+"""The sample rate that the benchmark's scripts assume for every wav file (default of `get_speech_timestamps`)."""
 
 
 def evaluate_duplex(
@@ -87,14 +87,14 @@ def evaluate_duplex(
     counting: Counting = uncounted,
     anew: bool = False,
 ) -> list[dict[str, Any]]:
-    """Plays the items to a server, and writes what it said and what that comes to.
+    """Plays the items to a server, and writes what it said and the scores.
 
     Args:
         out: folder of report.md, figures.json, items.jsonl, calls/, outputs/, plots/ and sound/.
-        parts, counting, anew: as of `run_calls`.
-        recogniser: in place of the one that `config` names.
-        find_segments: finds segments of speech in a sound at 24 kHz.
-        register, again: as of `note_look_at_test`, where the dialogues are a dataset's test items.
+        parts, counting, anew: as for `run_calls`.
+        recogniser: used instead of the one that `config` names.
+        find_segments: finds segments of speech in audio at 24 kHz (voice activity detection).
+        register, again: as for `note_look_at_test`, if the dialogues are a dataset's test items.
 
     Returns:
         The rows of figures.json.
@@ -118,7 +118,7 @@ def evaluate_duplex(
         return scored.record({**condition._asdict(), "task": item.task, "subset": item.subset}), made
 
     def look() -> int | None:
-        has_weights = run["system"]["checkpoint"] is not None  # else there is nothing that a look could choose
+        has_weights = run["system"]["checkpoint"] is not None  # without weights no choice of a model can be biased
         if not (items.is_ours and TEST in config.splits and has_weights):
             return None
         asked_for = config.model_dump(mode="json", exclude={"serving", "judge"})  # the server is in `run`
@@ -148,7 +148,7 @@ def evaluate_duplex(
 
 
 def _to_judge(item: DuplexItem, record: Record) -> dict[str, JudgeRequest | Judgement]:
-    """How much answers to an interruption have to do with it; as in the bench, only who takes the turn is rated."""
+    """Returns the judge's requests on answers to interruptions; as in the benchmark, only if the turn was taken."""
     if item.task != "user_interruption":
         return {}
     said = item.annotation[0]
@@ -161,12 +161,12 @@ def _to_judge(item: DuplexItem, record: Record) -> dict[str, JudgeRequest | Judg
 
 
 class _Scored:
-    """What was said of an item, and what it comes to.
+    """What the assistant said to an item, and its scores.
 
     Attributes:
-        sound: float32 at 24 kHz, as long as the item's own.
-        words: as the recogniser hears them; after an interruption those behind its end alone.
-        text_words: the same by the model's own text.
+        sound: float32 at 24 kHz, as long as the item's audio.
+        words: the recogniser's words; after an interruption only those after its end.
+        text_words: the same from the model's own text.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class _Scored:
         self.text_words = [word for word in timed_words(call.pieces) if word.start_s >= from_s]
 
     def record(self, row: dict[str, Any]) -> dict[str, Any]:
-        """What is kept of it."""
+        """Returns the record to store."""
         return {
             "row": row,
             "unit": self._item.unit,
@@ -224,7 +224,7 @@ class _Scored:
         return told
 
     def _hear(self, segment: Span, recogniser: Recogniser) -> list[TimedWord]:
-        """The words of a segment, each with its share of the segment by letters."""
+        """Recognises the words of a segment; each gets a share of its time by number of letters."""
         start, end = (round(each * SAMPLE_RATE_HZ) for each in segment)
         heard = transcribe(self.sound[start:end], recogniser)
         if heard is None:
@@ -237,7 +237,7 @@ class _Scored:
 
 
 def _write_output(store: Store, place: str, item: DuplexItem, scored: _Scored) -> None:
-    """The files that the bench's scripts read, in the place of earlier ones."""
+    """Writes the files that the benchmark's scripts read, replacing earlier ones."""
     import soxr
 
     shutil.rmtree(store.at(place), ignore_errors=True)
@@ -283,8 +283,8 @@ _COLUMNS: Final = {
 _RELEVANCE: Final = {"relevance": "what is heard", "relevance_text": "its text"}
 _N_SHOWN: Final = 4
 _BETTER: Final = {
-    "pause_handling": "lower: a pause is no end of the turn",
-    "backchannel": "lower: who listens says a word at most",
+    "pause_handling": "lower: a pause is not the end of the turn",
+    "backchannel": "lower: a listener says one word at most",
     "turn_taking": "higher, and soon",
     "user_interruption": "higher, and soon",
 }
@@ -294,9 +294,9 @@ def _as_markdown(rows: Sequence[Record], done: Finished) -> str:
     parts = [
         "# Taking turns\n",
         "Full-Duplex-Bench's definitions (arXiv 2503.04721; kame_model/evaluate/duplex_scores.py); in brackets 95% "
-        "over items, behind times the median and the 90th percentile. A latency is of items in which the turn is "
-        f"taken, 0 where it was taken too early; the time to the first sound is then negative. `{OUTPUTS}/` has what "
-        "the bench's own scripts read.\n",
+        "over items, after times the median and the 90th percentile. Latency is of items in which the turn is taken, "
+        f"and 0 if it was taken too early; the time to the first sound is then negative. `{OUTPUTS}/` has the files "
+        "that the benchmark's scripts read.\n",
         *([] if done.looks_at_test is None else [f"{tell_looks(done.looks_at_test)}\n"]),
         f"![Means with their intervals](plots/{PLOT}.png)\n",
     ]
@@ -306,9 +306,9 @@ def _as_markdown(rows: Sequence[Record], done: Finished) -> str:
             parts += [f"## {task}\n", f"Better is {better}.\n", figures_table(own, _COLUMNS)]
     parts += [
         *list_faults(done.records, _RELEVANCE),
-        "\n## Some of them\n",
+        "\n## Examples\n",
         *list_examples(done.records, lambda record: record["unit"], _tell_words, _N_SHOWN),
-        "## What it took\n",
+        "## Cost\n",
         costs_table(done.costs),
     ]
     return "\n".join(parts)

@@ -1,6 +1,6 @@
-"""What a front-end hears in `kame evaluate duplex`: Full-Duplex-Bench's items, or such made of a dataset's dialogues.
+"""Items of `kame evaluate duplex`: those of Full-Duplex-Bench, or items made from a dataset's dialogues.
 
-The bench's data, version 1.0 (github.com/DanielLin94144/Full-Duplex-Bench, dataset/README.md); ID is a number:
+The benchmark's data, version 1.0 (github.com/DanielLin94144/Full-Duplex-Bench, dataset/README.md); ID is a number:
 
     candor_pause_handling/ID/, synthetic_pause_handling/ID/    input.wav, pause.json
     icc_backchannel/ID/                                        input.wav
@@ -49,23 +49,23 @@ FORMS: Final[dict[str, DuplexTask]] = {
     "plain": "turn_taking",
     "interruption": "user_interruption",
 }
-"""Which of a dataset's forms asks what."""
+"""The task of each dialogue form of a dataset."""
 LEAST_PAUSE_S: Final = 0.5
-"""A shorter silence between two words is no pause to think."""
-_REMEDY: Final = "Fetch the data again; its form is told in kame_model/evaluate/duplex_items.py."
+"""A shorter silence between two words is not a thinking pause."""
+_REMEDY: Final = "Download the data again; kame_model/evaluate/duplex_items.py describes its format."
 
 
 @dataclass(frozen=True, slots=True)
 class DuplexItem:
-    """One sound of a user's, and what is known of it.
+    """The audio of one user, and its annotation.
 
     Attributes:
-        subset: the data's folder, such as candor_turn_taking; name: the item's in it, a number.
-        read: the user's sound, float32 at 24 kHz.
-        annotation: what its file of `ANNOTATIONS` holds; None: the task has none.
-        turn: of the user, which is to be answered: seconds from the sound's beginning; None: nothing is to be answered.
-        people: how likely each fifth of a second holds a backchannel of people; None: nobody knows.
-        dialogue_id: of whose dialogue it was made; None: it is the bench's.
+        subset: folder of the data, such as candor_turn_taking; name: the item's name in it, a number.
+        read: returns the user's audio, float32 at 24 kHz.
+        annotation: content of its file of `ANNOTATIONS`; None: the task has none.
+        turn: the user's turn to be answered, seconds from the start; None: nothing should be answered.
+        people: probability of a human backchannel in each fifth of a second; None: unknown.
+        dialogue_id: the dialogue that it was made from; None: it is an item of the benchmark.
     """
 
     task: DuplexTask
@@ -79,13 +79,13 @@ class DuplexItem:
 
     @property
     def unit(self) -> str:
-        """Its name among all items."""
+        """Unique name of the item."""
         return f"{self.subset}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class DuplexItems:
-    """All items that are asked, what stands for all that there were, and whether they are made of a dataset."""
+    """The selected items, a digest of all available ones, and whether they are made from a dataset."""
 
     items: list[DuplexItem]
     digest: str
@@ -93,10 +93,10 @@ class DuplexItems:
 
 
 def find_items(config: DuplexConfig) -> DuplexItems:
-    """The items of the bench or of a dataset, so many of each folder as are wanted, drawn by seed.
+    """Selects items of the benchmark or of a dataset, up to a number for each folder, sampled by seed.
 
     Raises:
-        SourceError: there are none, or one is not of the bench's form.
+        SourceError: there are no items, or one is malformed.
         DatasetError, StoreError: the dataset cannot be read.
     """
     is_ours = (Path(config.path) / MANIFEST).is_file()
@@ -108,7 +108,7 @@ def find_items(config: DuplexConfig) -> DuplexItems:
         found, digest = _bench_items(config)
         lacking = f"{config.path} has no folder of Full-Duplex-Bench for {', '.join(config.tasks)}."
     if not found:
-        raise SourceError(lacking, "Name a folder that holds some, such as candor_turn_taking/1/input.wav.")
+        raise SourceError(lacking, "Use a folder that has some, such as candor_turn_taking/1/input.wav.")
     by_subset: dict[str, list[DuplexItem]] = {}
     for item in found:
         by_subset.setdefault(item.subset, []).append(item)
@@ -121,7 +121,7 @@ def find_items(config: DuplexConfig) -> DuplexItems:
 
 
 def _bench_items(config: DuplexConfig) -> tuple[list[DuplexItem], str]:
-    """The items of the bench's folders, which may lie in a folder such as `v1.0`; and a digest of all their files."""
+    """Reads the items of the benchmark's folders (possibly below a folder such as `v1.0`), and their digest."""
     root = Path(config.path)
     people = _people(config)
     found, digests = [], [ids.digest("people", people)]
@@ -150,20 +150,20 @@ def _bench_item(folder: Path, task: DuplexTask, people: dict[str, Sequence[float
             start_s, end_s = annotation[0]["timestamp"]
             turn = (float(start_s), float(end_s))
     except (LookupError, TypeError, ValueError) as error:
-        raise SourceError(f"{folder / ANNOTATIONS[task]} tells no times: {error!r}.", _REMEDY) from error
+        raise SourceError(f"{folder / ANNOTATIONS[task]} has no valid times: {error!r}.", _REMEDY) from error
     theirs = people.get(folder.name) if task == "backchannel" else None
     return DuplexItem(task, folder.parent.name, folder.name, lambda: read_user(sound), annotation, turn, theirs)
 
 
 def _people(config: DuplexConfig) -> dict[str, Sequence[float]]:
-    """How likely each window of each item holds a backchannel, as listeners had them; empty where nobody told."""
+    """Reads the probability of a backchannel in each window of each item, from human listeners; empty if unknown."""
     root = Path(config.path)
     places = [Path(config.backchannel_times)] if config.backchannel_times else sorted(root.glob(f"**/{PEOPLE}"))
     if not places:
         return {}
     told = _read_json(places[0])
     if not isinstance(told, dict) or not all(isinstance(each, list) and sum(each) > 0 for each in told.values()):
-        raise SourceError(f"{places[0]} tells no distribution of every item.", _REMEDY)
+        raise SourceError(f"{places[0]} does not have a distribution for every item.", _REMEDY)
     return told
 
 
@@ -175,7 +175,7 @@ def _read_json(path: Path) -> Any:
 
 
 def _made_items(reader: DatasetReader, config: DuplexConfig) -> Iterator[DuplexItem]:
-    """Items of the bench's form made of dialogues; numbered, as the bench's scripts want it."""
+    """Makes items in the benchmark's format from dialogues; they are numbered, as the benchmark's scripts require."""
     flags, n_found = flagged(reader.store), dict.fromkeys(config.tasks, 0)
     for shard in reader.shards():
         if shard.split not in config.splits:
@@ -193,7 +193,7 @@ def _made_items(reader: DatasetReader, config: DuplexConfig) -> Iterator[DuplexI
 def _made_item(
     dialogue: AudioDialogue, task: DuplexTask, name: str, reader: DatasetReader, wait_s: float
 ) -> DuplexItem | None:
-    """The user's channel up to where the item ends; None where the dialogue does not ask this."""
+    """Makes an item from the user's channel up to the item's end; None if the dialogue does not fit the task."""
     asked = dialogue.turns[0]
     asked_s = _span(asked)
     annotation: Any = None
@@ -232,14 +232,14 @@ def _made_item(
 
 
 def _span(spoken: Any) -> Span:
-    """When a turn or an utterance of a shard is heard; mixing has told both times."""
+    """Returns start and end of a turn or an utterance of a shard; both are set by mixing."""
     assert spoken.start_s is not None
     assert spoken.end_s is not None
     return float(spoken.start_s), float(spoken.end_s)
 
 
 def _pauses(turn: Turn) -> list[Span]:
-    """Silences in mid-turn, from the end of a word to the next."""
+    """Returns the pauses within a turn, from the end of a word to the start of the next."""
     words = [word for utterance in turn.utterances if utterance.kind == "speech" for word in utterance.words]
     pairs = pairwise(words)
     return [(one.end_s, round_s(two.start_s)) for one, two in pairs if two.start_s - one.end_s >= LEAST_PAUSE_S]

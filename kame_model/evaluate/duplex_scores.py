@@ -1,8 +1,8 @@
-"""What Full-Duplex-Bench v1 measures, by its own definitions (Lin and others 2025, arXiv 2503.04721).
+"""The measures of Full-Duplex-Bench v1, by its own definitions (Lin and others 2025, arXiv 2503.04721).
 
-The text of the paper leaves details open; they are taken from the scripts of its repository (`evaluation/eval_*.py` of
-github.com/DanielLin94144/Full-Duplex-Bench), so that both give the same figures of the same words and segments. What
-reads oddly there is kept, and said below.
+Details that the paper leaves open are taken from the scripts of its repository (`evaluation/eval_*.py` of
+github.com/DanielLin94144/Full-Duplex-Bench), so that both give the same figures for the same words and segments.
+Unexpected behaviour of the scripts is kept, and documented below.
 """
 
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ from data_schemas.units import round_s
 from kame_model.evaluate.delays import Span, TimedWord
 
 TURN_S: Final = 1.0
-"""Words that last so long together are a turn, however few (`turn_duration_threshold`)."""
+"""Words of this total duration are a turn, however few they are (`turn_duration_threshold`)."""
 TURN_WORDS: Final = 3
-"""Of shorter ones more than this are (`turn_num_words_threshold`)."""
+"""Shorter speech is a turn if it has more words than this (`turn_num_words_threshold`)."""
 
 LONGEST_BACKCHANNEL_S: Final = 3.0
 """A segment of speech longer than this is a turn whatever is said (`time_threshold` of eval_backchannel.py)."""
@@ -35,18 +35,18 @@ _LEAST_SPEECH, _LEAST_SILENCE, _PAD = 4000, 1600, 480
 
 
 def takes_turn(words: Sequence[TimedWord]) -> bool:
-    """Whether what the assistant said is a turn (*take-over*): neither nothing nor a backchannel.
+    """Whether what the assistant said is a turn (*take-over*): neither silence nor a backchannel.
 
-    No words are none; a second or more from the first word's start to the last one's end is one; of less, more than
-    three words are (eval_pause_handling.py, eval_smooth_turn_taking.py, eval_user_interruption.py).
+    It is a turn if it lasts a second or more from the first word's start to the last one's end, or has more than three
+    words (eval_pause_handling.py, eval_smooth_turn_taking.py, eval_user_interruption.py).
     """
     return bool(words) and (words[-1].end_s - words[0].start_s >= TURN_S or len(words) > TURN_WORDS)
 
 
 def find_latency_s(words: Sequence[TimedWord], user_end_s: float) -> float | None:
-    """From the user's end to the first word, where the turn is taken; what began before counts as 0.
+    """Returns the latency from the user's end to the first word if the turn is taken; 0 if the word started before.
 
-    None where no turn is taken: such items have no latency in the benchmark's average either.
+    It is None if no turn is taken: the benchmark's average excludes such items too.
     """
     return round_s(max(0.0, words[0].start_s - user_end_s)) if takes_turn(words) else None
 
@@ -56,7 +56,7 @@ class Backchannels:
     """What the assistant says while it should only listen.
 
     Attributes:
-        takes_turn: whether it does more than that.
+        takes_turn: whether it takes the turn.
         spans: its backchannels.
     """
 
@@ -65,11 +65,11 @@ class Backchannels:
 
 
 def find_backchannels(segments: Sequence[Span], words: Sequence[TimedWord]) -> Backchannels:
-    """Backchannels among segments of speech, step for step as eval_backchannel.py.
+    """Finds backchannels among segments of speech, step by step as eval_backchannel.py does.
 
-    A segment over 3 s is a turn and ends the search. Of others one of less than a second with two words at most is a
-    backchannel; any other is a turn, which takes back the backchannels before it. As there, the last segment that was
-    looked at says whether the turn was taken: a backchannel after a turn clears it.
+    A segment over 3 s is a turn and ends the search. Any other segment of less than a second with at most two words is
+    a backchannel; the rest are turns, which discard the backchannels before them. As in the script, the last segment
+    decides whether the turn was taken: a backchannel after a turn clears it.
     """
     takes, spans = False, list[Span]()
     for start_s, end_s in segments:
@@ -82,7 +82,7 @@ def find_backchannels(segments: Sequence[Span], words: Sequence[TimedWord]) -> B
 
 
 def distribution_of(spans: Sequence[Span], duration_s: float) -> NDArray[np.float64]:
-    """How likely each fifth of a second holds a backchannel: counts of all windows that one touches, normalised."""
+    """Returns the distribution of backchannels over windows of 0.2 s: counts of the windows they touch, normalised."""
     counts = np.full(int(duration_s / WINDOW_S) + 1, _EPSILON)
     for start_s, end_s in spans:
         counts[int(start_s / WINDOW_S) : int(end_s / WINDOW_S) + 1] += 1
@@ -91,13 +91,13 @@ def distribution_of(spans: Sequence[Span], duration_s: float) -> NDArray[np.floa
 
 
 def find_divergence(spans: Sequence[Span], duration_s: float, people: Sequence[float]) -> float:
-    """How far the backchannels' times are from those of people (*JSD*); 1 where there is no backchannel.
+    """Computes the divergence of backchannel times from those of people (*JSD*); 1 if there is no backchannel.
 
-    What the benchmark calls so is scipy's `jensenshannon`: the square root of the Jensen-Shannon divergence in nats,
-    0.83 at most. People's distribution is stretched to as many windows by linear interpolation, as there.
+    The benchmark uses scipy's `jensenshannon`: the square root of the Jensen-Shannon divergence in nats, at most 0.83.
+    The human distribution is stretched to the same number of windows by linear interpolation, as in the script.
 
     Args:
-        people: how likely each window holds a backchannel of the listeners who heard this (icc_gt_distribution.json).
+        people: probability of a backchannel of human listeners in each window (icc_gt_distribution.json).
     """
     if not spans:
         return 1.0
@@ -115,7 +115,7 @@ def _relative_entropy(one: NDArray[np.float64], other: NDArray[np.float64]) -> f
 
 
 def find_speech(sound: Samples) -> list[Span]:
-    """Segments of speech in a sound at 24 kHz, by silero-vad's own rule at its defaults (`get_speech_timestamps`).
+    """Finds segments of speech in audio at 24 kHz with silero-vad's default rule (`get_speech_timestamps`).
 
     Raises:
         BackendError: the detector's model is missing.

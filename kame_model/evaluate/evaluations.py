@@ -1,7 +1,7 @@
-"""Finished evaluations, read from their folders; which of them may stand beside each other, or be seeds of one system.
+"""Reads finished evaluations, and checks which can be compared and which are seeds of one system.
 
-A system is one evaluation, or several that differ in their seed alone: of a training, whose weights then differ, or of
-the sampling.
+A system is one evaluation, or several that differ only in their seed: the seed of training, so that the weights differ,
+or the seed of sampling.
 """
 
 import json
@@ -18,7 +18,7 @@ _OF_A_SEED: Final = {"name", "checkpoint"}
 _OF_BACK_END: Final = {"back_end", "endpoint"}
 
 Key = dict[str, Any]
-"""The fields of a row that say which items it counts, such as {"mode": "tandem"}."""
+"""The fields of a row that select its items, such as {"mode": "tandem"}."""
 
 Items = Sequence[Mapping[str, Any]]
 """Records of items (`report`)."""
@@ -26,11 +26,11 @@ Items = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What an evaluation's folder tells.
+    """The contents of an evaluation's folder.
 
     Attributes:
-        run: what decided its items (`report`).
-        keys: of the rows of its figures, each once.
+        run: everything that affects its items (`report`).
+        keys: keys of the rows of its figures, each once.
         items: the records of its items.
     """
 
@@ -40,18 +40,18 @@ class Evaluation:
     items: Items
 
     def records(self, key: Key) -> list[Mapping[str, Any]]:
-        """The items that a row counts."""
+        """Returns the items that a row counts."""
         return [item for item in self.items if all(item["row"].get(field) == told for field, told in key.items())]
 
     def units(self, key: Key) -> set[str]:
-        """What is independent of each other among them."""
+        """Returns the units (independent of each other) among the items of a row."""
         return {item["unit"] for item in self.records(key)}
 
     def settings(self, *, has_back_end: bool = True) -> Key:
-        """What of the system is the same for all its seeds: neither name nor weights.
+        """Returns the settings of the system that all its seeds share; they exclude name and weights.
 
         Args:
-            has_back_end: whether its chat model is among that; mode direct asks none.
+            has_back_end: include the chat model; mode direct uses none.
         """
         told = {name: value for name, value in self.run["system"].items() if name not in _OF_A_SEED}
         if has_back_end:
@@ -61,11 +61,11 @@ class Evaluation:
 
 
 def read_evaluation(folder: str) -> Evaluation:
-    """An evaluation, of whatever kind.
+    """Reads an evaluation of any kind.
 
     Raises:
         StoreError: a file is missing or damaged.
-        DatasetError: it is of another form than `report` says, or is not finished.
+        DatasetError: it is not in the format of `report`, or is not finished.
     """
     told, items = read_figures(folder), list(read_items(folder))
     try:
@@ -85,41 +85,41 @@ def read_evaluation(folder: str) -> Evaluation:
         n_records = len(found.records(key))
         if "n" in row and row["n"] not in (n_records, len(found.units(key))):
             raise DatasetError(
-                f"{folder}: of {title_of(key)} its figures count {row['n']} items, its file of items has {n_records}.",
-                "Run the evaluation again with the greater number; finished items are not run again.",
+                f"{folder}: the figures of {title_of(key)} count {row['n']} items, but items.jsonl has {n_records}.",
+                "Run the evaluation again with the larger number; finished items are reused.",
             )
     return found
 
 
 def read_seeds(name: str, folders: Sequence[str]) -> list[Evaluation]:
-    """The evaluations of a system.
+    """Reads the evaluations of a system.
 
     Raises:
         StoreError, DatasetError: as `read_evaluation`.
-        ConfigError: a folder is named twice; it would count as two seeds.
+        ConfigError: a folder is given twice; it would count as two seeds.
     """
     if len({Path(folder).resolve() for folder in folders}) < len(folders):
-        raise ConfigError(f"Of {name} a folder is named twice: {', '.join(folders)}.", "Name each seed's once.")
+        raise ConfigError(f"A folder of {name} is given twice: {', '.join(folders)}.", "Give each seed's folder once.")
     return [read_evaluation(folder) for folder in folders]
 
 
 def find_differences(one: Evaluation, other: Evaluation) -> list[str]:
-    """In what the runs of two evaluations differ; else the rows in which they count other items."""
+    """Returns in what the runs of two evaluations differ; if they are equal, the rows whose items differ."""
     unlike = unequal(one.run, other.run, _MAY_DIFFER)
     shared = [key for key in other.keys if key in one.keys]
     return unlike or [f"items of {title_of(key)}" for key in shared if one.units(key) != other.units(key)]
 
 
 def unequal(one: Mapping[str, Any], other: Mapping[str, Any], but: set[str] = set()) -> list[str]:  # noqa: B006
-    """Names of the fields in which two differ."""
+    """Returns the names of the fields in which two mappings differ."""
     return [name for name in sorted({*one, *other} - but) if one.get(name) != other.get(name)]
 
 
 def distinct(keys: Sequence[Key]) -> list[Key]:
-    """Each once, in their order."""
+    """Removes duplicates; the order is kept."""
     return list({json.dumps(key): key for key in keys}.values())
 
 
 def title_of(key: Mapping[str, Any]) -> str:
-    """The title of a row: its fields with their values, those without a value left out."""
+    """Returns the title of a row: its fields with their values, without fields that are None."""
     return ", ".join(f"{field} {value}".strip() for field, value in key.items() if value is not None) or "all items"

@@ -1,6 +1,6 @@
-"""A front-end by itself: its own text and sound go back in, the user is a recording, the oracle comes as a server's.
+"""Free running of a front-end: its own text and audio are fed back, the user is a recording, the oracle is streamed.
 
-Text *and* sound are the model's own, so an early mistake has its consequences, as with a caller.
+Both text and audio are generated (no teacher forcing), so an early mistake has consequences, as in a real conversation.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,21 +28,20 @@ from kame_model.text.tokenizer import Tokenizer
 _SILENT = (PADDING_ID, END_OF_PADDING_ID)
 
 N_OPENING_WORDS = 3
-"""Words of an answer, as its oracle tells it, after which it is being said: a lead may hold one or two of them."""
+"""Number of the oracle's first words after which an answer counts as started; a lead may contain one or two of them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Script:
-    """What one slot of a free run is given.
+    """The input of one slot of a free run.
 
     Attributes:
         other: int16[n, T], the recorded user's codes.
-        events: oracles with the frames at which they come.
-        answer_from_frame: from here on what the model says may be the answer that is corrected.
-        opening: the first tokens of the answer that is to be corrected, up to its third word's first, as its oracle
-            tells them.
-        correction: tokens of an oracle that comes `correction_after_frames` after the opening was said in a row; none:
-            empty.
+        events: oracles with the frames at which they arrive.
+        answer_from_frame: first frame at which the answer to be corrected may start.
+        opening: first tokens of the answer to be corrected, from its oracle, up to the first token of its third word.
+        correction: tokens of an oracle that arrives `correction_after_frames` after the opening was said as
+            consecutive tokens; empty: no correction.
     """
 
     other: Codes
@@ -55,13 +54,13 @@ class Script:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FreeRun:
-    """What a model said in one dialogue of T frames.
+    """The output of a model in one dialogue of T frames.
 
     Attributes:
         text: int32[T], its inner monologue.
-        own: int16[n, T], its sound.
-        correction_frame: the frame at which a correction came; None: none did, or the answer to be corrected was not
-            begun.
+        own: int16[n, T], the codes of its audio.
+        correction_frame: the frame at which a correction arrived; None: there was none, or the answer to be corrected
+            was not started.
     """
 
     text: NDArray[np.int32]
@@ -78,14 +77,14 @@ def script_for(
     tokenizer: Tokenizer,
     other: Codes | None = None,
 ) -> Script:
-    """The script of one dialogue.
+    """Makes the script of one dialogue.
 
     Args:
-        asked: the dialogue, of which the model is to be speaker A.
-        stranger: whose oracle the wrong one is, moved so that both questions end together.
-        delay_s: how long a back-end takes; the same for all events.
-        correction_after_s: from the third word of the wrong answer to the correction.
-        other: codes in the place of the recorded user's.
+        asked: the dialogue in which the model is speaker A.
+        stranger: the dialogue of the wrong oracle, shifted so that both questions end at the same time.
+        delay_s: delay of the back-end, seconds, equal for all events.
+        correction_after_s: seconds from the third word of the wrong answer to the correction.
+        other: codes used instead of the recorded user's.
     """
     codes = asked.row.b.codes if other is None else other
     if oracle in ("wrong", "corrected") and stranger is not None:
@@ -108,27 +107,27 @@ def script_for(
 
 
 def _opening(tokens: Sequence[int], tokenizer: Tokenizer) -> Sequence[int]:
-    """The tokens up to the first one of the third word; all of a shorter answer."""
+    """Returns the tokens up to the first one of the third word; all tokens of a shorter answer."""
     starts = [at for at, token in enumerate(tokens) if at == 0 or tokenizer.starts_word(token)]
     return tokens if len(starts) < N_OPENING_WORDS else tokens[: starts[N_OPENING_WORDS - 1] + 1]
 
 
 class Generator(Protocol):
-    """What runs freely, many conversations side by side: `FrontEndGen`, or a double of it."""
+    """Generates a batch of conversations step by step: `FrontEndGen`, or a test double."""
 
     def streaming(self, batch_size: int) -> AbstractContextManager[None]:
-        """A block in which `step` may be called, with fresh state."""
+        """Context with fresh state in which `step` may be called."""
 
     def step(self, other: Tensor, oracle: Tensor) -> Frame:
-        """One frame of every slot: see `FrontEndGen.step`."""
+        """Generates one frame of every slot: see `FrontEndGen.step`."""
 
 
 MakesGenerator = Callable[[FrontEnd, SamplingConfig], Generator]
-"""How a front-end is run."""
+"""Makes the generator of a front-end."""
 
 
 def plan_batches(n_frames: Sequence[int], batch_size: int) -> list[list[int]]:
-    """Which scripts are run side by side, by their numbers: those of like length."""
+    """Groups scripts of similar length into batches; returns their indices."""
     order = sorted(range(len(n_frames)), key=lambda at: n_frames[at])
     return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
 
@@ -140,18 +139,18 @@ def run_freely(
     seed: int,
     generator: MakesGenerator = FrontEndGen,
 ) -> list[FreeRun]:
-    """Runs scripts side by side.
+    """Runs scripts as one batch.
 
     Args:
-        front_end: in evaluation mode.
-        seed: of the sampling; the same scripts, seed and machine give the same runs.
+        front_end: the model, in evaluation mode.
+        seed: sampling seed; the same scripts, seed and machine give the same runs.
     """
     torch.manual_seed(seed)  # moshi samples from torch's global generator
     return list(_run(front_end, generator(front_end, sampling), scripts))
 
 
 def _run(front_end: FrontEnd, gen: Generator, scripts: Sequence[Script]) -> Iterator[FreeRun]:
-    """More calls than there are frames, by the longest delay: so much later a frame is given back whole."""
+    """Runs as many steps as frames plus the longest delay, after which the codes of a frame are complete."""
     n_frames = max(script.other.shape[1] for script in scripts)
     n_codebooks, n_late = front_end.n_codebooks, front_end.layout.longest_delay
     others = np.zeros((len(scripts), n_codebooks, n_frames + n_late), np.int64)
@@ -175,7 +174,7 @@ def _run(front_end: FrontEnd, gen: Generator, scripts: Sequence[Script]) -> Iter
 
 
 class _Slot:
-    """One dialogue's oracle queue, and the eye that is kept on when the answer to be corrected begins."""
+    """The oracle queue of one dialogue, and the detection of the start of the answer to be corrected."""
 
     def __init__(self, script: Script, start_id: int) -> None:
         self.script = script
@@ -186,7 +185,7 @@ class _Slot:
         self._coming = sorted(script.events, key=lambda event: event[0])
 
     def feed(self, frame: int) -> int:
-        """The id to feed at the input position after `frame`, with all that has come by then."""
+        """Returns the oracle id to feed at the input position after `frame`, given everything that has arrived."""
         while self._coming and self._coming[0][0] <= frame:
             self._queue.push(map(int, self._coming.pop(0)[1]))
         if self._is_due(frame):
@@ -195,7 +194,7 @@ class _Slot:
         return self._queue.next() if frame >= 0 else PADDING_ID
 
     def hear(self, frame: int, token: int) -> None:
-        """Takes note of what the model said in a frame."""
+        """Records the model's text token of a frame."""
         if frame < self.script.answer_from_frame or token in _SILENT:
             return
         opening = list(self.script.opening)

@@ -1,4 +1,4 @@
-"""Whether a recogniser hears what the model says by its own text: if not, figures by ear tell of the sound alone."""
+"""Compares a recogniser's words with the model's own text; a high error rate means that its audio is unintelligible."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -6,20 +6,20 @@ from typing import Any, Final
 from rapidfuzz.distance import Levenshtein
 
 _MOST_ERRORS: Final = 0.8
-"""Of more errors in a word the recogniser hears something else than the text."""
+"""Word error rate above which the recogniser's words have little to do with the text."""
 
 
 def count_word_errors(text: Sequence[str], heard: Sequence[str]) -> list[int] | None:
-    """Wrong, missing and added words of what was heard, and the words of the text; None: it has none."""
+    """Returns the word errors (substitutions, deletions, insertions) and the words of the text; None if it has none."""
     return [Levenshtein.distance(text, heard), len(text)] if text else None
 
 
 def warn_unheard(rows: Sequence[Mapping[str, Any]], titles: Sequence[str]) -> Iterator[str]:
-    """A warning for a report where `heard_word_errors` of rows is above 80 %, with their titles."""
+    """Yields a warning for a report if `heard_word_errors` of rows is above 80 %, with the titles of the rows."""
     told = zip(rows, titles, strict=True)
     unheard = dict.fromkeys(title for row, title in told if (row.get("heard_word_errors") or 0.0) > _MOST_ERRORS)
     if unheard:
         yield (
-            f"**{'; '.join(unheard)}: what the recogniser writes has little to do with the model's text: figures by "
-            "ear tell nothing of this voice.**\n"
+            f"**{'; '.join(unheard)}: what the recogniser hears has little to do with the model's text, so figures "
+            "by the recogniser are not meaningful for this voice.**\n"
         )

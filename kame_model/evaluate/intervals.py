@@ -1,16 +1,17 @@
-"""Figures of items with their intervals: what rows of figures.json tell of a measure.
+"""Computes figures with their confidence intervals for the rows of figures.json.
 
-An interval of 95% is of *bootstrap percentiles*: the items, and the seeds of a system where it has several, are drawn
-anew with replacement (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13). All records of an item
-are drawn together: what several runs make of one question is not independent. Percentiles of few are too narrow:
+The 95% interval is a *bootstrap percentile* interval: items, and the seeds of a system with several, are resampled with
+replacement (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13). All records of an item are
+resampled together, because several runs of one question are not independent. Percentiles of small samples are too
+narrow, therefore:
 
-- those of few items are widened to those by which a mean's interval would be Student's (Hesterberg, What Teachers
-  Should Know About the Bootstrap, 2015, section 3.4);
-- they are at least Student's interval of the variance over items and, where there are several, that over seeds, with
-  the degrees of freedom of Welch and Satterthwaite (1946): two values of anything tell very little;
-- a quantile has none where the items are too few to have some on either side of it (0.9 of fewer than 36);
-- where all say the answer, every draw does: a share's interval is never less than Wilson's (1927), that of two shares'
-  difference never less than Newcombe's for paired shares (Statistics in Medicine 17, 1998, page 2635, method 8).
+- for few items they are widened so that a mean's interval would be Student's (Hesterberg, What Teachers Should Know
+  About the Bootstrap, 2015, section 3.4);
+- they are at least as wide as Student's interval of the variance over items and, if there are several, over seeds, with
+  the degrees of freedom of Welch and Satterthwaite (1946), because two values carry very little information;
+- a quantile has no interval if there are too few items to have some on either side of it (0.9 of fewer than 36);
+- if all items agree, so does every resample: a share's interval is at least Wilson's (1927), that of a difference of
+  two shares at least Newcombe's for paired shares (Statistics in Medicine 17, 1998, page 2635, method 8).
 """
 
 import math
@@ -26,7 +27,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 _CONFIDENCE: Final = 0.95
 _N_DRAWS: Final = 2000
 TIME = "_s"
-"""Names of measures in seconds end so: of these the median and the 90th percentile are told too."""
+"""Suffix of measures in seconds, which also get the median and the 90th percentile."""
 QUANTILES: Final = {"median": 0.5, "p90": 0.9}
 
 _TAIL: Final = (1 - _CONFIDENCE) / 2
@@ -37,7 +38,7 @@ Floats = NDArray[np.float64]
 
 
 class Estimate(NamedTuple):
-    """A figure with its interval of 95%. None: of nothing it is undefined, and of one item the interval is."""
+    """A figure with its 95% interval. The figure is None without items, the interval also with only one."""
 
     value: float | None
     low: float | None
@@ -49,13 +50,13 @@ NOTHING: Final = Estimate(None, None, None)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """What was measured of one thing, such as whether the answer was said; a value a record, R records.
+    """The values of one measure, such as whether the answer was said, in R records.
 
     Attributes:
-        part, whole: float64[R]; the figure over records is the sum of parts over that of wholes. A plain value has the
-            whole 1; what was asked of no item has both 0.
-        unit: int64[R], which item a record is of, counted over all `n_units` of the row.
-        seed: int64[R], which seed of the system it is of, of `n_seeds`.
+        part, whole: float64[R]; the figure is the sum of parts divided by the sum of wholes. A plain value has the
+            whole 1; a record without the measure has 0 in both.
+        unit: int64[R], index of the record's unit among all `n_units` of the row.
+        seed: int64[R], index of the record's seed among `n_seeds`.
         is_share: whether all values are true or false.
     """
 
@@ -69,21 +70,21 @@ class Sample:
 
     @property
     def n_asked(self) -> int:
-        """Of how many items it was asked."""
+        """Number of units that have the measure."""
         return len(np.unique(self.unit[self.whole > 0]))
 
 
 def measure_names(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names of all measures that these items' records have, in their order."""
+    """Returns the names of all measures of these records, in order."""
     return list(dict.fromkeys(name for record in records for name in record["measures"]))
 
 
 def sample_of(runs: Sequence[Sequence[Mapping[str, Any]]], name: str, units: Sequence[str] | None = None) -> Sample:
-    """One measure of a row's records.
+    """Collects one measure of a row's records.
 
     Args:
         runs: the records of each seed of a system; each has `unit` and `measures`.
-        units: all units of the row, where another system's sample is to be paired with it; None: those of the records.
+        units: all units of the row, for pairing with the sample of another system; None: those of the records.
     """
     known = sorted({record["unit"] for run in runs for record in run}) if units is None else units
     number_of = {unit: number for number, unit in enumerate(known)}
@@ -102,13 +103,13 @@ def sample_of(runs: Sequence[Sequence[Mapping[str, Any]]], name: str, units: Seq
 
 
 def value_of(sample: Sample, quantile: float | None = None) -> float | None:
-    """The mean of a measure, or a quantile of it; None of nothing."""
+    """Computes the mean of a measure, or a quantile; None without values."""
     value = _statistic(sample, np.ones((1, len(sample.part))), quantile)[0]
     return None if np.isnan(value) else round(float(value), 4)
 
 
 def estimate(sample: Sample, quantile: float | None = None) -> Estimate:
-    """The same, with its interval over items and seeds."""
+    """Computes the mean or a quantile with its interval over items and seeds."""
     value = value_of(sample, quantile)
     if value is None:
         return NOTHING
@@ -120,10 +121,10 @@ def estimate(sample: Sample, quantile: float | None = None) -> Estimate:
 
 
 def difference(one: Sample, other: Sample, quantile: float | None = None) -> Estimate:
-    """How much more `one` has than `other`: the same items are drawn for both, seeds for each on its own.
+    """Computes `one` minus `other` with its interval: items are resampled in pairs, seeds separately for each.
 
     Args:
-        one, other: of the same units, in the same order.
+        one, other: samples of the same units, in the same order.
     """
     values = [value_of(each, quantile) for each in (one, other)]
     if values[0] is None or values[1] is None:
@@ -137,11 +138,11 @@ def difference(one: Sample, other: Sample, quantile: float | None = None) -> Est
 
 
 def average(figures: Sequence[Estimate], *, is_one_seed: bool) -> Estimate:
-    """The mean of figures of different items, its interval recovered from theirs (Zou and Donner, 2008).
+    """Averages figures of different items; the interval is computed from theirs (Zou and Donner, 2008).
 
     Args:
-        is_one_seed: whether they are of one seed of the system and so independent; over several seeds, which all of
-            them share, they are taken to rise and fall together, which is the widest that it can be.
+        is_one_seed: whether the figures are of one seed and therefore independent; over several seeds, which they
+            share, they are assumed to be fully correlated, which gives the widest interval.
     """
     value, low, high = np.array(figures, np.float64).T
     below, above = (
@@ -151,11 +152,11 @@ def average(figures: Sequence[Estimate], *, is_one_seed: bool) -> Estimate:
 
 
 def figures_of(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The figures of a row of `figures.json`, of its items' records.
+    """Computes the figures of a row of `figures.json` from its items' records.
 
     Returns:
-        `n`, the number of items, and of each measure NAME: `NAME` (its mean, None where it was asked of none) and
-        `NAME_interval`; `NAME_n` where it was asked of fewer; of times also `NAME_median` and `NAME_p90`.
+        `n`, the number of items, and for each measure NAME: `NAME` (the mean, None if no item has it) and
+        `NAME_interval`; `NAME_n` if fewer items have it; for times also `NAME_median` and `NAME_p90`.
     """
     n = len({record["unit"] for record in records})
     told: dict[str, Any] = {"n": n}
@@ -172,14 +173,14 @@ def figures_of(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def wilson(value: float, n: int) -> tuple[float, float]:
-    """Wilson's score interval of 95% of a share of n independent items."""
+    """Computes Wilson's 95% score interval of a share of n independent items."""
     middle = (value + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
     half = _Z * (value * (1 - value) / n + _Z**2 / (4 * n**2)) ** 0.5 / (1 + _Z**2 / n)
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def _newcombe(one: Sample, other: Sample) -> tuple[float, float]:
-    """Newcombe's interval of the difference of two paired shares; method 10 is this with a smaller correlation."""
+    """Computes Newcombe's interval of the difference of two paired shares; method 10 has a smaller correlation."""
     of_one, of_other = _unit_means(one), _unit_means(other)
     both = ~np.isnan(of_one) & ~np.isnan(of_other)
     correlation = 0.0
@@ -195,13 +196,13 @@ def _joined(one: float, other: float, correlation: float) -> float:
 
 
 def _unit_means(sample: Sample) -> Floats:
-    """float64[n_units]; NaN of a unit that was not asked."""
+    """Returns float64[n_units], the mean of each unit; NaN for units without the measure."""
     is_of_unit = (sample.unit == np.arange(sample.n_units)[:, None]).astype(np.float64)
     return _shares(is_of_unit @ sample.part, is_of_unit @ sample.whole)
 
 
 def _interval(samples: Sequence[Sample], value: float, quantile: float | None) -> tuple[float, float]:
-    """The interval of a sample's figure, or of how much more the first of two has; NaN where there is none."""
+    """Computes the interval of a sample's figure, or of the difference of two samples; NaN if there is none."""
     n_units = min(each.n_asked for each in samples)
     if n_units < 2 or (quantile is not None and max(quantile, 1 - quantile) ** n_units > _TAIL):
         return np.nan, np.nan
@@ -217,7 +218,7 @@ def _interval(samples: Sequence[Sample], value: float, quantile: float | None) -
 
 
 def _variance_of_seeds(sample: Sample, quantile: float | None) -> float:
-    """Of the mean over seeds, by how their own figures differ; a seed that was asked of nothing has none."""
+    """Estimates the variance of the mean over seeds from the seeds' figures; seeds without values are ignored."""
     weights = (sample.seed == np.arange(sample.n_seeds)[:, None]).astype(np.float64)
     told = _statistic(sample, weights, quantile)
     told = told[~np.isnan(told)]
@@ -225,8 +226,8 @@ def _variance_of_seeds(sample: Sample, quantile: float | None) -> float:
 
 
 def _drawn(samples: Sequence[Sample], quantile: float | None, draws_seeds: bool) -> Floats:
-    """float64[_N_DRAWS]: the figure under each draw of units and seeds, or the first one's less the second one's; NaN
-    where a draw holds none that was asked."""
+    """Returns float64[_N_DRAWS]: the figure (or the difference of two) for each resample of units and seeds; NaN if a
+    resample has no values."""
     figures = np.empty((len(samples), _N_DRAWS))
     for number, sample in enumerate(samples):
         units, seeds = _draws(sample.n_units, 0), _draws(sample.n_seeds, 1 + number)
@@ -242,7 +243,7 @@ def _drawn(samples: Sequence[Sample], quantile: float | None, draws_seeds: bool)
 
 @cache
 def _draws(n: int, stream: int) -> Floats:
-    """float64[_N_DRAWS, n]: how often each of n is drawn. Of one alone there is nothing to draw."""
+    """Returns float64[_N_DRAWS, n]: how often each of n is drawn; all ones if n is 1."""
     if n == 1:
         return np.ones((_N_DRAWS, 1))
     drawn = np.random.default_rng((stream, n)).multinomial(n, np.full(n, 1 / n), size=_N_DRAWS)
@@ -250,7 +251,7 @@ def _draws(n: int, stream: int) -> Floats:
 
 
 def _statistic(sample: Sample, weights: Floats, quantile: float | None) -> Floats:
-    """float64[D] of weights float64[D, R]: the weighted mean, or the quantile, which between two values is the mean."""
+    """Returns float64[D] for weights float64[D, R]: the weighted mean, or the quantile (the mean of two)."""
     if quantile is None:
         return _shares(weights @ sample.part, weights @ sample.whole)
     asked = np.flatnonzero(sample.whole > 0)
@@ -268,14 +269,14 @@ def _statistic(sample: Sample, weights: Floats, quantile: float | None) -> Float
 
 
 def _shares(parts: Floats, wholes: Floats) -> Floats:
-    """Parts of wholes; NaN of nothing."""
+    """Divides parts by wholes; NaN where the whole is 0."""
     shares: Floats = np.full(len(parts), np.nan)
     np.divide(parts, wholes, out=shares, where=wholes > 0)
     return shares
 
 
 def _percentiles(drawn: Floats, n_units: int) -> tuple[float, float]:
-    """The middle 95% of the draws, widened for few units; NaN where all draws are."""
+    """Returns the bounds of the middle 95% of the draws, widened for few units; NaN if all draws are NaN."""
     drawn = drawn[~np.isnan(drawn)]
     if not len(drawn):
         return np.nan, np.nan

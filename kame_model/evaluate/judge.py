@@ -1,11 +1,11 @@
-"""A chat model as judge: it rates answers from 1 to 10, or tells whether they give the reference's answer.
+"""LLM as a judge: a chat model rates answers from 1 to 10, or decides whether they agree with a reference answer.
 
 Ratings are MT-Bench's (Zheng et al., "Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena", arXiv 2306.05685): one
 answer at a time, the second turn within its conversation, beside a reference where there is one. FastChat's prompts
 (`fastchat/llm_judge/data/judge_prompts.jsonl`) are read by path; ours, for transcripts of speech, have the same names.
 
-FastChat takes the first number between brackets, or -1. Here a rating counts only where it is the judge's own and the
-only one; everything else is counted by what is wrong with it, and never guessed.
+FastChat takes the first number between brackets, or -1. Here a rating counts only if it is the judge's own and the only
+one; every other reply has no rating and is counted by its fault.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from spoken.refusals import find_refusal
 
 LOWEST, HIGHEST = 1.0, 10.0
 RATINGS: Final = ("single-v1", "single-math-v1", "single-v1-multi-turn", "single-math-v1-multi-turn")
-"""FastChat's names of its prompts that rate one answer; `math` are those beside a reference."""
+"""FastChat's names of its prompts that rate one answer; those with `math` have a reference answer."""
 JUDGEMENTS: Final = "judgements.sqlite"
 VERDICT: Final = "verdict"
 RELEVANCE: Final = "relevance"
@@ -47,9 +47,9 @@ LEAST_RELEVANT, MOST_RELEVANT = 0.0, 5.0
 _OURS: Final = files("kame_model.evaluate") / "judge_prompts.yaml"
 
 Fault = Literal["", "missing", "refused", "several", "out_of_range", "failed", "unheard"]
-"""Why there is no judgement: no mark of the form asked for; none, and the judge refused; marks that differ; a number
-below 1 or above 10; the request failed for good, and is made again the next time; a recogniser refused the answer's
-sound, so that there was nothing to judge. Empty: there is one."""
+"""Why there is no judgement: no mark in the requested format; none, because the judge refused; different marks; a
+number below 1 or above 10; the request failed permanently, and is retried in the next run; the recogniser rejected the
+answer's audio, so that there was nothing to judge. Empty: there is a judgement."""
 
 _MARK: Final = re.compile(r"\[\[([^\[\]]*)\]\]")
 _NUMBER: Final = re.compile(r"\d{1,3}(?:\.\d+)?")
@@ -61,13 +61,13 @@ _QUOTE: Final = re.compile(
     re.MULTILINE,
 )
 _WHOLE_LINE: Final = re.compile(r"""["'“‘`*_\s]*((?:[A-Za-z ]+:)?[\s*_]*\[\[[^\[\]]*\]\])["'”’`*_.\s]*""")
-"""A line that holds nothing but a mark, in quotation marks or not: the form that was asked for, as some write it."""
+"""A line with only a mark, in quotation marks or not, as some models write the requested format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A rating, or whether an answer gives the reference's; None: there is none, and `fault` says why. `reply` is what
-    the judge wrote."""
+    """A rating, or whether an answer agrees with the reference; None: there is none, and `fault` says why. `reply` is
+    what the judge wrote."""
 
     value: float | bool | None
     fault: Fault = ""
@@ -75,11 +75,11 @@ class Judgement:
 
 
 def read_rating(text: str, lowest: float = LOWEST, highest: float = HIGHEST) -> Judgement:
-    """The rating in what a judge wrote: `[[7]]`, a number from 1 to 10, whole or with decimals (FastChat takes those).
+    """Parses the rating in a judge's reply: `[[7]]`, a number from 1 to 10, integer or decimal (as in FastChat).
 
-    Not counted is what stands in a thought (`<think>`), in quotation marks, in code or in a quoted line, for that may
-    be the answer's own text; but a last line that holds nothing else counts, quoted or not. The same rating twice is
-    one; several different ones are none, and neither is `[[ 7 ]]`, `[[7/10]]`, `[[seven]]`, `[7]` or `7/10`.
+    Marks in reasoning (`<think>`), in quotation marks, in code or in a quoted line are ignored, because they may be the
+    answer's own text; but a last line with only a mark counts, quoted or not. The same rating twice counts once.
+    Several different ones are invalid, and so are `[[ 7 ]]`, `[[7/10]]`, `[[seven]]`, `[7]` and `7/10`.
     """
     numbers = {float(mark) for mark in _marks(text) if _NUMBER.fullmatch(mark)}
     if len(numbers) != 1:
@@ -89,7 +89,7 @@ def read_rating(text: str, lowest: float = LOWEST, highest: float = HIGHEST) -> 
 
 
 def read_verdict(text: str) -> Judgement:
-    """`[[correct]]` or `[[incorrect]]` in what a judge wrote, in any case of letters, by the rules of `read_rating`."""
+    """Parses `[[correct]]` or `[[incorrect]]` in a judge's reply, case-insensitively, by the rules of `read_rating`."""
     marks = {mark.lower() for mark in _marks(text)} & {"correct", "incorrect"}
     if len(marks) != 1:
         return Judgement(None, "several" if marks else _silence(text))
@@ -97,7 +97,7 @@ def read_verdict(text: str) -> Judgement:
 
 
 def _marks(text: str) -> list[str]:
-    """What stands between double brackets in the judge's own words."""
+    """Returns what is between double brackets in the judge's own words."""
     lines = without_thought(text)[1].rstrip().splitlines()
     last = _WHOLE_LINE.fullmatch(lines[-1]) if lines else None
     if last is not None:
@@ -110,7 +110,7 @@ def _silence(text: str) -> Fault:
 
 
 class JudgePrompt(Config):
-    """What a judge is told; the template takes names in braces."""
+    """A judge's prompt; the template has field names in braces."""
 
     system: str
     template: str
@@ -119,14 +119,14 @@ class JudgePrompt(Config):
 class JudgePrompts(Config):
     """The prompts of one file, by FastChat's names."""
 
-    version: str = Field(description="What reports call them.")
+    version: str = Field(description="Name of this version of the prompts in reports.")
     prompts: dict[str, JudgePrompt]
 
     def messages(self, name: str, fields: Mapping[str, str]) -> list[dict[str, str]]:
-        """The messages of a request.
+        """Fills a prompt and returns the messages of a request.
 
         Raises:
-            ConfigError: the template asks for a field that there is not.
+            ConfigError: the template has an unknown field.
         """
         prompt = self.prompts[name]
         try:
@@ -134,18 +134,18 @@ class JudgePrompts(Config):
         except (LookupError, ValueError) as error:
             raise ConfigError(
                 f"The judge's prompt {name!r} of {self.version} cannot be filled: {error}.",
-                f"Its template may hold {', '.join('{' + field + '}' for field in fields)}.",
+                f"Its template may have the fields {', '.join('{' + field + '}' for field in fields)}.",
             ) from error
         return [{"role": "system", "content": prompt.system.strip()}, {"role": "user", "content": request.strip()}]
 
 
 def load_judge_prompts(path: str) -> JudgePrompts:
-    """Our prompts (`path` is empty), or those of a YAML file like ours, or of FastChat's judge_prompts.jsonl.
+    """Loads kame's prompts (`path` is empty), a YAML file in the same format, or FastChat's judge_prompts.jsonl.
 
-    A file needs the four of `RATINGS`; without one named `verdict` or `relevance`, ours is taken.
+    A file needs the four prompts of `RATINGS`; if it has no `verdict` or `relevance`, kame's own is used.
 
     Raises:
-        ConfigError: there is no such file, or it lacks one of them.
+        ConfigError: the file cannot be read, or a prompt is missing.
     """
     ours = _read_prompts(_OURS.read_text(encoding="utf-8"), "ours")
     if not path:
@@ -157,7 +157,7 @@ def load_judge_prompts(path: str) -> JudgePrompts:
     except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError, ValidationError) as error:
         raise ConfigError(
             f"The judge's prompts in {path} cannot be read: {error}.",
-            "Name FastChat's judge_prompts.jsonl or a YAML file like kame_model/evaluate/judge_prompts.yaml.",
+            "Use FastChat's judge_prompts.jsonl or a YAML file like kame_model/evaluate/judge_prompts.yaml.",
         ) from error
     if lacking := [name for name in RATINGS if name not in theirs.prompts]:
         raise ConfigError(f"{path} lacks the judge's prompts {', '.join(lacking)}.", "Add them under these names.")
@@ -171,7 +171,7 @@ def _read_prompts(text: str, name: str) -> JudgePrompts:
 
 
 def _read_fastchat(text: str, name: str) -> JudgePrompts:
-    """The rows of type `single`; pairs are compared by others."""
+    """Reads the rows of type `single`; pairwise comparison is not supported."""
     rows = [row for line in text.splitlines() if line.strip() and (row := json.loads(line))["type"] == "single"]
     prompts = {row["name"]: {"system": row["system_prompt"], "template": row["prompt_template"]} for row in rows}
     return JudgePrompts.model_validate({"version": f"{name} (FastChat's)", "prompts": prompts})
@@ -179,7 +179,7 @@ def _read_fastchat(text: str, name: str) -> JudgePrompts:
 
 @dataclass(frozen=True, slots=True)
 class JudgeRequest:
-    """What a judge is asked: a prompt's name, what its template takes, and how the judgement is read."""
+    """A request to a judge: the prompt's name, the fields of its template, and how the reply is parsed."""
 
     prompt: str
     fields: Mapping[str, str]
@@ -187,8 +187,8 @@ class JudgeRequest:
 
 
 def request_rating(questions: Sequence[str], answers: Sequence[str], references: Sequence[str] = ()) -> JudgeRequest:
-    """Asks for the rating of the last of one or two answers, beside the references where there are some, with the
-    prompts and fields that FastChat has for it."""
+    """Makes the request to rate the last of one or two answers, with references if there are any, using FastChat's
+    names of prompts and fields."""
     prompt = "single-math-v1" if references else "single-v1"
     fields = {"question": questions[-1], "answer": answers[-1]}
     for name, texts in (("question", questions), ("answer", answers), ("ref_answer", references)):
@@ -197,34 +197,34 @@ def request_rating(questions: Sequence[str], answers: Sequence[str], references:
 
 
 def request_verdict(question: str, reference: str, answer: str) -> JudgeRequest:
-    """Asks whether an answer gives the reference's."""
+    """Makes the request whether an answer agrees with the reference."""
     return JudgeRequest(VERDICT, {"question": question, "reference": reference, "answer": answer}, read_verdict)
 
 
 def request_relevance(context: str, interruption: str, answer: str) -> JudgeRequest:
-    """Asks how much an answer has to do with what interrupted it, from 0 to 5.
+    """Makes the request to rate the relevance of an answer to an interruption, from 0 to 5.
 
     Args:
         context: what the user said before.
-        interruption: what the user interrupted with.
+        interruption: what the user said when interrupting.
     """
     fields = {"context": context, "interruption": interruption, "answer": answer}
     return JudgeRequest(RELEVANCE, fields, lambda text: read_rating(text, LEAST_RELEVANT, MOST_RELEVANT))
 
 
 class Judge:
-    """Asks one chat model for judgements, through the client that keeps every answer. For use outside of event loops.
+    """Requests judgements from one chat model, through the client that caches every reply. Not for use in event loops.
 
     Args:
-        endpoint: whom.
-        config: how.
-        cache: where judgements are kept: what was judged once is never asked for again.
+        endpoint: the chat model's server.
+        config: prompts, sampling and budget.
+        cache: cache of replies; an equal request is never made twice.
 
     Attributes:
-        prompts: what it is told.
+        prompts: the judge's prompts.
 
     Raises:
-        ConfigError: the prompts cannot be read, or a budget in dollars has no price.
+        ConfigError: the prompts cannot be read, or there is a budget in dollars but no price.
     """
 
     def __init__(self, endpoint: Endpoint, config: JudgeConfig, cache: ReplyCache) -> None:
@@ -234,7 +234,7 @@ class Judge:
         check_price(endpoint, price_of(config.chat, endpoint.model), config.budget)
 
     def about(self) -> dict[str, Any]:
-        """All that decides a judgement, as JSON can hold it."""
+        """Returns everything that affects a judgement, as JSON values."""
         return {
             "endpoint": self._endpoint.name,
             "model": self._endpoint.model,
@@ -246,14 +246,14 @@ class Judge:
         }
 
     def judge(self, requests: Sequence[JudgeRequest], on_done: Callable[[], None] = lambda: None) -> list[Judgement]:
-        """The judgements, in the order of the requests; many are asked for at once.
+        """Returns the judgements in the order of the requests, which are made concurrently.
 
         Args:
             on_done: called after each judgement.
 
         Raises:
-            BackendError, BudgetError, StoreError: as `OpenAIChatClient.ask`; the judgements that came are kept.
-            ConfigError: a prompt wants a field that there is not.
+            BackendError, BudgetError, StoreError: as `OpenAIChatClient.ask`; replies received so far are cached.
+            ConfigError: a prompt has an unknown field.
         """
         payloads = [
             {
@@ -285,14 +285,14 @@ def _fault_of(error: RequestError) -> Fault:
 
 
 def add_up(asked: Iterable[Mapping[str, Any]], price: PriceConfig | None) -> dict[str, Any]:
-    """What requests took, each counted once, whenever and in however many runs of an evaluation it was asked for.
+    """Adds up token usage and price of requests; each counts once, even if several runs of an evaluation made it.
 
     Args:
-        asked: their `n_tokens_in`, `n_tokens_cached` and `n_tokens_out`, and how many they are (`n_requests`, else 1);
-            those with the same `request_id` are one.
+        asked: records with `n_tokens_in`, `n_tokens_cached` and `n_tokens_out`, and optionally the number of requests
+            (`n_requests`, default 1); records with the same `request_id` count once.
 
     Returns:
-        The sums, and `usd`. None is what is not known: the price, or the tokens from a server's cache.
+        The sums, and `usd`. Unknown values are None: the price, or the number of cached tokens.
     """
     each = list({told.get("request_id") or f"#{number}": told for number, told in enumerate(asked)}.values())
     n_in, n_out = (sum(told[name] for told in each) for name in ("n_tokens_in", "n_tokens_out"))
@@ -307,7 +307,7 @@ def add_up(asked: Iterable[Mapping[str, Any]], price: PriceConfig | None) -> dic
 
 
 def as_asked(reply: ChatReply | None) -> dict[str, Any] | None:
-    """What of a judge's reply is kept with what it judged: its words, and what it took; None of none."""
+    """Returns the text and token usage of a judge's reply, for the record of the item; None if there was no reply."""
     if reply is None:
         return None
     names = ("request_id", "n_tokens_in", "n_tokens_cached", "n_tokens_out", "answered_by")
@@ -316,16 +316,16 @@ def as_asked(reply: ChatReply | None) -> dict[str, Any] | None:
 
 @contextmanager
 def open_judge(config: JudgeConfig, out: str) -> Iterator[Judge]:
-    """A judge for the time of the block; a server that we start for it lives as long.
+    """Opens a judge for the duration of the block; a server that is started for it is stopped afterwards.
 
     Args:
-        out: the evaluation's folder, in which its answers are kept too.
+        out: the evaluation's folder, which also has the cache of replies.
 
     Raises:
         ConfigError: as `Judge`, or the chat engine is unknown.
-        BackendError: the endpoint is not there, or refuses our key or model.
+        BackendError: the endpoint is unavailable, or rejects the API key or the model.
     """
-    load_judge_prompts(config.prompts)  # before a server is started for it
+    load_judge_prompts(config.prompts)  # fails before a server is started
     engine: ChatEngine = registry.load("chat", config.chat.engine)(config.chat)
     with (
         run_named(f"judging-{uuid.uuid4().hex[:12]}"),

@@ -1,18 +1,18 @@
-"""The words that tell an answer, and where they are said: content words in a row, numbers by their value.
+"""Extracts the key words of an answer and finds where they are said: consecutive content words, numbers by value.
 
-"It is the Treaty of Versailles" tells its answer by "treaty versailles", which is said in "the treaty at Versailles"
-and not in "a treaty signed in Versailles". Numbers are compared by what they are worth, so that "minus five" and
-"negative five" are one, and only as a whole: "six" is not said in "thirty six".
+The key words of "It is the Treaty of Versailles" are "treaty versailles". They are found in "the treaty at Versailles"
+but not in "a treaty signed in Versailles". Numbers are compared by value, so that "minus five" and "negative five" are
+equal, and only as a whole: "six" is not found in "thirty six".
 """
 
 import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from spoken.number_words import cardinal_of, number_at, single_numbers, value_of
-from spoken.spoken_text import word_set
+from spoken.number_words import count_number_words, find_cardinal, parse_number_words, split_numbers
+from spoken.spoken_text import make_word_set
 
-FUNCTION_WORDS: Final = word_set(
+FUNCTION_WORDS: Final = make_word_set(
     "a an the this that these those there here "
     "i you he she it we they me him her us them my your his its our their who whom whose which what "
     "is are was were be been being am has have had having do does did doing "
@@ -20,13 +20,13 @@ FUNCTION_WORDS: Final = word_set(
     "of in on at to from by with for about as into onto over under between among through during within upon per "
     "and or but so then if because since while than also just very well"
 )
-"""Words that another wording of the same answer may lack. Negations and quantities are not among them."""
+"""Function words, which another wording of the same answer may lack. They exclude negations and quantities."""
 
-NEGATIONS: Final = word_set("not never isn't wasn't aren't weren't don't doesn't didn't")
-"""What comes directly behind one of them is denied."""
-_NO_BEHIND: Final = word_set("is are was were be has have had with there")
+NEGATIONS: Final = make_word_set("not never isn't wasn't aren't weren't don't doesn't didn't")
+"""Negations: what follows directly is denied."""
+_NO_BEHIND: Final = make_word_set("is are was were be has have had with there")
 """Behind these "no" denies what follows ("there is no gold"); elsewhere it corrects what was said: "six no five"."""
-_PASSED_OVER: Final = word_set(
+_PASSED_OVER: Final = make_word_set(
     "a an the this that these those his her its their our my your of in on at to from with for by"
 )
 """May stand between a negation and what it denies: "not in the house". A verb begins another clause."""
@@ -45,7 +45,7 @@ _ORDINAL: Final = re.compile(r"^(?:or )?(?:first|second|third|fourth), ")
 
 
 class Unit(NamedTuple):
-    """A word, or a whole number by its value: `text`, and the places [start, end) of its words."""
+    """A word, or a whole number by its value: `text`, and the positions [start, end) of its words."""
 
     text: str
     start: int
@@ -53,20 +53,20 @@ class Unit(NamedTuple):
 
     @property
     def is_number(self) -> bool:
-        """Whether it is an amount; an ordinal is none."""
+        """Whether it is an amount; ordinals are not."""
         return self.text[-1].isdigit()
 
 
 def words_of(text: str) -> list[str]:
-    """A text's words in small letters, without marks."""
+    """Returns a text's words in lower case, without punctuation."""
     return "".join(char if char.isalpha() or char in "' " else " " for char in text.lower()).split()
 
 
 def units_of(words: Sequence[str]) -> list[Unit]:
-    """Words, and numbers as one unit each. "one" alone stays a word: it is a pronoun as often as a number."""
+    """Splits words into units; each number is one unit. A lone "one" stays a word, because it is often a pronoun."""
     units, at = list[Unit](), 0
     while at < len(words):
-        n_words = number_at(words, at)
+        n_words = count_number_words(words, at)
         if n_words and list(words[at : at + n_words]) != ["one"]:
             units += _numbers(words, at, n_words)
         else:
@@ -77,9 +77,9 @@ def units_of(words: Sequence[str]) -> list[Unit]:
 
 
 def _numbers(words: Sequence[str], at: int, n_words: int) -> list[Unit]:
-    """A run of number words as units: a year is one, and what is said again begins another ("sixty sixty five")."""
+    """Splits a run of number words into units: a year is one unit, a repetition starts another ("sixty sixty five")."""
     groups: list[list[tuple[int, int]]] = []
-    for length in single_numbers(words[at : at + n_words]):
+    for length in split_numbers(words[at : at + n_words]):
         own = tuple(words[at : at + length])
         before = groups[-1] if groups else []
         last = tuple(words[slice(*before[-1])]) if before else ()
@@ -90,11 +90,11 @@ def _numbers(words: Sequence[str], at: int, n_words: int) -> list[Unit]:
         groups[-1].append((at, at + length))
         at += length
     spans = [(group[0][0], group[-1][1]) for group in groups]
-    return [Unit(value_of(words[start:end]), start, end) for start, end in spans]
+    return [Unit(parse_number_words(words[start:end]), start, end) for start, end in spans]
 
 
 def content_of(words: Sequence[str]) -> list[Unit]:
-    """The units that are no function words."""
+    """Returns the units that are not function words."""
     units = units_of(words)
     after = [*(each.text for each in units[1:]), ""]
     return [
@@ -105,22 +105,22 @@ def content_of(words: Sequence[str]) -> list[Unit]:
 
 
 def key_words(answer: Sequence[str]) -> tuple[str, ...]:
-    """The units that tell an answer: the number that it begins with, if that is the amount, else all content words.
+    """Returns the key words of an answer: the number it starts with, if that is the amount, else all content words.
 
-    "thirty six students got B" is told by 36. The first words of "one could argue so", "first in first out", "four to
-    one" and "two dollars and five cents" are said in many other answers too. An answer of function words alone ("it is
-    they") is told by all of them.
+    The key of "thirty six students got B" is 36. The first words of "one could argue so", "first in first out", "four
+    to one" and "two dollars and five cents" are no key, because many other answers contain them. For an answer of
+    function words only ("it is they") the key is all its words.
     """
-    n_number = number_at(answer, 0) if answer else 0
+    n_number = count_number_words(answer, 0) if answer else 0
     if n_number and _is_amount(answer[:n_number], answer[n_number:]):
         return tuple(each.text for each in units_of(answer[:n_number]))
     return tuple(each.text for each in content_of(answer) or units_of(answer))
 
 
 def find_key(key: Sequence[str], words: Sequence[str]) -> list[Unit]:
-    """Where a key is said: its units in a row, function words between them passed over. Places do not overlap.
+    """Finds where a key is said: consecutive units, skipping function words between them. Matches do not overlap.
 
-    "Seven" is not said in "seven and a half", nor in "it is not seven".
+    "Seven" is found neither in "seven and a half" nor in "it is not seven".
     """
     if not key:
         return []
@@ -142,12 +142,12 @@ def find_key(key: Sequence[str], words: Sequence[str]) -> list[Unit]:
 def find_other_answers(
     key: Sequence[str], words: Sequence[str], allowed: Sequence[str], others: Sequence[Sequence[str]]
 ) -> list[Unit]:
-    """Where something else is said that would be an answer: another number, or another option.
+    """Finds where another answer is said: another number, or another option.
 
     Args:
-        key: of the right answer. Numbers count only where it holds one, or begins with "one".
-        allowed: words that hold numbers which may be said besides, those of the oracle.
-        others: keys of other answers, such as the other options; one that is a part of the right one is not told by it.
+        key: key of the right answer. Numbers count only if it contains one, or starts with "one".
+        allowed: words whose numbers may be said in addition, such as those of the oracle.
+        others: keys of other answers, such as the other options; matches inside the right key do not count.
     """
     right = find_key(key, words)
     found = [place for other in others if tuple(other) != tuple(key) for place in find_key(other, words)]
@@ -164,12 +164,12 @@ def find_other_answers(
 
 
 def holds_number(key: Sequence[str]) -> bool:
-    """Whether any number that is said in the place of a key is another answer: it holds one, or begins with "one"."""
+    """Whether a key contains a number or starts with "one", so that any other number is another answer."""
     return bool(key) and (key[0] == "one" or any(Unit(each, 0, 0).is_number for each in key))
 
 
 def _is_denied(unit: Unit, words: Sequence[str]) -> bool:
-    """Whether a negation stands before it in its clause, as far as words without marks tell."""
+    """Whether a negation precedes the unit in its clause, as far as words without punctuation show that."""
     at = unit.start - 1
     while at >= 0 and words[at] in _PASSED_OVER:
         at -= 1
@@ -177,19 +177,19 @@ def _is_denied(unit: Unit, words: Sequence[str]) -> bool:
 
 
 def _is_part_of_more(unit: Unit, words: Sequence[str]) -> bool:
-    """Whether a number goes on with a part: "seven and a half", "two dozen"."""
+    """Whether a number continues, as in "seven and a half" or "two dozen"."""
     rest = [word for word in words[unit.end : unit.end + 3] if word not in ("and", "a")]
     return unit.is_number and bool(_PARTS.intersection(rest[:1]))
 
 
 def offered_options(question: str, key: Sequence[str]) -> list[tuple[str, ...]]:
-    """The keys of the wrong options that a question reads out: "Is it X, Y, or Z?", "…: first, X; or second, Y?".
+    """Returns the keys of the wrong options of a question: "Is it X, Y, or Z?", "…: first, X; or second, Y?".
 
-    A list is taken for one of options where the right answer stands in it; of other questions there are none.
+    A list counts as options only if the right answer is in it; otherwise there are none.
 
     Args:
-        question: spoken text with its marks.
-        key: of the right answer.
+        question: spoken text with punctuation.
+        key: key of the right answer.
     """
     last = re.split(r"(?<=[.?!])\s+(?=[A-Z])", question.strip())[-1] if question.strip() else ""
     for listed in _possible_lists(last):
@@ -200,7 +200,7 @@ def offered_options(question: str, key: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _possible_lists(sentence: str) -> list[list[str]]:
-    """What a sentence may list: behind each beginning of a list that it holds, the longest first."""
+    """Returns the possible lists of a sentence, one for each possible start, the longest first."""
     body = sentence.rstrip(" .?!")
     begins = [found.end() for found in re.finditer(r"(?i)\bis it:? |\bchoices are:? |\bchoices: |: ", body)]
     lists = []
@@ -212,11 +212,15 @@ def _possible_lists(sentence: str) -> list[list[str]]:
 
 
 def _is_amount(number: Sequence[str], rest: Sequence[str]) -> bool:
-    """Whether a number at the beginning of an answer is all of its amount.
+    """Whether a number at the start of an answer is its complete amount.
 
-    Not "one" alone, which is a pronoun as often; no ordinal, fractions among them; and none that goes on in the rest.
+    A lone "one" (often a pronoun), ordinals including fractions, and numbers that continue in the rest are not.
     """
-    if list(number) == ["one"] or cardinal_of(number[-1]) != number[-1] or (_PARTS | _OPERATORS).intersection(rest[:1]):
+    if (
+        list(number) == ["one"]
+        or find_cardinal(number[-1]) != number[-1]
+        or (_PARTS | _OPERATORS).intersection(rest[:1])
+    ):
         return False
     joining = next((at for at, word in enumerate(rest[:2]) if word in _JOINING), len(rest))
-    return not any(cardinal_of(word) or word in _PARTS for word in rest[joining + 1 : joining + 3])
+    return not any(find_cardinal(word) or word in _PARTS for word in rest[joining + 1 : joining + 3])

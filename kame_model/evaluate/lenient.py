@@ -1,7 +1,7 @@
-"""The rule by which recall was told before its version 3, on the words of the same runs, to show what flattered.
+"""The lenient rule of recall before version 3, computed on the same runs, to show how much it overestimated.
 
-Of a dialogue's first answered turn alone, and not where the user interrupts. A key is the number that the answer begins
-with, whatever it is ("one" of "one could argue"), else all words of the answer.
+It judges only a dialogue's first answered turn, and none if the user interrupts. The key is the number that the answer
+starts with, whatever it is ("one" of "one could argue"), else all words of the answer.
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ from rapidfuzz.distance import Levenshtein
 
 from data_schemas.units import FRAMES_PER_S
 from kame_model.evaluate.turns import INTERRUPTION, Asked, SaidWord, Turn, count_words
-from spoken.number_words import number_at
+from spoken.number_words import count_number_words
 
 _Measures = Mapping[str, Any]
 
@@ -20,10 +20,10 @@ _Measures = Mapping[str, Any]
 def measure_leniently(
     asked: Asked, turn: Turn, said: Sequence[SaidWord], later: Sequence[SaidWord], stranger: Turn | None = None
 ) -> dict[str, Any]:
-    """The old measures of a turn whose words are `said`, and of those that come later; empty where it had none.
+    """Computes the old measures of a turn with the words `said`, and of later words; empty if it has none.
 
     Args:
-        stranger: whose oracle is told; None: the dialogue's own, or nobody's.
+        stranger: the dialogue of the wrong oracle; None: the dialogue's own oracle, or none.
     """
     if turn is not asked.turn or asked.row.form == INTERRUPTION:
         return {}
@@ -47,7 +47,7 @@ def measure_old_correction(turn: Turn, stranger: Turn, said: Sequence[SaidWord],
 
 
 def list_causes(records: Sequence[_Measures]) -> Counter[str]:
-    """Why turns that had the answer by the old rule are not `said_once`, and the other way round, how often each."""
+    """Counts the reasons why turns were right by the old rule but are not `said_once`, and vice versa."""
     told = (each["measures"] for each in records if each["measures"].get("old_said") is not None)
     return Counter(cause for measures in told if (cause := _cause(measures)))
 
@@ -68,15 +68,15 @@ def _cause(new: _Measures) -> str:
 
 
 def _key(answer: Sequence[str]) -> Sequence[str]:
-    n_number = number_at(answer, 0) if answer else 0
+    n_number = count_number_words(answer, 0) if answer else 0
     return answer[: n_number or len(answer)]
 
 
 def _count(key: Sequence[str], words: Sequence[str]) -> int:
-    """How often a key is said, in a row; not as a part of a larger number."""
+    """Counts how often a key is said as consecutive words, but not as part of a larger number."""
     runs, at = [], 0
     while at < len(words):
-        n_words = number_at(words, at)
+        n_words = count_number_words(words, at)
         runs += [(at, at + n_words)] * bool(n_words)
         at += max(n_words, 1)
     n = len(key)

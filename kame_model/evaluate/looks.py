@@ -1,4 +1,4 @@
-"""Looks at test items, counted before they are taken, whichever kind of evaluation takes them."""
+"""Records evaluations on test items in the checkpoint registry, before they start, for every kind of evaluation."""
 
 import json
 from collections.abc import Mapping
@@ -20,24 +20,24 @@ def note_look_at_test(
     register: str | None,
     again: bool,
 ) -> int:
-    """How often test items have been looked at with these weights, this time among them.
+    """Records an evaluation on test items, and returns how many these weights have had, including this one.
 
     Args:
-        run: as of `EvaluationFolder`; its kind and its system's checkpoint are noted.
-        asked: what else decides what is looked at; with the same as before it is the same look.
+        run: as for `EvaluationFolder`; its kind and its system's checkpoint are recorded.
+        asked: other settings that affect the result; an evaluation with equal ones is not counted again.
         data: fingerprint of the test items.
-        checkpoint: its folder; None: it is on the Hub.
-        register: the folder of checkpoints where looks are counted; None: the one in which `checkpoint` lies.
-        again: look though somebody has looked before.
+        checkpoint: the checkpoint's folder; None: it is on the Hub.
+        register: the checkpoint registry; None: the parent folder of `checkpoint`.
+        again: allow it even if these weights have been evaluated on test items before.
 
     Raises:
-        ConfigError: this would be a second look, and `again` is false; or no folder counts it.
+        ConfigError: this would be a second evaluation and `again` is false, or there is no registry.
         StoreError: the list cannot be read or written.
     """
     if register is None and checkpoint is None:
         raise ConfigError(
-            "Looks at the split test are counted in a folder of checkpoints, and this checkpoint is on the Hub.",
-            "Name the folder: --register FOLDER.",
+            "Evaluations on the test split are recorded in a checkpoint registry, but this checkpoint is on the Hub.",
+            "Choose the registry's folder with --register FOLDER.",
         )
     folder = register or str(Path(str(checkpoint)).expanduser().resolve().parent)
     look = Look(
@@ -51,6 +51,6 @@ def note_look_at_test(
 
 
 def tell_looks(n: int) -> str:
-    """A sentence for reports."""
+    """Returns a sentence for reports on the number of evaluations on test items."""
     times = f"{n} time{'s' if n > 1 else ''}"
-    return f"**Test items: these weights were evaluated on them {times}**, as far as the register of checkpoints knows."
+    return f"**Test items: these weights were evaluated on them {times}**, according to the checkpoint registry."

@@ -1,8 +1,8 @@
-"""A server's parts on a simulated clock: what they do is done at once, and charged the time that it really took.
+"""Wraps a server's parts for a simulated clock: their work is done at once, and charged its measured time.
 
-While a request, a recognition or a synthesis is made the simulated clock stands still; what it took is measured, kept,
-and then waited for on that clock. The same request, sound or sentence is charged the same from then on, so that an
-evaluation that is repeated or resumed gives the same figures.
+During a request, a recognition or a synthesis the simulated clock is stopped; the work's real time is measured, stored,
+and then waited for on the simulated clock. An equal request, sound or sentence is charged the same time again, so that
+a repeated or resumed evaluation gives the same figures.
 """
 
 import asyncio
@@ -34,24 +34,24 @@ from kame_model.serve.voice.speaker import SentenceSpeaker, Speaker, SpokenSente
 TIMES: Final = "times.jsonl"
 
 _MOST_FINAL_S: Final = 30.0
-"""So long a recogniser that tells by itself is waited for after a turn's end, seconds of the real clock."""
+"""Timeout after a turn's end for a recogniser that reports by itself, real seconds."""
 
 _T = TypeVar("_T")
 
 
 def round_ms(time_s: float) -> float:
-    """Seconds in whole milliseconds, as all times of a call are.
+    """Rounds seconds to whole milliseconds, the resolution of all times of a call.
 
-    The simulated clock has ticks of a microsecond; into which of two a time falls depends on when the call began.
+    The simulated clock has ticks of a microsecond, and rounding to them would depend on when the call started.
     """
     return round(time_s, 3)
 
 
 class MeasuredTimes:
-    """What requests, recognitions and syntheses took, by their content; kept in `times.jsonl` as they are made.
+    """Measured times of requests, recognitions and syntheses, by their content; stored in `times.jsonl`.
 
     Args:
-        folder: where the file is; it is made.
+        folder: folder of the file; it is created if necessary.
 
     Raises:
         StoreError: the file is damaged or cannot be read.
@@ -59,31 +59,31 @@ class MeasuredTimes:
 
     def __init__(self, folder: str) -> None:
         self._path = Path(Store(folder).at(TIMES))
-        lines = read_lines(self._path, "Remove it; times are measured anew.")
+        lines = read_lines(self._path, "Remove it; times are then measured again.")
         self._records = {line["key"]: line for line in lines}
 
     def find(self, key: str) -> dict[str, Any] | None:
-        """What was kept of this; None: nothing."""
+        """Returns the record of a key; None if there is none."""
         return self._records.get(key)
 
     def keep(self, key: str, record: Mapping[str, Any]) -> dict[str, Any]:
-        """Keeps what came of this; returns it as it will be found.
+        """Stores the record of a key; returns it as `find` will return it.
 
         Raises:
-            StoreError: it cannot be written.
+            StoreError: the file cannot be written.
         """
         self._records[key] = append_line(self._path, {"key": key, **record}, is_synced=False)
         return self._records[key]
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
-        """What was kept of all requests (`back_end`, `pieces`, `usage`), recognitions, syntheses, hearings, or steps.
+        """Returns the records of requests (`back_end`, `pieces`, `usage`), recognitions, syntheses, hearings or steps.
 
         Each has `took_s`; its `kind` is `request`, `recognition`, `synthesis`, `hearing` or `step`.
         """
         return [record for record in self._records.values() if record["kind"] == kind]
 
     def synthesis(self, key: str, work: Callable[[], _T]) -> tuple[_T, float]:
-        """Does some work whose result is not kept; what it took the first time, seconds."""
+        """Does work whose result is not stored; returns the result and the time of its first run, seconds."""
         began_s = time.perf_counter()
         result = work()
         took_s = time.perf_counter() - began_s
@@ -92,15 +92,15 @@ class MeasuredTimes:
 
 
 def count_steps(charged_s: float, steps_s: Iterable[float]) -> dict[str, Any]:
-    """What is kept of a call's steps of the device: what each was charged, and how many took so many milliseconds."""
+    """Summarises a call's steps of the device: the charged time, and a histogram of real times in milliseconds."""
     return {"kind": "steps", "charged_s": charged_s, "n_by_ms": Counter(round(1000 * each) for each in steps_s)}
 
 
 def add_up_steps(calls: Iterable[tuple[Mode, Mapping[str, Any] | None]]) -> list[dict[str, Any]]:
-    """What the front-end's steps took, by mode, in milliseconds.
+    """Adds up the times of the front-end's steps by mode, in milliseconds.
 
     Args:
-        calls: the mode of each, and what `count_steps` made of it; None: it had no steps.
+        calls: mode and result of `count_steps` for each call; None: it had no steps.
     """
     found: dict[Mode, list[Mapping[str, Any]]] = {}
     for mode, counted in calls:
@@ -123,21 +123,21 @@ def add_up_steps(calls: Iterable[tuple[Mode, Mapping[str, Any] | None]]) -> list
 
 
 class MeasuredChat:
-    """A chat model whose answers come on a simulated clock when they came on the real one.
+    """A chat model whose answers arrive on a simulated clock at the times measured on the real clock.
 
-    An answer is asked for whole, by itself, whatever becomes of the request; one that has been asked for is not asked
-    for again, but where it is sampled (`draw`).
+    Each answer is requested completely and alone, even if the request is cancelled later. An equal request is not made
+    again, unless answers are sampled (`draw`).
 
     Args:
-        chat: asked in `background`, the loop in which its connections live.
-        name: the back-end's.
-        identity: stands for the endpoint, its model and how it is reached.
-        times: where answers are kept.
+        chat: the chat model; requests run in `background`, the event loop of its connections.
+        name: name of the back-end.
+        identity: identifies the endpoint, its model and its settings.
+        times: store of the answers.
 
     Attributes:
-        delay_s: the whole answer comes so long after the request, in place of the time it took; None: as measured.
-        draw: told apart where answers are sampled (`temperature` over 0), such as the number of the run.
-        gone: why the endpoint itself refuses us or is not there; None: all is well.
+        delay_s: forced delay of the complete answer after the request, seconds; None: as measured.
+        draw: distinguishes sampled answers (`temperature` over 0), for example by the number of the run.
+        gone: the error if the endpoint is unavailable or rejects requests; None: no error.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class MeasuredChat:
         self._times, self._background = times, background
 
     async def stream(self, payload: dict[str, Any]) -> AsyncGenerator[str, None]:
-        """As `LiveChat.stream`, on the simulated clock."""
+        """Like `LiveChat.stream`, on the simulated clock."""
         draw = self.draw if payload.get("temperature") else 0
         key = ids.digest("request", self._identity, payload, draw, n_hex=32)
         record = self._times.find(key) or self._times.keep(key, self._ask(payload))
@@ -167,7 +167,7 @@ class MeasuredChat:
             raise UnexpectedThought("The chat model wrote what it thought.")
 
     async def aclose(self) -> None:
-        """Its connections are closed by who opened them."""
+        """Does nothing: whoever opened the connections closes them."""
 
     def _ask(self, payload: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -178,7 +178,7 @@ class MeasuredChat:
 
 
 async def _answered(chat: LiveChat, payload: dict[str, Any]) -> dict[str, Any]:
-    """A whole answer with the times of its pieces, for the loop in which the chat model's connections live."""
+    """Requests a complete answer and measures the times of its pieces; runs in the loop of the connections."""
     pieces: list[tuple[float, str]] = []
     end, began_s, before = "whole", time.perf_counter(), _usage_of(chat)
     try:
@@ -194,7 +194,7 @@ async def _answered(chat: LiveChat, payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def _usage_of(chat: LiveChat) -> dict[str, int]:
-    """What a chat model's client has caused so far; zero of each where it does not count."""
+    """Returns the token usage of a chat model's client so far; all zero if it does not count."""
     usage = getattr(chat, "usage", None)
     return asdict(usage if isinstance(usage, LiveUsage) else LiveUsage())
 
@@ -202,10 +202,10 @@ def _usage_of(chat: LiveChat) -> dict[str, int]:
 def measure_back_end(
     back_end: BackEnd, config: BackEndConfig | None, times: MeasuredTimes, background: BackgroundLoop
 ) -> tuple[BackEnd, list[MeasuredChat]]:
-    """A back-end whose chat models are measured, and those.
+    """Wraps the chat models of a back-end; returns the back-end and the wrapped chat models.
 
     Args:
-        config: how it was configured, for what stands for its models; None: its name does.
+        config: configuration of the back-end, which identifies its models; None: its name identifies them.
     """
 
     def measured(chat: LiveChat, model: str) -> MeasuredChat:
@@ -218,7 +218,7 @@ def measure_back_end(
 
 
 class MeasuredSpeaker:
-    """The voice of text-to-speech on a simulated clock."""
+    """Text-to-speech on a simulated clock."""
 
     def __init__(self, speaker: SentenceSpeaker, times: MeasuredTimes, background: BackgroundLoop) -> None:
         self.voice_name = speaker.voice_name
@@ -242,11 +242,12 @@ async def _said(speaker: SentenceSpeaker, written: str) -> SpokenSentence:
 
 
 def measure_recogniser(recogniser: StreamingRecogniser, times: MeasuredTimes) -> StreamingRecogniser:
-    """A recogniser that is heard on a simulated clock.
+    """Wraps a streaming recogniser for a simulated clock.
 
-    One that hears the turn so far again and again does all its timing on that clock, and each piece is charged what it
-    took. One that tells within the call that feeds it (`is_immediate`) is taken as it is. Any other hears in real time
-    while the simulated clock waits: its words come with the frame in which they came, its last ones when they came.
+    A recogniser that transcribes the turn so far repeatedly (`Rehearing`) runs on that clock, and each pass is charged
+    its measured time. One that reports within the call that feeds it (`is_immediate`) is returned unchanged. Any other
+    is fed in real time while the simulated clock is stopped: its words arrive with the frame during which they came,
+    and its last words at their measured time.
     """
     if isinstance(recogniser, Rehearing):
         return _MeasuredRehearing(recogniser, times)
@@ -256,7 +257,7 @@ def measure_recogniser(recogniser: StreamingRecogniser, times: MeasuredTimes) ->
 
 
 class _MeasuredRehearing:
-    """The ears of a `Rehearing` on the simulated loop."""
+    """A `Rehearing` on the simulated clock."""
 
     def __init__(self, recogniser: Rehearing, times: MeasuredTimes) -> None:
         self.name, self.timing = recogniser.name, recogniser.timing
@@ -300,7 +301,7 @@ class _PacedRecogniser:
 
 
 class _PacedEar:
-    """One caller's ear. What has been heard before, of the same sound from the same beginning, comes as it came."""
+    """The recognition of one caller's audio. Audio that was recognised before is replayed with its times."""
 
     def __init__(
         self, recogniser: StreamingRecogniser, times: MeasuredTimes, on_heard: Callable[[Heard], None]
@@ -315,17 +316,17 @@ class _PacedEar:
         self._is_closed = False
 
     def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
-        """The next sound; what is heard with it is told a frame later."""
+        """Feeds the next audio; words recognised with it are reported one frame later."""
         self._so_far.update(samples.tobytes())
         self._hear(samples, self._pace)
 
     def end_turn(self) -> None:
-        """The turn's last words are told when they came."""
+        """Ends the turn; its last words are reported at their measured time."""
         self._so_far.update(b"end")
         self._hear(None, self._pace_to_end)
 
     def close(self) -> None:
-        """Nothing is told any more."""
+        """Stops all reports."""
         self._is_closed = True
         if self._stream is not None:
             self._stream.close()
@@ -350,7 +351,7 @@ class _PacedEar:
             self._on_heard(heard)
 
     def _catch_up(self) -> None:
-        """Gives the recogniser what it was spared so far; what it makes of that has been told."""
+        """Feeds the recogniser the audio that was replayed so far; words that it reports for it are ignored."""
         if self._stream is None:
             self._stream = self._recogniser.listen(lambda heard: self._told.append(heard))
         missed, self._missed = self._missed, []

@@ -1,18 +1,18 @@
-"""Spoken MT-Bench: both turns of a question in a call into a real session, and each answer judged from 1 to 10.
+"""Evaluates a server with spoken MT-Bench: both turns of a question in one call, each answer rated from 1 to 10.
 
-As KAME's paper has it (arXiv 2510.02327): MT-Bench's reasoning, STEM and humanities, made speakable and spoken, six
-runs, a chat model as judge. What the paper does not tell is ours: voices, judge, and that an answer is all that the
-assistant says from the question's last audible sound, as in `questions`, to the beginning of the next question. Three
-texts of each answer are judged apart:
+It follows KAME's paper (arXiv 2510.02327): MT-Bench's reasoning, STEM and humanities, made speakable and spoken, six
+runs, a chat model as judge. The paper does not define voices, judge and where an answer ends. Here an answer is all
+that the assistant says from the question's last audible sound, as in `questions`, to the start of the next question.
+Three texts of each answer are rated separately:
 
-score         what a recogniser writes down of its sound
+score         the recogniser's transcript of its audio
 score_text    its own text: the inner monologue, or the cascade's words
-score_oracle  the last oracle of the turn, as far as it was told, as text: the ceiling (the paper's 7.79)
+score_oracle  the last oracle of the turn, as far as it was fed, as text: the upper bound (7.79 in the paper)
 
-An answer of which there is nothing (no word was heard; no text) has the lowest rating, 1, and the judge is not asked.
-Where the judge gives no rating an answer has none: it counts in no mean, and its fault is counted.
+An empty answer (no word was recognised, or no text) gets the lowest rating, 1, without a request to the judge. An
+answer without a valid rating of the judge is excluded from all means, and its fault is counted.
 
-A conversation is kept before it is judged: another judge asks for no new ones. The run itself is `served.run_calls`.
+Conversations are stored before they are judged, so another judge can reuse them. The run itself is `served.run_calls`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,9 +48,9 @@ from kame_model.serve.client.answer_watch import AUDIBLE
 from kame_model.serve.parts import Parts
 
 VERSION: Final = 3
-"""Of what a conversation and its judgement come to; raising it has every one made anew."""
+"""Version of conversations and records; raising it makes every conversation again."""
 _FAILURES: Final = ("oracle_failed", "listening_failed", "voice_failed")
-"""Events that tell why an answer is not what it might be."""
+"""Events that explain why an answer may be bad."""
 CONVERSATIONS: Final = "conversations"
 
 
@@ -70,11 +70,11 @@ def evaluate_mt_bench(
     counting: Counting = uncounted,
     anew: bool = False,
 ) -> list[dict[str, Any]]:
-    """Asks a server MT-Bench's questions, has the answers judged, and writes what came of them.
+    """Asks a server MT-Bench's questions, has the answers rated, and writes the results.
 
     Args:
         out: folder of report.md, figures.json, items.jsonl, conversations/, asked/, plots/ and sound/.
-        parts, counting, anew: as of `run_calls`.
+        parts, counting, anew: as for `run_calls`.
 
     Returns:
         The rows of figures.json.
@@ -123,7 +123,7 @@ def _converse(
     recogniser: Recogniser,
     config: MtBenchConfig,
 ) -> tuple[dict[str, Any], Call | None]:
-    """One call, and what of it is kept."""
+    """Makes one call, and returns its record."""
     run, question = asked.run, asked.question
     seed = ids.seed_for("mt-bench", config.seed, run, question.question_id) % 2**31
     try:
@@ -157,7 +157,7 @@ def _converse(
 
 
 def _last_oracle(call: Call, start_s: float, until_s: float) -> str:
-    """What was told of the last oracle that was asked for and begun between two times."""
+    """Returns the part that was fed of the last oracle that was requested and started between two times."""
     told = [
         each.text
         for each in call.oracles()
@@ -167,7 +167,7 @@ def _last_oracle(call: Call, start_s: float, until_s: float) -> str:
 
 
 def _make_items(condition: Condition, asked: _Conversation, called: Record) -> Iterator[Item]:
-    """An item a turn."""
+    """Yields an item for each turn."""
     question = asked.question
     for index, turn in enumerate(called["turns"]):
         record = {
@@ -196,13 +196,13 @@ def _make_items(condition: Condition, asked: _Conversation, called: Record) -> I
 
 
 def _count_word_errors(turn: Mapping[str, Any]) -> list[int] | None:
-    """Of what was heard against the text; None: it was refused, or there is no text."""
+    """Counts word errors of the transcript against the text; None if the recogniser rejected it, or without text."""
     heard = turn["heard"]
     return None if heard is None else count_word_errors(normalise(turn["text"]), normalise(heard))
 
 
 def _to_judge(question: MtBenchQuestion, turns: Sequence[Mapping[str, Any]], text: str) -> JudgeRequest | Judgement:
-    """The rating of one text of the last turn."""
+    """Returns the judge's request for one text of the last turn, or its rating if it is empty."""
     said = turns[-1][text]
     if said is None:
         return Judgement(None, "unheard")

@@ -19,16 +19,16 @@ from typing import Any, Final
 
 from data_schemas import ids
 from data_schemas.errors import ConfigError, SourceError
-from spoken.plain_text import plain_text
+from spoken.plain_text import strip_markdown
 from spoken.reader import Unspeakable, read_aloud
 
 QUESTIONS: Final = "question.jsonl"
 REFERENCES: Final = "reference_answer/gpt-4.jsonl"
 WITH_REFERENCE: Final = frozenset({"math", "reasoning", "coding"})
-"""Categories that are judged beside a reference (FastChat's `NEED_REF_CATS`)."""
+"""Categories that are rated with a reference answer (FastChat's `NEED_REF_CATS`)."""
 N_TURNS: Final = 2
 _RULED_LINE: Final = re.compile(r"(?m)^[^\S\n]*([=*_~-])\1{2,}[^\S\n]*$")
-"""A line across the page, which nobody reads out."""
+"""A horizontal rule, which is not spoken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class MtBenchQuestion:
     """A question of two turns.
 
     Attributes:
-        turns: as they are written, which the judge reads.
-        spoken: as they are said.
-        references: right answers to them; empty: there are none for its category.
+        turns: written form, for the judge.
+        spoken: spoken form.
+        references: reference answers; empty if its category has none.
     """
 
     question_id: str
@@ -50,11 +50,11 @@ class MtBenchQuestion:
 
 @dataclass(frozen=True, slots=True)
 class MtBenchQuestions:
-    """Those of the wanted categories that can be said, in the file's order, and why others cannot.
+    """The questions of the chosen categories that can be spoken, in file order.
 
     Attributes:
-        unspeakable: by question id.
-        digest: of all questions and references of the files, wanted or not.
+        unspeakable: reasons why other questions cannot be spoken, by question id.
+        digest: digest of all questions and references of the files, of all categories.
     """
 
     questions: tuple[MtBenchQuestion, ...]
@@ -63,15 +63,14 @@ class MtBenchQuestions:
 
 
 def read_questions(path: str, categories: Sequence[str], n_most: int = 0) -> MtBenchQuestions:
-    """The questions of a folder.
+    """Reads the questions of a folder.
 
     Args:
-        n_most: questions at most, the categories in turn, in the file's order; 0: all. It counts those that can be
-            said.
+        n_most: maximum number of speakable questions, taken from the categories in turn, in file order; 0: all.
 
     Raises:
-        SourceError: a file is missing or not of that form, or a question that needs a reference has none.
-        ConfigError: a category is not among the questions, or nothing is left to ask.
+        SourceError: a file is missing or malformed, or a question that needs a reference has none.
+        ConfigError: no question has one of the categories, or no question is left.
     """
     rows = list(_rows(Path(path) / QUESTIONS))
     there = dict.fromkeys(str(row["category"]) for row in rows)
@@ -96,7 +95,7 @@ def read_questions(path: str, categories: Sequence[str], n_most: int = 0) -> MtB
     in_turn = [each for row in zip_longest(*by_category.values()) for each in row if each is not None]
     chosen = in_turn[: n_most or None]
     if not chosen:
-        raise ConfigError(f"None of the questions of {', '.join(categories)} can be said.", "Choose others.")
+        raise ConfigError(f"No question of {', '.join(categories)} can be spoken.", "Choose other categories.")
     chosen.sort(key=lambda each: [str(row["question_id"]) for row in rows].index(each.question_id))
     return MtBenchQuestions(tuple(chosen), unspeakable, ids.digest(rows, references))
 
@@ -112,12 +111,12 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise SourceError(
             f"MT-Bench's questions in {path} cannot be read: {error!r}.",
-            "Name FastChat's folder fastchat/llm_judge/data/mt_bench, or one of the same form.",
+            "Use FastChat's folder fastchat/llm_judge/data/mt_bench, or one of the same format.",
         ) from error
 
 
 def _references(folder: Path, rows: Sequence[dict[str, Any]]) -> dict[str, tuple[str, ...]]:
-    """The right answers by question id, of all rows that need one."""
+    """Reads the reference answers by question id, for all rows that need one."""
     needed = [str(row["question_id"]) for row in rows if row["category"] in WITH_REFERENCE]
     if not needed:
         return {}
@@ -131,10 +130,10 @@ def _references(folder: Path, rows: Sequence[dict[str, Any]]) -> dict[str, tuple
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise SourceError(
             f"The reference answers in {path} cannot be read: {error}.",
-            f"Put FastChat's there, or leave out the categories judged by them: {', '.join(sorted(WITH_REFERENCE))}.",
+            f"Add FastChat's file, or leave out the categories that need it: {', '.join(sorted(WITH_REFERENCE))}.",
         ) from error
     return {each: answers[each] for each in needed}
 
 
 def _speak(written: str) -> str:
-    return read_aloud(plain_text(_RULED_LINE.sub("", written))).text
+    return read_aloud(strip_markdown(_RULED_LINE.sub("", written))).text

@@ -1,4 +1,4 @@
-"""What came of spoken MT-Bench, as figures, as a page that people read, and as pictures."""
+"""The figures, the report and the plots of spoken MT-Bench."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,9 +17,9 @@ from kame_model.evaluate.served_report import costs_table, draw_figures, figures
 
 SCORES_PLOT, CURVE_PLOT = "scores", "score_by_delay"
 SCORES: Final = {"score": "heard", "score_text": "text", "score_oracle": "oracle"}
-"""Measures, and the text of an answer that is judged for each."""
+"""Measures, and the text of an answer that each one rates."""
 TITLES: Final = {"score": "heard", "score_text": "own text", "score_oracle": "last oracle"}
-"""What the scores are called in tables and pictures."""
+"""Titles of the scores in tables and plots."""
 _OTHERS: Final = {
     "ttfat_s": "first sound, s: mean, median, p90",
     "overlap_share": "overlap",
@@ -28,9 +28,9 @@ _OTHERS: Final = {
     "n_empty": "of which empty",
 }
 _N_REASONS: Final = 5
-"""Failures that are told, the most frequent ones."""
+"""Number of reasons of failure in the report, the most frequent first."""
 _N_SHOWN: Final = 6
-"""Turns of the first run that the page shows in words."""
+"""Number of turns of the first run that the report shows as text."""
 
 _NO_JUDGE: Final = (
     "**The judge is the embedded model, which is far too small to judge: these ratings show that judging works, and"
@@ -39,7 +39,7 @@ _NO_JUDGE: Final = (
 
 
 def write_results(config: MtBenchConfig, questions: MtBenchQuestions, done: Finished) -> list[dict[str, Any]]:
-    """Writes figures.json, report.md and the plots, and returns the rows of the first."""
+    """Writes figures.json, report.md and the plots; returns the rows of figures.json."""
     rows = make_rows(done.records, _figures)
     refused = {name: each["refused"] for name, each in done.called.items() if "refused" in each}
     more = {
@@ -76,22 +76,22 @@ def _as_markdown(
         f"# Spoken MT-Bench: {system['name']}\n",
         f"{len(questions.questions)} questions of {', '.join(config.categories)}, both turns, "
         f"{config.n_runs} run{'s' if config.n_runs > 1 else ''} (seed {config.seed}); asked by {config.tts}'s voices, "
-        f"written down by {config.recogniser}. Back-end: {system['back_end']} at {system['endpoint']}. Judge: "
+        f"transcribed by {config.recogniser}. Back-end: {system['back_end']} at {system['endpoint']}. Judge: "
         f"{judge['model']} at {judge['endpoint']}, prompts "
         f"{judge['prompts']}, temperature 0.\n",
         *([_NO_JUDGE] if _is_embedded(config.judge.chat) else []),
         "Ratings from 1 to 10, in brackets 95% over questions: *heard* by the recogniser, *own text* of the model, and "
-        "*last oracle*, the back-end's text alone, which is the ceiling. An answer of which there is nothing has 1. "
-        "What the judge did not rate counts in no mean.\n",
+        "*last oracle*, the back-end's text alone, which is the upper bound. An empty answer has 1. Answers that the "
+        "judge did not rate are excluded from the means.\n",
         *warn_unheard(rows, [condition_of(row).title for row in rows]),
         figures_table([row for row in rows if "category" not in row], TITLES | _OTHERS),
         f"![Ratings by category]({PLOTS}/{SCORES_PLOT}.png)\n",
         *([f"![Rating against the back-end's delay]({PLOTS}/{CURVE_PLOT}.png)\n"] if _has_curve(rows) else []),
         "## By category\n",
         figures_table([row for row in rows if "category" in row], TITLES),
-        "## What is missing\n",
+        "## Missing ratings and failures\n",
         *_list_missing(questions, rows, done, more),
-        "\n## What it took\n",
+        "\n## Cost\n",
         costs_table(more["costs"]),
         "## The first conversations, with their ratings\n",
         *list_examples(
@@ -105,7 +105,7 @@ def _as_markdown(
 
 
 def _tell_words(record: Record) -> dict[str, object]:
-    """The texts of an answer, each after its rating or why it has none."""
+    """Returns the texts of an answer, each with its rating or the reason why it has none."""
     told: dict[str, object] = {}
     for name, title in TITLES.items():
         rating = record["measures"][name]
@@ -123,9 +123,9 @@ def _is_embedded(chat: ChatConfig) -> bool:
 
 
 def _list_missing(questions: MtBenchQuestions, rows: Sequence[Record], done: Finished, more: Record) -> Iterator[str]:
-    """What could not be asked, was not rated, or failed meanwhile."""
+    """Lists questions that could not be asked, answers that were not rated, and failures."""
     for question_id, why in questions.unspeakable.items():
-        yield f"- Question {question_id} cannot be said and is left out: {why}"
+        yield f"- Question {question_id} cannot be spoken and was skipped: {why}"
     for name, why in more["left_out"]["refused_by_voice"].items():
         yield f"- {name}: the voice cannot say it: {why}"
     yield from list_faults(done.records, TITLES)
@@ -140,7 +140,7 @@ def _list_missing(questions: MtBenchQuestions, rows: Sequence[Record], done: Fin
 
 
 def _draw_curve(rows: Sequence[Record]) -> bytes:
-    """The ratings against the back-end's forced delay, a panel a mode; direct as a line across."""
+    """Plots the ratings against the back-end's forced delay, one panel a mode; direct is a horizontal line."""
     whole = [row for row in rows if "category" not in row]
     modes = list(dict.fromkeys(row["mode"] for row in whole if row["delay_s"] is not None))
     direct = next((row for row in whole if row["mode"] == "direct"), None)
@@ -151,7 +151,7 @@ def _draw_curve(rows: Sequence[Record]) -> bytes:
         longest_s = max(row["delay_s"] for row in forced)
         for place, (measure, title) in enumerate(TITLES.items()):
             told = sorted((row for row in forced if row[measure] is not None), key=lambda row: float(row["delay_s"]))
-            at = [row["delay_s"] + (place - 1) * 0.01 * longest_s for row in told]  # apart, so that intervals are seen
+            at = [row["delay_s"] + (place - 1) * 0.01 * longest_s for row in told]  # apart, so that all are visible
             values = [row[measure] for row in told]
             reach = error_bars(values, [row[f"{measure}_interval"] for row in told])
             axes.errorbar(at, values, yerr=reach, fmt="o-", color=COLOURS[place], label=title)

@@ -1,5 +1,4 @@
-"""What the plots of all evaluations share: one library without a display, the same colours, and the same bytes for the
-same rows."""
+"""Shared code of the plots: matplotlib without a display, fixed colours, and the same bytes for the same rows."""
 
 import io
 from collections.abc import Sequence
@@ -11,11 +10,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
-"""Okabe and Ito's, which colour-blind readers tell apart."""
+"""The colours of Okabe and Ito, which colour-blind readers can distinguish."""
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """An empty plot, in inches.
+    """Creates an empty figure; the size is in inches.
 
     Raises:
         ConfigError: matplotlib is not installed.
@@ -23,12 +22,12 @@ def new_figure(width: float, height: float) -> "Figure":
     try:
         from matplotlib.figure import Figure  # no pyplot: it keeps figures and wants a display
     except ModuleNotFoundError as error:
-        raise ConfigError("The plot needs matplotlib.", "Type: pip install 'kame-pipeline[report]'") from error
+        raise ConfigError("Plots need matplotlib.", "Install it: pip install 'kame-pipeline[report]'") from error
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def as_png(figure: "Figure") -> bytes:
-    """The plot as a PNG file."""
+    """Renders the figure as a PNG file."""
     sink = io.BytesIO()
     figure.savefig(sink, format="png", dpi=110, metadata={"Software": None})
     return sink.getvalue()
@@ -37,7 +36,7 @@ def as_png(figure: "Figure") -> bytes:
 def error_bars(
     values: Sequence[float], intervals: Sequence[Sequence[float | None] | None]
 ) -> tuple[list[float], list[float]]:
-    """How far intervals reach below and above their values, for `errorbar`; 0 where there is no interval."""
+    """Returns the distances from values to interval bounds, for `errorbar`; 0 if there is no interval."""
     below, above = [], []
     for value, interval in zip(values, intervals, strict=True):
         low, high = interval or (None, None)

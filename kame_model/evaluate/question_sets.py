@@ -1,4 +1,4 @@
-r"""Question sets in their published forms, as questions to be asked aloud with their accepted answers.
+r"""Reads question sets in their published formats, as questions to be spoken with their accepted answers.
 
 | set | file | a row | questions |
 |---|---|---|---|
@@ -12,7 +12,7 @@ r"""Question sets in their published forms, as questions to be asked aloud with 
 | mmlu_pro | Parquet or JSONL | question_id, question, options, answer (a letter), category | text, options said |
 | mine | any of these | question, answer; aliases, id, category, sound | as its sound says, or text |
 
-The rows that the Hugging Face Hub has of a set, under other names, are read too.
+The sets' versions on the Hugging Face Hub, with other column names, are supported too.
 """
 
 import csv
@@ -45,11 +45,11 @@ class Question:
 
     Attributes:
         id: unique in its set.
-        text: as it is written; what is said of it, its options too.
-        answers: accepted ones as they are written, the first as a reference for judges.
-        category: for tables; empty: none.
-        sound: a file in which it is said; None: it is to be spoken.
-        options: all that it reads out, the one of letter A first; empty: it has none.
+        text: the written text to be spoken, including its options.
+        answers: accepted answers as written; the first is the reference for judges.
+        category: category for tables; empty: none.
+        sound: its audio file; None: it is synthesised.
+        options: all options, letter A first; empty: none.
     """
 
     id: str
@@ -62,7 +62,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class QuestionSet:
-    """The questions of a file; `rule` is how responses to them are read, `digest` stands for the file's content."""
+    """The questions of a file; `rule` is how responses are scored, `digest` is a hash of the file's content."""
 
     name: str
     rule: Rule
@@ -71,7 +71,7 @@ class QuestionSet:
     n_bad_rows: int
 
     def drawn(self, seed: int) -> list[Question]:
-        """All of them in the order in which so many are taken."""
+        """Returns all questions in the seeded order in which they are selected."""
         drawn = list(self.questions)
         random.Random(seed).shuffle(drawn)
         return drawn
@@ -83,8 +83,8 @@ class _BadRowError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How a set is read: the columns that are looked at, of the published form and of the Hub's; files' names in a
-    folder; the data set on the Hub with its configuration and split."""
+    """How a set is read: its columns in the published format and on the Hub; file names in a folder; the dataset on the
+    Hub with its configuration and split."""
 
     read: Callable[[Row, Path], Question]
     rule: Rule
@@ -204,15 +204,15 @@ _FORMS: Final[Mapping[QuestionSetName, _Form]] = {
 
 
 def load_questions(name: QuestionSetName, path: str, columns: Mapping[str, str]) -> QuestionSet:
-    """The questions of a set.
+    """Loads the questions of a set.
 
     Args:
         path: its file, or a folder that has it under its published name; empty: the Hugging Face Hub.
-        columns: the set's names of columns to those that the file has.
+        columns: maps column names of the set to those of the file.
 
     Raises:
-        ConfigError: the set or the file has no column that is mapped, or the set is nowhere on the Hub.
-        SourceError: there is no such file, it cannot be read, holds no question, or lacks a sound.
+        ConfigError: a mapped column does not exist in the set or the file, or the set is not on the Hub.
+        SourceError: the file does not exist, cannot be read, has no question, or an audio file is missing.
     """
     form = _FORMS[name]
     if path:
@@ -273,7 +273,7 @@ def _text(row: Row, column: str) -> str:
 
 
 def _number(value: object) -> str:
-    """51.0 as "51"."""
+    """Formats 51.0 as "51"."""
     number = float(str(value).replace(",", ""))
     return str(int(number)) if number.is_integer() else str(number)
 
@@ -307,7 +307,7 @@ def _read_rows(path: Path) -> list[Row]:
 
 
 def _rows_of(path: Path) -> Iterator[Row]:
-    """Rows of a table (tsv, csv), of Parquet, or of JSON: a list, one under `Data`, or an object a line."""
+    """Reads rows of a table (tsv, csv), of Parquet, or of JSON: a list, a list under `Data`, or JSON Lines."""
     if path.suffix == ".parquet":
         import pyarrow.parquet as pq
 

@@ -1,19 +1,20 @@
-"""Spoken questions, asked in real sessions of the server: is the answer right, was the oracle, how soon was it said?
+"""Evaluates a server with spoken questions: accuracy of the answer and of the oracle, and latency.
 
-Each question is played into a session of its own in every mode (`call.py`), with the back-end's own time or a forced
-one. The answer is what the assistant says from the question's last audible sound on, by what a recogniser hears and by
-the front-end's own text, apart. Delays are MoshiRAG's (arXiv 2604.12928), with these rules where it leaves them open:
+Each question is played into its own session in every mode (`call.py`), with the measured or a forced delay of the
+back-end. The answer is what the assistant says after the question's last audible sound, judged twice: by what a
+recogniser hears, and by the front-end's own text. Delays are those of MoshiRAG (arXiv 2604.12928), made precise here:
 
-ttfat_s           from the question's end to the first audible sound of the answer; 0 where it had begun before
-keyword_delay_s   from there to the first word of an accepted answer, by the assistant's own text, in arithmetic to the
-                  number that is scored, the last; of right answers only
-answer_delay_s    their sum
-overlap           how long both were heard, of the question's length
-oracle_age_s      how old the oracle was, since it was asked for, when the answer's first word came
-heard_word_errors  what the recogniser hears against the assistant's own text, for each of its words
-reference_accuracy  whether the last oracle was right; response_accuracy: of those, whether the answer was
+ttfat_s           time to first audible token: from the question's end to the first sound of the answer; 0 if it had
+                  started before
+keyword_delay_s   from there to the first word of an accepted answer in the assistant's own text (in arithmetic the last
+                  number, which is scored); only for correct answers
+answer_delay_s    the sum of both
+overlap           time during which both were heard, as a share of the question's length
+oracle_age_s      age of the oracle, since its request, at the answer's first word
+heard_word_errors  word error rate of the recogniser's words against the assistant's own text
+reference_accuracy  whether the last oracle was correct; response_accuracy: of those, whether the answer was
 
-Empty and degenerate answers are wrong, and counted. The run itself is `served.run_calls`.
+Empty and degenerate answers are wrong, and are counted. The run itself is `served.run_calls`.
 """
 
 from collections import Counter
@@ -59,15 +60,15 @@ from spoken.reader import speak
 from spoken.spoken_text import Unspeakable
 
 VERSION: Final = 3
-"""Of what a call and its answer come to; raising it has every question asked again."""
+"""Version of calls and records; raising it makes every question be asked again."""
 
 _JUDGED: Final = {"answer_judged": "heard", "answer_judged_text": "text", "reference_judged": "reference"}
-"""Measures, and the text of a record that is judged for each."""
+"""Measures of the judge, and the text of a record that each one judges."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _AskedQuestion:
-    """A question, as it sounds (float32 at 24 kHz), and whose voice asks; empty: a recording's."""
+    """A question, its audio (float32 at 24 kHz), and the voice that asks it; empty for a recording."""
 
     question: Question
     sound: Samples
@@ -83,19 +84,19 @@ def evaluate_questions(
     counting: Counting = uncounted,
     anew: bool = False,
 ) -> list[dict[str, Any]]:
-    """Asks questions in each mode and writes what came of them.
+    """Asks questions in each mode and writes the results.
 
     Args:
         out: folder of report.md, figures.json, items.jsonl, calls/, asked/, plots/ and sound/.
-        parts, counting, anew: as of `run_calls`.
-        recogniser: in place of the one that `config` names.
+        parts, counting, anew: as for `run_calls`.
+        recogniser: used instead of the one that `config` names.
 
     Returns:
         The rows of figures.json.
 
     Raises:
-        SourceError: the set cannot be read.
-        KameError: as `run_calls`; a ConfigError too where no question can be asked.
+        SourceError: the question set cannot be read.
+        KameError: as `run_calls`; also a ConfigError if no question can be asked.
     """
     questions = load_questions(config.questions, config.path, config.columns)
     hearer: Recogniser = recogniser or registry.build("asr", config.recogniser, config.recogniser_options)
@@ -134,7 +135,7 @@ def evaluate_questions(
 
 
 def _charged_times(times: MeasuredTimes) -> list[dict[str, Any]]:
-    """What was charged, by what it was: how many, and the median and the 90th percentile in seconds."""
+    """Summarises the charged times by kind: count, median and 90th percentile in seconds."""
     told = {
         "request, first piece": [each["pieces"][0][0] for each in times.of_kind("request") if each["pieces"]],
         "request, whole": [each["took_s"] for each in times.of_kind("request")],
@@ -150,14 +151,14 @@ def _charged_times(times: MeasuredTimes) -> list[dict[str, Any]]:
 def _choose(
     questions: QuestionSet, config: QuestionsConfig, voices: AskingVoices | None
 ) -> tuple[list[_AskedQuestion], dict[str, int]]:
-    """The first questions of the seed's order that can be asked aloud, and why others before them cannot.
+    """Chooses the first questions, in seeded order, that can be spoken; counts the reasons why others cannot.
 
     Args:
-        voices: of the questions without sound; None: all have theirs.
+        voices: voices for questions without audio; None: all have audio.
 
     Raises:
-        ConfigError: none can.
-        BackendError: the voices' engine does not work.
+        ConfigError: no question can be spoken.
+        BackendError: the text-to-speech engine fails.
     """
     chosen, left_out = list[_AskedQuestion](), Counter[str]()
     lead = np.zeros(seconds_to_samples(config.lead_s), np.float32)
@@ -183,7 +184,7 @@ def _choose(
             left_out["speech_refused"] += 1
     if not chosen:
         raise ConfigError(
-            f"No question of {questions.name} can be asked aloud ({dict(left_out)}).",
+            f"No question of {questions.name} can be spoken ({dict(left_out)}).",
             "Choose another set" + (", or raise max_words." if left_out["too_long"] else "."),
         )
     return chosen, dict(left_out)
@@ -201,7 +202,7 @@ def _record(
     condition: Condition,
     recogniser: Recogniser,
 ) -> dict[str, Any]:
-    """What came of a call, as `items.jsonl` has it."""
+    """Makes the record of a call for `items.jsonl`."""
     question, turn = asked.question, call.turns[0]
     end_s = turn[1]
     assistant = audible_spans(call.assistant, AUDIBLE)
@@ -264,7 +265,7 @@ def _record(
 
 
 def _to_judge(record: Record) -> dict[str, JudgeRequest | Judgement]:
-    """Verdicts on the three texts. An empty one is wrong without being asked about; of none there is no verdict."""
+    """Returns the judge's requests for the three texts. An empty text is wrong without a request; None is skipped."""
     texts = {name: record[text] for name, text in _JUDGED.items()}
     return {
         name: request_verdict(record["question"], " or ".join(record["answers"]), said)

@@ -1,4 +1,4 @@
-"""The report and the picture of an evaluation by spoken questions."""
+"""The report and the plot of an evaluation with spoken questions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -41,7 +41,7 @@ COUNTED: Final = {
     "hearing_refused": "refused by the recogniser",
     "listening_failed": "session's recogniser failed",
 }
-"""Measures of which rows tell the number too, with their titles."""
+"""Measures whose count is in the table too, with their titles."""
 
 
 def as_markdown(
@@ -51,35 +51,35 @@ def as_markdown(
     records: Sequence[Record],
     more: Mapping[str, Any],
 ) -> str:
-    """The report; `more` as in figures.json."""
+    """Renders the report as Markdown; `more` is as in figures.json."""
     left_out = ", ".join(f"{n} {reason}" for reason, n in more["left_out"].items()) or "none"
     charged = [[each["what"], each["n"], f"{each['median_s']:.2f}", f"{each['p90_s']:.2f}"] for each in more["charged"]]
     parts = [
         f"# Spoken questions: {questions.name}\n",
         f"{rows[0]['n']} of {len(questions.questions)} questions, drawn by seed {config.items_seed}; "
-        f"left out before them: {left_out}; rows of another form: {more['n_bad_rows']}. Answers: {questions.rule}. "
-        "Intervals of 95%.\n",
+        f"skipped before them: {left_out}; malformed rows: {more['n_bad_rows']}. Answers: {questions.rule}. "
+        "Confidence intervals of 95%.\n",
         "## Answers\n",
         *warn_unheard(rows, [condition_of(row).title for row in rows]),
         figures_table(rows, _SHARES),
         "![answers and delays](plots/answers.png)\n",
         "## Delays in seconds: mean, median, 90th percentile\n",
         figures_table(rows, _TIMES),
-        "What was charged, each measured once:\n",
+        "Charged times, each measured once:\n",
         as_table(["what", "n", "median", "90th percentile"], charged),
         "## Counted as wrong, or not answered\n",
         figures_table(rows, {f"n_{name}": title for name, title in COUNTED.items()}),
         *list_faults(records, _JUDGED),
-        "\n## Some of them\n",
+        "\n## Examples\n",
         *list_examples(records, _tell_title, _tell_words, _N_SHOWN),
-        "## What it took\n",
+        "## Cost\n",
         costs_table(more["costs"]),
     ]
     return "\n".join(parts)
 
 
 def draw_answers(rows: Sequence[Record]) -> bytes:
-    """Right answers and delays, as PNG."""
+    """Plots accuracy and delays; returns a PNG."""
     return draw_figures(rows, {**_ANSWERS, "ttfat_s": "first sound, s", "answer_delay_s": "answer's word, s"})
 
 

@@ -1,8 +1,9 @@
-"""Does a front-end say what its oracle tells it? Held-out dialogues, run freely, judged turn by turn.
+"""Evaluates recall: whether a free-running front-end says what its oracle tells it, turn by turn on held-out dialogues.
 
-Each dialogue is run under the right oracle with several delays of the back-end, without an oracle, under another
-dialogue's, and under that one until the right one comes in the middle of the answer; at wish with the users' sound made
-worse, or said by other voices. `turns` has what is counted; the files are those of `report.EvaluationFolder`.
+Each dialogue is run with the right oracle at several delays of the back-end, without an oracle, with the oracle of
+another dialogue, and with that one until the right one comes in the middle of the answer (a correction). Optionally the
+users' audio is degraded, or spoken by other voices. `turns` defines the measures; the files are those of
+`report.EvaluationFolder`.
 """
 
 import time
@@ -52,13 +53,13 @@ from kame_model.model.streaming import FrontEndGen
 from kame_model.text.tokenizer import Tokenizer
 
 VERSION: Final = 5
-"""Of what a run and its judgement come to; raising it has all items run again."""
+"""Version of runs and measures; raising it makes all items run again."""
 
 KIND: Final = "recall"
 OTHER_VOICES: Final = "other voices"
 
 Hearing = Callable[[Samples], Sequence[str]]
-"""A sound at 24 kHz to the words heard in it, as they are said (digits read out)."""
+"""Recognises the words in a sound at 24 kHz, as they are said (no digits)."""
 
 
 def evaluate_recall(
@@ -75,26 +76,27 @@ def evaluate_recall(
     generator: MakesGenerator = FrontEndGen,
     on_batch: Callable[[int], None] = lambda n_dialogues: None,
 ) -> list[Record]:
-    """Runs held-out dialogues and writes what came of them.
+    """Runs held-out dialogues freely and writes the results.
 
     Args:
-        checkpoint: with vocabulary and, where sound is listened to, kept or made worse, codec.
-        dataset: encoded with the checkpoint's vocabulary and codec.
-        out: a folder; dialogues that this evaluation had finished there are not run again.
-        hear: listens to the decoded sound of what is said with the right oracle and with none; None: nobody does.
+        checkpoint: the model; it needs its vocabulary and, if audio is recognised, kept or degraded, its codec.
+        dataset: token rows encoded with the checkpoint's vocabulary and codec.
+        out: a folder; an interrupted evaluation resumes there.
+        hear: recogniser of the decoded audio under the right oracle and under none; None: no audio is recognised.
         voices: the same dialogues with other users' voices, run with the right oracle.
-        register: the folder of checkpoints where looks at the split `test` are counted; None: the checkpoint's own.
-        again: look at the split `test` though somebody has looked before.
-        anew: replace what another evaluation left in `out`.
-        generator: how the front-end is run.
-        on_batch: told of each batch how many dialogues it held.
+        register: the checkpoint registry that counts evaluations on the split `test`; None: the checkpoint's parent
+            folder.
+        again: evaluate on the split `test` even if these weights have been evaluated on it before.
+        anew: replace the items of another evaluation in `out`.
+        generator: runs the front-end.
+        on_batch: progress callback; gets the number of dialogues of each batch.
 
     Returns:
         The rows of figures.json.
 
     Raises:
-        ConfigError: vocabulary, codec and rows do not belong together, no row can be judged, `test` has been looked at
-            before, or `out` holds another evaluation.
+        ConfigError: vocabulary, codec and rows do not match, no row can be judged, these weights have been evaluated
+            on `test` before, or `out` holds another evaluation.
         StoreError: the weights cannot be read, or a file cannot be written.
     """
     for rows_of in (dataset, voices):
@@ -134,11 +136,11 @@ def evaluate_recall(
 
 
 def _list_conditions(config: RecallConfig, has_voices: bool) -> list[Condition]:
-    """What the dialogues are run under, in the order of the table."""
+    """Returns the conditions (oracle, delay, channel) in the order of the table."""
     found = list[Condition]()
     for oracle in config.oracles:
         if oracle == "right":
-            beside = [config.delay_s] if config.channels or has_voices else []  # what channels are compared with
+            beside = [config.delay_s] if config.channels or has_voices else []  # the baseline for channels
             found += [Condition(oracle, delay_s, None) for delay_s in sorted({*config.delays_s, *beside})]
         else:
             found.append(Condition(oracle, None if oracle == "none" else config.delay_s, None))
@@ -148,7 +150,7 @@ def _list_conditions(config: RecallConfig, has_voices: bool) -> list[Condition]:
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """Runs dialogues under one condition after the other, and keeps batch by batch what came of them."""
+    """Runs dialogues under one condition after another, and writes the records after each batch."""
 
     checkpoint: Checkpoint
     tokenizer: Tokenizer
@@ -161,14 +163,14 @@ class _Running:
     on_batch: Callable[[int], None]
 
     def run(self, condition: Condition, asked: Sequence[Asked]) -> list[Record]:
-        """The records of a condition, those that were finished before among them."""
+        """Returns the records of a condition, including those finished in an earlier run."""
         pairs: list[tuple[Asked, Asked | None]] = [(each, None) for each in asked]
-        if condition.has_stranger:  # another's oracle, and a correction, are of one turn alone
+        if condition.has_stranger:  # a wrong oracle and a correction apply to one turn only
             strangers = zip(asked, strangers_of(asked), strict=True)
             pairs = [(each._replace(turns=each.turns[:1]), other) for each, other in strangers if other is not None]
         with_sound = {each.row.dialogue_id for each in asked[: self.config.n_sounds]}
         if condition.delay_s not in (None, self.config.delay_s):
-            with_sound = set()  # of the right oracle's many delays one
+            with_sound = set()  # only one delay of the right oracle
         batches = plan_batches([each.row.n_frames for each, _ in pairs], self.config.batch_size)
         for number, batch in enumerate(batches):
             group = [pairs[at] for at in batch]
@@ -211,7 +213,7 @@ class _Running:
         return script_for(asked, stranger, condition.oracle, delay_s, after_s, self.tokenizer, other)
 
     def _listen(self, condition: Condition, turn: Turn, ran: FreeRun) -> list[str] | None:
-        """What a recogniser hears of a turn, where there is one; of a wrong oracle nobody wants to know."""
+        """Recognises the words of a turn if there is a recogniser; turns under a wrong oracle are not recognised."""
         if self.hear is None or self.codec is None or condition.has_stranger:
             return None
         sound = self.codec.decode(ran.own)[turn.start * FRAME_N_SAMPLES : turn.end * FRAME_N_SAMPLES]
@@ -219,19 +221,19 @@ class _Running:
 
 
 def _items(condition: Condition, asked: Asked) -> list[str]:
-    """Names of what is kept of a dialogue's turns."""
+    """Returns the names of the items of a dialogue, one for each turn."""
     return [f"{condition.name}/{asked.row.dialogue_id}/{turn.number}" for turn in asked.turns]
 
 
 def make_rows(records: Sequence[Record], conditions: Sequence[Condition]) -> list[Record]:
-    """A row of figures a condition and group, in their order."""
+    """Returns a row of figures for each condition and group, in order."""
     keys = [{**condition._asdict(), "group": group} for condition in conditions for group in GROUPS]
     found = [(key, [each for each in records if each["row"] == key]) for key in keys]
     return [key | figures_of(own) for key, own in found if own]
 
 
 def list_free_shares(rows: Sequence[Record]) -> list[FreeShare]:
-    """What `kame.json` and the card tell: shares with users' sound as recorded, answers in the question left out."""
+    """Returns the shares for `kame.json` and the model card: original user audio, answer not in the question."""
     shares = []
     for row in rows:
         for measure in get_args(Measure):
@@ -244,7 +246,7 @@ def list_free_shares(rows: Sequence[Record]) -> list[FreeShare]:
 
 
 def tell_row(row: Record) -> str:
-    """A row in a line, for a terminal."""
+    """Formats a row as one line for the terminal."""
     names = {"said_once": "once", "right_first": "first", "said": "said", "said_stranger": "the other's",
              "said_at_last": "right at last", "heard": "heard"}  # fmt: skip
     figures = (f"{what} {row[name]:.0%}" for name, what in names.items() if row.get(name) is not None)
@@ -252,16 +254,16 @@ def tell_row(row: Record) -> str:
 
 
 def count_dialogues(dataset: TokenDataset, config: RecallConfig, voices: TokenDataset | None) -> int:
-    """How many dialogues are run at most, each as often as it is, for a progress bar."""
+    """Returns the maximum number of runs of dialogues over all conditions, for a progress bar."""
     n = min(config.n_items, sum(each in config.splits for each in dataset.splits))
     return n * len(_list_conditions(config, voices is not None))
 
 
 def _check_belongs(checkpoint: Checkpoint, dataset: TokenDataset) -> None:
-    """Looks whether rows can be run by a checkpoint.
+    """Checks that a checkpoint can run the rows.
 
     Raises:
-        ConfigError: they are of another vocabulary or codec.
+        ConfigError: the rows were encoded with another vocabulary or codec.
     """
     front_end, facts = checkpoint.front_end, checkpoint.facts
     for what, ours, theirs in (
@@ -282,7 +284,7 @@ def _check_belongs(checkpoint: Checkpoint, dataset: TokenDataset) -> None:
 def _describe(
     checkpoint: Checkpoint, dataset: TokenDataset, voices: TokenDataset | None, config: RecallConfig, listens: bool
 ) -> Record:
-    """All that decides what comes of an item, as `report` wants it."""
+    """Returns everything that affects an item's result, as `report` requires it."""
     return {
         "kind": KIND,
         "version": VERSION,
@@ -296,16 +298,16 @@ def _describe(
         "dataset": dataset.fingerprint,
         "voices": None if voices is None else voices.fingerprint,
         "splits": sorted(config.splits),
-        "n_items": config.n_items,  # decides, as the batch size does, who is run beside whom
+        "n_items": config.n_items,  # like the batch size it decides which dialogues share a batch
         "items_seed": config.items_seed,
         "correction_after_s": config.correction_after_s,
-        "batch_size": config.batch_size,  # and that decides what is drawn
+        "batch_size": config.batch_size,  # which decides the sampled tokens
         "listens": listens,
     }
 
 
 def _name_of(checkpoint: Checkpoint) -> str:
-    """The folder's name; of a training run, which is always called the same, also those that it lies in."""
+    """Returns the folder's name; for a training run, whose folder always has the same name, with its parents' names."""
     path = Path(str(checkpoint.place.name))
     return "/".join(path.parts[-3:]) if path.name == RUN else path.name
 

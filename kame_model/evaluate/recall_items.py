@@ -1,4 +1,4 @@
-"""Which dialogues a front-end is run on, and what is kept of each of their turns."""
+"""Selects the dialogues of an evaluation of recall, and makes the record of each turn."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -22,15 +22,15 @@ from kame_model.evaluate.turns import INTERRUPTION, Asked, SaidWord, Turn, count
 from kame_model.text.tokenizer import Tokenizer
 
 Record = dict[str, Any]
-"""What is kept of an item; see `report` for the fields that all evaluations have."""
+"""The record of an item; `report` describes the fields that all evaluations have."""
 
 
 class Condition(NamedTuple):
-    """What all dialogues are run under once: a line of the table.
+    """The condition of one run of all dialogues: a line of the table.
 
     Attributes:
-        delay_s: None without an oracle.
-        channel: what the users' sound goes through; None: as recorded.
+        delay_s: delay of the back-end, seconds; None: without an oracle.
+        channel: degradation of the users' audio; None: as recorded.
     """
 
     oracle: Told
@@ -39,7 +39,7 @@ class Condition(NamedTuple):
 
     @property
     def name(self) -> str:
-        """For files and items, such as `right-0.32-s-room`."""
+        """Name for files and items, for example `right-0.32-s-room`."""
         return self.title.replace(", ", "-").replace(" ", "-")
 
     @property
@@ -50,19 +50,19 @@ class Condition(NamedTuple):
 
     @property
     def has_stranger(self) -> bool:
-        """Whether it tells another dialogue's oracle."""
+        """Whether the oracle of another dialogue is fed."""
         return self.oracle in ("wrong", "corrected")
 
 
 def condition_of(row: Record) -> Condition:
-    """Under which a row of figures, or the `row` of an item, came about."""
+    """Returns the condition of a row of figures or of the `row` of an item."""
     return Condition(row["oracle"], row["delay_s"], row["channel"])
 
 
 def select_rows(dataset: TokenDataset, config: RecallConfig) -> list[TokenRow]:
-    """Rows of the configured splits that can be judged, one dialogue an item, in their order.
+    """Selects rows of the configured splits that can be judged, one dialogue for each item, in their order.
 
-    Drawn by seed, the sources in turn, so that what comes of one says nothing of another.
+    They are sampled by seed from all sources in turn; one dialogue for each item keeps the results independent.
     """
     by_source: dict[str, list[int]] = {}
     for number, (split, source) in enumerate(zip(dataset.splits, dataset.sources, strict=True)):
@@ -76,7 +76,7 @@ def select_rows(dataset: TokenDataset, config: RecallConfig) -> list[TokenRow]:
 def _one_an_item(
     dataset: TokenDataset, source: str, numbers: list[int], config: RecallConfig
 ) -> Iterator[tuple[int, TokenRow]]:
-    """A source's rows that can be judged, each with its number, in the order in which they are drawn."""
+    """Returns a source's rows that can be judged, each with its number, in sampling order."""
     seen: set[str] = set()
     random.Random(ids.seed_for("held out", config.items_seed, source)).shuffle(numbers)
     for number in numbers:
@@ -87,21 +87,21 @@ def _one_an_item(
 
 
 def _is_answered(row: TokenRow) -> bool:
-    """Whether an answer follows an oracle that knows it; of a dialogue that is interrupted, the last one."""
+    """Whether an answer follows an oracle that knows it; for an interrupted dialogue, the last answer."""
     heard = row.a.oracle.frame[row.a.oracle.ratio >= 1]
     start = 0 if not len(heard) else int(heard[-1] if row.form == INTERRUPTION else heard[0])
     return bool(len(heard) and row.a.answer_mask[start:].any())
 
 
 def same_dialogues(asked: Sequence[Asked], voices: TokenDataset) -> list[TokenRow]:
-    """Dialogues said by other voices: the same words, so that they differ in nothing else."""
+    """Finds the same dialogues with other voices; the words are the same, so that only the voices differ."""
     words = {each.row.dialogue_id: (each.row.question, each.row.answer) for each in asked}
     found = [voices[at] for at, dialogue_id in enumerate(voices.dialogue_ids) if dialogue_id in words]
     return [row for row in found if (row.question, row.answer) == words[row.dialogue_id]]
 
 
 def strangers_of(asked: Sequence[Asked]) -> list[Asked | None]:
-    """For each dialogue the next one of its source with another answer; of another source where its own has none."""
+    """Finds for each dialogue the next one with another answer, in its own source if possible."""
     found = list[Asked | None]()
     for at, each in enumerate(asked):
         later = [*asked[at + 1 :], *asked[:at]]
@@ -121,11 +121,11 @@ def make_record(
     tokenizer: Tokenizer,
     correction_after_s: float,
 ) -> Record:
-    """What is kept of a turn.
+    """Makes the record of a turn.
 
     Args:
-        stranger: whose oracle the wrong or the corrected one is; else None.
-        heard: what a recogniser heard in the turn's sound; None: nobody listened.
+        stranger: the dialogue whose oracle was fed under a wrong or corrected oracle; else None.
+        heard: words recognised in the turn's audio; None: it was not recognised.
     """
     row = asked.row
     said, later = _say(turn, ran.text, tokenizer)
@@ -171,7 +171,7 @@ def make_record(
 def _say(
     turn: Turn, text: Sequence[int] | NDArray[np.int32], tokenizer: Tokenizer
 ) -> tuple[list[SaidWord], list[SaidWord]]:
-    """The words of a text stream in a turn, and those after it."""
+    """Returns the words of a text stream in a turn, and those after it."""
     words = said_words(text, tokenizer, turn.start, len(text))
     return [each for each in words if each.frame < turn.end], [each for each in words if each.frame >= turn.end]
 
@@ -181,7 +181,7 @@ def _words(said: Sequence[SaidWord]) -> list[str]:
 
 
 def _measure(turn: Turn, said: Sequence[SaidWord], later: Sequence[SaidWord]) -> Record:
-    """Of the words of a turn, and of those that come later."""
+    """Computes the measures of the words of a turn and of those after it."""
     answered = judge_turn(turn, said)
     return {
         "said_once": answered.is_said_once,
@@ -196,7 +196,7 @@ def _measure(turn: Turn, said: Sequence[SaidWord], later: Sequence[SaidWord]) ->
 
 
 def _is_told_in_time(asked: Asked, turn: Turn, delay_s: float) -> bool:
-    """Whether all of the turn's oracle could be fed before the turn was over: who waits for it can say no more."""
+    """Whether the complete oracle could be fed before the end of the turn; otherwise it comes too late to be said."""
     n_tokens = len(asked.row.a.oracle.said(turn.event))
     return turn.start + round(delay_s * FRAMES_PER_S) + 1 + n_tokens < turn.end  # a start id before them
 
@@ -211,7 +211,7 @@ def _measure_words(turn: Turn, said: Sequence[SaidWord]) -> Record:
 
 
 def _measure_wrong(turn: Turn, stranger: Turn, said: Sequence[SaidWord]) -> Record:
-    """Whose answer was said, and how well the wrong oracle was followed."""
+    """Measures which of the two answers was said, and how well the wrong oracle was followed."""
     of_stranger = replace(stranger, start=turn.start, end=turn.end)
     followed = judge_turn(of_stranger, said)
     return {
@@ -225,7 +225,7 @@ def _measure_wrong(turn: Turn, stranger: Turn, said: Sequence[SaidWord]) -> Reco
 
 
 def _measure_corrected(turn: Turn, stranger: Turn, said: Sequence[SaidWord], corrected: int | None) -> Record:
-    """Which answer stands in the end. Of turns that never began the wrong answer nothing is asked of a correction."""
+    """Measures which answer was the final one. Turns that did not start the wrong answer have no such measures."""
     measures: Record = {
         "said_stranger": bool(find_key(stranger.key, _words(said))),
         "silent": not said,

@@ -1,4 +1,4 @@
-"""An evaluation of recall as Markdown and as pictures."""
+"""The report (Markdown) and the plots of an evaluation of recall."""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final
@@ -58,46 +58,47 @@ _OF_OLD: Final = {
 }
 _OF_NEW: Final = {"said": "said", "said_once": "said once", "said_stranger": "its answer", "corrected": "begun"}
 _TITLES: Final = {("right", "none"): _OF_ANSWERS, ("wrong",): _OF_STRANGERS, ("corrected",): _OF_CORRECTIONS}
-"""Columns of the tables, by the oracles that are their lines."""
+"""Columns of the tables, by the oracles of their rows."""
 _DRAWN: Final = ("said_once", "right_first", "said")
 
 _MEANINGS: Final = """\
-- *said once*: in the turn the answer's key words stand in a row exactly once (an oracle that says them twice may be
-  followed), and no other number, or option that the question offers, is said.
-- *right first*: the key words are said, and before them no other number or option. Only of turns whose answer has a
-  number, or whose question offers options: of others no other answer can be told.
-- None of these is said where it is denied ("it is not the treaty").
-- *said*: the key words stand in the turn, however often; *said anywhere*: or later, to the dialogue's end.
-- *another answer*: another number or option is said. *silent*: nothing is.
-- *told in time*: the back-end was not so late that the turn was over before all of the oracle had come.
-- *heard*: a recogniser hears the key words in the decoded sound of the turn; *word errors*: what it hears against
-  the model's own text, for each of its words.
-- *in order*: of the oracle's words, those that were said in their order; *repeated*: words beside these that had been
-  said before, and *inserted*: that had not, both for each of the oracle's words. Leads and tails count as inserted.
+- *said once*: in the turn the answer's key words are said exactly once as consecutive words (or as often as by an
+  oracle that repeats them), and no other number, or option that the question offers, is said.
+- *right first*: the key words are said, and before them no other number or option. Only for turns whose answer has a
+  number, or whose question offers options: for others no other answer can be recognised.
+- Key words that are denied do not count ("it is not the treaty").
+- *said*: the key words are in the turn, however often; *said anywhere*: or later, to the dialogue's end.
+- *another answer*: another number or option is said. *silent*: nothing is said.
+- *told in time*: all of the oracle arrived before the end of the turn.
+- *heard*: a recogniser hears the key words in the decoded sound of the turn; *word errors*: word error rate of what it
+  hears against the model's own text.
+- *in order*: share of the oracle's words that were said in order; *repeated*: other words that had been said before,
+  and *inserted*: that had not, both relative to the oracle's words. Leads and tails count as inserted.
 - *first word*, *answer*: medians, from the end of the question to the turn's first word, and to its first key word.
-- *old*: the rule before version 3, of the dialogue's first turn. *said*: the answer's first number, or else all of its
-  words, to the dialogue's end, however often; *too often*: of those, more often than the oracle; *word errors*: to the
-  oracle, leads and all; *corrected within the lead*: when its correction was due nothing of the wrong answer was said.
-- *r*: the same of the recording that the dialogue was made of, by the same rule.
+- *old*: the rule before version 3, for the dialogue's first turn. *said*: the answer's first number, or else all of its
+  words, to the dialogue's end, however often; *too often*: of those, more often than the oracle; *word errors*: against
+  the oracle, including leads; *corrected within the lead*: nothing of the wrong answer was said before its correction.
+- *r*: the same figure for the recording of the dialogue, by the same rule.
 """
 _MEANINGS_OF_STRANGERS: Final = """\
 - *wrong*: the oracle is another dialogue's. *its answer once*: that one's key words once and no other answer; *the true
-  one*: that of the question asked, which nobody told.
-- *corrected*: the same, until the right oracle comes, {after_s:g} s after the third word of the wrong answer. *begun*:
-  so far it came; only of these turns the rest is told. *in mid-answer*: by then the wrong oracle's words had not all
-  been said. *right at last*: once the correction had come, the right answer was said, and the wrong one no more after.
+  one*: the answer to the question asked, which no oracle contained.
+- *corrected*: the same, until the right oracle arrives, {after_s:g} s after the third word of the wrong answer.
+  *begun*: the wrong answer was started; the other figures are only of these turns. *in mid-answer*: the wrong oracle's
+  words had not all been said by then. *right at last*: after the correction the right answer was said, and then not
+  the wrong one.
 """
 
 
 def as_markdown(
     run: Record, rows: Sequence[Record], records: Sequence[Record], more: Record, plots: Container[str]
 ) -> str:
-    """The report: tables by group, what their words mean, and the first dialogues in words.
+    """Renders the report: tables by group, definitions of their columns, and the text of the first dialogues.
 
     Args:
         run, rows, more: as in figures.json.
-        records: of the items.
-        plots: names of those that were drawn.
+        records: records of the items.
+        plots: names of the plots.
     """
     parts = [f"# {run['system']['name']}: recall\n", _about(run, more)]
     parts += warn_unheard(rows, [condition_of(row).title for row in rows])
@@ -109,12 +110,12 @@ def as_markdown(
     parts += [f"![{said}]({PLOTS}/{name}.png)\n" for name, said in _PLOTS.items() if name in plots]
     parts += _tell_old_rule(rows, records)
     parts += ["## What is counted\n", _MEANINGS + _MEANINGS_OF_STRANGERS.format(after_s=run["correction_after_s"])]
-    parts += ["## Some of them\n", *_shown(records)]
+    parts += ["## Examples\n", *_shown(records)]
     return "\n".join(parts)
 
 
 def _tell_old_rule(rows: Sequence[Record], records: Sequence[Record]) -> Iterator[str]:
-    """The rule before version 3 beside today's, on the same words, and why they differ."""
+    """Compares the rule before version 3 with the current one on the same words, with the reasons of differences."""
     own = [row for row in rows if row["group"] == GROUPS[0] and any(row.get(name) is not None for name in _OF_OLD)]
     if not own:
         return
@@ -150,7 +151,7 @@ def _about(run: Record, more: Record) -> str:
 
 
 def _tables(rows: Sequence[Record], titles: Mapping[str, str]) -> Iterator[str]:
-    """A table of the rows, if there are any; of the figures those that one of them has."""
+    """Formats a table of the rows, if there are any, with the figures that at least one of them has."""
     names = [name for name in titles if any(row.get(name) is not None for row in rows)]
     if rows:
         cells = [[condition_of(row).title, row["n"], *(_cell(row, name) for name in names)] for row in rows]
@@ -158,7 +159,7 @@ def _tables(rows: Sequence[Record], titles: Mapping[str, str]) -> Iterator[str]:
 
 
 def _cell(row: Record, name: str) -> str | None:
-    """A share with its interval, what is counted in words without, the median of times; and the recording's own."""
+    """Formats a share with its interval, a count in words without, or the median of times; and the recording's."""
     figure, form = (f"{name}_median", ".2f") if name.endswith(TIME) else (name, ".0%")
     is_share = not name.endswith(TIME) and name not in _OF_WORDS
     told = with_interval(row.get(figure), row.get(f"{name}_interval") if is_share else None, form)
@@ -180,9 +181,9 @@ def _shown(records: Sequence[Record]) -> Iterator[str]:
 
 
 def draw_plots(rows: Sequence[Record]) -> dict[str, bytes]:
-    """Pictures by name: figures over the back-end's delay, and by what the users' sound went through.
+    """Draws the plots by name: figures against the back-end's delay, and by channel of the users' audio.
 
-    Only answers that do not stand in the question. The same rows give the same bytes.
+    They show only answers that are not in the question. The same rows give the same bytes.
     """
     own = [row for row in rows if row["group"] == GROUPS[0] and row["oracle"] == "right"]
     plain = sorted((row for row in own if row["channel"] is None), key=lambda row: float(row["delay_s"]))
@@ -196,7 +197,7 @@ def draw_plots(rows: Sequence[Record]) -> dict[str, bytes]:
 
 
 def _draw(rows: Sequence[Record], delays_s: Sequence[float] | None) -> bytes:
-    """A PNG: shares of rows over their delays, or side by side, each with its channel."""
+    """Plots shares of rows against their delays, or side by side by channel. Returns a PNG."""
     figure = new_figure(6.4, 4.2)
     axes = figure.subplots()
     for number, (name, colour) in enumerate(zip(_DRAWN, COLOURS, strict=False)):

@@ -1,29 +1,29 @@
 """The folder of an evaluation, and the tables that its report holds.
 
-items.jsonl    one line an item, written as each is finished: an evaluation that was stopped goes on behind them
-figures.json   `rows` of figures, and under `run` all that decided them
-report.md      the same for people
-sound/, plots/ the first items as stereo wav (left the model, right the user); pictures
+items.jsonl    one line an item, written when it is finished, so that an interrupted evaluation can resume
+figures.json   `rows` of figures, and under `run` everything that affects them
+report.md      the same, for readers
+sound/, plots/ the first items as stereo wav (left the model, right the user); plots as PNG
 
-`kame evaluate compare` and `table` read any evaluation by what all have alike:
+`kame evaluate compare` and `table` read every kind of evaluation by what they have in common:
 
-- An item's record has `row`, `unit` and `measures`, and whatever else its kind wants to keep; where a judge tells
-  measures, by measure `judged` (what it wrote) and `faults` (why it told nothing).
-  `row`: the fields that say in which rows of figures.json it is counted, such as {"mode": "tandem", "delay_s": null,
-  "category": "stem"}. A row of figures.json counts an item that has the same value in each of these fields the row has;
-  a row without `category` is of all categories.
-  `unit`: what is independent of other units and the same in all that is compared, such as the question's id. Several
-  runs of one question, or several turns of one dialogue, share it. A name within the evaluation: `item` is unique,
+- An item's record has `row`, `unit` and `measures`, and any other fields of its kind; if a judge provides measures,
+  also `judged` (its replies by measure) and `faults` (by measure, why there is no judgement).
+  `row`: the fields that say in which rows of figures.json the item is counted, for example {"mode": "tandem",
+  "delay_s": null, "category": "stem"}. A row of figures.json counts the items whose values are the same in each of
+  the row's fields; a row without `category` is of all categories.
+  `unit`: what is independent of other units and shared by all compared systems, for example the question's id. Several
+  runs of one question, or several turns of one dialogue, have the same unit. Within an evaluation `item` is unique,
   `unit` is not.
-  `measures`: {name: true or false (a share), a number, [part, whole] (a share of sums, such as words said right of all
-  words), or null: it was not asked of this item}. A measure in seconds has a name in `_s`.
-- A row's figures bear the names of the measures and are their means: `intervals.figures_of(records)` makes them.
-- `run` has `kind` (recall, questions, mt-bench, duplex), `version` (of the measure), `seed`, and `system`: all that is
-  measured and may be another where evaluations are compared: {"name", "checkpoint" (its digest), "back_end" (the chat
-  model's name, null where none is asked), "serving", ...}. All else in `run` must be the same: data, texts, judge,
-  recogniser, settings of the measure. What stands in `row` decides nothing of other items, so leave modes, delays and,
-  where items do not depend on each other, their number out of `run`: one that is added later then keeps the items that
-  are finished.
+  `measures`: {name: true or false (a share), a number, [part, whole] (a share of sums, such as correct words of all
+  words), or null: not applicable to this item}. The name of a measure in seconds ends in `_s`.
+- A row's figures have the names of the measures and are their means: `intervals.figures_of(records)` computes them.
+- `run` has `kind` (recall, questions, mt-bench, duplex), `version` (of the measure), `seed`, and `system`: what is
+  evaluated and may differ between compared evaluations: {"name", "checkpoint" (its digest), "back_end" (the chat
+  model's name, null if none is used), "serving", ...}. Everything else in `run` must be equal: data, texts, judge,
+  recogniser, settings of the measure. Fields of `row` do not affect other items, so leave modes, delays and, if items
+  are independent of each other, their number out of `run`: when one is added later, the finished items are then
+  reused.
 """
 
 import io
@@ -52,14 +52,14 @@ class EvaluationFolder:
 
     Args:
         out: the folder.
-        run: all that decides what comes of an item, as JSON can hold it: digests of weights and data, settings, seeds,
-            versions of the measure. Items that were finished with the same are kept.
-        anew: replace what another evaluation left in the folder; else that is refused.
-        replaceable: fields of `run` that may be others: what is in the folder is replaced then, too.
+        run: everything that affects an item's result, as JSON values: digests of weights and data, settings, seeds,
+            version of the measure. Items finished with an equal `run` are reused.
+        anew: replace the items of another evaluation in the folder; otherwise that is an error.
+        replaceable: fields of `run` that may differ; the items in the folder are then replaced, too.
 
     Attributes:
-        run: the same.
-        machine: on which the folder was begun, and how busy it was (`describe_machine`).
+        run: the argument `run`.
+        machine: the machine on which the folder was started, and its load (`describe_machine`).
 
     Raises:
         ConfigError: the folder holds items of another evaluation.
@@ -91,14 +91,14 @@ class EvaluationFolder:
         return self._items[item]
 
     def keep(self, item: str, record: Mapping[str, Any]) -> None:
-        """Keeps what came of an item, on the disk at once.
+        """Stores the record of an item, and syncs it to disk.
 
         Args:
             item: its name, unique in this evaluation, such as `cascade/q17`.
-            record: values that JSON can hold.
+            record: JSON values.
 
         Raises:
-            StoreError: it cannot be written.
+            StoreError: the file cannot be written.
         """
         self._begin()
         self._items[item] = append_line(self._path, {"item": item, **record})
@@ -115,10 +115,10 @@ class EvaluationFolder:
         plots: Mapping[str, bytes],
         more: Mapping[str, Any] | None = None,
     ) -> None:
-        """Writes `figures.json`, `report.md` and the plots, when all items are finished.
+        """Writes `figures.json`, `report.md` and the plots after all items are finished.
 
         Args:
-            rows: figures, a row of the table each.
+            rows: figures, one for each row of the table.
             report: Markdown.
             plots: PNG files by name.
             more: further keys of `figures.json`, such as `costs`.
@@ -130,9 +130,9 @@ class EvaluationFolder:
 
 
 def _check_replaceable(out: str, found: Any, run: Any, replaceable: Collection[str]) -> None:
-    """Raises a ConfigError where a folder's items are of another run; None: of one that nobody knows any more."""
+    """Raises a ConfigError if a folder's items are of another run; `found` is None if its settings are unknown."""
     if found is None:
-        told = "kept by an earlier version of kame, which did not write down its settings"
+        told = "written by an older version of kame, which did not record its settings"
     else:
         unlike = [name for name in find_unequal(found, run) if name.partition(".")[0] not in replaceable]
         told = f"they differ in: {', '.join(unlike)}"
@@ -140,24 +140,24 @@ def _check_replaceable(out: str, found: Any, run: Any, replaceable: Collection[s
             return
     raise ConfigError(
         f"{out} holds items of another evaluation ({told}).",
-        "Name another folder with --out, or have its items replaced with --anew.",
+        "Choose another folder with --out, or replace its items with --anew.",
     )
 
 
 def check_holds_no_items(out: str) -> None:
-    """Refuses an evaluation's folder to what would write its own report over that one's.
+    """Checks that a folder holds no evaluation, whose report would be overwritten.
 
     Raises:
-        ConfigError: there are items in it.
+        ConfigError: the folder holds items.
     """
     if (Path(out) / ITEMS).exists():
         raise ConfigError(
-            f"{out} holds an evaluation, whose report would be overwritten.", "Name another folder with --out."
+            f"{out} holds an evaluation, whose report would be overwritten.", "Choose another folder with --out."
         )
 
 
 def find_unequal(one: Any, other: Any, at: str = "") -> list[str]:
-    """The dotted names of the values in which two JSON objects differ."""
+    """Returns the dotted names of the values in which two JSON objects differ."""
     if isinstance(one, dict) and isinstance(other, dict):
         names = sorted({*one, *other})
         return [each for name in names for each in find_unequal(one.get(name), other.get(name), f"{at}.{name}")]
@@ -165,12 +165,12 @@ def find_unequal(one: Any, other: Any, at: str = "") -> list[str]:
 
 
 def describe_machine() -> dict[str, Any]:
-    """The machine's processor, its cores, and how many processes want them just now (the average of a minute)."""
+    """Describes the machine: processor, number of cores, and load average of the last minute."""
     return {"processor": _name_processor(), "n_cores": os.cpu_count(), "load": round(os.getloadavg()[0], 2)}
 
 
 def _name_processor() -> str:
-    """As Linux names it; elsewhere, and where it does not, the architecture."""
+    """Returns the processor's model name on Linux; elsewhere, or if unknown, the architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -180,10 +180,13 @@ def _name_processor() -> str:
 
 
 def read_lines(path: Path, remedy: str) -> list[dict[str, Any]]:
-    """The whole lines of a file of JSON; a last one that a kill cut is removed from it.
+    """Reads a JSON Lines file; an incomplete last line, left by a killed process, is removed from the file.
+
+    Args:
+        remedy: what to do, for the error.
 
     Raises:
-        StoreError: it is damaged; then the remedy is told.
+        StoreError: the file is damaged.
     """
     if not path.exists():
         return []
@@ -198,13 +201,13 @@ def read_lines(path: Path, remedy: str) -> list[dict[str, Any]]:
 
 
 def append_line(path: Path, line: Mapping[str, Any], is_synced: bool = True) -> dict[str, Any]:
-    """Adds a line of JSON to a file, and returns it as it will be read.
+    """Appends a line of JSON to a file, and returns it as it will be read.
 
     Args:
-        is_synced: it is on the disk at once, so that a power cut leaves it there.
+        is_synced: sync the file to disk, so that the line survives a power cut.
 
     Raises:
-        StoreError: it cannot be written.
+        StoreError: the file cannot be written.
     """
     text = json.dumps(line, ensure_ascii=False)
     try:
@@ -215,7 +218,7 @@ def append_line(path: Path, line: Mapping[str, Any], is_synced: bool = True) -> 
                 file.flush()
                 os.fsync(file.fileno())
     except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error}.", "Make room, and start it again.") from error
+        raise StoreError(f"{path} cannot be written: {error}.", "Free disk space, and run it again.") from error
     told: dict[str, Any] = json.loads(text)
     return told
 
@@ -230,7 +233,7 @@ def write_results(out: str, figures: Mapping[str, Any], report: str, plots: Mapp
 
 
 def write_sound(out: str, item: str, left: Samples, right: Samples) -> None:
-    """Keeps an item as sound: two voices at 24 kHz as a 16-bit wav file, the shorter one filled with silence."""
+    """Writes two voices at 24 kHz as a 16-bit stereo wav file; the shorter one is padded with silence."""
     n_samples = max(len(left), len(right))
     channels = [np.pad(np.clip(each, -1.0, 1.0), (0, n_samples - len(each))) for each in (left, right)]
     sink = io.BytesIO()
@@ -239,10 +242,10 @@ def write_sound(out: str, item: str, left: Samples, right: Samples) -> None:
 
 
 def read_figures(folder: str) -> dict[str, Any]:
-    """`figures.json` of an evaluation.
+    """Reads `figures.json` of an evaluation.
 
     Raises:
-        StoreError: there is none, or it cannot be read.
+        StoreError: the file does not exist or cannot be read.
     """
     path = Path(folder) / FIGURES
     try:
@@ -253,11 +256,11 @@ def read_figures(folder: str) -> dict[str, Any]:
 
 
 def read_items(folder: str) -> Iterator[dict[str, Any]]:
-    """What came of each item of an evaluation, in the order in which they were first finished; of one that was
-    finished anew, the last.
+    """Yields the records of an evaluation in the order in which the items were first finished; if an item has several
+    records, the last one.
 
     Raises:
-        StoreError: there is no such file, or it is damaged.
+        StoreError: the file does not exist or is damaged.
     """
     path = Path(folder) / ITEMS
     try:
@@ -268,13 +271,13 @@ def read_items(folder: str) -> Iterator[dict[str, Any]]:
 
 
 def as_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A Markdown table; None is an empty cell."""
+    """Formats a Markdown table; None gives an empty cell."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join('' if cell is None else str(cell) for cell in line)} |" for line in lines) + "\n"
 
 
 def with_interval(value: float | None, interval: Sequence[float | None] | None, form: str) -> str | None:
-    """A figure for a table, such as "71% [64%, 77%]" in the form ".0%"; None of none."""
+    """Formats a figure for a table, such as "71% [64%, 77%]" for the form ".0%"; None if there is no figure."""
     if value is None:
         return None
     low, high = interval or (None, None)

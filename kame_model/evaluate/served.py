@@ -1,8 +1,8 @@
-"""The run of all evaluations that call a server: each missing call is made and kept, then what is not judged is judged.
+"""Runs evaluations that call a server: makes and stores each missing call, then judges what is not judged yet.
 
-An evaluation says what is asked, how a call is made, and of what its record makes lines of items.jsonl (`Item`);
-`run_calls` does the rest. Calls are kept in a folder of their own, apart from what a judge makes of them: another judge
-has no call made again.
+An evaluation defines what is asked, how a call is made, and how its record becomes lines of items.jsonl (`Item`);
+`run_calls` does the rest. Calls are stored in their own folder, separate from judgements, so that another judge can
+reuse them.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -32,27 +32,27 @@ from kame_model.serve.parts import Parts
 from kame_model.train.parallel import find_device
 
 Counting = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
-"""What is done, how many of them; the block is given what moves the count."""
+"""Progress: takes a description and a total; the context gives a function that advances the count."""
 
 Record = Mapping[str, Any]
-"""A row of figures, or what is kept of an item (`report`)."""
+"""A row of figures, or the record of an item (`report`)."""
 
 CALLS: Final = "calls"
 _Asked = TypeVar("_Asked")
 
 _OF_NO_ANSWER: Final = ("host", "port", "limits", "care", "record", "mode", "device", "checkpoint")
-"""Fields of a server's configuration that decide nothing of what it answers in a given mode."""
+"""Fields of a server's configuration that do not affect its answers in a given mode."""
 
 
 class Condition(NamedTuple):
-    """A mode of the server, and how long its chat model is said to take, seconds; None: as long as it took."""
+    """A mode of the server, and the forced delay of its chat model, seconds; None: the measured time."""
 
     mode: Mode
     delay_s: float | None
 
     @property
     def name(self) -> str:
-        """For items and files, such as `tandem-0.5s`."""
+        """Name for items and files, for example `tandem-0.5s`."""
         return self.mode if self.delay_s is None else f"{self.mode}-{self.delay_s:g}s"
 
     @property
@@ -62,19 +62,19 @@ class Condition(NamedTuple):
 
 
 def list_conditions(config: CallsConfig) -> list[Condition]:
-    """The modes with each delay, each once. Mode direct asks no chat model, and has no delay."""
+    """Lists each mode with each delay. Mode direct uses no chat model, and has no delay."""
     delays_s: list[float | None] = [*dict.fromkeys(config.delays_s)] or [None]
     modes = dict.fromkeys(config.modes)
     return [Condition(mode, delay_s) for mode in modes for delay_s in ([None] if mode == "direct" else delays_s)]
 
 
 def condition_of(row: Record) -> Condition:
-    """Under which a row of figures, or the `row` of an item, came about."""
+    """Returns the condition of a row of figures or of the `row` of an item."""
     return Condition(row["mode"], row["delay_s"])
 
 
 def make_rows(records: Sequence[Record], figures_of: Callable[[Sequence[Record]], Record]) -> list[dict[str, Any]]:
-    """The figures of each condition over all items, then, where items have categories, of each of these."""
+    """Makes the rows of figures: each condition over all items, then, if items have categories, by category."""
     rows = []
     for condition in dict.fromkeys(condition_of(each["row"]) for each in records):
         own = [each for each in records if condition_of(each["row"]) == condition]
@@ -89,9 +89,9 @@ class Item(NamedTuple):
     """A line of items.jsonl, before it is judged.
 
     Attributes:
-        record: what is kept of it (`report`).
-        judged: by measure what a judge is asked for it, or what holds without asking.
-        suffix: of its name, behind that of its call.
+        record: the record to store (`report`).
+        judged: by measure, the judge's request, or a judgement that needs no request.
+        suffix: appended to the name of its call to make the item's name.
     """
 
     record: dict[str, Any]
@@ -104,12 +104,12 @@ class Finished:
     """A run whose calls are all made and judged.
 
     Attributes:
-        folder: where its results belong.
-        called: what is kept of each call, by name.
-        records: of all items.
-        times: what requests, recognitions and syntheses took.
-        costs: see `_add_up_costs`; and `steps`, of each mode (`add_up_steps`).
-        looks_at_test: how often test items were looked at with these weights; None: they are not asked.
+        folder: the folder of the results.
+        called: the record of each call, by name.
+        records: the records of all items.
+        times: durations of requests, recognitions and syntheses.
+        costs: see `_add_up_costs`; and `steps`, for each mode (`add_up_steps`).
+        looks_at_test: number of evaluations of these weights on test items; None: the items are not test items.
     """
 
     folder: EvaluationFolder
@@ -135,26 +135,26 @@ def run_calls(
     anew: bool = False,
     look: Callable[[], int | None] = lambda: None,
 ) -> Finished:
-    """Makes the calls that are missing, and has judged what is not, or of which the judgement failed.
+    """Makes missing calls, and judges items that have no judgement or whose judgement failed.
 
-    The judge is there from the beginning, so that one that is not is told of before the calls.
+    The judge is opened before the calls, so that an unavailable judge is an error at the start.
 
     Args:
-        out: the evaluation's folder. Run again with the same it goes on where it was stopped.
-        run: all that decides what comes of a call (`describe_run` and the kind's own).
+        out: the evaluation's folder. Running again with the same folder resumes.
+        run: everything that affects the result of a call (`describe_run` and fields of the kind).
         asked: what is played in each condition, by name.
-        call: makes a call; returns what is kept of it, and the call unless there was none.
-        make_items: of what is kept of a call.
-        parts: of the server, in place of those that `config.serving` names.
+        call: makes a call; returns its record, and the call, or None if there was none.
+        make_items: makes items from the record of a call.
+        parts: the server's parts, used instead of those that `config.serving` names.
         counting: shows progress.
-        sounds: names whose calls are kept as sound; None: the first ones (`config.n_sounds`).
-        calls_folder: where calls are kept, in `out`.
-        anew: replace what another evaluation left in `out`.
-        look: counts a look at test items, when all is there for the calls (`looks.note_look_at_test`).
+        sounds: names of the calls whose audio is stored; None: the first ones (`config.n_sounds`).
+        calls_folder: folder of the calls' records, inside `out`.
+        anew: replace the items of another evaluation in `out`.
+        look: records an evaluation on test items, when everything for the calls is ready (`looks.note_look_at_test`).
 
     Raises:
-        ConfigError: the configuration names what there is not, or `out` holds another evaluation.
-        BackendError, BudgetError: a chat model or the judge is gone, refuses us or has spent its budget.
+        ConfigError: the configuration names something that does not exist, or `out` holds another evaluation.
+        BackendError, BudgetError: a chat model or the judge is unavailable, rejects the key, or its budget is spent.
         StoreError: a file cannot be read or written.
     """
     kept_as_sound = list(asked)[: config.n_sounds] if sounds is None else sounds
@@ -162,7 +162,7 @@ def run_calls(
     times, calls = MeasuredTimes(out), EvaluationFolder(str(Path(out) / calls_folder), run, anew=anew)
     with nullcontext(None) if config.judge is None else open_judge(config.judge, out) as judge:
         judged_by = None if judge is None else judge.about()
-        replaceable = {"judge"} if len(calls) else ()  # of which judgements are made again
+        replaceable = {"judge"} if len(calls) else ()  # judgements are made again
         folder = EvaluationFolder(out, {**run, "judge": judged_by}, anew=anew, replaceable=replaceable)
         n_looks = look()
         missing = [each for each in wanted if each[0] not in calls and each[0] not in folder]
@@ -192,7 +192,7 @@ def run_calls(
 
 
 def _judge(items: Mapping[str, Item], folder: EvaluationFolder, judge: Judge | None, counting: Counting) -> None:
-    """Keeps the items that are not kept, or of which a judgement failed, with what the judge tells of them."""
+    """Judges and stores the items that are not stored yet or whose judgement failed."""
     new = [name for name in items if name not in folder or "failed" in faults_of(folder[name]).values()]
     judged: dict[str, dict[str, Judgement]] = {name: {} for name in new}
     if judge is not None:
@@ -213,33 +213,33 @@ def _judge(items: Mapping[str, Item], folder: EvaluationFolder, judge: Judge | N
 
 
 def faults_of(record: Record) -> dict[str, str]:
-    """Why measures of an item have no judgement (`judge.Fault`). Duplex kept that beside the judge's words before."""
+    """Returns why measures of an item have no judgement (`judge.Fault`); older duplex records have it in `judged`."""
     judged: Mapping[str, Record] = record.get("judged", {})
     told = {name: each["fault"] for name, each in judged.items() if each.get("fault")}
     return {**told, **record.get("faults", {})}
 
 
 def _replies_in(record: Record) -> list[Record]:
-    """The judge's words on an item, and what they took. Questions called them judgements before."""
+    """Returns the judge's replies on an item with their token usage; older question records call them judgements."""
     told = {**record.get("judgements", {}), **record.get("judged", {})}
     return [each for each in told.values() if each and "request_id" in each]
 
 
 def _open_server(config: CallsConfig, parts: Parts | None, times: MeasuredTimes) -> CalledServer:
-    """The server that is called, with its checkpoint, which mode cascade does without."""
+    """Makes the server to call, with its checkpoint; mode cascade needs none."""
     serving, checkpoint = config.serving, None
     if {*config.modes} != {"cascade"}:
         checkpoint = load_checkpoint(serving.checkpoint, find_device(serving.device))
-    mode: Mode = "cascade" if "cascade" in config.modes else config.modes[0]  # whose parts must be there
+    mode: Mode = "cascade" if "cascade" in config.modes else config.modes[0]  # whose parts are required
     return CalledServer(checkpoint, serving.model_copy(update={"mode": mode}), parts, times)
 
 
 def describe_run(kind: str, version: int, config: CallsConfig, recogniser: Recogniser) -> dict[str, Any]:
-    """What `run` of all these evaluations tells (`report`).
+    """Returns the fields of `run` that all these evaluations have (`report`).
 
     Raises:
-        ConfigError: there is no such checkpoint or chat engine.
-        BackendError, StoreError: the checkpoint cannot be fetched or read.
+        ConfigError: the checkpoint or the chat engine does not exist.
+        BackendError, StoreError: the checkpoint cannot be downloaded or read.
     """
     return {
         "kind": kind,
@@ -251,7 +251,7 @@ def describe_run(kind: str, version: int, config: CallsConfig, recogniser: Recog
 
 
 def _describe_system(serving: ServeConfig) -> dict[str, Any]:
-    """Weights, back-end and settings, the sampling as the server takes it from the checkpoint."""
+    """Describes weights, back-end and settings, with the sampling parameters from the checkpoint."""
     name, digest = "cascade", None
     if serving.checkpoint != NO_CHECKPOINT:
         contents = read_contents(find_place(serving.checkpoint))
@@ -274,7 +274,7 @@ def _endpoint_of(chat: ChatConfig) -> Endpoint:
 
 
 def transcribe(sound: Samples, recogniser: Recogniser) -> str | None:
-    """What is said in a sound at 24 kHz; None: the recogniser refuses it, so that nobody knows."""
+    """Transcribes a sound at 24 kHz; None if the recogniser rejects it."""
     try:
         return recogniser.transcribe(sound, SAMPLE_RATE_HZ).strip()
     except HearingRefused:
@@ -282,8 +282,8 @@ def transcribe(sound: Samples, recogniser: Recogniser) -> str | None:
 
 
 def _add_up_costs(config: CallsConfig, times: MeasuredTimes, records: Sequence[Record]) -> dict[str, Any]:
-    """What chat models took, each request once, whenever it was made (`judge.add_up`): `back_ends`, by name, and
-    `judge`; None where nobody judges."""
+    """Adds up the token usage of chat models, each request once, in whatever run it was made (`judge.add_up`):
+    `back_ends` by name, and `judge`, None if there is no judge."""
     requests = times.of_kind("request")
     back_ends = {
         each.name: add_up(
@@ -300,5 +300,5 @@ def _add_up_costs(config: CallsConfig, times: MeasuredTimes, records: Sequence[R
 
 @contextmanager
 def uncounted(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Counts nothing (`Counting`)."""
+    """Shows no progress (`Counting`)."""
     yield lambda n: None

@@ -1,5 +1,5 @@
-"""What the reports of all evaluations have that call a server: figures by condition, what was not judged, examples,
-costs, and a picture."""
+"""What the reports of all evaluations that call a server share: figures by condition, missing judgements, examples,
+costs, and a plot."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,18 +10,18 @@ from kame_model.evaluate.report import as_table, with_interval
 from kame_model.evaluate.served import Record, condition_of, faults_of
 
 _NO_SHARES: Final = ("score", "relevance", "jsd")
-"""Begins the names of figures that are no shares."""
+"""Prefix of figures that are not shares."""
 _MOST_SLOW: Final = 0.01
-"""Share of slow steps that a server bears, as `FrameMeter.has_room` has it."""
+"""Share of slow steps that a server tolerates, as in `FrameMeter.has_room`."""
 _N_CHARACTERS: Final = 600
-"""So much of a text is shown."""
+"""Maximum length of a text in the report."""
 
 
 def figures_table(rows: Sequence[Record], columns: Mapping[str, str]) -> str:
-    """Figures with their intervals; of a time also its median and 90th percentile.
+    """Formats a table of figures with their intervals; times also have median and 90th percentile.
 
     Args:
-        columns: titles by figure; one that no row has is left out.
+        columns: titles by figure; figures that no row has are omitted.
     """
     lines = []
     for row in rows:
@@ -33,7 +33,7 @@ def figures_table(rows: Sequence[Record], columns: Mapping[str, str]) -> str:
 def list_examples(
     records: Sequence[Record], title_of: Callable[[Record], str], words_of: Callable[[Record], Record], n: int
 ) -> Iterator[str]:
-    """The first n items in words: a table of all that have the same title, a line each."""
+    """Shows the texts of the first n items: one table for each title, one line for each item."""
     by_title: dict[str, list[Record]] = {}
     for record in records:
         by_title.setdefault(_in_one_line(title_of(record)), []).append(record)
@@ -43,10 +43,10 @@ def list_examples(
 
 
 def list_faults(records: Sequence[Record], titles: Mapping[str, str]) -> Iterator[str]:
-    """What the judge did not tell, and why, a line a condition and measure.
+    """Lists missing judgements with their reasons, one line for each condition and measure.
 
     Args:
-        titles: of the measures that a judge tells.
+        titles: titles of the judge's measures.
     """
     for condition in dict.fromkeys(condition_of(each["row"]) for each in records):
         own = [faults_of(each) for each in records if condition_of(each["row"]) == condition]
@@ -58,7 +58,7 @@ def list_faults(records: Sequence[Record], titles: Mapping[str, str]) -> Iterato
 
 
 def costs_table(costs: Mapping[str, Any]) -> str:
-    """What chat models took, and the front-end's steps (`Finished.costs`)."""
+    """Formats the token usage of chat models and the durations of the front-end's steps (`Finished.costs`)."""
     names = ("n_requests", "n_tokens_in", "n_tokens_cached", "n_tokens_out", "usd")
     all_costs = {f"back-end {name}": each for name, each in costs["back_ends"].items()} | {"judge": costs["judge"]}
     lines = [
@@ -71,7 +71,7 @@ def costs_table(costs: Mapping[str, Any]) -> str:
 
 
 def _tell_steps(steps: Sequence[Record]) -> Iterator[str]:
-    """What a step of the front-end was charged and really took, and whether that was real time."""
+    """Shows what a step of the front-end was charged and really took, and warns if that was slower than real time."""
     names = ("n", "charged_ms", "step_ms_p50", "step_ms_p99")
     lines = [[told["mode"], *(f"{told[name]:.0f}" for name in names), f"{told['over_frame']:.1%}"] for told in steps]
     if lines:
@@ -80,16 +80,16 @@ def _tell_steps(steps: Sequence[Record]) -> Iterator[str]:
     if slow:
         yield (
             f"**{' and '.join(slow)}: more than {_MOST_SLOW:.0%} of the steps took longer than their frame lasts. "
-            "This machine does not serve in real time: callers would hear gaps, and wait longer than is told here.**\n"
+            "This machine does not serve in real time: callers would hear gaps, and wait longer than reported here.**\n"
         )
 
 
 def draw_figures(rows: Sequence[Record], measures: Mapping[str, str], group: str = "category") -> bytes:
-    """A PNG: a panel a measure, in it a line a group of items, in it each condition's mean and interval.
+    """Plots means and intervals of each condition: one panel a measure, one line a group of items. Returns a PNG.
 
     Args:
-        measures: with their titles.
-        group: the field of rows that tells the group; a row without it is of all items.
+        measures: titles by measure.
+        group: the field of rows that names the group; a row without it is of all items.
 
     Raises:
         ConfigError: matplotlib is not installed.
@@ -111,7 +111,7 @@ def _tell_condition(row: Record) -> dict[str, object]:
 
 
 def _tell(row: Record, name: str) -> object:
-    """A figure, "of" how many where not all items have it; None: there is none."""
+    """Formats a figure, with "of" and the count if not all items have it; None if there is no figure."""
     value = row.get(name)
     if value is None or isinstance(value, int):
         return value
@@ -123,12 +123,12 @@ def _tell(row: Record, name: str) -> object:
 
 
 def _as_table(lines: Sequence[Mapping[str, object]]) -> str:
-    """A table of lines with the same titles; a column that tells nothing is left out."""
+    """Formats a table of lines with the same titles; empty columns are omitted."""
     titles = [title for title in lines[0] if any(line[title] is not None for line in lines)] if lines else []
     return as_table(titles, [[line[title] and _in_one_line(str(line[title])) for title in titles] for line in lines])
 
 
 def _in_one_line(text: str) -> str:
-    """A text that breaks no table."""
+    """Makes a text safe for a cell of a Markdown table."""
     short = " ".join(text.split())
     return (short if len(short) <= _N_CHARACTERS else f"{short[:_N_CHARACTERS]} …").replace("|", "\\|")

@@ -1,8 +1,8 @@
-"""The paper's table of one's own evaluations: quality by category beside delay; published rows below a line.
+"""Makes the paper's table from your own evaluations: quality by category and latency; published rows are below a line.
 
-A row is a mode, direct, tandem or cascade, with its back-end. Columns are the categories of MT-Bench, or the question
-sets that were run; their average is over categories, as in the paper (arXiv 2510.02327). Delays are over all items:
-from the user's end to the first sound (median, 90th percentile), and from there to the answer's word (median).
+A row is a mode, direct, tandem or cascade, with its back-end. Columns are the categories of MT-Bench, or the evaluated
+question sets; the average is over categories, as in the paper (arXiv 2510.02327). Delays are over all items: from the
+user's end to the first sound (median, 90th percentile), and from there to the answer's word (median).
 """
 
 import csv
@@ -24,7 +24,7 @@ from kame_model.evaluate.report import PLOTS, as_table, check_holds_no_items, wi
 CSV, PLOT = "table.csv", "quality_and_delay"
 MT_BENCH: Final = "mt-bench"
 QUALITY: Final = {MT_BENCH: "score", "questions": "answer_accuracy"}
-"""What stands for quality in a kind of evaluation, where nothing else is chosen."""
+"""Default measure of quality for each kind of evaluation."""
 MODES: Final = ("direct", "tandem", "cascade")
 _MARKERS: Final = {"direct": "o", "tandem": "D", "cascade": "s"}
 _OF_OTHERS: Final = "*as published*"
@@ -35,9 +35,9 @@ class Row:
     """A line of the table.
 
     Attributes:
-        source: where it was published; None: evaluated here.
-        n: items; n_seeds: evaluations of each of them.
-        quality: by category.
+        source: the publication; None: evaluated here.
+        n: number of items; n_seeds: number of evaluations of each.
+        quality: quality by category.
         delay_median_s, delay_p90_s: to the first sound; keyword_delay_s: median from there to the answer's word.
     """
 
@@ -56,18 +56,18 @@ class Row:
 
     @property
     def title(self) -> str:
-        """Mode, back-end, forced delay, and whose it is."""
+        """Mode, back-end, forced delay, and name of the system."""
         forced = "" if self.delay_s is None else f", after {self.delay_s:g} s"
         told = f"{self.mode} + {self.back_end}" if self.back_end else self.mode
         return f"{self.system}: {told}{forced}"
 
     @property
     def delays_s(self) -> tuple[float | None, float | None, float | None]:
-        """Median, 90th percentile, and that of the keyword."""
+        """Median and 90th percentile of the delay, and median of the keyword delay."""
         return self.delay_median_s, self.delay_p90_s, self.keyword_delay_s
 
     def as_json(self) -> dict[str, Any]:
-        """As `figures.json` has it."""
+        """Returns the row as in `figures.json`."""
         told = {name: getattr(self, name) for name in self.__slots__}
         quality = {name: each._asdict() for name, each in self.quality.items()}
         return told | {"quality": quality, "average": self.average._asdict()}
@@ -77,15 +77,15 @@ def make_table(systems: Mapping[str, Sequence[str]], out: str, quality: str | No
     """Writes the table into a folder: `report.md`, `table.csv`, `figures.json` and a plot of quality against delay.
 
     Args:
-        systems: folders of evaluations by the name of whose they are: MT-Bench, or question sets, one or several; of
-            one set several are seeds. A folder that stands for its own name is called as it calls its system.
-        quality: the measure of the columns; None: the recogniser's (`QUALITY`).
+        systems: folders of evaluations by name of the system: MT-Bench, or one or more question sets; several folders
+            of one set are seeds. A folder given as its own name gets the name that it has for its system.
+        quality: the measure of the columns; None: the default (`QUALITY`), judged by what a recogniser hears.
 
     Raises:
-        StoreError: an evaluation cannot be read, or a file not be written.
-        DatasetError: a folder holds no evaluation of today's form.
-        ConfigError: evaluations of several kinds, of a kind without quality and delay, or not run alike; or `out` holds
-            one.
+        StoreError: an evaluation cannot be read, or a file cannot be written.
+        DatasetError: a folder holds no evaluation in the current format.
+        ConfigError: the evaluations are of several kinds, of a kind without quality and delay, or differ in their
+            settings; or `out` holds an evaluation.
     """
     check_holds_no_items(out)
     read = _read(systems)
@@ -118,10 +118,10 @@ def make_table(systems: Mapping[str, Sequence[str]], out: str, quality: str | No
 
 
 def _read(systems: Mapping[str, Sequence[str]]) -> dict[str, list[Evaluation]]:
-    """The evaluations of each system.
+    """Reads the evaluations of each system.
 
     Raises:
-        ConfigError: two that call themselves the same are of other weights.
+        ConfigError: two evaluations have the same name of a system, but different weights.
     """
     read: dict[str, list[Evaluation]] = {}
     for name, folders in systems.items():
@@ -134,7 +134,7 @@ def _read(systems: Mapping[str, Sequence[str]]) -> dict[str, list[Evaluation]]:
         for other in read.setdefault(called, []):
             if each.run["system"]["checkpoint"] != other.run["system"]["checkpoint"]:
                 raise ConfigError(
-                    f"{other.folder} and {each.folder} are both of {called}, but of other weights.",
+                    f"{other.folder} and {each.folder} are both of {called}, but have different weights.",
                     "Name them: ONE=FOLDER OTHER=FOLDER; or NAME=FOLDER NAME=FOLDER where they are a training's seeds.",
                 )
         read[called].append(each)
@@ -142,13 +142,13 @@ def _read(systems: Mapping[str, Sequence[str]]) -> dict[str, list[Evaluation]]:
 
 
 def _check_alike(read: Mapping[str, Sequence[Evaluation]]) -> None:
-    """What stands in one column was run alike."""
+    """Checks that all evaluations of a column have the same settings."""
     first: dict[str, Evaluation] = {}
     for each in (each for runs in read.values() for each in runs):
         against = first.setdefault(_set_of(each), each)
         if names := find_differences(against, each):
             raise ConfigError(
-                f"{against.folder} and {each.folder} were not evaluated alike; they differ in: {', '.join(names)}.",
+                f"{against.folder} and {each.folder} cannot be compared, because they differ in: {', '.join(names)}.",
                 "Evaluate all systems of a column on the same items with the same settings.",
             )
 
@@ -158,7 +158,7 @@ def _set_of(evaluation: Evaluation) -> str:
 
 
 def _rows(name: str, runs: Sequence[Evaluation], measure: str) -> Iterator[Row]:
-    """A system's lines: one a mode, back-end and forced delay."""
+    """Yields a system's lines: one for each mode, back-end and forced delay."""
     lines: dict[tuple[str, str | None, float | None], dict[str, dict[int, list[Mapping[str, Any]]]]] = {}
     for seed, each in enumerate(runs):
         for item in each.items:
@@ -188,7 +188,7 @@ def _rows(name: str, runs: Sequence[Evaluation], measure: str) -> Iterator[Row]:
 
 
 def _check_one_system(name: str, mode: str, runs: Sequence[Evaluation]) -> None:
-    """What stands in one line is of one system, whatever its weights."""
+    """Checks that all evaluations of a line are of one system; only the weights may differ."""
     first, *others = (run.settings(has_back_end=mode != MODES[0]) for run in runs)
     for run, settings in zip(runs[1:], others, strict=True):
         if names := unequal(first, settings):
@@ -200,21 +200,21 @@ def _check_one_system(name: str, mode: str, runs: Sequence[Evaluation]) -> None:
 
 
 def _quality(seeds: Sequence[Items], measure: str) -> Estimate:
-    """Of shares the percentage, as papers have it."""
+    """Computes the quality; shares are given in percent, as in papers."""
     sample = sample_of(seeds, measure)
     scale = 100 if sample.is_share else 1
     return Estimate(*(None if each is None else round(each * scale, 4) for each in estimate(sample)))
 
 
 def _average(row: Row, categories: Sequence[str]) -> Estimate:
-    """The mean of all categories; none where one is missing."""
+    """Computes the mean over all categories; undefined if one is missing."""
     if not {*categories} <= row.quality.keys():
         return NOTHING
     return average([row.quality[category] for category in categories], is_one_seed=row.n_seeds == 1)
 
 
 def _published(kind: str, categories: Sequence[str]) -> list[Row]:
-    """What others published of any of these categories; their average where all of them are the same."""
+    """Returns published rows with any of these categories; their average only if the categories are the same."""
     import yaml
 
     told = yaml.safe_load((files("kame_model.evaluate") / "published.yaml").read_text(encoding="utf-8"))[kind]
@@ -256,8 +256,8 @@ def _as_markdown(rows: Sequence[Row], categories: Sequence[str], kind: str, meas
     ]
     if others:
         parts.append(
-            "Below the line: as its authors published it, with their judge, voices and definition of the delay. Nobody "
-            "here ran it, so a difference to the rows above is no measurement.\n"
+            "Below the line: as published by its authors, with their judge, voices and definition of the delay. It was "
+            "not run here, so a difference to the rows above is not a measurement.\n"
         )
     return "\n".join(parts)
 
@@ -283,7 +283,7 @@ def _as_csv(rows: Sequence[Row], categories: Sequence[str]) -> str:
 
 
 def _draw(rows: Sequence[Row], kind: str, measure: str) -> bytes:
-    """A PNG: quality upwards, delay to the right, from the median to the 90th percentile; others' hollow.
+    """Plots quality against delay (median to 90th percentile); published rows are hollow. Returns a PNG.
 
     Raises:
         ConfigError: matplotlib is not installed.

@@ -1,7 +1,7 @@
-"""The turns of a dialogue in which the assistant is asked, and how well one is answered, by its words alone.
+"""Finds the turns of a dialogue in which the assistant is asked, and judges an answer by its words alone.
 
-The recording is judged by the same rule as the model, so that its score stands beside every figure: what a recording
-fails at is the measure's fault or the dialogue's, not the model's.
+The recording is judged by the same rule as the model and its score is reported with every figure: where the recording
+fails, the measure or the dialogue is at fault, not the model.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ INTERRUPTION = "interruption"
 
 
 class SaidWord(NamedTuple):
-    """A word in small letters, and the frame in which it begins."""
+    """A word in lower case, and the frame in which it starts."""
 
     frame: int
     word: str
@@ -41,14 +41,14 @@ class Turn:
     """One question of the user and the time in which it is to be answered.
 
     Attributes:
-        number: of the dialogue's answered turns, from 0.
-        event: of the oracle's events the one that had heard all of the question, the turn's r = 1.
+        number: index among the dialogue's answered turns, from 0.
+        event: the oracle event that had heard the whole question (r = 1 of the turn).
         start, end: frames from that event to the first oracle of the user's next turn, or to the dialogue's end.
         question: all that the user has said by then.
-        answer: the words of the recording that bear the answer.
-        key: the units of them that tell it.
-        told: the words of the oracle's r = 1, the true answer as it is to be said.
-        options: keys of the wrong options that the question reads out.
+        answer: the words of the recording that contain the answer.
+        key: the key words of the answer.
+        told: the words of the oracle with r = 1, the true answer as it should be said.
+        options: key words of the wrong options that the question offers.
     """
 
     number: int
@@ -63,13 +63,13 @@ class Turn:
 
     @property
     def group(self) -> str:
-        """Whether the answer could be had without the oracle: from the question, or from a turn before."""
+        """Whether the answer could be known without the oracle: from the question, or from an earlier turn."""
         if self.number:
             return "asked again"
         return "answer in the question" if find_key(self.key, words_of(self.question)) else "answer not in the question"
 
     def since(self, frame: int) -> float:
-        """Seconds from the question's end to a frame."""
+        """Returns the seconds from the question's end to a frame."""
         return round((frame - self.start) * FRAME_S, 2)
 
 
@@ -84,21 +84,21 @@ class Asked(NamedTuple):
 
     @property
     def turn(self) -> Turn:
-        """The turn whose oracle may be another one's, and whose answer may be corrected."""
+        """The turn for wrong and corrected oracles."""
         return self.turns[0]
 
 
 def find_turns(rows: Sequence[TokenRow], tokenizer: Tokenizer) -> list[Asked]:
-    """Dialogues with their turns; those without one that can be judged are left out."""
+    """Returns dialogues with their turns; dialogues without a turn that can be judged are skipped."""
     found = [Asked(row, answered_turns(row, tokenizer)) for row in rows]
     return [each for each in found if each.turns]
 
 
 def answered_turns(row: TokenRow, tokenizer: Tokenizer) -> list[Turn]:
-    """The turns in which the recording's assistant tells the answer, knowing it from its oracle.
+    """Returns the turns in which the recorded assistant gives the answer after an oracle that contains it.
 
-    Of a dialogue that the user interrupts only what comes after the cut: before it the recording is cut off at a word
-    that the model may not have come to.
+    If the user interrupts, only turns after the interruption count: before it the recording is cut off at a word that
+    the model may not have reached.
     """
     oracle = row.a.oracle
     bearing = np.where(row.a.answer_mask, row.a.text, -1)
@@ -129,7 +129,7 @@ def answered_turns(row: TokenRow, tokenizer: Tokenizer) -> list[Turn]:
 def said_words(
     text: Sequence[int] | NDArray[np.integer[Any]], tokenizer: Tokenizer, start: int, end: int
 ) -> list[SaidWord]:
-    """The words that begin in the frames [start, end) of a text stream."""
+    """Returns the words that start in the frames [start, end) of a text stream."""
     return [
         SaidWord(frame, word)
         for frame, piece in read_words(text, tokenizer)
@@ -140,14 +140,14 @@ def said_words(
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """How a turn was answered.
+    """The judgement of the answer to a turn.
 
     Attributes:
-        n_said: how often the key was said; n_told: how often the oracle says it.
-        n_other: how often another number or option was said in its place or beside it.
-        is_right_first: of all answers that were said, the first is the right one; None: the answer is in words, and no
-            option is known, so that no other answer could be told.
-        delay_s, key_delay_s: from the question's end to the first word, and to the first word of the key.
+        n_said: how often the key words were said; n_told: how often the oracle says them.
+        n_other: how often another number or option was said.
+        is_right_first: whether the right answer was said before any other; None: the answer has no number and the
+            question no options, so that no other answer could be recognised.
+        delay_s, key_delay_s: from the question's end to the first word, and to the first key word.
     """
 
     n_said: int
@@ -159,16 +159,16 @@ class Answered:
 
     @property
     def is_said_once(self) -> bool:
-        """The key once, or as often as an oracle that repeats it does, and no other answer beside it."""
+        """Whether the key words were said once, or as often as by the oracle, and no other answer was given."""
         return 1 <= self.n_said <= max(1, self.n_told) and self.n_other == 0
 
 
 def judge_turn(turn: Turn, said: Sequence[SaidWord], others: Sequence[Sequence[str]] = ()) -> Answered:
-    """How what is said answers a turn.
+    """Judges the answer to a turn.
 
     Args:
-        said: the words of the turn.
-        others: keys that are other answers beside the options which the question reads out.
+        said: the words said in the turn.
+        others: key words of other answers, besides the options that the question offers.
     """
     words = [each.word for each in said]
     keys = find_key(turn.key, words)
@@ -186,9 +186,9 @@ def judge_turn(turn: Turn, said: Sequence[SaidWord], others: Sequence[Sequence[s
 
 
 class WordCounts(NamedTuple):
-    """What was said against what was to be said, in words (a number is one).
+    """Counts of said words against the oracle's words; a number counts as one word.
 
-    `n_in_order` of the `n_told` words were said in their order: the longest common subsequence. Of all others that were
+    `n_in_order` of the `n_told` words were said in order (longest common subsequence). Of the other words that were
     said, `n_repeated` had been said before, and `n_inserted` had not.
     """
 
@@ -199,7 +199,7 @@ class WordCounts(NamedTuple):
 
 
 def count_words(told: Sequence[str], said: Sequence[str]) -> WordCounts:
-    """Counts what was said of a text, and beside it. Leads and tails, which no oracle tells, are insertions."""
+    """Counts which words of a text were said, and which others. Leads and tails, which oracles lack, are insertions."""
     wanted, found = ([each.text for each in units_of(words)] for words in (told, said))
     beside = [edit.dest_pos for edit in LCSseq.editops(wanted, found) if edit.tag == "insert"]
     n_repeated = sum(found[at] in found[:at] for at in beside)

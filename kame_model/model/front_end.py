@@ -1,8 +1,8 @@
 """The four-stream model: stock moshi's `LMModel`, and an oracle that is added to its input.
 
 One frame is one input position. The temporal transformer sees the sum of 2 + 2n embeddings: text, n codebooks of the
-own voice, n of the other's, and the oracle. The oracle goes in as moshi's `sum_condition`, a [B, S, dim] tensor that
-`LMModel.forward_text` adds to the sum of the others, so that nothing of moshi is changed.
+own voice, n of the other's, and the oracle. The oracle is passed as moshi's `sum_condition`, a [B, S, dim] tensor that
+`LMModel.forward_text` adds to the sum of the others, so moshi is used unchanged.
 """
 
 from collections.abc import Mapping
@@ -17,20 +17,21 @@ from torch.nn import functional
 
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.model import InputDropoutConfig, ModelConfig
+from kame_model.frames.batch import copy_to_device
 from kame_model.frames.cue import lay_cues
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
 from kame_model.model.attention import choose_attention
 from kame_model.model.oracle_embedding import CueEmbedding, OracleEmbedding
 
 SOUND_WEIGHTS = ("lm.emb.", "lm.depformer", "lm.linears.")
-"""Beginnings of the names of a front-end's weights that only sound reaches."""
+"""Prefixes of the names of a front-end's weights that are used for audio only."""
 
 
 class Logits(NamedTuple):
     """What a front-end predicts at each input position, unnormalised.
 
     `text` [B, S, text_card]: the text token of the next column. `audio` [B, n, S, card]: the codes of the own voice in
-    the next column; None where the depth transformer was left out.
+    the next column; None if the depth transformer was skipped.
     """
 
     text: Tensor
@@ -38,9 +39,9 @@ class Logits(NamedTuple):
 
 
 class TiedTextHead(nn.Module):
-    """Text logits by the text embedding's own weights, in the place of `LMModel.text_linear`.
+    """Text head with the weights of the text embedding (weight tying); replaces `LMModel.text_linear`.
 
-    The embedding is reached, not owned: it has one name in a state dict, that of `text_emb`.
+    The embedding is not registered as a submodule, so a state dict has it only as `text_emb`.
     """
 
     def __init__(self, text_emb: nn.Embedding) -> None:
@@ -49,7 +50,7 @@ class TiedTextHead(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """What stock moshi calls `text_linear.weight`: [text_card, dim], all rows but the initial token's."""
+        """`text_linear.weight` of stock moshi: [text_card, dim], all rows except that of the initial token."""
         return self._text_emb[0].weight[:-1]
 
     def forward(self, hidden: Tensor) -> Tensor:
@@ -58,16 +59,16 @@ class TiedTextHead(nn.Module):
 
 
 class FrontEnd(nn.Module):
-    """A stock `LMModel` and the oracle embedding beside it.
+    """A stock `LMModel` with an oracle embedding.
 
     Args:
         lm: the model as moshi builds it; its `dep_q` codebooks are the own voice's.
         oracle: "table" or "tied", see `OracleEmbedding`.
         lm_kwargs: the keyword arguments that `lm` was built with; they become a checkpoint's `config.json`.
-        layout: how it reads and says codes; `lm_kwargs` has the same delays.
+        layout: delays, sizes and loss weights of the codes; `lm_kwargs` has the same delays.
         preset: name of the shape, for `kame.json`.
-        tie_text_head: whether the text head is the text embedding.
-        cue: whether it is given, at each position, the oracle's next token that it has not said.
+        tie_text_head: whether the text head shares the weights of the text embedding.
+        cue: whether its input includes, at each position, the first token of the oracle that it has not said yet.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class FrontEnd(nn.Module):
 
     @property
     def n_codebooks(self) -> int:
-        """Codebooks of one voice."""
+        """Number of codebooks of one voice."""
         return int(self.lm.dep_q)
 
     @property
@@ -103,7 +104,7 @@ class FrontEnd(nn.Module):
 
     @property
     def card(self) -> int:
-        """Entries of a codebook; also the id of a codebook in a sequence's first column."""
+        """Number of entries of a codebook; also the initial id of a codebook in the first column of a sequence."""
         return int(self.lm.card)
 
     def forward(
@@ -114,14 +115,14 @@ class FrontEnd(nn.Module):
         inputs: Tensor | None = None,
         with_audio: bool = True,
     ) -> Logits:
-        """The training forward over whole sequences.
+        """Runs the model over whole sequences, for training.
 
         Args:
             columns: [B, 1 + 2n, S + 1] delayed tokens; position s reads column s and predicts column s + 1.
-            oracle: [B, S] ids; None: no oracle at any position, which is padding and not the absence of a condition.
-            inputs: [B, 1 + 2n, S] what the temporal transformer reads in place of `columns[..., :-1]`, as
-                `drop_inputs` makes it; the depth transformer goes on reading `columns`.
-            with_audio: False leaves the depth transformer out, for copying without sound.
+            oracle: [B, S] ids; None: no oracle at any position, which is the same as padding everywhere.
+            inputs: [B, 1 + 2n, S] input of the temporal transformer instead of `columns[..., :-1]`, from `drop_inputs`;
+                the depth transformer still reads `columns`.
+            with_audio: False skips the depth transformer, for copying without audio.
         """
         inputs = columns[..., :-1] if inputs is None else inputs
         with eager_on_cpu(columns.device), choose_attention(columns.device.type, self.lm_kwargs["context"]):
@@ -132,12 +133,12 @@ class FrontEnd(nn.Module):
         return Logits(text[:, 0], audio)
 
     def condition(self, oracle: Tensor, cues: Tensor | None = None) -> Tensor:
-        """The summed condition, [B, S, dim].
+        """Computes the summed condition, [B, S, dim].
 
         Args:
-            oracle: [B, S] ids that are fed.
-            cues: [B, S] the oracle's tokens that are to be said next (kame_model/frames/cue.py); only a front-end that
-                is given its cue reads them.
+            oracle: [B, S] ids of the oracle.
+            cues: [B, S] the tokens of the oracle to say next (kame_model/frames/cue.py); ignored if the front-end has
+                no cue.
         """
         condition: Tensor = self.oracle(oracle, self.lm.text_emb)
         if self.cue is not None and cues is not None:
@@ -152,7 +153,7 @@ class FrontEnd(nn.Module):
 
 
 def lm_kwargs(config: ModelConfig, text_card: int, layout: CodeLayout) -> dict[str, Any]:
-    """Keyword arguments of `LMModel`: the keys of Kyutai's `_lm_kwargs`, and no others.
+    """Returns the keyword arguments of `LMModel`, with exactly the keys of Kyutai's `_lm_kwargs`.
 
     Args:
         text_card: size of the text vocabulary.
@@ -196,10 +197,10 @@ def build_front_end(
     layout: CodeLayout,
     device: torch.device | str = "cpu",
 ) -> FrontEnd:
-    """A front-end with random float32 weights, from torch's global generator: seed it first.
+    """Builds a front-end with random float32 weights; seed torch's global generator first.
 
     Args:
-        config: its shape.
+        config: shape of the model.
         text_card: size of the text vocabulary.
         layout: of the codes.
     """
@@ -209,14 +210,14 @@ def build_front_end(
 
 
 def drop_inputs(inputs: Tensor, config: InputDropoutConfig, generator: torch.Generator) -> Tensor:
-    """The temporal transformer's input with some ids replaced by the zero token, which has no vector.
+    """Applies dropout to the temporal transformer's input: dropped ids become the zero token, which has no vector.
 
-    It keeps a model in training from its own past, so that the oracle is the shorter way to the next word.
+    It hides some of the model's own past in training, so that the model relies on the oracle.
 
     Args:
         inputs: [B, 1 + 2n, S] `columns[..., :-1]` of a batch; not changed.
         config: the shares; the first column is never dropped.
-        generator: on the CPU, wherever `inputs` is; as many numbers are drawn whatever the shares.
+        generator: on the CPU, even if `inputs` is not; the shares do not change how many numbers are drawn.
     """
     n_dialogues, n_rows, n_positions = inputs.shape
     n_codebooks = (n_rows - 1) // 2
@@ -226,14 +227,14 @@ def drop_inputs(inputs: Tensor, config: InputDropoutConfig, generator: torch.Gen
     own = (frames | dialogues).expand(-1, n_codebooks, -1)
     dropped = torch.cat([text, own, torch.zeros_like(own)], dim=1)
     dropped[..., 0] = False
-    return inputs.masked_fill(dropped.to(inputs.device), ZERO_ID)
+    return inputs.masked_fill(copy_to_device(dropped, inputs.device), ZERO_ID)
 
 
 def eager_on_cpu(device: torch.device) -> AbstractContextManager[None]:
-    """A block in which moshi compiles nothing by itself on CPU.
+    """Returns a context manager that disables moshi's use of `torch.compile` on CPU.
 
-    moshi wraps its norms in `torch.compile` when it is imported, unless `NO_TORCH_COMPILE` stands in the environment by
-    then; compiling takes longer than a short run on CPU. This switch of moshi's works at the call, so it does not
-    matter who imports moshi first.
+    moshi wraps its norms in `torch.compile` when it is imported, unless `NO_TORCH_COMPILE` is set in the environment;
+    compiling takes longer than a short run on CPU. This switch of moshi applies at the call, so it does not depend on
+    the order of imports.
     """
     return nullcontext() if device.type == "cuda" else no_compile()

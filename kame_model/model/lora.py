@@ -1,4 +1,4 @@
-"""Low-rank adapters, by moshi's own `LoRALinear`: put beside every linear layer, and merged into it for export."""
+"""LoRA adapters with moshi's `LoRALinear`: added to every linear layer, and merged into it for export."""
 
 import torch
 from moshi.modules.lora import LoRALinear, replace_all_linear_with_lora, replace_lora_with_linear
@@ -9,19 +9,19 @@ from kame_model.model.front_end import FrontEnd
 
 
 def add_lora(front_end: FrontEnd, config: LoraConfig, frozen_type: torch.dtype = torch.float32) -> None:
-    """Puts adapters beside all linear layers of the `LMModel`, and freezes all but them and the oracle embedding.
+    """Adds adapters to all linear layers of the `LMModel`, and freezes all other weights except the oracle embedding.
 
-    A new adapter changes nothing: its second matrix is zero (Hu et al., arXiv 2106.09685, section 4.1). A tied text
-    head is no linear layer and gets none.
+    A new adapter does not change the output: its second matrix is zero (Hu et al., arXiv 2106.09685, section 4.1). A
+    tied text head is not a linear layer and gets no adapter.
 
     Args:
-        frozen_type: of the matrices beside which adapters stand. With bf16, computing under autocast to bf16 stays the
-            same to the last bit: it rounds them so at each product. All else keeps its type.
+        frozen_type: type of the frozen matrices with adapters. With bf16, results under autocast to bf16 are identical,
+            because autocast rounds them at each product anyway. All other weights keep their type.
     """
     replace_all_linear_with_lora(front_end.lm, config.rank, config.scaling)
     for module in front_end.lm.modules():
         if isinstance(module, LoRALinear):
-            nn.init.zeros_(module.lora_B.weight)  # moshi leaves it random: it only ever loads trained ones
+            nn.init.zeros_(module.lora_B.weight)  # moshi leaves it random, because it only loads trained adapters
             module.frozen_W.to(frozen_type)
     for name, parameter in front_end.lm.named_parameters():
         embedding = name.split(".")[0].endswith("emb")
@@ -29,7 +29,7 @@ def add_lora(front_end: FrontEnd, config: LoraConfig, frozen_type: torch.dtype =
 
 
 def merge_lora(front_end: FrontEnd) -> bool:
-    """Adds adapters into the weights beside which they stand, as plain linear layers again; whether there were any."""
+    """Merges adapters into their linear layers and removes them; returns whether there were any."""
     has_lora = any(isinstance(module, LoRALinear) for module in front_end.lm.modules())
     if has_lora:
         replace_lora_with_linear(front_end.lm)  # type: ignore[no-untyped-call]

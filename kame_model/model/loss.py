@@ -1,13 +1,14 @@
-"""The loss as KAME's release has it, in nats, and the means that are told apart while training.
+"""The training loss of KAME's release, in nats, and the metrics that are logged during training.
 
     text  = mean over text that is not padding + 0.5 x mean over padding, of one micro-batch
     audio = sum over codes of weight x nats / sum of their weights
     total = text + audio                                         (the paper, arXiv 2510.02327: text + 1.5 x audio)
 
-Padding is id 3; the end of padding, id 0, counts as other text. A code's weight is its codebook's, which the codec
-states: of Mimi 100 for the first and 1 for the others. These and 0.5 are moshi-finetune's too (`text_padding_weight`,
-`first_codebook_weight_multiplier` of https://github.com/kyutai-labs/moshi-finetune); all others stand in `LossConfig`.
-In the metrics semantic is a voice's first codebook, acoustic the others, whatever the codec.
+Padding is id 3; the end of padding, id 0, counts as other text. A code's weight is that of its codebook, defined by
+the codec: for Mimi 100 for the first and 1 for the others. These and 0.5 are also moshi-finetune's
+(`text_padding_weight`, `first_codebook_weight_multiplier` of https://github.com/kyutai-labs/moshi-finetune); all
+others are in `LossConfig`. In the metrics, semantic is the first codebook of a voice and acoustic the others, for any
+codec.
 """
 
 from collections.abc import Sequence
@@ -35,8 +36,8 @@ METRICS = (
     "text_right",
     "answer_right",
 )
-"""Names of the rows of `LossParts.tallies`. `text` is all but padding; `answer` the text of the answer's words; `_fed`
-those on positions where an oracle is being fed; `_right` the share of tokens whose likeliest guess is right."""
+"""Names of the rows of `LossParts.tallies`. `text` is all text except padding; `answer` the text of the answer's words;
+`_fed` only positions at which an oracle is fed; `_right` the accuracy of the most likely token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,8 @@ class LossParts:
     """The loss of one micro-batch.
 
     Attributes:
-        total: scalar with gradient, what is minimised.
-        tallies: [len(METRICS), 2] float64 without gradient: sum in nats and count of each metric, to be added up over
+        total: scalar with gradient, to be minimised.
+        tallies: [len(METRICS), 2] float64 without gradient: sum in nats and count of each metric, to be summed over
             micro-batches and ranks before `means`.
     """
 
@@ -54,18 +55,18 @@ class LossParts:
 
 
 def means(tallies: Tensor) -> dict[str, float]:
-    """Means by name from added-up tallies; what was never counted is left out."""
+    """Returns the mean of each metric from summed tallies, without metrics whose count is zero."""
     rows = dict(zip(METRICS, tallies.tolist(), strict=True))
     return {name: total / count for name, (total, count) in rows.items() if count}
 
 
 def compute_loss(logits: Logits, batch: Batch, config: LossConfig, code_weights: Sequence[float]) -> LossParts:
-    """The loss of a micro-batch and its metrics. A part without any label is zero.
+    """Computes the loss of a micro-batch and its metrics. A part of the loss without any label is zero.
 
     Args:
-        logits: of `FrontEnd.forward` on the batch.
+        logits: output of `FrontEnd.forward` for the batch.
         batch: `text_labels` [B, S], `audio_labels` [B, n, S] (-1: no loss), `answer_mask` and `oracle_fed` [B, S].
-        code_weights: of each codebook (`CodeLayout.weights`).
+        code_weights: loss weight of each codebook (`CodeLayout.weights`).
     """
     text_nats, labels = _compute_nats(logits.text, batch.text_labels), batch.text_labels
     words = (labels != ZERO_ID) & (labels != PADDING_ID)
@@ -101,7 +102,7 @@ def compute_loss(logits: Logits, batch: Batch, config: LossConfig, code_weights:
 
 
 def _compute_nats(logits: Tensor, labels: Tensor) -> Tensor:
-    """Cross-entropy of each label in nats, float32, zero where there is none. [*, card] and [*] to [*]."""
+    """Cross-entropy of each label in nats, float32; zero for `ZERO_ID`. [*, card] and [*] to [*]."""
     flat = functional.cross_entropy(
         logits.float().flatten(0, -2), labels.flatten(), ignore_index=ZERO_ID, reduction="none"
     )
@@ -109,7 +110,7 @@ def _compute_nats(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def _mean(nats: Tensor, weights: Tensor) -> Tensor:
-    """Weighted mean; zero, with a gradient of zero, where all weights are."""
+    """Weighted mean; zero with zero gradient if all weights are zero."""
     weights = weights.to(nats.dtype)
     total = weights.sum()
     return (nats * weights).sum() / torch.where(total > 0, total, torch.ones_like(total))

@@ -1,4 +1,4 @@
-"""The fourth stream's embedding: a table of its own, or the text's embedding through a learnt projection."""
+"""Embedding of the oracle stream: a separate table, or the text embedding with a learnt projection."""
 
 import math
 from typing import Literal
@@ -11,21 +11,21 @@ from torch.nn import functional
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
 
 _SAME_TABLE = 0.02
-"""Part of a table's norm that rounding to bf16 explains, with room: eight bits of mantissa lose 0.2%."""
+"""Tolerance relative to a table's norm, for rounding to bf16: eight bits of mantissa lose 0.2%."""
 
 
 class OracleEmbedding(nn.Module):
-    """Vectors of oracle ids 0 … text_card; id `text_card` starts an oracle, id 3 stands where there is none.
+    """Embeds oracle ids 0 … text_card; id `text_card` starts an oracle, id 3 (padding) means no oracle.
 
     Modes:
-        table: [text_card + 1, dim], started as a copy of the text embedding, as KAME has it (arXiv 2510.02327). Every
-            id has a trained vector, that of "no oracle" too.
-        tied: `projection @ text_emb[id] + shift`, and nothing for id 3. The projection starts as a random rotation, so
-            that a word heard from the oracle is another thing than the same word said. A model of 4 M parameters learns
-            to copy with it within minutes on two cores, and does not with a table (docs/model.md).
+        table: [text_card + 1, dim], initialised as a copy of the text embedding, as in KAME (arXiv 2510.02327). Every
+            id has a trained vector, including that of "no oracle".
+        tied: `projection @ text_emb[id] + shift`, and zero for id 3. The projection is initialised as a random
+            rotation, so that a word of the oracle differs from the same word said. A model of 4 M parameters learns to
+            copy with it within minutes on two cores, and does not with a table (docs/model.md).
 
-    Either way `table` gives the table that a checkpoint holds as `oracle_emb.weight`. The zero token, -1, has no vector
-    in both.
+    In both modes, `table` returns the table that a checkpoint stores as `oracle_emb.weight`, and the zero token, -1,
+    has no vector.
     """
 
     def __init__(self, text_emb: nn.Embedding, mode: Literal["table", "tied"]) -> None:
@@ -43,7 +43,7 @@ class OracleEmbedding(nn.Module):
 
     @torch.no_grad()
     def start_from_text(self, text_emb: nn.Embedding) -> None:
-        """Makes a table the copy of the text embedding; a tied one follows it anyway."""
+        """Copies the text embedding to the table; does nothing in mode tied, which uses it anyway."""
         if self.mode == "table":
             self.embedding.weight.copy_(text_emb.weight)
 
@@ -66,7 +66,7 @@ class OracleEmbedding(nn.Module):
 
     @torch.no_grad()
     def table(self, text_emb: nn.Embedding) -> Tensor:
-        """The whole embedding as one table, [text_card + 1, dim]."""
+        """Returns the whole embedding as one table, [text_card + 1, dim]."""
         if self.mode == "table":
             return self.embedding.weight.detach().clone()
         table = functional.linear(text_emb.weight, self.projection.weight) + self.shift
@@ -75,15 +75,15 @@ class OracleEmbedding(nn.Module):
 
     @torch.no_grad()
     def set_table(self, table: Tensor, text_emb: nn.Embedding) -> None:
-        """Makes the embedding that of a checkpoint.
+        """Loads the embedding of a checkpoint.
 
         Args:
-            table: [text_card + 1, dim], as `table` gives it.
-            text_emb: the text embedding of the same checkpoint. A tied oracle's projection and shift are found from the
-                two by least squares, which gives back those that the table was made of.
+            table: [text_card + 1, dim], as returned by `table`.
+            text_emb: the text embedding of the same checkpoint. In mode tied, projection and shift are computed from
+                both by least squares, which restores those that the table was made from.
 
         Raises:
-            ValueError: this oracle is tied, and the table is not one of a tied oracle.
+            ValueError: if the mode is tied, and the table is not that of a tied embedding.
         """
         if self.mode == "table":
             self.embedding.weight.copy_(table)
@@ -96,15 +96,17 @@ class OracleEmbedding(nn.Module):
         found = torch.linalg.lstsq(text, wanted[heard], driver="gelsd").solution
         missed = (text @ found - wanted[heard]).norm() + wanted[PADDING_ID].norm()
         if missed > _SAME_TABLE * wanted.norm():
-            raise ValueError(f"the table is off a tied one's by {missed / wanted.norm():.0%} of its size")
+            raise ValueError(
+                f"the table is not that of a tied embedding: it differs by {missed / wanted.norm():.0%} of its norm"
+            )
         self.projection.weight.copy_(found[:-1].T)
         self.shift.copy_(found[-1])
 
 
 class CueEmbedding(nn.Module):
-    """A projection of the text embedding for the token that is to be said next.
+    """Projection of the text embedding for the token to say next.
 
-    It starts as zero, so that weights trained without it say at first what they said before.
+    It is initialised as zero, so that it does not change the output of weights that were trained without it.
     """
 
     def __init__(self, text_emb: nn.Embedding) -> None:
@@ -115,6 +117,6 @@ class CueEmbedding(nn.Module):
         nn.init.zeros_(self.projection.weight)
 
     def forward(self, cues: Tensor, text_emb: nn.Embedding) -> Tensor:
-        """[B, S] ids to [B, S, dim]; the zero vector for padding, where nothing is left to say."""
+        """[B, S] ids to [B, S, dim]; the zero vector for padding, when nothing is left to say."""
         vectors: Tensor = self.projection(text_emb(cues))
         return torch.where((cues != PADDING_ID)[..., None], vectors, torch.zeros_like(vectors))

@@ -1,18 +1,18 @@
-"""One frame at a time: moshi's `LMGen`, fed with an oracle, for free running and for the server.
+"""Streaming inference one frame at a time: moshi's `LMGen` with an oracle, for evaluation and the server.
 
     gen = FrontEndGen(front_end, SamplingConfig())
     with gen.streaming(batch_size):
-        for other, oracle in …:                 # one call a frame
-            frame = gen.step(other, oracle)     # what is said in a frame before
+        for other, oracle in …:                 # one call per frame
+            frame = gen.step(other, oracle)     # the output for an earlier frame
 
-Call s reads column s of the training layout and samples column s + 1 (see kame_model/frames/sequence.py), and gives a
-frame back when its last code is there, after the longest delay of the codes' layout, d (of Mimi 1):
+Call s reads column s of the training layout and samples column s + 1 (see kame_model/frames/sequence.py), and returns a
+frame when its last code is complete, after the longest delay of the codes' layout, d (1 for Mimi):
 
-    call      reads, of the other's codes    reads, of the oracle    gives back
+    call      reads, of the other's codes    reads, of the oracle    returns
     0         nothing: the initial ids       position 0 (idle)       nothing yet
     s         frame s - 1                    position s              frame s - d; nothing yet where s < d
 
-so a back-end's event at frame f is fed from call f + 1 on.
+so an oracle event at frame f is fed from call f + 1 on.
 """
 
 from collections.abc import Iterator
@@ -29,34 +29,34 @@ from kame_model.frames.cue import Cue
 from kame_model.model.front_end import FrontEnd, eager_on_cpu
 
 UNSAID = -2
-"""In what is given back: nothing yet, or a slot that stood still. In what is imposed: left to the model (moshi,
+"""In output: no token yet, or a paused slot. In imposed tokens: sampled by the model (moshi,
 `LMModel.ungenerated_token_id`)."""
 
 
 class Frame(NamedTuple):
-    """What is said in one frame: `text` [B] and `own` [B, n]; `UNSAID` throughout in slots that have nothing."""
+    """Output for one frame: `text` [B] and `own` codes [B, n]; all `UNSAID` in slots without output."""
 
     text: Tensor
     own: Tensor
 
 
 class FrontEndGen:
-    """A front-end that runs freely, many conversations side by side in slots.
+    """Streaming inference with a front-end, for a batch of conversations in slots.
 
     Args:
         front_end: in evaluation mode; it must not be trained while it streams.
-        sampling: how tokens are chosen. moshi draws from torch's global generator.
+        sampling: how tokens are sampled. moshi uses torch's global generator.
     """
 
     def __init__(self, front_end: FrontEnd, sampling: SamplingConfig) -> None:
         self._front_end = front_end
         self._gen = _OracleLMGen(front_end, sampling)
         self._cues: list[Cue] = []  # of each slot
-        self._running: list[int] = []  # slots that do not rest
+        self._running: list[int] = []  # slots that are not paused
 
     @contextmanager
     def streaming(self, batch_size: int) -> Iterator[None]:
-        """A block in which `step` may be called; each has fresh state, and leaves none behind."""
+        """Context in which `step` may be called; the state is new on entry and is discarded on exit."""
         self._cues = [Cue(self._front_end.text_card) for _ in range(batch_size)]
         self._running = list(range(batch_size))
         with eager_on_cpu(self._front_end.lm.device), self._only_entries(), self._gen.streaming(batch_size):
@@ -64,7 +64,7 @@ class FrontEndGen:
 
     @contextmanager
     def _only_entries(self) -> Iterator[None]:
-        """A block in which a codebook that is smaller than the largest has no ids but its own."""
+        """Context in which ids beyond the size of a smaller codebook cannot be sampled."""
         layout = self._front_end.layout
         with ExitStack() as hooks:
             for head, size in zip(self._front_end.lm.linears, layout.sizes, strict=True):
@@ -74,13 +74,13 @@ class FrontEndGen:
 
     @torch.no_grad()
     def step(self, other: Tensor, oracle: Tensor, impose: Tensor | None = None) -> Frame:
-        """One frame of every slot.
+        """Runs one frame of every slot.
 
         Args:
-            other: [B, n] the other's codes of the frame just heard; what the first call is given is not read.
-            oracle: [B] the oracle's id for this position; padding where there is none.
-            impose: [B, 1 + n] text and own codes to say in place of what is sampled, `UNSAID` where the model is free;
-                the column after this one, so codes that come late are those of earlier frames.
+            other: [B, n] the other's codes of the last frame; ignored in the first call.
+            oracle: [B] id of the oracle for this position; padding if there is none.
+            impose: [B, 1 + n] text and own codes that replace sampled ones, except where they are `UNSAID`; it is the
+                next column, so delayed codes are those of earlier frames.
         """
         self._gen.condition = self._front_end.condition(oracle[:, None], self._feed_cues(oracle))
         self._gen.imposed = impose
@@ -93,18 +93,18 @@ class FrontEndGen:
         return Frame(said[:, 0, 0], said[:, 1:, 0])
 
     def rest(self, resting: Tensor) -> None:
-        """Slots, bool[B], that stand still from now on: calls leave them as they are. The others go on."""
+        """Pauses slots, bool[B]: further calls do not change their state. All other slots run."""
         self._gen.set_exec_mask(~resting)
         self._running = (~resting).nonzero()[:, 0].tolist()
 
     def reset(self, slots: Tensor) -> None:
-        """Slots, bool[B], that forget everything and start at call 0 with the next one."""
+        """Resets the state of slots, bool[B], which start again at call 0 with the next call."""
         self._gen.reset_streaming(slots)
         for slot in slots.nonzero()[:, 0].tolist():
             self._cues[slot] = Cue(self._front_end.text_card)
 
     def _feed_cues(self, oracle: Tensor) -> Tensor | None:
-        """[B, 1] the cues, after what each slot said in the call before and what is fed in this one."""
+        """Updates the cues with the oracle ids of this call and returns them, [B, 1]."""
         if self._front_end.cue is None:
             return None
         fed = oracle.tolist()
@@ -114,7 +114,7 @@ class FrontEndGen:
 
 
 class _OracleLMGen(LMGen):
-    """moshi's generation with a summed condition that is another one at each step."""
+    """moshi's generation with a summed condition that changes at each step."""
 
     def __init__(self, front_end: FrontEnd, sampling: SamplingConfig) -> None:
         super().__init__(
@@ -122,7 +122,7 @@ class _OracleLMGen(LMGen):
             **sampling.model_dump(),
             on_text_hook=self._impose_text,
             on_audio_hook=self._impose_own,
-            support_out_of_sync=True,  # slots may start and rest each on their own
+            support_out_of_sync=True,  # slots start and pause independently
         )
         self._is_heard = front_end.cue is not None
         self.condition: Tensor | None = None
@@ -146,10 +146,10 @@ class _OracleLMGen(LMGen):
 
 
 def _rule_out_from(size: int, head: nn.Module, args: tuple[Tensor], logits: Tensor) -> Tensor:
-    """A head's logits without the ids from `size` on; what a forward hook is."""
+    """Forward hook that masks a head's logits for ids from `size` on."""
     return logits.masked_fill(torch.arange(logits.shape[-1], device=logits.device) >= size, -torch.inf)
 
 
 def _impose(sampled: Tensor, imposed: Tensor) -> None:
-    """In place, as moshi's hooks want it."""
+    """Replaces sampled tokens in place, as moshi's hooks require."""
     sampled.copy_(torch.where(imposed == UNSAID, sampled, imposed))

@@ -1,1 +1,1 @@
-"""Text to tokens, whole and streamed alike, and the training of a small vocabulary."""
+"""The tokenizer, for complete and for streamed text, and the training of a small vocabulary."""

@@ -1,4 +1,4 @@
-"""The vocabulary in a run's folder: trained once on what its datasets say, and known again by whose texts these were.
+"""The vocabulary of a training run: trained once on the texts of its datasets, with a record of which texts these were.
 
 OUT/tokenizer.model   OUT/tokenizer.json: a digest of each dataset's dialogues, and the version of its oracles
 """
@@ -22,15 +22,16 @@ TEXTS: Final = "tokenizer.json"
 
 
 def check_run_vocabulary(readers: Sequence[DatasetReader], n_pieces: int, out: str) -> None:
-    """Looks at the vocabulary that stands in a run's folder, if any, before anything is made with it.
+    """Checks that an existing vocabulary in a run's folder fits the run, before it is used.
 
     Args:
-        readers: of the datasets that are trained on, each with its version of oracles.
-        n_pieces: how many are asked for.
+        readers: the training datasets, each with its version of the oracles.
+        n_pieces: the requested size of the vocabulary.
+        out: the run's folder.
 
     Raises:
-        ConfigError: it has another size, or is of other dialogues or oracles.
-        BackendError: it is damaged.
+        ConfigError: the vocabulary has another size, or was trained on other dialogues or oracles.
+        BackendError: the vocabulary is damaged.
     """
     path, store = Path(out) / VOCABULARY, Store(out)
     if not path.exists():
@@ -38,31 +39,31 @@ def check_run_vocabulary(readers: Sequence[DatasetReader], n_pieces: int, out: s
     n_there = Tokenizer(path).text_card
     if n_there != n_pieces:
         raise ConfigError(
-            f"{path} has {n_there} pieces, and {n_pieces} are asked for.",
-            f"Say --vocabulary {n_there}, or choose another --out.",
+            f"{path} has {n_there} pieces, but {n_pieces} are requested.",
+            f"Pass --vocabulary {n_there}, or choose another folder with --out.",
         )
     if store.exists(TEXTS) and store.read_bytes(TEXTS) != _digest_texts(readers):
         raise ConfigError(
             f"{path} was trained on other dialogues or oracles than these.",
-            f"Choose another --out, or use it all the same: --tokenizer {path}.",
+            f"Choose another folder with --out, or use it anyway with --tokenizer {path}.",
         )
 
 
 def make_run_vocabulary(readers: Sequence[DatasetReader], n_pieces: int, out: str) -> str:
-    """The file of a run's vocabulary, trained now if it is not there.
+    """Returns the path of a run's vocabulary, which is trained first if it does not exist.
 
     Raises:
-        DatasetError, ConfigError, StoreError: see `train_tokenizer`.
+        DatasetError, ConfigError, StoreError: as `train_tokenizer`.
     """
     path = Path(out) / VOCABULARY
     if not path.exists():
-        Store(out).write_bytes(TEXTS, _digest_texts(readers))  # first: one without it is an earlier version's
+        Store(out).write_bytes(TEXTS, _digest_texts(readers))  # first: a vocabulary without it is of an older version
         train_tokenizer(chain.from_iterable(map(training_texts, readers)), n_pieces, path)
     return str(path)
 
 
 def _digest_texts(readers: Sequence[DatasetReader]) -> bytes:
-    """Whose texts; more oracles of a version make no other vocabulary necessary, as they make no other codec."""
+    """Identifies the texts. Oracles added to a version do not count: they need no other vocabulary."""
     told = set()
     for reader in readers:
         dialogues = ids.digest("texts", contents(reader.manifest.of_kind(DATA)))

@@ -1,10 +1,10 @@
-"""Text to tokens and back: the one place where text meets a vocabulary, in training and in serving, whole and streamed.
+"""The tokenizer: encodes and decodes text in training and in serving, complete or streamed.
 
-SentencePiece marks where words start ("▁the"), so text encoded piece by piece as it comes gives other tokens than the
-whole. Here a streamed text is encoded anew each time a word of it is complete, and only tokens of complete words leave
-(`StreamedText`). That gives the tokens of the whole because no piece of an accepted vocabulary spans two words: both
-SentencePiece's merges (BPE) and its best path (unigram, searched from left to right) up to the end of a word then do
-not depend on what follows it.
+SentencePiece marks where words start ("▁the"), so encoding each chunk of a stream by itself gives other tokens than
+encoding the complete text. Here a streamed text is encoded again each time a word is complete, and only tokens of
+complete words are released (`StreamedText`). This gives the tokens of the complete text because no piece of an accepted
+vocabulary spans two words: neither SentencePiece's merges (BPE) nor its best path (unigram, searched from left to
+right) up to the end of a word depend on what follows it.
 """
 
 import hashlib
@@ -21,21 +21,21 @@ from data_schemas.errors import BackendError
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
 
 WORD_START = "▁"
-"""What SentencePiece writes in the place of a space, at the start of a word's first piece."""
+"""SentencePiece's marker for a space, at the start of a word's first piece."""
 
 HUB_PREFIX = "hf://"
-"""`hf://owner/repository/file`, as moshi's loaders have it (moshi/models/loaders.py, `hf_get`)."""
+"""Prefix of `hf://owner/repository/file`, as in moshi's loaders (moshi/models/loaders.py, `hf_get`)."""
 
 
 class WordToken(NamedTuple):
-    """A token and its place among the words it was encoded with.
+    """A token and its position in the list of words that was encoded.
 
     Attributes:
         id: the token.
-        word_index: which of the words it is part of.
-        first_char: how many of the word's characters come before the token's first one. The space that joins a word to
-            the one before is its first character.
-        n_chars: the word's characters, that space among them.
+        word_index: index of the word it belongs to.
+        first_char: offset of the token's first character in the word. The space that joins a word to the previous one
+            counts as its first character.
+        n_chars: number of characters of the word, including that space.
     """
 
     id: int
@@ -48,13 +48,13 @@ class Tokenizer:
     """A SentencePiece vocabulary with Moshi's special ids.
 
     Attributes:
-        path: the file it came from.
+        path: the vocabulary's file.
         digest: 16 hexadecimal digits of the SHA-256 of the file.
-        text_card: pieces; the text's initial id and the oracle's start id, which is no piece.
-        unknown_id: what a character becomes that the vocabulary cannot write.
+        text_card: number of pieces; also the text's initial id and the oracle's start id, which are not pieces.
+        unknown_id: token of characters that the vocabulary cannot represent.
 
     Raises:
-        BackendError: the file is missing, or no vocabulary that Moshi could use.
+        BackendError: the file is missing, or the vocabulary is not compatible with Moshi.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -65,7 +65,7 @@ class Tokenizer:
             self._pieces.LoadFromSerializedProto(content)
         except RuntimeError as error:
             raise BackendError(
-                f"{self.path} is no SentencePiece model: {str(error).strip()}.", "Make one with `kame text train`."
+                f"{self.path} is not a SentencePiece model: {str(error).strip()}.", "Make one with `kame text train`."
             ) from error
         self.digest = hashlib.sha256(content).hexdigest()[:16]
         self.text_card: int = self._pieces.vocab_size()
@@ -75,24 +75,24 @@ class Tokenizer:
 
     @classmethod
     def from_file(cls, place: str | Path) -> Self:
-        """A vocabulary by its path, or from the Hugging Face Hub as `hf://owner/repository/file`.
+        """Loads a vocabulary from a path, or from the Hugging Face Hub with `hf://owner/repository/file`.
 
         Raises:
-            BackendError: it is not there, the Hub cannot be reached, or it is no vocabulary that Moshi could use.
+            BackendError: the file is missing, the Hub is unreachable, or the vocabulary is not compatible with Moshi.
         """
         name = str(place)
         return cls(_fetch(name) if name.startswith(HUB_PREFIX) else name)
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of a text, stripped and without a start token; runs of white space count as one space."""
+        """Returns the tokens of a text, without a start token; white space is stripped and collapsed."""
         ids: list[int] = self._pieces.encode(" ".join(text.split()))
         return ids
 
     def place_words(self, words: Sequence[str]) -> list[WordToken]:
-        """The tokens of words from one encoding of them joined by spaces, each with its place.
+        """Encodes words joined by spaces, and returns each token with the word and the characters it stands for.
 
         Args:
-            words: without white space in them.
+            words: words that contain no white space.
         """
         found = self._pieces.encode(" ".join(words), return_type="offset_mapping")
         starts = [0, *accumulate((len(word) + (index > 0) for index, word in enumerate(words)))]
@@ -104,7 +104,7 @@ class Tokenizer:
         return tokens
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text of tokens; padding, end of padding and other ids that stand for no text are left out."""
+        """Returns the text of tokens; padding, end of padding and other special ids are skipped."""
         text: str = self._pieces.decode([token for token in tokens if self._is_text(token)])
         return text
 
@@ -113,9 +113,9 @@ class Tokenizer:
         return self._is_text(token) and str(self._pieces.id_to_piece(token)).startswith(WORD_START)
 
     def piece(self, token: int) -> str | bytes:
-        """What a token stands for, with a space where a word starts; empty for padding and other ids of no text.
+        """Returns the text of a token, with a space where a word starts; empty for padding and other special ids.
 
-        Bytes where the vocabulary writes a rare character as several tokens, each a byte of its UTF-8.
+        It is bytes if the token is one UTF-8 byte of a character that the vocabulary writes as several tokens.
         """
         if not self._is_text(token) or token == self.unknown_id:
             return ""
@@ -123,11 +123,11 @@ class Tokenizer:
         return bytes([int(piece[3:-1], 16)]) if self._pieces.is_byte(token) else piece.replace(WORD_START, " ")
 
     def stream(self) -> "StreamedText":
-        """An encoder of one text that comes in pieces."""
+        """Returns an encoder for one text that arrives in pieces."""
         return StreamedText(self)
 
     def said(self) -> "SaidText":
-        """A decoder of one text that comes token by token."""
+        """Returns a decoder for one text that arrives token by token."""
         return SaidText(self)
 
     def _is_text(self, token: int) -> bool:
@@ -137,15 +137,15 @@ class Tokenizer:
         pieces = self._pieces
         if self.text_card <= PADDING_ID or not (pieces.is_control(PADDING_ID) or pieces.is_unused(PADDING_ID)):
             raise BackendError(
-                f"The padding id of {self.path} is {pieces.pad_id()}, and Moshi's is {PADDING_ID}: piece {PADDING_ID} "
-                "would be taken for silence.",
+                f"The padding id of {self.path} is {pieces.pad_id()}, but Moshi's is {PADDING_ID}: piece {PADDING_ID} "
+                "would be read as silence.",
                 "Make a vocabulary with `kame text train`, or use Moshi's own.",
             )
         has_bytes = any(pieces.is_byte(token) for token in range(self.text_card))
         is_free = pieces.is_control(END_OF_PADDING_ID) or pieces.is_unused(END_OF_PADDING_ID)
         if not is_free and not (pieces.is_unknown(END_OF_PADDING_ID) and has_bytes):
             raise BackendError(
-                f"Text can become id {END_OF_PADDING_ID} in {self.path}, which is Moshi's end of padding.",
+                f"{self.path} encodes text with id {END_OF_PADDING_ID}, which is Moshi's end of padding.",
                 "Make a vocabulary with `kame text train`, or use Moshi's own.",
             )
 
@@ -154,16 +154,16 @@ class Tokenizer:
             piece = str(self._pieces.id_to_piece(token))
             if WORD_START in piece.lstrip(WORD_START):
                 raise BackendError(
-                    f"Piece {token} of {self.path}, {piece!r}, goes beyond its word: streamed text would become other "
-                    "tokens than the whole.",
+                    f"Piece {token} of {self.path}, {piece!r}, crosses a word boundary: streamed text would get other "
+                    "tokens than complete text.",
                     "Train it with split_by_whitespace=true and treat_whitespace_as_suffix=false.",
                 )
 
 
 class SaidText:
-    """The text of an inner monologue, token by token, as moshi's server sends it: pieces that begin with their space.
+    """Decodes an inner monologue token by token, as moshi's server does: each piece begins with its space.
 
-    Differs from it only where a character comes in several tokens: it is given with the last of them.
+    The only difference is a character of several tokens, which is returned with the last of them.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -171,7 +171,7 @@ class SaidText:
         self._bytes = getincrementaldecoder("utf-8")("replace")
 
     def feed(self, token: int) -> str:
-        """What the token adds; empty for padding, and while a character is not whole."""
+        """Returns the text that the token adds; empty for padding, and while a character is incomplete."""
         piece = self._tokenizer.piece(token)
         if isinstance(piece, bytes):
             return self._bytes.decode(piece)
@@ -179,10 +179,10 @@ class SaidText:
 
 
 class StreamedText:
-    """Tokens of a text while it is being written: released a word at a time, in all the same as those of the whole.
+    """Encodes a text while it is being written: tokens are released word by word, and equal those of the complete text.
 
-    Encoding anew costs 0.2 ms in all for the 30 words of an oracle that comes in deltas of four characters, 27 ms for
-    300 words; so the text is not begun in its middle, where the sums of a unigram model would be rounded differently.
+    Encoding again from the start costs 0.2 ms in all for the 30 words of an oracle that arrives in deltas of four
+    characters, and 27 ms for 300 words. Starting later would round the sums of a unigram model differently.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -192,7 +192,7 @@ class StreamedText:
         self._n_released = 0
 
     def feed(self, delta: str) -> list[int]:
-        """Adds the next piece of text, of any length; returns the tokens of the words that are now complete."""
+        """Adds the next piece of text, of any length, and returns the tokens of the words that are now complete."""
         self._text += delta
         words = self._text.split()
         if words and not self._text[-1].isspace():
@@ -203,7 +203,7 @@ class StreamedText:
         return self._release(" ".join(words))
 
     def finish(self) -> list[int]:
-        """The tokens of the last word, at the end of the text."""
+        """Ends the text and returns the tokens of its last word."""
         return self._release(self._text)
 
     def _release(self, text: str) -> list[int]:
@@ -220,16 +220,16 @@ def _read_file(path: Path) -> bytes:
             f"The vocabulary {path} cannot be read: {error.strerror or error}.", "Make one with `kame text train`."
         ) from error
     if not content:
-        raise BackendError(f"The vocabulary {path} is empty.", "Make it anew with `kame text train`.")
+        raise BackendError(f"The vocabulary {path} is empty.", "Make it again with `kame text train`.")
     return content
 
 
 def _fetch(name: str) -> str:
-    """The local copy of a file on the Hub, fetched where there is none."""
+    """Returns the local copy of a file on the Hub, downloaded if there is none."""
     owner, _, rest = name.removeprefix(HUB_PREFIX).partition("/")
     repository, _, file = rest.partition("/")
     if not (owner and repository and file):
-        raise BackendError(f"{name} is no file on the Hub.", f"Write {HUB_PREFIX}owner/repository/file.")
+        raise BackendError(f"{name} is not the name of a file on the Hub.", f"Use {HUB_PREFIX}owner/repository/file.")
     from huggingface_hub import hf_hub_download
 
     try:
@@ -237,6 +237,6 @@ def _fetch(name: str) -> str:
     except Exception as error:  # the Hub's client raises errors of many libraries
         first = str(error).strip().split("\n")[0][:300]
         raise BackendError(
-            f"Cannot fetch {name}: {type(error).__name__}: {first}.",
+            f"Cannot download {name}: {type(error).__name__}: {first}.",
             "Check the network and HF_TOKEN, or download the file and give its path.",
         ) from error

@@ -1,13 +1,12 @@
-"""A small vocabulary from a corpus, with Moshi's special ids.
+"""Trains a small vocabulary on a corpus, with Moshi's special ids.
 
-BPE over counted words: merges never cross a word, so the counts are all that matters and the order of the texts, or the
-number of workers that made them, changes no byte. Number words are pieces of their own from the start: an answer such
-as "ninety six" is then two tokens to copy, each of which stands for one thing.
+It is BPE over word counts: merges never cross words, so only the counts matter, and the file is the same for any order
+of the texts and any number of workers. Number words are always pieces of their own: an answer such as "ninety six" is
+then two tokens to copy, each with one meaning.
 
-Text is spelt as lower-case words of ASCII letters and apostrophes, and nothing else. The rules go into the vocabulary's
-file, where SentencePiece applies them, so that whoever reads the file gives the model the same tokens. An oracle's
-"Sixty litres. So it's…" then has the tokens of the words as they are said, which have no marks: what the model is to
-say is what it is fed.
+Text is normalised to lower-case words of ASCII letters and apostrophes. The rules are stored in the vocabulary's file
+and applied by SentencePiece, so that every reader of the file gets the same tokens. An oracle's "Sixty litres. So
+it's…" then has the same tokens as the spoken words, which have no punctuation: the model is fed what it should say.
 """
 
 import io
@@ -35,10 +34,10 @@ _CARDINALS: Final = (
     "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion trillion"
 )
 NUMBER_WORDS: Final = (*_CARDINALS.split(), "point", "minus")
-"""What numbers are read with; "first", "half" and the like become pieces as often as they are said."""
+"""Words of spoken numbers; "first", "half" and the like become pieces if they are frequent."""
 
 LETTERS: Final = string.ascii_lowercase + "'"
-"""The characters of every spoken word, whatever the corpus has."""
+"""Characters that every vocabulary has, whatever the corpus contains."""
 
 _APOSTROPHES: Final = "‘’ʼ´`"
 _LATIN: Final = range(0xC0, 0x250)  # Latin-1 Supplement and Latin Extended-A and -B: letters with accents
@@ -51,9 +50,9 @@ _ERRORS: Final = 2  # SentencePiece's log level
 
 
 def training_texts(reader: DatasetReader) -> Iterator[str]:
-    """What is said in a dataset's training split, and the different answers of each dialogue's oracles.
+    """Yields the spoken text of a dataset's training split, and the distinct texts of each dialogue's oracles.
 
-    Validation and test stay unseen, flagged dialogues are left out, and no sound is read.
+    Validation, test and flagged dialogues are skipped. No audio is read.
 
     Raises:
         StoreError: a file is missing or damaged.
@@ -79,14 +78,14 @@ def _read_training_rows(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
-    """A vocabulary that was written, and how well it fits its corpus.
+    """A trained vocabulary, and how well it fits its corpus.
 
     Attributes:
-        tokenizer: read back from the file.
-        n_words: words of the corpus.
-        n_different_words: different ones among them.
-        n_tokens: tokens that they become.
-        n_words_whole: words that are one token.
+        tokenizer: loaded from the written file.
+        n_words: number of words of the corpus.
+        n_different_words: number of distinct words.
+        n_tokens: number of tokens of the corpus.
+        n_words_whole: number of words of the corpus that are one token.
     """
 
     tokenizer: Tokenizer
@@ -97,7 +96,7 @@ class Trained:
 
     @property
     def tokens_a_word(self) -> float:
-        """Tokens that a word of the corpus becomes, on average."""
+        """Mean number of tokens of a word of the corpus."""
         return self.n_tokens / self.n_words
 
     @property
@@ -106,7 +105,7 @@ class Trained:
         return self.n_words_whole / self.n_words
 
     def as_json(self) -> dict[str, int | float | str]:
-        """The figures for programs."""
+        """Returns the figures as JSON values."""
         return {
             "text_card": self.tokenizer.text_card,
             "digest": self.tokenizer.digest,
@@ -118,22 +117,22 @@ class Trained:
 
 
 def train_tokenizer(texts: Iterable[str], vocabulary: int, out: str | Path, whole_words: Sequence[str] = ()) -> Trained:
-    """Makes a vocabulary and writes it, whole or not at all.
+    """Trains a vocabulary and writes it; the file is written completely or not at all.
 
     Args:
         texts: spoken texts, in any order.
-        vocabulary: pieces, the four special ones among them; `text_card` of the model.
+        vocabulary: number of pieces, including the four special ones; `text_card` of the model.
         out: the file to write.
-        whole_words: words that are one piece each, besides `NUMBER_WORDS`.
+        whole_words: words that become one piece each, besides `NUMBER_WORDS`.
 
     Raises:
         DatasetError: the texts have no words, or too few for so many pieces.
-        ConfigError: the vocabulary is too small for the characters and whole words, or one of these is no word.
-        StoreError: the file cannot be written, or another vocabulary has that name.
+        ConfigError: the vocabulary is too small for the characters and whole words, or one of these is not a word.
+        StoreError: the file cannot be written, or it exists and holds another vocabulary.
     """
     counts = _count_words(texts)
     if not counts:
-        raise DatasetError("There is no text to make a vocabulary of.", "Give a dataset that has dialogues.")
+        raise DatasetError("There is no text to train a vocabulary on.", "Use a dataset that has dialogues.")
     whole = list(dict.fromkeys((*NUMBER_WORDS, *whole_words)))
     _check_room(counts, whole, vocabulary)
     path = Path(out).expanduser().absolute()
@@ -150,7 +149,7 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, out: str | Path, whol
 
 
 def _count_words(texts: Iterable[str]) -> Counter[str]:
-    """The words of texts, spelt as the vocabulary spells them, and how often each is said."""
+    """Counts the words of texts, normalised as the vocabulary normalises them."""
     spelling = str.maketrans(_spelling_rules())
     counts: Counter[str] = Counter()
     for text in texts:
@@ -159,7 +158,7 @@ def _count_words(texts: Iterable[str]) -> Counter[str]:
 
 
 def _spelling_rules() -> dict[str, str]:
-    """What each character is written as, where that is not itself: capitals small, marks as spaces, no accents."""
+    """Returns the character replacements: capitals to lower case, punctuation to spaces, accents removed."""
     rules = {letter: letter.lower() for letter in string.ascii_uppercase}
     rules |= dict.fromkeys([*_MARKS, *"–—…“”„«»▁\t\n\r\u00a0"], " ")
     rules |= dict.fromkeys(_APOSTROPHES, "'")
@@ -174,8 +173,8 @@ def _write(path: Path, content: bytes) -> None:
     store = Store(str(path.parent))
     if store.exists(path.name) and store.read_bytes(path.name) != content:
         raise StoreError(
-            f"{path} is there already and another vocabulary; what was encoded with it would become unreadable.",
-            "Give another --out, or remove it.",
+            f"{path} already exists and is another vocabulary; data encoded with it would become unreadable.",
+            "Choose another file with --out, or remove it.",
         )
     store.write_bytes(path.name, content)
 
@@ -183,14 +182,14 @@ def _write(path: Path, content: bytes) -> None:
 def _check_room(counts: Counter[str], whole: Sequence[str], vocabulary: int) -> None:
     for word in whole:
         if not word or set(word) - set(LETTERS):
-            raise ConfigError(f"{word!r} cannot be a piece of its own.", "Give words of lower-case letters.")
+            raise ConfigError(f"{word!r} cannot be a piece of its own.", "Use words of lower-case letters.")
     n_characters = len({*LETTERS, *(character for word in counts for character in word)})
     needed = _N_SPECIAL + len(whole) + n_characters + len(WORD_START)
     if vocabulary < needed:
         raise ConfigError(
             f"A vocabulary of {vocabulary} is too small: {n_characters} characters, {len(whole)} whole words and the "
             f"special pieces make {needed}.",
-            f"Ask for {needed} or more; 1000 is usual.",
+            f"Choose {needed} or more; 1000 is usual.",
         )
 
 
@@ -219,10 +218,10 @@ def _train(counts: Counter[str], vocabulary: int, whole: Sequence[str]) -> bytes
             minloglevel=_ERRORS,
         )
     except RuntimeError as error:
-        most = re.search(r"<= (\d+)", str(error))  # the trainer says how many it could make
+        most = re.search(r"<= (\d+)", str(error))  # the trainer's message has the possible number
         raise DatasetError(
-            f"{len(counts)} different words do not make a vocabulary of {vocabulary} pieces"
-            + (f", but {most[1]} at most." if most else f": {str(error).strip()}."),
-            "Ask for fewer with --vocabulary, or give more dialogues.",
+            f"{len(counts)} different words are too few for a vocabulary of {vocabulary} pieces"
+            + (f"; the maximum is {most[1]}." if most else f": {str(error).strip()}."),
+            "Choose fewer pieces with --vocabulary, or use more dialogues.",
         ) from error
     return model.getvalue()

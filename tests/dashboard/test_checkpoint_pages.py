@@ -111,7 +111,7 @@ def test_a_server_is_shown_as_soon_as_it_is_there(browser: "Browser", url: str, 
         made = replace(scheduler.runs["s1"], run_id="s2", name="serve two", settings=settings, url="")
         scheduler.runs["s2"] = made
         page.reload()
-        page.get_by_text("loads the checkpoint").wait_for()
+        page.get_by_text("is loading the checkpoint").wait_for()
         scheduler.runs["s2"] = replace(made, url="http://127.0.0.1:4712")
         page.get_by_role("link", name="Open the talk page").wait_for()
         page.on("dialog", lambda dialog: dialog.accept())
@@ -127,7 +127,7 @@ def test_a_press_starts_a_server_on_the_shipped_checkpoint(browser: "Browser", t
         page.goto(address.replace("/#", "/checkpoints#"))
         page.get_by_role("link", name="nano", exact=True).click()
         page.get_by_role("button", name="Talk to it").click()
-        page.get_by_text("loads the checkpoint").wait_for()
+        page.get_by_text("is loading the checkpoint").wait_for()
         page.get_by_role("button", name="Open the talk page").click()
         page.get_by_role("heading", name="Talk with KAME").wait_for()
         page.locator("#mode option", has_text="tandem").wait_for(state="attached")

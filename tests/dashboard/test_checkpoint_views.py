@@ -121,9 +121,9 @@ def test_a_checkpoint_has_its_evaluations_by_the_digest_of_its_weights(root: Pat
         assert "questions behind gpt, seed 0" in page
         assert "75.0 %" in page
         assert "1.195" in page  # a mean of seconds is no share
-    assert "None was written" in client.get("/checkpoints/of/two").text
+    assert "There is no evaluation of this checkpoint" in client.get("/checkpoints/of/two").text
     (root / "copy" / WEIGHTS).write_bytes((root / "two" / WEIGHTS).read_bytes())
-    assert "None was written" in client.get("/checkpoints/of/copy").text
+    assert "There is no evaluation of this checkpoint" in client.get("/checkpoints/of/copy").text
 
 
 def test_a_checkpoint_leads_to_the_training_run_it_came_from(root: Path, client: TestClient, tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_checkpoints_stand_side_by_side_with_intervals(root: Path, client: TestC
         assert told in page
     assert "preset" in page
     assert "text_card" not in page  # of which both have the same
-    assert "Only one of them has" in page
+    assert "were made of one of them only" in page
     assert "Paired" not in page
     compare(folders, str(root / "compared"))
     page = client.get("/checkpoints/compare?checkpoint=one&checkpoint=two").text
@@ -227,7 +227,7 @@ def test_a_card_that_leads_out_of_the_folder_is_not_read(root: Path, client: Tes
     (folder / "README.md").symlink_to(tmp_path / "secret.md")
     page = client.get("/checkpoints/of/one").text
     assert "the secret" not in page
-    assert "Run freely on held-out dialogues" in page  # told from kame.json instead
+    assert "Free runs on held-out dialogues" in page  # told from kame.json instead
 
 
 @pytest.mark.parametrize("facts", ["", "{", '{"format": 99}', "[" * 100_000])
@@ -300,13 +300,13 @@ def test_a_press_starts_one_server_and_shows_it(root: Path, client: TestClient, 
     assert scheduler.started == [("serve", {"checkpoint": str(folder), "port": 0})]
     scheduler.runs["s1"] = server(folder, state="pending", url="", name=SCRIPT)
     page = client.get("/checkpoints/of/one").text
-    assert "waits for a worker" in page
+    assert "is waiting for a worker" in page
     assert 'data-alive="yes"' in page
     assert SCRIPT not in page
     client.post("/checkpoints/of/one/talk", json={}, headers=WITH_TOKEN)
     assert len(scheduler.started) == 1
     scheduler.runs["s1"] = server(folder, url="")
-    assert "loads the checkpoint" in client.get("/checkpoints/of/one").text
+    assert "is loading the checkpoint" in client.get("/checkpoints/of/one").text
     scheduler.runs["s1"] = server(folder)
     assert "http://127.0.0.1:4711" in client.get("/checkpoints/of/one").text
     assert client.post("/checkpoints/servers/s1/stop", json={}, headers=WITH_TOKEN).json()["url"].endswith("/of/one")
@@ -323,7 +323,7 @@ def test_another_checkpoints_server_and_one_that_broke_are_told(
     assert 'data-post="/checkpoints/of/two/talk"' in page
     scheduler.runs["s1"] = server(two, state="failed", url="", message=f"No chat model. {SCRIPT}")
     page = client.get("/checkpoints/of/two").text
-    assert "The last server broke: No chat model." in page
+    assert "The last server of this checkpoint failed: No chat model." in page
     assert SCRIPT not in page
 
 
@@ -384,7 +384,7 @@ def test_a_server_that_the_browser_does_not_reach_is_told_as_such(
     scheduler.runs["s1"] = server(write_checkpoint(root / "one"), url=url)
     page = client.get("/checkpoints/of/one", headers={"Host": host}).text
     assert f"<code>{shown}</code>" in page
-    assert ("on its own machine alone" in page) == is_elsewhere
+    assert ("can only be reached from its own machine" in page) == is_elsewhere
 
 
 def test_without_prefect_the_page_says_what_to_type(root: Path, scheduler: KeptScheduler) -> None:
@@ -404,7 +404,7 @@ def test_without_prefect_the_page_says_what_to_type(root: Path, scheduler: KeptS
 def test_a_read_only_dashboard_offers_no_press(root: Path, scheduler: KeptScheduler) -> None:
     write_checkpoint(root / "one")
     with open_client(root, scheduler, token=None) as client:
-        assert "Read-only: starting one" in client.get("/checkpoints/of/one").text
+        assert "This dashboard is read-only" in client.get("/checkpoints/of/one").text
         assert client.post("/checkpoints/of/one/talk", json={}, headers=WITH_TOKEN).status_code == 403
 
 

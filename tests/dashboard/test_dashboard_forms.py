@@ -49,7 +49,7 @@ def test_a_form_gives_back_the_settings_that_it_shows(kind: str) -> None:
     config = KINDS[kind].config
     settings, faults = read_form(config, shown(build_form(config, SETTINGS[kind])))
     if kind == "serve":
-        assert faults == {"back_ends.0.chat.price.out_usd_per_mtok": "This is needed."}
+        assert faults == {"back_ends.0.chat.price.out_usd_per_mtok": "A value is needed here."}
     else:
         assert (settings, faults) == (SETTINGS[kind], {})
         config.model_validate_json(json.dumps(settings))

@@ -9,6 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from dashboard.app import create_app
+from dashboard.runs import Blocker
 from tests.support.dashboards import SCRIPT, TOKEN, write_small
 from tests.support.schedulers import RUN, KeptScheduler
 from tests.support.training_pages import write_run
@@ -38,7 +39,7 @@ def test_the_list_shows_state_progress_and_what_it_is_at(client: TestClient) -> 
     assert "speech gsm8k-train-s0000" in page
     assert "75.0 s" in page
     assert RUN.name not in client.get("/runs?state=failed").text
-    assert "There are no such runs" in client.get("/runs?kind=train").text
+    assert "No run is of this kind" in client.get("/runs?kind=train").text
     assert client.get("/runs?kind=nothing").status_code == 404
 
 
@@ -62,6 +63,17 @@ def test_a_run_has_its_settings_and_its_log(client: TestClient) -> None:
 def test_a_run_is_cancelled(client: TestClient, scheduler: KeptScheduler) -> None:
     assert client.post("/runs/r1/cancel", headers=WITH_TOKEN).json() == {"url": "/runs/r1"}
     assert scheduler.cancelled == ["r1"]
+
+
+def test_a_run_that_waits_for_a_server_offers_to_stop_it(client: TestClient, scheduler: KeptScheduler) -> None:
+    blockers = [Blocker("s1", f"serve {SCRIPT}", "serve"), Blocker("r1", "train first", "train")]
+    late = replace(RUN, run_id="r3", kind="train", state="scheduled", state_name="Late", waits_for="the end of")
+    scheduler.runs["r3"] = replace(late, blockers=blockers)
+    page = client.get("/runs/r3").text
+    assert SCRIPT not in page
+    assert page.count('href="/runs/r1"') == page.count('href="/runs/s1"') == 1
+    assert page.count('data-then="/runs/r3"') == page.count('data-post="/runs/s1/cancel"') == 1
+    assert "/runs/r1/cancel" not in page, "a training ends by itself"
 
 
 def test_a_form_is_checked_and_starts_a_run(client: TestClient, scheduler: KeptScheduler) -> None:
@@ -90,6 +102,14 @@ def test_forms_of_kinds_that_can_be_planned_offer_it(client: TestClient, kind: s
     assert ('id="plan"' in client.get(f"/start/{kind}").text) == is_planned
 
 
+def test_the_sample_questions_fill_the_form_of_a_refresh(client: TestClient) -> None:
+    address = "/start/refresh?sample=yes"
+    assert f'href="{address}"' in client.get("/").text, "nobody has a dataset yet"
+    assert f'href="{address}"' in client.get("/start/refresh").text
+    assert 'value="samples.jsonl"' in client.get(address).text
+    assert "sample=yes" not in client.get("/start/train").text
+
+
 def test_a_run_is_the_beginning_of_another(client: TestClient) -> None:
     page = client.get("/start/refresh?like=r1").text
     assert 'data-path="sources.0.name"' in page
@@ -114,7 +134,7 @@ def test_a_schedule_is_set_paused_resumed_and_removed(client: TestClient, schedu
         client.post(address, json={"do": do}, headers=WITH_TOKEN)
         assert f">{text}</button>" in client.get("/runs").text
     client.post(address, json={"do": "remove"}, headers=WITH_TOKEN)
-    assert "Nothing runs by itself" in client.get("/runs").text
+    assert "There are no schedules" in client.get("/runs").text
 
 
 def test_a_training_follows_a_refresh_on_a_schedule(client: TestClient, scheduler: KeptScheduler) -> None:

@@ -45,7 +45,7 @@ def test_an_empty_folder_says_what_to_type(tmp_path: Path) -> None:
 
 
 def test_a_view_that_holds_nothing_says_what_to_do(client: TestClient) -> None:
-    assert "No row passes all filters" in client.get("/datasets/small/rows?form=nothing").text
+    assert "No row matches all the filters" in client.get("/datasets/small/rows?form=nothing").text
 
 
 def test_a_view_is_saved_whole_with_its_columns(client: TestClient, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_dialogue_is_shown_with_the_oracles_that_are_asked_for(tmp_path: Path)
 
 def test_what_was_heard_is_shown_beside_or_that_nobody_listened(client: TestClient) -> None:
     page = client.get("/datasets/small/dialogues/mine-3-v0").text
-    assert "no recogniser listened" in page
+    assert "not checked by a speech recogniser" in page
     heard = client.get(f"/datasets/small/dialogues/{ROWS[0].dialogue_id}").text
     assert "<mark>legs.</mark>" in heard
     assert "1 of 3 words wrong" in heard

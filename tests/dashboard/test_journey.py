@@ -41,6 +41,7 @@ def test_from_questions_to_a_training_that_is_compared(tmp_path: Path) -> None:
         page.go_back()
         wait_for_end(page, "completed")
         assert (tmp_path / "checkpoints" / "index.json").is_file()
+        talk_to_it(page)
         start_training(page, "second", steps=5000, learning_rate=2e-5)
         watch_losses(page, "of 5", at_least=2)
         page.go_back()
@@ -49,6 +50,8 @@ def test_from_questions_to_a_training_that_is_compared(tmp_path: Path) -> None:
         (metrics,) = (tmp_path / "second").rglob("metrics.jsonl")
         os.utime(metrics, (0, 0))  # a minute goes by, in which it might be at work on another machine
         compare_trainings(page)
+        stop_server(page)
+        compare_with_shipped(page)
 
 
 def start_refresh(page: "Page") -> None:
@@ -63,7 +66,7 @@ def start_refresh(page: "Page") -> None:
     page.get_by_label("Text-to-speech").first.fill("espeak")
     page.get_by_label("Chat engine").first.fill("double")
     page.get_by_text("All other settings").click()
-    page.locator("summary", has_text="What speech must pass").click()
+    page.locator("summary", has_text="Quality checks that speech must pass").click()
     page.locator('[data-path="gate.asr"]').fill("none")
     press_start(page)
 
@@ -139,3 +142,37 @@ def compare_trainings(page: "Page") -> None:
     assert {"optim.learning_rate", "max_steps"} <= set(page.locator(".settings tbody th").all_inner_texts())
     assert page.locator(".state.finished").count() == 1
     assert page.locator(".state.stopped").count() == 1
+
+
+def talk_to_it(page: "Page") -> None:
+    """From the checkpoint that a training registered to the page to talk with it by; the server stays at work."""
+    page.get_by_role("link", name="Checkpoints", exact=True).click()
+    page.get_by_role("link", name="nano-first-20").click()
+    page.get_by_role("button", name="Talk to it").click()
+    page.get_by_text("is loading the checkpoint").wait_for()
+    with page.expect_popup() as opened:
+        page.get_by_role("link", name="Open the talk page").click()
+    talk = opened.value
+    talk.set_default_timeout(PATIENCE_MS)
+    talk.locator("#mode option", has_text="tandem").wait_for(state="attached")
+    talk.locator("#start:not([disabled])").wait_for()
+    talk.close()
+
+
+def stop_server(page: "Page") -> None:
+    """The one of the first training's checkpoint, which has run beside a training; it may be started again then."""
+    page.get_by_role("link", name="Checkpoints", exact=True).click()
+    page.get_by_role("link", name="nano-first-20").click()
+    page.get_by_role("link", name="Open the talk page").wait_for()
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Talk to it").wait_for()
+
+
+def compare_with_shipped(page: "Page") -> None:
+    """The checkpoint that was trained beside the one from which it began."""
+    page.get_by_role("link", name="Checkpoints", exact=True).click()
+    for name in ("nano", "checkpoints / nano-first-20"):
+        page.get_by_label(f"Choose {name}", exact=True).check()
+    page.get_by_role("button", name="Compare the chosen").click()
+    page.get_by_role("heading", name="Facts that differ").wait_for()
+    assert {"training.run", "training.step"} <= set(page.locator(".settings tbody th").all_inner_texts())

@@ -72,7 +72,7 @@ def test_a_long_file_is_thinned_to_means(tmp_path: Path) -> None:
 
 
 def test_leaps_are_told_with_their_dialogues_and_only_the_newest(tmp_path: Path) -> None:
-    log = MetricsLog(tmp_path, 0, tensorboard=False)
+    log = MetricsLog(tmp_path, 0)
     for step in range(N_NOTES + 3):
         log.write("spike", step, {"mean": 1.0, "dialogues": ["<b>"], "loss": math.inf})
     update = read(MetricsFeed(tmp_path / METRICS))

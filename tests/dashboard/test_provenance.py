@@ -85,7 +85,7 @@ def test_runs_with_its_source_are_linked_and_damaged_ones_named(client: TestClie
     assert f'href="/datasets/small/runs/{RUN}"' in page
     assert "kame-pipeline 9.8.7, done" in page
     assert "123456" not in page, "a run of another source"
-    assert "its record is damaged" in page
+    assert "The record of this run is damaged" in page
     told = client.get(f"/datasets/small/runs/{RUN}").text
     for each in ("It ended well.", "<dt>numpy</dt><dd>2.0.2</dd>", "<dt>speech</dt><dd>12.5</dd>", "seed: 7"):
         assert each in told

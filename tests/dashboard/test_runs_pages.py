@@ -62,7 +62,7 @@ def test_a_refresh_is_started_by_the_keyboard_alone(browser: "Browser", url: str
         page.locator("#fault-limit", has_text="greater").wait_for()
         assert page.locator("#limit").get_attribute("aria-invalid") == "true"
         page.keyboard.press("Enter")
-        page.locator("#status", has_text="1 to mend").wait_for()
+        page.locator("#status", has_text="1 field needs").wait_for()
         assert scheduler.started == []
         page.keyboard.press("Backspace")
         page.keyboard.type("3")
@@ -76,7 +76,7 @@ def test_rows_are_added_and_a_schedule_is_set(browser: "Browser", url: str, sche
     with opened(browser, f"{url}start/refresh?like=r1#token={TOKEN}") as page:
         page.get_by_role("button", name="Add one: sources").click()
         page.keyboard.type("mmlu_pro")
-        page.get_by_text("On a schedule").click()
+        page.get_by_text("Run on a schedule").click()
         page.fill("#cron", "0 3 * * 1")
         page.get_by_role("button", name="Schedule").click()
         page.get_by_role("button", name="Pause Refresh 0 3 * * 1").click()

@@ -86,7 +86,7 @@ def test_a_run_that_has_not_written_yet_is_there(root: Path, client: TestClient)
     (folder / METRICS).unlink(missing_ok=True)
     with filelock.FileLock(folder / ".lock"):
         assert "none yet" in client.get("/training").text
-        assert "Waiting for the first line" in client.get("/training/runs?run=run").text
+        assert "Waiting for the first metrics" in client.get("/training/runs?run=run").text
 
 
 def test_the_newest_lines_are_found_at_the_end_of_a_long_file(root: Path) -> None:

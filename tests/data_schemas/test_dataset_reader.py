@@ -9,7 +9,7 @@ import yaml
 from data_schemas.errors import DatasetError
 from data_schemas.manifest import Counts, ShardEntry, make_manifest
 from data_schemas.reader import DatasetReader
-from pipelines.figures import Figures, figures_of
+from pipelines.figures import Figures, collect_figures
 from pipelines.run.publish import render_card
 
 
@@ -44,7 +44,7 @@ def test_oracles_of_a_version_that_is_not_there_are_none(made: Path) -> None:
 
 
 def test_figures_are_those_of_the_manifest(reader: DatasetReader) -> None:
-    found, said = figures_of(reader), reader.manifest.counts
+    found, said = collect_figures(reader), reader.manifest.counts
     assert (found.n_dialogues, found.n_events, sum(found.rejects.values())) == (
         said.dialogues,
         said.events,
@@ -60,12 +60,12 @@ def test_figures_are_those_of_the_manifest(reader: DatasetReader) -> None:
 
 def test_the_card_on_disk_states_these_figures_and_names_every_file(made: Path, reader: DatasetReader) -> None:
     text = (made / "README.md").read_text(encoding="utf-8")
-    assert text == render_card(reader.manifest, figures_of(reader))
+    assert text == render_card(reader.manifest, collect_figures(reader))
     head = yaml.safe_load(text.split("---")[1])
     named = {path for config in head["configs"] for file in config["data_files"] for path in file["path"]}
     assert named == {entry.path for entry in reader.manifest.shards if entry.kind != "rejects"}
     assert reader.manifest.fingerprint in text
-    for (source, reason), n in figures_of(reader).rejects.items():
+    for (source, reason), n in collect_figures(reader).rejects.items():
         assert f"| {source} | {reason} | {n} |" in text
 
 

@@ -38,7 +38,9 @@ def test_files_of_a_golden_dataset_are_of_its_schema(version: int) -> None:
         assert pq.read_schema(file).metadata[b"kame_schema_version"] == str(version).encode()
 
 
-@pytest.mark.parametrize(("version", "remedy"), [(1, "Make it anew"), (SCHEMA_VERSION + 1, "Update kame-pipeline")])
+@pytest.mark.parametrize(
+    ("version", "remedy"), [(1, "Make the dataset again"), (SCHEMA_VERSION + 1, "Update kame-pipeline")]
+)
 def test_other_schemas_are_refused_with_a_way_out(version: int, remedy: str, tmp_path: Path) -> None:
     shutil.copytree(golden_folder(SCHEMA_VERSION), tmp_path / "data")
     manifest = json.loads((tmp_path / "data" / MANIFEST).read_text(encoding="utf-8"))

@@ -119,7 +119,7 @@ def test_a_truncated_table_is_our_error_with_a_remedy(store: Store, keep: float)
     store.write_table("a", TABLE)
     whole = store.read_bytes("a")
     store.write_bytes("a", whole[: int(len(whole) * keep)])
-    with pytest.raises(StoreError, match=r"not a whole Parquet file.*Remove the file and run"):
+    with pytest.raises(StoreError, match=r"not a complete Parquet file.*Remove the file and run"):
         store.read_table("a")
 
 
@@ -145,7 +145,7 @@ def test_a_folder_that_cannot_be_is_our_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_disk_says_to_make_room(store: Store, code: int) -> None:
-    with pytest.raises(StoreError, match="Make room"), store.writing("a"):
+    with pytest.raises(StoreError, match="Free space"), store.writing("a"):
         raise OSError(code, "No space left on device")
     assert names(store) == []
 
@@ -154,7 +154,7 @@ def test_a_disk_that_is_really_full_leaves_the_old_file(tiny_disk: Path) -> None
     store = Store(str(tiny_disk))
     store.write_bytes("kept", b"old")
     for path in ("kept", "new"):
-        with pytest.raises(StoreError, match=r"No space left on device.*Make room"):
+        with pytest.raises(StoreError, match=r"No space left on device.*Free space"):
             store.write_bytes(path, bytes(10**6))
     assert names(store) == ["kept"]
     assert store.read_bytes("kept") == b"old"
@@ -167,7 +167,7 @@ def test_a_disk_that_fills_under_a_parquet_writer_is_our_error(tiny_disk: Path) 
         with store.writing("shard") as sink, pq.ParquetWriter(sink, rows.schema) as writer:
             writer.write_table(rows)
 
-    with pytest.raises(StoreError, match="Make room"):
+    with pytest.raises(StoreError, match="Free space"):
         write()
     assert names(store) == []
 
@@ -179,7 +179,7 @@ def test_a_folder_whose_files_cannot_take_their_names_stays_clean(
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(store.fs, "mv", refuse)
-    with pytest.raises(StoreError, match=r"Permission denied.*rights"):
+    with pytest.raises(StoreError, match=r"Permission denied.*permissions"):
         store.write_bytes("a", b"x")
     monkeypatch.undo()
     assert names(store) == []

@@ -51,7 +51,7 @@ LIMIT_S = 900.0
 def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
     with prefect_server(tmp_path_factory.mktemp("prefect")) as prefect:
         with prefect.client() as client:
-            deploy(client, ROOT)
+            deploy(client, ROOT, has_gpu=True)
         EventsWorker.drain_all()  # a process has one sender of events, which keeps to the first server it met
         yield prefect
 
@@ -203,17 +203,27 @@ def test_a_second_run_of_the_gpu_waits_until_the_first_has_ended(client: SyncPre
     assert due() == set()
     client.set_flow_run_state(second, Late(scheduled_time=datetime.now(UTC)))
     shown = PrefectRuns(str(client.api_url)).read_run(str(second))
-    assert shown.waits_for == "room in the pool gpu: train of ours"
+    assert shown.waits_for == "the end of train of ours (work pool gpu)"
+    assert [(each.run_id, each.kind) for each in shown.blockers] == [(str(first), "train")]
     client.set_flow_run_state(first, Crashed())
     assert due() == {second}, "one that crashed holds its place no longer"
     shown = PrefectRuns(str(client.api_url)).read_run(str(second))
-    assert shown.waits_for == "a worker of the pool gpu"
+    assert (shown.waits_for, list(shown.blockers)) == ("a worker of the work pool gpu", [])
+
+
+@pytest.mark.parametrize(("has_gpu", "pool"), [(False, "local"), (True, "gpu")])
+def test_a_server_keeps_trainings_waiting_only_where_they_share_a_gpu(
+    client: SyncPrefectClient, has_gpu: bool, pool: str
+) -> None:
+    deploy(client, ROOT, has_gpu=has_gpu)
+    assert client.read_deployment_by_name("serve/serve").work_pool_name == pool
+    assert client.read_deployment_by_name("train/train").work_pool_name == "gpu"
 
 
 def test_limits_that_somebody_has_set_stay(client: SyncPrefectClient) -> None:
     client.update_work_pool("gpu", WorkPoolUpdate(concurrency_limit=4))
     client.upsert_global_concurrency_limit_by_name(CHAT_MODEL, 3)
-    deploy(client, ROOT)
+    deploy(client, ROOT, has_gpu=True)
     assert client.read_work_pool("gpu").concurrency_limit == 4
     assert client.read_global_concurrency_limit_by_name(CHAT_MODEL).limit == 3
     client.update_work_pool("gpu", WorkPoolUpdate(concurrency_limit=1))

@@ -22,7 +22,7 @@ from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.train.logs import METRICS, read_metrics
 from kame_model.train.run_folder import choose_saved
-from pipelines.figures import Figures, tables
+from pipelines.figures import Figures, list_tables
 from pipelines.quality.check import check
 from tests.support.codecs import with_validation
 from tests.support.front_ends import tiny_front_end
@@ -107,7 +107,7 @@ def test_the_server_has_its_tasks_and_artifacts(run: Run) -> None:
     artifacts = run.prefect.ask("/artifacts/filter", **of_run)
     kinds = {artifact["key"]: artifact["type"] for artifact in artifacts}
     told = {"dataset-card": "markdown", "refresh": "progress"}
-    assert kinds == dict.fromkeys((each.key for each in tables(Figures())), "table") | told
+    assert kinds == dict.fromkeys((each.key for each in list_tables(Figures())), "table") | told
 
 
 def test_its_schedule_is_there_and_paused(run: Run) -> None:

@@ -163,7 +163,7 @@ def test_recall_by_the_form_is_that_of_the_command(tmp_path: Path) -> None:
         run(seed=1, anew=True)
     assert run(seed=1, anew=True, again=True)
     assert len(read_looks(str(tmp_path / "register"))) == 2
-    with pytest.raises(ValidationError, match="listen: kind duplex has no such parameter; recall have"):
+    with pytest.raises(ValidationError, match="listen: kind duplex has no such parameter; it is for recall"):
         EvaluateConfig(kind="duplex", checkpoint="c", path="p", listen=True)
 
 
@@ -179,7 +179,7 @@ def test_chat_models_and_settings_of_the_server_are_those_of_the_form() -> None:
     assert embedded.back_ends == ServeConfig(checkpoint="c").back_ends
     with pytest.raises(ConfigError, match="tempo"):
         evaluate(config.model_copy(update={"settings": ["tempo=1"]}), uncounted)
-    with pytest.raises(ValidationError, match="kind duplex needs its data"):
+    with pytest.raises(ValidationError, match="kind duplex needs a file or folder"):
         EvaluateConfig(checkpoint="c")
 
 

@@ -61,7 +61,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         server = Server(prefect, running)
         server.start()
         with prefect.client() as client:
-            deploy(client, ROOT)
+            deploy(client, ROOT, has_gpu=True)
             client.create_deployment(
                 client.create_flow_from_name("train"),
                 "train",

@@ -39,7 +39,7 @@ from flows.cli.progress import Bars
 from flows.runs.refresh import run_refresh
 from flows.settings import sample_sources
 from pipelines.figures import Figures
-from pipelines.figures import tables as figure_tables
+from pipelines.figures import list_tables as figure_tables
 from pipelines.run.parts import MembershipBook
 from pipelines.run.plan import Plan, make_plan
 from pipelines.run.stages import STAGES

@@ -93,4 +93,4 @@ def test_rows_that_are_gone_are_told_when_the_codec_is_asked_for(tokens: Path, t
     tokens.rename(tmp_path / "elsewhere")
     refused = CliRunner().invoke(app, ["checkpoint", "export", "run", "out"])
     assert refused.exit_code == 2
-    assert "Name it: --codec and --codec-path" in refused.stderr
+    assert "Pass --codec and --codec-path" in refused.stderr

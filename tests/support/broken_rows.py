@@ -8,18 +8,18 @@ import numpy as np
 
 from data_schemas.records import Audio, AudioDialogue, Turn, WrittenSpan
 from data_schemas.units import seconds_to_samples
-from pipelines.audio import Sound, from_flac, to_flac
-from pipelines.mixing.timing import quality_of
-from pipelines.quality.dialogue_rules import wrong_in_dialogue
+from pipelines.audio import Sound, decode_flac, to_flac
+from pipelines.mixing.timing import measure_quality
+from pipelines.quality.dialogue_rules import check_dialogue
 
 
 def broken(row: AudioDialogue) -> set[str]:
-    return {rule for rule, _ in wrong_in_dialogue(row)}
+    return {rule for rule, _ in check_dialogue(row)}
 
 
 def remeasured(row: AudioDialogue) -> AudioDialogue:
     """The row with the quality of the sound and the hearings that it has now."""
-    return replace(row, quality=quality_of(from_flac(row.flac), row.turns))
+    return replace(row, quality=measure_quality(decode_flac(row.flac), row.turns))
 
 
 def on_answer(change: Callable[[Turn], Turn]) -> Callable[[AudioDialogue], AudioDialogue]:
@@ -51,7 +51,7 @@ def provenance(**changes: Any) -> Callable[[AudioDialogue], AudioDialogue]:
 
 
 def mono(row: AudioDialogue) -> AudioDialogue:
-    return replace(row, audio=Audio(bytes=to_flac(from_flac(row.flac)[:, 0]), path="x.flac"))
+    return replace(row, audio=Audio(bytes=to_flac(decode_flac(row.flac)[:, 0]), path="x.flac"))
 
 
 def quality(**changes: Any) -> Callable[[AudioDialogue], AudioDialogue]:
@@ -81,7 +81,9 @@ def without_end(turn: Turn) -> Turn:
 
 def on_sound(change: Callable[[Sound], Sound]) -> Callable[[AudioDialogue], AudioDialogue]:
     """A change of the sound, which is then measured anew."""
-    return lambda row: remeasured(replace(row, audio=Audio(bytes=to_flac(change(from_flac(row.flac))), path="x.flac")))
+    return lambda row: remeasured(
+        replace(row, audio=Audio(bytes=to_flac(change(decode_flac(row.flac))), path="x.flac"))
+    )
 
 
 def only(sound: Sound, channel: int) -> Sound:

@@ -6,7 +6,7 @@ from typing import Any
 from data_schemas import ids
 from data_schemas.config import FormsConfig, FormShares
 from data_schemas.records import Dialogue, Item, Placement, Provenance, Turn, Utterance, WordTiming, WrittenSpan
-from spoken.spoken_text import spoken_words
+from spoken.spoken_text import split_words
 
 AFTER = Placement(rule="after", seconds=None, turn_index=None, word_index=None)
 
@@ -37,7 +37,7 @@ def make_utterance(text: str, words: Sequence[WordTiming] = (), **fields: Any) -
     """An utterance said after what came before; its times are those of `words`, where they are given."""
     values: dict[str, Any] = {
         "kind": "speech",
-        "written_spans": tuple(WrittenSpan(start_char=None, end_char=None) for _ in spoken_words(text)),
+        "written_spans": tuple(WrittenSpan(start_char=None, end_char=None) for _ in split_words(text)),
         "placement": AFTER,
         "hearing": None,
         "voice": None,

@@ -19,11 +19,11 @@ from data_schemas.records import (
     WordTiming,
 )
 from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
-from pipelines.audio import Sound, at_level, from_flac, to_flac
+from pipelines.audio import Sound, decode_flac, scale_to_level, to_flac
 from pipelines.mixing.stage import MixingStage
 from pipelines.mixing.timing import CHANNEL
 from pipelines.stage import StageResult
-from spoken.spoken_text import spoken_words
+from spoken.spoken_text import split_words
 from tests.support.builders import make_dialogue, make_turn, make_utterance
 
 CLEAN = SurroundingsConfig(
@@ -90,7 +90,7 @@ def clips_of(dialogue: Dialogue, hearings: Sequence[Hearing | None] = (), speed:
     for turn in dialogue.turns:
         voice = "double_a" if turn.speaker == "A" else "double_b"
         for index, utterance in enumerate(turn.utterances):
-            sound = at_level(tts.synthesise(utterance.spoken_text, voice, speed).samples, -27.0)
+            sound = scale_to_level(tts.synthesise(utterance.spoken_text, voice, speed).samples, -27.0)
             clips.append(
                 Clip(
                     turn_index=turn.turn_index,
@@ -120,7 +120,7 @@ def words_of(dialogue: Dialogue, clips: Clips) -> DialogueWords:
         UtteranceWords(
             turn_index=clip.turn_index,
             utterance_index=clip.utterance_index,
-            words=tuple(aligner.align(from_flac(clip.flac), SAMPLE_RATE_HZ, spoken_words(_text(dialogue, clip)))),
+            words=tuple(aligner.align(decode_flac(clip.flac), SAMPLE_RATE_HZ, split_words(_text(dialogue, clip)))),
         )
         for clip in clips.clips
     )
@@ -173,4 +173,4 @@ def spoken(turn: Turn) -> list[WordTiming]:
 
 def channel(row: AudioDialogue, speaker: str) -> Sound:
     """What is heard of one speaker, [n_samples]."""
-    return from_flac(row.flac)[:, CHANNEL[speaker]]
+    return decode_flac(row.flac)[:, CHANNEL[speaker]]

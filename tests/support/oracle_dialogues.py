@@ -13,10 +13,10 @@ from data_schemas.errors import RequestError
 from data_schemas.records import Clip, Dialogue, Turn, Utterance, UtteranceWords, WordTiming
 from data_schemas.units import SAMPLE_RATE_HZ, round_s
 from pipelines.mixing.layout import NoPlace, lay_out
-from pipelines.mixing.timing import timed_turn
-from pipelines.oracle.prompts import prompts_for
+from pipelines.mixing.timing import place_turn
+from pipelines.oracle.prompts import choose_prompts
 from pipelines.oracle.stage import OracleStage
-from spoken.spoken_text import spoken_words
+from spoken.spoken_text import split_words
 from tests.support.builders import make_dialogue, make_turn, make_utterance
 
 WORD_S = 0.35
@@ -36,7 +36,7 @@ def said(text: str, start_s: float, n_words: int | None = None, **fields: Any) -
             score=0.0,
             method="made",
         )
-        for place, word in enumerate(spoken_words(text)[:n_words])
+        for place, word in enumerate(split_words(text)[:n_words])
     ]
     shown = text if n_words is None else " ".join(word.word for word in words)
     return make_utterance(shown, words, **fields)
@@ -140,7 +140,7 @@ def laid_out(dialogue: Dialogue) -> Dialogue | None:
     except NoPlace:
         return None
     by_key = {(clip.turn_index, clip.utterance_index): clip for clip in clips}
-    return replace(dialogue, turns=tuple(timed_turn(turn, layout, by_key) for turn in dialogue.turns))
+    return replace(dialogue, turns=tuple(place_turn(turn, layout, by_key) for turn in dialogue.turns))
 
 
 DOUBLE = Endpoint("double", "", "double", "double-1")
@@ -175,7 +175,7 @@ def refused_request() -> RequestError:
 
 def oracle_stage(config: OracleConfig, seed: int = 0, endpoint: Endpoint = DOUBLE) -> OracleStage:
     """The stage with the prompts that a run with the embedded model would give it."""
-    return OracleStage(config, seed, endpoint, prompts_for(config, ChatConfig()))
+    return OracleStage(config, seed, endpoint, choose_prompts(config, ChatConfig()))
 
 
 def batch_of(dialogues: Sequence[Dialogue]) -> list[tuple[Dialogue]]:

@@ -85,6 +85,9 @@ class KeptScheduler:
     def list_choices(self) -> Mapping[str, Sequence[str]]:
         return {"tts": ["kokoro"]}
 
+    def sample_settings(self) -> Mapping[str, Any]:
+        return {"sources": [{"name": "gsm8k", "path": "samples.jsonl"}]}
+
     def plan(self, kind: str, settings: Mapping[str, Any]) -> list[Figure]:
         self._answer()
         self.planned.append((kind, settings))

@@ -21,7 +21,7 @@ from kame_model.model.front_end import FrontEnd
 from kame_model.train.logs import METRICS, read_metrics
 from kame_model.train.run import train
 from kame_model.train.run_folder import load_run
-from kame_model.train.trainer import Silent
+from kame_model.train.trainer import SILENT, Progress, Silent
 from tests.support.made_rows import made_with, write_made
 
 SPEEDS = {"frames_per_s", "tokens_per_s", "mfu", "memory_gb", "hours"}
@@ -153,28 +153,36 @@ def run_until_change(config: TrainConfig, n_changes: int) -> None:
     train(config)
 
 
-def run_as(config: TrainConfig, rank: int, world: int, port: int) -> None:
+def run_as(config: TrainConfig, rank: int, world: int, port: int, progress: Progress = SILENT) -> None:
     """One of several processes of a run, as `torchrun` would start it."""
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world)}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    train(config)
+    train(config, progress)
+
+
+def run_as_until_asked(step: int, config: TrainConfig, rank: int, world: int, port: int) -> None:
+    """As `run_as`; each process is asked to stop after a step."""
+    run_as(config, rank, world, port, Asking(step))
 
 
 def run_as_noting_gradients(config: TrainConfig, rank: int, world: int, port: int) -> None:
     """As `run_as`; `gradients-RANK.json` in the run's folder tells what is held as each training pass begins.
 
-    Of each pass: how many numbers of the weights' gradients lie in this process.
+    Of each pass: how many numbers of the weights' gradients lie in this process. `weights-RANK.json`: of the weights.
     """
     held: list[int] = []
+    n_weights: list[int] = []
 
     def note(module: torch.nn.Module, _: object) -> None:
         if isinstance(module, FrontEnd) and isinstance(module, FSDPModule) and module.training:  # the sharded one
             gradients = [each.grad for each in module.parameters() if each.grad is not None]
             held.append(sum(each.to_local().numel() for each in gradients if isinstance(each, DTensor)))
+            n_weights.append(sum(each.to_local().numel() for each in module.parameters() if isinstance(each, DTensor)))
 
     register_module_forward_pre_hook(note)
     run_as(config, rank, world, port)
     (Path(config.out) / f"gradients-{rank}.json").write_text(json.dumps(held))
+    (Path(config.out) / f"weights-{rank}.json").write_text(json.dumps(n_weights))
 
 
 class Forking:

@@ -20,7 +20,7 @@ def write_run(folder: Path, n_lines: int = 5, *, is_done: bool = True, **setting
     if n_lines:
         right = {"loss": 2.5, "text": 0.75, "answer": 0.5, "semantic": 1.25}
         wrong = {"loss": 4.0, "text": 2.0, "answer": 7.0}
-        MetricsLog(folder, 10 * n_lines, tensorboard=False).write(
+        MetricsLog(folder, 10 * n_lines).write(
             "evaluation", 10 * n_lines, {"right": right, "wrong": wrong, "none": None}
         )
     if is_done:
@@ -30,7 +30,7 @@ def write_run(folder: Path, n_lines: int = 5, *, is_done: bool = True, **setting
 
 def write_lines(folder: Path, steps: Sequence[int]) -> None:
     """More lines of training, as a run that goes on."""
-    log = MetricsLog(folder, steps[0] - 1 if steps else 0, tensorboard=False)
+    log = MetricsLog(folder, steps[0] - 1 if steps else 0)
     for step in steps:
         figures = {"loss": 100 / step, "text": 50 / step, "learning_rate": 1e-4, "frames_per_s": 1400.0}
         log.write("train", step, {**figures, "hours": step / 1000})

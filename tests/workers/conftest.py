@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.workers.environments import environment
+from backends.workers.environments import get_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.parent != Path(__file__).parent:
             continue
         name = item.path.stem.removeprefix("test_").removesuffix("_worker")
-        if not environment(name).is_installed():
+        if not get_environment(name).is_installed():
             reason = f"the worker environment {name} is not installed: kame backends install {name}"
             item.add_marker(pytest.mark.skip(reason=reason))
 
@@ -30,7 +30,7 @@ def run_inside() -> RunInside:
     """Runs a script of this folder with an environment's interpreter."""
 
     def run(name: str, script: str, *arguments: object) -> None:
-        command = [str(environment(name).python()), str(Path(__file__).parent / script), *map(str, arguments)]
+        command = [str(get_environment(name).python()), str(Path(__file__).parent / script), *map(str, arguments)]
         variables = os.environ | {"PYTHONPATH": str(ROOT)}
         done = subprocess.run(command, env=variables, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr

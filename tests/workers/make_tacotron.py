@@ -8,12 +8,12 @@ from pathlib import Path
 
 import torch
 
-from backends.workers.engines.torchaudio_on_cpu import without_cuda_library
+from backends.workers.engines.torchaudio_on_cpu import disable_cuda_library
 from tests.workers.make_vits import LETTERS
 
 
 def main(folder: Path) -> None:
-    without_cuda_library()
+    disable_cuda_library()
     from TTS.tts.configs.shared_configs import CharactersConfig
     from TTS.tts.configs.tacotron2_config import Tacotron2Config
     from TTS.tts.models.tacotron2 import Tacotron2

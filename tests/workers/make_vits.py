@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from backends.workers.engines.torchaudio_on_cpu import without_cuda_library
+from backends.workers.engines.torchaudio_on_cpu import disable_cuda_library
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'"
 
@@ -46,7 +46,7 @@ def config_of(folder: Path, n_speakers: int) -> Any:
 
 
 def main(folder: Path, n_speakers: int) -> None:
-    without_cuda_library()
+    disable_cuda_library()
     from TTS.tts.models.vits import Vits
 
     torch.manual_seed(1)

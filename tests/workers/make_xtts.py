@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from backends.workers.engines.torchaudio_on_cpu import without_cuda_library
+from backends.workers.engines.torchaudio_on_cpu import disable_cuda_library
 
 WIDTH = 64
 SYMBOLS = [*"abcdefghijklmnopqrstuvwxyz'.,!?;:", "[STOP]", "[UNK]", "[SPACE]", "[START]", "[en]"]
@@ -44,7 +44,7 @@ def write_letters(file: Path) -> None:
 
 
 def main(folder: Path) -> None:
-    without_cuda_library()
+    disable_cuda_library()
     from TTS.tts.layers.xtts.tokenizer import VoiceBpeTokenizer
     from TTS.tts.models.xtts import Xtts
 

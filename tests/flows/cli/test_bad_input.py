@@ -68,7 +68,7 @@ WRONG: list[tuple[list[str], dict[str, Any], int, str]] = [
     ([], {"speech": {"tts": "double", "voice_a": "nobody"}}, 2, "has no voice nobody.*double_a"),
     ([], {"speech": {"tts": "double", "voices_b": []}}, 2, "at least one voice"),
     ([], {"speech": {"tts": "double", "tts_b": "parrot"}}, 2, "no tts back-end 'parrot'"),
-    ([], {"speech": {"tts": "double", "tts_b_options": {"a": 1}}}, 2, "tts_b_options are given without tts_b"),
+    ([], {"speech": {"tts": "double", "tts_b_options": {"a": 1}}}, 2, "tts_b_options needs tts_b"),
     ([], {"oracle": {"prompt": "v99"}}, 2, "no prompt set 'v99'"),
     ([], {"chat": {"engine": "openai"}}, 2, "base"),
     (["--limit", "0"], {}, 2, "limit: Input should be greater"),
@@ -98,12 +98,17 @@ def test_a_file_where_the_folder_should_be(bench: Bench) -> None:
 @pytest.mark.parametrize("command", ["inspect", "check"])
 def test_a_folder_that_is_no_dataset(bench: Bench, command: str) -> None:
     result = CliRunner().invoke(app, [command, str(bench.folder)])
-    assert_one_message(result, 6, "is no dataset.*kame refresh")
+    assert_one_message(result, 6, "is not a dataset.*kame refresh")
 
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [(b"{", "damaged"), (b"[]", "damaged"), (b'{"schema_version": 99}', "schema 99.*Update"), (b"\xff", "damaged")],
+    [
+        (b"{", "damaged"),
+        (b"[]", "damaged"),
+        (b'{"schema_version": 99}', "schema version 99.*Update"),
+        (b"\xff", "damaged"),
+    ],
 )
 def test_a_manifest_that_cannot_be_used(dataset: Path, content: bytes, says: str) -> None:
     (dataset / "dataset.json").write_bytes(content)
@@ -121,7 +126,7 @@ def test_a_dialogue_that_is_not_there_and_sound_that_cannot_be_written(made: Pat
 def test_a_shard_that_is_damaged(dataset: Path) -> None:
     for file in (dataset / "data").glob("*.parquet"):
         file.write_bytes(file.read_bytes()[:-200])
-    assert_one_message(CliRunner().invoke(app, ["inspect", str(dataset)]), 5, "not a whole Parquet file")
+    assert_one_message(CliRunner().invoke(app, ["inspect", str(dataset)]), 5, "not a complete Parquet file")
 
 
 @pytest.mark.parametrize("line", [b"no json", b"[]", b"{}", b"\xff\xfe"])

@@ -145,10 +145,10 @@ def test_errors_are_json_for_programs_beside_the_message(tmp_path: Path) -> None
     told = kame("inspect", tmp_path, "--json")
     assert told.exit_code == DatasetError.exit_code
     assert json.loads(told.stdout) == {
-        "error": f"{tmp_path} is no dataset: it has no dataset.json.",
+        "error": f"{tmp_path} is not a dataset: it has no dataset.json.",
         "remedy": "Make one with `kame refresh`.",
     }
-    assert told.stderr == f"kame: {tmp_path} is no dataset: it has no dataset.json. Make one with `kame refresh`.\n"
+    assert told.stderr == f"kame: {tmp_path} is not a dataset: it has no dataset.json. Make one with `kame refresh`.\n"
 
 
 def test_wrong_options_are_json_for_programs_too() -> None:

@@ -67,6 +67,6 @@ def test_what_is_wrong_is_said_in_a_line(
 def test_no_dataset_and_no_token_rows(tmp_path: Path) -> None:
     options = ["--out", str(tmp_path / "tokens"), "--tokenizer", "t.model", "--codec", "double"]
     told = CliRunner().invoke(app, ["encode", str(tmp_path), *options])
-    assert (told.exit_code, "is no dataset" in told.stderr) == (6, True)
+    assert (told.exit_code, "is not a dataset" in told.stderr) == (6, True)
     told = CliRunner().invoke(app, ["export", "kame-finetune", str(tmp_path), str(tmp_path / "out")])
     assert (told.exit_code, "holds no token rows" in told.stderr) == (6, True)

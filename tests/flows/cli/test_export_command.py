@@ -25,4 +25,4 @@ def test_programs_are_told_the_same_as_json(made: Path, tmp_path: Path) -> None:
 def test_a_folder_that_is_there_is_refused_with_exit_code_2(made: Path, tmp_path: Path) -> None:
     told = CliRunner().invoke(app, ["export", "moshi-finetune", str(made), str(tmp_path)])
     assert told.exit_code == 2
-    assert "is there already" in told.output
+    assert "already exists" in told.output

@@ -56,7 +56,7 @@ def test_what_cannot_be_made_is_refused_with_its_exit_code(made: Path, tmp_path:
     out = str(tmp_path / "tokenizer.model")
     for arguments, code, told in (
         ([str(made), "--vocabulary", "20"], 2, "vocabulary"),
-        ([str(made), "--vocabulary", "30000"], 6, "do not make a vocabulary of 30000 pieces"),
+        ([str(made), "--vocabulary", "30000"], 6, "are too few for a vocabulary of 30000 pieces"),
         ([str(tmp_path / "nowhere")], 6, "no dataset"),
         ([str(made), "--vocabulary", "150", "--whole-word", "x2"], 2, "cannot be a piece of its own"),
     ):

@@ -105,7 +105,7 @@ def test_what_is_typed_goes_over_the_file_and_the_file_over_the_recipe(tmp_path:
     [
         ("huge", "dialogues", {}, "no preset 'huge'"),
         ("nano", "sing", {}, "no stage 'sing'.*speak, copy, dialogues"),
-        ("nano", "dialogues", {"data.datasets": []}, "nothing to train on"),
+        ("nano", "dialogues", {"data.datasets": []}, "no datasets are given"),
         ("nano", "dialogues", {"lora.rank": 4}, "init_from: adapters"),
         ("nano", "dialogues", {"optim.learning_rat": 1.0}, r"optim\.learning_rat: Extra inputs"),
         ("nano", "dialogues", {"data.swap_share": 1.5}, r"data\.swap_share: Input should be less than or equal to 1"),

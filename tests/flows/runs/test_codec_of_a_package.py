@@ -65,7 +65,7 @@ def test_a_packages_codec_travels_with_its_files_in_the_checkpoint(
         frames = asyncio.run(talk(checkpoint))
         assert {each.shape for each in frames} == {(1920,)}
         assert any(np.abs(each).max() > 0 for each in frames)
-    with pytest.raises(ConfigError, match=r"'hum' of .* is not installed here; it is of kame-hum 1\.0\.0"):
+    with pytest.raises(ConfigError, match=r"'hum' of .* is not installed; the package kame-hum 1\.0\.0 has it"):
         load_checkpoint(made.checkpoint).codec()
     install("kame-hum", "A codec", tmp_path / "newer", monkeypatch, "1.0.1")
     with pytest.raises(StoreError) as refused:

@@ -8,10 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 from data_schemas.config import RefreshConfig
+from data_schemas.errors import ConfigError
 from data_schemas.rates import RateBook, Rates
 from flows.cli.app import app
 from flows.runs.bench import run_bench
-from flows.runs.plan import count_items, open_rates, plan_dataset, plan_settings, save_rates
+from flows.runs.plan import check_device, count_items, open_rates, plan_dataset, plan_settings, save_rates
 from flows.runs.refresh import run_refresh
 from pipelines.run.estimate import count_dialogues
 from tests.support.runs import Silent, config_on_doubles
@@ -126,6 +127,15 @@ def test_the_command_says_what_does_not_fit(tmp_path: Path) -> None:
     for typed in (["--dialogues", "gsm8k"], ["--preset", "huge"], ["--rates", str(tmp_path / "none.yaml")]):
         result = CliRunner().invoke(app, ["plan", *typed])
         assert result.exit_code == 2, result.output
+
+
+def test_a_device_is_known_in_any_letters_and_nonsense_is_refused() -> None:
+    book = RateBook([])
+    assert [check_device(each, book) for each in ("cpu", "CPU", "h200", "NVIDIA H200 SXM", "rtx 4090")] == [
+        *("cpu", "cpu", "H200", "H200", "RTX 4090")
+    ]
+    with pytest.raises(ConfigError, match="No speed of the device 'H2OO' is known"):
+        check_device("H2OO", book)
 
 
 def test_the_reference_rates_know_the_sources_that_were_measured() -> None:

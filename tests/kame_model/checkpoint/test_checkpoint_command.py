@@ -97,7 +97,7 @@ def test_a_run_becomes_a_folder_and_is_told(tmp_path: Path) -> None:
     assert "7 steps, stage copy" in shown.stdout
     again = cli.invoke(app, typed)
     assert again.exit_code == 2
-    assert "is there already" in json.loads(again.stdout)["error"]
+    assert "already exists" in json.loads(again.stdout)["error"]
 
 
 def test_a_codec_that_the_run_does_not_speak_is_refused(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_codec_that_the_run_does_not_speak_is_refused(tmp_path: Path) -> None:
     ]
     refused = CliRunner().invoke(app, typed)
     assert refused.exit_code == 2
-    assert f"the one named is {other.digest}" in refused.stderr
+    assert f"but the given one is {other.digest}" in refused.stderr
     assert not (tmp_path / "out").exists()
 
 

@@ -323,10 +323,10 @@ def test_a_full_disk_leaves_nothing_behind(tiny_disk: Path) -> None:
 
 
 def test_vocabulary_and_codec_of_other_sizes_are_refused(voice: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"vocabulary of 40, .* one of 300"):
+    with pytest.raises(ConfigError, match=r"vocabulary of 40 tokens, .* has 300"):
         export_checkpoint(tiny_front_end(), Tokenizer(voice / "tokenizer.model"), None, tmp_path / "out", TRAINING)
     codec = open_mimi(voice / "codec")
-    with pytest.raises(ConfigError, match="3 codebooks of 24 entries, codec mimi has 3 of 32"):
+    with pytest.raises(ConfigError, match="3 codebooks of 24 entries, the codec mimi has 3 of 32"):
         export_checkpoint(tiny_front_end(), None, codec, tmp_path / "out", TRAINING)
 
 

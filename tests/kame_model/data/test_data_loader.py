@@ -355,7 +355,7 @@ def test_a_changed_byte_of_a_token_file_is_told(tmp_path: Path) -> None:
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
-    with pytest.raises(StoreError, match=f"{file.name} is not what was written"):
+    with pytest.raises(StoreError, match=f"{file.name} has changed since it was written"):
         open_datasets(config_of(folder).datasets)
 
 

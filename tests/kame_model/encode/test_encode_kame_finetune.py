@@ -67,7 +67,7 @@ def test_codes_that_are_not_laid_out_as_mimis_are_refused(tmp_path: Path) -> Non
     layout = CodeLayout.of_parameters([2048] * 8, text_lead=2, temp=0.4)
     made_with = MADE_WITH.model_copy(update={"codec": "codec2-learnt", "layout": layout})
     write_token_rows(tmp_path / "tokens", [golden_row(tmp_path)], made_with=made_with)
-    with pytest.raises(ConfigError, match=r"codes of codec2-learnt\. kame_finetune wants Mimi's"):
+    with pytest.raises(ConfigError, match=r"codes of codec2-learnt\. kame_finetune requires Mimi's"):
         export_kame_finetune(str(tmp_path / "tokens"), str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
@@ -127,7 +127,7 @@ def test_the_export_says_what_it_was_made_from(exported: Path) -> None:
 
 
 def test_a_folder_that_is_there_is_not_written_into(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="already exists"):
         export_kame_finetune(str(tmp_path), str(tmp_path))
 
 

@@ -31,7 +31,7 @@ def test_one_bad_shard_among_ten_is_named_and_the_others_stay(
     shard = sorted((data / "data").iterdir())[4]
     whole = shard.read_bytes()
     spoil(shard)
-    with pytest.raises(DamagedShard, match=f"1 of 10 shards cannot be encoded, the others are.*{shard.name}"):
+    with pytest.raises(DamagedShard, match=f"1 of 10 shards cannot be encoded; the others are.*{shard.name}"):
         encode_dataset(encode_settings(data, vocabulary))
     assert len(encoded) == 36
     shard.write_bytes(whole)
@@ -61,14 +61,14 @@ def test_a_shard_of_a_newer_schema_is_refused(data: Path, vocabulary: str) -> No
     table = pq.read_table(shard)
     pq.write_table(table.replace_schema_metadata({**table.schema.metadata, b"kame_schema_version": b"99"}), shard)
     with_checksum_of(data, shard)
-    with pytest.raises(DamagedShard, match=f"{shard.name} has schema 99; this program knows up to"):
+    with pytest.raises(DamagedShard, match=f"{shard.name} has schema 99; this version of kame reads up to"):
         encode_dataset(encode_settings(data, vocabulary))
 
 
 def test_a_dataset_of_a_newer_schema_is_refused(data: Path, vocabulary: str) -> None:
     manifest = json.loads((data / DATASET).read_text(encoding="utf-8")) | {"schema_version": 99}
     (data / DATASET).write_text(json.dumps(manifest), encoding="utf-8")
-    with pytest.raises(DatasetError, match="schema 99"):
+    with pytest.raises(DatasetError, match="schema version 99"):
         encode_dataset(encode_settings(data, vocabulary))
 
 
@@ -79,7 +79,7 @@ def test_sound_that_is_none_is_named_by_its_dialogue(data: Path, vocabulary: str
     rows[0]["audio"]["bytes"] = b"no FLAC"
     pq.write_table(table.from_pylist(rows, schema=table.schema), shard)
     with_checksum_of(data, shard)
-    with pytest.raises(DamagedShard, match=f"The sound of {rows[0]['dialogue_id']} cannot be read"):
+    with pytest.raises(DamagedShard, match=f"The audio of {rows[0]['dialogue_id']} cannot be read"):
         encode_dataset(encode_settings(data, vocabulary))
 
 
@@ -104,7 +104,7 @@ def test_another_tokenizer_does_not_either_even_where_the_first_run_was_cut(
 
 def test_a_codec_that_breaks_its_promise_is_found(data: Path, vocabulary: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DoubleCodec, "encode", lambda self, sounds: [np.full((8, 15), CARD, np.int16) for _ in sounds])
-    with pytest.raises(BackendError, match=f"codec double gave codes .* up to {CARD} for mine-"):
+    with pytest.raises(BackendError, match=f"codec double returned codes .* up to {CARD} for mine-"):
         encode_dataset(encode_settings(data, vocabulary))
 
 

@@ -16,7 +16,7 @@ from kame_model.encode.manifest import MANIFEST
 from kame_model.encode.run import encode_dataset
 from kame_model.encode.sound import Encoders
 from kame_model.encode.token_dataset import TokenDataset
-from pipelines.audio import from_flac
+from pipelines.audio import decode_flac
 from tests.support.codecs import tiny_mimi
 from tests.support.small_datasets import contents, encode_settings, noisy_dialogue, spoil_bit, ten_shards, write_dataset
 
@@ -37,7 +37,7 @@ def test_every_dialogue_becomes_a_row_of_both_channels(data: Path, vocabulary: s
     reader = DatasetReader(str(data))
     assert set(rows) == {dialogue.dialogue_id for dialogue in reader.dialogues()}
     for dialogue in reader.dialogues():
-        row, sound = rows[dialogue.dialogue_id], from_flac(dialogue.flac)
+        row, sound = rows[dialogue.dialogue_id], decode_flac(dialogue.flac)
         assert row.a.codes.tolist() == codes_of(sound[:, 0])
         assert row.b.codes.tolist() == codes_of(sound[:, 1])
         assert row.split == dialogue.split
@@ -166,7 +166,7 @@ def test_flagged_dialogues_are_left_out_and_counted(data: Path, vocabulary: str,
     assert "mine-31-v0" not in dataset.dialogue_ids
     assert encoded == []
     kept = dataset[dataset.dialogue_ids.index("mine-30-v0")]
-    assert kept.a.codes.tolist() == codes_of(from_flac(noisy_dialogue(30).flac)[:, 0])
+    assert kept.a.codes.tolist() == codes_of(decode_flac(noisy_dialogue(30).flac)[:, 0])
 
 
 def test_a_file_that_was_damaged_later_is_made_again(data: Path, vocabulary: str) -> None:

@@ -150,6 +150,6 @@ class Wrong(DoubleCodec):
 
 
 def test_a_codec_that_breaks_its_word_leaves_no_part(store: Store) -> None:
-    with pytest.raises(BackendError, match=r"gave codes .* for speech-0-0000000"):
+    with pytest.raises(BackendError, match=r"returned codes .* for speech-0-0000000"):
         write_part(store, 0, [said(0)], [], Wrong(DoubleCodecOptions()))
     assert not store.files("")

@@ -125,13 +125,13 @@ def test_a_cut_file_is_found_when_the_folder_is_opened(tmp_path: Path, kind: str
     write_token_rows(tmp_path, [random_row(1)])
     [file] = (tmp_path / kind).glob("*.arrow")
     file.write_bytes(file.read_bytes()[:-100])
-    with pytest.raises(StoreError, match=f"{file.name} is missing or cut"):
+    with pytest.raises(StoreError, match=f"{file.name} is missing or truncated"):
         TokenDataset(str(tmp_path))
 
 
 def test_a_file_that_is_none_of_ours_is_said_to_be_so(tmp_path: Path) -> None:
     (tmp_path / "x.arrow").write_bytes(b"no Arrow at all, but long enough")
-    with pytest.raises(StoreError, match=r"x\.arrow is no whole file"):
+    with pytest.raises(StoreError, match=r"x\.arrow is not a complete file"):
         PackedFile(str(tmp_path / "x.arrow"))
 
 
@@ -139,7 +139,7 @@ def test_rows_of_a_newer_version_are_refused(tmp_path: Path) -> None:
     write_token_rows(tmp_path, [random_row(1)])
     manifest = (tmp_path / MANIFEST).read_text(encoding="utf-8")
     (tmp_path / MANIFEST).write_text(manifest.replace('"rows_version":2', '"rows_version":99'), encoding="utf-8")
-    with pytest.raises(DatasetError, match="version 99; this program reads 2"):
+    with pytest.raises(DatasetError, match="version 99; this version of kame reads 2"):
         TokenDataset(str(tmp_path))
 
 

@@ -70,15 +70,15 @@ def test_what_was_not_run_alike_is_refused_or_left_out_by_name(tmp_path: Path) -
     judged = write_evaluation(tmp_path / "b", {"tandem": right(5, 10)}, judge="gpt", version=2)
     fewer = write_evaluation(tmp_path / "c", {"tandem": right(5, 8)})
     out = str(tmp_path / "out")
-    with pytest.raises(ConfigError, match=r"b were not evaluated alike; they differ in: judge, version\."):
+    with pytest.raises(ConfigError, match=r"b cannot be compared, because they differ in: judge, version\."):
         compare({"a": [a], "b": [judged]}, out)
     with pytest.raises(ConfigError, match="differ in: items of mode tandem"):
         compare({"a": [a], "c": [fewer]}, out)
     rows = compare({"a": [a], "b": [judged], "c": [fewer]}, out, leave_out=True)
     assert {row["system"] for row in rows} == {"a"}
     report = (tmp_path / "out" / "report.md").read_text()
-    assert f"Left out: {judged}, which differs in judge, version." in report
-    assert f"Left out: {fewer}, which differs in items of mode tandem." in report
+    assert f"Excluded: {judged}, which differs in judge, version." in report
+    assert f"Excluded: {fewer}, which differs in items of mode tandem." in report
 
 
 def test_other_weights_and_rows_that_only_one_has_are_no_hindrance(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_evaluations_that_are_no_seeds_of_one_system_are_refused(tmp_path: Path)
     with pytest.raises(ConfigError, match="differ in: system's sampling"):
         compare({"mine": [cold, warm]}, str(tmp_path / "out"))
     assert compare({"cold": [cold], "warm": [warm]}, str(tmp_path / "out"))
-    with pytest.raises(ConfigError, match="Of mine a folder is named twice"):
+    with pytest.raises(ConfigError, match="A folder of mine is given twice"):
         compare({"mine": [cold, f"{cold}/"]}, str(tmp_path / "out"))
 
 
@@ -123,7 +123,7 @@ def test_figures_of_fewer_items_than_the_file_holds_are_told(tmp_path: Path) -> 
     told = read_figures(folder)
     told["rows"][0]["n"] = 8
     (tmp_path / "a" / FIGURES).write_text(json.dumps(told))
-    with pytest.raises(DatasetError, match=r"of mode direct its figures count 8 items, its file of items has 10"):
+    with pytest.raises(DatasetError, match=r"the figures of mode direct count 8 items, but items.jsonl has 10"):
         compare({"a": [folder]}, str(tmp_path / "out"))
 
 

@@ -182,7 +182,7 @@ def test_what_is_not_of_the_benchs_form_is_named(bench: Path, checkpoint: str, t
     with pytest.raises(SourceError, match="has no folder of Full-Duplex-Bench for pause_handling"):
         find_items(config(tmp_path, checkpoint, tasks=["pause_handling"]))
     put(tmp_path, "candor_turn_taking", sound(10), turn_taking=[{"text": "[TURN-TAKING]"}])
-    with pytest.raises(SourceError, match=r"turn_taking\.json tells no times"):
+    with pytest.raises(SourceError, match=r"turn_taking\.json has no valid times"):
         find_items(config(tmp_path, checkpoint))
     (tmp_path / "candor_turn_taking" / "1" / "input.wav").unlink()
     with pytest.raises(SourceError, match=r"candor_turn_taking/1 has no input\.wav"):
@@ -268,7 +268,7 @@ def test_each_look_at_a_datasets_test_items_is_counted(checkpoint: str, tmp_path
     assert [each.kind for each in read_looks(str(register))] == ["duplex"], "who is refused has seen nothing"
     assert look(tmp_path / "second", again=True, seed=1) == 2
     assert read_figures(str(out))["run"]["splits"] == ["test"], "in which items are numbered"
-    with pytest.raises(ValidationError, match="test stands alone"):
+    with pytest.raises(ValidationError, match="test cannot be combined"):
         config(tmp_path / "data", checkpoint, splits=["validation", "test"])
 
 

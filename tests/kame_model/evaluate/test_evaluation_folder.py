@@ -67,7 +67,7 @@ def test_items_of_an_earlier_version_go_on_or_are_refused(tmp_path: Path) -> Non
     head, item = (tmp_path / ITEMS).read_text().splitlines()
     (tmp_path / ITEMS).write_text(json.dumps({"of": json.loads(head)["of"]}) + f"\n{item}\n")
     assert "q1" in EvaluationFolder(str(tmp_path), RUN)
-    with pytest.raises(ConfigError, match="earlier version of kame"):
+    with pytest.raises(ConfigError, match="older version of kame"):
         EvaluationFolder(str(tmp_path), {**RUN, "seed": 1}, replaceable={"seed"})
 
 

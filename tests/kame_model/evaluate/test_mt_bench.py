@@ -121,8 +121,8 @@ def test_both_turns_are_asked_and_judged_in_three_modes(checkpoint: str, bench: 
     assert not any("Write a sort." in text or "Solve" in text for text in asked)
     report = (out / "report.md").read_text()
     assert "far too small to judge" not in report
-    assert "cascade: what the recogniser writes has little to do with the model's text" in report
-    assert "Question 142 cannot be said and is left out" in report
+    assert "cascade: what the recogniser hears has little to do with the model's text" in report
+    assert "Question 142 cannot be spoken and was skipped" in report
     assert (out / "plots" / "scores.png").stat().st_size > 1000
     sound, _ = soundfile.read(out / "sound" / "cascade-run0-101.wav")
     assert sound.shape[1] == 2

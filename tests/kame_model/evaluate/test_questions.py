@@ -187,7 +187,7 @@ def test_more_words_are_the_remedy_for_long_questions_alone(tmp_path: Path) -> N
     path = tmp_path / "text.jsonl"
     for question, is_long in (("why " * 300, True), ("x_{ij}^{k}\\mapsto", False)):
         path.write_text(json.dumps({"question": question, "answer": "5"}) + "\n")
-        with pytest.raises(ConfigError, match="can be asked aloud") as told:
+        with pytest.raises(ConfigError, match="can be spoken") as told:
             evaluate(None, path, tmp_path / "out", modes=["cascade"])
         assert ("max_words" in told.value.remedy) == is_long
         assert not (tmp_path / "out").exists(), "who failed leaves nothing behind"

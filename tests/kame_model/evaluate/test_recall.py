@@ -166,7 +166,7 @@ def test_what_is_heard_is_compared_with_the_models_text(
     assert evaluated(Habits())[RIGHT]["heard_word_errors"] == 0.5
     monkeypatch.setitem(globals(), "hear_with", lambda tokenizer, sound: ["w"])
     assert evaluated(Habits())[RIGHT]["heard_word_errors"] == 1.0
-    assert "figures by ear tell nothing of this voice" in (tmp_path / "out" / "report.md").read_text()
+    assert "by the recogniser are not meaningful for this voice" in (tmp_path / "out" / "report.md").read_text()
 
 
 def test_right_first_is_of_answers_alone_beside_which_another_could_be_told(
@@ -415,7 +415,7 @@ def test_each_look_at_test_items_is_counted_and_a_second_one_needs_again(
 
 
 def test_test_items_are_mixed_with_no_others() -> None:
-    with pytest.raises(ValueError, match="test stands alone"):
+    with pytest.raises(ValueError, match="test cannot be combined"):
         RecallConfig(splits=["validation", "test"])
 
 

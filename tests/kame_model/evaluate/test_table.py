@@ -115,7 +115,7 @@ def test_what_cannot_stand_in_one_table_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No evaluation has the measure 'taste'"):
         make_table({"a": [questions]}, out, "taste")
     twin = write_evaluation(tmp_path / "t", {"tandem": right(3, 10)}, system={"name": "q"})
-    with pytest.raises(ConfigError, match="both of q, but of other weights"):
+    with pytest.raises(ConfigError, match="both of q, but have different weights"):
         make_table({questions: [questions], twin: [twin]}, out)
 
 

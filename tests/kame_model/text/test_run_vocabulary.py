@@ -21,7 +21,7 @@ def test_it_is_made_once_and_known_again_by_its_texts(tmp_path: Path) -> None:
     made = file.read_bytes(), file.stat().st_mtime_ns
     assert make_run_vocabulary(readers, N_PIECES, out) == str(file)
     assert (file.read_bytes(), file.stat().st_mtime_ns) == made
-    with pytest.raises(ConfigError, match=r"has 90 pieces, and 100 are asked for.*--vocabulary 90"):
+    with pytest.raises(ConfigError, match=r"has 90 pieces, but 100 are requested.*--vocabulary 90"):
         check_run_vocabulary(readers, 100, out)
     write_dataset(folder, mine, "random", "no eggs")  # more oracles: the same vocabulary still
     check_run_vocabulary([DatasetReader(str(folder), "default")], N_PIECES, out)

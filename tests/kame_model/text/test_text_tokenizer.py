@@ -111,7 +111,7 @@ def test_a_missing_an_empty_and_a_foreign_file_are_told_apart(tmp_path: Path) ->
     (tmp_path / "foreign.model").write_bytes(b"no model at all")
     assert "No such file" in refused(tmp_path / "missing.model")
     assert "is empty" in refused(tmp_path / "empty.model")
-    assert "is no SentencePiece model" in refused(tmp_path / "foreign.model")
+    assert "is not a SentencePiece model" in refused(tmp_path / "foreign.model")
 
 
 def test_a_vocabulary_with_another_padding_id_is_refused(tmp_path: Path) -> None:
@@ -125,14 +125,14 @@ def test_a_vocabulary_whose_text_may_become_end_of_padding_is_refused(tmp_path: 
 
 
 def test_a_vocabulary_whose_pieces_span_words_is_refused(tmp_path: Path) -> None:
-    assert "goes beyond its word" in refused(train_with(tmp_path / "wide.model", split_by_whitespace=False))
-    assert "goes beyond its word" in refused(train_with(tmp_path / "end.model", treat_whitespace_as_suffix=True))
+    assert "crosses a word boundary" in refused(train_with(tmp_path / "wide.model", split_by_whitespace=False))
+    assert "crosses a word boundary" in refused(train_with(tmp_path / "end.model", treat_whitespace_as_suffix=True))
 
 
 def test_the_hub_out_of_reach_is_one_clear_error() -> None:
-    with pytest.raises(BackendError, match=r"Cannot fetch hf://kyutai/.*download the file and give its path"):
+    with pytest.raises(BackendError, match=r"Cannot download hf://kyutai/.*download the file and give its path"):
         Tokenizer.from_file(MOSHIS)
-    with pytest.raises(BackendError, match="Write hf://owner/repository/file"):
+    with pytest.raises(BackendError, match="Use hf://owner/repository/file"):
         Tokenizer.from_file("hf://kyutai")
 
 
