@@ -210,7 +210,9 @@ class _Running:
             seed = ids.seed_for("channel", self.config.seed, asked.row.dialogue_id) % 2**63
             other = send_through(asked.row.b.codes, condition.channel, self.codec, seed)  # type: ignore[arg-type]
         delay_s, after_s = condition.delay_s or 0.0, self.config.correction_after_s
-        return script_for(asked, stranger, condition.oracle, delay_s, after_s, self.tokenizer, other)
+        return script_for(
+            asked, stranger, condition.oracle, delay_s, after_s, self.tokenizer, other, self.config.withhold_after_s
+        )
 
     def _listen(self, condition: Condition, turn: Turn, ran: FreeRun) -> list[str] | None:
         """Recognises the words of a turn if there is a recogniser; turns under a wrong oracle are not recognised."""
