@@ -64,13 +64,10 @@ class RecallConfig(Config):
         le=10,
         description="Delay of the back-end with the wrong and the corrected oracle, and for channels, in seconds.",
     )
-    withhold_after_s: float | None = Field(
-        default=0.7,
-        ge=0,
-        le=10,
-        description="Time from the end of a question to the time when the server withholds guesses (answers to the "
-        "unfinished question), in seconds: the silence after which a turn ends. null: guesses are fed whenever they "
-        "arrive, as by a server with cycle.withhold_guesses=false.",
+    withhold_guesses: bool = Field(
+        default=True,
+        description="Whether guesses (answers to the unfinished question) are discarded once the turn has ended, as by "
+        "the server; false: as by a server with cycle.withhold_guesses=false.",
     )
     correction_after_s: float = Field(
         default=1.0,
