@@ -64,6 +64,11 @@ class RecallConfig(Config):
         le=10,
         description="Delay of the back-end with the wrong and the corrected oracle, and for channels, in seconds.",
     )
+    withhold_guesses: bool = Field(
+        default=True,
+        description="Whether guesses (answers to the unfinished question) are discarded once the turn has ended, as by "
+        "the server; false: as by a server with cycle.withhold_guesses=false.",
+    )
     correction_after_s: float = Field(
         default=1.0,
         ge=0,

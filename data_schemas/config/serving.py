@@ -107,6 +107,11 @@ class CycleConfig(Config):
     max_history_turns: int = Field(
         default=12, ge=0, le=1000, description="Maximum number of previous turns in the prompt."
     )
+    withhold_guesses: bool = Field(
+        default=True,
+        description="Whether answers to the unfinished question are discarded when the user's turn has ended and the "
+        "whole question is sent to the back-end; else the front-end may say a guess while the answer is on its way.",
+    )
     min_words: int = Field(
         default=2, ge=1, le=20, description="Number of words of the user's turn before the first request."
     )

@@ -19,6 +19,7 @@ from backends.engine import Samples
 from data_schemas import ids
 from data_schemas.config.front_end import RUN
 from data_schemas.config.recall import TEST, RecallConfig
+from data_schemas.config.serving import ListenerConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 from kame_model.checkpoint.files import digest_files
@@ -51,6 +52,9 @@ from kame_model.evaluate.report import EvaluationFolder, write_sound
 from kame_model.evaluate.turns import GROUPS, Asked, Turn, find_turns
 from kame_model.model.streaming import FrontEndGen
 from kame_model.text.tokenizer import Tokenizer
+
+TURN_END_SILENCE_S: Final = ListenerConfig().turn_end_silence_s
+"""From the end of a question to the time when the server knows that the turn has ended, seconds."""
 
 VERSION: Final = 5
 """Version of runs and measures; raising it makes all items run again."""
@@ -210,7 +214,8 @@ class _Running:
             seed = ids.seed_for("channel", self.config.seed, asked.row.dialogue_id) % 2**63
             other = send_through(asked.row.b.codes, condition.channel, self.codec, seed)  # type: ignore[arg-type]
         delay_s, after_s = condition.delay_s or 0.0, self.config.correction_after_s
-        return script_for(asked, stranger, condition.oracle, delay_s, after_s, self.tokenizer, other)
+        withhold_after_s = TURN_END_SILENCE_S if self.config.withhold_guesses else None
+        return script_for(asked, stranger, condition.oracle, delay_s, after_s, self.tokenizer, other, withhold_after_s)
 
     def _listen(self, condition: Condition, turn: Turn, ran: FreeRun) -> list[str] | None:
         """Recognises the words of a turn if there is a recogniser; turns under a wrong oracle are not recognised."""
@@ -301,6 +306,7 @@ def _describe(
         "n_items": config.n_items,  # like the batch size it decides which dialogues share a batch
         "items_seed": config.items_seed,
         "correction_after_s": config.correction_after_s,
+        "withhold_guesses": config.withhold_guesses,
         "batch_size": config.batch_size,  # which decides the sampled tokens
         "listens": listens,
     }

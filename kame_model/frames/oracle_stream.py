@@ -92,15 +92,53 @@ class OracleTokens:
         hint = self.hint(event)
         return hint if self.ratio[event] >= 1 and len(hint) else self.pred(event)
 
-    def events(self) -> list[OracleTokenEvent]:
-        """Returns all events with the tokens to feed, without augmentation, as in validation and serving."""
-        return [(int(frame), self.said(event)) for event, frame in enumerate(self.frame)]
+    def question_end(self, event: int) -> int | None:
+        """Returns the frame of the event that had heard the whole question; None for such events and without one."""
+        if self.ratio[event] >= 1:
+            return None
+        later = np.flatnonzero(self.ratio[event + 1 :] >= 1)
+        return int(self.frame[event + 1 + later[0]]) if len(later) else None
+
+    def events(self, delay_frames: int = 0, withhold_after_frames: int | None = None) -> list[OracleTokenEvent]:
+        """Returns all events with the tokens to feed, without augmentation, as in validation and serving.
+
+        Args:
+            delay_frames: delay of the back-end, equal for all events.
+            withhold_after_frames: frames from the end of a question to the time when the server withholds what it
+                still holds of guesses (`withhold_guess`); None: guesses are fed whenever they arrive.
+        """
+        events = list[OracleTokenEvent]()
+        for event, asked in enumerate(self.frame):
+            frame = int(asked) + delay_frames
+            tokens: Sequence[int] | NDArray[np.int32] = self.said(event)
+            question_end = self.question_end(event)
+            if withhold_after_frames is not None and question_end is not None:
+                tokens = withhold_guess(frame, tokens, question_end + withhold_after_frames)
+            events.append((frame, tokens))
+        return events
 
 
 def _pack(lists: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     offsets = np.cumsum([0, *(len(each) for each in lists)], dtype=np.int32)
     values = np.fromiter((token for each in lists for token in each), np.int32, count=int(offsets[-1]))
     return values, offsets
+
+
+def withhold_guess(
+    frame: int, tokens: Sequence[int] | NDArray[np.int32], from_frame: int
+) -> Sequence[int] | NDArray[np.int32]:
+    """Returns the tokens of a guess that are fed before the server withholds it; no tokens: it has no effect.
+
+    A guess is an answer to an unfinished question. Once the user's turn has ended and the whole question has been sent
+    to the back-end, the server discards what it still holds of guesses, and all that arrive later (`BackEndCycle`): a
+    front-end that waits for a late answer would say the guess instead.
+
+    Args:
+        frame: frame at which the guess arrives.
+        tokens: the tokens of the guess.
+        from_frame: frame at which guesses are discarded.
+    """
+    return tokens[: max(0, from_frame - frame - 1)]
 
 
 def lay_oracle(events: Iterable[OracleTokenEvent], n_positions: int, start_id: int) -> NDArray[np.int32]:

@@ -104,8 +104,8 @@ def test_chosen_checkpoints_are_compared_and_a_card_runs_nothing(browser: "Brows
 def test_a_server_is_shown_as_soon_as_it_is_there(browser: "Browser", url: str, scheduler: KeptScheduler) -> None:
     with opened(browser, f"{url}checkpoints/of/two#token={TOKEN}") as page:
         page.get_by_text("One server runs at a time").wait_for()
-        page.get_by_role("button", name="Talk to it").click()
-        page.get_by_role("button", name="Talk to it").wait_for()
+        with page.expect_response(lambda response: response.request.method == "POST"):
+            page.get_by_role("button", name="Talk to it").click()
         assert scheduler.started[-1][0] == "serve"
         settings = {"checkpoint": scheduler.started[-1][1]["checkpoint"]}
         made = replace(scheduler.runs["s1"], run_id="s2", name="serve two", settings=settings, url="")

@@ -2,9 +2,11 @@
 
 A request is sent when the transcript has grown and the last one is `interval_s` old, and always when the user's turn
 has ended. An answer that is being written goes on until a newer one has its first words in the oracle queue, and is
-then cancelled. While as many requests as allowed are under way, a newer transcript waits for a place: were the oldest
-given up for it, a back-end slower than the user speaks would never come to answer. Only the ended turn takes a place,
-that of the newest request which has not begun to be answered, or of the newest at all.
+then cancelled. When the whole question is sent, answers to the unfinished one (guesses) are cancelled at once, and the
+tokens of a guess that still wait in the queue are discarded: a front-end that waits for a late answer would say the
+guess instead (docs/evaluation.md). While as many requests as allowed are under way, a newer transcript waits for a
+place: were the oldest given up for it, a back-end slower than the user speaks would never come to answer. Only the
+ended turn takes a place, that of the newest request which has not begun to be answered, or of the newest at all.
 
 A back-end that fails is shown (`oracle_failed`), counted and asked again: with the next words, or with the same ones
 where there are none, after several failures in a row less often. The front-end talks on meanwhile.
@@ -35,9 +37,10 @@ CLOCK_S: Final = 0.001
 
 @dataclass(slots=True, eq=False)
 class _Request:
-    """A request under way; `has_begun`: words of its answer are in the queue."""
+    """A request under way; `is_guess`: about an unfinished turn; `has_begun`: words of its answer are in the queue."""
 
     writer: OracleWriter
+    is_guess: bool
     has_begun: bool = False
     task: asyncio.Task[None] | None = None
 
@@ -62,6 +65,7 @@ class BackEndCycle:
         self._requests, self._conversation = requests, conversation
         self._new_writer, self._config = new_writer, config
         self._under_way: list[_Request] = []  # the oldest first
+        self._fed: _Request | None = None  # the newest of which words are in the queue
         self._tasks: set[asyncio.Task[None]] = set()  # those given up too, until they have ended
         self._fault: BaseException | None = None
         self._wake = asyncio.Event()
@@ -124,6 +128,7 @@ class BackEndCycle:
 
     def _forget(self) -> None:
         self._wanted = self._asked = ""
+        self._fed = None
         self._must_ask = False
         self._next_s = float("-inf")
         self._n_failures = self._n_tries = 0
@@ -154,11 +159,21 @@ class BackEndCycle:
         self._n_tries = self._n_tries + 1 if self._asked is None else 1
         self._asked, self._must_ask = self._wanted, False
         self._next_s = now_s + self._interval_s()
-        request = _Request(self._new_writer())
+        is_finished = self._conversation.is_finished
+        if is_finished and self._config.withhold_guesses:
+            self._withhold_guesses()
+        request = _Request(self._new_writer(), is_guess=not is_finished)
         self._under_way.append(request)
         request.task = asyncio.create_task(self._answer(request, self._wanted))
         self._tasks.add(request.task)
         request.task.add_done_callback(self._on_end)
+
+    def _withhold_guesses(self) -> None:
+        for request in list(self._under_way):
+            if request.is_guess:
+                self._give_up(request)
+        if self._fed is not None and self._fed.is_guess:
+            self._fed.writer.withdraw()
 
     def _interval_s(self) -> float:
         n_doublings = min(max(self._n_failures - 1, 0), MAX_DOUBLINGS)
@@ -198,7 +213,7 @@ class BackEndCycle:
         if not words:
             return
         if not request.has_begun:
-            request.has_begun = True
+            request.has_begun, self._fed = True, request
             self._n_failures = 0
             for older in self._under_way[: self._under_way.index(request)]:
                 self._give_up(older)

@@ -119,9 +119,63 @@ def test_a_back_end_slower_than_the_user_speaks_is_heard_all_the_same(tokenizer:
     assert len(talk.told("oracle_done")) >= 3
 
 
+@pytest.mark.parametrize(("withhold_guesses", "queued"), [(True, SIXTY), (False, "she earned it " + SIXTY)])
+def test_a_guess_is_withheld_once_the_whole_question_is_sent(
+    tokenizer: Tokenizer, withhold_guesses: bool, queued: str
+) -> None:
+    chat = TimedChat([(0.9, "she earned it all. "), (9, "late")], [(2, "It is sixty litres.")])
+    talk = CycleTalk(tokenizer, {"a": chat}, withhold_guesses=withhold_guesses)
+    heard: list[str] = []
+
+    async def course() -> None:
+        talk.user("How many")
+        await asyncio.sleep(0.5)
+        talk.user("How many litres", is_final=True)
+        for _ in range(2):
+            await asyncio.sleep(1.6)
+            heard.append(talk.queued())
+
+    talk.runs(course)
+    assert " ".join(filter(None, heard)) == queued
+    assert chat.given_up == [0]
+    assert chat.ended_s[0] == (0.5 if withhold_guesses else 2.5)
+
+
+def test_what_waits_of_a_guess_is_discarded_once_the_whole_question_is_sent(tokenizer: Tokenizer) -> None:
+    chat = TimedChat([(0.1, "she earned it all. ")], [(2, "It is sixty litres.")])
+    talk = CycleTalk(tokenizer, {"a": chat})
+
+    async def course() -> None:
+        talk.user("How many")
+        await asyncio.sleep(0.3)
+        talk.queue.next()
+        talk.user("How many litres", is_final=True)
+        await asyncio.sleep(1)
+        assert talk.queued() == ""
+        await asyncio.sleep(2)
+
+    talk.runs(course)
+    assert talk.queued() == SIXTY
+
+
+def test_an_answer_is_not_withheld_when_the_user_says_more(tokenizer: Tokenizer) -> None:
+    chat = TimedChat(QUICK, [(2, "she earned it all.")])
+    talk = CycleTalk(tokenizer, {"a": chat})
+
+    async def course() -> None:
+        talk.user("How many litres", is_final=True)
+        await asyncio.sleep(0.5)
+        talk.conversation.assistant_says(" It")
+        talk.user("Yes", is_final=True)
+        await asyncio.sleep(0.5)
+        assert talk.queued() == SIXTY
+
+    talk.runs(course)
+
+
 def test_the_ended_turn_takes_the_place_of_the_newest_that_has_not_begun(tokenizer: Tokenizer) -> None:
     chat = TimedChat(SLOW, [(9, "late")], QUICK)
-    talk = CycleTalk(tokenizer, {"a": chat}, interval_s=0.3, max_in_flight=2)
+    talk = CycleTalk(tokenizer, {"a": chat}, interval_s=0.3, max_in_flight=2, withhold_guesses=False)
 
     async def course() -> None:
         talk.user("How many")

@@ -154,7 +154,9 @@ def test_closing_a_session_closes_its_streams_on_the_wire(tokenizer: Tokenizer) 
         server.answer = never_begins
         async with AsyncExitStack() as stack:
             endpoint = await stack.enter_async_context(serving(server))
-            asking = Asking({"a": await back_end_at(stack, "a", endpoint)}, tokenizer, interval_s=0.1)
+            asking = Asking(
+                {"a": await back_end_at(stack, "a", endpoint)}, tokenizer, interval_s=0.1, withhold_guesses=False
+            )
             running = asyncio.create_task(asking.cycle.run())
             asking.user("How many")
             await server.until(lambda: server.n_open == 1)
