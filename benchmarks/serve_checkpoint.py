@@ -1,28 +1,47 @@
-"""A checkpoint made on the spot: random weights of a preset's shape, noise as codebooks, a small vocabulary.
+"""A checkpoint made on the spot: random weights of a preset's shape, a codec of noise, a small vocabulary.
 
-What it says is noise; what it costs is what a trained one of the same shape costs.
+What it says is noise; what it costs is what a trained one of the same shape costs, except that its vocabulary of 300
+pieces makes the text head smaller (with moshi-7b by 130 of 7,800 million weights).
 """
 
 from pathlib import Path
 
 import torch
+from moshi.models import loaders
 
 from backends.codec.codec2_learnt import LearntCodec2, LearntCodec2Options
+from backends.codec.mimi import Mimi, MimiOptions
 from data_schemas.config.model import ModelConfig
 from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.model.front_end import build_front_end
-from tests.support.codecs import write_codebooks
+from tests.support.codecs import random_model, write_codebooks, write_mimi
 from tests.support.vocabularies import make_vocabulary
 
 
-def random_checkpoint(folder: Path, model: ModelConfig) -> Path:
-    """Makes an export of a front-end of this shape in `folder`, with the codec of `nano`; returns where it is."""
+def random_checkpoint(folder: Path, model: ModelConfig, codec_name: str = "codec2-learnt", device: str = "cpu") -> Path:
+    """Makes an export of a front-end of this shape in `folder`; returns where it is.
+
+    Args:
+        codec_name: codec2-learnt, as `nano` has it, or mimi, of its real shape.
+        device: where the weights are made; on CUDA they are stored in bf16.
+    """
     torch.manual_seed(0)
-    write_codebooks(folder / "codec", n_stages=2, card=512)
-    codec = LearntCodec2(LearntCodec2Options(path=str(folder / "codec")))
+    codec = _make_mimi(folder / "codec") if codec_name == "mimi" else _make_codec2(folder / "codec")
     tokenizer = make_vocabulary(folder)
-    front_end = build_front_end(model, tokenizer.text_card, codec.layout)
+    front_end = build_front_end(model, tokenizer.text_card, codec.layout, device)
     facts = TrainingFacts(stage="dialogues", step=1, data=[], figures={})
-    export_checkpoint(front_end.eval(), tokenizer, codec, folder / "export", facts)
+    dtype = torch.bfloat16 if torch.device(device).type == "cuda" else None
+    export_checkpoint(front_end.eval(), tokenizer, codec, folder / "export", facts, dtype)
     return folder / "export"
+
+
+def _make_codec2(folder: Path) -> LearntCodec2:
+    write_codebooks(folder, n_stages=2, card=512)
+    return LearntCodec2(LearntCodec2Options(path=str(folder)))
+
+
+def _make_mimi(folder: Path) -> Mimi:
+    kwargs = dict(loaders._mimi_config)
+    write_mimi(folder, random_model(kwargs), kwargs)
+    return Mimi(MimiOptions(path=str(folder), n_codebooks=8, device="cpu"))

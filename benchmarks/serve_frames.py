@@ -63,7 +63,7 @@ class FrameTimes:
 def measure_frames(
     checkpoint: Checkpoint, numbers: Sequence[int], seconds: float, n_rounds: int = 3, cuda_graphs: bool = True
 ) -> list[FrameTimes]:
-    """Frame times for each number of sessions.
+    """Frame times for each number of sessions, up to the first for which the GPU has too little memory.
 
     Args:
         cuda_graphs: of both, where there is CUDA.
@@ -74,10 +74,13 @@ def measure_frames(
     found = []
     for n_sessions in numbers:
         rounds: list[tuple[float, ...]] = []
-        for _ in range(n_rounds):
-            bare_s = bare_steps(checkpoint, n_sessions, round(seconds / FRAME_S), cuda_graphs)
-            bare = [float(1000 * each) for each in np.percentile(bare_s, [50, 99])]
-            rounds.append((*bare, *asyncio.run(served_steps(checkpoint, n_sessions, seconds, cuda_graphs))))
+        try:
+            for _ in range(n_rounds):
+                bare_s = bare_steps(checkpoint, n_sessions, round(seconds / FRAME_S), cuda_graphs)
+                bare = [float(1000 * each) for each in np.percentile(bare_s, [50, 99])]
+                rounds.append((*bare, *asyncio.run(served_steps(checkpoint, n_sessions, seconds, cuda_graphs))))
+        except torch.OutOfMemoryError:
+            break  # larger numbers need more
         found.append(FrameTimes(n_sessions, *(float(each) for each in np.median(rounds, axis=0))))
     return found
 

@@ -1,6 +1,7 @@
 """How much of a training step is the model: whole steps beside a bare forward and backward pass of the same batches.
 
     python -m benchmarks.train_step [--preset nano] [--lora-rank 64] [--steps 12] [--precision fp32] [--json]
+    python -m benchmarks.train_step --whole-only [--minutes 10] [--batch-frames 16000] [--rows 2000] [--json]
 
 The bare pass is stock moshi's: `forward_text`, `forward_depformer_training`, cross-entropy, `backward`; no oracle, no
 optimiser, no data. A whole step is what `kame train` does: batches made, oracle, losses told apart, clipping, AdamW,
@@ -9,15 +10,23 @@ metrics. Both see the same micro-batches, turn about, and each step counts at it
 Hardware settings (precision, activation checkpointing) are those of the preset's recipe unless typed; the bare pass has
 the same precision, and never computes activations again. `--dry-run` prints the configuration that would be measured.
 
+`--whole-only` runs no bare pass, whose model would take memory too, and saves no checkpoint at the end unless the run
+ends by `--minutes`. On several GPUs, make the inputs once, then start one process on each GPU:
+
+    python -m benchmarks.train_step --preset moshi-7b --folder /tmp/7b --make-inputs
+    torchrun --nproc-per-node 8 -m benchmarks.train_step --preset moshi-7b --folder /tmp/7b --whole-only --json
+
 Weights are random. With `--lora-rank` adapters are trained in both, the run's beside a checkpoint of random weights
 that is written first (moshi-7b: 16 GB in the temporary folder).
 """
 
 import argparse
 import json
+import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -27,27 +36,40 @@ from torch.nn import functional
 
 from data_schemas.config.model import ModelConfig
 from data_schemas.config.training import Precision, TrainConfig
+from data_schemas.rates import CPU, RateBook
 from flows.settings import build_train_config
 from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.data.loader import RowSource
 from kame_model.data.mixture import open_datasets
 from kame_model.encode.manifest import MadeWith
+from kame_model.estimate import estimate_memory, shape_of
 from kame_model.frames.batch import Batch
 from kame_model.model.front_end import FrontEnd, build_front_end, eager_on_cpu, lm_kwargs
 from kame_model.model.lora import add_lora
 from kame_model.train.parallel import find_device
 from kame_model.train.run import train
+from kame_model.train.throughput import count_weights, find_known_gpu, find_peak_flops
 from kame_model.train.trainer import Silent
 from tests.support.made_rows import made_with, write_made
 
 
-class Stopwatch(Silent):
-    """Progress that notes when each step was done, and the last figures."""
+class MeasuredError(Exception):
+    """The last step is done; the run ends without a checkpoint, which has 94 GB for all weights of moshi-7b."""
 
-    def __init__(self) -> None:
+
+class Stopwatch(Silent):
+    """Progress that notes when each step was done, and the figures.
+
+    Args:
+        last_step: `MeasuredError` is raised after this step; None: the run ends by itself.
+    """
+
+    def __init__(self, last_step: int | None = None) -> None:
         self.marks: list[float] = []
         self.figures: Mapping[str, float] = {}
+        self.losses: list[float] = []
+        self._last_step = last_step
 
     def begin(self, step: int, max_steps: int) -> None:
         """The first step begins."""
@@ -56,7 +78,11 @@ class Stopwatch(Silent):
     def step(self, step: int, figures: Mapping[str, float]) -> None:
         """A step is done."""
         self.marks.append(time.perf_counter())
+        if figures is not self.figures and "loss" in figures:
+            self.losses.append(figures["loss"])
         self.figures = figures
+        if step == self._last_step:
+            raise MeasuredError
 
     def seconds(self) -> list[float]:
         """How long each step took."""
@@ -64,39 +90,51 @@ class Stopwatch(Silent):
 
 
 def benchmark_config(
-    folder: Path, preset: str, n_steps: int, precision: str | None, device: str | None, lora_rank: int | None = None
+    folder: Path,
+    preset: str,
+    n_steps: int,
+    precision: str | None,
+    device: str | None,
+    lora_rank: int | None = None,
+    batch_frames: int | None = None,
+    minutes: float | None = None,
 ) -> TrainConfig:
     """A run by a preset's recipe on the rows and beside the weights that `make_inputs` puts into the folder.
 
     Args:
-        precision, device: None: the recipe's.
+        precision, device, batch_frames: None: the recipe's.
         lora_rank: of adapters, beside random weights; None: all weights are trained.
+        minutes: duration of the run, which then has no number of steps.
     """
     typed: dict[str, Any] = {
         "out": str(folder / "run"),
-        "max_steps": n_steps,
+        "max_steps": n_steps if minutes is None else 10**6,
+        "max_hours": None if minutes is None else minutes / 60,
         "init_from": None if lora_rank is None else str(folder / "base"),
         "lora.rank": lora_rank,
         "hardware.precision": precision,
         "hardware.device": device,
         "data.datasets": [{"path": str(folder / "rows")}],
-        "data.workers": 0,
-        "optim.accumulation": 1,
+        "data.batch_frames": batch_frames,
+        "optim.accumulation": int(os.environ.get("WORLD_SIZE", "1")),  # of torchrun: one micro-batch in each process
         "shares.copying": 0.0,  # made-up rows have no vocabulary
         "data.substitute_share": 0.0,
         "keep.evaluate_examples": 0,
         "keep.save_every": 10**6,
-        "keep.log_every": n_steps,
+        "keep.log_every": n_steps if minutes is None else 10,
         "keep.tensorboard": False,
     }
-    return build_train_config(preset, "dialogues", None, typed)
+    config = build_train_config(preset, "dialogues", None, typed)
+    if find_device(config.hardware.device).type == "cuda":
+        return config
+    return config.model_copy(update={"data": config.data.model_copy(update={"workers": 0})})  # cores are the device
 
 
-def make_inputs(config: TrainConfig) -> None:
+def make_inputs(config: TrainConfig, n_rows: int = 64) -> None:
     """Made-up dialogues of 15 to 40 s, as long as the corpus's, and the weights beside which adapters stand."""
     is_nano = config.model.preset == "nano"
     by = made_with(text_card=1500, card=512, n_codebooks=6) if is_nano else made_with(32_000, 2048, 8)
-    write_made(Path(config.data.datasets[0].path), 64, 1, by, n_words=(20, 50))
+    write_made(Path(config.data.datasets[0].path), n_rows, 1, by, n_words=(20, 50))
     if config.init_from is not None:
         random_base(Path(config.init_from), config.model, by, find_device(config.hardware.device))
 
@@ -146,6 +184,36 @@ def _cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return functional.cross_entropy(logits.float().flatten(0, -2), labels.flatten(), ignore_index=-1)
 
 
+def measure_whole(config: TrainConfig) -> dict[str, Any]:
+    """Speed and memory of whole steps alone, and the memory that `kame plan` computes."""
+    watch = Stopwatch(None if config.max_hours else config.max_steps)
+    with suppress(MeasuredError):
+        train(config, watch)
+    (dataset, *_) = open_datasets(config.data.datasets)
+    model, device = shape_of(config, dataset.text_card, dataset.layout), find_device(config.hardware.device)
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else CPU
+    n_devices = config.optim.accumulation or 1
+    computed = estimate_memory(config, model, RateBook([]), name, n_devices).value or 0.0
+    n_weights, n_trained = count_weights(model)
+    product_type = torch.bfloat16 if config.hardware.precision == "bf16-mixed" else torch.float32
+    return {
+        "preset": config.model.preset,
+        "n_weights": n_weights,
+        "n_trained": n_trained,
+        "n_steps": len(watch.seconds()),
+        "batch_frames": config.data.batch_frames,
+        "device": name,
+        "n_devices": n_devices,
+        "peak_flops": find_peak_flops(device, product_type),
+        "peak_from": "data sheet" if find_known_gpu(name) else "measured matrix product",
+        "computed_gb": computed / 1e9,
+        "first_loss": watch.losses[0],
+        "last_loss": watch.losses[-1],
+        **{name: watch.figures[name] for name in ("frames_per_s", "tokens_per_s", "mfu", "memory_gb")},
+        "hardware": config.hardware.model_dump(),
+    }
+
+
 def measure(config: TrainConfig, n_rounds: int = 2) -> dict[str, Any]:
     """Seconds of whole and bare steps, the first left out, and their ratio."""
     whole: list[list[float]] = []
@@ -164,8 +232,18 @@ def measure(config: TrainConfig, n_rounds: int = 2) -> dict[str, Any]:
     return {**sizes, **by, "bare_s": bare_s, "whole_s": whole_s, "ratio": bare_s / whole_s, **told}
 
 
-def main() -> None:
-    """Measures and prints."""
+@contextmanager
+def _open_folder(folder: Path | None) -> Iterator[Path]:
+    """The folder that was given, or a temporary one."""
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        yield Path(temporary)
+
+
+def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.train_step", description="Whole steps beside bare ones."
     )
@@ -174,23 +252,49 @@ def main() -> None:
     parser.add_argument("--lora-rank", type=int, help="train adapters of this rank; else all weights")
     parser.add_argument("--precision", choices=get_args(Precision), help="else the recipe's")
     parser.add_argument("--device", help="cpu or cuda; else the recipe's")
+    parser.add_argument("--batch-frames", type=int, help="frames in a micro-batch; else the recipe's")
+    parser.add_argument("--rows", type=int, default=64, help="number of made-up dialogues")
+    parser.add_argument("--minutes", type=float, help="train for this long instead; with --whole-only")
+    parser.add_argument("--whole-only", action="store_true", help="measure whole steps only, also under torchrun")
+    parser.add_argument("--folder", type=Path, help="folder of the inputs and the run; else a temporary one")
+    parser.add_argument("--make-inputs", action="store_true", help="write the inputs to --folder and measure nothing")
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.add_argument("--dry-run", action="store_true", help="print the configuration, as JSON, and measure nothing")
     options = parser.parse_args()
+    if options.minutes is not None and not options.whole_only:
+        parser.error("--minutes needs --whole-only")
+    if options.make_inputs and options.folder is None:
+        parser.error("--make-inputs needs --folder")
+    return options
+
+
+def main() -> None:
+    """Measures and prints."""
+    options = _parse()
     chosen = (options.preset, options.steps, options.precision, options.device, options.lora_rank)
-    with tempfile.TemporaryDirectory() as folder:
-        config = benchmark_config(Path(folder), *chosen)
+    with _open_folder(options.folder) as folder:
+        config = benchmark_config(folder, *chosen, options.batch_frames, options.minutes)
         if options.dry_run:
             print(config.model_dump_json())
             return
-        measured = measure(config)
+        if options.make_inputs or (options.whole_only and not Path(config.data.datasets[0].path).exists()):
+            make_inputs(config, options.rows)
+        if options.make_inputs:
+            return
+        measured = measure_whole(config) if options.whole_only else measure(config)
+    if int(os.environ.get("RANK", "0")) > 0:
+        return
     if options.json:
         print(json.dumps(measured))
         return
     trained = f"{measured['n_trained'] / 1e6:.1f} of {measured['n_weights'] / 1e6:.1f} M weights trained"
     hardware = ", ".join(f"{name} {value}" for name, value in measured["hardware"].items())
     print(f"{measured['preset']}, {trained}; {hardware}")
-    print(f"whole steps {measured['whole_s']:.2f} s, bare passes {measured['bare_s']:.2f} s: {measured['ratio']:.2f}")
+    if options.whole_only:
+        print(f"{measured['memory_gb']:.1f} GB of memory measured, {measured['computed_gb']:.1f} GB computed")
+    else:
+        times = f"whole steps {measured['whole_s']:.2f} s, bare passes {measured['bare_s']:.2f} s"
+        print(f"{times}: {measured['ratio']:.2f}")
     print(
         f"{measured['frames_per_s']:.0f} frames/s, {measured['tokens_per_s']:.0f} tokens/s, MFU {measured['mfu']:.1%}"
     )
