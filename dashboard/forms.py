@@ -19,10 +19,17 @@ from pydantic.fields import FieldInfo
 from data_schemas.typed_yaml import load_typed_yaml
 
 MAX_ROWS: Final = 50
+MAX_YAML_DEPTH: Final = 20
 ROW: Final = "__n__"
 """Stands for the number in the blank row that a page copies."""
 _NO_VALUE: Final = object()
-_SCALARS: Final = (str, int, float, bool)
+_OPENING: Final = (
+    yaml.FlowSequenceStartToken,
+    yaml.FlowMappingStartToken,
+    yaml.BlockSequenceStartToken,
+    yaml.BlockMappingStartToken,
+)
+_CLOSING: Final = (yaml.FlowSequenceEndToken, yaml.FlowMappingEndToken, yaml.BlockEndToken)
 
 Kind = Literal["text", "whole", "number", "switch", "choice", "choices", "lines", "yaml"]
 
@@ -349,12 +356,26 @@ def _from_text(kind: Kind, text: Any, item: Any, is_optional: bool) -> Any:
     if not text and kind != "text":
         return None if is_optional else {} if kind == "yaml" else _NO_VALUE
     if kind == "yaml":
-        if any(isinstance(each, yaml.AliasToken) for each in yaml.scan(text)):
-            raise ValueError("Write it without anchors and aliases.")  # a few of them can stand for gigabytes
+        _check_yaml(text)
         return load_typed_yaml(text)
     if kind in ("whole", "number"):
         return _number(text, kind == "whole")
     return text or (None if is_optional else _NO_VALUE)
+
+
+def _check_yaml(text: str) -> None:
+    """Rejects YAML that takes much longer to read than to write.
+
+    Raises:
+        ValueError: it has aliases, or is nested too deeply.
+    """
+    depth = 0
+    for token in yaml.scan(text):
+        if isinstance(token, yaml.AliasToken):  # a few of them can stand for gigabytes
+            raise ValueError("Write it without anchors and aliases.")
+        depth += isinstance(token, _OPENING) - isinstance(token, _CLOSING)
+        if depth > MAX_YAML_DEPTH:  # PyYAML's time grows with the square of the depth
+            raise ValueError(f"The value is nested too deeply; {MAX_YAML_DEPTH} levels are allowed.")
 
 
 def _number(text: str, is_whole: bool) -> int | float:

@@ -11,6 +11,7 @@ from starlette.responses import HTMLResponse
 from dashboard.catalog import MissingError
 from dashboard.figures import format_bytes, format_duration, format_number
 from dashboard.forms import USUAL, build_form, read_form, split_usual
+from dashboard.inputs import find_missing_inputs
 from dashboard.runs import KINDS, PLANNED_KINDS, RefusedRunError, RunKind
 from dashboard.site import Site
 from data_schemas.config import RefreshConfig
@@ -79,8 +80,9 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.post("/{kind}/check")
     def check_form(kind: str, told: FormRequest) -> dict[str, Any]:
-        _, faults = read_form(_kind(kind).config, told.values)
-        return {"faults": faults}
+        settings, faults = read_form(_kind(kind).config, told.values)
+        known = () if site.scheduler is None else site.scheduler.list_choices().get("sources", ())
+        return {"faults": faults, "missing": find_missing_inputs(kind, settings, known)}
 
     @routes.post("/{kind}/plan")
     def plan_run(kind: str, told: FormRequest) -> dict[str, Any]:

@@ -13,6 +13,7 @@ let newest = 0;
 const plan = document.getElementById("plan");
 let planTimer = 0;
 let newestPlan = 0;
+let accepted = ""; // what is missing here, and was to be started with all the same
 
 /** Values by dotted path; of what a section that is off holds too, which the server leaves out. */
 function read() {
@@ -25,21 +26,26 @@ function read() {
   return values;
 }
 
-/** Shows each fault at its field, or at the nearest thing around it that has a place for it. */
-function showFaults(faults) {
+/** Shows each fault, and each input that does not exist here, at its field or at the nearest thing around it. */
+function showFaults({ faults, missing }) {
   for (const place of form.querySelectorAll(".fault")) place.hidden = true;
   for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
-  for (const [path, text] of Object.entries(faults)) {
+  for (const [path, text] of Object.entries({ ...missing, ...faults })) {
     let at = path;
     while (at && !document.getElementById(`fault-${at}`)) at = at.slice(0, Math.max(0, at.lastIndexOf(".")));
     const place = document.getElementById(`fault-${at}`);
     place.textContent = at === path ? text : `${path}: ${text}`;
     place.hidden = false;
-    document.getElementById(at)?.setAttribute("aria-invalid", "true");
+    (document.getElementById(path) ?? document.getElementById(at))?.setAttribute("aria-invalid", "true");
   }
-  const n = Object.keys(faults).length;
+  const n = Object.keys({ ...missing, ...faults }).length;
   status.textContent = n ? `${n === 1 ? "1 field needs" : `${n} fields need`} a correction.` : "";
   status.className = n ? "bad" : "quiet";
+}
+
+/** What is missing, as one text, if that is all that is wrong: a worker on another machine may have it. */
+function onlyMissing({ faults, missing }) {
+  return Object.keys(faults).length ? "" : Object.values(missing).join("\n");
 }
 
 async function check() {
@@ -47,10 +53,14 @@ async function check() {
   const mine = ++newest;
   try {
     const told = await post(`${form.getAttribute("action")}/check`, { values: read() });
-    if (mine === newest) showFaults(told.faults);
+    if (mine === newest) showFaults(told);
   } catch (error) {
     status.textContent = error.message;
   }
+}
+
+function nameSubmit() {
+  return cron.value.trim() ? "Schedule" : "Start";
 }
 
 /** Asks what the run would take, and shows it as a table; nothing is started. */
@@ -102,7 +112,8 @@ form.addEventListener("input", (event) => {
     const chip = section.querySelector(":scope > summary .changed");
     if (chip) chip.hidden = false;
   }
-  submit.textContent = cron.value.trim() ? "Schedule" : "Start";
+  submit.textContent = nameSubmit();
+  accepted = "";
   clearTimeout(timer);
   timer = setTimeout(check, CHECK_AFTER_MS);
 });
@@ -135,17 +146,23 @@ form.addEventListener("submit", async (event) => {
   submit.disabled = true;
   try {
     const values = read();
-    const { faults } = await post(`${form.getAttribute("action")}/check`, { values });
-    showFaults(faults);
-    if (Object.keys(faults).length) {
+    const told = await post(`${form.getAttribute("action")}/check`, { values });
+    showFaults(told);
+    const missing = onlyMissing(told);
+    if (Object.keys(told.faults).length || missing !== accepted) {
+      accepted = missing;
+      if (missing) {
+        submit.textContent = `${nameSubmit()} anyway`;
+        status.textContent += " If the run's worker is on another machine that has it, press again.";
+      }
       const first = form.querySelector(".fault:not([hidden])");
       for (let section = first.closest("details"); section; section = section.parentElement.closest("details")) section.open = true;
       first.scrollIntoView({ block: "center" });
     } else {
       const timezone = document.getElementById("timezone").value;
       const then = document.getElementById("then")?.value ?? "";
-      const told = await post(form.getAttribute("action"), { values, cron: cron.value, timezone, then });
-      location.assign(told.url);
+      const { url } = await post(form.getAttribute("action"), { values, cron: cron.value, timezone, then });
+      location.assign(url);
       return;
     }
   } catch (error) {

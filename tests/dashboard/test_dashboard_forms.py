@@ -84,7 +84,7 @@ def test_a_blank_row_has_a_sign_for_its_number() -> None:
         ({"sources.0.name": "../x"}, "sources.0.name", "pattern"),
         ({"sources.0.name": "a", "sources.0.columns": "a: &a [1]\nb: *a"}, "sources.0.columns", "anchors"),
         ({"sources.0.name": "a", "sources.0.columns": "!!python/object/apply:os.system [ls]"}, "sources.0.columns", ""),
-        ({"sources.0.name": "a", "sources.0.columns": "[" * 20_000}, "sources.0.columns", ""),
+        ({"sources.0.name": "a", "sources.0.columns": "[" * 20_000}, "sources.0.columns", "nested"),
         ({"speech.speed_min": "2", "speech.speed_max": "1"}, "speech", "Speed_min is above"),
         ({f"evaluation_sets.{n}": "x" for n in range(51)}, "evaluation_sets", "50 rows"),
     ],
