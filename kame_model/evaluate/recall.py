@@ -56,7 +56,7 @@ from kame_model.text.tokenizer import Tokenizer
 TURN_END_SILENCE_S: Final = ListenerConfig().turn_end_silence_s
 """From the end of a question to the time when the server knows that the turn has ended, seconds."""
 
-VERSION: Final = 5
+VERSION: Final = 6
 """Version of runs and measures; raising it makes all items run again."""
 
 KIND: Final = "recall"
