@@ -78,9 +78,9 @@ def _check(name: str, kind: str, text: str) -> str:
     if _exists(text, exists):
         return ""
     if _exists(text, Path.exists):
-        return f"{text} is not a {kind}."
+        return f"{text!r} is not a {kind}."
     where = "" if text.startswith(("/", "~")) else f" Relative paths start in {Path.cwd()}."
-    return f"There is no {kind} {text} on this machine.{where}"
+    return f"There is no {kind} {text!r} on this machine.{where}"
 
 
 def _exists(text: str, test: Callable[[Path], bool]) -> bool:
