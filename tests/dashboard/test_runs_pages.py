@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -48,7 +49,11 @@ def tab_to(page: "Page", name: str) -> None:
     raise AssertionError(f"{name} cannot be reached by Tab")
 
 
-def test_a_refresh_is_started_by_the_keyboard_alone(browser: "Browser", url: str, scheduler: KeptScheduler) -> None:
+def test_a_refresh_is_started_by_the_keyboard_alone(
+    browser: "Browser", url: str, scheduler: KeptScheduler, tmp_path: Path
+) -> None:
+    questions = tmp_path / "a.jsonl"
+    questions.touch()
     with opened(browser, f"{url}start/refresh#token={TOKEN}") as page:
         page.locator('[data-path="sources.0.name"]').wait_for()
         assert "#token" not in page.url
@@ -56,7 +61,7 @@ def test_a_refresh_is_started_by_the_keyboard_alone(browser: "Browser", url: str
         tab_to(page, "sources.0.name")
         page.keyboard.type("gsm8k")
         tab_to(page, "sources.0.path")
-        page.keyboard.type("a.jsonl")
+        page.keyboard.type(str(questions))
         tab_to(page, "limit")
         page.keyboard.type("0")
         page.locator("#fault-limit", has_text="greater").wait_for()
@@ -69,7 +74,22 @@ def test_a_refresh_is_started_by_the_keyboard_alone(browser: "Browser", url: str
         tab_to(page, "Start")
         page.keyboard.press("Enter")
         page.wait_for_url("**/runs/r1")
-        assert scheduler.started == [("refresh", {"sources": [{"name": "gsm8k", "path": "a.jsonl"}], "limit": 3})]
+        assert scheduler.started == [("refresh", {"sources": [{"name": "gsm8k", "path": str(questions)}], "limit": 3})]
+
+
+def test_a_file_that_is_missing_here_is_marked_and_may_be_elsewhere(
+    browser: "Browser", url: str, scheduler: KeptScheduler
+) -> None:
+    with opened(browser, f"{url}start/refresh#token={TOKEN}") as page:
+        page.locator('[data-path="sources.0.name"]').fill("gsm8k")
+        page.locator('[data-path="sources.0.path"]').fill("a.jsonl")
+        page.get_by_text("There is no file 'a.jsonl' on this machine").wait_for()
+        page.get_by_role("button", name="Start", exact=True).click()
+        page.get_by_role("button", name="Start anyway").wait_for()
+        assert scheduler.started == []
+        page.get_by_role("button", name="Start anyway").click()
+        page.wait_for_url("**/runs/r1")
+        assert scheduler.started[-1][1]["sources"][0]["path"] == "a.jsonl"
 
 
 def test_rows_are_added_and_a_schedule_is_set(browser: "Browser", url: str, scheduler: KeptScheduler) -> None:
