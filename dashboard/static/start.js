@@ -59,6 +59,12 @@ async function check() {
   }
 }
 
+/** What was accepted as missing has to be accepted again once the form has changed. */
+function withdrawAcceptance() {
+  accepted = "";
+  submit.textContent = nameSubmit();
+}
+
 function nameSubmit() {
   return cron.value.trim() ? "Schedule" : "Start";
 }
@@ -112,8 +118,7 @@ form.addEventListener("input", (event) => {
     const chip = section.querySelector(":scope > summary .changed");
     if (chip) chip.hidden = false;
   }
-  submit.textContent = nameSubmit();
-  accepted = "";
+  withdrawAcceptance();
   clearTimeout(timer);
   timer = setTimeout(check, CHECK_AFTER_MS);
 });
@@ -121,6 +126,7 @@ form.addEventListener("input", (event) => {
 form.addEventListener("click", (event) => {
   const button = event.target.closest("button.add, button.remove");
   if (!button) return;
+  withdrawAcceptance();
   if (button.className === "remove") button.closest(".row").remove();
   else {
     const rows = button.closest("[data-rows]");
@@ -149,7 +155,7 @@ form.addEventListener("submit", async (event) => {
     const told = await post(`${form.getAttribute("action")}/check`, { values });
     showFaults(told);
     const missing = onlyMissing(told);
-    if (Object.keys(told.faults).length || missing !== accepted) {
+    if (Object.keys(told.faults).length || (missing && missing !== accepted)) {
       accepted = missing;
       if (missing) {
         submit.textContent = `${nameSubmit()} anyway`;

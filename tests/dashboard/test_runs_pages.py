@@ -77,19 +77,29 @@ def test_a_refresh_is_started_by_the_keyboard_alone(
         assert scheduler.started == [("refresh", {"sources": [{"name": "gsm8k", "path": str(questions)}], "limit": 3})]
 
 
-def test_a_file_that_is_missing_here_is_marked_and_may_be_elsewhere(
+def test_a_file_that_does_not_exist_is_marked_and_may_be_elsewhere(
     browser: "Browser", url: str, scheduler: KeptScheduler
 ) -> None:
-    with opened(browser, f"{url}start/refresh#token={TOKEN}") as page:
-        page.locator('[data-path="sources.0.name"]').fill("gsm8k")
-        page.locator('[data-path="sources.0.path"]').fill("a.jsonl")
-        page.get_by_text("There is no file 'a.jsonl' on this machine").wait_for()
+    with opened(browser, f"{url}start/refresh?like=r1#token={TOKEN}") as page:
+        path = page.locator('[data-path="sources.0.path"]')
+        path.fill("/nowhere/a.jsonl")
+        fault = page.locator('[id="fault-sources.0.path"]', has_text="There is no file")
+        fault.wait_for()
+        assert path.get_attribute("aria-invalid") == "true"
         page.get_by_role("button", name="Start", exact=True).click()
         page.get_by_role("button", name="Start anyway").wait_for()
         assert scheduler.started == []
+        page.get_by_role("button", name="Remove this one").click()
+        fault.wait_for(state="detached")
+        page.get_by_role("button", name="Start", exact=True).wait_for()
+        page.get_by_role("button", name="Add one: sources").click()
+        page.keyboard.type("gsm8k")
+        page.locator('[data-path="sources.0.path"]').fill("/nowhere/b.jsonl")
+        page.get_by_role("button", name="Start", exact=True).click()
         page.get_by_role("button", name="Start anyway").click()
         page.wait_for_url("**/runs/r1")
-        assert scheduler.started[-1][1]["sources"][0]["path"] == "a.jsonl"
+        ((_, settings),) = scheduler.started
+        assert settings["sources"] == [{"name": "gsm8k", "path": "/nowhere/b.jsonl"}]
 
 
 def test_rows_are_added_and_a_schedule_is_set(browser: "Browser", url: str, scheduler: KeptScheduler) -> None:
