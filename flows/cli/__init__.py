@@ -1,1 +1,1 @@
-"""The command `kame`: one file a command, which reads what was typed and shows what came of it."""
+"""The command `kame`: one file per command, which parses the options, calls the work and prints the result."""

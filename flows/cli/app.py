@@ -1,8 +1,8 @@
-"""The command `kame`. Imports of weight happen inside the commands, so that `--help` answers at once.
+"""The command `kame`. Large packages are imported inside the commands, so that `--help` is fast.
 
-Exit codes: 0 done · 1 `check` found faults · 2 wrong option or configuration · 3 a source cannot be read ·
-4 a back-end is missing or gone · 5 a file cannot be written or is damaged · 6 no dataset ·
-7 the budget is used up · 8 training met a loss that is no number · 130 interrupted.
+Exit codes: 0 success · 1 `check` found faults · 2 invalid option or configuration · 3 a source cannot be read ·
+4 a back-end is not installed or not available · 5 a file cannot be written or is damaged · 6 no dataset ·
+7 the budget is used up · 8 the training loss is not a finite number · 130 interrupted.
 """
 
 import signal
@@ -38,10 +38,11 @@ from flows.cli.terminal import AsJson, Folder, print_json, speaking_plainly
 
 app = typer.Typer(
     name="kame",
-    help="KAME front-ends: from question sets to spoken dialogues with oracles, and to a model that listens to them.",
-    epilog="Exit codes: 0 done, 1 check found faults, 2 wrong option or configuration, 3 source unreadable, "
-    "4 back-end missing or gone, 5 file not writable or damaged, 6 no dataset, 7 budget used up, "
-    "8 a loss that is no number, 130 interrupted.",
+    help="Make KAME speech-to-speech front-ends: spoken dialogues with oracles from question sets, training, "
+    "evaluation and serving.",
+    epilog="Exit codes: 0 success, 1 check found faults, 2 invalid option or configuration, 3 source cannot be read, "
+    "4 back-end not installed or not available, 5 file cannot be written or is damaged, 6 no dataset, "
+    "7 budget used up, 8 training loss is not a finite number, 130 interrupted.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -73,12 +74,16 @@ app.add_typer(oracle.app, name="oracle")
 @app.command()
 def inspect(
     folder: Annotated[str, typer.Argument(help="Folder of a dataset, or hf://datasets/owner/name on the Hub.")],
-    dialogue: Annotated[str | None, typer.Option("--dialogue", help="Dialogue to show; else the first.")] = None,
-    wav: Annotated[Path | None, typer.Option("--wav", help="Write that dialogue's sound to this file.")] = None,
-    is_opened: Annotated[bool, typer.Option("--open", help="Show it in a browser; Ctrl-C ends that.")] = False,
+    dialogue: Annotated[
+        str | None, typer.Option("--dialogue", help="Id of the dialogue to show. Default: the first.")
+    ] = None,
+    wav: Annotated[
+        Path | None, typer.Option("--wav", help="WAV file that the audio of that dialogue is written to.")
+    ] = None,
+    is_opened: Annotated[bool, typer.Option("--open", help="Show it in a web browser until Ctrl-C.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Counts of a dataset, and one dialogue as text: words on a time line, events beside it."""
+    """Show the figures of a dataset, and one dialogue as text: its words with their times, and its oracle events."""
     with speaking_plainly(as_json, goes_on=""):
         from data_schemas.reader import DatasetReader
         from data_schemas.reader import as_json as told
@@ -104,7 +109,7 @@ def inspect(
 
 
 def _open_page(folder: Path, dialogue: str | None) -> None:
-    """Shows a dataset, or one of its dialogues, in a browser for as long as the command runs."""
+    """Shows a dataset, or one of its dialogues, in a web browser until the command is interrupted."""
     import webbrowser
     from urllib.parse import quote
 
@@ -118,7 +123,7 @@ def _open_page(folder: Path, dialogue: str | None) -> None:
 
 @app.command()
 def check(folder: Folder, as_json: AsJson = False) -> None:
-    """Look at every invariant of a dataset; exit code 1 and a table when something is wrong."""
+    """Check every invariant of a dataset. If there are faults, they are shown as a table and the exit code is 1."""
     with speaking_plainly(as_json):
         from dataclasses import asdict
 
@@ -133,11 +138,11 @@ def check(folder: Folder, as_json: AsJson = False) -> None:
         elif faults:
             show.console().print(show.faults(faults))
         else:
-            show.console().print(f"{folder}: nothing wrong.")
+            show.console().print(f"{folder}: no faults found.")
         if checked.n_not_remade and not as_json:
             show.console().print(
-                f"Not checked: whether level 0 knew nothing, of {checked.n_not_remade} oracle rows; their prompts are "
-                "neither in the dataset nor ours."
+                f"Not checked: whether the prompts of hint level 0 held no part of the answer, in "
+                f"{checked.n_not_remade} oracle rows. Their prompt set is neither in the dataset nor built in."
             )
         if faults:
             raise typer.Exit(1)
@@ -151,7 +156,7 @@ def _show_version(is_asked: bool) -> None:
     try:
         typer.echo(f"kame-pipeline {version('kame-pipeline')}")
     except PackageNotFoundError:
-        typer.echo("kame: this checkout is not installed, so it has no version. Type: make install", err=True)
+        typer.echo("kame: this checkout is not installed, so it has no version. Run: make install", err=True)
         raise typer.Exit(1) from None
     raise typer.Exit
 
@@ -159,7 +164,8 @@ def _show_version(is_asked: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the installed version.")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the installed version and exit."),
     ] = False,
 ) -> None:
     """Options of the command itself."""
@@ -172,4 +178,4 @@ def main() -> None:
 
 
 def _interrupt(signal_number: int, frame: object) -> None:
-    raise KeyboardInterrupt  # so that what was started is stopped, as with Ctrl-C
+    raise KeyboardInterrupt  # stops started processes, as Ctrl-C does

@@ -1,4 +1,4 @@
-"""`kame automation`: what Prefect does by itself when a dataset has changed or a run has ended."""
+"""`kame automation`: Prefect automations that start a training or send a notification."""
 
 import os
 from collections.abc import Iterator
@@ -14,26 +14,32 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
 app = typer.Typer(
-    help="What Prefect (PREFECT_API_URL) does by itself: train on a dataset that has changed, tell how runs ended.",
+    help="Manage Prefect automations: train when a dataset changes, send a notification when a run ends. "
+    "The server is set by PREFECT_API_URL.",
     no_args_is_help=True,
 )
 
 
 @app.command()
 def train(
-    dataset: Annotated[str, typer.Argument(help="Folder of the dataset, as the refresh's worker sees it.")],
+    dataset: Annotated[str, typer.Argument(help="Folder of the dataset, as the worker of the refresh sees it.")],
     config: Annotated[
-        Path | None, typer.Option("--config", help="YAML of the training's settings, as the form of train has them.")
+        Path | None,
+        typer.Option("--config", help="YAML file of the training's settings, as in the form of a training run."),
     ] = None,
     settings: Annotated[
-        list[str], typer.Option("--set", help="One of them, e.g. max_steps=2000, settings.optim.warmup_steps=10.")
+        list[str],
+        typer.Option(
+            "--set",
+            help="A setting, such as max_steps=2000 or settings.optim.warmup_steps=10. Can be repeated.",
+        ),
     ] = [],  # noqa: B006 - Typer reads the default
     as_json: AsJson = False,
 ) -> None:
-    """Start a training whenever a refresh run has changed the dataset; nothing where nothing was new.
+    """Start a training each time that a refresh run changes the dataset.
 
-    The content's fingerprint is put behind the training's `out`, so that each content is trained on in a folder of its
-    own. Said again, it takes the place of what was said before.
+    The fingerprint of the dataset is appended to the training's `out`, so that each version of the dataset is trained
+    on in its own folder. A second call for the same dataset replaces the first automation.
     """
     with speaking_plainly(as_json), _client() as client:
         from data_schemas.config.front_end import FrontEndConfig
@@ -48,29 +54,30 @@ def train(
 @app.command()
 def notify(
     webhook_env: Annotated[
-        str | None, typer.Option("--webhook-env", help="Environment variable with the URL that JSON is posted to.")
+        str | None, typer.Option("--webhook-env", help="Environment variable with a URL; JSON is sent to it by POST.")
     ] = None,
     email_env: Annotated[
         str | None,
         typer.Option(
             "--email-env",
-            help="The same with a mail server: mailtos://USER:PASSWORD@HOST?from=ADDRESS&to=ADDRESS (Apprise).",
+            help="Environment variable with a mail server as an Apprise URL: "
+            "mailtos://USER:PASSWORD@HOST?from=ADDRESS&to=ADDRESS.",
         ),
     ] = None,
-    only_failures: Annotated[bool, typer.Option("--only-failures", help="Not of runs that are completed.")] = False,
-    pages: Annotated[str, typer.Option("--pages", help="The dashboard's address, for a link to the run.")] = "",
+    only_failures: Annotated[bool, typer.Option("--only-failures", help="No notification for completed runs.")] = False,
+    pages: Annotated[str, typer.Option("--pages", help="URL of the dashboard, for a link to the run.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Tell of each run that is completed, failed or crashed; the address is kept by Prefect, encrypted."""
+    """Send a notification for each run that completes, fails or crashes. Prefect stores the address encrypted."""
     with speaking_plainly(as_json):
         from data_schemas.errors import ConfigError
 
         if webhook_env is None and email_env is None:
-            raise ConfigError("Nobody is to be told.", "Name --webhook-env, --email-env or both.")
+            raise ConfigError("No receiver is given.", "Set --webhook-env, --email-env or both.")
         addresses = {name: os.environ.get(name, "") for name in (webhook_env, email_env) if name is not None}
         for name, address in addresses.items():
             if not address:
-                raise ConfigError(f"The environment variable {name} is not set.", "Set it to the address.")
+                raise ConfigError(f"The environment variable {name} is not set.", "Set it to the URL.")
         with _client() as client:
             from flows.automations import notify_by_email, notify_by_webhook
 
@@ -82,7 +89,7 @@ def notify(
 
 @app.command("list")
 def list_all(as_json: AsJson = False) -> None:
-    """Show what was asked for."""
+    """List the automations."""
     with speaking_plainly(as_json), _client() as client:
         from flows.automations import list_automations
 
@@ -93,14 +100,15 @@ def list_all(as_json: AsJson = False) -> None:
             else:
                 typer.echo(f"{each.name}{'' if each.enabled else ' (paused)'}: {each.description}")
         if not found and not as_json:
-            typer.echo("Nothing happens by itself. `kame automation --help` shows what can.")
+            typer.echo("There are no automations. `kame automation --help` lists the commands that add one.")
 
 
 @app.command()
 def remove(
-    name: Annotated[str, typer.Argument(help="As `kame automation list` has it.")], as_json: AsJson = False
+    name: Annotated[str, typer.Argument(help="Name of the automation, as `kame automation list` shows it.")],
+    as_json: AsJson = False,
 ) -> None:
-    """Take one away, with the address that it kept."""
+    """Remove an automation and its stored address."""
     with speaking_plainly(as_json), _client() as client:
         from flows.automations import remove_automation
 
@@ -111,18 +119,19 @@ def remove(
 
 @contextmanager
 def _client() -> "Iterator[SyncPrefectClient]":
-    """A client of the server that PREFECT_API_URL names.
+    """Opens a client of the server at PREFECT_API_URL.
 
     Raises:
-        ConfigError: it names none.
-        BackendError: it does not answer, or refuses what it is asked.
+        ConfigError: the variable is not set.
+        BackendError: the server does not answer, or rejects a request.
     """
     from data_schemas.errors import BackendError, ConfigError
 
     api_url = os.environ.get("PREFECT_API_URL")
     if not api_url:
         raise ConfigError(
-            "PREFECT_API_URL is not set.", "Set it to the server's API; that of `kame up` is http://127.0.0.1:4200/api."
+            "PREFECT_API_URL is not set.",
+            "Set it to the URL of the server's API; for `kame up` it is http://127.0.0.1:4200/api.",
         )
     import httpx
 
@@ -133,12 +142,12 @@ def _client() -> "Iterator[SyncPrefectClient]":
             yield client
     except httpx.HTTPStatusError as error:
         raise BackendError(
-            f"Prefect refuses it: {error.response.text[:500]}",
-            "Where it has a password, set PREFECT_API_AUTH_STRING; else look at its log.",
+            f"Prefect rejected the request: {error.response.text[:500]}",
+            "If the server has a password, set PREFECT_API_AUTH_STRING; else see its log.",
         ) from error
     except httpx.HTTPError as error:
         raise BackendError(
-            f"Prefect's server at {api_url} does not answer: {error}.", "Start it: `kame up`."
+            f"The Prefect server at {api_url} does not answer: {error}.", "Start it with `kame up`."
         ) from error
 
 
@@ -146,4 +155,4 @@ def _tell(name: str, as_json: bool) -> None:
     if as_json:
         print_json({"name": name})
     else:
-        typer.echo(f"Set up: {name}")
+        typer.echo(f"Added: {name}")

@@ -1,4 +1,4 @@
-"""`kame backends`: which engines and sources there are, and their options; `install` makes worker environments."""
+"""`kame backends`: lists engines and question sets with their options; `install` makes worker environments."""
 
 import time
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,13 +10,13 @@ from flows.cli.terminal import AsJson, print_json, speaking_plainly
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-app = typer.Typer(help="Engines and sources there are, their licences and options, and what to type for a missing one.")
-_HEAD = ("kind", "name", "installed, or what to type", "licence", "note")
+app = typer.Typer(help="List, install and describe engines and question sets.")
+_HEAD = ("kind", "name", "installed, or command to install", "licence", "note")
 
 
 @app.callback(invoke_without_command=True)
 def backends(context: typer.Context, as_json: AsJson = False) -> None:
-    """Engines and sources there are, whether they are installed, and what to type for a missing one."""
+    """List engines and question sets: licence, whether they are installed, and the command that installs them."""
     if context.invoked_subcommand is not None:
         return
     with speaking_plainly(as_json):
@@ -33,11 +33,16 @@ def backends(context: typer.Context, as_json: AsJson = False) -> None:
 
 @app.command()
 def options(
-    kind: Annotated[str, typer.Argument(help="As in the list: tts, aligner, asr, listener, codec or source.")],
-    name: Annotated[str, typer.Argument(help="A back-end, a source, or `own` for a source described by --map.")],
+    kind: Annotated[
+        str,
+        typer.Argument(help="Kind, as `kame backends` shows it: tts, aligner, asr, listener, chat, codec or source."),
+    ],
+    name: Annotated[
+        str, typer.Argument(help="Name of a back-end or a question set; `own` for a question set with --map.")
+    ],
     as_json: AsJson = False,
 ) -> None:
-    """The options that a back-end or a source takes, with their defaults."""
+    """Show the options of a back-end or a question set, with their defaults."""
     with speaking_plainly(as_json):
         from flows.cli import show
 
@@ -56,16 +61,18 @@ def options(
             cells = [tuple(row.values()) for row in rows]
             show.console().print(show.table(f"Options of {kind} {name}", ("option", "default", "meaning"), cells))
         else:
-            typer.echo(f"{kind} {name} takes no options.")
+            typer.echo(f"{kind} {name} has no options.")
 
 
 @app.command()
 def install(
-    name: Annotated[str, typer.Argument(help="A back-end that the list says to install, or vllm.")],
-    again: Annotated[bool, typer.Option("--again", help="Make it anew even where it is whole.")] = False,
+    name: Annotated[
+        str, typer.Argument(help="Name of a back-end for which `kame backends` shows this command, or vllm.")
+    ],
+    again: Annotated[bool, typer.Option("--again", help="Make the environment again even if it is complete.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make the environment that a back-end runs in: packages at pinned versions, checked by their hashes."""
+    """Make the environment that a back-end runs in, with packages of fixed versions that are verified by hash."""
     with speaking_plainly(as_json):
         from backends.workers.environments import get_environment
         from backends.workers.install import install as make
@@ -100,7 +107,7 @@ def _row(each: Any) -> dict[str, str]:
 
 
 def _source_rows() -> list[dict[str, str]]:
-    """Question sets as rows of the same list."""
+    """Makes the rows of question sets."""
     from pipelines.sources.registry import list_sources
 
     rows = []
@@ -112,7 +119,7 @@ def _source_rows() -> list[dict[str, str]]:
 
 
 def _options_of(kind: str, name: str) -> "type[BaseModel] | None":
-    """The class of the options of a back-end, a source, or any source that is described by a column map."""
+    """Finds the options class of a back-end or a question set; `own` is a question set with a column map."""
     from backends.registry import GROUPS, entry
     from data_schemas.errors import ConfigError
     from pipelines.sources import own
@@ -123,7 +130,9 @@ def _options_of(kind: str, name: str) -> "type[BaseModel] | None":
         if name in sources:
             return sources[name].get_options_class()
         if name != "own":
-            typer.echo(f"There is no source {name!r}; one that --map describes takes these options.", err=True)
+            typer.echo(
+                f"There is no question set {name!r}. These are the options of a question set with --map:", err=True
+            )
         return own.OwnOptions
     if kind not in GROUPS:
         raise ConfigError(f"There is no kind {kind!r}.", f"Choose one of: {', '.join([*GROUPS, 'source'])}.")
@@ -131,7 +140,7 @@ def _options_of(kind: str, name: str) -> "type[BaseModel] | None":
 
 
 def _environment_of(name: str) -> str:
-    """The worker environment of that name; of a back-end that needs none, the error says what to type.
+    """Returns the name of a worker environment.
 
     Raises:
         ConfigError: the back-end needs no worker environment.
@@ -141,5 +150,5 @@ def _environment_of(name: str) -> str:
 
     found = [each for each in ENTRIES if each.name == name]
     if found and not any(each.worker for each in found):
-        raise ConfigError(f"The back-end {name!r} runs in the main environment.", "Type: make install")
+        raise ConfigError(f"The back-end {name!r} runs in the main environment.", "Run: make install")
     return name

@@ -1,38 +1,54 @@
-"""`kame checkpoint`: a run's weights as a folder that others load, and what such a folder is."""
+"""`kame checkpoint`: exports the weights of a training run, and describes a checkpoint."""
 
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from flows.cli.field_help import CommandApp, field_option
 from flows.cli.terminal import AsJson, CodecOptions, print_json, speaking_plainly
 
-app = typer.Typer(help="Weights as a folder that others load.", no_args_is_help=True)
+app = CommandApp(help="Export the weights of a training run, and describe a checkpoint.", no_args_is_help=True)
 
 
 @app.command()
 def export(
-    run: Annotated[str, typer.Argument(help="Folder that `kame train` wrote; of several seeds the first is taken.")],
-    out: Annotated[str, typer.Argument(help="Folder to write; it must not exist yet.")],
+    run: Annotated[
+        str, typer.Argument(help="Folder of a training run; if it has several seeds, the first is exported.")
+    ],
+    out: Annotated[str, typer.Argument(help="Folder to write; it must not exist.")],
     codec: Annotated[
-        str | None, typer.Option("--codec", help="Its name, or none; else what the rows were encoded with.")
+        str | None, typer.Option("--codec", help="Codec back-end, or none. Default: the codec of the token rows.")
     ] = None,
-    codec_path: Annotated[str | None, typer.Option("--codec-path", help="The codec's weights or folder.")] = None,
+    codec_path: Annotated[str | None, typer.Option("--codec-path", help="Weights file or folder of the codec.")] = None,
     codec_option: CodecOptions = [],  # noqa: B006
-    tokenizer: Annotated[str | None, typer.Option("--tokenizer", help="SentencePiece model; else the run's.")] = None,
-    which: Annotated[Literal["best", "last"], typer.Option("--which", help="best (by keep.best_by) or last.")] = "best",
-    dtype: Annotated[Literal["float32", "bfloat16"], typer.Option("--dtype", help="Type of the weights.")] = "float32",
+    tokenizer: Annotated[
+        str | None, typer.Option("--tokenizer", help="SentencePiece model. Default: the one of the run.")
+    ] = None,
+    which: Annotated[
+        Literal["best", "last"],
+        typer.Option("--which", help="Weights to export: the best ones (by keep.best_by), or those of the last step."),
+    ] = "best",
+    dtype: Annotated[
+        Literal["float32", "bfloat16"], typer.Option("--dtype", help="Data type of the weights.")
+    ] = "float32",
     settings: Annotated[
         list[str],
-        typer.Option("--set", help="How it is to be run, e.g. sampling.temp_text=0.5; servers and evaluations do so."),
+        typer.Option(
+            "--set",
+            help="Sampling setting for servers and evaluations, such as sampling.temp_text=0.5. Can be repeated.",
+        ),
     ] = [],  # noqa: B006
     voice: Annotated[
         Literal["decoded", "synthesised"],
-        typer.Option("--voice", help="How servers let it be heard: its own sound, or its text by text-to-speech."),
+        field_option("--voice", "data_schemas.config.front_end:FrontEndConfig.voice"),
     ] = "decoded",
     as_json: AsJson = False,
 ) -> None:
-    """Write a run's front-end with codec, vocabulary, facts and card; adapters are merged. Stock moshi loads it too."""
+    """Export a training run as a checkpoint: weights with merged adapters, codec, vocabulary, facts and model card.
+
+    Kyutai's moshi package can load it too.
+    """
     with speaking_plainly(as_json):
         import torch
 
@@ -41,11 +57,11 @@ def export(
         from kame_model.checkpoint.export import export_run, find_codec
         from kame_model.train.run_folder import FoundRun, find_run
 
-        found = find_run(run) or FoundRun(Path(run))  # of which the export says what it lacks
+        found = find_run(run) or FoundRun(Path(run))  # the export reports what is missing in it
         if found.seed is not None:
-            typer.echo(f"from {found}", err=True)
+            typer.echo(f"kame: exporting {found}", err=True)
         name, options = find_codec(found.folder) if codec is None else (codec, {})
-        if codec_path is not None or codec_option:  # named anew
+        if codec_path is not None or codec_option:  # not those of the token rows
             options = parse_settings(codec_option, "--codec-option")
             options |= {} if codec_path is None else {"path": codec_path}
         facts = export_run(
@@ -61,15 +77,15 @@ def export(
         if as_json:
             print_json({"out": out, "run": str(found.folder), "seed": found.seed, **facts.model_dump(mode="json")})
         else:
-            typer.echo(f"{out}: {facts.preset}, {facts.training.step} steps; what it is: {out}/README.md")
+            typer.echo(f"{out}: {facts.preset}, {facts.training.step} steps; model card: {out}/README.md")
 
 
 @app.command()
 def show(
-    checkpoint: Annotated[str, typer.Argument(help="Folder of a checkpoint, or owner/name on the Hub.")],
+    checkpoint: Annotated[str, typer.Argument(help="Folder of a checkpoint, or owner/name on the Hugging Face Hub.")],
     as_json: AsJson = False,
 ) -> None:
-    """What a checkpoint is: ours, KAME's release or Moshi's."""
+    """Describe a checkpoint: one of this project, KAME's release or Moshi's."""
     with speaking_plainly(as_json):
         from kame_model.checkpoint.summary import summarise
 

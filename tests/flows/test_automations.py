@@ -119,7 +119,7 @@ def test_a_run_that_fails_is_mailed_and_addresses_come_from_the_environment(
         environment = {"PREFECT_API_URL": f"{prefect.url}/api", "TEAM_MAIL": address}
         typed = ["automation", "notify", "--email-env", "TEAM_MAIL", "--only-failures"]
         said = CliRunner().invoke(app, typed, env=environment)
-        assert (said.exit_code, said.output) == (0, "Set up: kame: tell by e-mail how runs ended\n")
+        assert (said.exit_code, said.output) == (0, "Added: kame: tell by e-mail how runs ended\n")
         end_run(client, Completed())
         end_run(client, Crashed(message="Its process is gone."))
         wait_until(lambda: messages, LIMIT_S, "a message")
@@ -146,7 +146,7 @@ def test_said_again_it_takes_the_place_of_the_one_before(client: SyncPrefectClie
 @pytest.mark.parametrize(
     ("typed", "why"),
     [
-        (["notify"], "Nobody is to be told"),
+        (["notify"], "No receiver is given"),
         (["notify", "--webhook-env", "NOT_THERE"], "NOT_THERE is not set"),
         (["notify", "--email-env", "WEB"], "does not begin with mailto"),
         (["remove", "no such"], "There is no automation"),

@@ -58,7 +58,7 @@ def test_an_environment_is_made_once(tiny: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("kokoro", "runs in the main environment. Type: make install"), ("espresso", "There are: ")]
+    ("name", "told"), [("kokoro", "runs in the main environment. Run: make install"), ("espresso", "There are: ")]
 )
 def test_names_that_have_no_environment_are_told(name: str, told: str) -> None:
     asked = kame("install", name)
@@ -86,11 +86,11 @@ def test_the_options_of_back_ends_and_sources_are_told(asked: tuple[str, str], n
     rows = json.loads(kame("options", *asked, "--json").stdout)
     assert {row["name"] for row in rows} == names
     assert all(row["description"] for row in rows)
-    assert all(name in kame("options", *asked).stdout for name in names or {"takes no options"})
+    assert all(name in kame("options", *asked).stdout for name in names or {"has no options"})
 
 
 def test_a_source_that_is_not_there_is_told_before_the_options_of_a_described_one() -> None:
-    assert "There is no source 'nosuch'" in kame("options", "source", "nosuch").stderr
+    assert "There is no question set 'nosuch'" in kame("options", "source", "nosuch").stderr
     assert kame("options", "source", "own").stderr == ""
 
 

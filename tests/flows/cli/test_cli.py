@@ -110,7 +110,7 @@ def test_inspect_shows_the_dialogue_asked_for_and_writes_its_sound(made: Path, t
 
 def test_check_ends_with_0_when_nothing_is_wrong(made: Path) -> None:
     assert as_json("check", made) == {"sound": True, "faults": [], "n_not_remade": 0}
-    assert "nothing wrong" in kame("check", made).stdout
+    assert "no faults found" in kame("check", made).stdout
 
 
 def test_check_ends_with_1_and_a_table_of_faults(dataset: Path) -> None:
