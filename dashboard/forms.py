@@ -187,7 +187,7 @@ def _node(path: str, annotation: Any, info: FieldInfo | None, value: Any, defaul
     is_wanted = info is not None and info.is_required()
     shown = _as_text(kind, value)
     return Control(
-        path, title, description, kind, shown, _told(_as_text(kind, default)), choices, _pick_of(path), is_wanted
+        path, title, description, kind, shown, _format_hint(_as_text(kind, default)), choices, _pick_of(path), is_wanted
     )
 
 
@@ -236,7 +236,7 @@ def _as_text(kind: Kind, value: Any) -> str | bool | list[str]:
     return str(value)
 
 
-def _told(text: str | bool | list[str]) -> str:
+def _format_hint(text: str | bool | list[str]) -> str:
     """A default as a hint."""
     return ", ".join(text) if isinstance(text, list) else "" if isinstance(text, bool) else text
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 from data_schemas.config.base import at_home
 from data_schemas.config.front_end import dataset_share
 from data_schemas.config.serving import NO_CHECKPOINT
+from data_schemas.hub import REPOSITORY
 
-_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
 _FILE, _FOLDER, _EITHER = "file", "folder", "file or folder"
 
 _SOURCES: Final = {"sources.path": _FILE, "sources.pictures": _FOLDER}
@@ -72,7 +72,8 @@ def _check(name: str, kind: str, text: str) -> str:
         text = dataset_share(text).folder
     if not text or "://" in text or (name == "checkpoint" and text == NO_CHECKPOINT):
         return ""
-    if name in _MAYBE_HUB and _HUB_NAME.fullmatch(text) and not _exists(text.partition("/")[0], Path.is_dir):
+    is_hub_name = REPOSITORY.fullmatch(text.partition("@")[0]) is not None
+    if name in _MAYBE_HUB and is_hub_name and not _exists(text.partition("/")[0], Path.is_dir):
         return ""
     exists = {_FILE: Path.is_file, _FOLDER: Path.is_dir, _EITHER: Path.exists}[kind]
     if _exists(text, exists):

@@ -115,7 +115,7 @@ def provider_of(config: ChatConfig) -> Provider:
     Raises:
         ConfigError: there is none of that name, or the file is not one.
     """
-    known = _ours()
+    known = _load_provided()
     if config.provider is None:
         return ANY if config.engine == "openai" else known.get(config.engine, ANY)
     if config.provider in known:
@@ -145,7 +145,7 @@ def _read(path: Path) -> Provider:
 
 
 @lru_cache(maxsize=1)
-def _ours() -> dict[str, Provider]:
+def _load_provided() -> dict[str, Provider]:
     text = (files("backends.chat") / "providers.yaml").read_text(encoding="utf-8")
     return {name: Provider.model_validate({"name": name, **fields}) for name, fields in yaml.safe_load(text).items()}
 

@@ -92,13 +92,6 @@ class OracleTokens:
         hint = self.hint(event)
         return hint if self.ratio[event] >= 1 and len(hint) else self.pred(event)
 
-    def question_end(self, event: int) -> int | None:
-        """Returns the frame of the event that had heard the whole question; None for such events and without one."""
-        if self.ratio[event] >= 1:
-            return None
-        later = np.flatnonzero(self.ratio[event + 1 :] >= 1)
-        return int(self.frame[event + 1 + later[0]]) if len(later) else None
-
     def events(self, delay_frames: int = 0, withhold_after_frames: int | None = None) -> list[OracleTokenEvent]:
         """Returns all events with the tokens to feed, without augmentation, as in validation and serving.
 
@@ -111,11 +104,17 @@ class OracleTokens:
         for event, asked in enumerate(self.frame):
             frame = int(asked) + delay_frames
             tokens: Sequence[int] | NDArray[np.int32] = self.said(event)
-            question_end = self.question_end(event)
-            if withhold_after_frames is not None and question_end is not None:
-                tokens = withhold_guess(frame, tokens, question_end + withhold_after_frames)
+            if withhold_after_frames is not None and (end := self._find_question_end(event)) is not None:
+                tokens = withhold_guess(frame, tokens, end + withhold_after_frames)
             events.append((frame, tokens))
         return events
+
+    def _find_question_end(self, event: int) -> int | None:
+        """Returns the frame of the event that had heard the whole question; None for such events and without one."""
+        if self.ratio[event] >= 1:
+            return None
+        later = np.flatnonzero(self.ratio[event + 1 :] >= 1)
+        return int(self.frame[event + 1 + later[0]]) if len(later) else None
 
 
 def _pack(lists: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
