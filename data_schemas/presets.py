@@ -71,7 +71,9 @@ class Preset:
 _FEED_FROM_SCRATCH: Final[dict[str, Any]] = {
     # Without an oracle the model must not guess: every seventh dialogue has a stall instead of an answer.
     "drop_share": 0.15,
-    # Oracles of a server were 0.3 to 3 s old (median 2.2 s); few predictions before the question's end are right.
+    # Small models say a guess while they wait for a late answer (docs/evaluation.md).
+    "guesses": "hold",
+    # Oracles of a server were 0.3 to 3 s old (median 2.2 s).
     "left_share": 0.25,
     "delay": {"max_s": 3.0},
     # Back-ends that generate slower than one token a frame, or whole sentences: common on a CPU, rare on a GPU.
@@ -120,6 +122,7 @@ _PRESETS: Final = (
         settings={
             "optim": {"weight_decay": 0.05, "warmup_steps": 20},
             "data": {**_DATA_FROM_SCRATCH, "batch_frames": 4_000},
+            "copying": {"max_guesses": 0},
             "keep": {"evaluate_every": 200, "save_every": 200},
         },
     ),
@@ -146,6 +149,7 @@ _PRESETS: Final = (
         settings={
             "optim": {"warmup_steps": 500},
             "data": {**_DATA_FROM_SCRATCH, "batch_frames": 16_000, "workers": 2},
+            "copying": {"max_guesses": 0},
             "hardware": {"precision": "bf16-mixed"},
         },
         begins_with={"codec": "mimi"},

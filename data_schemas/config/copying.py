@@ -59,6 +59,13 @@ class CopyConfig(Config):
     part_share: float = Field(
         default=0.2, ge=0, le=1, description="Probability that an oracle arrives in parts, as from a slow back-end."
     )
+    max_guesses: int = Field(
+        default=4,
+        ge=0,
+        le=32,
+        description="Maximum number of oracles, of which nothing is said, before the one that is said; 0 for a "
+        "front-end whose server feeds no guesses (data.feed.guesses=hold).",
+    )
     correct_share: float = Field(
         default=0.2, ge=0, le=1, description="Share of oracles that are replaced by a new one before they end."
     )

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from data_schemas.config.base import Config
 from data_schemas.config.model import SamplingConfig
+from data_schemas.guesses import Guesses
 
 Split = Literal["train", "validation", "test"]
 
@@ -64,10 +65,10 @@ class RecallConfig(Config):
         le=10,
         description="Delay of the back-end with the wrong and the corrected oracle, and for channels, in seconds.",
     )
-    withhold_guesses: bool = Field(
-        default=True,
-        description="Whether guesses (answers to the unfinished question) are discarded once the turn has ended, as by "
-        "the server; false: as by a server with cycle.withhold_guesses=false.",
+    guesses: Guesses | None = Field(
+        default=None,
+        description="How guesses (answers to the unfinished question) are treated, as `cycle.guesses` of the server; "
+        "empty: as the checkpoint was trained.",
     )
     correction_after_s: float = Field(
         default=1.0,

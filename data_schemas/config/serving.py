@@ -7,6 +7,7 @@ from pydantic import Field, field_validator, model_validator
 from data_schemas.config.base import Config, at_home
 from data_schemas.config.chat import ChatConfig
 from data_schemas.config.model import SamplingConfig
+from data_schemas.guesses import TURN_END_SILENCE_S, Guesses
 
 Mode = Literal["tandem", "direct", "cascade"]
 """tandem: the front-end speaks and hears the back-end's oracle · direct: it speaks alone · cascade: recogniser, chat
@@ -107,10 +108,11 @@ class CycleConfig(Config):
     max_history_turns: int = Field(
         default=12, ge=0, le=1000, description="Maximum number of previous turns in the prompt."
     )
-    withhold_guesses: bool = Field(
-        default=True,
-        description="Whether answers to the unfinished question are discarded when the user's turn has ended and the "
-        "whole question is sent to the back-end; else the front-end may say a guess while the answer is on its way.",
+    guesses: Guesses | None = Field(
+        default=None,
+        description="Answers to the unfinished question. feed: they are fed whenever they arrive; withdraw: those that "
+        "have not been fed are discarded when the user's turn has ended; hold: none is fed, and the answer to the "
+        "whole question not before the turn has ended. Empty: as the checkpoint was trained.",
     )
     min_words: int = Field(
         default=2, ge=1, le=20, description="Number of words of the user's turn before the first request."
@@ -130,7 +132,7 @@ class ListenerConfig(Config):
     engine: str = Field(default="moonshine", description="Streaming speech recogniser; `kame backends` lists them.")
     options: dict[str, str | int | float | bool] = Field(default_factory=dict, description="Options of the recogniser.")
     turn_end_silence_s: float = Field(
-        default=0.7, ge=0.1, le=5, description="Silence after which the user's turn ends, in seconds."
+        default=TURN_END_SILENCE_S, ge=0.1, le=5, description="Silence after which the user's turn ends, in seconds."
     )
     speech_probability: float = Field(
         default=0.5,

@@ -7,6 +7,7 @@ from pydantic import Field, field_validator, model_validator
 from data_schemas.config.base import Config, at_home
 from data_schemas.config.copying import CopyConfig
 from data_schemas.config.model import InputDropoutConfig, LoraConfig, LossConfig, ModelConfig
+from data_schemas.guesses import Guesses
 
 Kind = Literal["dialogues", "speech", "copying"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -104,6 +105,12 @@ class OracleFeedConfig(Config):
         default_factory=DelayConfig, description="Shifts to the right (later): distribution of the back-end's delay."
     )
 
+    guesses: Guesses = Field(
+        default="feed",
+        description="Answers to the unfinished question. feed: they are fed when they arrive, as in KAME's release; "
+        "withdraw: not after the turn has ended; hold: never, nor the answer before the turn is known to have ended. A "
+        "server does the same with the checkpoint.",
+    )
     slow_share: float = Field(
         default=0.0,
         ge=0,

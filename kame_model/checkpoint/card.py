@@ -146,9 +146,16 @@ def _serving_rows(facts: KameJson) -> list[tuple[str, str]]:
         "decoded": "its own, decoded from its codes",
         "synthesised": "text-to-speech says the text that it writes, as it writes it; its own sound is not heard",
     }
+    guesses = {
+        None: "not known; they are withdrawn when the turn has ended",
+        "feed": "fed whenever they arrive",
+        "withdraw": "fed until the turn has ended, then withdrawn",
+        "hold": "not fed; the answer is fed when the turn has ended",
+    }
     return [
         ("voice, unless the server is told otherwise", f"`{facts.voice}`: {voice[facts.voice]}"),
         ("sampling, unless the server is told otherwise", how if own.use_sampling else "always the likeliest"),
+        ("answers to an unfinished question", guesses[facts.guesses]),
         ("back-end in training", f"{told}; behind a slower one it answers before its oracle has come"),
     ]
 

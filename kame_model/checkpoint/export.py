@@ -30,6 +30,7 @@ from data_schemas.config.model import SamplingConfig
 from data_schemas.config.serving import Voice
 from data_schemas.config.training import OracleFeedConfig
 from data_schemas.errors import ConfigError, DatasetError, StoreError
+from data_schemas.guesses import Guesses
 from data_schemas.store import Store, new_folder
 from kame_model.checkpoint.card import render_card
 from kame_model.checkpoint.files import CARD, CONFIG, FACTS, TOKENIZER, WEIGHTS
@@ -71,6 +72,7 @@ def export_checkpoint(
     *,
     sampling: SamplingConfig | None = None,
     trained_delays: TrainedDelays | None = None,
+    guesses: Guesses | None = None,
     voice: Voice = "decoded",
 ) -> KameJson:
     """Exports a front-end with everything that is needed to run it.
@@ -85,6 +87,7 @@ def export_checkpoint(
         sampling: default sampling parameters. Only fields that were set explicitly are used; the others get moshi's
             defaults, except the temperature of the codes, which comes from their layout.
         trained_delays: delays of the back-end in training; None: unknown.
+        guesses: how training treated answers to an unfinished question; None: unknown.
         voice: whether users hear the model's own sound or text-to-speech by default.
 
     Raises:
@@ -101,6 +104,7 @@ def export_checkpoint(
                 update={
                     "sampling": _sampling(front_end.layout, sampling),
                     "trained_delays": trained_delays,
+                    "guesses": guesses,
                     "voice": voice,
                 }
             )
@@ -148,6 +152,7 @@ def export_run(
     if codec is not None:
         built = build("codec", *codec)
         _check_digest("codec", built.digest, facts.speaks_with.codec_digest, run)
+    feed = facts.config.data.feed if facts.config.shares.dialogues else None
     return export_checkpoint(
         front_end,
         vocabulary,
@@ -157,7 +162,8 @@ def export_run(
         dtype,
         sampling=sampling,
         voice=voice,
-        trained_delays=_trained_delays(facts.config.data.feed) if facts.config.shares.dialogues else None,
+        trained_delays=None if feed is None else _trained_delays(feed),
+        guesses=None if feed is None or feed.is_silent else feed.guesses,
     )
 
 

@@ -12,10 +12,11 @@ from data_schemas.config.base import Config
 from data_schemas.config.model import SamplingConfig
 from data_schemas.config.serving import Voice
 from data_schemas.errors import StoreError
+from data_schemas.guesses import Guesses
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 """Version of `kame.json` and of its folder. Added in 2: sampling and delays of training; 3: layout of the codes;
-4: licences."""
+4: licences; 5: guesses."""
 
 
 class CodecFacts(Config):
@@ -106,7 +107,7 @@ class FreeShare(Config):
 class KameJson(Config):
     """The contents of `kame.json`."""
 
-    format: Literal[1, 2, 3, 4] = FORMAT
+    format: Literal[1, 2, 3, 4, 5] = FORMAT
     preset: str = Field(description="Name of the model preset.")
     oracle: Literal["table", "tied"] = Field(description="How the oracle embedding was trained; the file has a table.")
     cue: bool = Field(
@@ -132,6 +133,11 @@ class KameJson(Config):
     voice: Voice = Field(default="decoded", description="Default of `ServeConfig.voice`: how users hear the model.")
     trained_delays: TrainedDelays | None = Field(
         default=None, description="Delays of the back-end in training; empty: unknown."
+    )
+    guesses: Guesses | None = Field(
+        default=None,
+        description="Default of `cycle.guesses`: how training treated answers to the unfinished question; empty: not "
+        "known.",
     )
     free_running: list[FreeShare] = Field(
         default_factory=list, description="Results of free running; empty: not evaluated before it was registered."
@@ -182,6 +188,14 @@ def sampling_of(facts: KameJson | None, told: SamplingConfig) -> SamplingConfig:
     """
     own = SamplingConfig() if facts is None else facts.sampling
     return own.model_copy(update=told.model_dump(exclude_unset=True))
+
+
+def guesses_of(facts: KameJson | None, told: Guesses | None) -> Guesses:
+    """Returns how answers to an unfinished question are treated: `told` if given, else as in training.
+
+    If that is not known, they are withdrawn when the user's turn has ended.
+    """
+    return told or (None if facts is None else facts.guesses) or "withdraw"
 
 
 def voice_of(facts: KameJson | None, told: Voice | None) -> Voice:

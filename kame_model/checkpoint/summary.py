@@ -59,6 +59,8 @@ class Summary(NamedTuple):
         rows.append(("voice", facts.voice))
         if facts.trained_delays is not None:
             rows.append(("back-end in training", f"{facts.trained_delays.min_s:g} to {facts.trained_delays.max_s:g} s"))
+        if facts.guesses is not None:
+            rows.append(("answers to an unfinished question", facts.guesses))
         rows += [(name, f"{value:.4g}") for name, value in sorted(told.figures.items())]
         return rows + [(each.name, str(each)) for each in facts.free_running]
 

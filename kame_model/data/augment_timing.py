@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kame_model.data.oracle_feed import Fed
+from data_schemas.guesses import Guesses
+from kame_model.data.oracle_feed import Fed, apply_guesses
 from kame_model.data.splicing import (
     Clip,
     Sides,
@@ -104,6 +105,7 @@ def corrected(
     second: Sides,
     draw: random.Random,
     begins_word: NDArray[np.bool_] | None = None,
+    guesses: Guesses = "feed",
 ) -> FedDialogue | None:
     """The dialogue with another one's answer in the middle of its own, a moment after that one's oracle has come.
 
@@ -119,6 +121,7 @@ def corrected(
         second: whose last oracle before its answer is the news.
         draw: where in the answer it changes, and how long before that the news comes.
         begins_word: as `delayed` has it; None: the change may be in a word that is said slowly.
+        guesses: how answers to later questions that are not finished are treated.
 
     None where the answer has no pause to change in, or the second has no clean cut.
     """
@@ -140,7 +143,8 @@ def corrected(
     known = np.flatnonzero((after.ratio >= 1) & (after.frame < change))[-1:].tolist()
     later = np.flatnonzero(after.frame >= change).tolist()
     news = [Fed(-1, news_frame, after.said(event).tolist()) for event in known]
-    news += [Fed(-1, int(after.frame[event]), after.said(event).tolist()) for event in later]
+    asked = [Fed(event, int(after.frame[event]), after.said(event).tolist()) for event in later]
+    news += [each._replace(event=-1) for each in apply_guesses(after, asked, guesses)]
     return FedDialogue(Sides(own, other), [each for each in fed if each.frame < news_frame] + news)
 
 

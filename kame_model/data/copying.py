@@ -39,9 +39,6 @@ LAG_FRAMES = (2, 8)
 TICK_FRAMES = (4, 8)
 """From one guess of a back-end to the next, while the user speaks: about half a second."""
 
-MOST_GUESSES = 4
-"""Oracles at most that come before the one that is said, and are not."""
-
 MOST_SLOW_FRAMES = 3
 """Frames at most before a later piece of a word that is said slowly."""
 
@@ -158,7 +155,7 @@ def draw_script(pieces: Pieces, config: CopyConfig, hardness: float, draw: rando
 
     frame = draw.randint(0, LAG_FRAMES[0])
     while frame < n_frames:
-        for _ in range(draw.randint(0, round(hardness * MOST_GUESSES))):
+        for _ in range(draw.randint(0, round(hardness * config.max_guesses))):
             come(frame, queue.start(), drawn_words())
             frame += draw.randint(*TICK_FRAMES)
         asked = led_until = frame

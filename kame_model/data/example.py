@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from data_schemas import ids
 from data_schemas.config.training import DataConfig
+from data_schemas.guesses import Guesses
 from kame_model.data.augment import answer_span, lead_of, spoken, stalled, substituted, swapped, told, waiting
 from kame_model.data.augment_timing import FedDialogue, corrected, delayed
 from kame_model.data.copying import Pieces
@@ -163,9 +165,11 @@ class ExampleMaker:
         """
         sides = self._as_judged(unit, unit.row)
         stranger = self._stranger(unit)
-        wrong = [] if stranger is None else aligned(self._as_judged(unit, stranger).own, sides.own)
+        guesses = self._config.feed.guesses
+        wrong = [] if stranger is None else aligned(self._as_judged(unit, stranger).own, sides.own, guesses)
         columns, chunk = self._columns(sides, unit)
-        example = self._example(sides, columns, chunk, self._stream(sides.own.oracle.events(), chunk))
+        right = sides.own.oracle.events(guesses=guesses, turn_end_frames=0)
+        example = self._example(sides, columns, chunk, self._stream(right, chunk))
         return Judged(example, self._stream(wrong, chunk))
 
     def _augment(self, draft: _Draft, unit: Unit, step: int, draw: random.Random) -> None:
@@ -181,9 +185,8 @@ class ExampleMaker:
         self._wait_for_oracle(draft, self._leads(unit, draw), draw)
         if draw.random() < config.correct_share:
             seconds = (self._with_new_words(each, draft.n_spare, draw) for each in self._partners(unit, draw))
-            draft.take(
-                "corrected", (corrected(draft.sides, draft.fed, each, draw, self._begins_word) for each in seconds)
-            )
+            change = partial(corrected, begins_word=self._begins_word, guesses=config.feed.guesses)
+            draft.take("corrected", (change(draft.sides, draft.fed, each, draw) for each in seconds))
 
     def _tell(self, draft: _Draft, draw: random.Random) -> None:
         """What befalls an utterance of the speech rows: an oracle tells it, maybe with gaps."""
@@ -284,9 +287,12 @@ def sides_of(row: TokenRow, speaker: Speaker) -> Sides:
     return Sides(row.a, row.b) if speaker == "a" else Sides(row.b, row.a)
 
 
-def aligned(wrong: SpeakerTokens, right: SpeakerTokens) -> list[OracleTokenEvent]:
+def aligned(wrong: SpeakerTokens, right: SpeakerTokens, guesses: Guesses) -> list[OracleTokenEvent]:
     """Another dialogue's oracle as it would come to this one: the question's end of one at that of the other."""
-    events, ends = wrong.oracle.events(), (wrong.answering_event(), right.answering_event())
+    events, ends = (
+        wrong.oracle.events(guesses=guesses, turn_end_frames=0),
+        (wrong.answering_event(), right.answering_event()),
+    )
     if ends[0] is None or ends[1] is None:
         return events
     return shifted(events, int(right.oracle.frame[ends[1]]) - int(wrong.oracle.frame[ends[0]]))

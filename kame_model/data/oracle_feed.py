@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from data_schemas import units
 from data_schemas.config.training import DelayConfig, OracleFeedConfig
+from data_schemas.guesses import Guesses
 from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_stream import OracleQueue, OracleTokenEvent, OracleTokens
 
@@ -67,7 +68,14 @@ def feed(oracle: OracleTokens, config: OracleFeedConfig, step: int, draw: random
     ]
     shift = draw_shift(config, draw)
     fed = [each._replace(frame=each.frame + shift) for each in events if len(each.tokens) and each.frame + shift >= 0]
+    fed = apply_guesses(oracle, fed, config.guesses)
     return slowed(fed, draw) if draw.random() < config.slow_share else fed
+
+
+def apply_guesses(oracle: OracleTokens, fed: Sequence[Fed], guesses: Guesses) -> list[Fed]:
+    """Returns the events as a server feeds them that treats answers to the unfinished question like this."""
+    treated = ((each.event, oracle.apply_guesses(*each, guesses)) for each in fed)
+    return [Fed(event, *as_fed) for event, as_fed in treated if as_fed is not None and len(as_fed[1])]
 
 
 def skip_probability(config: OracleFeedConfig, draw: random.Random) -> float:

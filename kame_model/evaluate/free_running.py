@@ -16,6 +16,7 @@ from torch import Tensor
 from backends.codec.protocol import Codes
 from data_schemas.config.model import SamplingConfig
 from data_schemas.config.recall import Told
+from data_schemas.guesses import Guesses
 from data_schemas.units import FRAMES_PER_S
 from kame_model.data.oracle_feed import shifted
 from kame_model.evaluate.turns import Asked
@@ -76,7 +77,7 @@ def script_for(
     correction_after_s: float,
     tokenizer: Tokenizer,
     other: Codes | None = None,
-    withhold_after_s: float | None = None,
+    guesses: Guesses = "feed",
 ) -> Script:
     """Makes the script of one dialogue.
 
@@ -86,18 +87,16 @@ def script_for(
         delay_s: delay of the back-end, seconds, equal for all events.
         correction_after_s: seconds from the third word of the wrong answer to the correction.
         other: codes used instead of the recorded user's.
-        withhold_after_s: seconds from the end of a question to the time when the server withholds guesses (answers to
-            the unfinished question) that are not fed yet; None: they are fed whenever they arrive.
+        guesses: how the server treats answers to an unfinished question.
     """
     delay_frames = round(delay_s * FRAMES_PER_S)
-    withhold_after_frames = None if withhold_after_s is None else round(withhold_after_s * FRAMES_PER_S)
     codes = asked.row.b.codes if other is None else other
     if oracle in ("wrong", "corrected") and stranger is not None:
         told = stranger.row.a.oracle
-        events = told.events(delay_frames, withhold_after_frames)[: stranger.turn.event + 1]
+        events = told.events(delay_frames, guesses, n_events=stranger.turn.event + 1)
         events = shifted(events, asked.turn.start - stranger.turn.start)
     else:
-        events = [] if oracle == "none" else asked.row.a.oracle.events(delay_frames, withhold_after_frames)
+        events = [] if oracle == "none" else asked.row.a.oracle.events(delay_frames, guesses)
     if oracle != "corrected" or stranger is None:
         return Script(codes, events)
     return Script(

@@ -19,11 +19,10 @@ from backends.engine import Samples
 from data_schemas import ids
 from data_schemas.config.front_end import RUN
 from data_schemas.config.recall import TEST, RecallConfig
-from data_schemas.config.serving import ListenerConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 from kame_model.checkpoint.files import digest_files
-from kame_model.checkpoint.kame_json import FreeShare, Measure
+from kame_model.checkpoint.kame_json import FreeShare, Measure, guesses_of
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.channels import send_through
@@ -53,10 +52,7 @@ from kame_model.evaluate.turns import GROUPS, Asked, Turn, find_turns
 from kame_model.model.streaming import FrontEndGen
 from kame_model.text.tokenizer import Tokenizer
 
-TURN_END_SILENCE_S: Final = ListenerConfig().turn_end_silence_s
-"""From the end of a question to the time when the server knows that the turn has ended, seconds."""
-
-VERSION: Final = 6
+VERSION: Final = 7
 """Version of runs and measures; raising it makes all items run again."""
 
 KIND: Final = "recall"
@@ -106,7 +102,11 @@ def evaluate_recall(
     for rows_of in (dataset, voices):
         if rows_of is not None:
             _check_belongs(checkpoint, rows_of)
-    config = config.model_copy(update={"sampling": checkpoint.sampling(config.sampling)})
+    as_served = {
+        "sampling": checkpoint.sampling(config.sampling),
+        "guesses": guesses_of(checkpoint.facts, config.guesses),
+    }
+    config = config.model_copy(update=as_served)
     tokenizer = checkpoint.tokenizer()
     asked = find_turns(select_rows(dataset, config), tokenizer)
     if not asked:
@@ -214,8 +214,8 @@ class _Running:
             seed = ids.seed_for("channel", self.config.seed, asked.row.dialogue_id) % 2**63
             other = send_through(asked.row.b.codes, condition.channel, self.codec, seed)  # type: ignore[arg-type]
         delay_s, after_s = condition.delay_s or 0.0, self.config.correction_after_s
-        withhold_after_s = TURN_END_SILENCE_S if self.config.withhold_guesses else None
-        return script_for(asked, stranger, condition.oracle, delay_s, after_s, self.tokenizer, other, withhold_after_s)
+        guesses = guesses_of(self.checkpoint.facts, self.config.guesses)
+        return script_for(asked, stranger, condition.oracle, delay_s, after_s, self.tokenizer, other, guesses)
 
     def _listen(self, condition: Condition, turn: Turn, ran: FreeRun) -> list[str] | None:
         """Recognises the words of a turn if there is a recogniser; turns under a wrong oracle are not recognised."""
@@ -306,7 +306,7 @@ def _describe(
         "n_items": config.n_items,  # like the batch size it decides which dialogues share a batch
         "items_seed": config.items_seed,
         "correction_after_s": config.correction_after_s,
-        "withhold_guesses": config.withhold_guesses,
+        "guesses": config.guesses,
         "batch_size": config.batch_size,  # which decides the sampled tokens
         "listens": listens,
     }

@@ -22,7 +22,7 @@ from data_schemas.config.serving import NO_CHECKPOINT, Mode, ServeConfig
 from data_schemas.units import SAMPLE_RATE_HZ
 from kame_model.checkpoint.files import digest_files
 from kame_model.checkpoint.folder import find_place, read_contents
-from kame_model.checkpoint.kame_json import sampling_of, voice_of
+from kame_model.checkpoint.kame_json import guesses_of, sampling_of, voice_of
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.evaluate.call import Call, CalledServer
 from kame_model.evaluate.judge import Judge, Judgement, JudgeRequest, add_up, as_asked, open_judge
@@ -257,7 +257,9 @@ def _describe_system(serving: ServeConfig) -> dict[str, Any]:
         contents = read_contents(find_place(serving.checkpoint))
         name, digest = Path(serving.checkpoint).name, digest_files([contents.weights])
         sampling, voice = sampling_of(contents.facts, serving.sampling), voice_of(contents.facts, serving.voice)
-        serving = serving.model_copy(update={"sampling": sampling, "voice": voice})
+        guesses = guesses_of(contents.facts, serving.cycle.guesses)
+        cycle = serving.cycle.model_copy(update={"guesses": guesses})
+        serving = serving.model_copy(update={"sampling": sampling, "voice": voice, "cycle": cycle})
     endpoint = _endpoint_of(serving.back_ends[0].chat)
     return {
         "name": name,

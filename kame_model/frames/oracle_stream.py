@@ -10,14 +10,21 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Self
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from data_schemas.guesses import TURN_END_SILENCE_S, Guesses
+from data_schemas.units import FRAME_S
 from kame_model.frames.ids import PADDING_ID
 
-OracleTokenEvent = tuple[int, Sequence[int] | NDArray[np.int32]]
+TURN_END_FRAMES: Final = round(TURN_END_SILENCE_S / FRAME_S)
+"""From the end of a question to the frame at which a server knows that it has ended."""
+
+TokenSequence = Sequence[int] | NDArray[np.int32]
+
+OracleTokenEvent = tuple[int, TokenSequence]
 """The frame at which an oracle comes, and its tokens without the start id."""
 
 
@@ -92,52 +99,64 @@ class OracleTokens:
         hint = self.hint(event)
         return hint if self.ratio[event] >= 1 and len(hint) else self.pred(event)
 
-    def events(self, delay_frames: int = 0, withhold_after_frames: int | None = None) -> list[OracleTokenEvent]:
+    def events(
+        self,
+        delay_frames: int = 0,
+        guesses: Guesses = "feed",
+        turn_end_frames: int = TURN_END_FRAMES,
+        n_events: int | None = None,
+    ) -> list[OracleTokenEvent]:
         """Returns all events with the tokens to feed, without augmentation, as in validation and serving.
 
         Args:
             delay_frames: delay of the back-end, equal for all events.
-            withhold_after_frames: frames from the end of a question to the time when the server withholds what it
-                still holds of guesses (`withhold_guess`); None: guesses are fed whenever they arrive.
+            guesses: how the server treats answers to the unfinished question.
+            turn_end_frames: frames from the end of a question to the time when the server knows that it has ended.
+            n_events: only so many events, from the first one on; None: all.
         """
-        events = list[OracleTokenEvent]()
-        for event, asked in enumerate(self.frame):
-            frame = int(asked) + delay_frames
-            tokens: Sequence[int] | NDArray[np.int32] = self.said(event)
-            if withhold_after_frames is not None and (end := self._find_question_end(event)) is not None:
-                tokens = withhold_guess(frame, tokens, end + withhold_after_frames)
-            events.append((frame, tokens))
-        return events
+        asked = enumerate(self.frame[:n_events].tolist())
+        fed = ((event, frame + delay_frames, self.said(event)) for event, frame in asked)
+        events = (self.apply_guesses(*each, guesses, turn_end_frames) for each in fed)
+        return [event for event in events if event is not None]
+
+    def apply_guesses(
+        self,
+        event: int,
+        frame: int,
+        tokens: TokenSequence,
+        guesses: Guesses,
+        turn_end_frames: int = TURN_END_FRAMES,
+    ) -> OracleTokenEvent | None:
+        """Returns an event as the server feeds it.
+
+        Args:
+            event: its number.
+            frame: frame at which its answer arrives.
+            tokens: the tokens of the answer.
+            guesses, turn_end_frames: as for `events`.
+
+        Returns:
+            The frame from which it is fed, and the tokens that are fed (none: it has no effect); None if it is held and
+            the whole question is answered later.
+        """
+        question_end = self._find_question_end(event)
+        if guesses == "feed" or question_end is None:
+            return frame, tokens
+        turn_end = question_end + turn_end_frames
+        if self.ratio[event] >= 1:
+            return (max(frame, turn_end) if guesses == "hold" else frame), tokens
+        return None if guesses == "hold" else (frame, tokens[: max(0, turn_end - frame - 1)])
 
     def _find_question_end(self, event: int) -> int | None:
-        """Returns the frame of the event that had heard the whole question; None for such events and without one."""
-        if self.ratio[event] >= 1:
-            return None
-        later = np.flatnonzero(self.ratio[event + 1 :] >= 1)
-        return int(self.frame[event + 1 + later[0]]) if len(later) else None
+        """Returns the frame at which the question of an event ends; None if no event has heard all of it."""
+        whole = np.flatnonzero(self.ratio[event:] >= 1)
+        return int(self.frame[event + whole[0]]) if len(whole) else None
 
 
 def _pack(lists: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     offsets = np.cumsum([0, *(len(each) for each in lists)], dtype=np.int32)
     values = np.fromiter((token for each in lists for token in each), np.int32, count=int(offsets[-1]))
     return values, offsets
-
-
-def withhold_guess(
-    frame: int, tokens: Sequence[int] | NDArray[np.int32], from_frame: int
-) -> Sequence[int] | NDArray[np.int32]:
-    """Returns the tokens of a guess that are fed before the server withholds it; no tokens: it has no effect.
-
-    A guess is an answer to an unfinished question. Once the user's turn has ended and the whole question has been sent
-    to the back-end, the server discards what it still holds of guesses, and all that arrive later (`BackEndCycle`): a
-    front-end that waits for a late answer would say the guess instead.
-
-    Args:
-        frame: frame at which the guess arrives.
-        tokens: the tokens of the guess.
-        from_frame: frame at which guesses are discarded.
-    """
-    return tokens[: max(0, from_frame - frame - 1)]
 
 
 def lay_oracle(events: Iterable[OracleTokenEvent], n_positions: int, start_id: int) -> NDArray[np.int32]:

@@ -13,7 +13,7 @@ from typing import Self, get_args
 from backends.chat.live import LiveUsage
 from data_schemas.config.serving import BackendName, Mode, ServeConfig, Voice
 from data_schemas.errors import ConfigError
-from kame_model.checkpoint.kame_json import TrainedDelays, voice_of
+from kame_model.checkpoint.kame_json import TrainedDelays, guesses_of, voice_of
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.device.admission import Admission, OtherCallers, RefusalReason, Refused
 from kame_model.serve.device.engine import RunInThread
@@ -66,7 +66,8 @@ class KameServer:
         run: RunInThread | None = None,
         others: OtherCallers | None = None,
     ) -> None:
-        self.config = config
+        guesses = guesses_of(None if checkpoint is None else checkpoint.facts, config.cycle.guesses)
+        self.config = config.model_copy(update={"cycle": config.cycle.model_copy(update={"guesses": guesses})})
         self.voice: Voice = voice_of(None if checkpoint is None else checkpoint.facts, config.voice)
         self.meter = FrameMeter()
         self.admission = Admission(config.limits, self.meter, others)

@@ -12,6 +12,7 @@ import torch
 from data_schemas import ids
 from data_schemas.config.model import SamplingConfig
 from data_schemas.config.recall import RecallConfig
+from data_schemas.guesses import Guesses
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.free_running import MakesGenerator, plan_batches, run_freely, script_for
 from kame_model.evaluate.recall_items import select_rows
@@ -39,7 +40,11 @@ def draw_dialogues(datasets: Sequence[TokenDataset], tokenizer: Tokenizer, n_dia
 
 
 def measure_dialogues(
-    front_end: FrontEnd, asked: Sequence[Asked], tokenizer: Tokenizer, generator: MakesGenerator = FrontEndGen
+    front_end: FrontEnd,
+    asked: Sequence[Asked],
+    tokenizer: Tokenizer,
+    generator: MakesGenerator = FrontEndGen,
+    guesses: Guesses = "feed",
 ) -> dict[str, float]:
     """Shares of the turns, each dialogue run once with the right oracle; text and sound are the model's own.
 
@@ -50,6 +55,7 @@ def measure_dialogues(
     Args:
         front_end: on one device, all weights of one type; its mode stays. Nothing global is drawn from.
         asked: at least one.
+        guesses: how answers to an unfinished question are treated, as in training.
     """
     was_training, sampling = front_end.training, SamplingConfig()
     front_end.eval()
@@ -57,7 +63,7 @@ def measure_dialogues(
     with torch.random.fork_rng():
         for batch in plan_batches([each.row.n_frames for each in asked], _BATCH_SIZE):
             group = [asked[at] for at in batch]
-            scripts = [script_for(each, None, "right", DELAY_S, 0.0, tokenizer) for each in group]
+            scripts = [script_for(each, None, "right", DELAY_S, 0.0, tokenizer, guesses=guesses) for each in group]
             runs = run_freely(front_end, scripts, sampling, ids.seed_for("free dialogues") % 2**63, generator)
             for each, ran in zip(group, runs, strict=True):
                 turns += [_judge(turn, each, ran.text.tolist(), tokenizer) for turn in each.turns]

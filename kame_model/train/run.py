@@ -231,7 +231,8 @@ def _list_free_runs(
         return {}
     tokenizer = _read_vocabulary(config, datasets[0])
     asked = draw_dialogues(datasets, tokenizer, config.keep.free_dialogues, config.seed)
-    return {"free": partial(measure_dialogues, asked=asked, tokenizer=tokenizer)} if asked else {}
+    measure = partial(measure_dialogues, asked=asked, tokenizer=tokenizer, guesses=config.data.feed.guesses)
+    return {"free": measure} if asked else {}
 
 
 def _draw_validation(config: TrainConfig, datasets: list[TokenDataset], kind: RowKind, n_examples: int) -> list[Judged]:

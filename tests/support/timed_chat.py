@@ -100,7 +100,7 @@ class CycleTalk:
         self.cycle = BackEndCycle(
             requests,
             self.conversation,
-            lambda: OracleWriter(self.queue, tokenizer, 30),
+            lambda is_held: OracleWriter(self.queue, tokenizer, 30, is_held=is_held),
             settings,
         )
 

@@ -2,9 +2,15 @@
 
 A request is sent when the transcript has grown and the last one is `interval_s` old, and always when the user's turn
 has ended. An answer that is being written goes on until a newer one has its first words in the oracle queue, and is
-then cancelled. When the whole question is sent, answers to the unfinished one (guesses) are cancelled at once, and the
-tokens of a guess that still wait in the queue are discarded: a front-end that waits for a late answer would say the
-guess instead (docs/evaluation.md). While as many requests as allowed are under way, a newer transcript waits for a
+then cancelled.
+
+Answers to the unfinished question are guesses, which a front-end may say while it waits for the answer
+(docs/evaluation.md). `config.guesses` says what becomes of them (`data_schemas/guesses.py`). `withdraw`: when the whole
+question is sent, they are cancelled, and their tokens that still wait in the queue are discarded. `hold`: each request
+tells the question so far as if it were finished, and its answer is held. When the turn ends, and its words are those of
+the newest request, the answer to it is released, and nothing is asked again; else the whole question is asked.
+
+While as many requests as allowed are under way, a newer transcript waits for a
 place: were the oldest given up for it, a back-end slower than the user speaks would never come to answer. Only the
 ended turn takes a place, that of the newest request which has not begun to be answered, or of the newest at all.
 
@@ -37,11 +43,22 @@ CLOCK_S: Final = 0.001
 
 @dataclass(slots=True, eq=False)
 class _Request:
-    """A request under way; `is_guess`: about an unfinished turn; `has_begun`: words of its answer are in the queue."""
+    """A request.
+
+    Attributes:
+        writer: of its answer.
+        heard: the user's turn when it was sent.
+        is_guess: whether the turn was unfinished.
+        has_begun: whether words of its answer are in the queue.
+        answer: once it is being written.
+        task: until it has ended.
+    """
 
     writer: OracleWriter
+    heard: str
     is_guess: bool
     has_begun: bool = False
+    answer: Answer | None = None
     task: asyncio.Task[None] | None = None
 
 
@@ -51,7 +68,7 @@ class BackEndCycle:
     Args:
         requests: by which it asks; `changed` is called when the session's choice is another one.
         conversation: of the session; the session tells it what is heard and said, before `on_heard`.
-        new_writer: announces an oracle: `lambda: OracleWriter(queue, tokenizer, max_words)`.
+        new_writer: announces an oracle: `lambda is_held: OracleWriter(queue, tokenizer, max_words, is_held=is_held)`.
         config: when to ask.
     """
 
@@ -59,13 +76,14 @@ class BackEndCycle:
         self,
         requests: Requests,
         conversation: Conversation,
-        new_writer: Callable[[], OracleWriter],
+        new_writer: Callable[[bool], OracleWriter],
         config: CycleConfig,
     ) -> None:
         self._requests, self._conversation = requests, conversation
         self._new_writer, self._config = new_writer, config
         self._under_way: list[_Request] = []  # the oldest first
         self._fed: _Request | None = None  # the newest of which words are in the queue
+        self._held: _Request | None = None  # the newest, if its answer is held and nothing is wrong with it
         self._tasks: set[asyncio.Task[None]] = set()  # those given up too, until they have ended
         self._fault: BaseException | None = None
         self._wake = asyncio.Event()
@@ -111,6 +129,8 @@ class BackEndCycle:
                 wait_s = self._next_s - asyncio.get_running_loop().time()
                 if wait_s > CLOCK_S and not self._must_ask:
                     self._wake_in(wait_s)
+                elif self._conversation.is_finished and self._release_answer():
+                    self._asked, self._must_ask = self._wanted, False
                 elif self._has_place():
                     self._ask()  # else the end of a request wakes us
         finally:
@@ -128,7 +148,7 @@ class BackEndCycle:
 
     def _forget(self) -> None:
         self._wanted = self._asked = ""
-        self._fed = None
+        self._fed = self._held = None
         self._must_ask = False
         self._next_s = float("-inf")
         self._n_failures = self._n_tries = 0
@@ -159,19 +179,37 @@ class BackEndCycle:
         self._n_tries = self._n_tries + 1 if self._asked is None else 1
         self._asked, self._must_ask = self._wanted, False
         self._next_s = now_s + self._interval_s()
-        is_finished = self._conversation.is_finished
-        if is_finished and self._config.withhold_guesses:
-            self._withhold_guesses()
-        request = _Request(self._new_writer(), is_guess=not is_finished)
+        is_guess = not self._conversation.is_finished
+        is_held = is_guess and self._config.guesses == "hold"
+        if is_held:
+            self._give_up_guesses()  # answers to fewer words, which will not be fed
+        elif not is_guess and self._config.guesses != "feed":
+            self._withdraw_guesses()
+        request = _Request(self._new_writer(is_held), self._wanted, is_guess)
+        self._held = request if is_held else None
         self._under_way.append(request)
         request.task = asyncio.create_task(self._answer(request, self._wanted))
         self._tasks.add(request.task)
         request.task.add_done_callback(self._on_end)
 
-    def _withhold_guesses(self) -> None:
+    def _release_answer(self) -> bool:
+        """Feeds the answer that is held if it is to the whole question; returns whether it is."""
+        request = self._held
+        if request is None or request.heard != self._wanted:
+            return False
+        self._held, request.is_guess = None, False
+        words = request.writer.release()
+        if request.answer is not None:
+            self._queued(request, request.answer, words)
+        return True
+
+    def _give_up_guesses(self) -> None:
         for request in list(self._under_way):
             if request.is_guess:
                 self._give_up(request)
+
+    def _withdraw_guesses(self) -> None:
+        self._give_up_guesses()
         if self._fed is not None and self._fed.is_guess:
             self._fed.writer.withdraw()
 
@@ -181,14 +219,18 @@ class BackEndCycle:
 
     async def _answer(self, request: _Request, heard: str) -> None:
         try:
-            failure = await self._requests.ask(request.writer.number, heard, partial(self._write, request))
+            as_finished = self._config.guesses == "hold"
+            write = partial(self._write, request)
+            failure = await self._requests.ask(request.writer.number, heard, write, as_finished=as_finished)
+            if failure is not None and request is self._held:
+                self._held = None
             if failure is not None and not isinstance(failure, UnusableAnswer | UnexpectedThought | AnswerRefused):
                 self._failed(request)
         finally:
             self._remove(request)
 
     async def _write(self, request: _Request, answer: Answer) -> int:
-        writer, is_cut = request.writer, False
+        writer, is_cut, request.answer = request.writer, False, answer
         try:
             async for piece in answer.pieces:
                 self._queued(request, answer, writer.write(piece))
@@ -215,8 +257,9 @@ class BackEndCycle:
         if not request.has_begun:
             request.has_begun, self._fed = True, request
             self._n_failures = 0
-            for older in self._under_way[: self._under_way.index(request)]:
-                self._give_up(older)
+            for other in list(self._under_way):
+                if other.writer.number < request.writer.number:
+                    self._give_up(other)
         answer.tell(words)
 
     def _failed(self, request: _Request) -> None:

@@ -14,6 +14,7 @@ from data_schemas.errors import AnswerCut, KameError
 from kame_model.serve.oracle.routing import BackEnd, Choice
 from kame_model.serve.session.conversation import Conversation
 from kame_model.serve.session.events import EventKind
+from spoken.conversation import Message
 from spoken.oracle_text import UnusableAnswer
 
 _LOG = logging.getLogger(__name__)
@@ -91,7 +92,7 @@ class Requests:
         self._emit, self._counts, self._most_wait_s = emit, counts, most_wait_s
 
     async def ask(
-        self, oracle: int | str, heard: str, use: Callable[[Answer], Awaitable[int]]
+        self, oracle: int | str, heard: str, use: Callable[[Answer], Awaitable[int]], *, as_finished: bool = False
     ) -> KameError | TimeoutError | None:
         """Asks for an answer and has it used; who waits no more cancels this, which closes the connection.
 
@@ -99,6 +100,7 @@ class Requests:
             oracle: its number or name in events.
             heard: what the user says so far.
             use: takes the pieces as they come, and returns of how many tokens the answer was.
+            as_finished: see `Conversation.messages`.
 
         Returns:
             Why it failed, which has been told and counted; None where it did not.
@@ -110,7 +112,8 @@ class Requests:
                 back_end = await self._choice.back_end(heard, is_answer=self._is_answer)
             asked, place = back_end.name, back_end.place
             self._emit("oracle_asked", {"oracle": oracle, "back_end": asked, "n_words": len(heard.split())})
-            async with aclosing(read_answer(back_end, self._conversation, self._most_wait_s)) as pieces:
+            messages = self._conversation.messages(back_end.prompt, as_finished=as_finished)
+            async with aclosing(read_answer(back_end, messages, self._most_wait_s)) as pieces:
                 n_tokens = await use(Answer(oracle, asked, pieces, lambda words: self._tell(oracle, words, asked_s)))
         except asyncio.CancelledError:
             self._counts.n_given_up += 1
@@ -148,7 +151,7 @@ def _is_given_up() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-async def read_answer(back_end: BackEnd, conversation: Conversation, most_wait_s: float) -> AsyncGenerator[str, None]:
+async def read_answer(back_end: BackEnd, messages: list[Message], most_wait_s: float) -> AsyncGenerator[str, None]:
     """The pieces of an answer to what the user says; closing it cancels the request.
 
     An empty piece of `LiveChat.stream` is a sign of thinking. What is longer than was allowed is cut, and told in the
@@ -163,7 +166,7 @@ async def read_answer(back_end: BackEnd, conversation: Conversation, most_wait_s
     clock, most = asyncio.get_running_loop().time, back_end.max_tokens
     think_until_s, is_thinking = clock() + back_end.max_thought_s, False
     n_pieces = n_chars = 0
-    async with aclosing(back_end.chat.stream(_payload(back_end, conversation))) as written:
+    async with aclosing(back_end.chat.stream(_payload(back_end, messages))) as written:
         while n_pieces < _PIECES_PER_TOKEN * most and n_chars < _CHARS_PER_TOKEN * most:
             thought_s = think_until_s - clock() if is_thinking else most_wait_s
             try:
@@ -191,9 +194,9 @@ async def read_answer(back_end: BackEnd, conversation: Conversation, most_wait_s
     raise AnswerCut(f"Back-end {back_end.name} writes far more than it was asked for.")
 
 
-def _payload(back_end: BackEnd, conversation: Conversation) -> dict[str, Any]:
+def _payload(back_end: BackEnd, messages: list[Message]) -> dict[str, Any]:
     return {
-        "messages": conversation.messages(back_end.prompt),
+        "messages": messages,
         "max_tokens": back_end.max_tokens,
         "temperature": back_end.temperature,
         **({"stop": back_end.prompt.stop} if back_end.prompt.stop else {}),

@@ -43,6 +43,7 @@ class OracleWriter:
         queue: of the session.
         tokenizer: the front-end's.
         max_words: of which whole sentences are taken.
+        is_held: whether nothing goes into the queue before `release`.
 
     Attributes:
         number: by it a session's oracles are told apart; rises.
@@ -50,7 +51,7 @@ class OracleWriter:
         left_out: why sentences of it are left out; whoever tells it takes them away.
     """
 
-    def __init__(self, queue: OracleQueue, tokenizer: Tokenizer, max_words: int) -> None:
+    def __init__(self, queue: OracleQueue, tokenizer: Tokenizer, max_words: int, *, is_held: bool = False) -> None:
         self.number = queue.start()
         self.n_tokens = 0
         self.left_out: list[UnusableAnswer] = []
@@ -59,6 +60,9 @@ class OracleWriter:
         self._whispered = OracleTextFilter(max_words)
         self._tokens = tokenizer.stream()
         self._is_overtaken = False
+        self._is_held = is_held
+        self._held_tokens: list[int] = []
+        self._held_words = ""
 
     @property
     def is_whole(self) -> bool:
@@ -86,6 +90,13 @@ class OracleWriter:
         words = "" if self._whispered.is_over else self._whisper(self._spoken.finish())
         return self._queued(words + self._whispered.finish(is_cut=is_cut), is_last=True)
 
+    def release(self) -> str:
+        """Puts what was held into the queue, and from now on what is written; returns the words that went there."""
+        self._is_held = False
+        words, tokens = self._held_words, self._held_tokens
+        self._held_words, self._held_tokens = "", []
+        return self._put(words, tokens) if tokens else ""
+
     def withdraw(self) -> None:
         """Takes out of the queue what still waits there of this oracle; it is over."""
         self._queue.withdraw(self.number)
@@ -105,6 +116,13 @@ class OracleWriter:
         if self._is_overtaken or not (words or is_last):
             return ""
         tokens = self._tokens.feed(words) + (self._tokens.finish() if is_last else [])
+        if self._is_held:
+            self._held_words += words
+            self._held_tokens += tokens
+            return ""
+        return self._put(words, tokens)
+
+    def _put(self, words: str, tokens: list[int]) -> str:
         self._is_overtaken = not self._queue.extend(self.number, tokens)
         if self._is_overtaken:
             return ""

@@ -187,9 +187,9 @@ class Answering:
             if each is not None:
                 await each.aclose()
 
-    def _new_writer(self) -> OracleWriter:
+    def _new_writer(self, is_held: bool) -> OracleWriter:
         assert self._tokenizer is not None  # there is no mode tandem without it
-        return OracleWriter(self._queue, self._tokenizer, self._max_words)
+        return OracleWriter(self._queue, self._tokenizer, self._max_words, is_held=is_held)
 
     def _check_prompt(self, text: str) -> None:
         if self._has_locked_prompts and text:

@@ -105,9 +105,14 @@ class Conversation:
             self._answer = _Turn(ASSISTANT)
         self._answer.add(piece)
 
-    def messages(self, prompt: Prompt) -> list[Message]:
-        """The messages that ask for an answer to the user's turn, finished or not."""
-        return prompt.messages(self._history(), self.heard, is_finished=self.is_finished)
+    def messages(self, prompt: Prompt, *, as_finished: bool = False) -> list[Message]:
+        """Returns the messages that ask for an answer to the user's turn.
+
+        Args:
+            prompt: how they are written.
+            as_finished: whether the turn is told as finished, though the user may go on.
+        """
+        return prompt.messages(self._history(), self.heard, is_finished=self.is_finished or as_finished)
 
     def _begin_turn(self) -> None:
         if self._answer is None:  # the user goes on after a pause

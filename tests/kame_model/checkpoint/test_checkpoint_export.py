@@ -17,7 +17,14 @@ from data_schemas.errors import ConfigError, StoreError
 from data_schemas.store import Store, Written
 from kame_model.checkpoint.export import export_checkpoint, record_free_running
 from kame_model.checkpoint.files import digest_files
-from kame_model.checkpoint.kame_json import FreeShare, TrainedDelays, TrainingFacts, read_kame_json, voice_of
+from kame_model.checkpoint.kame_json import (
+    FreeShare,
+    TrainedDelays,
+    TrainingFacts,
+    guesses_of,
+    read_kame_json,
+    voice_of,
+)
 from kame_model.checkpoint.load import init_from, load_checkpoint
 from kame_model.checkpoint.summary import summarise
 from kame_model.frames.batch import collate
@@ -168,14 +175,16 @@ def test_a_codec_of_no_mimi_has_its_files_apart_and_the_card_says_what_stock_mos
 def test_sampling_and_trained_delays_are_told_and_older_folders_do_without(tmp_path: Path) -> None:
     out, own = tmp_path / "out", SamplingConfig(temp_text=0.3)
     delays = TrainedDelays(min_s=0.1, max_s=0.8)
-    export_checkpoint(speaking(), None, None, out, TRAINING, sampling=own, trained_delays=delays)
+    export_checkpoint(speaking(), None, None, out, TRAINING, sampling=own, trained_delays=delays, guesses="hold")
     facts = load_checkpoint(out).facts
     assert facts is not None
-    assert (facts.sampling, facts.trained_delays) == (own, delays)
-    assert dict(summarise(out).rows())["back-end in training"] == "0.1 to 0.8 s"
+    assert (facts.sampling, facts.trained_delays, facts.guesses) == (own, delays, "hold")
+    assert (guesses_of(facts, None), guesses_of(facts, "feed"), guesses_of(None, None)) == ("hold", "feed", "withdraw")
+    rows = dict(summarise(out).rows())
+    assert (rows["back-end in training"], rows["answers to an unfinished question"]) == ("0.1 to 0.8 s", "hold")
     told = json.loads((out / "kame.json").read_text())
-    assert told["format"] == 4
-    for name in ("sampling", "trained_delays", "free_running", "layout"):
+    assert told["format"] == 5
+    for name in ("sampling", "trained_delays", "guesses", "free_running", "layout"):
         del told[name]
     told["format"] = 1
     (out / "kame.json").write_text(json.dumps(told))

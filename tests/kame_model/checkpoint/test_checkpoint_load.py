@@ -152,9 +152,9 @@ def test_another_vocabulary_or_codec_of_the_same_size_is_named_too(tmp_path: Pat
 
 
 def test_a_checkpoint_of_a_newer_kame_is_said_to_be_one(tmp_path: Path) -> None:
-    out = edited(exported(tmp_path / "out"), format=5)
+    out = edited(exported(tmp_path / "out"), format=6)
     for read in (load_checkpoint, summarise):
-        with pytest.raises(StoreError, match="is of format 5; this kame reads 4"):
+        with pytest.raises(StoreError, match="is of format 6; this kame reads 5"):
             read(out)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from data_schemas.config.training import DelayConfig, OracleFeedConfig
 from kame_model.data import oracle_feed
 from kame_model.frames.ids import PADDING_ID
-from kame_model.frames.oracle_stream import OracleTokens
+from kame_model.frames.oracle_stream import TURN_END_FRAMES, OracleTokens
 
 PLAIN = {"drop_share": 0.0, "skip_min": 0.0, "skip_max": 0.0, "shift_probability": 0.0}
 
@@ -38,6 +38,24 @@ def fed(**changes: object) -> list[tuple[int, list[int]]]:
 def test_without_chance_events_come_as_in_evaluation() -> None:
     events = [(frame, list(tokens)) for frame, tokens in three_events().events()]
     assert fed() == events == [(6, [10]), (12, [20, 21]), (18, [40])]
+
+
+def test_held_guesses_are_not_fed_and_the_answer_not_before_the_turn_has_ended() -> None:
+    assert fed(guesses="hold") == [(18 + TURN_END_FRAMES, [40])]
+
+
+def test_withdrawn_guesses_are_fed_until_the_turn_has_ended() -> None:
+    assert fed(guesses="withdraw") == [(6, [10]), (12, [20, 21]), (18, [40])]
+    late = {"shift_probability": 1.0, "left_share": 0.0, "delay": {"min_s": 1.04, "max_s": 1.04}}
+    assert fed(guesses="withdraw", **late) == [(19, [10]), (25, [20]), (31, [40])]
+
+
+@given(seed=st.integers(0, 2**32))
+def test_training_never_feeds_a_held_guess_whatever_is_drawn(seed: int) -> None:
+    feeding = config(guesses="hold", skip_max=0.7, shift_probability=1.0, jitter_frames=3)
+    events = oracle_feed.feed(three_events(), feeding, 0, random.Random(seed))
+    assert [each.event for each in events] == [2]
+    assert events[0].frame >= 18 + TURN_END_FRAMES
 
 
 def test_hints_only_leaves_out_what_has_no_hint() -> None:

@@ -96,8 +96,12 @@ def test_oracles_are_right_none_anothers_or_corrected_and_late(tmp_path: Path) -
         oracle: [(frame, tokenizer.decode(list(tokens))) for frame, tokens in each.events]
         for oracle, each in told.items()
     }
-    late = script_for(one, None, "right", 2.0, 1.0, tokenizer, withhold_after_s=0.7)
+    late = script_for(one, None, "right", 2.0, 1.0, tokenizer, guesses="withdraw")
     assert [tokenizer.decode(list(tokens)) for _, tokens in late.events] == ["", "it is five clips"] * 2
+    held = script_for(one, None, "right", 0.16, 1.0, tokenizer, guesses="hold")
+    assert [frame for frame, _ in held.events] == [ASKED + 9, AGAIN + 9], "0.7 s after the question's end"
+    strange = script_for(one, other, "wrong", 2.0, 1.0, tokenizer, guesses="hold")
+    assert [tokenizer.decode(list(tokens)) for _, tokens in strange.events] == ["it is six clips"]
     guess, right, again = (8, "no"), (ASKED + 2, "it is five clips"), (AGAIN + 2, "it is five clips")
     assert read["right"] == [guess, right, (AGAIN - 2, "no"), again]
     assert read["none"] == []

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kame_model.frames.ids import PADDING_ID
-from kame_model.frames.oracle_stream import OracleQueue, OracleTokenEvent, OracleTokens, lay_oracle, withhold_guess
+from kame_model.frames.oracle_stream import OracleQueue, OracleTokenEvent, OracleTokens, lay_oracle
 
 START = 1000
 TOKENS = st.lists(st.integers(4, START - 1), max_size=12)
@@ -167,8 +167,8 @@ def test_the_hint_is_fed_once_all_is_heard_and_the_prediction_before() -> None:
     assert [(frame, list(tokens)) for frame, tokens in packed().events()] == [(3, [11, 12]), (9, []), (9, [32, 33])]
 
 
-def test_a_guess_is_fed_up_to_the_frame_in_which_the_server_withholds_it() -> None:
-    oracle = OracleTokens.pack(
+def two_questions() -> OracleTokens:
+    return OracleTokens.pack(
         frame=[0, 6, 10, 30, 40],
         ratio=[0.2, 0.8, 1.0, 0.5, 1.0],
         level=[0, 3, 5, 2, 5],
@@ -177,26 +177,46 @@ def test_a_guess_is_fed_up_to_the_frame_in_which_the_server_withholds_it() -> No
         hints=[[]] * 5,
     )
 
+
+def test_a_guess_is_fed_up_to_the_frame_in_which_the_server_withdraws_it() -> None:
+    oracle = two_questions()
+
     def fed(delay_frames: int) -> list[tuple[int, list[int]]]:
-        events = oracle.events(delay_frames, withhold_after_frames=9)
+        events = oracle.events(delay_frames, "withdraw", turn_end_frames=9)
         return [(frame, list(tokens)) for frame, tokens in events]
 
     assert fed(3) == [(3, [1, 2, 3]), (9, [4, 5, 6, 7, 8]), (13, [9, 10]), (33, [11]), (43, [12])]
-    assert fed(8)[1:3] == [(14, [4, 5, 6, 7]), (18, [9, 10])]  # withheld in frame 19: the start, four tokens
+    assert fed(8)[1:3] == [(14, [4, 5, 6, 7]), (18, [9, 10])]  # withdrawn in frame 19: the start, four tokens
     assert fed(25) == [(25, []), (31, []), (35, [9, 10]), (55, []), (65, [12])]
     assert [(frame, list(tokens)) for frame, tokens in oracle.events(25)][1] == (31, [4, 5, 6, 7, 8])
 
 
-def test_withheld_tokens_are_those_that_a_queue_would_still_hold() -> None:
-    tokens, arrives, withheld = [5, 6, 7, 8], 4, 8
+def test_no_guess_is_fed_where_they_are_held_and_no_answer_before_the_turn_has_ended() -> None:
+    oracle = two_questions()
+    for delay_frames, frames in ((0, [19, 49]), (8, [19, 49]), (9, [19, 49]), (25, [35, 65])):
+        events = oracle.events(delay_frames, "hold", turn_end_frames=9)
+        assert [(frame, list(tokens)) for frame, tokens in events] == list(zip(frames, [[9, 10], [12]], strict=True))
+    assert len(oracle.events(0, "hold", n_events=3)) == 1
+
+
+def test_a_question_that_nobody_heard_to_its_end_keeps_its_guesses() -> None:
+    oracle = OracleTokens.pack([3, 9], [0.2, 0.8], [0, 3], [False, True], [[1], [2]], [[], []])
+    assert [frame for frame, _ in oracle.events(4, "hold")] == [7, 13]
+
+
+def test_withdrawn_tokens_are_those_that_a_queue_would_still_hold() -> None:
+    tokens, arrives, withdrawn = [5, 6, 7, 8], 4, 8
     queue, fed = OracleQueue(start_id=1), []
     for frame in range(12):
         if frame == arrives:
             queue.push(tokens)
-        if frame == withheld:
+        if frame == withdrawn:
             queue.withdraw(1)
         fed.append(queue.next())
-    laid = lay_oracle([(arrives, withhold_guess(arrives, tokens, withheld))], 13, start_id=1)
+    guess = OracleTokens.pack([0, 6], [0.5, 1.0], [0, 5], [False, True], [tokens, []], [[], []])
+    event = guess.apply_guesses(0, arrives, tokens, "withdraw", turn_end_frames=withdrawn - 6)
+    assert event is not None
+    laid = lay_oracle([event], 13, start_id=1)
     assert fed == laid[1:].tolist()
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from data_schemas.config.serving import RouteConfig
-from data_schemas.errors import ConfigError
+from data_schemas.errors import BackendError, ConfigError
+from data_schemas.guesses import Guesses
 from kame_model.serve.oracle.routing import Router
 from kame_model.text.tokenizer import Tokenizer
 from tests.support.timed_chat import QUICK, SIXTY, SLOW, CycleTalk, TimedChat
@@ -119,12 +120,12 @@ def test_a_back_end_slower_than_the_user_speaks_is_heard_all_the_same(tokenizer:
     assert len(talk.told("oracle_done")) >= 3
 
 
-@pytest.mark.parametrize(("withhold_guesses", "queued"), [(True, SIXTY), (False, "she earned it " + SIXTY)])
-def test_a_guess_is_withheld_once_the_whole_question_is_sent(
-    tokenizer: Tokenizer, withhold_guesses: bool, queued: str
+@pytest.mark.parametrize(("guesses", "queued"), [("withdraw", SIXTY), ("feed", "she earned it " + SIXTY)])
+def test_a_guess_is_withdrawn_once_the_whole_question_is_sent(
+    tokenizer: Tokenizer, guesses: Guesses, queued: str
 ) -> None:
     chat = TimedChat([(0.9, "she earned it all. "), (9, "late")], [(2, "It is sixty litres.")])
-    talk = CycleTalk(tokenizer, {"a": chat}, withhold_guesses=withhold_guesses)
+    talk = CycleTalk(tokenizer, {"a": chat}, guesses=guesses)
     heard: list[str] = []
 
     async def course() -> None:
@@ -138,7 +139,7 @@ def test_a_guess_is_withheld_once_the_whole_question_is_sent(
     talk.runs(course)
     assert " ".join(filter(None, heard)) == queued
     assert chat.given_up == [0]
-    assert chat.ended_s[0] == (0.5 if withhold_guesses else 2.5)
+    assert chat.ended_s[0] == (0.5 if guesses == "withdraw" else 2.5)
 
 
 def test_what_waits_of_a_guess_is_discarded_once_the_whole_question_is_sent(tokenizer: Tokenizer) -> None:
@@ -158,7 +159,90 @@ def test_what_waits_of_a_guess_is_discarded_once_the_whole_question_is_sent(toke
     assert talk.queued() == SIXTY
 
 
-def test_an_answer_is_not_withheld_when_the_user_says_more(tokenizer: Tokenizer) -> None:
+def test_an_answer_to_the_whole_question_is_held_until_the_turn_ends_and_not_asked_for_again(
+    tokenizer: Tokenizer,
+) -> None:
+    chat = TimedChat([(0.1, "she earned it all.")], QUICK)
+    talk = CycleTalk(tokenizer, {"a": chat}, guesses="hold")
+
+    async def course() -> None:
+        talk.user("How many")
+        await asyncio.sleep(0.5)
+        talk.user("How many litres")
+        await asyncio.sleep(1)
+        assert talk.queued() == "", "neither the guess nor the answer before the turn has ended"
+        talk.user("How many litres", is_final=True)
+        await asyncio.sleep(0.01)
+        assert talk.queued() == SIXTY, "at once"
+        await asyncio.sleep(2)
+
+    talk.runs(course)
+    assert chat.asked_s == [0.0, 0.5]
+    assert talk.queued() == ""
+    assert [told["text"] for told in talk.told("oracle")] == ["It is sixty litres."]
+
+
+def test_held_answers_tell_the_question_so_far_as_if_it_were_finished(tokenizer: Tokenizer) -> None:
+    held, whole = (TimedChat(QUICK) for _ in range(2))
+    for chat, guesses, is_final in ((held, "hold", False), (whole, "withdraw", True)):
+        talk = CycleTalk(tokenizer, {"a": chat}, guesses=guesses)
+
+        async def course(talk: CycleTalk = talk, is_final: bool = is_final) -> None:
+            talk.user("How many litres", is_final=is_final)
+            await asyncio.sleep(1)
+
+        talk.runs(course)
+    assert held.heard == whole.heard
+
+
+def test_an_answer_that_is_being_written_when_the_turn_ends_is_fed_as_it_goes_on(tokenizer: Tokenizer) -> None:
+    chat = TimedChat([(0.4, "It is sixty "), (0.6, "litres.")])
+    talk = CycleTalk(tokenizer, {"a": chat}, guesses="hold")
+
+    async def course() -> None:
+        talk.user("How many litres")
+        await asyncio.sleep(0.5)
+        talk.user("How many litres", is_final=True)
+        await asyncio.sleep(0.01)
+        assert talk.queued() != SIXTY
+        await asyncio.sleep(1)
+
+    talk.runs(course)
+    assert len(chat.asked_s) == 1
+    assert " ".join(told["text"] for told in talk.told("oracle")) == "It is sixty litres."
+
+
+def test_a_held_answer_to_fewer_words_is_given_up_and_the_whole_question_asked(tokenizer: Tokenizer) -> None:
+    chat = TimedChat([(0.1, "she earned it all."), (9, "late")], QUICK)
+    talk = CycleTalk(tokenizer, {"a": chat}, guesses="hold")
+
+    async def course() -> None:
+        talk.user("How many")
+        await asyncio.sleep(0.5)
+        talk.user("How many litres", is_final=True)
+        await asyncio.sleep(1)
+        assert talk.queued() == SIXTY
+
+    talk.runs(course)
+    assert (chat.asked_s, chat.given_up) == ([0.0, 0.5], [0])
+
+
+def test_the_whole_question_is_asked_again_if_the_held_answer_failed(tokenizer: Tokenizer) -> None:
+    chat = TimedChat([(0.1, BackendError("down"))], QUICK)
+    talk = CycleTalk(tokenizer, {"a": chat}, guesses="hold", interval_s=5)
+
+    async def course() -> None:
+        talk.user("How many litres")
+        await asyncio.sleep(0.5)
+        talk.user("How many litres", is_final=True)
+        await asyncio.sleep(1)
+        assert talk.queued() == SIXTY
+
+    talk.runs(course)
+    assert chat.asked_s == [0.0, 0.5]
+
+
+def test_an_answer_is_not_withdrawn_when_the_user_says_more(tokenizer: Tokenizer) -> None:
     chat = TimedChat(QUICK, [(2, "she earned it all.")])
     talk = CycleTalk(tokenizer, {"a": chat})
 
@@ -175,7 +259,7 @@ def test_an_answer_is_not_withheld_when_the_user_says_more(tokenizer: Tokenizer)
 
 def test_the_ended_turn_takes_the_place_of_the_newest_that_has_not_begun(tokenizer: Tokenizer) -> None:
     chat = TimedChat(SLOW, [(9, "late")], QUICK)
-    talk = CycleTalk(tokenizer, {"a": chat}, interval_s=0.3, max_in_flight=2, withhold_guesses=False)
+    talk = CycleTalk(tokenizer, {"a": chat}, interval_s=0.3, max_in_flight=2, guesses="feed")
 
     async def course() -> None:
         talk.user("How many")

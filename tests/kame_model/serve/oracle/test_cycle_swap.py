@@ -61,7 +61,7 @@ class Asking:
         self.cycle = BackEndCycle(
             Requests(self.choice, self.conversation, self.emit, self.counts, settings.first_token_timeout_s),
             self.conversation,
-            lambda: OracleWriter(queue, tokenizer, 30),
+            lambda is_held: OracleWriter(queue, tokenizer, 30, is_held=is_held),
             settings,
         )
 
@@ -154,9 +154,7 @@ def test_closing_a_session_closes_its_streams_on_the_wire(tokenizer: Tokenizer) 
         server.answer = never_begins
         async with AsyncExitStack() as stack:
             endpoint = await stack.enter_async_context(serving(server))
-            asking = Asking(
-                {"a": await back_end_at(stack, "a", endpoint)}, tokenizer, interval_s=0.1, withhold_guesses=False
-            )
+            asking = Asking({"a": await back_end_at(stack, "a", endpoint)}, tokenizer, interval_s=0.1, guesses="feed")
             running = asyncio.create_task(asking.cycle.run())
             asking.user("How many")
             await server.until(lambda: server.n_open == 1)
