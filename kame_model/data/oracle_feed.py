@@ -74,8 +74,8 @@ def feed(oracle: OracleTokens, config: OracleFeedConfig, step: int, draw: random
 
 def apply_guesses(oracle: OracleTokens, fed: Sequence[Fed], guesses: Guesses) -> list[Fed]:
     """Returns the events as a server feeds them that treats answers to the unfinished question like this."""
-    treated = ((each.event, oracle.apply_guesses(*each, guesses)) for each in fed)
-    return [Fed(event, *as_fed) for event, as_fed in treated if as_fed is not None and len(as_fed[1])]
+    treated = [(each.event, oracle.apply_guesses(*each, guesses)) for each in fed]
+    return [Fed(event, now[0], list(now[1])) for event, now in treated if now is not None and len(now[1])]
 
 
 def skip_probability(config: OracleFeedConfig, draw: random.Random) -> float:
