@@ -9,6 +9,7 @@ import torch
 
 from data_schemas.config.model import SamplingConfig
 from data_schemas.config.serving import Mode, ServeConfig
+from data_schemas.guesses import Guesses
 from kame_model.checkpoint.kame_json import TrainedDelays
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.server import KameServer
@@ -65,3 +66,21 @@ async def test_a_back_end_slower_than_in_training_is_told_of_once(
     told = [each.getMessage() for each in caplog.records if each.name == "kame_model.serve.oracle.ages"]
     assert len(told) == n_warnings
     assert all("trained with 0.5 s at most" in each for each in told)
+
+
+@pytest.mark.parametrize(
+    ("trained", "told", "is_fed"), [("hold", None, False), ("feed", None, True), ("hold", "feed", True)]
+)
+async def test_guesses_are_treated_as_the_checkpoint_was_trained_unless_the_server_is_told_otherwise(
+    checkpoint: Checkpoint, trained: Guesses, told: Guesses | None, is_fed: bool
+) -> None:
+    config = ServeConfig(checkpoint="tiny", cycle={"guesses": told})  # type: ignore[arg-type]
+    chat, learnt = RepeatingChat(), knowing(checkpoint, guesses=trained)
+    async with KameServer(learnt, config, doubles(chat), run=inline) as server:
+        client = Client(await server.open_session("here", mode="tandem"))
+        await client.talk([*["alpha"] * 8, *["bravo"] * 8])
+        assert bool(client.told("oracle")) is is_fed, "while the user speaks"
+        await client.talk([None] * 30)
+        assert client.told("oracle"), "when the turn has ended"
+        await client.session.close("bye")
+        await client.over()
