@@ -12,15 +12,16 @@ NANO ?= examples/checkpoints/nano
 DEMO_QUESTIONS = What_is_the_capital_of_France How_many_legs_does_a_spider_have What_do_bees_make
 DEMO_ANSWERS = Paris eight honey
 # What `make proof` reads and how long it may take: files (or nothing: the Hub) of the question sets, items of each, hours of
-# speech, hours of each stage of training, dialogues evaluated.
+# speech, hours of each stage of training, steps of the last one (its learning rate falls by them), dialogues evaluated.
 PROOF ?= proof
 PROOF_GSM8K ?=
 PROOF_MMLU_PRO ?=
 PROOF_ITEMS ?= 1000
 PROOF_SPEECH_HOURS ?= 3
-PROOF_SPEAK_HOURS ?= 0.4
+PROOF_SPEAK_HOURS ?= 0.2
 PROOF_COPY_HOURS ?= 0.2
-PROOF_DIALOGUE_HOURS ?= 0.8
+PROOF_DIALOGUE_HOURS ?= 0.75
+PROOF_DIALOGUE_STEPS ?= 1600
 PROOF_EVALUATED ?= 150
 PROOF_SEEDS ?= 0 1
 # More arguments for kame train, such as --set hardware.precision=bf16-mixed where the processor multiplies bf16.
@@ -108,7 +109,7 @@ proof: install ## train and evaluate a nano from nothing, two seeds (docs/evalua
 	  --vocabulary 1500 --out $(PROOF)/speech
 	@for seed in $(PROOF_SEEDS); do $(BIN)/kame train $(PROOF)/corpus@random --speech $(PROOF)/speech --preset nano \
 	  --voice synthesised --set speak.max_hours=$(PROOF_SPEAK_HOURS) --set copy.max_hours=$(PROOF_COPY_HOURS) \
-	  --max-hours $(PROOF_DIALOGUE_HOURS) --evaluate $(PROOF_EVALUATED) --listen --set sampling.temp_text=0.3 \
+	  --max-hours $(PROOF_DIALOGUE_HOURS) --max-steps $(PROOF_DIALOGUE_STEPS) --evaluate $(PROOF_EVALUATED) --listen --set sampling.temp_text=0.3 \
 	  --set 'evaluation.delays_s=[0.1,0.32,1,2,3]' $(PROOF_TRAIN_ARGS) --out $(PROOF)/run --checkpoints $(PROOF)/checkpoints \
 	  --seed $$seed || exit 1; done
 	@cat $(PROOF)/run/report.md
