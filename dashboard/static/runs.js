@@ -1,12 +1,13 @@
 // Runs as they are: what changes of the page is fetched while a run is at work; buttons that change something.
 
 import { post } from "/static/token.js";
+import { update } from "/static/update.js";
 
 const EVERY_MS = 2000;
 
 let newest = document.getElementById("now").outerHTML;
 
-/** Puts the newest state of the page's part `now` in its place while a run is at work; then, once more, at its end. */
+/** Brings the page's part `now` up to date while a run is at work; then, once more, at its end. */
 async function refresh() {
   if (document.getElementById("now").dataset.alive !== "yes") return;
   try {
@@ -14,10 +15,12 @@ async function refresh() {
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const now = page.getElementById("now");
     if (!now) throw new Error(page.querySelector("main")?.innerText.trim() ?? "The server does not answer.");
-    if (now.outerHTML !== newest) document.getElementById("now").replaceWith(now); // else focus would be lost for nothing
-    newest = now.outerHTML;
+    const { alive } = now.dataset;
+    const html = now.outerHTML;
+    if (html !== newest) update(document.getElementById("now"), now);
+    newest = html;
     show("");
-    if (now.dataset.alive !== "yes") document.getElementById("cancel")?.remove();
+    if (alive !== "yes") document.getElementById("cancel")?.remove();
   } catch (error) {
     show(error instanceof TypeError ? "The dashboard does not answer. The page keeps trying." : error.message);
   }
@@ -30,16 +33,23 @@ function show(text) {
   fault.hidden = !text;
 }
 
+/** A button that was pressed stays as it is until its answer is there, or until the page is left. */
+function setBusy(button, isBusy) {
+  button.disabled = isBusy;
+  button.ariaBusy = isBusy ? "true" : null;
+}
+
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("button[data-post]");
   if (!button || (button.dataset.sure && !confirm(button.dataset.sure))) return;
-  button.disabled = true;
+  setBusy(button, true);
   try {
     const told = await post(button.dataset.post, JSON.parse(button.dataset.body));
+    addEventListener("pagehide", () => setBusy(button, false), { once: true }); // who comes back may press again
     location.assign(button.dataset.then ?? told.url);
   } catch (error) {
     show(error.message);
-    button.disabled = false;
+    setBusy(button, false);
   }
 });
 setTimeout(refresh, EVERY_MS);

@@ -2,21 +2,31 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from flows.cli.terminal import AsJson, print_json, speaking_plainly
 
+Host = Annotated[str, typer.Option("--host", help="Address or name at which the dashboard listens.")]
+Port = Annotated[int, typer.Option("--port", help="Port of the dashboard; 0: any free one.", min=0, max=65535)]
+TokenEnv = Annotated[
+    str | None,
+    typer.Option(
+        "--token-env",
+        help="Environment variable with the token for changes. Without it, `kame dashboard` is read-only, and "
+        "`kame up` generates a token.",
+    ),
+]
+HOST: Final = "127.0.0.1"
+PORT: Final = 8990
+
 
 def dashboard(
     roots: Annotated[list[Path], typer.Argument(help="Datasets, or folders that hold some, two levels deep.")],
-    host: Annotated[str, typer.Option("--host", help="Address or name to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="0: any free one.", min=0, max=65535)] = 8990,
-    token_env: Annotated[
-        str | None,
-        typer.Option("--token-env", help="Environment variable with the token for changes; without it: read-only."),
-    ] = None,
+    host: Host = HOST,
+    port: Port = PORT,
+    token_env: TokenEnv = None,
     as_json: AsJson = False,
 ) -> None:
     """Look into datasets in a browser: figures, rows, dialogues on their time line, rejects, SQL. Ctrl-C ends it.
@@ -24,16 +34,25 @@ def dashboard(
     Where PREFECT_API_URL names a Prefect server its runs are shown too, and started; `kame up` brings one.
     """
     with speaking_plainly(as_json, goes_on=""):
-        import os
-
-        from data_schemas.errors import ConfigError
-
-        token = os.environ.get(token_env) if token_env else None
-        if token_env and token is None:
-            raise ConfigError(
-                f"The environment variable {token_env} is not set.", "Set it to the token, or leave out --token-env."
-            )
+        token = read_token(token_env) if token_env else None
         serve_pages(roots, host, port, token, lambda url: print_json({"url": url}) if as_json else typer.echo(url))
+
+
+def read_token(variable: str) -> str:
+    """Returns the token for changes from an environment variable.
+
+    Raises:
+        ConfigError: the variable is not set, or empty.
+    """
+    import os
+
+    from data_schemas.errors import ConfigError
+
+    token = os.environ.get(variable)
+    if not token:
+        fault = "is not set" if token is None else "has no value, so the token is empty"
+        raise ConfigError(f"The environment variable {variable} {fault}.", "Set it, or omit --token-env.")
+    return token
 
 
 def serve_pages(roots: list[Path], host: str, port: int, token: str | None, ready: Callable[[str], None]) -> None:

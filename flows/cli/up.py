@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from flows.cli.dashboard import HOST, PORT, Host, Port, TokenEnv, read_token
 from flows.cli.terminal import AsJson, print_json, speaking_plainly
 
 if TYPE_CHECKING:
@@ -23,12 +24,9 @@ def up(
     roots: Annotated[
         list[Path] | None, typer.Argument(help="Folders of datasets and checkpoints, two levels deep; else this one.")
     ] = None,
-    host: Annotated[str, typer.Option("--host", help="Address or name at which the dashboard listens.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="Of the dashboard; 0: any free one.", min=0, max=65535)] = 8990,
-    token_env: Annotated[
-        str | None,
-        typer.Option("--token-env", help="Environment variable with the token for changes; without it one is drawn."),
-    ] = None,
+    host: Host = HOST,
+    port: Port = PORT,
+    token_env: TokenEnv = None,
     as_json: AsJson = False,
 ) -> None:
     """Start all of it on this machine: Prefect, workers, deployments, dashboard. Ctrl-C ends all of it.
@@ -41,14 +39,9 @@ def up(
         import signal
 
         from backends.assets import get_cache_dir
-        from data_schemas.errors import ConfigError
         from flows.components import Components
 
-        token = os.environ.get(token_env) if token_env else secrets.token_urlsafe(16)
-        if not token:
-            raise ConfigError(
-                f"The environment variable {token_env} is not set.", "Set it to the token, or leave out --token-env."
-            )
+        token = read_token(token_env) if token_env else secrets.token_urlsafe(16)
         signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a shell's background
         with Components(get_cache_dir() / "up") as components:
             api_url = _start_prefect(components, as_json)

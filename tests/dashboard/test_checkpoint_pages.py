@@ -93,7 +93,8 @@ def test_chosen_checkpoints_are_compared_and_a_card_runs_nothing(browser: "Brows
         page.go_back()
         page.get_by_label("Choose one").check()
         page.get_by_label("Choose two").check()
-        page.get_by_role("button", name="Compare").click()
+        with page.expect_navigation():
+            page.get_by_role("button", name="Compare").click()
         page.get_by_text("two − one").first.wait_for()
         assert page.locator("tbody th", has_text="preset").count() == 1
         page.locator("main select[name=checkpoint]").select_option("nano")
@@ -104,19 +105,18 @@ def test_chosen_checkpoints_are_compared_and_a_card_runs_nothing(browser: "Brows
 def test_a_server_is_shown_as_soon_as_it_is_there(browser: "Browser", url: str, scheduler: KeptScheduler) -> None:
     with opened(browser, f"{url}checkpoints/of/two#token={TOKEN}") as page:
         page.get_by_text("One server runs at a time").wait_for()
-        with page.expect_response(lambda response: response.request.method == "POST"):
+        with page.expect_navigation():
             page.get_by_role("button", name="Talk to it").click()
         assert scheduler.started[-1][0] == "serve"
         settings = {"checkpoint": scheduler.started[-1][1]["checkpoint"]}
         made = replace(scheduler.runs["s1"], run_id="s2", name="serve two", settings=settings, url="")
         scheduler.runs["s2"] = made
-        page.reload()
         page.get_by_text("is loading the checkpoint").wait_for()
         scheduler.runs["s2"] = replace(made, url="http://127.0.0.1:4712")
         page.get_by_role("link", name="Open the talk page").wait_for()
         page.on("dialog", lambda dialog: dialog.accept())
-        page.get_by_role("button", name="Stop serve two").click()
-        page.get_by_role("button", name="Stop serve two").wait_for()
+        with page.expect_navigation():
+            page.get_by_role("button", name="Stop serve two").click()
         assert scheduler.cancelled == ["s2"]
 
 

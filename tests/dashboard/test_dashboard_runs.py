@@ -137,6 +137,11 @@ def test_a_schedule_is_set_paused_resumed_and_removed(client: TestClient, schedu
     assert "There are no schedules" in client.get("/runs").text
 
 
+def test_a_schedule_of_defaults_alone_is_listed(client: TestClient, scheduler: KeptScheduler) -> None:
+    scheduler.add_schedule("refresh", {}, "0 3 * * 1", "UTC")
+    assert "0 3 * * 1" in client.get("/runs").text
+
+
 def test_a_training_follows_a_refresh_on_a_schedule(client: TestClient, scheduler: KeptScheduler) -> None:
     training = replace(RUN, run_id="r3", kind="train", name="train nano", settings={"out": "run", "max_steps": 9})
     scheduler.runs["r3"] = training

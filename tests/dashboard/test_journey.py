@@ -79,8 +79,9 @@ def press_start(page: "Page") -> None:
 
 def wait_for_end(page: "Page", state: str) -> None:
     """On a run's page, until it is over, which must be in this state."""
-    page.locator("#now[data-alive=no]").wait_for()
-    assert page.locator(f".state-{state}").count() == 1, page.locator("main").inner_text()
+    chip = page.locator("#now[data-alive=no] .chip").first
+    chip.wait_for()
+    assert f"state-{state}" in (chip.get_attribute("class") or ""), page.locator("main").inner_text()
 
 
 def open_dataset(page: "Page") -> None:
@@ -173,6 +174,7 @@ def compare_with_shipped(page: "Page") -> None:
     page.get_by_role("link", name="Checkpoints", exact=True).click()
     for name in ("nano", "checkpoints / nano-first-20"):
         page.get_by_label(f"Choose {name}", exact=True).check()
-    page.get_by_role("button", name="Compare the chosen").click()
+    with page.expect_navigation():
+        page.get_by_role("button", name="Compare the chosen").click()
     page.get_by_role("heading", name="Facts that differ").wait_for()
     assert {"training.run", "training.step"} <= set(page.locator(".settings tbody th").all_inner_texts())

@@ -14,7 +14,7 @@ from tests.support.pages import CHROMIUM, LOOKS, browsing, grave_faults, opened,
 from tests.support.schedulers import RUN, KeptScheduler
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
 pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="chromium is not there: make system"), pytest.mark.slow]
 FAILED = replace(RUN, run_id="r2", state="failed", state_name="Failed", message="It broke.")
@@ -66,7 +66,9 @@ def test_a_refresh_is_started_by_the_keyboard_alone(
         page.keyboard.type("0")
         page.locator("#fault-limit", has_text="greater").wait_for()
         assert page.locator("#limit").get_attribute("aria-invalid") == "true"
-        page.keyboard.press("Enter")
+        with page.expect_response("**/check"):
+            page.keyboard.press("Enter")
+        page.locator("button[type=submit]:enabled").wait_for()
         page.locator("#status", has_text="1 field needs").wait_for()
         assert scheduler.started == []
         page.keyboard.press("Backspace")
@@ -117,6 +119,23 @@ def test_rows_are_added_and_a_schedule_is_set(browser: "Browser", url: str, sche
         assert scheduler.started == []
 
 
+def test_a_press_before_the_scripts_of_a_page_run_is_not_lost(
+    browser: "Browser", url: str, scheduler: KeptScheduler
+) -> None:
+    scheduler.add_schedule("refresh", {}, "0 3 * * 1", "UTC")
+    with opened(browser, url) as page:
+        held: list[Route] = []
+        page.route("**/static/runs.js", lambda route: held.append(route))
+        page.goto(f"{url}runs#token={TOKEN}", wait_until="commit")
+        page.get_by_role("button", name="Pause Refresh").click()
+        while not held:
+            page.evaluate("0")
+        assert scheduler.schedules[0].is_active
+        held[0].continue_()
+        page.get_by_role("button", name="Resume Refresh").wait_for()
+        assert not scheduler.schedules[0].is_active
+
+
 def test_a_token_is_asked_for_once_and_a_run_cancelled(browser: "Browser", url: str, scheduler: KeptScheduler) -> None:
     with opened(browser, f"{url}runs/r1") as page:
         page.on("dialog", lambda asked: asked.accept())
@@ -129,8 +148,8 @@ def test_a_token_is_asked_for_once_and_a_run_cancelled(browser: "Browser", url: 
         assert scheduler.cancelled == []
         page.locator("#cancel").click()
         page.locator("dialog input").fill(TOKEN)
-        page.keyboard.press("Enter")
-        page.wait_for_event("load")
+        with page.expect_navigation():
+            page.keyboard.press("Enter")
         assert scheduler.cancelled == ["r1"]
 
 
@@ -139,6 +158,22 @@ def test_a_run_that_ends_is_shown_without_a_reload(browser: "Browser", url: str,
         page.locator(".state-running").wait_for()
         scheduler.runs["r1"] = replace(RUN, state="completed", state_name="Completed", percent=100.0)
         page.locator("tr", has=page.locator(".state-completed")).wait_for()
+
+
+def test_who_reads_keeps_the_place_while_the_list_changes(
+    browser: "Browser", url: str, scheduler: KeptScheduler
+) -> None:
+    with opened(browser, f"{url}runs") as page:
+        page.get_by_role("link", name=RUN.name).first.focus()
+        scheduler.runs = {"r0": replace(RUN, run_id="r0", name="newer"), **scheduler.runs}
+        scheduler.runs["r1"] = replace(RUN, percent=60.0)
+        page.locator("tr", has_text="60 %").wait_for()
+        assert page.locator("tbody th").all_inner_texts() == ["newer", RUN.name, FAILED.name]
+        assert page.evaluate("document.activeElement.getAttribute('href')") == "/runs/r1"
+        del scheduler.runs["r0"]
+        page.locator("tr", has_text="newer").wait_for(state="detached")
+        assert page.locator("tbody th").all_inner_texts() == [RUN.name, FAILED.name]
+        assert page.evaluate("document.activeElement.getAttribute('href')") == "/runs/r1"
 
 
 @pytest.mark.parametrize(("scheme", "width"), LOOKS)

@@ -11,7 +11,7 @@ from data_schemas.records import Clips, Dialogue
 from flows.token_rows import EncodedRows
 from kame_model.encode.token_dataset import TokenDataset
 from tests.support.dashboards import encode_small, write_small
-from tests.support.pages import CHROMIUM, LOOKS, browsing, grave_faults, opened, served
+from tests.support.pages import CHROMIUM, LOOKS, browsing, grave_faults, opened, play_slowly, served
 from tests.support.work_folders import make_clips, make_written, put_members, put_output
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ def test_a_word_that_is_clicked_moves_the_cursor_to_its_frames(
 def test_while_it_plays_the_frame_is_always_that_of_the_cursor(browser: "Browser", url: str) -> None:
     with opened(browser, url + DIALOGUE) as page:
         laid_out(page)
+        play_slowly(page)
         page.keyboard.press("Space")
         seen = set[int]()
         while len(seen) < 3:
