@@ -134,7 +134,7 @@ def _training(
     """Whole steps in one process, or by torchrun with one process on each GPU."""
     adapters = () if lora_rank is None else ("--lora-rank", lora_rank)
     arguments = ("benchmarks.train_step", "--preset", preset, *options, *adapters, "--whole-only", "--folder", WORK)
-    starts = ("-m",)
+    starts: tuple[str, ...] = ("-m",)
     if sizes.n_devices > 1:
         starts = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(sizes.n_devices), "-m")
     commands = (("-m", *arguments, "--make-inputs"), (*starts, *arguments, "--json"))
