@@ -30,6 +30,9 @@ PROOF_SOURCES = --source gsm8k$(if $(PROOF_GSM8K),=$(PROOF_GSM8K)) --source mmlu
 DEMO_FOLDERS = $(DEMO) $(DEMO)-front-end $(DEMO)-checkpoints $(DEMO)-talk
 # One file or folder of tests, whatever its tier, without lint and voices: make test FILE=tests/data_schemas/test_ids.py
 FILE ?=
+# Where `make gpu-report` writes, and more of its arguments: --cpu-shapes, --only STEP ...
+GPU_REPORT ?= build/gpu-report
+GPU_REPORT_ARGS ?=
 # More arguments for pytest: make test FILE=tests/pipelines/script PYTEST_ARGS="-k money -x"
 PYTEST_ARGS ?=
 # Processes that run the tests, a file each at a time.
@@ -56,7 +59,7 @@ export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install voices demo clean-demo proof quick test test-slow test-workers lint format system docs wheel lock clean
+.PHONY: help install voices demo clean-demo proof gpu-report quick test test-slow test-workers lint format system docs wheel lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -113,6 +116,9 @@ proof: install ## train and evaluate a nano from nothing, two seeds (docs/evalua
 	  --set 'evaluation.delays_s=[0.1,0.32,1,2,3]' $(PROOF_TRAIN_ARGS) --out $(PROOF)/run --checkpoints $(PROOF)/checkpoints \
 	  --seed $$seed || exit 1; done
 	@cat $(PROOF)/run/report.md
+
+gpu-report: install ## measure training, serving and vLLM on GPUs (docs/training_large.md); the same again goes on
+	@$(BIN)/python -m benchmarks.gpu_report --out $(GPU_REPORT) $(GPU_REPORT_ARGS)
 
 clean-demo: ## remove the demo's folders, so that the next demo begins anew
 	@rm -rf $(DEMO_FOLDERS)

@@ -121,7 +121,8 @@ def benchmark_config(
         "data.substitute_share": 0.0,
         "keep.evaluate_examples": 0,
         "keep.save_every": 10**6,
-        "keep.log_every": n_steps if minutes is None else 10,
+        # A look in the middle: the figures are those of the second half, without what is made ready in the first step.
+        "keep.log_every": max(1, n_steps // 2) if minutes is None else max(1, min(10, int(minutes))),
         "keep.tensorboard": False,
     }
     config = build_train_config(preset, "dialogues", None, typed)

@@ -24,6 +24,15 @@ CONNECT_S: Final = 30
 """How long the scheduler may take to answer."""
 
 
+class _Client(Client):  # type: ignore[misc]
+    """Dask's client, which lets an interrupted program end while no scheduler answers."""
+
+    def __del__(self) -> None:
+        """Closes a connection. One that was never made has nobody to tell, and Dask would wait twice `CONNECT_S`."""
+        if self.status != "connecting":
+            super().__del__()
+
+
 class DaskCluster:
     """A Dask scheduler and its workers.
 
@@ -38,7 +47,7 @@ class DaskCluster:
         self._address = address
         logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is said once, by an error of ours
         try:
-            self._client = Client(f"tcp://{address}", timeout=CONNECT_S, set_as_default=False)
+            self._client = _Client(f"tcp://{address}", timeout=CONNECT_S, set_as_default=False)
         except (OSError, ValueError) as error:
             raise BackendError(
                 f"No Dask scheduler answers at {address}: {error}.", "Start one with `dask scheduler` and its workers."

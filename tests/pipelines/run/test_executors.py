@@ -2,6 +2,9 @@
 
 import os
 import pickle
+import signal
+import socket
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Executor, Future
@@ -235,3 +238,18 @@ def test_a_missing_package_is_told_with_its_extra_before_any_work(
     config = on_cluster(tmp_path / "out").model_copy(update={"executor": f"{kind}://127.0.0.1:1"})
     with pytest.raises(BackendError, match=rf"pip install 'kame-pipeline\[{kind}\]'"), Workers(config):
         pass
+
+
+@pytest.mark.full
+def test_an_interrupt_ends_a_program_that_waits_for_a_scheduler() -> None:
+    pytest.importorskip("distributed", reason="the extra dask is not installed")
+    program = "import sys; from pipelines.run.dask_cluster import DaskCluster; DaskCluster(sys.argv[1])"
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        waiting = subprocess.Popen([sys.executable, "-c", program, address], stderr=subprocess.PIPE, text=True)
+        connection, _ = nobody.accept()
+        with connection:
+            waiting.send_signal(signal.SIGINT)
+            _, said = waiting.communicate()
+    assert waiting.returncode == -signal.SIGINT
+    assert "Exception ignored" not in said, "the client waited a minute for nobody, after the program's end"
