@@ -173,7 +173,7 @@ def read_kame_json(path: Path) -> KameJson:
         raise StoreError(f"{path} cannot be read: {error}.", "Export the checkpoint again.") from error
 
 
-def sampling_of(facts: KameJson | None, told: SamplingConfig) -> SamplingConfig:
+def choose_sampling(facts: KameJson | None, told: SamplingConfig) -> SamplingConfig:
     """Returns the sampling parameters: those set explicitly, then those of the facts, then moshi's defaults.
 
     Args:
@@ -184,6 +184,6 @@ def sampling_of(facts: KameJson | None, told: SamplingConfig) -> SamplingConfig:
     return own.model_copy(update=told.model_dump(exclude_unset=True))
 
 
-def voice_of(facts: KameJson | None, told: Voice | None) -> Voice:
+def choose_voice(facts: KameJson | None, told: Voice | None) -> Voice:
     """Returns how users hear the front-end: `told` if given, else the facts' default; decoded if there are none."""
     return told or ("decoded" if facts is None else facts.voice)
