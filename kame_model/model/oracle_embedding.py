@@ -24,7 +24,7 @@ class OracleEmbedding(nn.Module):
             rotation, so that a word of the oracle differs from the same word said. A model of 4 M parameters learns to
             copy with it within minutes on two cores, and does not with a table (docs/model.md).
 
-    In both modes, `make_table` returns the table that a checkpoint stores as `oracle_emb.weight`, and the zero token, -1,
+    In both modes, `make_table` returns the table that a checkpoint stores as `oracle_emb.weight`. The zero token, -1,
     has no vector.
     """
 
