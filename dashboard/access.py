@@ -106,7 +106,7 @@ class AccessMiddleware:
             raise RefusedError(401, "The token is missing or wrong.", "Ask whoever started the dashboard for it.")
 
     def _is_ours(self, host: str) -> bool:
-        name = _hostname(host)
+        name = _get_hostname(host)
         try:
             ipaddress.ip_address(name)
         except ValueError:
@@ -150,7 +150,7 @@ def is_same_origin(headers: Headers) -> bool:
     return origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
 
 
-def _hostname(host: str) -> str:
+def _get_hostname(host: str) -> str:
     try:
         return (urlsplit(f"//{host}").hostname or "").rstrip(".")
     except ValueError:

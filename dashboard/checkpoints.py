@@ -207,7 +207,7 @@ class Checkpoints:
         for is_wanted in (_is_evaluation, _is_comparison):  # a comparison may hold the evaluations that it compares
             for key, folder in find_folders(self._roots, is_wanted):
                 try:
-                    stamp = _stamp(folder / _FIGURES)
+                    stamp = _make_stamp(folder / _FIGURES)
                     facts = self._evaluations.get(folder, stamp)
                 except (KameError, OSError):
                     continue
@@ -230,7 +230,7 @@ class Checkpoints:
         wanted = checkpoint.facts.run if checkpoint.facts else ""
         for run in list_runs(self._roots) if wanted else ():
             try:
-                if self._identities.get(run.folder, _stamp(run.folder / CONFIG)) == wanted:
+                if self._identities.get(run.folder, _make_stamp(run.folder / CONFIG)) == wanted:
                     return run
             except (KameError, OSError):
                 continue
@@ -238,7 +238,7 @@ class Checkpoints:
 
     def _open(self, key: str, folder: Path) -> Checkpoint:
         try:
-            return Checkpoint(key, folder, self._facts.get(folder, _stamp(folder / FACTS)), None)
+            return Checkpoint(key, folder, self._facts.get(folder, _make_stamp(folder / FACTS)), None)
         except KameError as error:
             return Checkpoint(key, folder, None, error)
         except OSError as error:
@@ -264,7 +264,7 @@ def _is_comparison(folder: Path) -> bool:
 _Stamp = tuple[int, int]
 
 
-def _stamp(path: Path) -> _Stamp:
+def _make_stamp(path: Path) -> _Stamp:
     """What differs when a file was written anew."""
     status = path.stat()
     return status.st_mtime_ns, status.st_size
@@ -300,7 +300,7 @@ class _Digests:
 
     def find(self, weights: Path, wait_s: float) -> str | None:
         try:
-            key = ids.digest(str(weights), *_stamp(weights))
+            key = ids.digest(str(weights), *_make_stamp(weights))
         except OSError as error:
             raise StoreError(
                 f"{weights} cannot be read: {error.strerror}.", "Check the permissions of the folder."

@@ -121,15 +121,15 @@ def build_form(model: type[BaseModel], values: Mapping[str, Any], prefix: str = 
     """The fields of a class, with values where there are some and defaults elsewhere."""
     nodes = []
     for name, info in model.model_fields.items():
-        default = _default_of(info)
-        nodes.append(_node(f"{prefix}{name}", info.annotation, info, values.get(name, default), default))
+        default = _get_default(info)
+        nodes.append(_make_node(f"{prefix}{name}", info.annotation, info, values.get(name, default), default))
     return nodes
 
 
 def split_usual(nodes: Sequence[Node], usual: Sequence[str]) -> tuple[list[Node], list[Node]]:
     """What one usually sets, in its order, and the rest; a section without fields is left out."""
     found = {each.path: each for each in _walk(nodes)}
-    return [found[path] for path in usual], list(_without(nodes, set(usual)))
+    return [found[path] for path in usual], list(_remove_paths(nodes, set(usual)))
 
 
 def read_form(
@@ -152,21 +152,21 @@ def read_form(
     return settings, faults
 
 
-def _default_of(info: FieldInfo) -> Any:
+def _get_default(info: FieldInfo) -> Any:
     """A field's default as JSON has it; of one that follows from others, or must be given: none."""
     if info.is_required() or info.default_factory_takes_validated_data:
         return _NO_VALUE
     default = info.get_default(call_default_factory=True)
-    return _plain(default)
+    return _convert_to_plain(default)
 
 
-def _plain(value: Any) -> Any:
+def _convert_to_plain(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", exclude_defaults=True)
-    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+    return [_convert_to_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _node(path: str, annotation: Any, info: FieldInfo | None, value: Any, default: Any) -> Node:
+def _make_node(path: str, annotation: Any, info: FieldInfo | None, value: Any, default: Any) -> Node:
     title = (info.title if info else None) or path.rpartition(".")[2].replace("_", " ")
     description = (info.description if info else None) or ""
     inner, is_optional = _strip(annotation)
@@ -174,20 +174,28 @@ def _node(path: str, annotation: Any, info: FieldInfo | None, value: Any, defaul
         given = value if isinstance(value, Mapping) else {}
         is_on = value is not None and value is not _NO_VALUE if is_optional else None
         return Section(path, title, description, build_form(inner, given, f"{path}."), is_on)
-    item = _item_of(inner)
+    item = _get_item_type(inner)
     if item is not None and (_is_model(item) or item is str):
         given_rows = value if isinstance(value, list) else []
         *rows, blank = [
-            _fold_rest(_node(f"{path}.{index}", item, None, each, _NO_VALUE), _USUAL_OF_ROWS.get(path, ()))
+            _fold_rest(_make_node(f"{path}.{index}", item, None, each, _NO_VALUE), _USUAL_OF_ROWS.get(path, ()))
             for index, each in (*enumerate(given_rows), (ROW, _NO_VALUE))
         ]
         return Rows(path, title, description, rows, blank)
-    kind = _kind_of(inner, info)
-    choices = _choices_of(item if kind == "choices" else inner, info)
+    kind = _choose_kind(inner, info)
+    choices = _list_choices(item if kind == "choices" else inner, info)
     is_wanted = info is not None and info.is_required()
-    shown = _as_text(kind, value)
+    shown = _format_value(kind, value)
     return Control(
-        path, title, description, kind, shown, _format_hint(_as_text(kind, default)), choices, _pick_of(path), is_wanted
+        path,
+        title,
+        description,
+        kind,
+        shown,
+        _format_hint(_format_value(kind, default)),
+        choices,
+        _pick_of(path),
+        is_wanted,
     )
 
 
@@ -200,11 +208,11 @@ def _fold_rest(row: Node, usual: Sequence[str]) -> Node:
     return Section(row.path, row.title, row.description, [*shown, more], row.is_on)
 
 
-def _kind_of(inner: Any, info: FieldInfo | None) -> Kind:
-    item = _item_of(inner)
+def _choose_kind(inner: Any, info: FieldInfo | None) -> Kind:
+    item = _get_item_type(inner)
     if inner is bool:
         return "switch"
-    if get_origin(inner) is Literal or _choices_of(inner, info):
+    if get_origin(inner) is Literal or _list_choices(inner, info):
         return "choice"
     if item is not None:
         return "choices" if get_origin(item) is Literal else "lines"
@@ -212,7 +220,7 @@ def _kind_of(inner: Any, info: FieldInfo | None) -> Kind:
     return by_type.get(inner, "yaml")
 
 
-def _choices_of(inner: Any, info: FieldInfo | None) -> Sequence[str]:
+def _list_choices(inner: Any, info: FieldInfo | None) -> Sequence[str]:
     if get_origin(inner) is Literal:
         return [str(each) for each in get_args(inner)]
     extra = info.json_schema_extra if info is not None else None
@@ -222,7 +230,7 @@ def _choices_of(inner: Any, info: FieldInfo | None) -> Sequence[str]:
     return [str(each) for each in changed.get("enum", ())]
 
 
-def _as_text(kind: Kind, value: Any) -> str | bool | list[str]:
+def _format_value(kind: Kind, value: Any) -> str | bool | list[str]:
     if kind == "switch":
         return value is True
     if kind == "choices":
@@ -257,7 +265,7 @@ def _strip(annotation: Any) -> tuple[Any, bool]:
     return annotation, False
 
 
-def _item_of(inner: Any) -> Any:
+def _get_item_type(inner: Any) -> Any:
     """The type of a list's items; None: it is no list."""
     return _strip(get_args(inner)[0])[0] if get_origin(inner) is list else None
 
@@ -273,12 +281,12 @@ def _walk(nodes: Sequence[Node]) -> Iterator[Node]:
             yield from _walk(node.nodes)
 
 
-def _without(nodes: Sequence[Node], paths: set[str]) -> Iterator[Node]:
+def _remove_paths(nodes: Sequence[Node], paths: set[str]) -> Iterator[Node]:
     for node in nodes:
         if node.path in paths:
             continue
         if isinstance(node, Section):
-            left = list(_without(node.nodes, paths))
+            left = list(_remove_paths(node.nodes, paths))
             if left:
                 yield Section(node.path, node.title, node.description, left, node.is_on)
         else:
@@ -290,7 +298,7 @@ def _read_fields(model: type[BaseModel], prefix: str, unread: dict[str, Any], fa
     settings = {}
     for name, info in model.model_fields.items():
         value = _read(f"{prefix}{name}", info.annotation, info, unread, faults)
-        if value is not _NO_VALUE and value != _default_of(info):
+        if value is not _NO_VALUE and value != _get_default(info):
             settings[name] = value
     return settings
 
@@ -307,7 +315,7 @@ def _read(path: str, annotation: Any, info: FieldInfo | None, unread: dict[str, 
             return None
         faults |= faults_inside
         return settings
-    item = _item_of(inner)
+    item = _get_item_type(inner)
     if item is not None and (_is_model(item) or item is str):
         return _read_rows(path, item, is_optional, unread, faults)
     text = unread.pop(path, _NO_VALUE)
@@ -316,7 +324,7 @@ def _read(path: str, annotation: Any, info: FieldInfo | None, unread: dict[str, 
     if info is not None and info.is_required() and not text:
         faults[path] = "A value is needed here."
     try:
-        return _from_text(_kind_of(inner, info), text, item, is_optional)
+        return _from_text(_choose_kind(inner, info), text, item, is_optional)
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         faults[path] = f"{error}".partition("\n")[0][:300]
         return _NO_VALUE

@@ -41,7 +41,7 @@ class MetricsUpdate:
         return {
             "is_anew": self.is_anew,
             "curves": self.curves,
-            "notes": [_without_no_numbers(each) for each in self.notes],
+            "notes": [_replace_non_numbers(each) for each in self.notes],
             "n_damaged": self.n_damaged,
         }
 
@@ -76,7 +76,7 @@ class MetricsFeed:
         curves: dict[str, _Curves] = {}
         notes: list[Line] = []
         n_damaged = 0
-        for text in self._lines(file):
+        for text in self._read_lines(file):
             line = parse_line(text)
             if line is None:
                 n_damaged += 1
@@ -86,9 +86,9 @@ class MetricsFeed:
                 curves.setdefault(line["kind"], _Curves()).add(figures)
             if any(isinstance(each, list) for each in line.values()):
                 notes = [*notes[1 - N_NOTES :], line]
-        return MetricsUpdate(is_anew, {kind: each.columns() for kind, each in curves.items()}, notes, n_damaged)
+        return MetricsUpdate(is_anew, {kind: each.make_columns() for kind, each in curves.items()}, notes, n_damaged)
 
-    def _lines(self, file: Any) -> Iterator[bytes]:
+    def _read_lines(self, file: Any) -> Iterator[bytes]:
         """Whole lines from where the last look ended."""
         file.seek(self._offset)
         rest = b""
@@ -122,10 +122,10 @@ class _Curves:
             self.n_a_point *= 2
             self.n_in_last = self.n_a_point
 
-    def columns(self) -> Columns:
+    def make_columns(self) -> Columns:
         """The means of each point."""
         names = dict.fromkeys(name for point in self.points for name in point)
-        return {name: [_mean(point.get(name)) for point in self.points] for name in names}
+        return {name: [_compute_mean(point.get(name)) for point in self.points] for name in names}
 
 
 def _merge(one: dict[str, tuple[float, int]], other: dict[str, tuple[float, int]]) -> dict[str, tuple[float, int]]:
@@ -136,7 +136,7 @@ def _merge(one: dict[str, tuple[float, int]], other: dict[str, tuple[float, int]
     return both
 
 
-def _mean(summed: tuple[float, int] | None) -> float | None:
+def _compute_mean(summed: tuple[float, int] | None) -> float | None:
     return None if summed is None else float(f"{summed[0] / summed[1]:.9g}")
 
 
@@ -149,7 +149,7 @@ def _list_numbers(told: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[s
             yield f"{prefix}{name}", float(value)
 
 
-def _without_no_numbers(line: Line) -> Line:
+def _replace_non_numbers(line: Line) -> Line:
     """What is no number, which JSON of browsers does not have, is None."""
     clean: Line = json.loads(json.dumps(line), parse_constant=lambda _: None)
     return clean

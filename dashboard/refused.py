@@ -62,16 +62,16 @@ def read_refused(dataset: Dataset, part_id: str | None, dialogue_id: str | None,
         stage: what refused it.
     """
     if dialogue_id is None or part_id is None:
-        return RefusedDialogue(None, False, (), _why_silent(stage, dialogue_id, False))
+        return RefusedDialogue(None, False, (), _explain_silence(stage, dialogue_id, False))
     try:
         texts = _find(dataset, part_id, _TEXTS, dialogue_id, schema_of(Dialogue).names)
         dialogue = from_table(texts, Dialogue)[0] if texts is not None else None
         is_mixed = _find(dataset, part_id, (_MIXED,), dialogue_id, ["dialogue_id"]) is not None
-        clips = [] if is_mixed else list(_clips(dataset, part_id, dialogue_id))
+        clips = [] if is_mixed else list(_read_clips(dataset, part_id, dialogue_id))
     except KameError as error:
         return RefusedDialogue(None, False, (), "", f"{error.what} {error.remedy}".strip())
     is_kept = (dataset.folder / _PARTS / part_id).is_dir()
-    why = "" if is_mixed or clips else _why_silent(stage, dialogue_id, is_kept)
+    why = "" if is_mixed or clips else _explain_silence(stage, dialogue_id, is_kept)
     return RefusedDialogue(dialogue, is_mixed, clips, why)
 
 
@@ -91,13 +91,13 @@ def read_refused_sound(dataset: Dataset, part_id: str | None, dialogue_id: str, 
         if audio and audio["bytes"]:
             return bytes(audio["bytes"])
     elif part_id is not None:
-        for each in _spoken(dataset, part_id, dialogue_id, ()):
+        for each in _read_spoken(dataset, part_id, dialogue_id, ()):
             if (each["turn_index"], each["utterance_index"]) == place:
                 return bytes(each["flac"])
     raise MissingError(f"No sound of {dialogue_id} is kept.", "Its page among the rejects tells why.")
 
 
-def _why_silent(stage: str, dialogue_id: str | None, is_kept: bool) -> str:
+def _explain_silence(stage: str, dialogue_id: str | None, is_kept: bool) -> str:
     if dialogue_id is None or stage in _BEFORE_SPEECH:
         return "There is no sound: it was rejected before any speech was made."
     if not is_kept:
@@ -107,8 +107,8 @@ def _why_silent(stage: str, dialogue_id: str | None, is_kept: bool) -> str:
     return "There is no sound of it in the work folder."
 
 
-def _clips(dataset: Dataset, part_id: str, dialogue_id: str) -> Iterator[RefusedClip]:
-    for each in _spoken(dataset, part_id, dialogue_id, ("flac",)):
+def _read_clips(dataset: Dataset, part_id: str, dialogue_id: str) -> Iterator[RefusedClip]:
+    for each in _read_spoken(dataset, part_id, dialogue_id, ("flac",)):
         yield RefusedClip(
             each["turn_index"],
             each["utterance_index"],
@@ -118,7 +118,7 @@ def _clips(dataset: Dataset, part_id: str, dialogue_id: str) -> Iterator[Refused
         )
 
 
-def _spoken(dataset: Dataset, part_id: str, dialogue_id: str, without: Sequence[str]) -> list[dict[str, Any]]:
+def _read_spoken(dataset: Dataset, part_id: str, dialogue_id: str, without: Sequence[str]) -> list[dict[str, Any]]:
     found = _find(dataset, part_id, (_CLIPS,), dialogue_id, ["dialogue_id", "clips"])
     if found is None:
         return []
@@ -133,7 +133,7 @@ def _find(
 ) -> pa.Table | None:
     """A dialogue's row in a part's newest output of the first of some stages that has it; None: none has."""
     for stage in stages:
-        for file in _outputs(dataset, part_id, stage):
+        for file in _find_outputs(dataset, part_id, stage):
             try:
                 names = [name for name in columns if name in pq.read_schema(file).names]
                 found = pq.read_table(file, columns=names, filters=[("dialogue_id", "=", dialogue_id)])
@@ -146,7 +146,7 @@ def _find(
     return None
 
 
-def _outputs(dataset: Dataset, part_id: str, stage: str) -> list[Path]:
+def _find_outputs(dataset: Dataset, part_id: str, stage: str) -> list[Path]:
     """A stage's outputs for a part, the newest first."""
     files = dataset.file(f"{_PARTS}/{part_id}").glob(f"{stage}-*.parquet")
     return sorted(files, key=lambda each: each.stat().st_mtime, reverse=True)

@@ -112,10 +112,10 @@ def _flat(table: pa.Table) -> pa.Table:
 
 def to_cells(table: pa.Table) -> list[list[str]]:
     """A table's rows as texts for people; null is empty."""
-    return [[_cell(value) for value in row.values()] for row in table.to_pylist()]
+    return [[_format_cell(value) for value in row.values()] for row in table.to_pylist()]
 
 
-def _cell(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     if value is None:
         return ""
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -69,7 +69,7 @@ def group_evaluations(
     groups, alone = [], []
     for columns in alike.values():
         if len({checkpoint.key for checkpoint, _ in columns}) > 1:
-            groups.append(Group(columns[0][1].facts.kind, columns, _lines([each for _, each in columns])))
+            groups.append(Group(columns[0][1].facts.kind, columns, _make_lines([each for _, each in columns])))
         else:
             alone += columns
     return groups, alone
@@ -92,7 +92,7 @@ def of_weights(evaluations: Sequence[Evaluation], digest: str | None) -> list[Ev
     return [each for each in evaluations if each.facts.kind != COMPARISON and digest in each.facts.checkpoints]
 
 
-def _lines(evaluations: Sequence[Evaluation]) -> dict[str, list[Line]]:
+def _make_lines(evaluations: Sequence[Evaluation]) -> dict[str, list[Line]]:
     rows = [{row.title: row for row in each.facts.rows} for each in evaluations]
     titles = dict.fromkeys(title for each in rows for title in each)
     found = {}

@@ -119,11 +119,13 @@ class Sounds:
 
     def sound(self, file: Path, row: int, dialogue_id: str) -> bytes:
         """As `read_sound`."""
-        return self._kept(self._sounds, _N_SOUNDS, (file, row, dialogue_id), lambda: read_sound(file, row, dialogue_id))
+        return self._get_cached(
+            self._sounds, _N_SOUNDS, (file, row, dialogue_id), lambda: read_sound(file, row, dialogue_id)
+        )
 
     def peaks(self, file: Path, row: int, dialogue_id: str) -> bytes:
         """As `measure_peaks`."""
-        return self._kept(
+        return self._get_cached(
             self._peaks,
             _N_PEAKS,
             (file, row, dialogue_id),
@@ -132,14 +134,14 @@ class Sounds:
 
     def spectrogram(self, file: Path, row: int, dialogue_id: str, channel: int) -> bytes:
         """As `measure_spectrogram`."""
-        return self._kept(
+        return self._get_cached(
             self._spectrograms,
             _N_SPECTROGRAMS,
             (file, row, dialogue_id, channel),
             lambda: measure_spectrogram(self.sound(file, row, dialogue_id), channel),
         )
 
-    def _kept(self, kept: OrderedDict[Key, bytes], n_kept: int, key: Key, make: Callable[[], bytes]) -> bytes:
+    def _get_cached(self, kept: OrderedDict[Key, bytes], n_kept: int, key: Key, make: Callable[[], bytes]) -> bytes:
         with self._lock:
             if key in kept:
                 kept.move_to_end(key)

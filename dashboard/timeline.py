@@ -91,29 +91,29 @@ def lay_out(row: AudioDialogue, events: Sequence[Mapping[str, Any]]) -> Timeline
     words: dict[str, list[ShownWord]] = {speaker: [] for speaker in SPEAKERS}
     spans: dict[str, list[Span]] = {speaker: [] for speaker in SPEAKERS}
     for turn in row.turns:
-        shown = list(_words_of(turn))
+        shown = list(_list_words(turn))
         words[turn.speaker] += shown
-        spans[turn.speaker] += _spans_of(turn, shown)
+        spans[turn.speaker] += _find_spans(turn, shown)
     for speaker in SPEAKERS:
         words[speaker].sort(key=lambda one: one.start_s)
         spans[speaker].sort(key=lambda one: one.start_s)
     return Timeline(
         words=words,
         spans=spans,
-        marks=[*_cuts(row.turns), *_overlaps(words), *_pauses(words)],
-        lanes=_lanes(events, row.duration_s),
-        turns=[_texts(turn) for turn in row.turns],
+        marks=[*_find_cuts(row.turns), *_find_overlaps(words), *_find_pauses(words)],
+        lanes=_make_lanes(events, row.duration_s),
+        turns=[_make_texts(turn) for turn in row.turns],
     )
 
 
-def _letters(text: str) -> str:
+def _keep_letters(text: str) -> str:
     return "".join(re.findall(r"\w", text)).lower()
 
 
-def _words_of(turn: Turn) -> Iterator[ShownWord]:
+def _list_words(turn: Turn) -> Iterator[ShownWord]:
     """The words of a turn's utterances; those of an answer by its part, told by how many letters come before."""
-    n_lead = len(_letters(turn.lead or ""))
-    n_body = n_lead + len(_letters(turn.body))
+    n_lead = len(_keep_letters(turn.lead or ""))
+    n_body = n_lead + len(_keep_letters(turn.body))
     n_before, index = 0, 0
     for utterance in turn.utterances:
         for word in utterance.words:
@@ -127,27 +127,27 @@ def _words_of(turn: Turn) -> Iterator[ShownWord]:
             bears = is_speech and index == turn.answer_word_index
             yield ShownWord(word.word, word.start_s, word.end_s, word.score, part, bears)
             if is_speech:
-                n_before += len(_letters(word.word))
+                n_before += len(_keep_letters(word.word))
                 index += 1
 
 
-def _spans_of(turn: Turn, words: Sequence[ShownWord]) -> Iterator[Span]:
+def _find_spans(turn: Turn, words: Sequence[ShownWord]) -> Iterator[Span]:
     """Runs of words of one part."""
     run: list[ShownWord] = []
     for word in words:
         if run and run[-1].part != word.part:
-            yield _span(turn, run)
+            yield _make_span(turn, run)
             run = []
         run.append(word)
     if run:
-        yield _span(turn, run)
+        yield _make_span(turn, run)
 
 
-def _span(turn: Turn, run: Sequence[ShownWord]) -> Span:
+def _make_span(turn: Turn, run: Sequence[ShownWord]) -> Span:
     return Span(run[0].part or "asks", run[0].start_s, run[-1].end_s, f"turn {turn.turn_index}")
 
 
-def _cuts(turns: Iterable[Turn]) -> Iterator[Span]:
+def _find_cuts(turns: Iterable[Turn]) -> Iterator[Span]:
     for turn in turns:
         if turn.cut_s is not None:
             yield Span("cut", turn.cut_s, turn.cut_s, f"{SPEAKERS[turn.speaker]} is cut off")
@@ -164,7 +164,7 @@ def _talk(words: Iterable[ShownWord]) -> list[tuple[float, float]]:
     return stretches
 
 
-def _overlaps(words: Mapping[str, Sequence[ShownWord]]) -> Iterator[Span]:
+def _find_overlaps(words: Mapping[str, Sequence[ShownWord]]) -> Iterator[Span]:
     for first in _talk(words["A"]):
         for second in _talk(words["B"]):
             start_s, end_s = max(first[0], second[0]), min(first[1], second[1])
@@ -172,12 +172,12 @@ def _overlaps(words: Mapping[str, Sequence[ShownWord]]) -> Iterator[Span]:
                 yield Span("overlap", start_s, end_s, f"both speak, {end_s - start_s:.2f} s")
 
 
-def _pauses(words: Mapping[str, Sequence[ShownWord]]) -> Iterator[Span]:
+def _find_pauses(words: Mapping[str, Sequence[ShownWord]]) -> Iterator[Span]:
     for (_, start_s), (end_s, _) in pairwise(_talk([*words["A"], *words["B"]])):
         yield Span("pause", start_s, end_s, f"{end_s - start_s:.1f} s")
 
 
-def _lanes(events: Sequence[Mapping[str, Any]], duration_s: float) -> dict[int, list[Whisper]]:
+def _make_lanes(events: Sequence[Mapping[str, Any]], duration_s: float) -> dict[int, list[Whisper]]:
     """A lane for each hint level that occurs: events of one text and one turn on end are one whisper."""
     runs: list[list[Mapping[str, Any]]] = []
     for event in events:
@@ -204,7 +204,7 @@ def _lanes(events: Sequence[Mapping[str, Any]], duration_s: float) -> dict[int, 
     return dict(sorted(lanes.items()))
 
 
-def _texts(turn: Turn) -> ShownTurn:
+def _make_texts(turn: Turn) -> ShownTurn:
     speech = [each for each in turn.utterances if each.kind != "backchannel"]
     heard = [each.hearing for each in speech if each.hearing is not None]
     spoken_words = turn.spoken_text.split()
@@ -213,7 +213,7 @@ def _texts(turn: Turn) -> ShownTurn:
     return ShownTurn(
         turn=turn,
         who=SPEAKERS[turn.speaker],
-        written=_written(turn, speech),
+        written=_make_written_pieces(turn, speech),
         spoken=spoken,
         heard=heard_pieces,
         n_words=sum(each.n_words for each in heard),
@@ -223,7 +223,7 @@ def _texts(turn: Turn) -> ShownTurn:
 
 
 def compare(
-    left: Sequence[str], right: Sequence[str], key: Callable[[str], str] = _letters
+    left: Sequence[str], right: Sequence[str], key: Callable[[str], str] = _keep_letters
 ) -> tuple[list[Piece], list[Piece]]:
     """Two texts word by word: what of each is not in the other differs.
 
@@ -239,24 +239,24 @@ def compare(
     return pieces
 
 
-def _written(turn: Turn, speech: Sequence[Utterance]) -> list[Piece]:
+def _make_written_pieces(turn: Turn, speech: Sequence[Utterance]) -> list[Piece]:
     """The written text; what is said in other words than written (numbers, signs) differs, by the words' spans."""
     said: dict[tuple[int, int], list[str]] = {}
     for utterance in speech:
-        for word, span in zip(_spoken_words(utterance), utterance.written_spans, strict=False):
+        for word, span in zip(_split_spoken_words(utterance), utterance.written_spans, strict=False):
             if span.start_char is not None and span.end_char is not None:
                 said.setdefault((span.start_char, span.end_char), []).append(word)
     pieces, at = [], 0
     for (start, end), words in sorted(said.items()):
         if start < at:
             continue  # it reads a place that another word has read already
-        if _letters(turn.written_text[start:end]) != _letters("".join(words)):
+        if _keep_letters(turn.written_text[start:end]) != _keep_letters("".join(words)):
             pieces += [Piece(turn.written_text[at:start], False), Piece(turn.written_text[start:end], True)]
             at = end
     return [each for each in (*pieces, Piece(turn.written_text[at:], False)) if each.text]
 
 
-def _spoken_words(utterance: Utterance) -> list[str]:
+def _split_spoken_words(utterance: Utterance) -> list[str]:
     """Words as `written_spans` counts them; their times may be fewer where a turn was cut off."""
     timed: Sequence[WordTiming] = utterance.words
     told = re.findall(r"[^\W_]+(?:'[^\W_]+)*", utterance.spoken_text)

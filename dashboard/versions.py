@@ -127,27 +127,29 @@ class Versions:
             f'SELECT dialogue_id FROM compared WHERE "{kind}" ORDER BY 1 LIMIT {PAGE_DIALOGUES} OFFSET {first}'  # noqa: S608
         ).fetchall()
         ids = [name for (name,) in found]
-        left, right = (self._rows(side, ids) for side in ("one", "two"))
-        events = self._events(ids)
+        left, right = (self._read_rows(side, ids) for side in ("one", "two"))
+        events = self._read_events(ids)
         rejects = {
             (side, row["item_id"]): row
             for side in ("one", "two")
-            for row in self._records(
+            for row in self._query_records(
                 f"SELECT item_id, stage, reason, detail FROM {side}.rejects WHERE list_contains($items, item_id)",  # noqa: S608
                 {"items": [row["item_id"] for row in (*left.values(), *right.values())]},
             )
         }
-        return [_changed(name, left.get(name), right.get(name), events.get(name, []), rejects) for name in ids]
+        return [
+            _make_changed_dialogue(name, left.get(name), right.get(name), events.get(name, []), rejects) for name in ids
+        ]
 
     def groups(self, column: str) -> list[Figure]:
         """How many dialogues have each value of a column, on both sides; the most frequent first."""
-        return self._grouped("dialogues", f"coalesce({column}, 'nobody')")
+        return self._count_groups("dialogues", f"coalesce({column}, 'nobody')")
 
     def rejects(self) -> list[Figure]:
         """How many rejects there are by stage and reason, on both sides."""
-        return self._grouped("rejects", "stage || ': ' || reason")
+        return self._count_groups("rejects", "stage || ': ' || reason")
 
-    def _grouped(self, table: str, value: str) -> list[Figure]:
+    def _count_groups(self, table: str, value: str) -> list[Figure]:
         sql = (
             "SELECT name, coalesce(one.n, 0), coalesce(two.n, 0) FROM"  # noqa: S608
             f" (SELECT {value} AS name, count(*) AS n FROM one.{table} GROUP BY 1) one FULL JOIN"
@@ -156,20 +158,20 @@ class Versions:
         )
         return [_number(name, left, right) for name, left, right in self._connection.execute(sql).fetchall()]
 
-    def _rows(self, side: str, ids: list[str]) -> dict[str, dict[str, Any]]:
+    def _read_rows(self, side: str, ids: list[str]) -> dict[str, dict[str, Any]]:
         sql = f"SELECT {_SHOWN} FROM {side}.dialogues WHERE list_contains($ids, dialogue_id)"  # noqa: S608
-        return {row["dialogue_id"]: row for row in self._records(sql, {"ids": ids})}
+        return {row["dialogue_id"]: row for row in self._query_records(sql, {"ids": ids})}
 
-    def _events(self, ids: list[str]) -> dict[str, list[ChangedEvent]]:
+    def _read_events(self, ids: list[str]) -> dict[str, list[ChangedEvent]]:
         left, right = self._oracle_versions
         events: dict[str, list[ChangedEvent]] = {}
-        for row in self._records(_EVENTS, {"ids": ids, "left": left, "right": right}):
+        for row in self._query_records(_EVENTS, {"ids": ids, "left": left, "right": right}):
             texts = compare((row["left_text"] or "").split(), (row["right_text"] or "").split(), str)
             event = ChangedEvent(row["t_s"], row["left_level"], row["right_level"], *texts)
             events.setdefault(row["dialogue_id"], []).append(event)
         return events
 
-    def _records(self, sql: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+    def _query_records(self, sql: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         return fetch_records(self._connection, sql, parameters)
 
 
@@ -191,7 +193,7 @@ def compare_totals(left: Totals, right: Totals, n_bytes: tuple[int, int]) -> lis
         Figure("Sound", format_duration(left.audio_s), format_duration(right.audio_s)),
         _number("Words timed", left.n_words, right.n_words),
         _number("Oracle events", left.n_events, right.n_events),
-        Figure("Word error rate", _percent(left.wer, 2), _percent(right.wer, 2)),
+        Figure("Word error rate", _format_percent(left.wer, 2), _format_percent(right.wer, 2)),
         _number("Rejects", left.n_rejects, right.n_rejects),
         Figure("On disk", *map(format_bytes, n_bytes)),
     ]
@@ -201,12 +203,12 @@ def compare_ladders(left: Totals, right: Totals) -> list[Figure]:
     """How much of the true answer's words the oracles of each level hold."""
     one, two = ({level: share for level, _, share in each.ladder} for each in (left, right))
     return [
-        Figure(f"Level {level}", _percent(one.get(level), 1), _percent(two.get(level), 1))
+        Figure(f"Level {level}", _format_percent(one.get(level), 1), _format_percent(two.get(level), 1))
         for level in sorted({*one, *two})
     ]
 
 
-def _percent(share: float | None, digits: int) -> str:
+def _format_percent(share: float | None, digits: int) -> str:
     return "–" if share is None else f"{format_number(100 * share, digits)} %"
 
 
@@ -215,7 +217,7 @@ def _number(name: str, left: int, right: int) -> Figure:
     return Figure(name, format_number(left), format_number(right), change)
 
 
-def _changed(
+def _make_changed_dialogue(
     dialogue_id: str,
     left: Mapping[str, Any] | None,
     right: Mapping[str, Any] | None,
@@ -232,7 +234,7 @@ def _changed(
         if left[name] != right[name]
     ]
     facts = [
-        Figure(title, _told(left[name]), _told(right[name]))
+        Figure(title, _format_value(left[name]), _format_value(right[name]))
         for name, title in (
             ("form", "form"),
             ("split", "split"),
@@ -246,5 +248,5 @@ def _changed(
     return ChangedDialogue(dialogue_id, left, right, texts, facts, events, None)
 
 
-def _told(value: str | float | None) -> str:
+def _format_value(value: str | float | None) -> str:
     return "–" if value is None else f"{value:.2f}" if isinstance(value, float) else value

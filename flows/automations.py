@@ -44,7 +44,7 @@ _OF_OURS: Final[dict[str, str | list[str]]] = {
 }
 
 
-def _resource_of(dataset: str) -> str:
+def _get_resource(dataset: str) -> str:
     return f"kame.dataset.{Path(dataset).resolve()}"
 
 
@@ -59,7 +59,7 @@ def tell_of_change(out: str, manifest: Manifest) -> bool:
         return False
     emit_event(
         DATASET_CHANGED,
-        resource={"prefect.resource.id": _resource_of(out), "prefect.resource.name": Path(out).resolve().name},
+        resource={"prefect.resource.id": _get_resource(out), "prefect.resource.name": Path(out).resolve().name},
         payload={
             "fingerprint": manifest.fingerprint,
             "short": manifest.fingerprint[:8],
@@ -108,7 +108,7 @@ def train_after_refresh(client: SyncPrefectClient, dataset: str, settings: Mappi
         "A refresh found new items, or made some anew.",
         EventTrigger(
             expect={DATASET_CHANGED},
-            match=ResourceSpecification({"prefect.resource.id": _resource_of(dataset)}),
+            match=ResourceSpecification({"prefect.resource.id": _get_resource(dataset)}),
             posture=Posture.Reactive,
             threshold=1,
         ),

@@ -13,7 +13,7 @@ from flows.settings import shipped_checkpoint
 from kame_model.checkpoint.files import FACTS, WEIGHTS, digest_files, read_header
 from kame_model.checkpoint.kame_json import KameJson, read_kame_json
 from kame_model.checkpoint.registry import read_registry
-from kame_model.evaluate.evaluations import Evaluation, read_evaluation, title_of
+from kame_model.evaluate.evaluations import Evaluation, format_title, read_evaluation
 from kame_model.evaluate.report import read_figures
 from kame_model.train.run_facts import read_facts
 
@@ -49,8 +49,8 @@ class CheckpointFiles:
             losses=told.figures,
             losses_step=told.figures_step,
             shares=[Figure(each.name, each.value, each.low, each.high, each.of, True) for each in facts.free_running],
-            made_at=_made_at(folder),
-            all_facts=_without_figures(facts),
+            made_at=_get_creation_time(folder),
+            all_facts=_remove_figures(facts),
         )
 
     def read_digest(self, weights: Path) -> str:
@@ -71,13 +71,13 @@ class CheckpointFiles:
             told = read_figures(str(folder))
             run = told["run"]
             if run["kind"] == COMPARISON:
-                return _comparison(run)
+                return _make_comparison(run)
             evaluation = read_evaluation(str(folder))
-            rows = [_row(evaluation, key, row) for key, row in zip(evaluation.keys, told["rows"], strict=True)]
+            rows = [_make_row(evaluation, key, row) for key, row in zip(evaluation.keys, told["rows"], strict=True)]
             must_be_same = {name: value for name, value in run.items() if name not in _OF_THE_SYSTEM}
             return EvaluationFacts(
                 kind=run["kind"],
-                title=_title(run),
+                title=_format_title(run),
                 checkpoints=frozenset(filter(None, [run["system"].get("checkpoint")])),
                 alike=ids.digest(must_be_same),
                 rows=rows,
@@ -86,7 +86,7 @@ class CheckpointFiles:
             raise DatasetError(f"{folder} holds no evaluation: {error!r}.", "Make it with `kame evaluate`.") from error
 
 
-def _made_at(folder: Path) -> datetime:
+def _get_creation_time(folder: Path) -> datetime:
     """When a checkpoint was registered beside its folder, else when its facts were written."""
     try:
         for entry in read_registry(str(folder.parent)):
@@ -101,17 +101,17 @@ def _made_at(folder: Path) -> datetime:
         raise StoreError(f"{folder / FACTS} cannot be read: {error}.", "Export the checkpoint again.") from error
 
 
-def _without_figures(facts: KameJson) -> dict[str, Any]:
+def _remove_figures(facts: KameJson) -> dict[str, Any]:
     return facts.model_dump(mode="json", exclude={"free_running": True, "training": {"figures"}})
 
 
-def _comparison(run: Mapping[str, Any]) -> EvaluationFacts:
+def _make_comparison(run: Mapping[str, Any]) -> EvaluationFacts:
     weights = [each for of_system in (run.get("checkpoints") or {}).values() for each in of_system]
     title = f"{run['of']}: {' against '.join(run['systems'])}"
     return EvaluationFacts(COMPARISON, title, frozenset(filter(None, weights)), "", ())
 
 
-def _title(run: Mapping[str, Any]) -> str:
+def _format_title(run: Mapping[str, Any]) -> str:
     """What was measured, behind which chat model, in a few words."""
     system = run["system"]
     behind = f" behind {system['back_end']}" if system.get("back_end") else ""
@@ -119,14 +119,14 @@ def _title(run: Mapping[str, Any]) -> str:
     return f"{run['kind']}{splits}{behind}, seed {run['seed']}"
 
 
-def _row(evaluation: Evaluation, key: Mapping[str, Any], row: Mapping[str, Any]) -> EvaluationRow:
+def _make_row(evaluation: Evaluation, key: Mapping[str, Any], row: Mapping[str, Any]) -> EvaluationRow:
     """A row of figures.json: what has an interval is a measure."""
     names = [name.removesuffix(_INTERVAL) for name in row if name.endswith(_INTERVAL)]
-    records = evaluation.records(dict(key))
+    records = evaluation.get_records(dict(key))
     figures = []
     for name in names:
         low, high = row[name + _INTERVAL] or (None, None)
         told = {json.dumps(each["measures"].get(name)) for each in records}
         n = row.get(f"{name}_n", row.get("n"))
         figures.append(Figure(name, row.get(name), low, high, n, told <= {"true", "false", "null"}))
-    return EvaluationRow(title_of(key), row.get("n"), figures)
+    return EvaluationRow(format_title(key), row.get("n"), figures)

@@ -40,7 +40,7 @@ class Component:
     process: subprocess.Popen[bytes]
     log: Path
 
-    def fault(self) -> BackendError:
+    def make_fault(self) -> BackendError:
         """That it ended by itself, and its last words."""
         text = self.log.read_text(encoding="utf-8", errors="replace")
         last = "\n  ".join(text.rstrip().splitlines()[-_N_LAST_LINES:])
@@ -49,7 +49,7 @@ class Component:
             f"All of it: {self.log}",
         )
 
-    def signal(self, number: signal.Signals) -> None:
+    def send_signal(self, number: signal.Signals) -> None:
         """Sends a signal to it and to all that it started in its group."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, number)
@@ -89,10 +89,10 @@ class Components:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for each in reversed(self._started):
-            each.signal(signal.SIGTERM)
+            each.send_signal(signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C does not want to wait
                 each.process.wait(PATIENCE_S)
-            each.signal(signal.SIGKILL)
+            each.send_signal(signal.SIGKILL)
             each.process.wait()
         _end_marked(self._mark, PATIENCE_S)
         self._lock.release()
@@ -140,7 +140,7 @@ class Components:
     def _check(self) -> None:
         for each in self._started:
             if each.process.poll() is not None:
-                raise each.fault()
+                raise each.make_fault()
 
 
 def _end_marked(mark: str, patience_s: float) -> None:

@@ -58,7 +58,7 @@ def deploy(client: SyncPrefectClient, folder: Path, *, has_gpu: bool) -> None:
             schedules=schedules,
             work_pool_name=_POOL_OF_SERVERS_ON_CPU if kind.name == _SERVE and not has_gpu else _POOL_OF[kind.name],
             concurrency_limit=_AT_ONCE.get(kind.name),
-            parameter_openapi_schema=_schema(kind.config),
+            parameter_openapi_schema=_make_schema(kind.config),
             enforce_parameter_schema=True,
             job_variables={"working_dir": str(folder), "env": HEARTBEATS},
         )
@@ -118,7 +118,7 @@ def stop_runs(client: SyncPrefectClient, tell: Callable[[int], None]) -> None:
         time.sleep(0.5)
 
 
-def _schema(config: type) -> dict[str, Any]:
+def _make_schema(config: type) -> dict[str, Any]:
     """The schema of a flow's parameters, without importing the flow."""
 
     def flow(config: Any) -> None:

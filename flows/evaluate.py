@@ -22,8 +22,8 @@ from prefect.artifacts import (
 
 from data_schemas.config.evaluate import EvaluateConfig
 from flows.prefect_tasks import run_as_task
-from flows.run_names import namer
-from flows.runs.evaluate import evaluation_tasks
+from flows.run_names import make_namer
+from flows.runs.evaluate import make_evaluation_tasks
 from flows.runs.tasks import run_tasks
 from kame_model.evaluate.report import PLOTS, REPORT
 
@@ -48,7 +48,7 @@ def show_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
     yield advance
 
 
-@flow(name="evaluate", flow_run_name=namer("evaluate"), persist_result=False)
+@flow(name="evaluate", flow_run_name=make_namer("evaluate"), persist_result=False)
 def evaluate(config: EvaluateConfig) -> list[dict[str, Any]]:
     """Evaluates a front-end; the rows of its figures. Running again goes on where it stopped.
 
@@ -56,7 +56,7 @@ def evaluate(config: EvaluateConfig) -> list[dict[str, Any]]:
         config: What is evaluated, and how. Paths are as the worker sees them; keys come from its environment.
     """
     asks_chat = config.kind != "recall"  # the others call a server, and a judge
-    rows = run_tasks(evaluation_tasks(config, show_progress), partial(run_as_task, asks_chat=asks_chat))
+    rows = run_tasks(make_evaluation_tasks(config, show_progress), partial(run_as_task, asks_chat=asks_chat))
     out = Path(config.out)
     report = (out / REPORT).read_text(encoding="utf-8")
     create_markdown_artifact(report, key="report", description=f"{config.kind} of {config.checkpoint}, {config.out}")

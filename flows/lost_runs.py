@@ -78,7 +78,7 @@ class LostRuns:
                 before = self._seen.get(run.id)
                 seen[run.id] = before if before is not None and before.sign == sign else _Seen(sign, now_s)
             self._seen = seen
-            lost = [run for run in at_work if now_s - seen[run.id].since_s >= _patience_s(run)]
+            lost = [run for run in at_work if now_s - seen[run.id].since_s >= _get_patience_s(run)]
             for run in lost:
                 end_run(self._client, run)
             return lost
@@ -95,7 +95,7 @@ class LostRuns:
         return events[0].id if events else None
 
 
-def _patience_s(run: FlowRun) -> float:
+def _get_patience_s(run: FlowRun) -> float:
     return PENDING_S if run.state is not None and run.state.is_pending() else SILENT_S
 
 

@@ -54,7 +54,7 @@ from data_schemas.rates import Figure
 from flows.automations import PREFIX, list_automations, train_after_refresh
 from flows.prefect_client import connect
 from flows.run_names import name_run
-from flows.settings import validated
+from flows.settings import validate_settings
 
 TIMEOUT_S: Final = 10.0
 MAX_PAGE: Final = 200
@@ -83,34 +83,34 @@ class PrefectRuns:
     def list_runs(self, kinds: Sequence[str], states: Sequence[State], first: int, n: int) -> list[Run]:
         """Runs of these kinds and states, the newest first; see the protocol."""
         soon = datetime.now(UTC) + timedelta(minutes=1)
-        with self._translated():
+        with self._translate_errors():
             self._read_kinds()
             runs = self._client.read_flow_runs(
                 flow_filter=FlowFilter(name=FlowFilterName(any_=list(kinds))),
                 flow_run_filter=FlowRunFilter(
-                    state=_any_state(states) if states else None,
+                    state=_filter_states(states) if states else None,
                     expected_start_time=FlowRunFilterExpectedStartTime.model_validate({"before_": soon}),
                 ),
                 sort=FlowRunSort.EXPECTED_START_TIME_DESC,
                 limit=n,
                 offset=first,
             )
-            return self._with_progress(runs)
+            return self._add_progress(runs)
 
     def read_run(self, run_id: str) -> Run:
         """A run as it is now."""
-        with self._translated(f"run {run_id!r}"):
-            flow_run = self._client.read_flow_run(_uuid(run_id))
+        with self._translate_errors(f"run {run_id!r}"):
+            flow_run = self._client.read_flow_run(_parse_uuid(run_id))
             if flow_run.flow_id not in self._kinds:
                 self._read_kinds()
-            (run,) = self._with_progress([flow_run])
+            (run,) = self._add_progress([flow_run])
             return run
 
     def read_log(self, run_id: str, first: int, n: int) -> list[LogLine]:
         """Lines of a run's log in their order, from a place on."""
-        log_filter = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[_uuid(run_id)]))
+        log_filter = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[_parse_uuid(run_id)]))
         lines: list[LogLine] = []
-        with self._translated(f"run {run_id!r}"):
+        with self._translate_errors(f"run {run_id!r}"):
             while len(lines) < n:
                 page = self._client.read_logs(
                     log_filter,
@@ -119,19 +119,19 @@ class PrefectRuns:
                     sort=LogSort.TIMESTAMP_ASC,
                 )
                 names = self._read_task_names(page)
-                lines += [_line(each, names) for each in page]
+                lines += [_make_line(each, names) for each in page]
                 if len(page) < MAX_PAGE:
                     break
         return lines
 
     def cancel(self, run_id: str) -> None:
         """Asks a run to stop; one that is over stays as it is."""
-        with self._translated(f"run {run_id!r}"):
-            self._client.set_flow_run_state(_uuid(run_id), Cancelling())
+        with self._translate_errors(f"run {run_id!r}"):
+            self._client.set_flow_run_state(_parse_uuid(run_id), Cancelling())
 
     def start(self, kind: str, settings: Mapping[str, Any]) -> str:
         """Starts a run as soon as a worker has room for it; gives its id."""
-        with self._translated(f"deployment {kind}/{kind}"):
+        with self._translate_errors(f"deployment {kind}/{kind}"):
             deployment = self._client.read_deployment_by_name(f"{kind}/{kind}")
             made = self._client.create_flow_run_from_deployment(
                 deployment.id, parameters={"config": settings}, name=name_run(self._client, kind, settings)
@@ -141,13 +141,13 @@ class PrefectRuns:
     def list_schedules(self) -> list[Schedule]:
         """All schedules of our kinds of runs."""
         ours = FlowFilter(name=FlowFilterName(any_=list(KINDS)))
-        with self._translated():
+        with self._translate_errors():
             self._read_kinds()
             deployments = self._client.read_deployments(flow_filter=ours)
             planned = self._client.read_flow_runs(
                 flow_filter=ours,
                 flow_run_filter=FlowRunFilter(
-                    state=_any_state(["scheduled"]),
+                    state=_filter_states(["scheduled"]),
                     expected_start_time=FlowRunFilterExpectedStartTime.model_validate({"after_": datetime.now(UTC)}),
                 ),
                 sort=FlowRunSort.EXPECTED_START_TIME_ASC,
@@ -172,16 +172,16 @@ class PrefectRuns:
                 f"{cron!r} in {timezone!r} is no schedule.",
                 "Write minute, hour, day, month and weekday, such as 0 3 * * 1, and a time zone such as Europe/Zurich.",
             ) from error
-        with self._translated(f"deployment {kind}/{kind}"):
+        with self._translate_errors(f"deployment {kind}/{kind}"):
             deployment = self._client.read_deployment_by_name(f"{kind}/{kind}")
             made = DeploymentScheduleCreate(schedule=when, active=True, parameters={"config": settings})
             self._client.create_deployment_schedules(deployment.id, [made])
 
     def set_schedule_active(self, kind: str, schedule_id: str, is_active: bool) -> None:
         """Pauses or resumes a schedule."""
-        with self._translated(f"schedule {schedule_id!r}"):
+        with self._translate_errors(f"schedule {schedule_id!r}"):
             deployment = self._client.read_deployment_by_name(f"{kind}/{kind}")
-            found = [each for each in deployment.schedules if each.id == _uuid(schedule_id)]
+            found = [each for each in deployment.schedules if each.id == _parse_uuid(schedule_id)]
             if not found:
                 raise MissingError(f"There is no schedule {schedule_id!r}.", "Choose one from the list of runs.")
             # Prefect forgets the parameters where they are not given again
@@ -191,23 +191,23 @@ class PrefectRuns:
 
     def remove_schedule(self, kind: str, schedule_id: str) -> None:
         """Takes a schedule away."""
-        with self._translated(f"schedule {schedule_id!r}"):
+        with self._translate_errors(f"schedule {schedule_id!r}"):
             deployment = self._client.read_deployment_by_name(f"{kind}/{kind}")
-            self._client.delete_deployment_schedule(deployment.id, _uuid(schedule_id))
+            self._client.delete_deployment_schedule(deployment.id, _parse_uuid(schedule_id))
 
     def train_after_refresh(self, dataset: str, settings: Mapping[str, Any]) -> None:
         """Has a training start whenever a refresh has changed a dataset."""
-        with self._translated("deployment train/train"):
+        with self._translate_errors("deployment train/train"):
             train_after_refresh(self._client, dataset, settings)
 
     def list_automations(self) -> list[str]:
         """What was asked for, by name."""
-        with self._translated():
+        with self._translate_errors():
             return [each.name.removeprefix(PREFIX) for each in list_automations(self._client) if each.enabled]
 
     def list_choices(self) -> Mapping[str, Sequence[str]]:
         """What is there to choose from on this machine, by the name of its setting."""
-        return _choices()
+        return _list_choices()
 
     def sample_settings(self) -> Mapping[str, Any]:
         """Settings of a refresh of the sample questions; empty: the project's folder is not here."""
@@ -220,7 +220,7 @@ class PrefectRuns:
         """What a run of these settings will take; see the protocol."""
         from flows.runs.plan import plan_settings
 
-        return plan_settings(validated(KINDS[kind].config, settings)) if kind in PLANNED_KINDS else []
+        return plan_settings(validate_settings(KINDS[kind].config, settings)) if kind in PLANNED_KINDS else []
 
     def _read_kinds(self) -> None:
         """Which flow is of which kind; flows are never made anew while the server keeps its database."""
@@ -237,7 +237,7 @@ class PrefectRuns:
             self._task_names = self._task_names | {each.id: each.name for each in found}
         return self._task_names
 
-    def _with_progress(self, flow_runs: Sequence[FlowRun]) -> list[Run]:
+    def _add_progress(self, flow_runs: Sequence[FlowRun]) -> list[Run]:
         """Runs with what they are at, how far they are, and where their pages are."""
         at_work = [each.id for each in flow_runs if each.state is not None and not each.state.is_final()]
         artifacts = self._read_artifacts([each.id for each in flow_runs])
@@ -266,7 +266,7 @@ class PrefectRuns:
         if limit is not None:
             at_work = self._client.read_flow_runs(
                 work_pool_filter=WorkPoolFilter(name=WorkPoolFilterName(any_=[pool])),
-                flow_run_filter=FlowRunFilter(state=_any_state(["pending", "running", "cancelling"])),
+                flow_run_filter=FlowRunFilter(state=_filter_states(["pending", "running", "cancelling"])),
                 limit=max(1, limit),
             )
             if len(at_work) >= limit:
@@ -290,7 +290,7 @@ class PrefectRuns:
         return found
 
     @contextmanager
-    def _translated(self, what: str = "") -> Iterator[None]:
+    def _translate_errors(self, what: str = "") -> Iterator[None]:
         """Errors of the client as those of the protocol.
 
         Args:
@@ -306,7 +306,7 @@ class PrefectRuns:
             raise MissingError(f"There is no {what}.", "Choose one from the list of runs.") from error
         except httpx.HTTPStatusError as error:
             if error.response.is_client_error:
-                raise RefusedRunError(f"Prefect refuses it: {_detail(error.response)}") from error
+                raise RefusedRunError(f"Prefect refuses it: {_get_detail(error.response)}") from error
             raise SchedulerGoneError(
                 f"Prefect's server at {self._api_url} fails: HTTP {error.response.status_code}.", "Look at its log."
             ) from error
@@ -317,7 +317,7 @@ class PrefectRuns:
             ) from error
 
 
-def _line(log: Log, task_names: Mapping[UUID, str]) -> LogLine:
+def _make_line(log: Log, task_names: Mapping[UUID, str]) -> LogLine:
     task = task_names.get(log.task_run_id, "") if log.task_run_id is not None else ""
     text = f"{task}: {log.message}" if task else log.message
     return LogLine(str(log.id), log.timestamp, _LEVELS.get(log.level, str(log.level)), text)
@@ -361,11 +361,11 @@ def _schedule(kind: str, deployment: DeploymentResponse, index: int, next_at: Ma
     return Schedule(str(made.id), kind, told, timezone, made.active, settings, next_time)
 
 
-def _any_state(states: Sequence[State]) -> FlowRunFilterState:
+def _filter_states(states: Sequence[State]) -> FlowRunFilterState:
     return FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType(each.upper()) for each in states]))
 
 
-def _uuid(text: str) -> UUID:
+def _parse_uuid(text: str) -> UUID:
     """An id of Prefect's.
 
     Raises:
@@ -377,7 +377,7 @@ def _uuid(text: str) -> UUID:
         raise MissingError(f"{text[:80]!r} is no id.", "Choose one from the list of runs.") from error
 
 
-def _detail(answer: httpx.Response) -> str:
+def _get_detail(answer: httpx.Response) -> str:
     """What the server says is wrong."""
     try:
         told = answer.json()
@@ -388,7 +388,7 @@ def _detail(answer: httpx.Response) -> str:
 
 
 @cache
-def _choices() -> Mapping[str, Sequence[str]]:
+def _list_choices() -> Mapping[str, Sequence[str]]:
     from backends.registry import list_backends
     from backends.tts import kokoro_assets
     from flows.settings import sample_sources

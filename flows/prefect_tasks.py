@@ -28,7 +28,7 @@ def run_as_task(each: Task[Any], call: Callable[[], None] | None = None, asks_ch
 
     def run() -> None:
         if asks_chat:
-            with _room_at_chat_model():
+            with _hold_chat_model_place():
                 (call or each.run)()
         else:
             (call or each.run)()
@@ -38,7 +38,7 @@ def run_as_task(each: Task[Any], call: Callable[[], None] | None = None, asks_ch
 
 
 @contextmanager
-def _room_at_chat_model() -> Iterator[None]:
+def _hold_chat_model_place() -> Iterator[None]:
     """Holds one place of the limit, if the server has it."""
     with get_client(sync_client=True) as client:
         try:

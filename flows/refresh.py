@@ -31,7 +31,7 @@ from data_schemas.manifest import Manifest
 from flows.automations import tell_of_change
 from flows.lost_runs import HEARTBEAT_S
 from flows.prefect_tasks import run_as_task
-from flows.run_names import namer
+from flows.run_names import make_namer
 from flows.runs.record import RunRecord
 from flows.runs.refresh import run_refresh
 from flows.runs.tasks import Task
@@ -64,7 +64,7 @@ class ShownProgress:
         get_run_logger().info("%s: %d items", name, n_items)
         self._n_stages, self._n_done, self._n_items = self._n_stages + 1, 0, max(1, n_items)
 
-    def part(self, stage: str, part: Part, record: PartRecord) -> None:
+    def on_part(self, stage: str, part: Part, record: PartRecord) -> None:
         """Moves the artifact by a part's share of the items."""
         self._n_done += part.n_items
         percent = 100 * (self._n_stages - 1 + self._n_done / self._n_items) / (len(STAGES) + 1)
@@ -73,7 +73,7 @@ class ShownProgress:
             update_progress_artifact(self._artifact, min(100.0, percent), f"{stage}: {self._n_done} of {self._n_items}")
 
 
-@flow(name="refresh", flow_run_name=namer("refresh"), persist_result=False)
+@flow(name="refresh", flow_run_name=make_namer("refresh"), persist_result=False)
 def refresh(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:
     """Makes or refreshes a dataset of spoken dialogues with oracles. Running again resumes.
 
@@ -89,13 +89,13 @@ def refresh(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:
     for each in list_tables(figures):
         rows = [dict(zip(each.head, row, strict=True)) for row in each.rows]
         create_table_artifact(rows, key=each.key, description=f"{each.title}, {config.out}")
-    create_markdown_artifact(card(manifest, figures), key="dataset-card", description=f"Card of {config.out}")
+    create_markdown_artifact(format_card(manifest, figures), key="dataset-card", description=f"Card of {config.out}")
     if tell_of_change(folder_of(config.out), manifest):
         get_run_logger().info("%s has changed: %d dialogues", config.out, manifest.counts.dialogues)
     return record, manifest, figures
 
 
-def card(manifest: Manifest, figures: Figures) -> str:
+def format_card(manifest: Manifest, figures: Figures) -> str:
     """The dataset's card without the head, which is for programs."""
     return render_card(manifest, figures).split("\n---\n", 1)[1]
 
@@ -107,7 +107,7 @@ def run_as_flow(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:
         BackendError: the server cannot be reached, or was lost.
         KameError: as in a plain run.
     """
-    if (fault := _fault_of_server()) is not None:
+    if (fault := _find_server_fault()) is not None:
         raise BackendError(
             f"Prefect's server cannot be reached: {fault}.",
             "Start the one PREFECT_API_URL names (`prefect server start`), or unset it to have one for this run.",
@@ -119,14 +119,14 @@ def run_as_flow(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:
     except KameError:
         raise
     except Exception as error:
-        if (fault := _fault_of_server()) is None:
+        if (fault := _find_server_fault()) is None:
             raise
         raise BackendError(
             f"Prefect's server was lost during the run: {fault}.", "Start it and run again; what is finished stays."
         ) from error
 
 
-def _fault_of_server() -> str | None:
+def _find_server_fault() -> str | None:
     """Why the server does not answer, if it does not."""
     try:
         with get_client(sync_client=True) as client:

@@ -21,7 +21,7 @@ def name_run(client: SyncPrefectClient, kind: str, settings: Mapping[str, Any]) 
     return f"{begin} #{client.count_flow_runs(flow_run_filter=same) + 1}"
 
 
-def namer(kind: str) -> Callable[[], str]:
+def make_namer(kind: str) -> Callable[[], str]:
     """What Prefect asks for a name when a run of a flow begins; a run that has one of ours keeps it."""
 
     def name() -> str:
@@ -40,13 +40,13 @@ def namer(kind: str) -> Callable[[], str]:
 def _describe(kind: str, settings: Mapping[str, Any]) -> str:
     """What a run is of, in a few words."""
     if kind in ("refresh", "speech"):
-        return "+".join(_last(each["name"]) for each in settings.get("sources", ()))
+        return "+".join(_get_last_part(each["name"]) for each in settings.get("sources", ()))
     if kind == "train":
-        return " ".join((settings.get("preset", "nano"), "+".join(map(_last, settings.get("datasets", ())))))
-    of = _last(settings.get("checkpoint", ""))
+        return " ".join((settings.get("preset", "nano"), "+".join(map(_get_last_part, settings.get("datasets", ())))))
+    of = _get_last_part(settings.get("checkpoint", ""))
     return f"{settings.get('kind', 'duplex')} {of}" if kind == "evaluate" else of
 
 
-def _last(path: str) -> str:
+def _get_last_part(path: str) -> str:
     """The last part of a path."""
     return PurePath(path).name

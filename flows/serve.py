@@ -10,11 +10,11 @@ from prefect import flow, get_run_logger
 from prefect.artifacts import create_link_artifact
 
 from data_schemas.config.serving import ServeConfig
-from flows.run_names import namer
+from flows.run_names import make_namer
 from flows.runs.serve import Serving, run
 
 
-@flow(name="serve", flow_run_name=namer("serve"), persist_result=False)
+@flow(name="serve", flow_run_name=make_namer("serve"), persist_result=False)
 def serve(config: ServeConfig) -> None:
     """Lets people talk with a front-end, any chat model behind it, until the run is cancelled.
 
@@ -23,11 +23,11 @@ def serve(config: ServeConfig) -> None:
     """
     log = get_run_logger()
 
-    def ready(running: Serving) -> None:
+    def on_ready(running: Serving) -> None:
         create_link_artifact(running.url, link_text=running.url, key="page", description=config.checkpoint)
         log.info("ready at %s", running.url)
 
-    def draining(running: Serving) -> None:
+    def on_draining(running: Serving) -> None:
         log.info("nobody is let in any more; %d callers may finish", len(running.server.sessions))
 
-    asyncio.run(run(config, ready, draining))
+    asyncio.run(run(config, on_ready, on_draining))

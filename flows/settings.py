@@ -77,11 +77,11 @@ def parse_sources(
         parsed[name] = {"name": name, "path": path or None, "columns": {}}
     for text in maps:
         fits = "--source NAME=FILE --map question=COLUMN,answer=COLUMN"
-        name, columns = _pairs(text, parsed, f"--map {text} does not fit.", f"Say {fits}.")
+        name, columns = _parse_pairs(text, parsed, f"--map {text} does not fit.", f"Say {fits}.")
         parsed[name]["columns"] = columns
     for text in options:
         fits = "--source NAME --source-option NAME:option=value; `kame backends options source NAME`"
-        name, given = _pairs(text, parsed, f"--source-option {text} does not fit.", f"Say {fits}.")
+        name, given = _parse_pairs(text, parsed, f"--source-option {text} does not fit.", f"Say {fits}.")
         parsed[name]["options"] = parse_settings([f"{option}={value}" for option, value in given.items()])
     for field, option, texts in (("licence", "LICENCE", licences), ("pictures", "FOLDER", pictures)):
         for text in texts:
@@ -92,7 +92,7 @@ def parse_sources(
     return list(parsed.values())
 
 
-def _pairs(text: str, names: dict[str, Any], what: str, remedy: str) -> tuple[str, dict[str, str]]:
+def _parse_pairs(text: str, names: dict[str, Any], what: str, remedy: str) -> tuple[str, dict[str, str]]:
     """The name before a colon, else the last of `names`, and the pairs after it.
 
     Raises:
@@ -128,14 +128,14 @@ def build_config(profile: str, file: Path | None, options: Mapping[str, Any]) ->
             place = settings
             for step in path:
                 if step not in place or (step in off and place[step] is None):
-                    place[step] = {}  # a section that was off, or none of ours: `validated` names that one
+                    place[step] = {}  # a section that was off, or none of ours: `validate_settings` names that one
                 place = place[step]
                 if not isinstance(place, dict):
                     raise ConfigError(
                         f"{step} in {file} is no mapping of settings.", "`kame config show` lists them all."
                     )
             place[last] = value
-    return validated(RefreshConfig, settings)
+    return validate_settings(RefreshConfig, settings)
 
 
 def build(model: type[Model], start: Mapping[str, Any], *layers: Mapping[str, Any]) -> Model:
@@ -153,10 +153,10 @@ def build(model: type[Model], start: Mapping[str, Any], *layers: Mapping[str, An
         for name, value in layer.items():
             if value is not None:
                 _put(settings, name.split("."), value)
-    return validated(model, settings)
+    return validate_settings(model, settings)
 
 
-def chat_settings(place: str, url: str | None, model: str | None, provider: str | None) -> dict[str, Any]:
+def make_chat_settings(place: str, url: str | None, model: str | None, provider: str | None) -> dict[str, Any]:
     """What was typed of a chat model, as settings by dotted name below a place; a URL or provider chooses who calls."""
     told = {"engine": "openai" if url or provider else None, "base_url": url, "provider": provider, "model": model}
     return {f"{place}.{name}": value or None for name, value in told.items()}
@@ -169,7 +169,7 @@ def _put(settings: Any, path: Sequence[str], value: Any) -> None:
         ConfigError: the path goes through a value, or to no place of a list.
     """
     name, *rest = path
-    key = _key(settings, name)
+    key = _parse_key(settings, name)
     if not rest and not isinstance(value, Mapping):
         settings[key] = value
         return
@@ -181,7 +181,7 @@ def _put(settings: Any, path: Sequence[str], value: Any) -> None:
         _put(section, inner, each)
 
 
-def _key(settings: Any, name: str) -> str | int:
+def _parse_key(settings: Any, name: str) -> str | int:
     """A name, or a number from 0 in a list."""
     if not isinstance(settings, list):
         return name
@@ -190,7 +190,7 @@ def _key(settings: Any, name: str) -> str | int:
     return int(name)
 
 
-def validated(model: type[Model], settings: Mapping[str, Any]) -> Model:
+def validate_settings(model: type[Model], settings: Mapping[str, Any]) -> Model:
     """Settings as a configuration class.
 
     Raises:
@@ -225,7 +225,7 @@ def read_yaml(file: Path) -> dict[str, Any]:
     return settings
 
 
-def differences(left: RefreshConfig, right: RefreshConfig) -> list[tuple[str, Any, Any]]:
+def list_differences(left: RefreshConfig, right: RefreshConfig) -> list[tuple[str, Any, Any]]:
     """Fields in which two configurations differ, by dotted name, with both values."""
     flat_left, flat_right = _flat(left.model_dump()), _flat(right.model_dump())
     return [

@@ -11,11 +11,11 @@ from prefect.artifacts import create_progress_artifact, create_table_artifact, u
 
 from data_schemas.config.speech_rows import SpeechRowsConfig
 from flows.prefect_tasks import run_as_task
-from flows.run_names import namer
+from flows.run_names import make_namer
 from flows.runs.speech import SpeechMade, run_speech
 
 
-@flow(name="speech", flow_run_name=namer("speech"), persist_result=False)
+@flow(name="speech", flow_run_name=make_namer("speech"), persist_result=False)
 def speech(config: SpeechRowsConfig) -> SpeechMade:
     """Makes hours of the assistant's voice as token rows. Running again resumes, and more hours add parts.
 

@@ -66,17 +66,17 @@ class EncodedRows:
         """
         manifest, shards = self._read_manifest(folder.folder)
         shard = shards[data_path]
-        codes = CodesFile(str(_inside(folder.folder, shard.codes.path)))
-        rows = RowsFile(str(_inside(folder.folder, shard.rows.path)), codes)
-        dialogue_ids = rows.column("dialogue_id")
+        codes = CodesFile(str(_resolve_inside(folder.folder, shard.codes.path)))
+        rows = RowsFile(str(_resolve_inside(folder.folder, shard.rows.path)), codes)
+        dialogue_ids = rows.read_column("dialogue_id")
         if dialogue_id not in dialogue_ids:
             return None
-        row = rows.row(dialogue_ids.index(dialogue_id))
+        row = rows.read_row(dialogue_ids.index(dialogue_id))
         by = manifest.made_with
-        tokenizer = self._tokenizer(folder.folder, by.tokenizer_digest)
+        tokenizer = self._load_tokenizer(folder.folder, by.tokenizer_digest)
         speakers = {
-            "A": _shown(row.a, by.layout.delays, by.text_card, tokenizer),
-            "B": _shown(row.b, by.layout.other_delays, by.text_card, tokenizer),
+            "A": _make_frames(row.a, by.layout.delays, by.text_card, tokenizer),
+            "B": _make_frames(row.b, by.layout.other_delays, by.text_card, tokenizer),
         }
         ids = {each for shown in speakers.values() for each in (*shown.text, *shown.oracle)}
         return DialogueFrames(
@@ -86,7 +86,7 @@ class EncodedRows:
             padding_id=PADDING_ID,
             end_of_padding_id=END_OF_PADDING_ID,
             start_id=by.text_card,
-            pieces={each: _piece(tokenizer, each) for each in sorted(ids)},
+            pieces={each: _format_piece(tokenizer, each) for each in sorted(ids)},
             speakers=speakers,
         )
 
@@ -104,8 +104,8 @@ class EncodedRows:
             self._manifests[folder] = known
         return known[1], known[2]
 
-    def _tokenizer(self, folder: Path, digest: str) -> Tokenizer:
-        tokenizer = _read_tokenizer(_inside(folder, TOKENIZER), digest)
+    def _load_tokenizer(self, folder: Path, digest: str) -> Tokenizer:
+        tokenizer = _read_tokenizer(_resolve_inside(folder, TOKENIZER), digest)
         if tokenizer.digest != digest:
             _read_tokenizer.cache_clear()
             raise StoreError(
@@ -121,7 +121,7 @@ def _read_tokenizer(path: Path, digest: str) -> Tokenizer:
     return Tokenizer(path)
 
 
-def _inside(folder: Path, path: str) -> Path:
+def _resolve_inside(folder: Path, path: str) -> Path:
     """A file of a folder.
 
     Raises:
@@ -133,7 +133,7 @@ def _inside(folder: Path, path: str) -> Path:
     return file
 
 
-def _shown(tokens: SpeakerTokens, delays: Sequence[int], start_id: int, tokenizer: Tokenizer) -> SpeakerFrames:
+def _make_frames(tokens: SpeakerTokens, delays: Sequence[int], start_id: int, tokenizer: Tokenizer) -> SpeakerFrames:
     oracle = tokens.oracle
     n_frames = len(tokens.text)
     events = [
@@ -142,7 +142,7 @@ def _shown(tokens: SpeakerTokens, delays: Sequence[int], start_id: int, tokenize
             level=int(oracle.level[event]),
             ratio=round(float(oracle.ratio[event]), 3),
             n_tokens=len(said),
-            text=tokenizer.decode(_as_list(said)),
+            text=tokenizer.decode(_convert_to_list(said)),
             is_hint=bool(oracle.ratio[event] >= 1 and len(oracle.hint(event))),
             is_last=bool(oracle.skip_forbid[event]),
         )
@@ -152,21 +152,21 @@ def _shown(tokens: SpeakerTokens, delays: Sequence[int], start_id: int, tokenize
     # Position f + 1 of the model is where text token f is: counted by text frames, an oracle begins at its own.
     fed = lay_oracle(oracle.events(), n_frames + 1, start_id)[1:]
     return SpeakerFrames(
-        text=_as_list(tokens.text),
-        codes=[_as_list(each) for each in tokens.codes],
+        text=_convert_to_list(tokens.text),
+        codes=[_convert_to_list(each) for each in tokens.codes],
         delays=list(delays),
-        oracle=_as_list(fed),
+        oracle=_convert_to_list(fed),
         events=events,
-        answer_frames=_as_list(np.flatnonzero(tokens.answer_mask)),
+        answer_frames=_convert_to_list(np.flatnonzero(tokens.answer_mask)),
     )
 
 
-def _as_list(values: NDArray[Any]) -> list[int]:
+def _convert_to_list(values: NDArray[Any]) -> list[int]:
     found: list[int] = values.tolist()
     return found
 
 
-def _piece(tokenizer: Tokenizer, token: int) -> str:
+def _format_piece(tokenizer: Tokenizer, token: int) -> str:
     """What an id stands for; a byte as it is written in the vocabulary."""
-    piece = tokenizer.piece(token)
+    piece = tokenizer.get_piece(token)
     return f"<0x{piece[0]:02X}>" if isinstance(piece, bytes) else piece

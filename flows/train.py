@@ -24,7 +24,7 @@ from prefect.artifacts import (
 
 from data_schemas.config.front_end import EVALUATION, FrontEndConfig
 from flows.prefect_tasks import run_as_task
-from flows.run_names import namer
+from flows.run_names import make_namer
 from flows.runs.tasks import Task
 from flows.runs.train import run_front_end, stage_folder
 from kame_model.evaluate.report import REPORT
@@ -69,13 +69,13 @@ class ShownProgress:
             loss = f"; loss {figures['loss']:.3f}" if "loss" in figures else ""
             update_progress_artifact(self._artifact, percent, f"step {step} of {self._max_steps}{loss}")
 
-    def evaluated(self, step: int, evaluation: Mapping[str, Mapping[str, float]]) -> None:
+    def on_evaluation(self, step: int, evaluation: Mapping[str, Mapping[str, float]]) -> None:
         """One line of the log."""
         told = ", ".join(f"{column} {figures['loss']:.3f}" for column, figures in evaluation.items())
         get_run_logger().info("step %d, validation loss by oracle: %s", step, told)
 
 
-@flow(name="train", flow_run_name=namer("train"), persist_result=False)
+@flow(name="train", flow_run_name=make_namer("train"), persist_result=False)
 def train(config: FrontEndConfig) -> str:
     """Trains a front-end on datasets and registers its checkpoint. Running again goes on where it stopped.
 

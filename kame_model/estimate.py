@@ -225,12 +225,12 @@ def _time(config: TrainConfig, model: FrontEnd, book: RateBook, device: str, n_d
     if (found := book.cost("train", name_training(config), device)) is not None:
         cost, origin = found
         told = f"{config.max_steps:,} steps, {n_frames:,.0f} frames × {cost.seconds:.4g} s / {n_devices}"
-        return _bounded(
+        return _limit_hours(
             Figure(key, TRAINING, title, n_frames * cost.seconds / n_devices, "s", told, str(origin)), config
         )
     flops = count_flops_per_frame(model, config.shares.main != "copying")
     is_mixed = config.hardware.precision == "bf16-mixed"
-    peak, mfu, basis = _speed(book, device, is_mixed)
+    peak, mfu, basis = _get_speed(book, device, is_mixed)
     if peak is None:
         return unknown(key, TRAINING, title, "s", basis)
     n_batches = n_frames / config.data.batch_frames / n_devices
@@ -239,12 +239,14 @@ def _time(config: TrainConfig, model: FrontEnd, book: RateBook, device: str, n_d
     if n_frames * flops / (n_devices * peak * mfu) < n_batches * launches_s:
         told = f"{n_batches:,.0f} micro-batches × {launches_s * 1e3:,.3g} ms to launch their operations"
         basis = f"{LAUNCH_S * 1e6:.0f} µs an operation is assumed; the device would compute faster than it is told to"
-        return _bounded(Figure(key, TRAINING, title, n_batches * launches_s, "s", told, basis), config)
+        return _limit_hours(Figure(key, TRAINING, title, n_batches * launches_s, "s", told, basis), config)
     told = f"{n_frames:,.0f} frames × {flops / 1e9:,.3g} GFLOP / ({n_devices} × {peak / 1e12:,.4g} TFLOP/s × {mfu:.0%})"
-    return _bounded(Figure(key, TRAINING, title, n_frames * flops / (n_devices * peak * mfu), "s", told, basis), config)
+    return _limit_hours(
+        Figure(key, TRAINING, title, n_frames * flops / (n_devices * peak * mfu), "s", told, basis), config
+    )
 
 
-def _bounded(figure: Figure, config: TrainConfig) -> Figure:
+def _limit_hours(figure: Figure, config: TrainConfig) -> Figure:
     """At most the hours that the stage may take."""
     if config.max_hours is None or figure.value is None or figure.value <= config.max_hours * 3600:
         return figure
@@ -257,7 +259,7 @@ def name_training(config: TrainConfig) -> str:
     return f"{config.model.preset}/{config.stage}/{config.hardware.precision}"
 
 
-def _speed(book: RateBook, device: str, is_mixed: bool) -> tuple[float | None, float, str]:
+def _get_speed(book: RateBook, device: str, is_mixed: bool) -> tuple[float | None, float, str]:
     """Operations a second of a device, the share of them that training reaches, and where both come from."""
     part = find_known_gpu(device)
     if part is None:

@@ -103,7 +103,7 @@ def inspect(
             print_json({"counts": reader.manifest.counts.model_dump(), **told(row, oracle)})
             return
         console = show.console()
-        console.print(show.figures(collect_figures(reader)), show.dialogue(row, oracle))
+        console.print(show.show_figures(collect_figures(reader)), show.show_dialogue(row, oracle))
         if wav is not None:
             console.print(f"Listen: {wav} (left: assistant, right: user)")
 
@@ -113,12 +113,12 @@ def _open_page(folder: Path, dialogue: str | None) -> None:
     import webbrowser
     from urllib.parse import quote
 
-    def ready(url: str) -> None:
+    def open_when_ready(url: str) -> None:
         page = f"{url}datasets/{quote(folder.resolve().name)}{f'/dialogues/{quote(dialogue)}' if dialogue else ''}"
         typer.echo(page)
         webbrowser.open(page)
 
-    dashboard.serve_pages([folder], "127.0.0.1", 0, None, ready)
+    dashboard.serve_pages([folder], "127.0.0.1", 0, None, open_when_ready)
 
 
 @app.command()
@@ -136,7 +136,7 @@ def check(folder: Folder, as_json: AsJson = False) -> None:
             told = {"sound": not faults, "faults": [asdict(fault) for fault in faults]}
             print_json({**told, "n_not_remade": checked.n_not_remade})
         elif faults:
-            show.console().print(show.faults(faults))
+            show.console().print(show.show_faults(faults))
         else:
             show.console().print(f"{folder}: no faults found.")
         if checked.n_not_remade and not as_json:

@@ -41,7 +41,7 @@ def train(
     The fingerprint of the dataset is appended to the training's `out`, so that each version of the dataset is trained
     on in its own folder. A second call for the same dataset replaces the first automation.
     """
-    with speaking_plainly(as_json), _client() as client:
+    with speaking_plainly(as_json), _open_client() as client:
         from data_schemas.config.front_end import FrontEndConfig
         from flows.automations import train_after_refresh
         from flows.settings import build, parse_settings, read_yaml
@@ -78,7 +78,7 @@ def notify(
         for name, address in addresses.items():
             if not address:
                 raise ConfigError(f"The environment variable {name} is not set.", "Set it to the URL.")
-        with _client() as client:
+        with _open_client() as client:
             from flows.automations import notify_by_email, notify_by_webhook
 
             if webhook_env is not None:
@@ -90,7 +90,7 @@ def notify(
 @app.command("list")
 def list_all(as_json: AsJson = False) -> None:
     """List the automations."""
-    with speaking_plainly(as_json), _client() as client:
+    with speaking_plainly(as_json), _open_client() as client:
         from flows.automations import list_automations
 
         found = list_automations(client)
@@ -109,7 +109,7 @@ def remove(
     as_json: AsJson = False,
 ) -> None:
     """Remove an automation and its stored address."""
-    with speaking_plainly(as_json), _client() as client:
+    with speaking_plainly(as_json), _open_client() as client:
         from flows.automations import remove_automation
 
         remove_automation(client, name)
@@ -118,7 +118,7 @@ def remove(
 
 
 @contextmanager
-def _client() -> "Iterator[SyncPrefectClient]":
+def _open_client() -> "Iterator[SyncPrefectClient]":
     """Opens a client of the server at PREFECT_API_URL.
 
     Raises:

@@ -23,7 +23,7 @@ def backends(context: typer.Context, as_json: AsJson = False) -> None:
         from backends.registry import list_backends
         from flows.cli import show
 
-        rows = [_row(each) for each in list_backends()] + _source_rows()
+        rows = [_make_row(each) for each in list_backends()] + _make_source_rows()
         if as_json:
             print_json(rows)
         else:
@@ -46,7 +46,7 @@ def options(
     with speaking_plainly(as_json):
         from flows.cli import show
 
-        taken = _options_of(kind, name)
+        taken = _find_options(kind, name)
         rows = [
             {
                 "name": field,
@@ -78,7 +78,7 @@ def install(
         from backends.workers.install import install as make
         from flows.cli import show
 
-        place = get_environment(_environment_of(name))
+        place = get_environment(_get_environment(name))
         started_s = time.monotonic()
         if place.is_installed() and not again:
             folder = place.folder()
@@ -94,7 +94,7 @@ def install(
             typer.echo(f"{name} is installed in {folder} ({took_s:.0f} s).")
 
 
-def _row(each: Any) -> dict[str, str]:
+def _make_row(each: Any) -> dict[str, str]:
     missing = each.find_missing()
     return {
         "kind": each.kind,
@@ -106,7 +106,7 @@ def _row(each: Any) -> dict[str, str]:
     }
 
 
-def _source_rows() -> list[dict[str, str]]:
+def _make_source_rows() -> list[dict[str, str]]:
     """Makes the rows of question sets."""
     from pipelines.sources.registry import list_sources
 
@@ -118,7 +118,7 @@ def _source_rows() -> list[dict[str, str]]:
     return rows
 
 
-def _options_of(kind: str, name: str) -> "type[BaseModel] | None":
+def _find_options(kind: str, name: str) -> "type[BaseModel] | None":
     """Finds the options class of a back-end or a question set; `own` is a question set with a column map."""
     from backends.registry import GROUPS, entry
     from data_schemas.errors import ConfigError
@@ -139,7 +139,7 @@ def _options_of(kind: str, name: str) -> "type[BaseModel] | None":
     return entry(kind, name).get_options_class()
 
 
-def _environment_of(name: str) -> str:
+def _get_environment(name: str) -> str:
     """Returns the name of a worker environment.
 
     Raises:

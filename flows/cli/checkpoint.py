@@ -91,8 +91,8 @@ def show(
 
         summary = summarise(checkpoint)
         if as_json:
-            print_json(summary.as_json())
+            print_json(summary.to_json())
             return
         from flows.cli import show as shown
 
-        shown.console().print(shown.table(summary.name, ("", ""), summary.rows()))
+        shown.console().print(shown.table(summary.name, ("", ""), summary.format_rows()))

@@ -45,14 +45,14 @@ def learn(
         from data_schemas.reader import DatasetReader
         from flows.settings import build
         from kame_model.codec.learning import learn_codec
-        from kame_model.codec.speech import held_out
+        from kame_model.codec.speech import read_held_out
 
         most_speech_s = None if minutes is None else 60 * minutes
         typed = {"speakers": speakers, "most_speech_s": most_speech_s, "n_stages": stages, "card": card, "seed": seed}
         config = build(CodecLearnConfig, {}, typed)
         readers = [DatasetReader(folder) for folder in datasets]
         record = learn_codec(readers, config, out)
-        rows = held_out(readers, n_dialogues)
+        rows = read_held_out(readers, n_dialogues)
         if not rows:
             typer.echo("kame: no validation dialogues: the codec is learnt, and not measured.", err=True)
         codec = build_backend("codec", "codec2-learnt", {"path": out})
@@ -73,26 +73,26 @@ def report(
         from backends.registry import build, list_backends
         from data_schemas.reader import DatasetReader
         from flows.settings import parse_settings
-        from kame_model.codec.speech import held_out
+        from kame_model.codec.speech import read_held_out
 
         is_name = codec in {each.name for each in list_backends("codec")}
         options = parse_settings(codec_option, "--codec-option")
         name, own = (codec, options) if is_name else ("codec2-learnt", options | {"path": codec})
         built = build("codec", name, own)
-        rows = held_out([DatasetReader(folder) for folder in datasets], n_dialogues)
+        rows = read_held_out([DatasetReader(folder) for folder in datasets], n_dialogues)
         measured = _measure(built, rows, asr, as_json)
         _write_and_tell(None if is_name else codec, measured, {}, as_json)
 
 
 def _measure(codec: "Codec", rows: "list[AudioDialogue]", asr: str, quiet: bool) -> "CodecReport":
-    from flows.cli.progress import counting
+    from flows.cli.progress import show_count
     from kame_model.codec.report import measure
 
-    with counting("measuring", len(rows), quiet) as advance:
-        return measure(codec, rows, _listening(asr), lambda: advance(1))
+    with show_count("measuring", len(rows), quiet) as advance:
+        return measure(codec, rows, _make_listener(asr), lambda: advance(1))
 
 
-def _listening(asr: str) -> "Listen":
+def _make_listener(asr: str) -> "Listen":
     """A recogniser that counts as the gate does: numbers by value, other spellings of a sound forgiven."""
     from backends.registry import build
     from data_schemas.units import SAMPLE_RATE_HZ
@@ -115,7 +115,7 @@ def _write_and_tell(folder: str | None, measured: "CodecReport | None", record: 
 
     written = write_report(folder, measured) if folder and measured else None
     if as_json:
-        print_json({"report": measured and measured.as_json(), "learnt": record, "file": written})
+        print_json({"report": measured and measured.to_json(), "learnt": record, "file": written})
         return
     console = show.console()
     if record:
@@ -138,11 +138,11 @@ def _tell(console: "Console", measured: "CodecReport") -> None:
     console.print(show.table("Codebooks, frames with sound", ("codebook", "perplexity", "entries used"), books))
     head = ("speech of", "words", "WER of the original (95%)", "WER after the round trip (95%)")
     both = [(name, each, measured.wer_round_trip[name]) for name, each in measured.wer_original.items()]
-    rates = [(name, before.n_words, _shown(before), _shown(after)) for name, before, after in both]
+    rates = [(name, before.n_words, _format_rate(before), _format_rate(after)) for name, before, after in both]
     console.print(show.table("What is still understood", head, rates))
     head = ("speech of", "numbers", "missed in the original", "missed after the round trip")
     missed = [
-        (name, before.n_numbers, _shown_share(before.numbers_missed), _shown_share(after.numbers_missed))
+        (name, before.n_numbers, _format_share(before.numbers_missed), _format_share(after.numbers_missed))
         for name, before, after in both
     ]
     console.print(show.table("Numbers, each one however many words it has", head, missed))
@@ -156,9 +156,9 @@ def _tell(console: "Console", measured: "CodecReport") -> None:
     )
 
 
-def _shown_share(share: float | None) -> str:
+def _format_share(share: float | None) -> str:
     return "-" if share is None else f"{share:.1%}"
 
 
-def _shown(rate: "WordErrors") -> str:
+def _format_rate(rate: "WordErrors") -> str:
     return f"{rate.wer:.1%} ({rate.low:.1%} to {rate.high:.1%})"

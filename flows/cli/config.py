@@ -37,13 +37,13 @@ def config_diff(
     with speaking_plainly(as_json):
         from data_schemas.profiles import PROFILES
         from flows.cli import show
-        from flows.settings import build_config, differences
+        from flows.settings import build_config, list_differences
 
         built = [
             build_config(name, None, {}) if name in PROFILES else build_config("embedded", Path(name), {})
             for name in (left, right)
         ]
-        rows = differences(*built)
+        rows = list_differences(*built)
         if as_json:
             print_json([{"field": name, "left": one, "right": other} for name, one, other in rows])
         else:

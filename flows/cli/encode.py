@@ -36,7 +36,7 @@ def encode(
     with speaking_plainly(as_json):
         from data_schemas.config.encode import EncodeConfig
         from data_schemas.reader import DatasetReader
-        from flows.cli.progress import counting
+        from flows.cli.progress import show_count
         from flows.settings import parse_settings
         from kame_model.encode.run import encode_dataset
 
@@ -53,7 +53,7 @@ def encode(
             codes_from=codes_from,
         )
         n_dialogues = DatasetReader(folder).manifest.counts.dialogues
-        with counting("encoding", n_dialogues, quiet=as_json) as advance:
+        with show_count("encoding", n_dialogues, quiet=as_json) as advance:
             manifest = encode_dataset(config, advance)
         if as_json:
             print_json({"out": out, "fingerprint": manifest.fingerprint, **manifest.counts.model_dump()})

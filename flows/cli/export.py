@@ -20,11 +20,11 @@ def moshi_finetune(
         from dataclasses import asdict
 
         from data_schemas.reader import DatasetReader
-        from flows.cli.progress import counting
+        from flows.cli.progress import show_count
         from pipelines.export.moshi_finetune import export_moshi_finetune
 
         n_dialogues = DatasetReader(folder).manifest.counts.dialogues
-        with counting("exporting", n_dialogues, quiet=as_json) as advance:
+        with show_count("exporting", n_dialogues, quiet=as_json) as advance:
             exported = export_moshi_finetune(folder, out, lambda: advance(1))
         if as_json:
             print_json({"out": out, **asdict(exported)})
@@ -43,12 +43,12 @@ def kame_finetune(
     with speaking_plainly(as_json):
         from dataclasses import asdict
 
-        from flows.cli.progress import counting
+        from flows.cli.progress import show_count
         from kame_model.encode.kame_finetune import export_kame_finetune
         from kame_model.encode.token_dataset import TokenDataset
 
         n_rows = len(TokenDataset(folder))
-        with counting("exporting", n_rows, quiet=as_json) as advance:
+        with show_count("exporting", n_rows, quiet=as_json) as advance:
             exported = export_kame_finetune(folder, out, advance)
         if as_json:
             print_json({"out": out, **asdict(exported)})

@@ -68,7 +68,7 @@ def serve(
         )
         if context is not None:
             config = config.model_copy(update={"n_context": context})
-        chosen = _engine(config, executable)
+        chosen = _make_engine(config, executable)
         typer.echo(f"kame: starting {engine} with {chosen.describe().model}; the first time it may download.", err=True)
         _serve(chosen, as_json)
 
@@ -90,7 +90,7 @@ def _refuse_those_of_another(engine: str, options: Mapping[str, Mapping[str, obj
             raise ConfigError(f"{name} does nothing with the engine {engine}.", f"Leave it out, or say --engine {of}.")
 
 
-def _engine(config: "ChatConfig", executable: Path | None) -> "ChatEngine":
+def _make_engine(config: "ChatConfig", executable: Path | None) -> "ChatEngine":
     from backends import registry
 
     if executable is not None:  # not by the registry, which wants the worker environment that this does without

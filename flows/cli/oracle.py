@@ -39,7 +39,7 @@ def report(
         from pipelines.run.publish import CARD, write_card
 
         reader = DatasetReader(folder, version)
-        measured = measure(reader, _embeddings(embeddings_url, embeddings_model))
+        measured = measure(reader, _connect_embeddings(embeddings_url, embeddings_model))
         written = [*write_report(reader.store, measured), CARD]
         write_card(reader.store, reader.manifest, collect_figures(DatasetReader(folder)))
         if as_json:
@@ -48,7 +48,7 @@ def report(
             _show(measured.as_json(), written)
 
 
-def _embeddings(url: str | None, model: str | None) -> "EmbeddingModel | None":
+def _connect_embeddings(url: str | None, model: str | None) -> "EmbeddingModel | None":
     from backends.chat.embeddings import EmbeddingModel
     from data_schemas.errors import ConfigError
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def counting(what: str, total: int, quiet: bool) -> Iterator[Callable[[int], None]]:
+def show_count(what: str, total: int, quiet: bool) -> Iterator[Callable[[int], None]]:
     """A bar that is gone when the block ends; gives what moves it by a number."""
     with Progress(console=Console(stderr=True), transient=True, disable=quiet) as progress:
         task = progress.add_task(what, total=total)
@@ -28,7 +28,7 @@ def counting(what: str, total: int, quiet: bool) -> Iterator[Callable[[int], Non
 
 
 @contextmanager
-def counting_hours(hours: float, quiet: bool) -> Iterator[tuple[Callable[[str], None], Callable[[float], None]]]:
+def show_hours(hours: float, quiet: bool) -> Iterator[tuple[Callable[[str], None], Callable[[float], None]]]:
     """A bar of hours that stays; gives what names what is being done, and what moves the bar by seconds."""
     amount = TextColumn("{task.completed:.2f} of {task.total:g} h")
     columns = (TextColumn("{task.description:<10}"), BarColumn(), amount, TimeElapsedColumn(), TextColumn("left"))
@@ -59,7 +59,7 @@ class Bars:
         """Begins a stage's bar."""
         self._bars[name] = self._progress.add_task(name, total=n_items)
 
-    def part(self, stage: str, part: "Part", record: "PartRecord") -> None:
+    def on_part(self, stage: str, part: "Part", record: "PartRecord") -> None:
         """Moves a stage's bar by a part."""
         self._progress.advance(self._bars[stage], part.n_items)
 
@@ -90,7 +90,7 @@ class TrainingBar:
         lesson = f" lesson {figures['lesson'] + 1:.0f}/{figures['lessons']:.0f}" if "lesson" in figures else ""
         self._progress.update(self._task, completed=step, description=told + lesson)
 
-    def evaluated(self, step: int, evaluation: Mapping[str, Mapping[str, float]]) -> None:
+    def on_evaluation(self, step: int, evaluation: Mapping[str, Mapping[str, float]]) -> None:
         """One line of the answer's loss with each oracle."""
         if self._progress.disable:
             return

@@ -30,11 +30,11 @@ def publish(
         from dataclasses import asdict
 
         from data_schemas.publishing import publish as send
-        from flows.cli.progress import counting
+        from flows.cli.progress import show_count
 
         _show_one_bar()
         offer = _offer(folder, repository, dict(map(_parse_licence, licence)))
-        with counting("publishing", len(offer.files) + len(offer.last), quiet=as_json) as advance:
+        with show_count("publishing", len(offer.files) + len(offer.last), quiet=as_json) as advance:
             done = send(repository, offer, public=public, on_file=advance)
         if as_json:
             print_json({"kind": offer.kind, **asdict(done)})

@@ -143,17 +143,17 @@ def tell_dataset(out: str, record: "RunRecord", manifest: "Manifest", figures: "
     """What a dataset has come to, and on the error stream what its reader may not expect of this run."""
     from flows.cli import show
 
-    for notice in _notices(record, figures):
+    for notice in _list_notices(record, figures):
         typer.echo(f"kame: {notice}", err=True)
     if as_json:
         print_json({"out": out, "fingerprint": manifest.fingerprint, **manifest.counts.model_dump()})
         return
     console = show.console()
-    console.print(show.figures(figures))
+    console.print(show.show_figures(figures))
     console.print(f"\nDataset: {out} (fingerprint {manifest.fingerprint}); card: {out}/README.md")
 
 
-def _notices(record: "RunRecord", figures: "Figures") -> Iterator[str]:
+def _list_notices(record: "RunRecord", figures: "Figures") -> Iterator[str]:
     """What was left out of the dataset, kept in it from before, or failed: a sentence each."""
     for name, left in record.languages_left.items():
         told = ", ".join(f"{language} {n}" for language, n in sorted(left.items()))
@@ -205,11 +205,11 @@ def preview(
             built = built.model_copy(update={"sources": sample_sources()})
         made = make(built, n_dialogues)
         if as_json:
-            print_json([each.as_json() for each in made])
+            print_json([each.to_json() for each in made])
             return
         console = show.console()
         for each in made:
-            console.print(show.head(each.dialogue), show.words(each.dialogue), show.ladder(each.oracle))
+            console.print(show.show_head(each.dialogue), show.show_words(each.dialogue), show.show_ladder(each.oracle))
             console.print(f"Listen: {each.sound_file} (left: assistant, right: user)\n")
 
 

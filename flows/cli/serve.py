@@ -77,7 +77,7 @@ def serve(
             "voice": voice,
             "limits.max_sessions": max_sessions,
             "record.folder": record,
-            **back_end_settings(llm_url, llm_model, llm_provider, prompt),
+            **make_back_end_settings(llm_url, llm_model, llm_provider, prompt),
             **parse_settings(settings),
         }
         read = partial(build_serve_config, config, typed)
@@ -88,11 +88,13 @@ def serve(
             _serve(built, as_json)
 
 
-def back_end_settings(url: str | None, model: str | None, provider: str | None, prompt: str | None) -> dict[str, Any]:
+def make_back_end_settings(
+    url: str | None, model: str | None, provider: str | None, prompt: str | None
+) -> dict[str, Any]:
     """What was typed of the first chat model, as settings by dotted name; a URL or provider chooses who calls."""
-    from flows.settings import chat_settings
+    from flows.settings import make_chat_settings
 
-    return {**chat_settings("back_ends.0.chat", url, model, provider), "back_ends.0.prompt": prompt}
+    return {**make_chat_settings("back_ends.0.chat", url, model, provider), "back_ends.0.prompt": prompt}
 
 
 def build_serve_config(
@@ -114,11 +116,11 @@ def build_serve_config(
 
     written = {} if file is None else read_yaml(file)
     mode = typed.get("mode") or written.get("mode")
-    named = typed.get("checkpoint") or written.get("checkpoint") or _unnamed_checkpoint(mode, line)
+    named = typed.get("checkpoint") or written.get("checkpoint") or _choose_checkpoint(mode, line)
     return build(ServeConfig, {"back_ends": [{}]}, written, typed, {"checkpoint": named})
 
 
-def _unnamed_checkpoint(mode: str | None, line: str) -> str:
+def _choose_checkpoint(mode: str | None, line: str) -> str:
     """The checkpoint that is shipped, or for mode cascade none.
 
     Raises:
@@ -144,14 +146,14 @@ def _serve(config: "ServeConfig", as_json: bool) -> None:
 
     from flows.runs.serve import run
 
-    def ready(running: "Serving") -> None:
+    def on_ready(running: "Serving") -> None:
         _tell_ready(config, running.url, as_json)
 
-    def draining(running: "Serving") -> None:
+    def on_draining(running: "Serving") -> None:
         _tell_draining(config, len(running.server.sessions))
 
     typer.echo(f"kame: {describe_loading(config)} ...", err=True)
-    asyncio.run(run(config, ready, draining))
+    asyncio.run(run(config, on_ready, on_draining))
 
 
 def _serve_group(config: "ServeConfig", read_again: Callable[[], "ServeConfig"], as_json: bool) -> None:
@@ -160,14 +162,14 @@ def _serve_group(config: "ServeConfig", read_again: Callable[[], "ServeConfig"],
 
     from flows.runs.serve_group import run_group
 
-    def ready(running: "ServingGroup") -> None:
+    def on_ready(running: "ServingGroup") -> None:
         _tell_ready(config, running.url, as_json)
 
-    def draining(running: "ServingGroup") -> None:
+    def on_draining(running: "ServingGroup") -> None:
         _tell_draining(config, running.group.n_sessions)
 
     typer.echo(f"kame: {describe_loading(config)} in {config.processes} processes ...", err=True)
-    asyncio.run(run_group(config, read_again, ready, draining))
+    asyncio.run(run_group(config, read_again, on_ready, on_draining))
 
 
 def _tell_ready(config: "ServeConfig", url: str, as_json: bool) -> None:

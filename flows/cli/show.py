@@ -23,14 +23,14 @@ def table(title: str, head: Sequence[str], rows: Sequence[Sequence[object]]) -> 
     return made
 
 
-def figures(found: Figures) -> RenderableType:
+def show_figures(found: Figures) -> RenderableType:
     """What a dataset holds, as the card says it."""
     total = f"{found.n_dialogues} dialogues, {found.total_audio_s / 60:.1f} minutes, {found.n_words} words timed, "
     shown = [table(each.title, each.head, each.rows) for each in list_tables(found) if each.rows]
     return Group(*shown, Text(f"{total}{found.n_events} oracle events"))
 
 
-def dialogue(row: Dialogue, oracle: OracleRow | None) -> RenderableType:
+def show_dialogue(row: Dialogue, oracle: OracleRow | None) -> RenderableType:
     """One dialogue as text: words on a time line, the oracle events beside them."""
     lines = Table("time, s", "frame", "who", "said", "oracle", show_edge=False)
     events = list(oracle.events) if oracle else []
@@ -38,13 +38,13 @@ def dialogue(row: Dialogue, oracle: OracleRow | None) -> RenderableType:
         for utterance in turn.utterances:
             spans = [(word.start_s, word.word) for word in utterance.words]
             own = [event for event in events if event.turn_index == turn.turn_index]
-            for start_s, said, event in _rows(spans, own):
-                shown = _event(event) if event else ""
+            for start_s, said, event in _group_words(spans, own):
+                shown = _format_event(event) if event else ""
                 lines.add_row(f"{start_s:.2f}", str(event_frame(start_s)), SPEAKER[turn.speaker], said, shown)
-    return Group(head(row), lines)
+    return Group(show_head(row), lines)
 
 
-def head(row: Dialogue) -> RenderableType:
+def show_head(row: Dialogue) -> RenderableType:
     """What is asked and answered, where it comes from, and who speaks."""
     text = Text(f"{row.source}, {row.split}, {row.licence}\nasked: {row.question}\nanswer: {row.answer}")
     for turn in row.turns:
@@ -54,7 +54,7 @@ def head(row: Dialogue) -> RenderableType:
     return Panel(text, title=row.dialogue_id, title_align="left")
 
 
-def _rows(
+def _group_words(
     spans: Sequence[tuple[float, str]], events: Sequence[OracleEvent]
 ) -> list[tuple[float, str, OracleEvent | None]]:
     """Words gathered up to each event's time; the words after the last event on a line of their own."""
@@ -69,11 +69,11 @@ def _rows(
     return rows
 
 
-def _event(event: OracleEvent) -> str:
+def _format_event(event: OracleEvent) -> str:
     return f"{event.t_s:.2f}s r={event.r:.2f} level {event.level} {event.status}: {event.text or '-'}"
 
 
-def words(row: Dialogue) -> RenderableType:
+def show_words(row: Dialogue) -> RenderableType:
     """Every word of a dialogue with its start and end, in seconds."""
     shown = Table("who", "word, start to end in seconds", show_edge=False)
     for turn in row.turns:
@@ -83,7 +83,7 @@ def words(row: Dialogue) -> RenderableType:
     return shown
 
 
-def ladder(oracle: OracleRow) -> RenderableType:
+def show_ladder(oracle: OracleRow) -> RenderableType:
     """The oracle ladder of a dialogue as a table."""
     rows = [
         (f"{event.t_s:.2f}", f"{event.n_words_heard}/{event.n_words}", event.level, event.status, event.text or "-")
@@ -92,7 +92,7 @@ def ladder(oracle: OracleRow) -> RenderableType:
     return table("Oracle ladder", ("time, s", "words heard", "level", "status", "oracle"), rows)
 
 
-def faults(found: Sequence[Fault]) -> RenderableType:
+def show_faults(found: Sequence[Fault]) -> RenderableType:
     """What `kame check` found wrong."""
     return table("Wrong", ("where", "rule", "found"), [(fault.where, fault.rule, fault.found) for fault in found])
 

@@ -71,11 +71,11 @@ def speech(
 
 
 def _run(config: "SpeechRowsConfig", quiet: bool) -> "SpeechMade":
-    from flows.cli.progress import counting_hours
+    from flows.cli.progress import show_hours
     from flows.runs.speech import run_speech
     from flows.runs.tasks import Task
 
-    with counting_hours(config.hours, quiet) as (name, move):
+    with show_hours(config.hours, quiet) as (name, move):
 
         def run_task(task: Task[object]) -> None:
             name(task.name)

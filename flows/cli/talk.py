@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli.refresh import LlmModel, LlmProvider, LlmUrl
-from flows.cli.serve import ServeFile, ServeSettings, Voice, back_end_settings, build_serve_config, describe_loading
+from flows.cli.serve import (
+    ServeFile,
+    ServeSettings,
+    Voice,
+    build_serve_config,
+    describe_loading,
+    make_back_end_settings,
+)
 from flows.cli.terminal import AsJson, print_json, speaking_plainly
 
 if TYPE_CHECKING:
@@ -96,7 +103,7 @@ def talk(
         if url is None:
             typed = {
                 **ALONE,
-                **back_end_settings(llm_url, llm_model, llm_provider, None),
+                **make_back_end_settings(llm_url, llm_model, llm_provider, None),
                 "checkpoint": checkpoint,
                 "voice": voice,
                 "mode": mode,
@@ -107,14 +114,14 @@ def talk(
             }
             server = build_serve_config(config, typed, "kame talk FILE --checkpoint CHECKPOINT")
         kept = TalkRecord()
-        with _saving(kept, out):
+        with _save_after(kept, out):
             waits_s = answer_timeout_s, silence_s
-            asyncio.run(_talk(call, server, _said(file, say), waits_s, kept, record=record, quiet=as_json))
+            asyncio.run(_talk(call, server, _load_sounds(file, say), waits_s, kept, record=record, quiet=as_json))
         _tell(kept, out, as_json)
 
 
 @contextmanager
-def _saving(kept: "TalkRecord", out: Path) -> Iterator[None]:
+def _save_after(kept: "TalkRecord", out: Path) -> Iterator[None]:
     """Keeps the conversation, whatever ends it.
 
     Raises:
@@ -130,7 +137,7 @@ def _saving(kept: "TalkRecord", out: Path) -> Iterator[None]:
     kept.save(out)
 
 
-def _said(file: Path | None, texts: list[str]) -> "list[Samples]":
+def _load_sounds(file: Path | None, texts: list[str]) -> "list[Samples]":
     """What is said, one sound after another; nothing where somebody talks.
 
     Raises:
@@ -184,19 +191,21 @@ async def _talk(
     """
     from dataclasses import replace
 
-    from kame_model.serve.client.client import in_real_time, one_after_another, talk, until_answered
+    from kame_model.serve.client.client import in_real_time, play_one_after_another, play_until_answered, talk
 
     answer_timeout_s, silence_s = waits_s
 
     def say(sound: "Samples") -> "AsyncIterator[Samples]":
-        return until_answered(sound, kept, answer_timeout_s) if silence_s is None else in_real_time(sound, silence_s)
+        return (
+            play_until_answered(sound, kept, answer_timeout_s) if silence_s is None else in_real_time(sound, silence_s)
+        )
 
     async with AsyncExitStack() as stack:
         if server is not None:
-            from flows.runs.serve import serving
+            from flows.runs.serve import run_server
 
             typer.echo(f"kame: a server for this talk: {describe_loading(server)} ...", err=True)
-            running = await stack.enter_async_context(serving(server))
+            running = await stack.enter_async_context(run_server(server))
             call = replace(call, url=running.url)
         if record:
             call = replace(call, consent=await _ask_to_agree(call))
@@ -204,13 +213,13 @@ async def _talk(
         if sounds:
             if not quiet:
                 typer.echo(f"kame: talking with {call.url}, in real time ...", err=True)
-            await talk(call, one_after_another(sounds, say), told, kept=kept)
+            await talk(call, play_one_after_another(sounds, say), told, kept=kept)
             return
         from kame_model.serve.client.sound_device import open_sound_device
 
         device = stack.enter_context(open_sound_device())
         typer.echo("kame: speak; wear headphones, or it hears itself. Ctrl-C ends it.", err=True)
-        await talk(call, _until_interrupted(device.frames()), told, device.play, kept)
+        await talk(call, _read_until_interrupted(device.capture_frames()), told, device.play, kept)
 
 
 async def _ask_to_agree(call: "Call") -> str:
@@ -236,7 +245,7 @@ async def _ask_to_agree(call: "Call") -> str:
     return str(about["record_consent"])
 
 
-async def _until_interrupted(frames: AsyncIterator[Any]) -> AsyncIterator[Any]:
+async def _read_until_interrupted(frames: AsyncIterator[Any]) -> AsyncIterator[Any]:
     """The frames, until Ctrl-C."""
     import signal
 
@@ -255,7 +264,7 @@ def _tell_event(event: dict[str, Any]) -> None:
     """The events that people want to see while they talk, as lines on the error stream."""
     kind, data = event["kind"], event["data"]
     line = {
-        "started": lambda: f"{_chosen(data)}. {data.get('notice', '')}",
+        "started": lambda: f"{_format_choice(data)}. {data.get('notice', '')}",
         "heard": lambda: f"you: {data['text']}" if data["is_final"] else "",
         "oracle_failed": lambda: f"the back-end {data['back_end']} failed: {data['reason']}",
         "voice_failed": lambda: f"{data['text']!r} is not said: {data['reason']}",
@@ -266,7 +275,7 @@ def _tell_event(event: dict[str, Any]) -> None:
         typer.echo(f"{event['time_s']:7.2f} s  {line}", err=True)
 
 
-def _chosen(data: dict[str, Any]) -> str:
+def _format_choice(data: dict[str, Any]) -> str:
     model = data.get("model")
     chosen = f"{data['mode']}, back-end {data['back_end']}" + (f", model {model}" if model else "")
     is_read_out = data.get("voice") == "synthesised" and data["mode"] != "cascade"
@@ -280,8 +289,8 @@ def _tell(kept: "TalkRecord", out: Path, as_json: bool) -> None:
     from flows.cli import show
     from kame_model.serve.client.talk_record import EVENTS, TRANSCRIPT, WAV
 
-    lines, oracles = [*zip(kept.lines(), kept.whispered(), strict=True)], kept.oracles()
-    exchanges = [(each.question, each.oracle, each.text, _hear(each.sound)) for each in kept.exchanges()]
+    lines, oracles = [*zip(kept.get_lines(), kept.list_oracles_by_line(), strict=True)], kept.get_oracles()
+    exchanges = [(each.question, each.oracle, each.text, _hear(each.sound)) for each in kept.get_exchanges()]
     if as_json:
         transcript = [
             {"at_s": at_s, "speaker": speaker, "text": text, "whispered": whispered}
@@ -327,10 +336,10 @@ def _hear(sound: "Samples") -> str:
     from backends import registry
     from backends.asr.protocol import HearingRefused, Recogniser
     from data_schemas.units import SAMPLE_RATE_HZ
-    from kame_model.evaluate.delays import audible_spans
+    from kame_model.evaluate.delays import find_audible_spans
     from kame_model.serve.client.answer_watch import AUDIBLE
 
-    if not audible_spans(sound, AUDIBLE):
+    if not find_audible_spans(sound, AUDIBLE):
         return ""
     recogniser: Recogniser = registry.build("asr", "moonshine", {})
     try:

@@ -31,14 +31,14 @@ def train(
         from data_schemas.config.text import TextTrainConfig
         from data_schemas.reader import DatasetReader
         from flows.settings import build
-        from kame_model.text.training import train_tokenizer, training_texts
+        from kame_model.text.training import read_training_texts, train_tokenizer
 
         typed = {"vocabulary": vocabulary, "whole_words": whole_words}
         config = build(TextTrainConfig, {}, typed)
-        texts = chain.from_iterable(training_texts(DatasetReader(folder)) for folder in datasets)
+        texts = chain.from_iterable(read_training_texts(DatasetReader(folder)) for folder in datasets)
         trained = train_tokenizer(texts, config.vocabulary, out, config.whole_words)
         if as_json:
-            print_json({"out": out, **trained.as_json()})
+            print_json({"out": out, **trained.to_json()})
             return
         typer.echo(
             f"{out}: {trained.tokenizer.text_card} pieces, digest {trained.tokenizer.digest}; "

@@ -138,12 +138,12 @@ def train(
         other = {name: value for name, value in named.items() if value is not None} | parse_settings(settings)
         if _are_datasets(dataset):
             _refuse_for_datasets(stage, config)
-            told = {"datasets": dataset, "preset": preset, **settings_of(other)}
+            told = {"datasets": dataset, "preset": preset, **group_settings(other)}
             own = {"codec_options": parse_settings(codec_option, "--codec-option") or None}
             _train_datasets({**both, **of_datasets, **own, **told}, as_json)
         else:
             _refuse_for_rows({**of_datasets, "codec_option": codec_option or None})
-            typed = {**both, "data.datasets": [_mixed(each) for each in dataset], **other}
+            typed = {**both, "data.datasets": [_parse_share(each) for each in dataset], **other}
             _train_rows(build_train_config(preset, stage, config, typed), as_json)
 
 
@@ -165,7 +165,7 @@ def _train_rows(config: "TrainConfig", as_json: bool) -> None:
         raise KeyboardInterrupt
 
 
-def _mixed(text: str) -> dict[str, Any]:
+def _parse_share(text: str) -> dict[str, Any]:
     """`FOLDER` or `FOLDER=WEIGHT`."""
     from data_schemas.config.front_end import with_weight
 
@@ -181,14 +181,14 @@ def _tell(result: "RunResult", as_json: bool) -> None:
     from rich.console import Console
 
     if result.evaluation is not None:
-        Console().print(_columns(result.evaluation))
+        Console().print(_make_columns(result.evaluation))
     typer.echo(
         f"{result.folder}: {result.step} steps of {result.n_trained / 1e6:.1f} M trained weights "
         f"({result.n_weights / 1e6:.1f} M in all); metrics.jsonl and tensorboard/ hold the curves."
     )
 
 
-def _columns(evaluation: Mapping[str, Mapping[str, float]]) -> "Table":
+def _make_columns(evaluation: Mapping[str, Mapping[str, float]]) -> "Table":
     """Validation with the right oracle, a wrong one and none, side by side."""
     from rich.table import Table
 
@@ -261,7 +261,7 @@ def _refuse_for_rows(typed: Mapping[str, Any]) -> None:
         )
 
 
-def settings_of(typed: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def group_settings(typed: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """What `--set` gave, by the field of `FrontEndConfig` that it goes to; what names none is a setting of training."""
     fields = {"evaluation": "evaluation_settings", "sampling": "sampling_settings"}
     found: dict[str, dict[str, Any]] = {}

@@ -108,7 +108,7 @@ def run_bench(
         shapes=bench.shapes if keeps_shapes else [],
         costs=[*bench.costs, *(cost for each in more for cost in each.costs)],
         chat=bench.chat,
-        prompts=_prompt_sizes(bench),
+        prompts=_measure_prompt_sizes(bench),
         steps=[row for each in more for row in each.steps],
         sizes=bench.sizes,
         training_bytes=next((each.training_bytes for each in more), None),
@@ -186,7 +186,7 @@ def _measure_scripts(bench: Bench, stage: Stage[Any]) -> dict[str, list[Dialogue
         n_items += len(items)
         if not made:
             raise SourceError(f"No item of {source.name} can be said.", "`kame refresh` counts the reasons.")
-        bench.shapes.append(_shape_of_scripts(bench.config, source.name, len(items), made))
+        bench.shapes.append(_measure_script_shape(bench.config, source.name, len(items), made))
         n = min(bench.n_dialogues, len(made))
         chosen[source.name] = [made[at * len(made) // n] for at in range(n)]
     bench.add_cost(SCRIPT, "", "item", processor_s, n_items)
@@ -198,7 +198,9 @@ def _read(config: RefreshConfig, source: SourceConfig) -> list[Item]:
     return read_items(source, limit, config.split).items
 
 
-def _shape_of_scripts(config: RefreshConfig, source: str, n_items: int, dialogues: Sequence[Dialogue]) -> DialogueShape:
+def _measure_script_shape(
+    config: RefreshConfig, source: str, n_items: int, dialogues: Sequence[Dialogue]
+) -> DialogueShape:
     """What scripts alone tell; times are filled in when some have been spoken."""
     return DialogueShape(
         source=source,
@@ -230,7 +232,7 @@ def _run_warm(stage: Stage[Any], batch: Sequence[Any]) -> tuple[list[Any], float
 
 def _keep_cost(bench: Bench, name: str, made: dict[str, list[Any]], processor_s: float) -> None:
     """The rate of a stage; of speech, what the recogniser took is told apart by listening once more."""
-    speech_s = sum(_speech_s(each) for each in made["speech"])
+    speech_s = sum(_sum_speech_s(each) for each in made["speech"])
     if name == "speech":
         listened_s = _measure_recogniser(bench, made["speech"])
         if bench.config.gate.asr != NOBODY:
@@ -242,7 +244,7 @@ def _keep_cost(bench: Bench, name: str, made: dict[str, list[Any]], processor_s:
         bench.add_cost(name, "", "duration_s", processor_s, sum(each.duration_s for each in made[MIXING]))
 
 
-def _speech_s(clips: Clips) -> float:
+def _sum_speech_s(clips: Clips) -> float:
     return sum(samples_to_seconds(clip.n_samples) for clip in clips.clips)
 
 
@@ -266,7 +268,7 @@ def _measure_recogniser(bench: Bench, speech: Sequence[Clips]) -> float:
 
 def _measure_shapes(bench: Bench, scripted: dict[str, list[Dialogue]], speech: Sequence[Clips]) -> None:
     """Fills in what spoken dialogues tell: seconds by word, so that scripts which were not spoken count too."""
-    said = {each.dialogue_id: _speech_s(each) for each in speech}
+    said = {each.dialogue_id: _sum_speech_s(each) for each in speech}
     shapes = []
     for shape in bench.shapes:
         mine = [each for each in bench.dialogues if each.source == shape.source]
@@ -287,7 +289,7 @@ def _measure_shapes(bench: Bench, scripted: dict[str, list[Dialogue]], speech: S
     bench.shapes = shapes
 
 
-def _prompt_sizes(bench: Bench) -> list[PromptSize]:
+def _measure_prompt_sizes(bench: Bench) -> list[PromptSize]:
     """Tokens of a request of each of our prompt sets here: as estimated, set right by what was counted."""
     oracle, sizes = bench.config.oracle, dict[str, list[int]]()
     plans = [plan_dialogue(row.turns, oracle) for row in bench.dialogues]

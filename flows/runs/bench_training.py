@@ -50,7 +50,7 @@ class Clock(Silent):
         """A step is done."""
         self.marks_s.append(time.process_time())
 
-    def step_s(self) -> float:
+    def compute_step_s(self) -> float:
         """Mean processor time of a step, the first left out."""
         return (self.marks_s[-1] - self.marks_s[0]) / (len(self.marks_s) - 1)
 
@@ -124,7 +124,7 @@ def _measure_steps(folder: Path, preset: str) -> tuple[list[Cost], float]:
         config = bench_config(folder, preset, plan.name)
         clock = Clock()
         train(config, clock)
-        frame_s = clock.step_s() / torch.get_num_threads() / config.data.batch_frames
+        frame_s = clock.compute_step_s() / torch.get_num_threads() / config.data.batch_frames
         costs.append(Cost(step="train", engine=name_training(config), per="frame", seconds=frame_s))
         if plan.main == "dialogues":
             like = name_training(config).replace("/dialogues/", "/speak/")

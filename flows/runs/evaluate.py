@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from data_schemas.config.evaluate import EvaluateConfig, Kind
 from flows.runs.tasks import Task, Tasks
-from flows.settings import build, chat_settings, parse_settings
+from flows.settings import build, make_chat_settings, parse_settings
 from kame_model.evaluate.served import Counting
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Rows = list[dict[str, Any]]
 
 
-def evaluation_tasks(config: EvaluateConfig, counting: Counting) -> Tasks[Rows]:
+def make_evaluation_tasks(config: EvaluateConfig, counting: Counting) -> Tasks[Rows]:
     """An evaluation as a run: one task, which goes on by itself where it was stopped."""
     task = Task(config.kind, config.out, lambda: evaluate(config, counting))
     yield [task]
@@ -41,12 +41,12 @@ def evaluate(config: EvaluateConfig, counting: Counting) -> Rows:
         "path": config.path,
         "modes": config.modes or None,
         "n_items" if config.kind == "duplex" else "n_questions": config.n_items or None,
-        **chat_settings("judge.chat", config.judge_url, config.judge_model, config.judge_provider),
+        **make_chat_settings("judge.chat", config.judge_url, config.judge_model, config.judge_provider),
         **({"questions": config.questions} if config.kind == "questions" else {}),
     }
     return evaluate_served(
         config.kind,
-        server_config(config),
+        make_server_config(config),
         typed,
         config.settings,
         config.out,
@@ -57,7 +57,7 @@ def evaluate(config: EvaluateConfig, counting: Counting) -> Rows:
     )
 
 
-def recall_delays(delays_s: Sequence[float]) -> dict[str, Any]:
+def make_recall_delays(delays_s: Sequence[float]) -> dict[str, Any]:
     """Typed delays as settings of kind recall: one alone is that of the wrong and the corrected oracle, too."""
     return {"delays_s": list(delays_s) or None, "delay_s": delays_s[0] if len(delays_s) == 1 else None}
 
@@ -101,7 +101,7 @@ def evaluate_served(
     return evaluate_questions(build(QuestionsConfig, *layers), out, counting=counting, anew=anew)
 
 
-def server_config(config: EvaluateConfig) -> "ServeConfig":
+def make_server_config(config: EvaluateConfig) -> "ServeConfig":
     """The server that is called, as `kame serve` would be told.
 
     Raises:
@@ -112,20 +112,20 @@ def server_config(config: EvaluateConfig) -> "ServeConfig":
     typed = {
         "checkpoint": config.checkpoint,
         "device": config.device,
-        **chat_settings("back_ends.0.chat", config.llm_url, config.llm_model, config.llm_provider),
+        **make_chat_settings("back_ends.0.chat", config.llm_url, config.llm_model, config.llm_provider),
     }
     return build(ServeConfig, {"back_ends": [{}]}, typed, parse_settings(config.server_settings))
 
 
 def _evaluate_recall(config: EvaluateConfig, counting: Counting) -> Rows:
     from data_schemas.config.recall import RecallConfig
-    from flows.runs.train import hearing
+    from flows.runs.train import make_hearing
     from kame_model.checkpoint.load import load_checkpoint
     from kame_model.encode.token_dataset import TokenDataset
     from kame_model.evaluate.recall import count_dialogues, evaluate_recall
     from kame_model.train.parallel import find_device
 
-    typed = {**recall_delays(config.delays_s), "seed": config.seed, "n_items": config.n_items or None}
+    typed = {**make_recall_delays(config.delays_s), "seed": config.seed, "n_items": config.n_items or None}
     asked = build(RecallConfig, {}, typed, parse_settings(config.settings))
     dataset = TokenDataset(config.path)
     checkpoint = load_checkpoint(config.checkpoint, find_device(config.device))
@@ -136,7 +136,7 @@ def _evaluate_recall(config: EvaluateConfig, counting: Counting) -> Rows:
             dataset,
             asked,
             config.out,
-            hear=hearing() if config.listen else None,
+            hear=make_hearing() if config.listen else None,
             voices=voices,
             register=config.register_folder or None,
             again=config.again,

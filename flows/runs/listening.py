@@ -33,7 +33,7 @@ def check_certificate(care: CareConfig) -> None:
 
 
 @contextmanager
-def listening(config: ServeConfig) -> Iterator[socket.socket]:
+def open_listener(config: ServeConfig) -> Iterator[socket.socket]:
     """The socket that callers connect to.
 
     Raises:
@@ -51,14 +51,14 @@ def listening(config: ServeConfig) -> Iterator[socket.socket]:
         yield listener
 
 
-def url_of(config: ServeConfig, listener: socket.socket) -> str:
+def format_url(config: ServeConfig, listener: socket.socket) -> str:
     """Where callers reach a server that listens (http or https)."""
     host = f"[{config.host}]" if ":" in config.host else config.host
     return f"{'http' if config.care.certificate is None else 'https'}://{host}:{listener.getsockname()[1]}"
 
 
 @contextmanager
-def asked_to_end() -> Iterator[asyncio.Event]:
+def catch_end_signals() -> Iterator[asyncio.Event]:
     """An event that SIGTERM and SIGINT set; elsewhere than in the main thread nothing sets it."""
     asked = asyncio.Event()
     if threading.current_thread() is not threading.main_thread():

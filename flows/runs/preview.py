@@ -30,7 +30,7 @@ class Previewed:
     oracle: OracleRow
     sound_file: str
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """All of it for programs, the sound as its file's name."""
         return {**as_json(self.dialogue, self.oracle), "sound_file": self.sound_file}
 
@@ -51,20 +51,20 @@ def preview(config: RefreshConfig, n_dialogues: int) -> list[Previewed]:
     shown = config.oracle.model_copy(update={"max_failed_share": 1.0})  # failed events are worth seeing here
     config = config.model_copy(update={"oracle": shown})
     with run_named(f"preview-{uuid.uuid4().hex[:12]}"):  # a budget of its own
-        made, rejects = _made(config, n_dialogues, str(folder / "answers.sqlite"))
+        made, rejects = _run_stages(config, n_dialogues, str(folder / "answers.sqlite"))
     whole = join_inputs([made[MIXING], made[ORACLE]])
     if not whole:
-        raise _nothing(rejects)
+        raise _make_empty_error(rejects)
     return [Previewed(row, oracle, _save(row, folder)) for row, oracle in whole]
 
 
-def _made(config: RefreshConfig, n_dialogues: int, answers: str) -> tuple[dict[str, list[Any]], list[Reject]]:
+def _run_stages(config: RefreshConfig, n_dialogues: int, answers: str) -> tuple[dict[str, list[Any]], list[Reject]]:
     """What each stage makes, by its name, and what was refused of the dialogues chosen.
 
     Args:
         answers: the file of the chat model's.
     """
-    made: dict[str, list[Any]] = {"items": _items(config)}
+    made: dict[str, list[Any]] = {"items": _read_items(config)}
     rejects: list[Reject] = []
     for name, stage in describe_stages(config).items():
         batch = join_inputs([made[each] for each in stage.inputs])
@@ -72,12 +72,12 @@ def _made(config: RefreshConfig, n_dialogues: int, answers: str) -> tuple[dict[s
             result = run_in_memory(config, name, batch, answers)
         else:
             result = build_cpu_stages(config)[name].run(batch)
-        made[name] = _shortest(result.outputs, n_dialogues) if name == SCRIPT else result.outputs
+        made[name] = _choose_shortest(result.outputs, n_dialogues) if name == SCRIPT else result.outputs
         rejects = [] if name == SCRIPT else [*rejects, *result.rejects]  # questions that nobody chose do not count
     return made, rejects
 
 
-def _nothing(rejects: list[Reject]) -> KameError:
+def _make_empty_error(rejects: list[Reject]) -> KameError:
     """The error of a preview of which nothing came out: how many each stage refused, and why."""
     counts = Counter(f"{each.stage} {each.reason}" for each in rejects).most_common()
     refused = ", ".join(f"{n} by {reason}" for reason, n in counts) or "none was refused"
@@ -85,12 +85,12 @@ def _nothing(rejects: list[Reject]) -> KameError:
     return KameError(f"No dialogue came out: {refused}.", f"{first}Try more dialogues (--n) or other settings.")
 
 
-def _items(config: RefreshConfig) -> list[Item]:
+def _read_items(config: RefreshConfig) -> list[Item]:
     limit = min(config.limit or ROWS_LOOKED_AT, ROWS_LOOKED_AT)
     return [item for source in config.sources for item in read_items(source, limit, config.split).items]
 
 
-def _shortest(dialogues: list[Any], n: int) -> list[Any]:
+def _choose_shortest(dialogues: list[Any], n: int) -> list[Any]:
     by_source: dict[str, list[Any]] = {}
     for row in sorted(dialogues, key=lambda row: len(split_words(row.turns[0].spoken_text))):
         by_source.setdefault(row.source, []).append(row)

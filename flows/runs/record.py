@@ -20,7 +20,7 @@ from data_schemas.errors import StoreError
 from data_schemas.rates import Figure
 from data_schemas.store import Store
 from flows.runs.plan import compare
-from flows.runs.usage import UsageMeter, adding_processor_s
+from flows.runs.usage import UsageMeter, add_processor_s
 from pipelines.run.execute import ANSWERS, Runner
 from pipelines.run.parts import Part
 from pipelines.run.stages import MIXING
@@ -59,18 +59,18 @@ class RunRecord:
         return ChatUsage.total(self.usages)
 
     @contextmanager
-    def timed(self, step: str) -> Iterator[None]:
+    def time_step(self, step: str) -> Iterator[None]:
         """Adds the block's time to the step's, on the clock and of the processor."""
         before_s = time.monotonic()
         try:
-            with adding_processor_s(self.processor_s, step):
+            with add_processor_s(self.processor_s, step):
                 yield
         finally:
             self.seconds[step] = round(self.seconds.get(step, 0.0) + time.monotonic() - before_s, 3)
 
 
 @contextmanager
-def recorded(config: RefreshConfig) -> Iterator[RunRecord]:
+def record_run(config: RefreshConfig) -> Iterator[RunRecord]:
     """A run's record, written when the block ends, well or not."""
     started = datetime.now(UTC)
     run_id = f"{started:%Y%m%dT%H%M%S}-{ids.digest(started.isoformat(), n_hex=6)}"

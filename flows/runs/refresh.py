@@ -12,7 +12,7 @@ from data_schemas.config import RefreshConfig
 from data_schemas.manifest import Manifest, ShardEntry
 from data_schemas.store import Store
 from flows.runs.plan import open_rates, plan_parts
-from flows.runs.record import RunRecord, recorded
+from flows.runs.record import RunRecord, record_run
 from flows.runs.tasks import Task, Tasks, run_tasks
 from pipelines.figures import Figures
 from pipelines.recordings import run as recordings
@@ -31,7 +31,7 @@ class Progress(Protocol):
     def stage(self, name: str, n_items: int) -> None:
         """A stage begins, on so many items."""
 
-    def part(self, stage: str, part: Part, record: PartRecord) -> None:
+    def on_part(self, stage: str, part: Part, record: PartRecord) -> None:
         """A stage has a part's output, made now or found."""
 
 
@@ -54,7 +54,7 @@ def run_refresh(
     """
     with mirrored(config, progress) as (here, told):
         check_request(here)
-        with lock_dataset(here), recorded(here) as record:
+        with lock_dataset(here), record_run(here) as record:
             made = run_tasks(refresh_tasks(here, told, record, by_shard), run_task)
     return record, *made
 
@@ -67,8 +67,8 @@ def run_recordings(config: RefreshConfig, progress: Progress) -> tuple[RunRecord
     """
     with mirrored(config, progress) as (here, told):
         recordings.check_request(here)
-        with lock_dataset(here), recorded(here) as record:
-            made = run_tasks(recordings_tasks(here, told, record))
+        with lock_dataset(here), record_run(here) as record:
+            made = run_tasks(make_recordings_tasks(here, told, record))
     return record, *made
 
 
@@ -82,7 +82,7 @@ def refresh_tasks(config: RefreshConfig, progress: Progress, record: RunRecord, 
     return (yield from _publish(lambda: publish(config, entries, collect_rejects(config, plan)), record))
 
 
-def recordings_tasks(config: RefreshConfig, progress: Progress, record: RunRecord) -> Tasks[Dataset]:
+def make_recordings_tasks(config: RefreshConfig, progress: Progress, record: RunRecord) -> Tasks[Dataset]:
     """The tasks of a refresh of recordings: one stage stands in the place of the first six."""
     plan = yield from _plan(partial(recordings.plan, config), record)
     yield from _run_stages(config, plan, recordings.STAGES, recordings.run_on_part, progress, record)
@@ -92,7 +92,7 @@ def recordings_tasks(config: RefreshConfig, progress: Progress, record: RunRecor
 
 def _plan(make: Callable[[], Plan], record: RunRecord) -> Tasks[Plan]:
     task = Task("plan", "", make)
-    with record.timed("plan"):
+    with record.time_step("plan"):
         yield [task]
     record.n_kept, record.languages_left = task.made.n_kept, task.made.languages_left
     return task.made
@@ -110,33 +110,33 @@ def _run_stages(
     """Stage after stage, each on all parts; worker processes and chat servers live as long as they are used."""
     n_items = sum(part.n_items for part in plan.parts)
     with Workers(config, run_one) as workers, ExitStack() as while_asked:
-        with record.timed("plan"):
+        with record.time_step("plan"):
             servers = while_asked.enter_context(start_chat_servers(config, plan.parts))
         for stage in stages:
             progress.stage(stage, n_items)
             groups = {"": plan.parts}
             if by_shard and not (stage == ORACLE and chat_model_of(config, stage) is None):  # random: in all shards
                 groups = {group[0].shard_id: group for group in plan.groups()}
-            with record.timed(stage), servers.endpoint_for(stage) as endpoint, ExitStack() as while_run:
+            with record.time_step(stage), servers.endpoint_for(stage) as endpoint, ExitStack() as while_run:
                 if stage in CHAT_STAGES:
-                    told, counted = progress.part, record.usages.append
+                    told, counted = progress.on_part, record.usages.append
                     run: Callable[[Sequence[Part]], None] = partial(
                         run_chat_stage, config, stage, endpoint=endpoint, on_part=told, on_usage=counted
                     )
                 else:
-                    run = while_run.enter_context(workers.begin(stage, [*groups.values()], progress.part)).finish
+                    run = while_run.enter_context(workers.begin(stage, [*groups.values()], progress.on_part)).finish
                 yield [Task(stage, shard_id, partial(run, group)) for shard_id, group in groups.items()]
 
 
 def _compact(config: RefreshConfig, plan: Plan, record: RunRecord) -> Tasks[list[ShardEntry]]:
     tasks = [Task("compact", group[0].shard_id, partial(compact, config, group)) for group in plan.groups()]
-    with record.timed("publish"):
+    with record.time_step("publish"):
         yield [*tasks]
     return [entry for task in tasks for entry in task.made]
 
 
 def _publish(make: Callable[[], Dataset], record: RunRecord) -> Tasks[Dataset]:
     task = Task("publish", "", make)
-    with record.timed("publish"):
+    with record.time_step("publish"):
         yield [task]
     return task.made

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from data_schemas.config.serving import NO_CHECKPOINT, ServeConfig
 from data_schemas.errors import BackendError, ConfigError
-from flows.runs.listening import asked_to_end, check_certificate, listening, url_of, wait_for_first
-from kame_model.checkpoint.kame_json import voice_of
+from flows.runs.listening import catch_end_signals, check_certificate, format_url, open_listener, wait_for_first
+from kame_model.checkpoint.kame_json import choose_voice
 from kame_model.checkpoint.load import Checkpoint, load_checkpoint
 from kame_model.serve.device.admission import OtherCallers
 from kame_model.serve.parts import build_parts
@@ -31,24 +31,24 @@ class Serving:
 
 
 @asynccontextmanager
-async def loaded(config: ServeConfig, others: OtherCallers | None = None) -> AsyncIterator[KameServer]:
+async def load_server(config: ServeConfig, others: OtherCallers | None = None) -> AsyncIterator[KameServer]:
     """A server with its model and its parts, for as long as the block lasts; nobody can reach it yet.
 
     Args:
         others: callers of the server's other processes; None: it has none.
 
     Raises:
-        ConfigError, BackendError, StoreError: as `serving`.
+        ConfigError, BackendError, StoreError: as `run_server`.
     """
     checkpoint = _load(config)
-    config = config.model_copy(update={"voice": voice_of(checkpoint and checkpoint.facts, config.voice)})
+    config = config.model_copy(update={"voice": choose_voice(checkpoint and checkpoint.facts, config.voice)})
     speak("ready")  # it reads its lexicon the first time, which would hold up everybody's frames later
     async with build_parts(config) as parts, KameServer(checkpoint, config, parts, others=others) as server:
         yield server
 
 
 @asynccontextmanager
-async def web_running(web: WebServer, listeners: list[socket.socket]) -> AsyncIterator[None]:
+async def run_web(web: WebServer, listeners: list[socket.socket]) -> AsyncIterator[None]:
     """A server's web for as long as the block lasts.
 
     Args:
@@ -56,20 +56,20 @@ async def web_running(web: WebServer, listeners: list[socket.socket]) -> AsyncIt
     """
     task = asyncio.create_task(web.serve(listeners))
     try:
-        await _until_started(web, task)
+        await _wait_until_started(web, task)
         yield
     finally:
         web.should_exit = True
         await task
 
 
-def page_folder() -> Path:
+def get_page_folder() -> Path:
     """The folder of the page to talk by."""
     return Path(str(files("dashboard").joinpath("talk")))
 
 
 @asynccontextmanager
-async def serving(config: ServeConfig) -> AsyncIterator[Serving]:
+async def run_server(config: ServeConfig) -> AsyncIterator[Serving]:
     """A server of one process for as long as the block lasts.
 
     Raises:
@@ -82,11 +82,11 @@ async def serving(config: ServeConfig) -> AsyncIterator[Serving]:
             f"processes: {config.processes} cannot be had here.", "`kame serve --processes N` serves from several."
         )
     check_certificate(config.care)
-    with listening(config) as listener:  # first: an address that is taken should not cost the loading of a model
-        async with loaded(config) as server:
-            web = WebServer(create_app(server, page_folder()), server.config)
-            async with web_running(web, [listener]):
-                yield Serving(url_of(config, listener), server)
+    with open_listener(config) as listener:  # first: an address that is taken should not cost the loading of a model
+        async with load_server(config) as server:
+            web = WebServer(create_app(server, get_page_folder()), server.config)
+            async with run_web(web, [listener]):
+                yield Serving(format_url(config, listener), server)
 
 
 async def run(config: ServeConfig, on_ready: Callable[[Serving], None], on_drain: Callable[[Serving], None]) -> None:
@@ -97,12 +97,12 @@ async def run(config: ServeConfig, on_ready: Callable[[Serving], None], on_drain
         on_drain: called when nobody is let in any more.
 
     Raises:
-        KameError: as `serving`; or the device broke meanwhile.
+        KameError: as `run_server`; or the device broke meanwhile.
     """
-    async with serving(config) as running:
-        with asked_to_end() as asked:
+    async with run_server(config) as running:
+        with catch_end_signals() as asked:
             on_ready(running)
-            await wait_for_first(asked.wait(), running.server.broken())
+            await wait_for_first(asked.wait(), running.server.wait_until_broken())
             on_drain(running)
             asked.clear()
             await wait_for_first(running.server.drain(), asked.wait())
@@ -117,7 +117,7 @@ def _load(config: ServeConfig) -> Checkpoint | None:
     return None
 
 
-async def _until_started(web: WebServer, task: "asyncio.Task[None]") -> None:
+async def _wait_until_started(web: WebServer, task: "asyncio.Task[None]") -> None:
     started = asyncio.create_task(web.has_started.wait())
     await asyncio.wait({started, task}, return_when=asyncio.FIRST_COMPLETED)
     if task.done():

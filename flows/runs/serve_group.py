@@ -14,7 +14,7 @@ from pathlib import Path
 
 from data_schemas.config.serving import ServeConfig
 from data_schemas.errors import ConfigError, KameError
-from flows.runs.listening import asked_to_end, check_certificate, listening, url_of, wait_for_first
+from flows.runs.listening import catch_end_signals, check_certificate, format_url, open_listener, wait_for_first
 from kame_model.serve.processes.group import Launch, ProcessGroup
 from kame_model.serve.processes.shared_counts import COUNTS, SharedCounts
 
@@ -48,16 +48,16 @@ async def run_group(
     """
     check_certificate(config.care)
     launch = Launch([sys.executable, "-m", "flows.runs.serve_process"], make_environment(config))
-    with listening(config) as listener, tempfile.TemporaryDirectory(prefix="kame-serve-") as folder:
+    with open_listener(config) as listener, tempfile.TemporaryDirectory(prefix="kame-serve-") as folder:
         counts = SharedCounts(Path(folder) / COUNTS)
         group = ProcessGroup(config, launch, listener, Path(folder), counts)
-        running = ServingGroup(url_of(config, listener), group)
-        with asked_to_end() as asked:
+        running = ServingGroup(format_url(config, listener), group)
+        with catch_end_signals() as asked:
             await wait_for_first(group.start(), asked.wait())
             if not asked.is_set():
                 on_ready(running)
-                with _restarting(group, config, read_again):
-                    await wait_for_first(asked.wait(), group.broken())
+                with _restart_on_signal(group, config, read_again):
+                    await wait_for_first(asked.wait(), group.wait_until_broken())
             on_drain(running)
             asked.clear()
             ending = asyncio.create_task(group.end())
@@ -75,11 +75,11 @@ def make_environment(config: ServeConfig) -> Callable[[int], Mapping[str, str]]:
         _LOG.warning("%d processes share %d GPUs: each loads the model's weights.", config.processes, len(gpus))
     n_threads = max(1, (os.cpu_count() or 1) // config.processes)
 
-    def environment(number: int) -> Mapping[str, str]:
+    def make_process_environment(number: int) -> Mapping[str, str]:
         own = {"CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)]} if gpus else {}
         return {"OMP_NUM_THREADS": str(n_threads), **os.environ, **own}
 
-    return environment
+    return make_process_environment
 
 
 def find_gpus() -> list[str]:
@@ -91,7 +91,9 @@ def find_gpus() -> list[str]:
 
 
 @contextmanager
-def _restarting(group: ProcessGroup, config: ServeConfig, read_again: Callable[[], ServeConfig]) -> Iterator[None]:
+def _restart_on_signal(
+    group: ProcessGroup, config: ServeConfig, read_again: Callable[[], ServeConfig]
+) -> Iterator[None]:
     """For the time of the block SIGHUP restarts the processes one after another, by the configuration as it is then."""
     loop, restarts = asyncio.get_running_loop(), set[asyncio.Task[None]]()
 

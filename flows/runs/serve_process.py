@@ -13,8 +13,8 @@ from pathlib import Path
 
 from data_schemas.config.serving import ServeConfig
 from data_schemas.errors import KameError
-from flows.runs.listening import asked_to_end, wait_for_first
-from flows.runs.serve import loaded, page_folder, web_running
+from flows.runs.listening import catch_end_signals, wait_for_first
+from flows.runs.serve import get_page_folder, load_server, run_web
 from kame_model.serve.processes.channel import Report, tell
 from kame_model.serve.processes.member import Member
 from kame_model.serve.processes.shared_counts import COUNTS, SharedCounts
@@ -26,20 +26,20 @@ async def serve_member(config: ServeConfig, channel: socket.socket, number: int,
     """Serves the callers that the parent gives, until SIGTERM, until the parent says so, or until it has ended.
 
     Raises:
-        KameError: as flows/runs/serve.py, `serving`; or the device broke.
+        KameError: as flows/runs/serve.py, `run_server`; or the device broke.
     """
     async with AsyncExitStack() as stack:
         counts = SharedCounts(folder / COUNTS)
         stack.callback(counts.close)
-        server = await stack.enter_async_context(loaded(config, counts))
-        app, member = create_app(server, page_folder(), counts), Member(channel, number, folder, counts)
+        server = await stack.enter_async_context(load_server(config, counts))
+        app, member = create_app(server, get_page_folder(), counts), Member(channel, number, folder, counts)
         member.answer_for_all(app)
         web = WebServer(app, server.config)
-        await stack.enter_async_context(web_running(web, []))
-        await stack.enter_async_context(member.serving(server, app, web))
-        asked = stack.enter_context(asked_to_end())
+        await stack.enter_async_context(run_web(web, []))
+        await stack.enter_async_context(member.serve_callers(server, app, web))
+        asked = stack.enter_context(catch_end_signals())
         orders = (asked, member.parent_is_gone, member.is_retired, member.is_over)
-        await wait_for_first(server.broken(), *(each.wait() for each in orders))
+        await wait_for_first(server.wait_until_broken(), *(each.wait() for each in orders))
         asked.clear()
         within_s = None
         if member.is_retired.is_set():  # it loses no call: sessions have an end of their own

@@ -39,10 +39,10 @@ from kame_model.encode.manifest import TokenManifest
 from kame_model.encode.speech import (
     FACTS,
     SpeechFacts,
+    add_silence,
     compact_parts,
     count_refused,
     find_part_s,
-    with_silence,
     write_part,
 )
 from kame_model.text.tokenizer import Tokenizer
@@ -95,10 +95,10 @@ def run_speech(
         BackendError: an engine, a codec or a process is gone.
         StoreError: another run writes there, or the folder cannot be written.
     """
-    return run_tasks(speech_tasks(config, on_seconds), run_task)
+    return run_tasks(make_speech_tasks(config, on_seconds), run_task)
 
 
-def speech_tasks(config: SpeechRowsConfig, on_seconds: OnSeconds) -> Tasks[SpeechMade]:
+def make_speech_tasks(config: SpeechRowsConfig, on_seconds: OnSeconds) -> Tasks[SpeechMade]:
     """The tasks of a run."""
     speaker = SentenceSpeaker(config)
     sentences = Task("sentences", "", lambda: read_corpus(config, read_left_out(config.without)))
@@ -201,7 +201,7 @@ class _PartMaker:
         for sentence, sound in said:
             draw = random.Random(ids.seed_for(config.seed, "silence", sentence.sentence_id))
             after_s = draw.uniform(config.after_min_s, config.after_max_s)
-            padded.append((sentence, with_silence(sound, config.before_s, after_s)))
+            padded.append((sentence, add_silence(sound, config.before_s, after_s)))
         return padded, rejects
 
 
@@ -218,7 +218,9 @@ class _PartMakers(WorkerPool):
 
         def begin(number: int) -> Future[float]:
             found = find_part_s(self._store, number)
-            return _done(found) if found else self._submit("write", number, self._draw(number), codec_options)
+            return (
+                _make_done_future(found) if found else self._submit("write", number, self._draw(number), codec_options)
+            )
 
         n_parts = 0
         for part_s in self._make(3600 * self._config.hours, begin, lambda part_s: part_s):
@@ -229,10 +231,10 @@ class _PartMakers(WorkerPool):
     def say(self, wanted_s: float) -> list[Samples]:
         """The sounds of the first parts that last so long together."""
 
-        def length_s(sounds: list[Samples]) -> float:
+        def compute_length_s(sounds: list[Samples]) -> float:
             return sum(samples_to_seconds(len(each)) for each in sounds)
 
-        parts = self._make(wanted_s, lambda number: self._submit("say", self._draw(number)), length_s)
+        parts = self._make(wanted_s, lambda number: self._submit("say", self._draw(number)), compute_length_s)
         return [sound for sounds in parts for sound in sounds]
 
     def _draw(self, number: int) -> list[Sentence]:
@@ -241,7 +243,7 @@ class _PartMakers(WorkerPool):
 
     def _submit(self, method: str, *given: object) -> "Future[Any]":
         if self.n_workers == 1:
-            return _done(getattr(self._here, method)(*given))
+            return _make_done_future(getattr(self._here, method)(*given))
         with interrupts_held():  # Ctrl-C goes to all processes, and this one ends the others
             return self.get_started().submit(_call_in_worker, method, *given)
 
@@ -269,7 +271,7 @@ class _PartMakers(WorkerPool):
                 future.cancel()
 
 
-def _done(made: Made) -> "Future[Made]":
+def _make_done_future(made: Made) -> "Future[Made]":
     future: Future[Made] = Future()
     future.set_result(made)
     return future

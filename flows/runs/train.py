@@ -36,7 +36,7 @@ from data_schemas.presets import PRESETS, StagePlan
 from data_schemas.reader import DatasetReader
 from data_schemas.store import Store
 from flows.runs.tasks import Task, Tasks, run_tasks
-from flows.settings import build, build_train_config, validated
+from flows.settings import build, build_train_config, validate_settings
 from kame_model.checkpoint.export import export_once
 from kame_model.checkpoint.folder import CODEC
 from kame_model.checkpoint.kame_json import KameJson
@@ -44,7 +44,7 @@ from kame_model.checkpoint.registry import register_export
 from kame_model.encode.folder import TOKENIZER
 from kame_model.encode.held_out import check_held_out, check_speech_held_out
 from kame_model.encode.manifest import read_manifest
-from kame_model.encode.run import oracle_files
+from kame_model.encode.run import group_oracle_files
 from kame_model.evaluate.recall import Hearing, list_free_shares
 from kame_model.evaluate.recall_items import Record
 from kame_model.text.run_vocabulary import check_run_vocabulary, make_run_vocabulary
@@ -89,17 +89,17 @@ def run_front_end(
     config = take_from_speech(config)
     for stage in stages_of(config):
         train_config(config, stage, "vocabulary", config.datasets)  # settings that do not hold are told of at once
-    evaluation_config(config)
-    sampling_config(config)
+    make_evaluation_config(config)
+    make_sampling_config(config)
     check_codec(config)
     check_datasets(config)
     check_vocabulary(config)
-    hear = hearing() if config.listen else None
+    hear = make_hearing() if config.listen else None
     Path(config.out).mkdir(parents=True, exist_ok=True)
-    return run_tasks(front_end_tasks(config, progress, hear), run_task)
+    return run_tasks(make_front_end_tasks(config, progress, hear), run_task)
 
 
-def front_end_tasks(config: FrontEndConfig, progress: Progress, hear: Hearing | None) -> Tasks[Made]:
+def make_front_end_tasks(config: FrontEndConfig, progress: Progress, hear: Hearing | None) -> Tasks[Made]:
     """The tasks of a run from datasets to a registered checkpoint.
 
     Args:
@@ -109,7 +109,7 @@ def front_end_tasks(config: FrontEndConfig, progress: Progress, hear: Hearing | 
     codec = Task("codec", "", partial(make_codec, config))
     yield [text, codec]
     rows = {}
-    for name in named_shares(config):  # one after the other: each takes codes of the same sound from those before
+    for name in name_shares(config):  # one after the other: each takes codes of the same sound from those before
         encoded = Task("encode", name, partial(encode, config, name, text.made, codec.made))
         yield [encoded]
         rows[name] = encoded.made
@@ -152,15 +152,15 @@ def take_from_speech(config: FrontEndConfig) -> FrontEndConfig:
                 f"{name} {getattr(config, name)} is not that of {config.speech}, whose vocabulary and codec are taken.",
                 f"Leave out --{name.replace('_', '-')}, or make speech with it.",
             )
-    return validated(FrontEndConfig, config.model_dump() | taken)
+    return validate_settings(FrontEndConfig, config.model_dump() | taken)
 
 
-def reader_of(share: DatasetShare) -> DatasetReader:
+def open_reader(share: DatasetShare) -> DatasetReader:
     """The reader of a dataset with the oracles that are named."""
     return DatasetReader(share.folder, share.oracle_version)
 
 
-def spoken_datasets(shares: Sequence[DatasetShare]) -> list[DatasetReader]:
+def open_spoken_datasets(shares: Sequence[DatasetShare]) -> list[DatasetReader]:
     """A reader a folder, for what has nothing to do with oracles."""
     return [DatasetReader(folder) for folder in dict.fromkeys(each.folder for each in shares)]
 
@@ -174,9 +174,9 @@ def check_datasets(config: FrontEndConfig) -> None:
     """
     held_out = config.held_out_share
     for share in [*config.shares, *([] if held_out is None else [held_out])]:
-        oracle_files(reader_of(share))
+        group_oracle_files(open_reader(share))
     if held_out is not None:
-        check_held_out(spoken_datasets(config.shares), DatasetReader(held_out.folder))
+        check_held_out(open_spoken_datasets(config.shares), DatasetReader(held_out.folder))
         if config.speech is not None:
             check_speech_held_out(config.speech, DatasetReader(held_out.folder))
 
@@ -189,14 +189,14 @@ def check_vocabulary(config: FrontEndConfig) -> None:
         BackendError: it is damaged.
     """
     if config.tokenizer is None:
-        check_run_vocabulary(list(map(reader_of, config.shares)), config.vocabulary, config.out)
+        check_run_vocabulary(list(map(open_reader, config.shares)), config.vocabulary, config.out)
 
 
 def make_text(config: FrontEndConfig) -> str:
     """The vocabulary's file: the one named, or one trained on what the datasets' training split says."""
     if config.tokenizer is not None:
         return config.tokenizer
-    return make_run_vocabulary(list(map(reader_of, config.shares)), config.vocabulary, config.out)
+    return make_run_vocabulary(list(map(open_reader, config.shares)), config.vocabulary, config.out)
 
 
 def _is_codec_learnt(config: FrontEndConfig) -> bool:
@@ -211,10 +211,10 @@ def check_codec(config: FrontEndConfig) -> None:
         ConfigError: there is no such codec, or it does not take what it is told.
     """
     path = {"path": str(Path(config.out) / "codec")} if _is_codec_learnt(config) else {}
-    check_options("codec", config.codec, _codec_options(config) | path)
+    check_options("codec", config.codec, _get_codec_options(config) | path)
 
 
-def _codec_options(config: FrontEndConfig) -> dict[str, OptionValue]:
+def _get_codec_options(config: FrontEndConfig) -> dict[str, OptionValue]:
     device = str(find_device(config.device))
     path = {} if config.codec_path is None else {"path": config.codec_path}
     return {**config.codec_options, **path, **choose_device("codec", config.codec, device)}
@@ -222,32 +222,32 @@ def _codec_options(config: FrontEndConfig) -> dict[str, OptionValue]:
 
 def make_codec(config: FrontEndConfig) -> dict[str, OptionValue]:
     """The codec's options: what is named, or codebooks learnt from the datasets' voices."""
-    options = _codec_options(config)
+    options = _get_codec_options(config)
     if not _is_codec_learnt(config):
         return options
     from data_schemas.config.codec import CodecLearnConfig
     from kame_model.codec.learning import learn_codec
 
     folder = str(Path(config.out) / "codec")
-    learn_codec(spoken_datasets(config.shares), CodecLearnConfig(), folder)
+    learn_codec(open_spoken_datasets(config.shares), CodecLearnConfig(), folder)
     return {**options, "path": folder}
 
 
-def named_shares(config: FrontEndConfig) -> dict[str, DatasetShare]:
+def name_shares(config: FrontEndConfig) -> dict[str, DatasetShare]:
     """What is to be encoded, by the name of its folder of token rows: the mixture in order, then what is held out."""
     mixed = {f"{n}-{Path(each.folder).resolve().name}": each for n, each in enumerate(config.shares)}
     return mixed if config.held_out_share is None else mixed | {HELD_OUT: config.held_out_share}
 
 
 def encode(config: FrontEndConfig, name: str, tokenizer: str, codec: dict[str, OptionValue]) -> str:
-    """The folder of one dataset's token rows; `name` is one of `named_shares`.
+    """The folder of one dataset's token rows; `name` is one of `name_shares`.
 
     Where the run's other folders have codes of the same sound (one dataset with several oracles), these are copied.
     """
     from data_schemas.config.encode import EncodeConfig
     from kame_model.encode.run import encode_dataset
 
-    share = named_shares(config)[name]
+    share = name_shares(config)[name]
     out = str(Path(config.out) / "tokens" / name)
     others = [str(each) for each in sorted(Path(out).parent.glob("*/")) if each.name != name]
     encode_dataset(
@@ -276,13 +276,13 @@ def stages_of(config: FrontEndConfig) -> tuple[str, ...]:
 
 
 def _is_trained(config: FrontEndConfig, stage: StagePlan) -> bool:
-    told = _own_settings(config, stage.name)
+    told = _get_own_settings(config, stage.name)
     ends = [told[each] for each in ("max_steps", "max_hours") if each in told]
     has_data = stage.main != "speech" or config.speech is not None
     return has_data and 0 not in ends and (bool(ends) or config.init_from is None)
 
 
-def _own_settings(config: FrontEndConfig, stage: str) -> dict[str, Any]:
+def _get_own_settings(config: FrontEndConfig, stage: str) -> dict[str, Any]:
     """Settings that are said of a stage of the plan."""
     plan = PRESETS[config.preset].plan
     by_stage: dict[str, dict[str, Any]] = {each.name: {} for each in plan}
@@ -319,7 +319,7 @@ def train_config(config: FrontEndConfig, stage: str, tokenizer: str, tokens: Seq
         "seed": config.seed,
         "hardware.device": config.device,
         "data.datasets": rows if config.speech is None else [*rows, {"path": config.speech}],
-        **_own_settings(config, stage),
+        **_get_own_settings(config, stage),
     }
     return build_train_config(config.preset, stage, None, settings)
 
@@ -345,10 +345,10 @@ def export(config: FrontEndConfig, tokenizer: str, codec: dict[str, OptionValue]
     run, chosen = config.of_seed / RUN, (config.codec, codec)
     name = f"{config.preset}-{Path(config.out).resolve().name}-{read_facts(run).config.max_steps}"
     name += f"-seed-{config.seed}" if config.seed else ""
-    return export_once(run, config.checkpoints, name, chosen, tokenizer, sampling_config(config), config.voice)
+    return export_once(run, config.checkpoints, name, chosen, tokenizer, make_sampling_config(config), config.voice)
 
 
-def sampling_config(config: FrontEndConfig) -> SamplingConfig:
+def make_sampling_config(config: FrontEndConfig) -> SamplingConfig:
     """How the checkpoint is to be run, by whoever serves and evaluates it.
 
     Raises:
@@ -357,7 +357,7 @@ def sampling_config(config: FrontEndConfig) -> SamplingConfig:
     return build(SamplingConfig, {}, config.sampling_settings)
 
 
-def evaluation_config(config: FrontEndConfig) -> RecallConfig:
+def make_evaluation_config(config: FrontEndConfig) -> RecallConfig:
     """How the checkpoint is run freely.
 
     Raises:
@@ -385,7 +385,7 @@ def evaluate(config: FrontEndConfig, checkpoint: str, rows: str, hear: Hearing |
     from kame_model.evaluate.recall_items import select_rows
     from kame_model.evaluate.report import FIGURES
 
-    settings, dataset = evaluation_config(config), TokenDataset(rows)
+    settings, dataset = make_evaluation_config(config), TokenDataset(rows)
     if config.held_out is None and not select_rows(dataset, settings):
         return []
     loaded = load_checkpoint(Path(config.checkpoints) / checkpoint, find_device(config.device))
@@ -398,7 +398,7 @@ def evaluate(config: FrontEndConfig, checkpoint: str, rows: str, hear: Hearing |
     return found
 
 
-def hearing() -> Hearing:
+def make_hearing() -> Hearing:
     """The embedded recogniser, its digits read out as the pipeline reads them."""
     from backends import registry
     from data_schemas.units import SAMPLE_RATE_HZ

@@ -70,7 +70,7 @@ class UsageMeter:
 
 
 @contextmanager
-def adding_processor_s(to: dict[str, float], step: str) -> Iterator[None]:
+def add_processor_s(to: dict[str, float], step: str) -> Iterator[None]:
     """Adds the processor time of the block to the step's."""
     before_s = read_usage().processor_s
     try:

@@ -132,10 +132,10 @@ def _render_licences(licences: Mapping[str, str | None] | None) -> str:
 def _render_serving(facts: KameJson) -> str:
     if facts.codec is None or facts.tokenizer_digest is None:
         return "Codec or vocabulary are not in the folder, so it cannot be served: export it again with both."
-    return f"{_render_table(('', ''), _serving_rows(facts))}\n\n{_SERVE}"
+    return f"{_render_table(('', ''), _format_serving_rows(facts))}\n\n{_SERVE}"
 
 
-def _serving_rows(facts: KameJson) -> list[tuple[str, str]]:
+def _format_serving_rows(facts: KameJson) -> list[tuple[str, str]]:
     """Returns the defaults that the server takes from the checkpoint."""
     own, delays = facts.sampling, facts.trained_delays
     how = (

@@ -102,7 +102,7 @@ def export_checkpoint(
             codec_facts = None if codec is None else _write_codec(aside, codec)
             facts = _collect_facts(front_end, tokenizer, codec_facts, training).model_copy(
                 update={
-                    "sampling": _sampling(front_end.layout, sampling),
+                    "sampling": _choose_sampling(front_end.layout, sampling),
                     "trained_delays": trained_delays,
                     "guesses": guesses,
                     "voice": voice,
@@ -158,11 +158,11 @@ def export_run(
         vocabulary,
         built,
         out,
-        _training_facts(facts, saved),
+        _make_training_facts(facts, saved),
         dtype,
         sampling=sampling,
         voice=voice,
-        trained_delays=None if feed is None else _trained_delays(feed),
+        trained_delays=None if feed is None else _get_trained_delays(feed),
         guesses=None if feed is None or feed.is_silent else feed.guesses,
     )
 
@@ -193,7 +193,7 @@ def export_once(
         if not (there / each).exists():
             export_run(run, there / each, codec, tokenizer, sampling=sampling, voice=voice)
             return each
-        if _without_licences(read_kame_json(there / each / FACTS).training) == _without_licences(training):
+        if _remove_licences(read_kame_json(there / each / FACTS).training) == _remove_licences(training):
             return each
     raise ConfigError(
         f"{folder} already holds exports of other trainings as {name} and under that name with this run's identity.",
@@ -243,7 +243,7 @@ def read_training_facts(run: str | Path) -> TrainingFacts:
         DatasetError: `run` is not a training run, or it has no checkpoint.
         StoreError: a checkpoint is damaged.
     """
-    return _training_facts(read_facts(run), choose_saved(run, "best"))
+    return _make_training_facts(read_facts(run), choose_saved(run, "best"))
 
 
 def record_free_running(folder: str | Path, shares: list[FreeShare]) -> KameJson:
@@ -279,7 +279,7 @@ def make_stock_state(front_end: FrontEnd, dtype: torch.dtype | None = None) -> d
     state = dict(front_end.lm.state_dict())
     state[TEXT_HEAD_KEY] = front_end.lm.text_linear.weight.detach()
     state = _join_projections(state)
-    state[ORACLE_KEY] = front_end.oracle.table(front_end.lm.text_emb)
+    state[ORACLE_KEY] = front_end.oracle.make_table(front_end.lm.text_emb)
     if front_end.cue is not None:
         state[CUE_KEY] = front_end.cue.projection.weight.detach()
     return {name: tensor.to("cpu", dtype).contiguous().clone() for name, tensor in state.items()}
@@ -313,7 +313,7 @@ def _check_sizes(front_end: FrontEnd, tokenizer: Tokenizer | None, codec: Codec 
         )
 
 
-def _sampling(layout: CodeLayout, told: SamplingConfig | None) -> SamplingConfig:
+def _choose_sampling(layout: CodeLayout, told: SamplingConfig | None) -> SamplingConfig:
     own = SamplingConfig(temp=layout.temp)
     return own if told is None else own.model_copy(update=told.model_dump(exclude_unset=True))
 
@@ -377,7 +377,7 @@ def _write(
     (folder / CARD).write_text(render_card(facts, n_parameters), encoding="utf-8")
 
 
-def _training_facts(facts: RunFacts, saved: Saved) -> TrainingFacts:
+def _make_training_facts(facts: RunFacts, saved: Saved) -> TrainingFacts:
     state = saved.state()
     columns: dict[str, dict[str, float]] = state.get("evaluation") or {}  # keys: which oracle was fed
     return TrainingFacts(
@@ -396,12 +396,12 @@ def _training_facts(facts: RunFacts, saved: Saved) -> TrainingFacts:
     )
 
 
-def _without_licences(training: TrainingFacts) -> TrainingFacts:
+def _remove_licences(training: TrainingFacts) -> TrainingFacts:
     """Drops the licences, which do not decide the weights and are missing before format 4 or without the rows."""
     return training.model_copy(update={"licences": None})
 
 
-def _trained_delays(feed: OracleFeedConfig) -> TrainedDelays | None:
+def _get_trained_delays(feed: OracleFeedConfig) -> TrainedDelays | None:
     """Returns the range of delays in training: zero if no oracle was delayed, None if no oracle was fed."""
     if feed.is_silent:
         return None

@@ -43,7 +43,7 @@ def read_header(weights: Path) -> Header:
         StoreError: the file is missing or damaged.
     """
     dtypes: Counter[str] = Counter()
-    with reading(weights), safe_open(weights, "numpy") as file:
+    with translate_read_errors(weights), safe_open(weights, "numpy") as file:
         names = frozenset(file.keys())
         for name in names:
             tensor = file.get_slice(name)
@@ -52,7 +52,7 @@ def read_header(weights: Path) -> Header:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
+def translate_read_errors(path: Path) -> Iterator[None]:
     """Context in which a file of a checkpoint is read: errors of reading and parsing become a `StoreError`."""
     try:
         yield

@@ -16,7 +16,7 @@ from backends.codec import folder as codec_folder
 from data_schemas.code_layout import CodeLayout
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.presets import PRESETS
-from kame_model.checkpoint.files import CONFIG, FACTS, TOKENIZER, reading
+from kame_model.checkpoint.files import CONFIG, FACTS, TOKENIZER, translate_read_errors
 from kame_model.checkpoint.kame_json import KameJson, read_kame_json
 from kame_model.model.front_end import lm_kwargs
 from kame_model.text.tokenizer import HUB_PREFIX
@@ -102,7 +102,7 @@ class Contents(NamedTuple):
         Raises:
             StoreError: the file cannot be read, or is damaged.
         """
-        with reading(self.weights):
+        with translate_read_errors(self.weights):
             state = load_file(self.weights)
         return state, state.pop(ORACLE_KEY, None), state.pop(CUE_KEY, None)
 
@@ -135,7 +135,7 @@ def read_contents(place: Place) -> Contents:
         StoreError: a file is damaged, or was written by a newer version of kame.
     """
     path = place.find_file(KAME_RELEASE_CONFIG) or place.find_file(CONFIG)
-    config = _kwargs_7b() if path is None else _read_config(path)
+    config = _make_kwargs_7b() if path is None else _read_config(path)
     weights = place.require(config.get("moshi_name", loaders.MOSHI_NAME))
     facts = None if (found := place.find_file(FACTS)) is None else read_kame_json(found)
     if config.get("lora") or config.get("lora_name"):
@@ -153,13 +153,13 @@ def read_contents(place: Place) -> Contents:
     )
 
 
-def _kwargs_7b() -> dict[str, Any]:
+def _make_kwargs_7b() -> dict[str, Any]:
     """Moshi's defaults, which stock moshi uses if a repository has no configuration."""
     return lm_kwargs(PRESETS["moshi-7b"].model, 32_000, CodeLayout.of_mimi(8, 2048))
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    with reading(path):
+    with translate_read_errors(path):
         config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return config
 

@@ -179,7 +179,7 @@ def read_kame_json(path: Path) -> KameJson:
         raise StoreError(f"{path} cannot be read: {error}.", "Export the checkpoint again.") from error
 
 
-def sampling_of(facts: KameJson | None, told: SamplingConfig) -> SamplingConfig:
+def choose_sampling(facts: KameJson | None, told: SamplingConfig) -> SamplingConfig:
     """Returns the sampling parameters: those set explicitly, then those of the facts, then moshi's defaults.
 
     Args:
@@ -190,7 +190,7 @@ def sampling_of(facts: KameJson | None, told: SamplingConfig) -> SamplingConfig:
     return own.model_copy(update=told.model_dump(exclude_unset=True))
 
 
-def guesses_of(facts: KameJson | None, told: Guesses | None) -> Guesses:
+def choose_guesses(facts: KameJson | None, told: Guesses | None) -> Guesses:
     """Returns how answers to an unfinished question are treated: `told` if given, else as in training.
 
     If that is not known, they are withdrawn when the user's turn has ended.
@@ -198,6 +198,6 @@ def guesses_of(facts: KameJson | None, told: Guesses | None) -> Guesses:
     return told or (None if facts is None else facts.guesses) or "withdraw"
 
 
-def voice_of(facts: KameJson | None, told: Voice | None) -> Voice:
+def choose_voice(facts: KameJson | None, told: Voice | None) -> Voice:
     """Returns how users hear the front-end: `told` if given, else the facts' default; decoded if there are none."""
     return told or ("decoded" if facts is None else facts.voice)

@@ -29,7 +29,7 @@ def run_licences(facts: RunFacts) -> Licences:
     return dict(sorted(found.items()))
 
 
-def checkpoint_licences(facts: KameJson) -> Licences:
+def collect_licences(facts: KameJson) -> Licences:
     """Returns the licences, by part, of everything in a checkpoint's folder; None: unknown."""
     found = dict(_of_training(facts.training))
     if facts.codec is not None and facts.codec.is_mimi and facts.codec.files != []:

@@ -15,7 +15,7 @@ from data_schemas.code_layout import CodeLayout
 from data_schemas.config.model import SamplingConfig
 from data_schemas.errors import ConfigError, StoreError
 from kame_model.checkpoint.folder import TEXT_HEAD_KEY, Contents, Place, find_place, read_contents
-from kame_model.checkpoint.kame_json import CodecFacts, KameJson, sampling_of
+from kame_model.checkpoint.kame_json import CodecFacts, KameJson, choose_sampling
 from kame_model.model.front_end import FrontEnd
 from kame_model.text.tokenizer import Tokenizer
 
@@ -67,7 +67,7 @@ class Checkpoint(NamedTuple):
         Args:
             told: overrides; only the fields that were set explicitly are used.
         """
-        return sampling_of(self.facts, told)
+        return choose_sampling(self.facts, told)
 
     def codec(self, device: str = "cpu") -> Codec:
         """Loads the checkpoint's codec.
@@ -77,7 +77,7 @@ class Checkpoint(NamedTuple):
             BackendError: the codec cannot be loaded.
             StoreError: its digest differs from the one in `kame.json`.
         """
-        facts = self._codec_facts()
+        facts = self._get_codec_facts()
         if facts.package and facts.name not in {each.name for each in list_backends("codec")}:
             raise ConfigError(
                 f"The codec {facts.name!r} of {self.place.name} is not installed; the package {facts.package} has it.",
@@ -98,7 +98,7 @@ class Checkpoint(NamedTuple):
         kwargs = None if self.contents.codec_kwargs is None else self.place.require(self.contents.codec_kwargs)
         return {"path": str(weights), **({} if kwargs is None else {"kwargs": str(kwargs)})}
 
-    def _codec_facts(self) -> CodecFacts:
+    def _get_codec_facts(self) -> CodecFacts:
         """Returns the facts of the codec. Without a `kame.json` it is Mimi with the model's number of codebooks."""
         if self.facts is None:
             return CodecFacts(name="mimi", digest="", options={"n_codebooks": self.front_end.n_codebooks})
@@ -131,7 +131,7 @@ def load_checkpoint(source: str | Path, device: torch.device | str = "cpu") -> C
         raise StoreError(f"The configuration of {contents.weights} is not valid for moshi: {error}.", _AGAIN) from error
     _fill(lm, state, contents, assign=True)  # the model keeps these tensors: no second copy in memory
     preset = "custom" if contents.facts is None else contents.facts.preset
-    layout = (None if contents.facts is None else contents.facts.layout) or _layout_of(lm)
+    layout = (None if contents.facts is None else contents.facts.layout) or _make_mimi_layout(lm)
     front_end = FrontEnd(lm.requires_grad_(True), "table", contents.lm_kwargs, layout, preset, cue=cue is not None)
     _fill_cue(front_end, cue, contents)
     if table is not None:
@@ -193,7 +193,7 @@ def init_from(
     return contents.facts
 
 
-def _layout_of(lm: LMModel) -> CodeLayout:
+def _make_mimi_layout(lm: LMModel) -> CodeLayout:
     """Returns Mimi's layout with the model's delays, for checkpoints whose `kame.json` is missing or has no layout."""
     delays = {"delays": tuple(lm.delays[1 : 1 + lm.dep_q]), "other_delays": tuple(lm.delays[1 + lm.dep_q :])}
     return CodeLayout.of_mimi(lm.dep_q, lm.card).model_copy(update=delays)

@@ -10,7 +10,7 @@ from kame_model.checkpoint.card import render_card
 from kame_model.checkpoint.files import CARD, CONFIG, FACTS, TOKENIZER, WEIGHTS
 from kame_model.checkpoint.folder import CODEC, CODEC_KWARGS, CODEC_WEIGHTS
 from kame_model.checkpoint.kame_json import read_kame_json
-from kame_model.checkpoint.licences import checkpoint_licences
+from kame_model.checkpoint.licences import collect_licences
 from kame_model.checkpoint.summary import summarise
 
 _FILES = (WEIGHTS, CONFIG, TOKENIZER, CODEC_WEIGHTS, CODEC_KWARGS, CARD, FACTS)
@@ -24,7 +24,7 @@ def offer_checkpoint(folder: str, repository: str, told: Mapping[str, str]) -> O
     Args:
         folder: the checkpoint's folder.
         repository: owner/name, for the card.
-        told: licences by part, for parts whose licence is unknown (`checkpoint_licences` names them).
+        told: licences by part, for parts whose licence is unknown (`collect_licences` names them).
 
     Raises:
         ConfigError: a licence forbids publishing or is unknown, or a file is missing.
@@ -32,7 +32,7 @@ def offer_checkpoint(folder: str, repository: str, told: Mapping[str, str]) -> O
     """
     place = Path(folder)
     facts = read_kame_json(place / FACTS)
-    licences = check_licences(checkpoint_licences(facts), told, folder)
+    licences = check_licences(collect_licences(facts), told, folder)
     own = facts.codec.files if facts.codec is not None else []
     needed = [WEIGHTS, CONFIG, *(own or []), *([] if facts.tokenizer_digest is None else [TOKENIZER])]
     if missing := [name for name in needed if not (place / name).is_file()]:

@@ -29,11 +29,11 @@ class Summary(NamedTuple):
     lm_kwargs: dict[str, Any]
     facts: KameJson | None
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """For programs."""
         return {**self._asdict(), "facts": None if self.facts is None else self.facts.model_dump(mode="json")}
 
-    def rows(self) -> list[tuple[str, str]]:
+    def format_rows(self) -> list[tuple[str, str]]:
         """Returns label and value of each property, for display."""
         kwargs, facts = self.lm_kwargs, self.facts
         rows = [

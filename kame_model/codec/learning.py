@@ -33,7 +33,7 @@ def learn_codec(readers: Sequence[DatasetReader], config: CodecLearnConfig, out:
         DatasetError: there is too little speech.
         StoreError: the folder cannot be written, or its record is damaged.
     """
-    store, identity = Store(out), _identity(readers, config)
+    store, identity = Store(out), _compute_identity(readers, config)
     record = _read_record(store) if store.exists(RECORD) else {}
     if store.exists(BOOKS) or record:
         if record.get("identity") != identity:
@@ -61,7 +61,7 @@ def _read_record(store: Store) -> dict[str, Any]:
         raise StoreError(f"{store.at(RECORD)} is damaged: {error}.", "Remove the folder and learn again.") from error
 
 
-def _identity(readers: Sequence[DatasetReader], config: CodecLearnConfig) -> str:
+def _compute_identity(readers: Sequence[DatasetReader], config: CodecLearnConfig) -> str:
     """Identifies settings and audio; other oracles or rejects of a dataset do not change it."""
     sound = [contents(each.manifest.of_kind(DATA)) for each in readers]
     return ids.digest("codec learning", _RECIPE, config.model_dump(mode="json"), sound)

@@ -29,16 +29,16 @@ class Distance:
     log_mel: Tensor
 
 
-def spectral_distance(made: Tensor, true: Tensor) -> Distance:
+def compute_spectral_distance(made: Tensor, true: Tensor) -> Distance:
     """Computes the distance of sounds [B, n_samples] at 24 kHz; spectral convergence is relative to `true`."""
-    parts = [_at(made, true, n_window, n_mels) for n_window, n_mels in RESOLUTIONS]
+    parts = [_compute_distance_at(made, true, n_window, n_mels) for n_window, n_mels in RESOLUTIONS]
     convergence, log_magnitude, log_mel = (torch.stack(part).mean() for part in zip(*parts, strict=True))
     return Distance(convergence, log_magnitude, log_mel)
 
 
-def _at(made: Tensor, true: Tensor, n_window: int, n_mels: int) -> tuple[Tensor, Tensor, Tensor]:
-    ours, theirs = _magnitude(made, n_window), _magnitude(true, n_window)
-    filters = _mel_filters(n_window, n_mels).to(ours)
+def _compute_distance_at(made: Tensor, true: Tensor, n_window: int, n_mels: int) -> tuple[Tensor, Tensor, Tensor]:
+    ours, theirs = _compute_magnitude(made, n_window), _compute_magnitude(true, n_window)
+    filters = _make_mel_filters(n_window, n_mels).to(ours)
     convergence = (ours - theirs).norm() / theirs.norm().clamp(min=FLOOR)
     return (
         convergence,
@@ -51,7 +51,7 @@ def _log(magnitude: Tensor) -> Tensor:
     return magnitude.clamp(min=FLOOR).log()
 
 
-def _magnitude(sound: Tensor, n_window: int) -> Tensor:
+def _compute_magnitude(sound: Tensor, n_window: int) -> Tensor:
     """Returns magnitudes [B, n_window / 2 + 1, n]; a sine of amplitude 1 at a bin's frequency gives 1 there."""
     window = torch.hann_window(n_window, device=sound.device)
     spectrum = torch.stft(sound, n_window, n_window // 4, window=window, return_complex=True)
@@ -61,7 +61,7 @@ def _magnitude(sound: Tensor, n_window: int) -> Tensor:
 
 
 @cache
-def _mel_filters(n_window: int, n_mels: int) -> Tensor:
+def _make_mel_filters(n_window: int, n_mels: int) -> Tensor:
     """[n_mels, n_window / 2 + 1]: triangles of height 1, evenly spaced in mel (HTK: 2595 log10(1 + f / 700))."""
     with torch.inference_mode(False):  # cached, and used in training too
         top_mel = 2595 * torch.log10(torch.tensor(1 + SAMPLE_RATE_HZ / 2 / 700))

@@ -19,8 +19,8 @@ from data_schemas.errors import DatasetError
 from data_schemas.records import AudioDialogue, Utterance
 from data_schemas.store import Store
 from data_schemas.units import FRAME_N_SAMPLES, FRAMES_PER_S, samples_to_seconds, seconds_to_samples
-from kame_model.codec.losses import spectral_distance
-from kame_model.codec.speech import PCM_SCALE, channels_of
+from kame_model.codec.losses import compute_spectral_distance
+from kame_model.codec.speech import PCM_SCALE, get_channels
 
 REPORT = "report.json"
 _SILENT_RMS = 10 ** (-60 / 20)
@@ -91,7 +91,7 @@ class CodecReport:
     wer_original: dict[str, WordErrors]
     wer_round_trip: dict[str, WordErrors]
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Returns the report as JSON values."""
         return asdict(self)
 
@@ -126,9 +126,9 @@ def measure(
         raise DatasetError("There is no dialogue to measure a codec on.", "Use a dataset with validation dialogues.")
     seen: list[_Seen] = []
     for row in rows:
-        sounds = (channels_of(row).T / np.float32(PCM_SCALE)).astype(np.float32)
+        sounds = (get_channels(row).T / np.float32(PCM_SCALE)).astype(np.float32)
         for speaker, sound, codes in zip("AB", sounds, codec.encode(list(sounds)), strict=True):
-            seen.append(_channel(row, speaker, sound, codes, codec.decode(codes), listen))
+            seen.append(_evaluate_channel(row, speaker, sound, codes, codec.decode(codes), listen))
         on_dialogue()
     distances = np.array([each for one in seen for each in one.distances]).mean(axis=0)
     return CodecReport(
@@ -141,49 +141,58 @@ def measure(
         audio_s=round(sum(samples_to_seconds(each.n_samples) for each in seen), 3),
         split=", ".join(sorted({row.split for row in rows})),
         codebooks=_use([each.codes[:, ~each.is_silent] for each in seen], codec.card),
-        silence_alike=_alike([each.codes[:, each.is_silent] for each in seen]),
+        silence_alike=_measure_repetition([each.codes[:, each.is_silent] for each in seen]),
         spectral=Spectral(*(float(each) for each in distances)),
-        wer_original=_rates(seen, lambda each: each.original),
-        wer_round_trip=_rates(seen, lambda each: each.round_trip),
+        wer_original=_compute_word_error_rates(seen, lambda each: each.original),
+        wer_round_trip=_compute_word_error_rates(seen, lambda each: each.round_trip),
     )
 
 
 def write_report(folder: str, report: CodecReport) -> str:
     """Writes `report.json` beside a codec's files and returns its path."""
-    content = (json.dumps(report.as_json(), indent=1) + "\n").encode()
+    content = (json.dumps(report.to_json(), indent=1) + "\n").encode()
     return str(Path(folder) / Store(folder).write_bytes(REPORT, content).path)
 
 
-def _channel(row: AudioDialogue, speaker: str, sound: Samples, codes: Codes, decoded: Samples, listen: Listen) -> _Seen:
+def _evaluate_channel(
+    row: AudioDialogue, speaker: str, sound: Samples, codes: Codes, decoded: Samples, listen: Listen
+) -> _Seen:
     distances, original, round_trip = [], [], []
-    for utterance in _utterances(row, speaker):
+    for utterance in _get_utterances(row, speaker):
         assert utterance.start_s is not None
         assert utterance.end_s is not None
         span = slice(seconds_to_samples(utterance.start_s), seconds_to_samples(utterance.end_s))
-        distances.append(_distance(decoded[span], sound[span]))
+        distances.append(_compute_distance(decoded[span], sound[span]))
         original.append(listen(sound[span], utterance.spoken_text))
         round_trip.append(listen(decoded[span], utterance.spoken_text))
     frames = np.pad(sound, (0, codes.shape[1] * FRAME_N_SAMPLES - len(sound))).reshape(-1, FRAME_N_SAMPLES)
     is_silent = np.sqrt(np.square(frames).mean(axis=1)) < _SILENT_RMS
     return _Seen(
-        row.dialogue_id, speaker, len(sound), codes, is_silent, distances, _summed(original), _summed(round_trip)
+        row.dialogue_id,
+        speaker,
+        len(sound),
+        codes,
+        is_silent,
+        distances,
+        _sum_counts(original),
+        _sum_counts(round_trip),
     )
 
 
-def _utterances(row: AudioDialogue, speaker: str) -> Iterable[Utterance]:
+def _get_utterances(row: AudioDialogue, speaker: str) -> Iterable[Utterance]:
     for turn in row.turns:
         if turn.speaker == speaker:
             yield from (each for each in turn.utterances if each.kind == "speech")
 
 
-def _distance(made: Samples, true: Samples) -> tuple[float, float, float, float]:
+def _compute_distance(made: Samples, true: Samples) -> tuple[float, float, float, float]:
     with torch.inference_mode():
-        found = spectral_distance(torch.from_numpy(made.copy())[None], torch.from_numpy(true.copy())[None])
+        found = compute_spectral_distance(torch.from_numpy(made.copy())[None], torch.from_numpy(true.copy())[None])
     l1 = float(np.abs(made - true).mean())
     return float(found.log_mel), float(found.log_magnitude), float(found.convergence), l1
 
 
-def _summed(counts: Iterable[WordCounts]) -> WordCounts:
+def _sum_counts(counts: Iterable[WordCounts]) -> WordCounts:
     return WordCounts(*np.array([WordCounts(0, 0, 0, 0), *counts]).sum(axis=0).tolist())
 
 
@@ -198,7 +207,7 @@ def _use(codes: Sequence[Codes], card: int) -> tuple[CodebookUse, ...]:
     return tuple(found)
 
 
-def _alike(codes: Sequence[Codes]) -> float | None:
+def _measure_repetition(codes: Sequence[Codes]) -> float | None:
     """Returns the share of the most common column; None if there are no columns."""
     columns = np.concatenate(codes, axis=1).T
     if not len(columns):
@@ -206,7 +215,7 @@ def _alike(codes: Sequence[Codes]) -> float | None:
     return float(np.unique(columns, axis=0, return_counts=True)[1].max() / len(columns))
 
 
-def _rates(seen: Sequence[_Seen], counts_of: Callable[[_Seen], WordCounts]) -> dict[str, WordErrors]:
+def _compute_word_error_rates(seen: Sequence[_Seen], counts_of: Callable[[_Seen], WordCounts]) -> dict[str, WordErrors]:
     """Computes word error rates of all speech and of each speaker."""
     groups = {"all": list(seen)} | {speaker: [each for each in seen if each.speaker == speaker] for speaker in "AB"}
     return {name: _rate(group, counts_of) for name, group in groups.items()}
@@ -216,11 +225,11 @@ def _rate(seen: Sequence[_Seen], counts_of: Callable[[_Seen], WordCounts]) -> Wo
     by_dialogue: dict[str, list[WordCounts]] = {}
     for each in seen:
         by_dialogue.setdefault(each.dialogue_id, []).append(counts_of(each))
-    summed = [_summed(each) for each in by_dialogue.values()]
+    summed = [_sum_counts(each) for each in by_dialogue.values()]
     counts = np.array(summed)[:, :2]  # [n_dialogues, 2]: words, errors
     drawn = np.random.default_rng(0).integers(len(counts), size=(_N_RESAMPLES, len(counts)))
     words, errors = np.moveaxis(counts[drawn].sum(axis=1), -1, 0)
     low, high = np.quantile(errors / np.maximum(words, 1), [0.025, 0.975])
-    n_words, n_errors, n_numbers, n_missed = _summed(summed)
+    n_words, n_errors, n_numbers, n_missed = _sum_counts(summed)
     missed = n_missed / n_numbers if n_numbers else None
     return WordErrors(n_errors / max(n_words, 1), float(low), float(high), n_words, missed, n_numbers)

@@ -33,22 +33,22 @@ def draw_voices(readers: Sequence[DatasetReader], config: CodecLearnConfig) -> I
     shares = {"A": {"A": 1.0}, "B": {"B": 1.0}, "AB": {"A": 1.0, "B": USER_SHARE}}[config.speakers]
     total_s = sum(shares.values()) * sum(reader.manifest.counts.audio_s for reader in readers)
     kept_share = min(1.0, config.most_speech_s / max(total_s, 1e-9))
-    for row in _rows(readers, "train"):
+    for row in _read_rows(readers, "train"):
         draw = random.Random(ids.seed_for("voices", config.seed, row.dialogue_id))
         if draw.random() < kept_share:
-            channels = channels_of(row).T / np.float32(PCM_SCALE)
+            channels = get_channels(row).T / np.float32(PCM_SCALE)
             wanted = [speaker for speaker, share in shares.items() if draw.random() < share]
             yield from (channels["AB".index(speaker)] for speaker in wanted)
 
 
-def held_out(readers: Sequence[DatasetReader], limit: int) -> list[AudioDialogue]:
+def read_held_out(readers: Sequence[DatasetReader], limit: int) -> list[AudioDialogue]:
     """Returns up to `limit` validation dialogues, spread evenly over the datasets."""
     n_rows = sum(each.n_rows for reader in readers for each in reader.shards() if each.split == "validation")
     wanted = set(np.linspace(0, n_rows - 1, min(limit, n_rows)).round().astype(int).tolist()) if n_rows else set()
-    return [row for index, row in enumerate(_rows(readers, "validation")) if index in wanted]
+    return [row for index, row in enumerate(_read_rows(readers, "validation")) if index in wanted]
 
 
-def channels_of(row: AudioDialogue) -> Channels:
+def get_channels(row: AudioDialogue) -> Channels:
     """Returns a dialogue's audio, int16 [n_samples, 2] at 24 kHz: A, then B.
 
     Raises:
@@ -69,7 +69,7 @@ def channels_of(row: AudioDialogue) -> Channels:
     return np.asarray(sound, dtype=np.int16)
 
 
-def _rows(readers: Sequence[DatasetReader], split: str) -> Iterator[AudioDialogue]:
+def _read_rows(readers: Sequence[DatasetReader], split: str) -> Iterator[AudioDialogue]:
     for reader in readers:
         flags = flagged(reader.store)
         for shard in reader.shards():

@@ -23,7 +23,7 @@ from kame_model.data.splicing import (
     is_silent,
     joined,
     laid_over,
-    no_oracle,
+    make_empty_oracle,
     quiet_frames,
     run_of,
     silence,
@@ -67,7 +67,7 @@ def answer_span(sides: Sides) -> slice | None:
     if event is None or frames is None or len(frames) < len(own.oracle.said(event)):
         return None
     start, last = int(frames[0]), int(frames[-1])
-    return slice(start, _next_word(sides, last)) if has_been_asked(sides, event, last) else None
+    return slice(start, _find_next_word(sides, last)) if has_been_asked(sides, event, last) else None
 
 
 def spoken(sides: Sides, span: slice, utterance: Clip) -> Sides | None:
@@ -93,7 +93,10 @@ def spoken(sides: Sides, span: slice, utterance: Clip) -> Sides | None:
     meanwhile = silence(other, quiet, start, len(utterance.text))
     told = utterance.text[find_words(utterance.text)]
     changed = spliced(own, start, stop, utterance, is_answer=True)
-    return Sides(replace(changed, oracle=_retold(changed.oracle, event, told)), spliced(other, start, stop, meanwhile))
+    return Sides(
+        replace(changed, oracle=_replace_event_tokens(changed.oracle, event, told)),
+        spliced(other, start, stop, meanwhile),
+    )
 
 
 def substituted(sides: Sides, pieces: Pieces, draw: random.Random) -> Sides | None:
@@ -160,7 +163,7 @@ def stalled(sides: Sides, fillers: Sequence[Clip], draw: random.Random) -> Sides
             said = laid_over(said, each, at)
             at += len(each.text)
     own = spliced(own, start, end, said)
-    return Sides(replace(own, oracle=no_oracle()), spliced(other, start, end, meanwhile))
+    return Sides(replace(own, oracle=make_empty_oracle()), spliced(other, start, end, meanwhile))
 
 
 def waiting(sides: Sides, n_frames: int) -> Sides | None:
@@ -223,13 +226,13 @@ def lead_of(sides: Sides) -> Clip | None:
     return clip_of(own.text[cut : frames[0]], own.codes[:, cut : frames[0]])
 
 
-def _next_word(sides: Sides, last: int) -> int:
+def _find_next_word(sides: Sides, last: int) -> int:
     """The frame before the first word of either speaker after a frame; the end where there is none."""
     later = [np.flatnonzero(find_words(each.text[last + 1 :])) for each in sides]
     return min([max(last + 1, last + int(each[0])) for each in later if len(each)], default=sides.n_frames)
 
 
-def _retold(oracle: OracleTokens, event: int, told: NDArray[np.int32]) -> OracleTokens:
+def _replace_event_tokens(oracle: OracleTokens, event: int, told: NDArray[np.int32]) -> OracleTokens:
     """The events of one run with other tokens wherever they told what `event` does."""
     run, before = run_of(oracle, event), oracle.said(event)
 

@@ -66,7 +66,7 @@ class Pieces:
     layout: CodeLayout
 
 
-def pieces_of(tokenizer: Tokenizer, layout: CodeLayout) -> Pieces:
+def get_pieces(tokenizer: Tokenizer, layout: CodeLayout) -> Pieces:
     """A vocabulary's pieces, less those that stand for no text.
 
     Raises:
@@ -149,22 +149,22 @@ def draw_script(pieces: Pieces, config: CopyConfig, hardness: float, draw: rando
     def come(frame: int, oracle: int, words: list[list[int]]) -> None:
         events.setdefault(frame, []).append((oracle, [token for word in words for token in word]))
 
-    def drawn_words() -> list[list[int]]:
+    def draw_word_tokens() -> list[list[int]]:
         n_words = draw.randint(1, config.max_words)
         return draw_words(pieces, n_words, hardness * config.again_share, draw)
 
     frame = draw.randint(0, LAG_FRAMES[0])
     while frame < n_frames:
         for _ in range(draw.randint(0, round(hardness * config.max_guesses))):
-            come(frame, queue.start(), drawn_words())
+            come(frame, queue.start(), draw_word_tokens())
             frame += draw.randint(*TICK_FRAMES)
         asked = led_until = frame
         frame += draw.randint(1, 1 + round(hardness * config.max_delay_frames))
         if draw.random() < hardness * config.lead_share:
-            led_until = _lay_lead(script, drawn_words()[:MOST_TOGETHER], asked, frame, draw)
+            led_until = _lay_lead(script, draw_word_tokens()[:MOST_TOGETHER], asked, frame, draw)
         comes = draw.random() >= hardness * config.silent_share
         while comes and frame < n_frames:
-            words, oracle = drawn_words(), queue.start()
+            words, oracle = draw_word_tokens(), queue.start()
             script.first_frame[frame + 1] = max(frame + 1, led_until) + draw.randint(*LAG_FRAMES)
             n_tokens, came = sum(map(len, words)), frame
             while words:  # it comes whole, or in parts as a slow back-end writes it
@@ -245,7 +245,7 @@ def speak(
         if at in script.untold:
             label, said = ZERO_ID, script.untold[at]
         elif slip or slips:
-            slip = slip or _slip(cue, last, pieces, draw)
+            slip = slip or _make_slip(cue, last, pieces, draw)
             said = slip.popleft()
         elif guesses_on:
             said = int(guesses[at])
@@ -278,7 +278,7 @@ def _label(token: int, last: int, n_early: int) -> int:
     return END_OF_PADDING_ID if n_early <= 1 else PADDING_ID
 
 
-def _slip(cue: Cue, last: int, pieces: Pieces, draw: random.Random) -> deque[int]:
+def _make_slip(cue: Cue, last: int, pieces: Pieces, draw: random.Random) -> deque[int]:
     """What is said by mistake from a frame on: another piece, the last one again, words said before, one left out, or
     nothing for some frames."""
     n = draw.randint(1, MOST_TOGETHER)

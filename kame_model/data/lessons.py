@@ -59,7 +59,7 @@ class CopySource:
         mine = range(first + self._share.rank, first + self._accumulation, self._share.world)
         drawn = random.Random(ids.seed_for("guesses", self._seed, step)).random()  # all processes alike
         asks = drawn < self._hardness * self._config.own_share
-        return [self._batch(number, asks) for number in mine]
+        return [self._make_batch(number, asks) for number in mine]
 
     def observe(self, share_right: float | None) -> dict[str, float]:
         """Goes on to the next lesson when the running accuracy is high enough; shows where it is."""
@@ -85,7 +85,7 @@ class CopySource:
     def _hardness(self) -> float:
         return self._lesson / (self._config.lessons - 1) if self._config.lessons > 1 else 1.0
 
-    def _batch(self, number: int, asks: bool) -> MicroBatch:
+    def _make_batch(self, number: int, asks: bool) -> MicroBatch:
         seed = ids.seed_for("copy", self._seed, number)
         make = partial(_make_batch, self._pieces, self._config, self._hardness, seed)
         return MicroBatch(number, make(), [], "copying", with_guesses=make if asks else None)
@@ -110,17 +110,18 @@ def _make_batch(
     return collate([speak(script, pieces, own, guessed, GUESS_SHARE) for script, own, guessed in spoken])
 
 
-def judged(pieces: Pieces, config: CopyConfig, n_examples: int, seed: int) -> list[Judged]:
+def make_judged_examples(pieces: Pieces, config: CopyConfig, n_examples: int, seed: int) -> list[Judged]:
     """Examples of the last lesson that no step trains on, each beside the oracle of the one after it."""
     draw = random.Random(ids.seed_for("copy-validation", seed))
     examples = [speak(draw_script(pieces, config, 1.0, draw), pieces, draw) for _ in range(n_examples)]
     followers = [*examples[1:], *examples[:1]]
     return [
-        Judged(each, _fitted(other.oracle, each.n_positions)) for each, other in zip(examples, followers, strict=True)
+        Judged(each, _fit_length(other.oracle, each.n_positions))
+        for each, other in zip(examples, followers, strict=True)
     ]
 
 
-def _fitted(stream: NDArray[np.int32], n_positions: int) -> NDArray[np.int32]:
+def _fit_length(stream: NDArray[np.int32], n_positions: int) -> NDArray[np.int32]:
     fitted = np.full(n_positions, PADDING_ID, np.int32)
     fitted[: len(stream)] = stream[:n_positions]
     return fitted

@@ -91,7 +91,7 @@ class Source(Protocol):
         """Goes on where one with that state was."""
 
 
-def kind_at(step: int, shares: SharesConfig) -> Kind:
+def get_kind_at(step: int, shares: SharesConfig) -> Kind:
     """Of which kind the run's step after so many is; each kind is spread evenly, and no rarer one comes first."""
     kinds = list(KINDS)
     while len(kinds) > 1:
@@ -122,14 +122,14 @@ class Loader:
         """Whether nothing more is to be learnt of the run's main kind, before the last step."""
         return self._sources[self._shares.main].is_finished
 
-    def next_step(self) -> list[MicroBatch]:
+    def load_next_step(self) -> list[MicroBatch]:
         """This process's micro-batches of the next optimiser step."""
         self._step += 1
-        return self._sources[kind_at(self._step - 1, self._shares)].batches_of(self._step - 1)
+        return self._sources[get_kind_at(self._step - 1, self._shares)].batches_of(self._step - 1)
 
     def observe(self, share_right: float | None) -> dict[str, float]:
         """Told of the share of text tokens that the last step foresaw; what the main kind shows, by name."""
-        is_main = kind_at(self._step - 1, self._shares) == self._shares.main
+        is_main = get_kind_at(self._step - 1, self._shares) == self._shares.main
         return self._sources[self._shares.main].observe(share_right if is_main else None)
 
     def state_dict(self) -> dict[str, Any]:
@@ -207,8 +207,8 @@ class RowSource:
             self._coming = self._begin(step)
         batches = [next(self._coming) for _ in range(self._accumulation // self._share.world)]
         self._index += self._accumulation
-        while self._index >= self._plan.n_batches(self._round):
-            self._index -= self._plan.n_batches(self._round)
+        while self._index >= self._plan.count_batches(self._round):
+            self._index -= self._plan.count_batches(self._round)
             self._round += 1
         return batches
 
@@ -236,11 +236,11 @@ class RowSource:
 
     def _begin(self, first: int) -> Iterator[MicroBatch]:
         """The micro-batches of a step and of all those of this kind after it."""
-        steps = _steps_of(self._kind, self._shares, first)
+        steps = _iterate_steps(self._kind, self._shares, first)
         # batch_size None: an item of the data set is a whole micro-batch.
         loading: DataLoader[MicroBatch] = DataLoader(
             self._made,
-            sampler=_places(self._plan, self._share, steps, self._accumulation, (self._round, self._index)),
+            sampler=_iterate_places(self._plan, self._share, steps, self._accumulation, (self._round, self._index)),
             batch_size=None,
             num_workers=self._workers,
             prefetch_factor=2 if self._workers else None,
@@ -251,12 +251,12 @@ class RowSource:
             return iter(loading)
 
 
-def _steps_of(kind: Kind, shares: SharesConfig, first: int) -> Iterator[int]:
+def _iterate_steps(kind: Kind, shares: SharesConfig, first: int) -> Iterator[int]:
     """The run's steps of a kind from one on, without end."""
-    return (step for step in itertools.count(first) if kind_at(step, shares) == kind)
+    return (step for step in itertools.count(first) if get_kind_at(step, shares) == kind)
 
 
-def _places(
+def _iterate_places(
     plan: BatchPlan, share: Share, steps: Iterator[int], accumulation: int, start: tuple[int, int]
 ) -> Iterator[_Place]:
     """A process's micro-batches of the steps, without end.
@@ -267,7 +267,7 @@ def _places(
     Args:
         start: round of the plan and place in it.
     """
-    planned = _from(plan, *start)
+    planned = _iterate_plan_from(plan, *start)
     for step in steps:
         for number in range(step * accumulation, (step + 1) * accumulation):
             place = _Place(number, step, *next(planned))
@@ -275,7 +275,7 @@ def _places(
                 yield place
 
 
-def _from(plan: BatchPlan, number: int, index: int) -> Iterator[tuple[Pool, int]]:
+def _iterate_plan_from(plan: BatchPlan, number: int, index: int) -> Iterator[tuple[Pool, int]]:
     """The plan's micro-batches from one of a round on, without end: each one's pool and place in that."""
     while True:
         places = ((pool, at) for pool in plan.pools(number) for at in range(len(pool.sizes)))

@@ -103,20 +103,20 @@ class Units:
 
 def longest_joined(n_frames: int, max_columns: int = MAX_COLUMNS) -> int:
     """Returns the maximum frames of a joined dialogue whose question is from one of `n_frames`, with as many chunks."""
-    return min(int(HEADROOM * n_frames), _most_frames(n_frames, max_columns))
+    return min(int(HEADROOM * n_frames), _compute_most_frames(n_frames, max_columns))
 
 
 def longest_told(n_frames: int, max_columns: int = MAX_COLUMNS) -> int:
     """Returns the maximum frames of a speech row of `n_frames` with its oracle before it, with as many chunks."""
-    return min(n_frames + TOLD_FRAMES, _most_frames(n_frames, max_columns))
+    return min(n_frames + TOLD_FRAMES, _compute_most_frames(n_frames, max_columns))
 
 
-def _most_frames(n_frames: int, max_columns: int) -> int:
+def _compute_most_frames(n_frames: int, max_columns: int) -> int:
     """Returns the maximum frames of a dialogue with as many chunks as one of `n_frames`."""
     return len(chunks(n_frames + 2, max_columns)) * max_columns - 2
 
 
-def units_of(
+def make_units(
     number: int,
     dataset: TokenDataset,
     split: str,
@@ -146,7 +146,7 @@ def units_of(
         longest = n_frames = int(dataset.lengths[row])
         if joins:
             longest = (longest_told if is_speech else longest_joined)(n_frames, max_columns)
-        n_spare = _most_frames(n_frames, max_columns) - longest
+        n_spare = _compute_most_frames(n_frames, max_columns) - longest
         cut = chunks(longest + 2, max_columns)
         for chunk, (start, stop) in enumerate(cut):
             for speaker in speakers:
@@ -160,7 +160,7 @@ def units_of(
     return Units(units, sizes[0], sizes[1], sizes[2], n_left_out)
 
 
-def holds_rows(dataset: TokenDataset, kind: RowKind) -> bool:
+def has_rows_of(dataset: TokenDataset, kind: RowKind) -> bool:
     """Whether a dataset has rows of a kind; one without any row counts as one of dialogues."""
     return bool(dataset.is_speech.any()) if kind == "speech" else len(dataset) == 0 or not dataset.is_speech.all()
 
@@ -182,7 +182,7 @@ class BatchPlan:
         self, datasets: Sequence[TokenDataset], config: DataConfig, seed: int, kind: RowKind = "dialogues"
     ) -> None:
         self._units = [
-            units_of(
+            make_units(
                 number,
                 each,
                 "train",
@@ -194,7 +194,7 @@ class BatchPlan:
             )
             for number, each in enumerate(datasets)
         ]
-        holds = [holds_rows(each, kind) for each in datasets]
+        holds = [has_rows_of(each, kind) for each in datasets]
         for dataset, each, has_rows in zip(datasets, self._units, holds, strict=True):
             if has_rows and not each.units:
                 wanted = "dialogue with an oracle" if kind == "dialogues" else "speech"
@@ -209,14 +209,14 @@ class BatchPlan:
         n_units = sum(len(each.units) for each in self._units)
         weights = np.asarray([each.weight for each in config.datasets]) * holds
         self._shares: list[float] = (n_units * (weights / weights.sum())).tolist()
-        self.pools = lru_cache(maxsize=2)(self._pools)
+        self.pools = lru_cache(maxsize=2)(self._make_pools)
         self._n_rows = [len(each) for each in datasets]
-        self._order = lru_cache(maxsize=2 * len(datasets))(self._permutation)
+        self._order = lru_cache(maxsize=2 * len(datasets))(self._draw_permutation)
         self._behind = lru_cache(maxsize=2 * len(datasets))(self._silence_behind)
 
-    def _pools(self, number: int) -> list[Pool]:
+    def _make_pools(self, number: int) -> list[Pool]:
         """Returns the pools of a round in the order of training."""
-        planned, lengths = self._examples(number)
+        planned, lengths = self._make_examples(number)
         order = np.random.default_rng(ids.seed_for("round", self._seed, number)).permutation(len(planned))
         n_frames = self._config.batch_frames
         pools = []
@@ -227,11 +227,11 @@ class BatchPlan:
             pools.append(Pool(seed, [planned[at] for at in pool.tolist()], sizes))
         return pools
 
-    def n_batches(self, number: int) -> int:
+    def count_batches(self, number: int) -> int:
         """Returns the number of micro-batches of a round."""
         return sum(len(each.sizes) for each in self.pools(number))
 
-    def _examples(self, number: int) -> tuple[list[Planned], NDArray[np.int32]]:
+    def _make_examples(self, number: int) -> tuple[list[Planned], NDArray[np.int32]]:
         """Returns a round's examples, not shuffled yet, and their maximum lengths."""
         planned: list[Planned] = []
         lengths: list[NDArray[np.int32]] = []
@@ -256,7 +256,7 @@ class BatchPlan:
             lengths.append(units.n_positions[at] - -behind // units.n_chunks[at])
         return planned, np.concatenate(lengths)
 
-    def _permutation(self, dataset: int, epoch: int) -> NDArray[np.int64]:
+    def _draw_permutation(self, dataset: int, epoch: int) -> NDArray[np.int64]:
         seed = ids.seed_for("epoch", self._seed, self._fingerprints[dataset], int(epoch))
         return np.random.default_rng(seed).permutation(len(self._units[dataset].units))
 

@@ -21,7 +21,7 @@ class SpeechRows:
 
     def __init__(self, datasets: Sequence[TokenDataset]) -> None:
         self._datasets = datasets
-        self._answers, self._stalls = (self._by_length(forms) for forms in (ANSWERS, STALLS))
+        self._answers, self._stalls = (self._sort_by_length(forms) for forms in (ANSWERS, STALLS))
 
     def draw_answer(self, n_most: int, draw: random.Random) -> Clip | None:
         """Something to be said for an answer, in at most so many frames; None where there is nothing."""
@@ -36,7 +36,7 @@ class SpeechRows:
         """Whether anything may stand for an answer."""
         return len(self._answers) > 0
 
-    def _by_length(self, forms: Iterable[str]) -> NDArray[np.int64]:
+    def _sort_by_length(self, forms: Iterable[str]) -> NDArray[np.int64]:
         """int64[N, 3]: frames, dataset and row of each utterance of these forms, shortest first."""
         found = [
             (int(dataset.lengths[row]), number, row)

@@ -149,7 +149,7 @@ def spliced(side: SpeakerTokens, start: int, stop: int, clip: Clip, *, is_answer
 
     return replace(
         side,
-        text=announced(put(side.text, clip.text)),
+        text=mark_padding_ends(put(side.text, clip.text)),
         codes=put(side.codes, clip.codes),
         answer_mask=put(side.answer_mask, mask),
         oracle=replace(side.oracle, frame=moved_frame.astype(np.int32)),
@@ -167,14 +167,14 @@ def joined(first: SpeakerTokens, cut: int, second: SpeakerTokens, second_cut: in
 
     return replace(
         second,
-        text=announced(join(first.text, second.text)),
+        text=mark_padding_ends(join(first.text, second.text)),
         codes=join(first.codes, second.codes),
         answer_mask=join(first.answer_mask, second.answer_mask),
-        oracle=_moved(second.oracle, cut - second_cut),
+        oracle=_move_events(second.oracle, cut - second_cut),
     )
 
 
-def announced(text: NDArray[np.int32]) -> NDArray[np.int32]:
+def mark_padding_ends(text: NDArray[np.int32]) -> NDArray[np.int32]:
     """A text with the end of padding before each run of tokens that follows padding, and nowhere else."""
     words = find_words(text)
     marked = np.where(words, text, np.int32(PADDING_ID))
@@ -182,12 +182,12 @@ def announced(text: NDArray[np.int32]) -> NDArray[np.int32]:
     return marked
 
 
-def no_oracle() -> OracleTokens:
+def make_empty_oracle() -> OracleTokens:
     """A stream without events."""
     return OracleTokens.pack([], [], [], [], [], [])
 
 
-def _moved(oracle: OracleTokens, n_frames: int) -> OracleTokens:
+def _move_events(oracle: OracleTokens, n_frames: int) -> OracleTokens:
     frame = oracle.frame + np.int32(n_frames)
     n_lost = int(np.searchsorted(frame, 0))
     if n_lost == 0:

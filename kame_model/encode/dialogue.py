@@ -79,13 +79,13 @@ def make_utterance_row(
         answer="",
         n_frames=n_frames,
         duration_s=round_s(n_frames * FRAME_S),
-        a=_without_oracle(text.tokens, codes),
-        b=_without_oracle(unsaid, silence[:, :n_frames]),
+        a=_make_silent_tokens(text.tokens, codes),
+        b=_make_silent_tokens(unsaid, silence[:, :n_frames]),
     )
     return row, Counts(n_rows=1, n_frames=n_frames, n_moved_tokens=text.n_moved_tokens, n_cut_tokens=text.n_cut_tokens)
 
 
-def _without_oracle(text: NDArray[np.int32], codes: Codes) -> SpeakerTokens:
+def _make_silent_tokens(text: NDArray[np.int32], codes: Codes) -> SpeakerTokens:
     return SpeakerTokens(text, codes, OracleTokens.pack([], [], [], [], [], []), np.zeros(len(text), np.bool_))
 
 

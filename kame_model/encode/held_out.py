@@ -27,7 +27,7 @@ def check_held_out(trained: Sequence[DatasetReader], held_out: DatasetReader) ->
         if both:
             raise ConfigError(
                 f"{len(both)} items of {reader.store.root}, or their questions, are also in the held-out dataset "
-                f"{held_out.store.root}: {_some(both)}.",
+                f"{held_out.store.root}: {_format_some(both)}.",
                 "Hold out a dataset of other items: make each from different rows of the source.",
             )
 
@@ -42,12 +42,12 @@ def check_speech_held_out(speech: str, held_out: DatasetReader) -> None:
     both = sorted(read_left_out([speech]) & {item for item, _ in read_item_ids(held_out)})
     if both:
         raise ConfigError(
-            f"The speech in {speech} says {len(both)} items of the held-out {held_out.store.root}: {_some(both)}.",
+            f"The speech in {speech} says {len(both)} items of held-out {held_out.store.root}: {_format_some(both)}.",
             f"Make it again in another folder: `kame speech … --without {held_out.store.root}`.",
         )
 
 
-def _some(items: Sequence[str]) -> str:
+def _format_some(items: Sequence[str]) -> str:
     return f"{', '.join(items[:_N_NAMED])}{', …' if len(items) > _N_NAMED else ''}"
 
 
@@ -61,8 +61,8 @@ def read_left_out(folders: Sequence[str]) -> frozenset[str]:
     found: set[str] = set()
     for folder in folders:
         if not is_on_hub(folder) and not is_in_bucket(folder) and Store(folder).exists(TOKENS):
-            for _, rows in TokenDataset(folder).shards():
-                found.update(str(each) for each in rows.column("item_id"))
+            for _, rows in TokenDataset(folder).read_shards():
+                found.update(str(each) for each in rows.read_column("item_id"))
         else:
             found.update(each for pair in read_item_ids(DatasetReader(folder)) for each in pair)
     return frozenset(found)

@@ -98,8 +98,8 @@ def _check_codes(dataset: TokenDataset) -> None:
 
 
 def _write(dataset: TokenDataset, folder: Path, on_dialogues: Callable[[int], None]) -> Exported:
-    for name, rows in dataset.shards():
-        pq.write_table(to_table(rows.rows()), folder / f"{name}.parquet", compression="zstd")
+    for name, rows in dataset.read_shards():
+        pq.write_table(to_table(rows.read_rows()), folder / f"{name}.parquet", compression="zstd")
         on_dialogues(len(rows))
     exported = Exported(dict(Counter(dataset.splits)), int(dataset.lengths.sum()))
     made_from = {

@@ -139,17 +139,17 @@ class PackedFile:
         view: NDArray[np.generic] = values[offsets[row] : offsets[row + 1]]
         return view
 
-    def value(self, column: str, row: int) -> str | int | float:
+    def read_value(self, column: str, row: int) -> str | int | float:
         """Returns the value of one row of a plain column."""
         found: str | int | float = self._plain[column][row].as_py()
         return found
 
-    def column(self, column: str) -> list[str | int | float]:
+    def read_column(self, column: str) -> list[str | int | float]:
         """Returns the values of all rows of a plain column."""
         found: list[str | int | float] = self._batch.column(column).to_pylist()
         return found
 
-    def counts(self, column: str) -> NDArray[np.int32]:
+    def count_values(self, column: str) -> NDArray[np.int32]:
         """Returns int32[rows], the number of values of each row of a ragged column."""
         lengths: NDArray[np.int32] = np.diff(self._ragged[column][0])
         return lengths
@@ -169,9 +169,9 @@ def write_codes(store: Store, path: str, dialogue_ids: Sequence[str], codes: Seq
 class CodesFile(PackedFile):
     """The codes of all dialogues of a shard, including flagged ones."""
 
-    def codes(self, row: int) -> tuple[Codes, Codes]:
+    def read_codes(self, row: int) -> tuple[Codes, Codes]:
         """Returns the codes of A and B, [n_codebooks, n_frames] each."""
-        n_frames = int(self.value("n_frames", row))
+        n_frames = int(self.read_value("n_frames", row))
         a, b = (self.array(speaker, row).reshape(-1, n_frames) for speaker in SPEAKERS)
         return a.view(np.int16), b.view(np.int16)
 
@@ -198,29 +198,31 @@ class RowsFile(PackedFile):
         super().__init__(path)
         self._codes = codes
 
-    def row(self, row: int) -> TokenRow:
+    def read_row(self, row: int) -> TokenRow:
         """Returns one row; its arrays are views into the two files."""
-        a_codes, b_codes = self._codes.codes(int(self.value("codes_row", row)))
-        texts = {name: str(self.value(name, row)) for name in _TEXTS}
+        a_codes, b_codes = self._codes.read_codes(int(self.read_value("codes_row", row)))
+        texts = {name: str(self.read_value(name, row)) for name in _TEXTS}
         return TokenRow(
             **texts,
-            n_frames=int(self.value("n_frames", row)),
-            duration_s=float(self.value("duration_s", row)),
+            n_frames=int(self.read_value("n_frames", row)),
+            duration_s=float(self.read_value("duration_s", row)),
             a=self._read_speaker("a", row, a_codes),
             b=self._read_speaker("b", row, b_codes),
         )
 
     def find_speech(self) -> NDArray[np.bool_]:
         """Returns bool[rows], true for rows without an oracle in which A speaks and B does not."""
-        is_speech: NDArray[np.bool_] = (self.counts("a_oracle_frame") == 0) & (self.counts("b_oracle_frame") == 0)
+        is_speech: NDArray[np.bool_] = (self.count_values("a_oracle_frame") == 0) & (
+            self.count_values("b_oracle_frame") == 0
+        )
         for row in np.flatnonzero(is_speech).tolist():
             a_talks, b_talks = (find_words(self.array(f"{each}_text", row).view(np.int32)).any() for each in SPEAKERS)
             is_speech[row] = a_talks and not b_talks
         return is_speech
 
-    def rows(self) -> Iterator[TokenRow]:
+    def read_rows(self) -> Iterator[TokenRow]:
         """Yields all rows in order."""
-        return (self.row(row) for row in range(len(self)))
+        return (self.read_row(row) for row in range(len(self)))
 
     def _read_speaker(self, speaker: str, row: int, codes: Codes) -> SpeakerTokens:
         oracle = {name: self.array(f"{speaker}_oracle_{name}", row) for name in _ORACLE}

@@ -66,7 +66,7 @@ def encode_dataset(config: EncodeConfig, on_dialogues: OnDialogues = lambda n: N
         StoreError: another run is writing to `out`, or it cannot be written.
     """
     reader = DatasetReader(config.dataset, config.oracle_version)
-    oracles, flagged_ids = oracle_files(reader), frozenset(flagged(reader.store))
+    oracles, flagged_ids = group_oracle_files(reader), frozenset(flagged(reader.store))
     codec: Codec = registry.build("codec", config.codec, config.codec_options)
     tokenizer = Tokenizer.from_file(config.tokenizer)
     by = MadeWith.of(codec, tokenizer)
@@ -88,7 +88,7 @@ def encode_dataset(config: EncodeConfig, on_dialogues: OnDialogues = lambda n: N
                 f"{len(damaged)} of {len(reader.shards())} shards cannot be encoded; the others are encoded. {told}",
                 next(iter(damaged.values())).remedy,
             )
-        options = findable_options(config.codec_options)
+        options = resolve_codec_options(config.codec_options)
         manifest = make_manifest(
             done, by, reader.manifest.fingerprint, reader.oracle_version, options, _read_licences(reader)
         )
@@ -168,7 +168,7 @@ class _ShardEncoder:
         for number, (dialogue, oracle) in enumerate(self._read_dialogues(entry)):
             if dialogue.dialogue_id in hidden:
                 continue
-            row, counted = make_token_row(dialogue, oracle, codes.codes(number), self.tokenizer)
+            row, counted = make_token_row(dialogue, oracle, codes.read_codes(number), self.tokenizer)
             rows.append(row)
             codes_rows.append(number)
             counts += counted
@@ -184,7 +184,7 @@ class _ShardEncoder:
         """Returns the flagged dialogues of a shard."""
         if not self.flagged:
             return []
-        there = CodesFile(self.store.at(codes_path)).column("dialogue_id")
+        there = CodesFile(self.store.at(codes_path)).read_column("dialogue_id")
         return sorted(self.flagged & {str(each) for each in there})
 
 
@@ -196,7 +196,7 @@ def _read_licences(reader: DatasetReader) -> dict[str, str | None] | None:
         return None
 
 
-def findable_options(options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
+def resolve_codec_options(options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
     """Returns a codec's options for later use: paths are absolute, and the device is removed."""
     return {
         name: str(Path(str(value)).expanduser().absolute()) if name in ("path", "kwargs") else value
@@ -205,7 +205,7 @@ def findable_options(options: Mapping[str, OptionValue]) -> dict[str, OptionValu
     }
 
 
-def oracle_files(reader: DatasetReader) -> dict[str, list[ShardEntry]]:
+def group_oracle_files(reader: DatasetReader) -> dict[str, list[ShardEntry]]:
     """Returns the files of the reader's oracle version, by the data file that they belong to.
 
     Raises:

@@ -149,7 +149,7 @@ class Encoders(WorkerPool):
             BackendError: a worker process was killed, or the codec fails.
         """
         if self.n_workers == 1:
-            with one_thread():
+            with use_one_thread():
                 yield from (encode_window(self._codec, window) for window in windows)
             return
         waiting: deque[Future[Encoded]] = deque()
@@ -189,7 +189,7 @@ def _encode_in_worker(window: Sequence[Sound]) -> Encoded:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def use_one_thread() -> Iterator[None]:
     """Context in which torch uses one thread, because the last bit of a sum depends on the number of threads."""
     import torch
 

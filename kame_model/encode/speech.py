@@ -41,8 +41,8 @@ from kame_model.encode.manifest import (
     make_manifest,
 )
 from kame_model.encode.rows import to_ragged, write_codes, write_rows
-from kame_model.encode.run import findable_options
-from kame_model.encode.sound import encode_voices, one_thread
+from kame_model.encode.run import resolve_codec_options
+from kame_model.encode.sound import encode_voices, use_one_thread
 from kame_model.text.tokenizer import Tokenizer
 
 FACTS: Final = "speech.json"
@@ -65,12 +65,12 @@ class SpeechFacts(Config):
     tokenizer: str
 
 
-def part_path(number: int) -> str:
+def get_part_path(number: int) -> str:
     """Returns the path of a part; its rejects have the same name in their folder."""
     return f"parts/{number:05d}.parquet"
 
 
-def with_silence(sound: Samples, before_s: float, after_s: float) -> Samples:
+def add_silence(sound: Samples, before_s: float, after_s: float) -> Samples:
     """Adds silence before and after an utterance, as in its row."""
     return np.pad(sound, (seconds_to_samples(before_s), seconds_to_samples(after_s)))
 
@@ -92,28 +92,28 @@ def write_part(
         StoreError: the part cannot be written.
     """
     sentences = [sentence for sentence, _ in said]
-    with one_thread():
+    with use_one_thread():
         codes = encode_voices(codec, [sound for _, sound in said], [each.sentence_id for each in sentences])
     table = to_table(sentences, SpokenSentence)
     table = table.append_column(_N_FRAMES, pa.array((each.shape[1] for each in codes), pa.int32()))
     table = table.append_column(_CODES, to_ragged(codes, np.int16))  # Parquet packs them into as few bits as possible
     with store.batch() as batch:
-        batch.write_table(part_path(number).replace("parts", "rejects"), to_table(list(rejects), Reject))
-        batch.write_table(part_path(number), table)
-    return _seconds(table)
+        batch.write_table(get_part_path(number).replace("parts", "rejects"), to_table(list(rejects), Reject))
+        batch.write_table(get_part_path(number), table)
+    return _compute_duration_s(table)
 
 
 def find_part_s(store: Store, number: int) -> float | None:
     """Returns the duration of a part's rows in seconds; None if the part does not exist."""
-    path = part_path(number)
-    return _seconds(store.read_table(path, [_N_FRAMES])) if store.exists(path) else None
+    path = get_part_path(number)
+    return _compute_duration_s(store.read_table(path, [_N_FRAMES])) if store.exists(path) else None
 
 
 def count_refused(store: Store, n_parts: int) -> Counter[str]:
     """Counts the rejected sentences of the first parts by reason."""
     reasons: Counter[str] = Counter()
     for number in range(n_parts):
-        table = store.read_table(part_path(number).replace("parts", "rejects"), ["reason"])
+        table = store.read_table(get_part_path(number).replace("parts", "rejects"), ["reason"])
         reasons.update(table["reason"].to_pylist())
     return reasons
 
@@ -141,12 +141,12 @@ def compact_parts(
     by, shards = MadeWith.of(codec, tokenizer), []
     for first in range(0, n_parts, PARTS_A_SHARD):
         numbers = range(first, min(first + PARTS_A_SHARD, n_parts))
-        inputs = [store.describe(part_path(number)).sha256 for number in numbers]
+        inputs = [store.describe(get_part_path(number)).sha256 for number in numbers]
         for split in ("train", "validation"):
             shard = _Shard(store, numbers, inputs, split, by)
             if made := shard.find() or shard.make(codec, tokenizer, before_s):
                 shards.append(made)
-    options = findable_options(codec_options)
+    options = resolve_codec_options(codec_options)
     manifest = make_manifest(shards, by, ids.digest(facts.model_dump()), NO_ORACLES, options, licences)
     store.write_bytes(MANIFEST, (manifest.model_dump_json(indent=1) + "\n").encode())
     remove_superseded(store, manifest)
@@ -174,7 +174,7 @@ class _Shard:
         if not said:
             return None
         longest = max(codes.shape[1] for _, codes in said)
-        with one_thread():
+        with use_one_thread():
             (silence,) = codec.encode([np.zeros(longest * FRAME_N_SAMPLES, np.float32)])
         made = [make_utterance_row(*each, silence, before_s, tokenizer) for each in said]
         rows, counts = [row for row, _ in made], sum((counted for _, counted in made), Counts())
@@ -185,7 +185,7 @@ class _Shard:
         return self._describe(codes_file, put_record(self._store, written, len(rows), counts).file, counts)
 
     def _read(self, number: int, n_codebooks: int) -> list[tuple[SpokenSentence, Codes]]:
-        table = self._store.read_table(part_path(number))
+        table = self._store.read_table(get_part_path(number))
         codes = [np.asarray(each, np.int16).reshape(n_codebooks, -1) for each in table[_CODES].to_pylist()]
         both = zip(from_table(table, SpokenSentence), codes, strict=True)
         return [(sentence, each) for sentence, each in both if sentence.split == self._split]
@@ -195,5 +195,5 @@ class _Shard:
         return TokenShard(data_path=numbers, source=SPEECH, split=self._split, codes=codes, rows=rows, counts=counts)
 
 
-def _seconds(part: pa.Table) -> float:
+def _compute_duration_s(part: pa.Table) -> float:
     return float(sum(part[_N_FRAMES].to_pylist())) / FRAMES_PER_S

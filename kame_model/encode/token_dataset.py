@@ -66,12 +66,12 @@ class TokenDataset:
             self._starts.append(self._starts[-1] + len(shard))
             self.splits += [entry.split] * len(shard)
             self.sources += [entry.source] * len(shard)
-            self.forms += [str(each) for each in shard.column("form")]
+            self.forms += [str(each) for each in shard.read_column("form")]
             is_speech.append(shard.find_speech())
-            self.dialogue_ids += [str(each) for each in shard.column("dialogue_id")]
-            lengths.append(np.asarray(shard.column("n_frames"), np.int32))
+            self.dialogue_ids += [str(each) for each in shard.read_column("dialogue_id")]
+            lengths.append(np.asarray(shard.read_column("n_frames"), np.int32))
             for speaker in SPEAKERS:
-                n_events[speaker].append(shard.counts(f"{speaker}_oracle_frame"))
+                n_events[speaker].append(shard.count_values(f"{speaker}_oracle_frame"))
         self.lengths: NDArray[np.int32] = np.concatenate(lengths)
         self.is_speech: NDArray[np.bool_] = np.concatenate(is_speech)
         self.n_events_of: dict[str, NDArray[np.int32]] = {who: np.concatenate(each) for who, each in n_events.items()}
@@ -84,9 +84,9 @@ class TokenDataset:
         if not 0 <= row < len(self):
             raise IndexError(f"{self.folder} has rows 0 to {len(self) - 1}, not {row}")
         shard = bisect.bisect_right(self._starts, row) - 1
-        return self._shard(shard).row(row - self._starts[shard])
+        return self._shard(shard).read_row(row - self._starts[shard])
 
-    def shards(self) -> Iterator[tuple[str, RowsFile]]:
+    def read_shards(self) -> Iterator[tuple[str, RowsFile]]:
         """Yields the rows of each shard with the name of their file."""
         for number, entry in enumerate(self.manifest.shards):
             yield Path(entry.rows.path).stem, self._open(number)

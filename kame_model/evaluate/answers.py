@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, Literal
 
-from kame_model.evaluate.delays import TimedWord, timed_words
+from kame_model.evaluate.delays import TimedWord, time_words
 from kame_model.evaluate.key_words import NEGATIONS
 from spoken.number_words import count_number_words, parse_number_words
 from spoken.reader import speak
@@ -66,8 +66,8 @@ class Scored:
 
 def normalise(text: str) -> list[str]:
     """Returns the words of a text for comparison; each number is one word, in digits."""
-    words = [_MISSPELT.get(word, word).removesuffix("'s") for word in _spoken(text)]
-    told = _joined_money(_numbers(words))
+    words = [_MISSPELT.get(word, word).removesuffix("'s") for word in _speak_words(text)]
+    told = _join_money(_convert_numbers(words))
     return [word for at, word in enumerate(told) if word not in _ARTICLES or told[at - 1 : at] == ["option"]]
 
 
@@ -81,9 +81,9 @@ def score(response: str, accepted: Sequence[str], rule: Rule, options: Sequence[
     answers = [answer for answer in map(normalise, accepted) if answer]
     is_degenerate = _LOOP.search(" ".join(re.findall(r"\w+", response.lower()))) is not None
     if rule == "option":
-        is_given = _gives_option(response, said, answers, options)
+        is_given = _is_right_option_given(response, said, answers, options)
     else:
-        is_given = any(_gives(said, answer, rule) for answer in answers)
+        is_given = any(_is_answer_given(said, answer, rule) for answer in answers)
     return Scored(
         is_empty=not any(char.isalnum() for char in response),
         is_degenerate=is_degenerate,
@@ -92,7 +92,7 @@ def score(response: str, accepted: Sequence[str], rule: Rule, options: Sequence[
     )
 
 
-def accepted_forms(answer: str) -> tuple[str, ...]:
+def list_accepted_forms(answer: str) -> tuple[str, ...]:
     """Returns a published answer, also without text in brackets: "Many (polytheistic)" gives "Many" as well."""
     bare = _BRACKETED.sub("", answer).strip()
     return tuple(dict.fromkeys(each for each in (answer.strip(), bare) if each))
@@ -110,28 +110,30 @@ def find_answer_time(
         pieces: pieces of a text, each with its time, in order; a word's time is that of the piece in which it starts.
         rule, options: as for `score`.
     """
-    words = timed_words(pieces)
+    words = time_words(pieces)
     answers = [answer for answer in map(normalise, accepted) if answer]
     n_words = len(words)
     if rule == "last_number":
-        ends = [normalise(_joined(words[at:])) for at in range(n_words)]
-        scored = [at for at, said in enumerate(ends) if any(_gives(said, answer, rule) for answer in answers)]
+        ends = [normalise(_join_words(words[at:])) for at in range(n_words)]
+        scored = [at for at, said in enumerate(ends) if any(_is_answer_given(said, answer, rule) for answer in answers)]
         return words[scored[-1]].start_s if scored else None
-    begins = [normalise(_joined(words[:end])) for end in range(n_words + 1)]
+    begins = [normalise(_join_words(words[:end])) for end in range(n_words + 1)]
     starts = []
     if rule == "option":
-        right = _right_options(answers, options)
-        text = _joined(words)
-        starts = [len(text[: place + 1].split()) - 1 for option, place in _letters_of(text) if option in right]
+        right = _find_right_options(answers, options)
+        text = _join_words(words)
+        starts = [len(text[: place + 1].split()) - 1 for option, place in _find_letters(text) if option in right]
     for answer in answers:
-        end = next((end for end, said in enumerate(begins) if _stands_in(said, answer)), None)
+        end = next((end for end, said in enumerate(begins) if _is_contained(said, answer)), None)
         if end is not None:
-            found = (at for at in range(end - 1, -1, -1) if _stands_in(normalise(_joined(words[at:end])), answer))
+            found = (
+                at for at in range(end - 1, -1, -1) if _is_contained(normalise(_join_words(words[at:end])), answer)
+            )
             starts.append(next(found))
     return words[min(starts)].start_s if starts else None
 
 
-def _letters_of(text: str) -> list[tuple[int, int]]:
+def _find_letters(text: str) -> list[tuple[int, int]]:
     """Returns the options that a text gives by letter, each with the position of its letter."""
     plain = _MARKUP.sub(" ", text.lower())
     found = []
@@ -146,18 +148,20 @@ def _letters_of(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def _gives_option(response: str, said: Sequence[str], answers: Sequence[Sequence[str]], options: Sequence[str]) -> bool:
+def _is_right_option_given(
+    response: str, said: Sequence[str], answers: Sequence[Sequence[str]], options: Sequence[str]
+) -> bool:
     """Whether the right option is given and no other; options of equal text count as one."""
-    given = _given_options(response, said, options)
-    return bool(given) and given <= _right_options(answers, options)
+    given = _find_given_options(response, said, options)
+    return bool(given) and given <= _find_right_options(answers, options)
 
 
-def _given_options(response: str, said: Sequence[str], options: Sequence[str]) -> set[int]:
+def _find_given_options(response: str, said: Sequence[str], options: Sequence[str]) -> set[int]:
     """Returns the indices of the options that a response gives: by letter, or, if it has none, by text.
 
     An option whose text is part of another option's text is not given by that one; neither is an option after "not".
     """
-    letters = {option for option, _ in _letters_of(response)}
+    letters = {option for option, _ in _find_letters(response)}
     if letters:
         return letters
     spans = [
@@ -173,45 +177,45 @@ def _given_options(response: str, said: Sequence[str], options: Sequence[str]) -
     }
 
 
-def _right_options(answers: Sequence[Sequence[str]], options: Sequence[str]) -> set[int]:
+def _find_right_options(answers: Sequence[Sequence[str]], options: Sequence[str]) -> set[int]:
     return {number for number, text in enumerate(options) if normalise(text) in answers}
 
 
-def _joined(words: Sequence[TimedWord]) -> str:
+def _join_words(words: Sequence[TimedWord]) -> str:
     return " ".join(word.text for word in words)
 
 
-def _gives(said: Sequence[str], answer: Sequence[str], rule: Rule) -> bool:
+def _is_answer_given(said: Sequence[str], answer: Sequence[str], rule: Rule) -> bool:
     wanted = [word for word in answer if _NUMBER.fullmatch(word)]
     if rule != "last_number" or len(wanted) != 1:
-        return _stands_in(said, answer)
+        return _is_contained(said, answer)
     numbers = [word for word in said if _NUMBER.fullmatch(word) and (word != "1" or wanted == ["1"])]
     return bool(numbers) and Decimal(numbers[-1]) == Decimal(wanted[0])
 
 
-def _stands_in(said: Sequence[str], answer: Sequence[str]) -> bool:
+def _is_contained(said: Sequence[str], answer: Sequence[str]) -> bool:
     n_words = len(answer)
     return any(list(said[at : at + n_words]) == list(answer) for at in range(len(said) - n_words + 1))
 
 
-def _spoken(text: str) -> list[str]:
+def _speak_words(text: str) -> list[str]:
     """Returns the lower-case words of a text in spoken form; a text without a certain reading is read word by word."""
     plain = "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))
     try:
         said = speak(plain)
     except Unspeakable:
-        said = " ".join(_spoken_word(word) for word in plain.replace("-", " ").split())
+        said = " ".join(_speak_word(word) for word in plain.replace("-", " ").split())
     return re.findall(r"[a-z0-9]+(?:'[a-z]+)*", said.lower())
 
 
-def _spoken_word(word: str) -> str:
+def _speak_word(word: str) -> str:
     try:
         return speak(word)
     except Unspeakable:
         return word
 
 
-def _numbers(words: Sequence[str]) -> list[str]:
+def _convert_numbers(words: Sequence[str]) -> list[str]:
     """Replaces the words of each number by its digits."""
     told: list[str] = []
     at = 0
@@ -225,16 +229,16 @@ def _numbers(words: Sequence[str]) -> list[str]:
         at += n_words
         if list(words[at : at + 3]) == ["and", "a", "half"] and _NUMBER.fullmatch(value):
             value, at = str(Decimal(value) + Decimal("0.5")), at + 3
-        told.append(_plain_number(value))
+        told.append(_trim_number(value))
     return told
 
 
-def _plain_number(value: str) -> str:
+def _trim_number(value: str) -> str:
     """Converts "18.0" and "18.50" to "18" and "18.5"; ordinals are not changed."""
     return value.rstrip("0").rstrip(".") if "." in value and _NUMBER.fullmatch(value) else value
 
 
-def _joined_money(words: Sequence[str]) -> list[str]:
+def _join_money(words: Sequence[str]) -> list[str]:
     """Converts 18 dollars and 50 cents to 18.5 dollars."""
     told = list(words)
     at = 0
@@ -244,6 +248,6 @@ def _joined_money(words: Sequence[str]) -> list[str]:
             dollars, cents = parts[0], parts[2]
             if dollars.isdecimal() and cents.isdecimal() and len(cents) <= 2:
                 n_words = 5 if "and" in told[at : at + 4] else 4
-                told[at : at + n_words] = [_plain_number(f"{dollars}.{cents.zfill(2)}"), "dollars"]
+                told[at : at + n_words] = [_trim_number(f"{dollars}.{cents.zfill(2)}"), "dollars"]
         at += 1
     return told

@@ -55,7 +55,7 @@ class AskingVoices:
             raise ConfigError(f"{self._tts.name} has no English voice.", "Choose another engine, or name its voices.")
         self._store = Store(out)
 
-    def about(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Returns everything that affects the audio of questions, as JSON values."""
         digests = {name: self._voices[name].digest for name in self.names}
         return {"engine": self._tts.name, "digest": self._tts.digest, "voices": digests}

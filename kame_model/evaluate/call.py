@@ -26,9 +26,9 @@ from data_schemas.config.serving import Mode, ServeConfig
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ, round_s, samples_to_seconds
 from kame_model.checkpoint.files import digest_files
-from kame_model.checkpoint.kame_json import voice_of
+from kame_model.checkpoint.kame_json import choose_voice
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.evaluate.delays import audible_spans
+from kame_model.evaluate.delays import find_audible_spans
 from kame_model.evaluate.measured import (
     MeasuredChat,
     MeasuredSpeaker,
@@ -81,21 +81,21 @@ class Call:
         """All of the assistant's own text."""
         return "".join(piece for _, piece in self.pieces).strip()
 
-    def text_between(self, start_s: float, end_s: float | None = None) -> str:
+    def get_text_between(self, start_s: float, end_s: float | None = None) -> str:
         """Returns the assistant's own text from `start_s` up to, but not including, `end_s`."""
         return "".join(
             piece for at_s, piece in self.pieces if at_s >= start_s and (end_s is None or at_s < end_s)
         ).strip()
 
-    def oracles(self) -> list[Oracle]:
+    def get_oracles(self) -> list[Oracle]:
         """The chat model's answers in the order of the requests, with times of this call."""
-        return self._record().oracles()
+        return self._record().get_oracles()
 
-    def oracle_at(self, at_s: float) -> Oracle | None:
+    def find_oracle_at(self, at_s: float) -> Oracle | None:
         """Returns the oracle whose words were the last to arrive by that time; None if none had arrived."""
-        return self._record().oracle_by(at_s)
+        return self._record().find_oracle_by(at_s)
 
-    def assistant_between(self, start_s: float, end_s: float | None = None) -> Samples:
+    def get_assistant_between(self, start_s: float, end_s: float | None = None) -> Samples:
         """Returns the assistant's audio from `start_s` up to, but not including, `end_s`."""
         end = len(self.assistant) if end_s is None else round(end_s * SAMPLE_RATE_HZ)
         return self.assistant[round(start_s * SAMPLE_RATE_HZ) : end]
@@ -129,7 +129,7 @@ class CalledServer:
                 "A classifier of back-ends cannot be called on a simulated clock.", "Leave `classifier` out."
             )
         limits = config.limits.model_copy(update={"max_sessions": 1, "max_session_s": 1e9})
-        voice = voice_of(None if checkpoint is None else checkpoint.facts, config.voice)
+        voice = choose_voice(None if checkpoint is None else checkpoint.facts, config.voice)
         self._config = config.model_copy(update={"limits": limits, "voice": voice})
         self._checkpoint, self._given, self._times = checkpoint, parts, times
         self._chats: list[MeasuredChat] = []
@@ -153,8 +153,8 @@ class CalledServer:
 
         with ExitStack() as stack:
             background = BackgroundLoop("evaluation")
-            stack.callback(background.close, _nothing)
-            parts = self._given or stack.enter_context(_built(self._config, background))
+            stack.callback(background.close, _do_nothing)
+            parts = self._given or stack.enter_context(_build_parts(self._config, background))
             self._parts = self._measure(parts, background)
             self._runner = stack.enter_context(
                 asyncio.Runner(loop_factory=lambda: looptime.new_event_loop(start=0, resolution=_TICK_S))
@@ -220,7 +220,7 @@ class CalledServer:
 
     def _find_step_s(self) -> float:
         """Returns the step time measured when these weights were first called in this folder; 0: not measured."""
-        found_s = round_ms(self._server.meter.expected_s(1, self._runner.get_loop().time()))
+        found_s = round_ms(self._server.meter.predict_step_s(1, self._runner.get_loop().time()))
         if self._checkpoint is None or not found_s:
             return 0.0
         about = [digest_files([self._checkpoint.contents.weights]), self._config.device, self._config.voice]
@@ -276,7 +276,7 @@ class _Caller:
                 task.cancel()
             await asyncio.gather(*reading, return_exceptions=True)
         user = np.concatenate(self._sent) if self._sent else np.zeros(0, np.float32)
-        return Call(user, _placed(self._said), self._pieces, self._events, self._turns, ends)
+        return Call(user, _place_pieces(self._said), self._pieces, self._events, self._turns, ends)
 
     async def _converse(self, session: Session) -> list[float | None]:
         if isinstance(self.user, np.ndarray):
@@ -290,12 +290,12 @@ class _Caller:
             self._watch.expect(sound)
             await self._say(session, sound)
             await self._listen(session, lambda silent_s: silent_s >= self.tail_s or self._has_ended())
-            ends.append(self._now_s() if self._has_ended() else None)
+            ends.append(self._get_time_s() if self._has_ended() else None)
         return ends
 
     async def _say(self, session: Session, sound: Samples) -> None:
         at_s = FRAME_S * len(self._sent)
-        spans = audible_spans(sound)
+        spans = find_audible_spans(sound)
         if spans:
             self._turns.append((round_s(at_s + spans[0][0]), round_s(at_s + spans[-1][1])))
         else:
@@ -322,12 +322,12 @@ class _Caller:
         if session.has_ended:
             reason = next((each.data["reason"] for each in self._events if each.kind == "ended"), "unknown")
             raise BackendError(f"The session ended by itself: {reason}.", "Look for the cause in the log.")
-        self._watch.say(self._now_s(), frame)
+        self._watch.say(self._get_time_s(), frame)
         session.hear(frame)
 
     async def _read_frames(self, session: Session) -> None:
         async for frame in session.frames():
-            at_s = self._now_s()
+            at_s = self._get_time_s()
             self._said.append((at_s, frame.samples))
             self._watch.hear(at_s, frame.samples)
             if frame.text:
@@ -335,19 +335,19 @@ class _Caller:
                 self._watch.read(at_s, frame.text)
 
     async def _read_events(self, session: Session) -> None:
-        async for event in session.events():
-            at_s = self._now_s()
+        async for event in session.subscribe_to_events():
+            at_s = self._get_time_s()
             self._events.append(dataclasses.replace(event, time_s=at_s))
             self._watch.note(at_s, asdict(event))
 
     def _has_ended(self) -> bool:
-        return self._watch.has_ended(self._now_s())
+        return self._watch.has_ended(self._get_time_s())
 
-    def _now_s(self) -> float:
+    def _get_time_s(self) -> float:
         return round_ms(asyncio.get_running_loop().time() - self._began_s)
 
 
-def _placed(said: Sequence[tuple[float, Samples]]) -> Samples:
+def _place_pieces(said: Sequence[tuple[float, Samples]]) -> Samples:
     """Places pieces of audio on a time line, each at its time, or after the previous one if that is still playing."""
     starts, end = [], 0
     for at_s, samples in said:
@@ -360,7 +360,7 @@ def _placed(said: Sequence[tuple[float, Samples]]) -> Samples:
 
 
 @contextlib.contextmanager
-def _built(config: ServeConfig, background: BackgroundLoop) -> Iterator[Parts]:
+def _build_parts(config: ServeConfig, background: BackgroundLoop) -> Iterator[Parts]:
     """Builds the parts that a configuration names in another event loop, and closes them after the block."""
     stack = AsyncExitStack()
     try:
@@ -369,5 +369,5 @@ def _built(config: ServeConfig, background: BackgroundLoop) -> Iterator[Parts]:
         background.run(stack.aclose())
 
 
-async def _nothing() -> None:
+async def _do_nothing() -> None:
     """There is nothing else to shut down."""

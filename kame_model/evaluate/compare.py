@@ -1,7 +1,7 @@
 """Compares evaluations of one kind: every figure of every system with its interval, and the paired differences.
 
 A system is one evaluation or several seeds (`evaluations`). Items are paired: if two systems were evaluated on the same
-items, the interval of their difference is over the same bootstrap draws for both (`intervals.difference`), and
+items, the interval of their difference is over the same bootstrap draws for both (`intervals.compute_difference`), and
 therefore much narrower than their own intervals suggest.
 """
 
@@ -10,10 +10,26 @@ from dataclasses import replace
 from typing import Any, Final
 
 from data_schemas.errors import ConfigError
-from kame_model.evaluate.evaluations import Evaluation, Key, distinct, find_differences, read_seeds, title_of, unequal
-from kame_model.evaluate.intervals import QUANTILES, TIME, difference, estimate, measure_names, sample_of, value_of
-from kame_model.evaluate.plots import COLOURS, as_png, error_bars, new_figure
-from kame_model.evaluate.report import PLOTS, as_table, check_holds_no_items, with_interval, write_results
+from kame_model.evaluate.evaluations import (
+    Evaluation,
+    Key,
+    find_differences,
+    format_title,
+    list_unequal,
+    read_seeds,
+    remove_duplicates,
+)
+from kame_model.evaluate.intervals import (
+    QUANTILES,
+    TIME,
+    compute_difference,
+    compute_value,
+    estimate,
+    measure_names,
+    sample_of,
+)
+from kame_model.evaluate.plots import COLOURS, compute_error_bars, create_figure, render_png
+from kame_model.evaluate.report import PLOTS, check_holds_no_items, format_table, format_with_interval, write_results
 
 PLOT: Final = "compared"
 OF_RECORDING: Final = "recorded_"
@@ -52,7 +68,7 @@ def compare(
     check_holds_no_items(out)
     read: Systems = {name: read_seeds(name, folders) for name, folders in systems.items()}
     first = next(each for runs in read.values() for each in runs)
-    unlike = {each.folder: _unlike(first, runs[0], each) for runs in read.values() for each in runs}
+    unlike = {each.folder: _list_differences(first, runs[0], each) for runs in read.values() for each in runs}
     left_out = {folder: names for folder, names in unlike.items() if names}
     if left_out and not leave_out:
         folder, names = next(iter(left_out.items()))
@@ -65,7 +81,9 @@ def compare(
     if between is not None:
         read = _split(read, between)
     rows = [
-        row for key in distinct([key for runs in read.values() for key in runs[0].keys]) for row in _rows(key, read)
+        row
+        for key in remove_duplicates([key for runs in read.values() for key in runs[0].keys])
+        for row in _make_rows(key, read)
     ]
     run = {
         "kind": "compare",
@@ -75,13 +93,13 @@ def compare(
         "left_out": left_out,
     }
     plots = {PLOT: draw_means(rows, list(read))}
-    write_results(out, {"run": run, "rows": rows}, _as_markdown(read, left_out, rows), plots)
+    write_results(out, {"run": run, "rows": rows}, _format_markdown(read, left_out, rows), plots)
     return rows
 
 
-def _unlike(first: Evaluation, of_system: Evaluation, each: Evaluation) -> list[str]:
+def _list_differences(first: Evaluation, of_system: Evaluation, each: Evaluation) -> list[str]:
     """Returns in what an evaluation differs from the first of all, and from the first of its own system."""
-    settings = [f"system's {name}" for name in unequal(of_system.settings(), each.settings())]
+    settings = [f"system's {name}" for name in list_unequal(of_system.get_settings(), each.get_settings())]
     same_rows = len(of_system.keys) == len(each.keys) and all(key in of_system.keys for key in each.keys)
     other_rows = find_differences(of_system, each) if same_rows else ["rows"]
     return find_differences(first, each) or settings or other_rows
@@ -97,14 +115,14 @@ def _split(read: Systems, field: str) -> Systems:
     for name, runs in read.items():
         for value in dict.fromkeys(key[field] for key in runs[0].keys if field in key):
             said = ("measured" if value is None else str(value)) if len(read) == 1 else f"{name}, {field} {value}"
-            found[said] = [_only(each, field, value) for each in runs]
+            found[said] = [_select_rows(each, field, value) for each in runs]
     if not found:
         fields = dict.fromkeys(field for runs in read.values() for key in runs[0].keys for field in key)
         raise ConfigError(f"No row has a field {field!r}.", f"Choose one of: {', '.join(fields)}.")
     return found
 
 
-def _only(evaluation: Evaluation, field: str, value: Any) -> Evaluation:
+def _select_rows(evaluation: Evaluation, field: str, value: Any) -> Evaluation:
     """Selects the rows and items with one value of a field, and removes the field."""
     having = [key for key in evaluation.keys if field in key and key[field] == value]
     keys = [{name: told for name, told in key.items() if name != field} for key in having]
@@ -112,9 +130,9 @@ def _only(evaluation: Evaluation, field: str, value: Any) -> Evaluation:
     return replace(evaluation, keys=keys, items=items)
 
 
-def _rows(key: Key, read: Systems) -> Iterator[dict[str, Any]]:
+def _make_rows(key: Key, read: Systems) -> Iterator[dict[str, Any]]:
     """Yields the lines of one row: one for each measure, statistic and system."""
-    having = {name: [each.records(key) for each in runs] for name, runs in read.items() if key in runs[0].keys}
+    having = {name: [each.get_records(key) for each in runs] for name, runs in read.items() if key in runs[0].keys}
     records = [record for runs in having.values() for run in runs for record in run]
     units = sorted({record["unit"] for record in records})
     base = next(iter(read))
@@ -130,17 +148,17 @@ def _rows(key: Key, read: Systems) -> Iterator[dict[str, Any]]:
                     "system": name,
                     "n": sample.n_asked,
                     **estimate(sample, quantile)._asdict(),
-                    "each": [value_of(sample_of([run], measure), quantile) for run in having[name]],
+                    "each": [compute_value(sample_of([run], measure), quantile) for run in having[name]],
                     "is_share": sample.is_share,
                     "difference": None,
                 }
                 if name != base and base in samples and is_paired[name] and is_paired[base]:
-                    apart = difference(sample, samples[base], quantile)
+                    apart = compute_difference(sample, samples[base], quantile)
                     told["difference"] = None if apart.value is None else apart._asdict()
                 yield told
 
 
-def _as_markdown(read: Systems, left_out: Mapping[str, list[str]], rows: Sequence[Row]) -> str:
+def _format_markdown(read: Systems, left_out: Mapping[str, list[str]], rows: Sequence[Row]) -> str:
     base, *others = read
     several = any(len(runs) > 1 for runs in read.values())
     parts = [f"# {read[base][0].run['kind']}: {' against '.join(read)}\n"]
@@ -154,7 +172,7 @@ def _as_markdown(read: Systems, left_out: Mapping[str, list[str]], rows: Sequenc
         parts.append("Intervals over two seeds are rough, and wide if they differ: look at the figure of each seed.\n")
     parts += [f"Excluded: {folder}, which differs in {', '.join(what)}.\n" for folder, what in left_out.items()]
     parts.append(f"![Means with their intervals]({PLOTS}/{PLOT}.png)\n")
-    for key in distinct([row["row"] for row in rows]):
+    for key in remove_duplicates([row["row"] for row in rows]):
         cells = {(row["measure"], row["statistic"], row["system"]): row for row in rows if row["row"] == key}
         present = [name for name in read if any(each[2] == name for each in cells)]
         apart = [name for name in others if name in present]
@@ -163,29 +181,29 @@ def _as_markdown(read: Systems, left_out: Mapping[str, list[str]], rows: Sequenc
             own = {name: cells[measure, statistic, name] for name in present}
             title = measure if statistic == MEAN else f"{measure}, {statistic}"
             counted = ", ".join(dict.fromkeys(str(row["n"]) for row in own.values()))
-            figures = [_figure(own[name], several) for name in present]
-            lines.append([title, counted, *figures, *(_difference(own[name]) for name in apart)])
+            figures = [_format_figure(own[name], several) for name in present]
+            lines.append([title, counted, *figures, *(_format_difference(own[name]) for name in apart)])
         head = ["figure", "items", *present, *(f"{name} − {base}" for name in apart)]
-        parts += [f"## {title_of(key)}\n", as_table(head, lines)]
+        parts += [f"## {format_title(key)}\n", format_table(head, lines)]
     return "\n".join(parts)
 
 
-def _figure(row: Row, several: bool) -> str | None:
-    form = _form(row)
-    told = with_interval(row["value"], (row["low"], row["high"]), form)
+def _format_figure(row: Row, several: bool) -> str | None:
+    form = _choose_format(row)
+    told = format_with_interval(row["value"], (row["low"], row["high"]), form)
     each = ", ".join("none" if value is None else f"{value:{form}}" for value in row["each"])
     return f"{told} ({each})" if told and several else told
 
 
-def _difference(row: Row) -> str | None:
+def _format_difference(row: Row) -> str | None:
     apart = row["difference"]
     if apart is None:
         return None
-    told = with_interval(apart["value"], (apart["low"], apart["high"]), f"+{_form(row)}")
+    told = format_with_interval(apart["value"], (apart["low"], apart["high"]), f"+{_choose_format(row)}")
     return f"**{told}**" if apart["low"] is not None and not apart["low"] <= 0 <= apart["high"] else told
 
 
-def _form(row: Row) -> str:
+def _choose_format(row: Row) -> str:
     return ".1%" if row["is_share"] else ".3g"
 
 
@@ -201,10 +219,10 @@ def draw_means(rows: Sequence[Row], names: Sequence[str]) -> bytes:
     means = [row for row in rows if row["statistic"] == MEAN and row["value"] is not None]
     means = [row for row in means if not row["measure"].startswith(OF_RECORDING)]
     measures = list(dict.fromkeys(row["measure"] for row in means))
-    titles = list(dict.fromkeys(title_of(row["row"]) for row in means))
+    titles = list(dict.fromkeys(format_title(row["row"]) for row in means))
     n_columns = min(3, max(1, len(measures)))
     n_lines = -(-max(1, len(measures)) // n_columns)
-    figure = new_figure(5 * n_columns, n_lines * (1.1 + 0.25 * max(1, len(titles)) * len(names)))
+    figure = create_figure(5 * n_columns, n_lines * (1.1 + 0.25 * max(1, len(titles)) * len(names)))
     panels = list(figure.subplots(n_lines, n_columns, squeeze=False).flat)
     for axes in panels[len(measures) :]:
         axes.remove()
@@ -213,8 +231,8 @@ def draw_means(rows: Sequence[Row], names: Sequence[str]) -> bytes:
         for at, name in enumerate(names):
             own = [row for row in means if row["measure"] == measure and row["system"] == name]
             values = [row["value"] for row in own]
-            heights = [titles.index(title_of(row["row"])) + 0.7 * ((at + 0.5) / len(names) - 0.5) for row in own]
-            bars = error_bars(values, [(row["low"], row["high"]) for row in own])
+            heights = [titles.index(format_title(row["row"])) + 0.7 * ((at + 0.5) / len(names) - 0.5) for row in own]
+            bars = compute_error_bars(values, [(row["low"], row["high"]) for row in own])
             colour = COLOURS[at % len(COLOURS)]
             if own:
                 handles[name] = axes.errorbar(
@@ -227,4 +245,4 @@ def draw_means(rows: Sequence[Row], names: Sequence[str]) -> bytes:
         axes.set_title(measure, fontsize="medium")
     if handles:
         figure.legend(handles.values(), handles, loc="outside upper left", ncols=len(handles), frameon=False)
-    return as_png(figure)
+    return render_png(figure)

@@ -27,7 +27,7 @@ Span = tuple[float, float]
 """Start and end, seconds."""
 
 
-def audible_spans(sound: Samples, threshold: float | None = None, gap_s: float = GAP_S) -> list[Span]:
+def find_audible_spans(sound: Samples, threshold: float | None = None, gap_s: float = GAP_S) -> list[Span]:
     """Finds the spans of time in which a sound is audible, in order.
 
     Args:
@@ -103,7 +103,7 @@ def measure_delays(
     )
 
 
-def timed_words(pieces: Sequence[tuple[float, str]]) -> list[TimedWord]:
+def time_words(pieces: Sequence[tuple[float, str]]) -> list[TimedWord]:
     """Returns the words of a text that arrived in pieces; a word lasts from its first piece to a frame after its last.
 
     Args:

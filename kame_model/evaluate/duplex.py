@@ -41,14 +41,14 @@ from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ, round_s
 from kame_model.checkpoint.folder import find_place
 from kame_model.evaluate.call import Call, CalledServer
-from kame_model.evaluate.delays import Span, TimedWord, audible_spans, measure_delays, timed_words
+from kame_model.evaluate.delays import Span, TimedWord, find_audible_spans, measure_delays, time_words
 from kame_model.evaluate.duplex_items import ANNOTATIONS, DuplexItem, find_items
 from kame_model.evaluate.duplex_scores import (
     find_backchannels,
     find_divergence,
     find_latency_s,
     find_speech,
-    takes_turn,
+    is_turn,
 )
 from kame_model.evaluate.intervals import figures_of
 from kame_model.evaluate.judge import Judgement, JudgeRequest, request_relevance
@@ -62,10 +62,16 @@ from kame_model.evaluate.served import (
     condition_of,
     describe_run,
     run_calls,
+    show_no_progress,
     transcribe,
-    uncounted,
 )
-from kame_model.evaluate.served_report import costs_table, draw_figures, figures_table, list_examples, list_faults
+from kame_model.evaluate.served_report import (
+    draw_figures,
+    format_costs_table,
+    format_figures_table,
+    list_examples,
+    list_faults,
+)
 from kame_model.serve.parts import Parts
 
 VERSION: Final = 3
@@ -84,7 +90,7 @@ def evaluate_duplex(
     find_segments: Callable[[Samples], list[Span]] = find_speech,
     register: str | None = None,
     again: bool = False,
-    counting: Counting = uncounted,
+    counting: Counting = show_no_progress,
     anew: bool = False,
 ) -> list[dict[str, Any]]:
     """Plays the items to a server, and writes what it said and the scores.
@@ -186,7 +192,7 @@ class _Scored:
             (round_s(start_s + from_s), round_s(end_s + from_s)) for start_s, end_s in find_segments(counted)
         ]
         self.words = [word for segment in self.segments for word in self._hear(segment, recogniser)]
-        self.text_words = [word for word in timed_words(call.pieces) if word.start_s >= from_s]
+        self.text_words = [word for word in time_words(call.pieces) if word.start_s >= from_s]
 
     def record(self, row: dict[str, Any]) -> dict[str, Any]:
         """Returns the record to store."""
@@ -194,16 +200,16 @@ class _Scored:
             "row": row,
             "unit": self._item.unit,
             "dialogue_id": self._item.dialogue_id,
-            "measures": self._measures(),
+            "measures": self._compute_measures(),
             "heard": " ".join(word.text for word in self.words),
             "text": " ".join(word.text for word in self.text_words),
             "segments": self.segments,
             "n_refused": self.n_refused,
         }
 
-    def _measures(self) -> dict[str, Any]:
+    def _compute_measures(self) -> dict[str, Any]:
         item, turn = self._item, self._item.turn
-        user, assistant = audible_spans(self._call.user), audible_spans(self.sound)
+        user, assistant = find_audible_spans(self._call.user), find_audible_spans(self.sound)
         delays = measure_delays(user, assistant, turn or (0.0, len(self.sound) / SAMPLE_RATE_HZ))
         told: dict[str, Any] = {"overlap_share": delays.overlap_share}
         if item.task == "backchannel":
@@ -212,8 +218,8 @@ class _Scored:
             told["take_over"] = found.takes_turn
             told["backchannels_per_s"] = round(len(found.spans) / duration_s, 4)
             told["jsd"] = None if item.people is None else find_divergence(found.spans, duration_s, item.people)
-            return told | {"turn_text": takes_turn(self.text_words)}
-        told |= {"take_over": takes_turn(self.words), "take_over_text": takes_turn(self.text_words)}
+            return told | {"turn_text": is_turn(self.text_words)}
+        told |= {"take_over": is_turn(self.words), "take_over_text": is_turn(self.text_words)}
         if turn is not None:
             told["latency_s"] = find_latency_s(self.words, turn[1])
             told["latency_text_s"] = find_latency_s(self.text_words, turn[1])
@@ -262,7 +268,7 @@ def _write_results(done: Finished) -> list[dict[str, Any]]:
     measures = ("take_over", "latency_s", "backchannels_per_s", "take_over_text")
     plots = {PLOT: draw_figures(rows, {name: name for name in measures}, group="subset")}
     more = {"looks_at_test": done.looks_at_test, "costs": done.costs}
-    done.folder.write_results(rows, _as_markdown(rows, done), plots, more)
+    done.folder.write_results(rows, _format_markdown(rows, done), plots, more)
     return rows
 
 
@@ -290,7 +296,7 @@ _BETTER: Final = {
 }
 
 
-def _as_markdown(rows: Sequence[Record], done: Finished) -> str:
+def _format_markdown(rows: Sequence[Record], done: Finished) -> str:
     parts = [
         "# Taking turns\n",
         "Full-Duplex-Bench's definitions (arXiv 2503.04721; kame_model/evaluate/duplex_scores.py); in brackets 95% "
@@ -303,13 +309,13 @@ def _as_markdown(rows: Sequence[Record], done: Finished) -> str:
     for task, better in _BETTER.items():
         own = [row for row in rows if row["task"] == task]
         if own:
-            parts += [f"## {task}\n", f"Better is {better}.\n", figures_table(own, _COLUMNS)]
+            parts += [f"## {task}\n", f"Better is {better}.\n", format_figures_table(own, _COLUMNS)]
     parts += [
         *list_faults(done.records, _RELEVANCE),
         "\n## Examples\n",
         *list_examples(done.records, lambda record: record["unit"], _tell_words, _N_SHOWN),
         "## Cost\n",
-        costs_table(done.costs),
+        format_costs_table(done.costs),
     ]
     return "\n".join(parts)
 

@@ -31,9 +31,9 @@ from data_schemas.manifest import MANIFEST
 from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue, Turn
 from data_schemas.units import SAMPLE_RATE_HZ, round_s
-from kame_model.codec.speech import PCM_SCALE, channels_of
+from kame_model.codec.speech import PCM_SCALE, get_channels
 from kame_model.evaluate.delays import Span
-from kame_model.evaluate.duplex_scores import distribution_of
+from kame_model.evaluate.duplex_scores import compute_distribution
 from kame_model.serve.client.client import read_user
 
 INPUT: Final = "input.wav"
@@ -102,7 +102,7 @@ def find_items(config: DuplexConfig) -> DuplexItems:
     is_ours = (Path(config.path) / MANIFEST).is_file()
     if is_ours:
         reader = DatasetReader(config.path)
-        found, digest = list(_made_items(reader, config)), reader.manifest.fingerprint
+        found, digest = list(_make_items(reader, config)), reader.manifest.fingerprint
         lacking = f"{config.path} has no dialogue of {', '.join(config.splits)} in the forms {', '.join(FORMS)}."
     else:
         found, digest = _bench_items(config)
@@ -123,7 +123,7 @@ def find_items(config: DuplexConfig) -> DuplexItems:
 def _bench_items(config: DuplexConfig) -> tuple[list[DuplexItem], str]:
     """Reads the items of the benchmark's folders (possibly below a folder such as `v1.0`), and their digest."""
     root = Path(config.path)
-    people = _people(config)
+    people = _read_people(config)
     found, digests = [], [ids.digest("people", people)]
     folders = [each for each in (*root.glob("*/"), *root.glob("*/*/")) if each.is_dir()] if root.is_dir() else []
     for folder in sorted(folders):
@@ -155,7 +155,7 @@ def _bench_item(folder: Path, task: DuplexTask, people: dict[str, Sequence[float
     return DuplexItem(task, folder.parent.name, folder.name, lambda: read_user(sound), annotation, turn, theirs)
 
 
-def _people(config: DuplexConfig) -> dict[str, Sequence[float]]:
+def _read_people(config: DuplexConfig) -> dict[str, Sequence[float]]:
     """Reads the probability of a backchannel in each window of each item, from human listeners; empty if unknown."""
     root = Path(config.path)
     places = [Path(config.backchannel_times)] if config.backchannel_times else sorted(root.glob(f"**/{PEOPLE}"))
@@ -174,7 +174,7 @@ def _read_json(path: Path) -> Any:
         raise SourceError(f"{path} cannot be read: {error}", _REMEDY) from error
 
 
-def _made_items(reader: DatasetReader, config: DuplexConfig) -> Iterator[DuplexItem]:
+def _make_items(reader: DatasetReader, config: DuplexConfig) -> Iterator[DuplexItem]:
     """Makes items in the benchmark's format from dialogues; they are numbered, as the benchmark's scripts require."""
     flags, n_found = flagged(reader.store), dict.fromkeys(config.tasks, 0)
     for shard in reader.shards():
@@ -184,30 +184,30 @@ def _made_items(reader: DatasetReader, config: DuplexConfig) -> Iterator[DuplexI
             task = FORMS.get(dialogue.form)
             if task not in n_found or dialogue.dialogue_id in flags:
                 continue
-            item = _made_item(dialogue, task, str(n_found[task] + 1), reader, config.wait_s)
+            item = _make_item(dialogue, task, str(n_found[task] + 1), reader, config.wait_s)
             if item is not None:
                 n_found[task] += 1
                 yield item
 
 
-def _made_item(
+def _make_item(
     dialogue: AudioDialogue, task: DuplexTask, name: str, reader: DatasetReader, wait_s: float
 ) -> DuplexItem | None:
     """Makes an item from the user's channel up to the item's end; None if the dialogue does not fit the task."""
     asked = dialogue.turns[0]
-    asked_s = _span(asked)
+    asked_s = _get_span(asked)
     annotation: Any = None
     turn, people, end_s = None, None, asked_s[1]
     if task == "pause_handling":
-        annotation = [{"text": "[PAUSE]", "timestamp": list(pause)} for pause in _pauses(asked)]
+        annotation = [{"text": "[PAUSE]", "timestamp": list(pause)} for pause in _find_pauses(asked)]
         if not annotation:
             return None
     elif task == "backchannel":
-        theirs = [_span(each) for each in dialogue.turns[1].utterances if each.kind == "backchannel"]
+        theirs = [_get_span(each) for each in dialogue.turns[1].utterances if each.kind == "backchannel"]
         theirs = [span for span in theirs if span[1] <= end_s]
         if dialogue.turns[1].speaker != "A" or not theirs:
             return None
-        people = distribution_of(theirs, end_s).tolist()
+        people = compute_distribution(theirs, end_s).tolist()
     elif task == "turn_taking":
         turn, end_s = asked_s, asked_s[1] + wait_s
         annotation = [{"text": "[TURN-TAKING]", "timestamp": [asked_s[1], end_s]}]
@@ -215,7 +215,7 @@ def _made_item(
         interrupting = next((each for each in dialogue.turns[1:] if each.speaker == "B"), None)
         if interrupting is None:
             return None
-        turn = _span(interrupting)
+        turn = _get_span(interrupting)
         end_s = turn[1] + wait_s
         annotation = [
             {"context": asked.spoken_text, "interrupt": interrupting.spoken_text, "timestamp": list(turn)},
@@ -224,21 +224,21 @@ def _made_item(
     dialogue_id = dialogue.dialogue_id
 
     def read() -> Samples:
-        user = channels_of(reader.dialogue(dialogue_id)[0])[:, 1].astype(np.float32) / PCM_SCALE
+        user = get_channels(reader.dialogue(dialogue_id)[0])[:, 1].astype(np.float32) / PCM_SCALE
         said = user[: round(said_s * SAMPLE_RATE_HZ)]
         return np.pad(said, (0, max(0, round(end_s * SAMPLE_RATE_HZ) - len(said))))
 
     return DuplexItem(task, f"own_{task}", name, read, annotation, turn, people, dialogue_id)
 
 
-def _span(spoken: Any) -> Span:
+def _get_span(spoken: Any) -> Span:
     """Returns start and end of a turn or an utterance of a shard; both are set by mixing."""
     assert spoken.start_s is not None
     assert spoken.end_s is not None
     return float(spoken.start_s), float(spoken.end_s)
 
 
-def _pauses(turn: Turn) -> list[Span]:
+def _find_pauses(turn: Turn) -> list[Span]:
     """Returns the pauses within a turn, from the end of a word to the start of the next."""
     words = [word for utterance in turn.utterances if utterance.kind == "speech" for word in utterance.words]
     pairs = pairwise(words)

@@ -34,7 +34,7 @@ _LEAST_SPEECH, _LEAST_SILENCE, _PAD = 4000, 1600, 480
 """`get_speech_timestamps` of silero-vad as eval_backchannel.py calls it, all at its defaults: 250, 100 and 30 ms."""
 
 
-def takes_turn(words: Sequence[TimedWord]) -> bool:
+def is_turn(words: Sequence[TimedWord]) -> bool:
     """Whether what the assistant said is a turn (*take-over*): neither silence nor a backchannel.
 
     It is a turn if it lasts a second or more from the first word's start to the last one's end, or has more than three
@@ -48,7 +48,7 @@ def find_latency_s(words: Sequence[TimedWord], user_end_s: float) -> float | Non
 
     It is None if no turn is taken: the benchmark's average excludes such items too.
     """
-    return round_s(max(0.0, words[0].start_s - user_end_s)) if takes_turn(words) else None
+    return round_s(max(0.0, words[0].start_s - user_end_s)) if is_turn(words) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def find_backchannels(segments: Sequence[Span], words: Sequence[TimedWord]) -> B
     return Backchannels(takes, spans)
 
 
-def distribution_of(spans: Sequence[Span], duration_s: float) -> NDArray[np.float64]:
+def compute_distribution(spans: Sequence[Span], duration_s: float) -> NDArray[np.float64]:
     """Returns the distribution of backchannels over windows of 0.2 s: counts of the windows they touch, normalised."""
     counts = np.full(int(duration_s / WINDOW_S) + 1, _EPSILON)
     for start_s, end_s in spans:
@@ -101,15 +101,15 @@ def find_divergence(spans: Sequence[Span], duration_s: float, people: Sequence[f
     """
     if not spans:
         return 1.0
-    ours = distribution_of(spans, duration_s)
+    ours = compute_distribution(spans, duration_s)
     theirs = np.interp(np.linspace(0, 1, len(ours)), np.linspace(0, 1, len(people)), people)
     theirs = theirs / theirs.sum()
     middle = (ours + theirs) / 2
-    divergence = (_relative_entropy(ours, middle) + _relative_entropy(theirs, middle)) / 2
+    divergence = (_compute_relative_entropy(ours, middle) + _compute_relative_entropy(theirs, middle)) / 2
     return round(float(np.sqrt(max(0.0, divergence))), 4)
 
 
-def _relative_entropy(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+def _compute_relative_entropy(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
     some = one > 0
     return float((one[some] * np.log(one[some] / other[some])).sum())
 

@@ -39,15 +39,15 @@ class Evaluation:
     keys: list[Key]
     items: Items
 
-    def records(self, key: Key) -> list[Mapping[str, Any]]:
+    def get_records(self, key: Key) -> list[Mapping[str, Any]]:
         """Returns the items that a row counts."""
         return [item for item in self.items if all(item["row"].get(field) == told for field, told in key.items())]
 
-    def units(self, key: Key) -> set[str]:
+    def get_units(self, key: Key) -> set[str]:
         """Returns the units (independent of each other) among the items of a row."""
-        return {item["unit"] for item in self.records(key)}
+        return {item["unit"] for item in self.get_records(key)}
 
-    def settings(self, *, has_back_end: bool = True) -> Key:
+    def get_settings(self, *, has_back_end: bool = True) -> Key:
         """Returns the settings of the system that all its seeds share; they exclude name and weights.
 
         Args:
@@ -80,12 +80,13 @@ def read_evaluation(folder: str) -> Evaluation:
             f"{folder} holds no evaluation that can be compared: {error!r}.",
             "Make it with `kame evaluate … --out` again.",
         ) from error
-    found = Evaluation(folder, run, distinct(keys), items)
+    found = Evaluation(folder, run, remove_duplicates(keys), items)
     for row, key in zip(told["rows"], keys, strict=True):
-        n_records = len(found.records(key))
-        if "n" in row and row["n"] not in (n_records, len(found.units(key))):
+        n_records = len(found.get_records(key))
+        if "n" in row and row["n"] not in (n_records, len(found.get_units(key))):
             raise DatasetError(
-                f"{folder}: the figures of {title_of(key)} count {row['n']} items, but items.jsonl has {n_records}.",
+                f"{folder}: the figures of {format_title(key)} count {row['n']} items, but items.jsonl has "
+                f"{n_records}.",
                 "Run the evaluation again with the larger number; finished items are reused.",
             )
     return found
@@ -105,21 +106,21 @@ def read_seeds(name: str, folders: Sequence[str]) -> list[Evaluation]:
 
 def find_differences(one: Evaluation, other: Evaluation) -> list[str]:
     """Returns in what the runs of two evaluations differ; if they are equal, the rows whose items differ."""
-    unlike = unequal(one.run, other.run, _MAY_DIFFER)
+    unlike = list_unequal(one.run, other.run, _MAY_DIFFER)
     shared = [key for key in other.keys if key in one.keys]
-    return unlike or [f"items of {title_of(key)}" for key in shared if one.units(key) != other.units(key)]
+    return unlike or [f"items of {format_title(key)}" for key in shared if one.get_units(key) != other.get_units(key)]
 
 
-def unequal(one: Mapping[str, Any], other: Mapping[str, Any], but: set[str] = set()) -> list[str]:  # noqa: B006
+def list_unequal(one: Mapping[str, Any], other: Mapping[str, Any], but: set[str] = set()) -> list[str]:  # noqa: B006
     """Returns the names of the fields in which two mappings differ."""
     return [name for name in sorted({*one, *other} - but) if one.get(name) != other.get(name)]
 
 
-def distinct(keys: Sequence[Key]) -> list[Key]:
+def remove_duplicates(keys: Sequence[Key]) -> list[Key]:
     """Removes duplicates; the order is kept."""
     return list({json.dumps(key): key for key in keys}.values())
 
 
-def title_of(key: Mapping[str, Any]) -> str:
+def format_title(key: Mapping[str, Any]) -> str:
     """Returns the title of a row: its fields with their values, without fields that are None."""
     return ", ".join(f"{field} {value}".strip() for field, value in key.items() if value is not None) or "all items"

@@ -90,7 +90,7 @@ def sample_of(runs: Sequence[Sequence[Mapping[str, Any]]], name: str, units: Seq
     number_of = {unit: number for number, unit in enumerate(known)}
     told = [(seed, record) for seed, run in enumerate(runs) for record in run]
     values = [record["measures"].get(name) for _, record in told]
-    pairs = [_part_and_whole(each) for each in values]
+    pairs = [_split_part_and_whole(each) for each in values]
     return Sample(
         part=np.array([part for part, _ in pairs], np.float64),
         whole=np.array([whole for _, whole in pairs], np.float64),
@@ -102,39 +102,39 @@ def sample_of(runs: Sequence[Sequence[Mapping[str, Any]]], name: str, units: Seq
     )
 
 
-def value_of(sample: Sample, quantile: float | None = None) -> float | None:
+def compute_value(sample: Sample, quantile: float | None = None) -> float | None:
     """Computes the mean of a measure, or a quantile; None without values."""
-    value = _statistic(sample, np.ones((1, len(sample.part))), quantile)[0]
+    value = _compute_statistic(sample, np.ones((1, len(sample.part))), quantile)[0]
     return None if np.isnan(value) else round(float(value), 4)
 
 
 def estimate(sample: Sample, quantile: float | None = None) -> Estimate:
     """Computes the mean or a quantile with its interval over items and seeds."""
-    value = value_of(sample, quantile)
+    value = compute_value(sample, quantile)
     if value is None:
         return NOTHING
-    low, high = _interval([sample], value, quantile)
+    low, high = _compute_interval([sample], value, quantile)
     if sample.is_share and quantile is None:
-        least, most = wilson(value, sample.n_asked)
+        least, most = compute_wilson_interval(value, sample.n_asked)
         low, high = max(0.0, np.fmin(low, least)), min(1.0, np.fmax(high, most))
-    return _rounded(value, low, high)
+    return _round_estimate(value, low, high)
 
 
-def difference(one: Sample, other: Sample, quantile: float | None = None) -> Estimate:
+def compute_difference(one: Sample, other: Sample, quantile: float | None = None) -> Estimate:
     """Computes `one` minus `other` with its interval: items are resampled in pairs, seeds separately for each.
 
     Args:
         one, other: samples of the same units, in the same order.
     """
-    values = [value_of(each, quantile) for each in (one, other)]
+    values = [compute_value(each, quantile) for each in (one, other)]
     if values[0] is None or values[1] is None:
         return NOTHING
     value = values[0] - values[1]
-    low, high = _interval([one, other], value, quantile)
+    low, high = _compute_interval([one, other], value, quantile)
     if one.is_share and other.is_share and quantile is None:
-        least, most = _newcombe(one, other)
+        least, most = _compute_newcombe_interval(one, other)
         low, high = max(-1.0, np.fmin(low, least)), min(1.0, np.fmax(high, most))
-    return _rounded(value, low, high)
+    return _round_estimate(value, low, high)
 
 
 def average(figures: Sequence[Estimate], *, is_one_seed: bool) -> Estimate:
@@ -148,7 +148,7 @@ def average(figures: Sequence[Estimate], *, is_one_seed: bool) -> Estimate:
     below, above = (
         np.linalg.norm(each, 2 if is_one_seed else 1) / len(figures) for each in (value - low, high - value)
     )
-    return _rounded(value.mean(), value.mean() - below, value.mean() + above)
+    return _round_estimate(value.mean(), value.mean() - below, value.mean() + above)
 
 
 def figures_of(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -168,47 +168,52 @@ def figures_of(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if sample.n_asked < n:
             told[f"{name}_n"] = sample.n_asked
         if name.endswith(TIME):
-            told |= {f"{name}_{which}": value_of(sample, quantile) for which, quantile in QUANTILES.items()}
+            told |= {f"{name}_{which}": compute_value(sample, quantile) for which, quantile in QUANTILES.items()}
     return told
 
 
-def wilson(value: float, n: int) -> tuple[float, float]:
+def compute_wilson_interval(value: float, n: int) -> tuple[float, float]:
     """Computes Wilson's 95% score interval of a share of n independent items."""
     middle = (value + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
     half = _Z * (value * (1 - value) / n + _Z**2 / (4 * n**2)) ** 0.5 / (1 + _Z**2 / n)
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def _newcombe(one: Sample, other: Sample) -> tuple[float, float]:
+def _compute_newcombe_interval(one: Sample, other: Sample) -> tuple[float, float]:
     """Computes Newcombe's interval of the difference of two paired shares; method 10 has a smaller correlation."""
-    of_one, of_other = _unit_means(one), _unit_means(other)
+    of_one, of_other = _compute_unit_means(one), _compute_unit_means(other)
     both = ~np.isnan(of_one) & ~np.isnan(of_other)
     correlation = 0.0
     if both.sum() > 1 and of_one[both].std() > 0 and of_other[both].std() > 0:
         correlation = float(np.corrcoef(of_one[both], of_other[both])[0, 1])
     p, q = (float(each.part.sum() / each.whole.sum()) for each in (one, other))
-    (p_low, p_high), (q_low, q_high) = wilson(p, one.n_asked), wilson(q, other.n_asked)
-    return p - q - _joined(p - p_low, q_high - q, correlation), p - q + _joined(p_high - p, q - q_low, correlation)
+    (p_low, p_high), (q_low, q_high) = (
+        compute_wilson_interval(p, one.n_asked),
+        compute_wilson_interval(q, other.n_asked),
+    )
+    return p - q - _join_bounds(p - p_low, q_high - q, correlation), p - q + _join_bounds(
+        p_high - p, q - q_low, correlation
+    )
 
 
-def _joined(one: float, other: float, correlation: float) -> float:
+def _join_bounds(one: float, other: float, correlation: float) -> float:
     return math.sqrt(max(0.0, one**2 - 2 * correlation * one * other + other**2))
 
 
-def _unit_means(sample: Sample) -> Floats:
+def _compute_unit_means(sample: Sample) -> Floats:
     """Returns float64[n_units], the mean of each unit; NaN for units without the measure."""
     is_of_unit = (sample.unit == np.arange(sample.n_units)[:, None]).astype(np.float64)
-    return _shares(is_of_unit @ sample.part, is_of_unit @ sample.whole)
+    return _divide(is_of_unit @ sample.part, is_of_unit @ sample.whole)
 
 
-def _interval(samples: Sequence[Sample], value: float, quantile: float | None) -> tuple[float, float]:
+def _compute_interval(samples: Sequence[Sample], value: float, quantile: float | None) -> tuple[float, float]:
     """Computes the interval of a sample's figure, or of the difference of two samples; NaN if there is none."""
     n_units = min(each.n_asked for each in samples)
     if n_units < 2 or (quantile is not None and max(quantile, 1 - quantile) ** n_units > _TAIL):
         return np.nan, np.nan
-    low, high = _percentiles(_drawn(samples, quantile, draws_seeds=True), n_units)
-    of_items = float(np.nanvar(_drawn(samples, quantile, draws_seeds=False))) * n_units / (n_units - 1)
-    of_seeds = [(_variance_of_seeds(each, quantile), each.n_seeds - 1) for each in samples if each.n_seeds > 1]
+    low, high = _compute_percentiles(_resample_figures(samples, quantile, draws_seeds=True), n_units)
+    of_items = float(np.nanvar(_resample_figures(samples, quantile, draws_seeds=False))) * n_units / (n_units - 1)
+    of_seeds = [(_estimate_variance_of_seeds(each, quantile), each.n_seeds - 1) for each in samples if each.n_seeds > 1]
     variance = of_items + sum(each for each, _ in of_seeds)
     if variance == 0:
         return low, high
@@ -217,32 +222,32 @@ def _interval(samples: Sequence[Sample], value: float, quantile: float | None) -
     return float(np.fmin(low, value - half)), float(np.fmax(high, value + half))
 
 
-def _variance_of_seeds(sample: Sample, quantile: float | None) -> float:
+def _estimate_variance_of_seeds(sample: Sample, quantile: float | None) -> float:
     """Estimates the variance of the mean over seeds from the seeds' figures; seeds without values are ignored."""
     weights = (sample.seed == np.arange(sample.n_seeds)[:, None]).astype(np.float64)
-    told = _statistic(sample, weights, quantile)
+    told = _compute_statistic(sample, weights, quantile)
     told = told[~np.isnan(told)]
     return float(told.var(ddof=1)) / len(told) if len(told) > 1 else 0.0
 
 
-def _drawn(samples: Sequence[Sample], quantile: float | None, draws_seeds: bool) -> Floats:
+def _resample_figures(samples: Sequence[Sample], quantile: float | None, draws_seeds: bool) -> Floats:
     """Returns float64[_N_DRAWS]: the figure (or the difference of two) for each resample of units and seeds; NaN if a
     resample has no values."""
     figures = np.empty((len(samples), _N_DRAWS))
     for number, sample in enumerate(samples):
-        units, seeds = _draws(sample.n_units, 0), _draws(sample.n_seeds, 1 + number)
+        units, seeds = _draw_counts(sample.n_units, 0), _draw_counts(sample.n_seeds, 1 + number)
         a_chunk = max(1, _MOST_RECORDS // max(1, len(sample.part)))
         for some in (slice(at, at + a_chunk) for at in range(0, _N_DRAWS, a_chunk)):
             weights = units[some][:, sample.unit]
             if draws_seeds:
                 weights = weights * seeds[some][:, sample.seed]
-            figures[number, some] = _statistic(sample, weights, quantile)
+            figures[number, some] = _compute_statistic(sample, weights, quantile)
     drawn: Floats = figures[0] if len(samples) == 1 else figures[0] - figures[1]
     return drawn
 
 
 @cache
-def _draws(n: int, stream: int) -> Floats:
+def _draw_counts(n: int, stream: int) -> Floats:
     """Returns float64[_N_DRAWS, n]: how often each of n is drawn; all ones if n is 1."""
     if n == 1:
         return np.ones((_N_DRAWS, 1))
@@ -250,10 +255,10 @@ def _draws(n: int, stream: int) -> Floats:
     return drawn.astype(np.float64)
 
 
-def _statistic(sample: Sample, weights: Floats, quantile: float | None) -> Floats:
+def _compute_statistic(sample: Sample, weights: Floats, quantile: float | None) -> Floats:
     """Returns float64[D] for weights float64[D, R]: the weighted mean, or the quantile (the mean of two)."""
     if quantile is None:
-        return _shares(weights @ sample.part, weights @ sample.whole)
+        return _divide(weights @ sample.part, weights @ sample.whole)
     asked = np.flatnonzero(sample.whole > 0)
     if not len(asked):
         return np.full(len(weights), np.nan)
@@ -268,14 +273,14 @@ def _statistic(sample: Sample, weights: Floats, quantile: float | None) -> Float
     return found
 
 
-def _shares(parts: Floats, wholes: Floats) -> Floats:
+def _divide(parts: Floats, wholes: Floats) -> Floats:
     """Divides parts by wholes; NaN where the whole is 0."""
     shares: Floats = np.full(len(parts), np.nan)
     np.divide(parts, wholes, out=shares, where=wholes > 0)
     return shares
 
 
-def _percentiles(drawn: Floats, n_units: int) -> tuple[float, float]:
+def _compute_percentiles(drawn: Floats, n_units: int) -> tuple[float, float]:
     """Returns the bounds of the middle 95% of the draws, widened for few units; NaN if all draws are NaN."""
     drawn = drawn[~np.isnan(drawn)]
     if not len(drawn):
@@ -286,7 +291,7 @@ def _percentiles(drawn: Floats, n_units: int) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _part_and_whole(value: Any) -> tuple[float, float]:
+def _split_part_and_whole(value: Any) -> tuple[float, float]:
     if value is None:
         return 0.0, 0.0
     if isinstance(value, bool | int | float):
@@ -295,6 +300,6 @@ def _part_and_whole(value: Any) -> tuple[float, float]:
     return float(part), float(whole)
 
 
-def _rounded(value: float, low: float, high: float) -> Estimate:
+def _round_estimate(value: float, low: float, high: float) -> Estimate:
     told = (None if np.isnan(each) else round(float(each), 4) for each in (value, low, high))
     return Estimate(*told)

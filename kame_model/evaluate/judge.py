@@ -81,7 +81,7 @@ def read_rating(text: str, lowest: float = LOWEST, highest: float = HIGHEST) -> 
     answer's own text; but a last line with only a mark counts, quoted or not. The same rating twice counts once.
     Several different ones are invalid, and so are `[[ 7 ]]`, `[[7/10]]`, `[[seven]]`, `[7]` and `7/10`.
     """
-    numbers = {float(mark) for mark in _marks(text) if _NUMBER.fullmatch(mark)}
+    numbers = {float(mark) for mark in _find_marks(text) if _NUMBER.fullmatch(mark)}
     if len(numbers) != 1:
         return Judgement(None, "several" if numbers else _silence(text))
     (number,) = numbers
@@ -90,13 +90,13 @@ def read_rating(text: str, lowest: float = LOWEST, highest: float = HIGHEST) -> 
 
 def read_verdict(text: str) -> Judgement:
     """Parses `[[correct]]` or `[[incorrect]]` in a judge's reply, case-insensitively, by the rules of `read_rating`."""
-    marks = {mark.lower() for mark in _marks(text)} & {"correct", "incorrect"}
+    marks = {mark.lower() for mark in _find_marks(text)} & {"correct", "incorrect"}
     if len(marks) != 1:
         return Judgement(None, "several" if marks else _silence(text))
     return Judgement(marks == {"correct"})
 
 
-def _marks(text: str) -> list[str]:
+def _find_marks(text: str) -> list[str]:
     """Returns what is between double brackets in the judge's own words."""
     lines = without_thought(text)[1].rstrip().splitlines()
     last = _WHOLE_LINE.fullmatch(lines[-1]) if lines else None
@@ -122,7 +122,7 @@ class JudgePrompts(Config):
     version: str = Field(description="Name of this version of the prompts in reports.")
     prompts: dict[str, JudgePrompt]
 
-    def messages(self, name: str, fields: Mapping[str, str]) -> list[dict[str, str]]:
+    def make_messages(self, name: str, fields: Mapping[str, str]) -> list[dict[str, str]]:
         """Fills a prompt and returns the messages of a request.
 
         Raises:
@@ -233,7 +233,7 @@ class Judge:
         self._pace = Pace(config.chat)
         check_price(endpoint, price_of(config.chat, endpoint.model), config.budget)
 
-    def about(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Returns everything that affects a judgement, as JSON values."""
         return {
             "endpoint": self._endpoint.name,
@@ -257,7 +257,7 @@ class Judge:
         """
         payloads = [
             {
-                "messages": self.prompts.messages(each.prompt, each.fields),
+                "messages": self.prompts.make_messages(each.prompt, each.fields),
                 "max_tokens": self._config.max_tokens,
                 "temperature": 0.0,
             }
@@ -273,14 +273,14 @@ class Judge:
 
         replies = asyncio.run(ask()) if payloads else []
         return [
-            Judgement(None, _fault_of(reply))
+            Judgement(None, _classify_fault(reply))
             if isinstance(reply, RequestError)
             else replace(each.read(reply.text), reply=reply)
             for each, reply in zip(requests, replies, strict=True)
         ]
 
 
-def _fault_of(error: RequestError) -> Fault:
+def _classify_fault(error: RequestError) -> Fault:
     return "refused" if isinstance(error, AnswerRefused) else "failed"
 
 
@@ -306,7 +306,7 @@ def add_up(asked: Iterable[Mapping[str, Any]], price: PriceConfig | None) -> dic
     }
 
 
-def as_asked(reply: ChatReply | None) -> dict[str, Any] | None:
+def describe_reply(reply: ChatReply | None) -> dict[str, Any] | None:
     """Returns the text and token usage of a judge's reply, for the record of the item; None if there was no reply."""
     if reply is None:
         return None

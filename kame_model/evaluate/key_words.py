@@ -62,13 +62,13 @@ def words_of(text: str) -> list[str]:
     return "".join(char if char.isalpha() or char in "' " else " " for char in text.lower()).split()
 
 
-def units_of(words: Sequence[str]) -> list[Unit]:
+def split_into_units(words: Sequence[str]) -> list[Unit]:
     """Splits words into units; each number is one unit. A lone "one" stays a word, because it is often a pronoun."""
     units, at = list[Unit](), 0
     while at < len(words):
         n_words = count_number_words(words, at)
         if n_words and list(words[at : at + n_words]) != ["one"]:
-            units += _numbers(words, at, n_words)
+            units += _split_numbers(words, at, n_words)
         else:
             n_words = 1
             units.append(Unit(words[at], at, at + 1))
@@ -76,7 +76,7 @@ def units_of(words: Sequence[str]) -> list[Unit]:
     return units
 
 
-def _numbers(words: Sequence[str], at: int, n_words: int) -> list[Unit]:
+def _split_numbers(words: Sequence[str], at: int, n_words: int) -> list[Unit]:
     """Splits a run of number words into units: a year is one unit, a repetition starts another ("sixty sixty five")."""
     groups: list[list[tuple[int, int]]] = []
     for length in split_numbers(words[at : at + n_words]):
@@ -93,9 +93,9 @@ def _numbers(words: Sequence[str], at: int, n_words: int) -> list[Unit]:
     return [Unit(parse_number_words(words[start:end]), start, end) for start, end in spans]
 
 
-def content_of(words: Sequence[str]) -> list[Unit]:
+def find_content_units(words: Sequence[str]) -> list[Unit]:
     """Returns the units that are not function words."""
-    units = units_of(words)
+    units = split_into_units(words)
     after = [*(each.text for each in units[1:]), ""]
     return [
         unit
@@ -113,8 +113,8 @@ def key_words(answer: Sequence[str]) -> tuple[str, ...]:
     """
     n_number = count_number_words(answer, 0) if answer else 0
     if n_number and _is_amount(answer[:n_number], answer[n_number:]):
-        return tuple(each.text for each in units_of(answer[:n_number]))
-    return tuple(each.text for each in content_of(answer) or units_of(answer))
+        return tuple(each.text for each in split_into_units(answer[:n_number]))
+    return tuple(each.text for each in find_content_units(answer) or split_into_units(answer))
 
 
 def find_key(key: Sequence[str], words: Sequence[str]) -> list[Unit]:
@@ -124,9 +124,9 @@ def find_key(key: Sequence[str], words: Sequence[str]) -> list[Unit]:
     """
     if not key:
         return []
-    units = content_of(words)
+    units = find_content_units(words)
     if all(each in FUNCTION_WORDS for each in key):
-        units = units_of(words)
+        units = split_into_units(words)
     found, at = list[Unit](), 0
     while at + len(key) <= len(units):
         own = units[at : at + len(key)]
@@ -152,9 +152,9 @@ def find_other_answers(
     right = find_key(key, words)
     found = [place for other in others if tuple(other) != tuple(key) for place in find_key(other, words)]
     found = [each for each in found if not any(at.start <= each.start and each.end <= at.end for at in right)]
-    if holds_number(key):
-        known = {*key, *(each.text for each in units_of(allowed))}
-        numbers = [each for each in units_of(words) if each.is_number and not _is_denied(each, words)]
+    if has_number(key):
+        known = {*key, *(each.text for each in split_into_units(allowed))}
+        numbers = [each for each in split_into_units(words) if each.is_number and not _is_denied(each, words)]
         found += [
             each
             for each in numbers
@@ -163,7 +163,7 @@ def find_other_answers(
     return sorted(set(found), key=lambda each: each.start)
 
 
-def holds_number(key: Sequence[str]) -> bool:
+def has_number(key: Sequence[str]) -> bool:
     """Whether a key contains a number or starts with "one", so that any other number is another answer."""
     return bool(key) and (key[0] == "one" or any(Unit(each, 0, 0).is_number for each in key))
 
@@ -192,14 +192,14 @@ def offered_options(question: str, key: Sequence[str]) -> list[tuple[str, ...]]:
         key: key of the right answer.
     """
     last = re.split(r"(?<=[.?!])\s+(?=[A-Z])", question.strip())[-1] if question.strip() else ""
-    for listed in _possible_lists(last):
+    for listed in _find_possible_lists(last):
         keys = [key_words(words_of(each)) for each in listed]
         if tuple(key) in keys and len(keys) > 1:
             return [each for each in keys if each and each != tuple(key)]
     return []
 
 
-def _possible_lists(sentence: str) -> list[list[str]]:
+def _find_possible_lists(sentence: str) -> list[list[str]]:
     """Returns the possible lists of a sentence, one for each possible start, the longest first."""
     body = sentence.rstrip(" .?!")
     begins = [found.end() for found in re.finditer(r"(?i)\bis it:? |\bchoices are:? |\bchoices: |: ", body)]

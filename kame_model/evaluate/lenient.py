@@ -28,13 +28,13 @@ def measure_leniently(
     if turn is not asked.turn or asked.row.form == INTERRUPTION:
         return {}
     words = [each.word for each in [*said, *later]]
-    n_said, n_told = _count(_key(turn.answer), words), _count(_key(turn.answer), turn.told)
+    n_said, n_told = _count(_make_key(turn.answer), words), _count(_make_key(turn.answer), turn.told)
     measures = {
         "old_said": n_said > 0,
         "old_said_too_often": n_said > max(1, n_told) if n_said else None,
         "old_word_errors": [Levenshtein.distance(turn.told, [each.word for each in said]), len(turn.told)],
     }
-    return measures if stranger is None else {"old_said_stranger": _count(_key(stranger.answer), words) > 0}
+    return measures if stranger is None else {"old_said_stranger": _count(_make_key(stranger.answer), words) > 0}
 
 
 def measure_old_correction(turn: Turn, stranger: Turn, said: Sequence[SaidWord], after_s: float) -> dict[str, Any]:
@@ -49,10 +49,10 @@ def measure_old_correction(turn: Turn, stranger: Turn, said: Sequence[SaidWord],
 def list_causes(records: Sequence[_Measures]) -> Counter[str]:
     """Counts the reasons why turns were right by the old rule but are not `said_once`, and vice versa."""
     told = (each["measures"] for each in records if each["measures"].get("old_said") is not None)
-    return Counter(cause for measures in told if (cause := _cause(measures)))
+    return Counter(cause for measures in told if (cause := _describe_cause(measures)))
 
 
-def _cause(new: _Measures) -> str:
+def _describe_cause(new: _Measures) -> str:
     if new["old_said"] == new["said_once"]:
         return ""
     if new["said_once"]:
@@ -67,7 +67,7 @@ def _cause(new: _Measures) -> str:
     return "said more often than its oracle says it"
 
 
-def _key(answer: Sequence[str]) -> Sequence[str]:
+def _make_key(answer: Sequence[str]) -> Sequence[str]:
     n_number = count_number_words(answer, 0) if answer else 0
     return answer[: n_number or len(answer)]
 

@@ -82,7 +82,7 @@ class MeasuredTimes:
         """
         return [record for record in self._records.values() if record["kind"] == kind]
 
-    def synthesis(self, key: str, work: Callable[[], _T]) -> tuple[_T, float]:
+    def time_synthesis(self, key: str, work: Callable[[], _T]) -> tuple[_T, float]:
         """Does work whose result is not stored; returns the result and the time of its first run, seconds."""
         began_s = time.perf_counter()
         result = work()
@@ -171,16 +171,16 @@ class MeasuredChat:
 
     def _ask(self, payload: dict[str, Any]) -> dict[str, Any]:
         try:
-            return {"back_end": self._name, **self._background.run(_answered(self._chat, payload))}
+            return {"back_end": self._name, **self._background.run(_request_answer(self._chat, payload))}
         except BackendError as error:
             self.gone = error
             raise
 
 
-async def _answered(chat: LiveChat, payload: dict[str, Any]) -> dict[str, Any]:
+async def _request_answer(chat: LiveChat, payload: dict[str, Any]) -> dict[str, Any]:
     """Requests a complete answer and measures the times of its pieces; runs in the loop of the connections."""
     pieces: list[tuple[float, str]] = []
-    end, began_s, before = "whole", time.perf_counter(), _usage_of(chat)
+    end, began_s, before = "whole", time.perf_counter(), _get_usage(chat)
     try:
         async for piece in chat.stream(payload):
             pieces.append((round_ms(time.perf_counter() - began_s), piece))  # noqa: PERF401 - those before an error stay
@@ -189,11 +189,11 @@ async def _answered(chat: LiveChat, payload: dict[str, Any]) -> dict[str, Any]:
     except UnexpectedThought:
         end = "thought"
     took_s = round_ms(time.perf_counter() - began_s)
-    usage = {name: n - before[name] for name, n in _usage_of(chat).items()}
+    usage = {name: n - before[name] for name, n in _get_usage(chat).items()}
     return {"kind": "request", "end": end, "took_s": took_s, "pieces": pieces, "usage": usage}
 
 
-def _usage_of(chat: LiveChat) -> dict[str, int]:
+def _get_usage(chat: LiveChat) -> dict[str, int]:
     """Returns the token usage of a chat model's client so far; all zero if it does not count."""
     usage = getattr(chat, "usage", None)
     return asdict(usage if isinstance(usage, LiveUsage) else LiveUsage())
@@ -208,12 +208,12 @@ def measure_back_end(
         config: configuration of the back-end, which identifies its models; None: its name identifies them.
     """
 
-    def measured(chat: LiveChat, model: str) -> MeasuredChat:
+    def measure(chat: LiveChat, model: str) -> MeasuredChat:
         told = None if config is None else config.chat.model_dump(mode="json")
         return MeasuredChat(chat, back_end.name, ids.digest(back_end.name, told, model), times, background)
 
-    chat = measured(back_end.chat, "")
-    models = {name: measured(each, name) for name, each in back_end.models.items()}
+    chat = measure(back_end.chat, "")
+    models = {name: measure(each, name) for name, each in back_end.models.items()}
     return replace(back_end, chat=chat, models=models), [chat, *models.values()]
 
 
@@ -227,17 +227,17 @@ class MeasuredSpeaker:
     async def say(self, written: str) -> SpokenSentence:
         """As `Speaker.say`."""
         key = ids.digest("synthesis", self.voice_name, written, n_hex=32)
-        spoken, took_s = self._times.synthesis(key, lambda: self._say(written))
+        spoken, took_s = self._times.time_synthesis(key, lambda: self._say(written))
         await asyncio.sleep(took_s)
         return spoken
 
     def _say(self, written: str) -> SpokenSentence:
         if isinstance(self._speaker, Speaker):
             return self._speaker.say_now(written)
-        return self._background.run(_said(self._speaker, written))
+        return self._background.run(_synthesise(self._speaker, written))
 
 
-async def _said(speaker: SentenceSpeaker, written: str) -> SpokenSentence:
+async def _synthesise(speaker: SentenceSpeaker, written: str) -> SpokenSentence:
     return await speaker.say(written)
 
 
@@ -318,12 +318,12 @@ class _PacedEar:
     def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
         """Feeds the next audio; words recognised with it are reported one frame later."""
         self._so_far.update(samples.tobytes())
-        self._hear(samples, self._pace)
+        self._hear(samples, self._compute_pace_s)
 
     def end_turn(self) -> None:
         """Ends the turn; its last words are reported at their measured time."""
         self._so_far.update(b"end")
-        self._hear(None, self._pace_to_end)
+        self._hear(None, self._compute_pace_to_end_s)
 
     def close(self) -> None:
         """Stops all reports."""
@@ -357,7 +357,7 @@ class _PacedEar:
         missed, self._missed = self._missed, []
         for each in missed:
             self._give(each)
-            self._pace() if each is not None else self._pace_to_end()
+            self._compute_pace_s() if each is not None else self._compute_pace_to_end_s()
         self._told.clear()
 
     def _give(self, samples: Samples | None) -> None:
@@ -369,11 +369,11 @@ class _PacedEar:
             self._stream.feed(samples)
         self.failure = self._stream.failure
 
-    def _pace(self) -> float:
+    def _compute_pace_s(self) -> float:
         time.sleep(max(0.0, self._fed_s + FRAME_S - time.perf_counter()))
         return FRAME_S
 
-    def _pace_to_end(self) -> float:
+    def _compute_pace_to_end_s(self) -> float:
         while not any(each.is_final for each in list(self._told)):
             if time.perf_counter() - self._fed_s > _MOST_FINAL_S:
                 self._told.append(Heard("", is_final=True))

@@ -29,7 +29,7 @@ from data_schemas.units import SAMPLE_RATE_HZ
 from kame_model.evaluate.answers import normalise
 from kame_model.evaluate.asking_voices import AskingVoices
 from kame_model.evaluate.call import Call, CalledServer
-from kame_model.evaluate.delays import audible_spans, measure_delays
+from kame_model.evaluate.delays import find_audible_spans, measure_delays
 from kame_model.evaluate.heard_words import count_word_errors
 from kame_model.evaluate.judge import LOWEST, Judgement, JudgeRequest, request_rating
 from kame_model.evaluate.mt_bench_questions import MtBenchQuestion, read_questions
@@ -41,8 +41,8 @@ from kame_model.evaluate.served import (
     Record,
     describe_run,
     run_calls,
+    show_no_progress,
     transcribe,
-    uncounted,
 )
 from kame_model.serve.client.answer_watch import AUDIBLE
 from kame_model.serve.parts import Parts
@@ -67,7 +67,7 @@ def evaluate_mt_bench(
     out: str,
     *,
     parts: Parts | None = None,
-    counting: Counting = uncounted,
+    counting: Counting = show_no_progress,
     anew: bool = False,
 ) -> list[dict[str, Any]]:
     """Asks a server MT-Bench's questions, has the answers rated, and writes the results.
@@ -89,7 +89,7 @@ def evaluate_mt_bench(
     run = {
         **describe_run("mt-bench", VERSION, config, recogniser),
         "questions": questions.digest,
-        "asked_by": voices.about(),
+        "asked_by": voices.describe(),
         "max_answer_s": config.max_answer_s,
         "pause_s": config.pause_s,
     }
@@ -135,18 +135,18 @@ def _converse(
     call = server.call(
         sounds, mode=mode, seed=seed, tail_s=config.max_answer_s, pause_s=config.pause_s, delay_s=delay_s
     )
-    user, assistant = audible_spans(call.user), audible_spans(call.assistant, AUDIBLE)
+    user, assistant = find_audible_spans(call.user), find_audible_spans(call.assistant, AUDIBLE)
     starts_s = [start_s for start_s, _ in call.turns] + [len(call.user) / SAMPLE_RATE_HZ]
     turns = []
     for index, turn in enumerate(call.turns):
         (start_s, end_s), until_s = turn, starts_s[index + 1]
         delays = measure_delays(user, assistant, turn, until_s)
-        sound = call.assistant_between(end_s, until_s)
+        sound = call.get_assistant_between(end_s, until_s)
         turns.append(
             {
-                "heard": transcribe(sound, recogniser) if audible_spans(sound, AUDIBLE) else "",
-                "text": " ".join(call.text_between(end_s, until_s).split()),
-                "oracle": _last_oracle(call, start_s, until_s),
+                "heard": transcribe(sound, recogniser) if find_audible_spans(sound, AUDIBLE) else "",
+                "text": " ".join(call.get_text_between(end_s, until_s).split()),
+                "oracle": _find_last_oracle(call, start_s, until_s),
                 "ttfat_s": None if delays.first_sound_s is None else max(0.0, delays.first_sound_s),
                 "overlap_share": delays.overlap_share,
                 "has_ended": call.ends[index] is not None,
@@ -156,11 +156,11 @@ def _converse(
     return {"turns": turns, "failures": [each for each in failures if each]}, call
 
 
-def _last_oracle(call: Call, start_s: float, until_s: float) -> str:
+def _find_last_oracle(call: Call, start_s: float, until_s: float) -> str:
     """Returns the part that was fed of the last oracle that was requested and started between two times."""
     told = [
         each.text
-        for each in call.oracles()
+        for each in call.get_oracles()
         if each.text and each.asked_s >= start_s and each.asked_s + (each.age_s or 0.0) < until_s
     ]
     return told[-1] if told else ""

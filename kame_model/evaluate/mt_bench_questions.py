@@ -72,11 +72,11 @@ def read_questions(path: str, categories: Sequence[str], n_most: int = 0) -> MtB
         SourceError: a file is missing or malformed, or a question that needs a reference has none.
         ConfigError: no question has one of the categories, or no question is left.
     """
-    rows = list(_rows(Path(path) / QUESTIONS))
+    rows = list(_read_rows(Path(path) / QUESTIONS))
     there = dict.fromkeys(str(row["category"]) for row in rows)
     if missing := [each for each in categories if each not in there]:
         raise ConfigError(f"There is no category {', '.join(missing)}.", f"{path} has: {', '.join(there)}.")
-    references = _references(Path(path), [row for row in rows if row["category"] in categories])
+    references = _read_references(Path(path), [row for row in rows if row["category"] in categories])
     unspeakable: dict[str, str] = {}
     by_category: dict[str, list[MtBenchQuestion]] = {each: [] for each in categories}
     for row in rows:
@@ -100,7 +100,7 @@ def read_questions(path: str, categories: Sequence[str], n_most: int = 0) -> MtB
     return MtBenchQuestions(tuple(chosen), unspeakable, ids.digest(rows, references))
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
+def _read_rows(path: Path) -> Iterator[dict[str, Any]]:
     try:
         for line in path.read_text(encoding="utf-8").split("\n"):
             if line.strip():
@@ -115,7 +115,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
         ) from error
 
 
-def _references(folder: Path, rows: Sequence[dict[str, Any]]) -> dict[str, tuple[str, ...]]:
+def _read_references(folder: Path, rows: Sequence[dict[str, Any]]) -> dict[str, tuple[str, ...]]:
     """Reads the reference answers by question id, for all rows that need one."""
     needed = [str(row["question_id"]) for row in rows if row["category"] in WITH_REFERENCE]
     if not needed:

@@ -10,10 +10,16 @@ from kame_model.evaluate.heard_words import warn_unheard
 from kame_model.evaluate.intervals import figures_of
 from kame_model.evaluate.judge import HIGHEST, LOWEST
 from kame_model.evaluate.mt_bench_questions import MtBenchQuestions
-from kame_model.evaluate.plots import COLOURS, as_png, error_bars, new_figure
+from kame_model.evaluate.plots import COLOURS, compute_error_bars, create_figure, render_png
 from kame_model.evaluate.report import PLOTS
 from kame_model.evaluate.served import Finished, Record, condition_of, make_rows
-from kame_model.evaluate.served_report import costs_table, draw_figures, figures_table, list_examples, list_faults
+from kame_model.evaluate.served_report import (
+    draw_figures,
+    format_costs_table,
+    format_figures_table,
+    list_examples,
+    list_faults,
+)
 
 SCORES_PLOT, CURVE_PLOT = "scores", "score_by_delay"
 SCORES: Final = {"score": "heard", "score_text": "text", "score_oracle": "oracle"}
@@ -40,7 +46,7 @@ _NO_JUDGE: Final = (
 
 def write_results(config: MtBenchConfig, questions: MtBenchQuestions, done: Finished) -> list[dict[str, Any]]:
     """Writes figures.json, report.md and the plots; returns the rows of figures.json."""
-    rows = make_rows(done.records, _figures)
+    rows = make_rows(done.records, _compute_figures)
     refused = {name: each["refused"] for name, each in done.called.items() if "refused" in each}
     more = {
         "costs": done.costs,
@@ -51,12 +57,12 @@ def write_results(config: MtBenchConfig, questions: MtBenchQuestions, done: Fini
     plots = {SCORES_PLOT: draw_figures(rows, TITLES)}
     if _has_curve(rows):
         plots[CURVE_PLOT] = _draw_curve(rows)
-    report = _as_markdown(config, questions, rows, done, more)
+    report = _format_markdown(config, questions, rows, done, more)
     done.folder.write_results(rows, report, plots, more)
     return rows
 
 
-def _figures(records: Sequence[Record]) -> dict[str, Any]:
+def _compute_figures(records: Sequence[Record]) -> dict[str, Any]:
     faults = {name: Counter(fault for each in records if (fault := each["faults"].get(name))) for name in TITLES}
     return {
         **figures_of(records),
@@ -68,7 +74,7 @@ def _figures(records: Sequence[Record]) -> dict[str, Any]:
     }
 
 
-def _as_markdown(
+def _format_markdown(
     config: MtBenchConfig, questions: MtBenchQuestions, rows: Sequence[Record], done: Finished, more: Record
 ) -> str:
     system, judge = done.folder.run["system"], done.folder.run["judge"]
@@ -84,15 +90,15 @@ def _as_markdown(
         "*last oracle*, the back-end's text alone, which is the upper bound. An empty answer has 1. Answers that the "
         "judge did not rate are excluded from the means.\n",
         *warn_unheard(rows, [condition_of(row).title for row in rows]),
-        figures_table([row for row in rows if "category" not in row], TITLES | _OTHERS),
+        format_figures_table([row for row in rows if "category" not in row], TITLES | _OTHERS),
         f"![Ratings by category]({PLOTS}/{SCORES_PLOT}.png)\n",
         *([f"![Rating against the back-end's delay]({PLOTS}/{CURVE_PLOT}.png)\n"] if _has_curve(rows) else []),
         "## By category\n",
-        figures_table([row for row in rows if "category" in row], TITLES),
+        format_figures_table([row for row in rows if "category" in row], TITLES),
         "## Missing ratings and failures\n",
         *_list_missing(questions, rows, done, more),
         "\n## Cost\n",
-        costs_table(more["costs"]),
+        format_costs_table(more["costs"]),
         "## The first conversations, with their ratings\n",
         *list_examples(
             [each for each in done.records if each["run"] == 0],
@@ -144,7 +150,7 @@ def _draw_curve(rows: Sequence[Record]) -> bytes:
     whole = [row for row in rows if "category" not in row]
     modes = list(dict.fromkeys(row["mode"] for row in whole if row["delay_s"] is not None))
     direct = next((row for row in whole if row["mode"] == "direct"), None)
-    picture = new_figure(1 + 4.2 * len(modes), 3.6)
+    picture = create_figure(1 + 4.2 * len(modes), 3.6)
     panels = picture.subplots(1, len(modes), squeeze=False, sharey=True)[0]
     for axes, mode in zip(panels, modes, strict=True):
         forced = [row for row in whole if row["mode"] == mode and row["delay_s"] is not None]
@@ -153,7 +159,7 @@ def _draw_curve(rows: Sequence[Record]) -> bytes:
             told = sorted((row for row in forced if row[measure] is not None), key=lambda row: float(row["delay_s"]))
             at = [row["delay_s"] + (place - 1) * 0.01 * longest_s for row in told]  # apart, so that all are visible
             values = [row[measure] for row in told]
-            reach = error_bars(values, [row[f"{measure}_interval"] for row in told])
+            reach = compute_error_bars(values, [row[f"{measure}_interval"] for row in told])
             axes.errorbar(at, values, yerr=reach, fmt="o-", color=COLOURS[place], label=title)
         if direct is not None and direct["score"] is not None:
             axes.axhline(direct["score"], color="black", linestyle=":", label="direct, heard")
@@ -164,4 +170,4 @@ def _draw_curve(rows: Sequence[Record]) -> bytes:
     panels[0].set_ylabel("rating")
     handles, labels = panels[0].get_legend_handles_labels()
     picture.legend(handles, labels, loc="outside upper left", ncols=len(labels), frameon=False)
-    return as_png(picture)
+    return render_png(picture)

@@ -13,7 +13,7 @@ COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f0
 """The colours of Okabe and Ito, which colour-blind readers can distinguish."""
 
 
-def new_figure(width: float, height: float) -> "Figure":
+def create_figure(width: float, height: float) -> "Figure":
     """Creates an empty figure; the size is in inches.
 
     Raises:
@@ -26,14 +26,14 @@ def new_figure(width: float, height: float) -> "Figure":
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def as_png(figure: "Figure") -> bytes:
+def render_png(figure: "Figure") -> bytes:
     """Renders the figure as a PNG file."""
     sink = io.BytesIO()
     figure.savefig(sink, format="png", dpi=110, metadata={"Software": None})
     return sink.getvalue()
 
 
-def error_bars(
+def compute_error_bars(
     values: Sequence[float], intervals: Sequence[Sequence[float | None] | None]
 ) -> tuple[list[float], list[float]]:
     """Returns the distances from values to interval bounds, for `errorbar`; 0 if there is no interval."""

@@ -30,7 +30,7 @@ from typing import Any, Final
 from data_schemas import ids
 from data_schemas.config.questions import QuestionSetName
 from data_schemas.errors import ConfigError, SourceError
-from kame_model.evaluate.answers import Rule, accepted_forms
+from kame_model.evaluate.answers import Rule, list_accepted_forms
 
 Row = Mapping[str, Any]
 
@@ -70,7 +70,7 @@ class QuestionSet:
     questions: tuple[Question, ...]
     n_bad_rows: int
 
-    def drawn(self, seed: int) -> list[Question]:
+    def draw_questions(self, seed: int) -> list[Question]:
         """Returns all questions in the seeded order in which they are selected."""
         drawn = list(self.questions)
         random.Random(seed).shuffle(drawn)
@@ -93,113 +93,129 @@ class _Form:
     hub: tuple[str, str | None, str] | None = None
 
 
-def _llama_questions(row: Row, folder: Path) -> Question:
-    name = _text(row, "Wav Filename")
-    return Question(Path(name).stem, _text(row, "Questions"), accepted_forms(_text(row, "Answer")), "", folder / name)
+def _convert_llama_question(row: Row, folder: Path) -> Question:
+    name = _get_text(row, "Wav Filename")
+    return Question(
+        Path(name).stem, _get_text(row, "Questions"), list_accepted_forms(_get_text(row, "Answer")), "", folder / name
+    )
 
 
-def _web_questions(row: Row, folder: Path) -> Question:
+def _convert_web_question(row: Row, folder: Path) -> Question:
     if "answers" in row:
-        return _question("", _text(row, "question"), list(row["answers"]))
-    found = _DESCRIPTION.findall(_text(row, "targetValue"))
-    return _question("", _text(row, "utterance"), [quoted.replace('\\"', '"') or bare for quoted, bare in found])
+        return _make_question("", _get_text(row, "question"), list(row["answers"]))
+    found = _DESCRIPTION.findall(_get_text(row, "targetValue"))
+    return _make_question(
+        "", _get_text(row, "utterance"), [quoted.replace('\\"', '"') or bare for quoted, bare in found]
+    )
 
 
-def _trivia_qa(row: Row, folder: Path) -> Question:
+def _convert_trivia_qa(row: Row, folder: Path) -> Question:
     if "Answer" in row:
         answer = row["Answer"]
-        return _question(_text(row, "QuestionId"), _text(row, "Question"), [answer["Value"], *answer["Aliases"]])
+        return _make_question(
+            _get_text(row, "QuestionId"), _get_text(row, "Question"), [answer["Value"], *answer["Aliases"]]
+        )
     answer = row["answer"]
-    return _question(_text(row, "question_id"), _text(row, "question"), [answer["value"], *answer["aliases"]])
+    return _make_question(
+        _get_text(row, "question_id"), _get_text(row, "question"), [answer["value"], *answer["aliases"]]
+    )
 
 
-def _halueval(row: Row, folder: Path) -> Question:
-    return _question("", _text(row, "question"), [_text(row, "right_answer")])
+def _convert_halueval(row: Row, folder: Path) -> Question:
+    return _make_question("", _get_text(row, "question"), [_get_text(row, "right_answer")])
 
 
-def _svamp(row: Row, folder: Path) -> Question:
-    body = _text(row, "Body")
-    joined = f"{body}{'' if body.endswith(_ENDS_CLAUSE) else ','} {_text(row, 'Question')}"
-    return _question(_text(row, "ID"), joined, [_number(row["Answer"])])
+def _convert_svamp(row: Row, folder: Path) -> Question:
+    body = _get_text(row, "Body")
+    joined = f"{body}{'' if body.endswith(_ENDS_CLAUSE) else ','} {_get_text(row, 'Question')}"
+    return _make_question(_get_text(row, "ID"), joined, [_number(row["Answer"])])
 
 
-def _multi_arith(row: Row, folder: Path) -> Question:
+def _convert_multi_arith(row: Row, folder: Path) -> Question:
     if "sQuestion" in row:
-        return _question(str(row["iIndex"]), _text(row, "sQuestion"), [_number(row["lSolutions"][0])])
-    return _question("", _text(row, "question"), [_number(row["final_ans"])])
+        return _make_question(str(row["iIndex"]), _get_text(row, "sQuestion"), [_number(row["lSolutions"][0])])
+    return _make_question("", _get_text(row, "question"), [_number(row["final_ans"])])
 
 
-def _gsm8k(row: Row, folder: Path) -> Question:
-    _, mark, final = _text(row, "answer").rpartition("####")
+def _convert_gsm8k(row: Row, folder: Path) -> Question:
+    _, mark, final = _get_text(row, "answer").rpartition("####")
     if not mark:
         raise _BadRowError
-    return _question("", _text(row, "question"), [final])
+    return _make_question("", _get_text(row, "question"), [final])
 
 
-def _mmlu_pro(row: Row, folder: Path) -> Question:
-    options, letter = [str(each).strip() for each in row["options"]], _text(row, "answer")
+def _convert_mmlu_pro(row: Row, folder: Path) -> Question:
+    options, letter = [str(each).strip() for each in row["options"]], _get_text(row, "answer")
     said = " ".join(f"{_LETTERS[at]}: {each.rstrip('.')}." for at, each in enumerate(options))
     right = options[_LETTERS.index(letter)]
     return Question(
         str(row["question_id"]),
-        f"{_text(row, 'question')} {said}",
-        (*accepted_forms(right), f"option {letter}"),
+        f"{_get_text(row, 'question')} {said}",
+        (*list_accepted_forms(right), f"option {letter}"),
         str(row.get("category") or ""),
         options=tuple(options),
     )
 
 
-def _mine(row: Row, folder: Path) -> Question:
+def _convert_own_question(row: Row, folder: Path) -> Question:
     aliases = row.get("aliases") or []
-    answers = [_text(row, "answer"), *([aliases] if isinstance(aliases, str) else aliases)]
+    answers = [_get_text(row, "answer"), *([aliases] if isinstance(aliases, str) else aliases)]
     sound = folder / str(row["sound"]) if row.get("sound") else None
-    return _question(str(row.get("id") or ""), _text(row, "question"), answers, str(row.get("category") or ""), sound)
+    return _make_question(
+        str(row.get("id") or ""), _get_text(row, "question"), answers, str(row.get("category") or ""), sound
+    )
 
 
 _FORMS: Final[Mapping[QuestionSetName, _Form]] = {
     "llama_questions": _Form(
-        _llama_questions, "said", ("Questions", "Answer", "Wav Filename"), ("llama_questions_300.tsv",)
+        _convert_llama_question, "said", ("Questions", "Answer", "Wav Filename"), ("llama_questions_300.tsv",)
     ),
     "web_questions": _Form(
-        _web_questions,
+        _convert_web_question,
         "said",
         ("utterance", "targetValue", "question", "answers"),
         ("webquestions.examples.test.json",),
         ("stanfordnlp/web_questions", None, "test"),
     ),
     "trivia_qa": _Form(
-        _trivia_qa,
+        _convert_trivia_qa,
         "said",
         ("QuestionId", "Question", "Answer", "question_id", "question", "answer"),
         ("wikipedia-dev.json", "unfiltered-web-dev.json"),
         ("mandarjoshi/trivia_qa", "rc.nocontext", "validation"),
     ),
     "halueval": _Form(
-        _halueval, "said", ("question", "right_answer"), ("qa_data.json",), ("pminervini/HaluEval", "qa", "data")
+        _convert_halueval,
+        "said",
+        ("question", "right_answer"),
+        ("qa_data.json",),
+        ("pminervini/HaluEval", "qa", "data"),
     ),
     "svamp": _Form(
-        _svamp,
+        _convert_svamp,
         "last_number",
         ("ID", "Body", "Question", "Answer"),
         ("SVAMP.json",),
         ("ChilleD/SVAMP", None, "test"),
     ),
     "multi_arith": _Form(
-        _multi_arith,
+        _convert_multi_arith,
         "last_number",
         ("iIndex", "sQuestion", "lSolutions", "question", "final_ans"),
         ("MultiArith.json",),
         ("ChilleD/MultiArith", None, "test"),
     ),
-    "gsm8k": _Form(_gsm8k, "last_number", ("question", "answer"), ("test.jsonl",), ("openai/gsm8k", "main", "test")),
+    "gsm8k": _Form(
+        _convert_gsm8k, "last_number", ("question", "answer"), ("test.jsonl",), ("openai/gsm8k", "main", "test")
+    ),
     "mmlu_pro": _Form(
-        _mmlu_pro,
+        _convert_mmlu_pro,
         "option",
         ("question_id", "question", "options", "answer", "category"),
         (),
         ("TIGER-Lab/MMLU-Pro", None, "test"),
     ),
-    "mine": _Form(_mine, "said", ("question", "answer", "aliases", "id", "category", "sound"), ()),
+    "mine": _Form(_convert_own_question, "said", ("question", "answer", "aliases", "id", "category", "sound"), ()),
 }
 
 
@@ -230,7 +246,7 @@ def load_questions(name: QuestionSetName, path: str, columns: Mapping[str, str])
             n_bad += 1
             continue
         if question.id in taken:
-            question = _renamed(question, taken)
+            question = _rename_duplicate(question, taken)
         taken.add(question.id)
         questions.append(question)
     if not questions:
@@ -251,21 +267,21 @@ def _check_columns(columns: Mapping[str, str], ours: Sequence[str], theirs: Sequ
             )
 
 
-def _question(
+def _make_question(
     id_: str, text: str, answers: Sequence[object], category: str = "", sound: Path | None = None
 ) -> Question:
-    forms = [form for answer in answers for form in accepted_forms(str(answer))]
+    forms = [form for answer in answers for form in list_accepted_forms(str(answer))]
     if not forms:
         raise _BadRowError
     return Question(id_ or f"q-{ids.digest(text)}", text, tuple(dict.fromkeys(forms)), category, sound)
 
 
-def _renamed(question: Question, taken: set[str]) -> Question:
+def _rename_duplicate(question: Question, taken: set[str]) -> Question:
     number = next(number for number in range(2, len(taken) + 3) if f"{question.id}-{number}" not in taken)
     return replace(question, id=f"{question.id}-{number}")
 
 
-def _text(row: Row, column: str) -> str:
+def _get_text(row: Row, column: str) -> str:
     value = row[column]
     if not isinstance(value, str | int | float) or not str(value).strip():
         raise _BadRowError
@@ -301,12 +317,12 @@ def _find_file(name: str, path: Path, form: _Form) -> Path:
 
 def _read_rows(path: Path) -> list[Row]:
     try:
-        return list(_rows_of(path))
+        return list(_read_table(path))
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, ValueError, csv.Error) as error:
         raise SourceError(f"{path} cannot be read: {error}.", "Fetch it again, or look at its form.") from error
 
 
-def _rows_of(path: Path) -> Iterator[Row]:
+def _read_table(path: Path) -> Iterator[Row]:
     """Reads rows of a table (tsv, csv), of Parquet, or of JSON: a list, a list under `Data`, or JSON Lines."""
     if path.suffix == ".parquet":
         import pyarrow.parquet as pq

@@ -35,13 +35,13 @@ from data_schemas.units import round_s, seconds_to_samples
 from kame_model.evaluate.answers import Rule, find_answer_time, normalise, score
 from kame_model.evaluate.asking_voices import AskingVoices
 from kame_model.evaluate.call import Call, CalledServer
-from kame_model.evaluate.delays import audible_spans, measure_delays
+from kame_model.evaluate.delays import find_audible_spans, measure_delays
 from kame_model.evaluate.heard_words import count_word_errors
 from kame_model.evaluate.intervals import figures_of
 from kame_model.evaluate.judge import Judgement, JudgeRequest, request_verdict
 from kame_model.evaluate.measured import MeasuredTimes
 from kame_model.evaluate.question_sets import Question, QuestionSet, load_questions
-from kame_model.evaluate.questions_report import COUNTED, as_markdown, draw_answers
+from kame_model.evaluate.questions_report import COUNTED, draw_answers, format_markdown
 from kame_model.evaluate.served import (
     Condition,
     Counting,
@@ -50,8 +50,8 @@ from kame_model.evaluate.served import (
     describe_run,
     make_rows,
     run_calls,
+    show_no_progress,
     transcribe,
-    uncounted,
 )
 from kame_model.serve.client.answer_watch import AUDIBLE
 from kame_model.serve.client.client import read_user
@@ -81,7 +81,7 @@ def evaluate_questions(
     *,
     parts: Parts | None = None,
     recogniser: Recogniser | None = None,
-    counting: Counting = uncounted,
+    counting: Counting = show_no_progress,
     anew: bool = False,
 ) -> list[dict[str, Any]]:
     """Asks questions in each mode and writes the results.
@@ -107,7 +107,7 @@ def evaluate_questions(
     run = {
         **describe_run("questions", VERSION, config, hearer),
         "set": {"name": questions.name, "digest": questions.digest, "rule": questions.rule},
-        "asked_by": None if voices is None else voices.about(),
+        "asked_by": None if voices is None else voices.describe(),
         **{name: getattr(config, name) for name in ("items_seed", "max_words", "lead_s", "tail_s")},
     }
 
@@ -122,19 +122,19 @@ def evaluate_questions(
 
     asked = {each.question.id: each for each in chosen}
     done = run_calls(config, out, run, asked, call, make_items, parts=parts, counting=counting, anew=anew)
-    rows = make_rows(done.records, _figures)
+    rows = make_rows(done.records, _compute_figures)
     more = {
         "left_out": left_out,
         "n_bad_rows": questions.n_bad_rows,
-        "charged": _charged_times(done.times),
+        "charged": _summarise_charged_times(done.times),
         "costs": done.costs,
     }
-    report = as_markdown(config, questions, rows, done.records, more)
+    report = format_markdown(config, questions, rows, done.records, more)
     done.folder.write_results(rows, report, {"answers": draw_answers(rows)}, more)
     return rows
 
 
-def _charged_times(times: MeasuredTimes) -> list[dict[str, Any]]:
+def _summarise_charged_times(times: MeasuredTimes) -> list[dict[str, Any]]:
     """Summarises the charged times by kind: count, median and 90th percentile in seconds."""
     told = {
         "request, first piece": [each["pieces"][0][0] for each in times.of_kind("request") if each["pieces"]],
@@ -162,7 +162,7 @@ def _choose(
     """
     chosen, left_out = list[_AskedQuestion](), Counter[str]()
     lead = np.zeros(seconds_to_samples(config.lead_s), np.float32)
-    for question in questions.drawn(config.items_seed):
+    for question in questions.draw_questions(config.items_seed):
         if len(chosen) == config.n_questions:
             break
         if question.sound is not None:
@@ -190,7 +190,7 @@ def _choose(
     return chosen, dict(left_out)
 
 
-def _figures(records: Sequence[Record]) -> dict[str, Any]:
+def _compute_figures(records: Sequence[Record]) -> dict[str, Any]:
     counts = {f"n_{name}": sum(bool(each["measures"][name]) for each in records) for name in COUNTED}
     return {**figures_of(records), **counts}
 
@@ -205,15 +205,15 @@ def _record(
     """Makes the record of a call for `items.jsonl`."""
     question, turn = asked.question, call.turns[0]
     end_s = turn[1]
-    assistant = audible_spans(call.assistant, AUDIBLE)
-    delays = measure_delays(audible_spans(call.user), assistant, turn)
-    text = call.text_between(end_s)
+    assistant = find_audible_spans(call.assistant, AUDIBLE)
+    delays = measure_delays(find_audible_spans(call.user), assistant, turn)
+    text = call.get_text_between(end_s)
     is_audible = any(span[1] > end_s for span in assistant)
-    told = transcribe(call.assistant_between(end_s), recogniser) if is_audible else ""
+    told = transcribe(call.get_assistant_between(end_s), recogniser) if is_audible else ""
     heard = told or ""
     pieces = [piece for piece in call.pieces if piece[0] >= end_s]
     first_word_s = next((at_s for at_s, piece in pieces if piece.strip()), None)
-    oracles = [each for each in call.oracles() if each.text]
+    oracles = [each for each in call.get_oracles() if each.text]
     reference = oracles[-1].text if oracles else None
     by_ear, by_text = (score(said, question.answers, rule, question.options) for said in (heard, text))
     by_reference = None if reference is None else score(reference, question.answers, rule, question.options).is_right
@@ -221,7 +221,7 @@ def _record(
     ttfat_s = 0.0 if is_on_already else delays.first_sound_s
     answer_s = find_answer_time(pieces, question.answers, rule, question.options) if by_text.is_right else None
     answer_delay_s = None if answer_s is None or ttfat_s is None else round_s(max(ttfat_s, answer_s - end_s))
-    oracle = None if first_word_s is None else call.oracle_at(first_word_s)
+    oracle = None if first_word_s is None else call.find_oracle_at(first_word_s)
     asks = condition.mode != "direct"
     measures: dict[str, Any] = {
         "answer_accuracy": by_ear.is_right,

@@ -6,9 +6,15 @@ from typing import Any, Final
 from data_schemas.config.questions import QuestionsConfig
 from kame_model.evaluate.heard_words import warn_unheard
 from kame_model.evaluate.question_sets import QuestionSet
-from kame_model.evaluate.report import as_table
+from kame_model.evaluate.report import format_table
 from kame_model.evaluate.served import Record, condition_of
-from kame_model.evaluate.served_report import costs_table, draw_figures, figures_table, list_examples, list_faults
+from kame_model.evaluate.served_report import (
+    draw_figures,
+    format_costs_table,
+    format_figures_table,
+    list_examples,
+    list_faults,
+)
 
 _N_SHOWN: Final = 5
 _JUDGED: Final = {
@@ -44,7 +50,7 @@ COUNTED: Final = {
 """Measures whose count is in the table too, with their titles."""
 
 
-def as_markdown(
+def format_markdown(
     config: QuestionsConfig,
     questions: QuestionSet,
     rows: Sequence[Record],
@@ -61,19 +67,19 @@ def as_markdown(
         "Confidence intervals of 95%.\n",
         "## Answers\n",
         *warn_unheard(rows, [condition_of(row).title for row in rows]),
-        figures_table(rows, _SHARES),
+        format_figures_table(rows, _SHARES),
         "![answers and delays](plots/answers.png)\n",
         "## Delays in seconds: mean, median, 90th percentile\n",
-        figures_table(rows, _TIMES),
+        format_figures_table(rows, _TIMES),
         "Charged times, each measured once:\n",
-        as_table(["what", "n", "median", "90th percentile"], charged),
+        format_table(["what", "n", "median", "90th percentile"], charged),
         "## Counted as wrong, or not answered\n",
-        figures_table(rows, {f"n_{name}": title for name, title in COUNTED.items()}),
+        format_figures_table(rows, {f"n_{name}": title for name, title in COUNTED.items()}),
         *list_faults(records, _JUDGED),
         "\n## Examples\n",
         *list_examples(records, _tell_title, _tell_words, _N_SHOWN),
         "## Cost\n",
-        costs_table(more["costs"]),
+        format_costs_table(more["costs"]),
     ]
     return "\n".join(parts)
 

@@ -22,7 +22,7 @@ from data_schemas.config.recall import TEST, RecallConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 from kame_model.checkpoint.files import digest_files
-from kame_model.checkpoint.kame_json import FreeShare, Measure, guesses_of
+from kame_model.checkpoint.kame_json import FreeShare, Measure, choose_guesses
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.channels import send_through
@@ -104,7 +104,7 @@ def evaluate_recall(
             _check_belongs(checkpoint, rows_of)
     as_served = {
         "sampling": checkpoint.sampling(config.sampling),
-        "guesses": guesses_of(checkpoint.facts, config.guesses),
+        "guesses": choose_guesses(checkpoint.facts, config.guesses),
     }
     config = config.model_copy(update=as_served)
     tokenizer = checkpoint.tokenizer()
@@ -214,7 +214,7 @@ class _Running:
             seed = ids.seed_for("channel", self.config.seed, asked.row.dialogue_id) % 2**63
             other = send_through(asked.row.b.codes, condition.channel, self.codec, seed)  # type: ignore[arg-type]
         delay_s, after_s = condition.delay_s or 0.0, self.config.correction_after_s
-        guesses = guesses_of(self.checkpoint.facts, self.config.guesses)
+        guesses = choose_guesses(self.checkpoint.facts, self.config.guesses)
         return script_for(asked, stranger, condition.oracle, delay_s, after_s, self.tokenizer, other, guesses)
 
     def _listen(self, condition: Condition, turn: Turn, ran: FreeRun) -> list[str] | None:

@@ -16,9 +16,9 @@ from kame_model.encode.rows import TokenRow
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.free_running import FreeRun
 from kame_model.evaluate.heard_words import count_word_errors
-from kame_model.evaluate.key_words import find_key, units_of
+from kame_model.evaluate.key_words import find_key, split_into_units
 from kame_model.evaluate.lenient import measure_leniently, measure_old_correction
-from kame_model.evaluate.turns import INTERRUPTION, Asked, SaidWord, Turn, count_words, judge_turn, said_words
+from kame_model.evaluate.turns import INTERRUPTION, Asked, SaidWord, Turn, count_words, decode_said_words, judge_turn
 from kame_model.text.tokenizer import Tokenizer
 
 Record = dict[str, Any]
@@ -68,12 +68,14 @@ def select_rows(dataset: TokenDataset, config: RecallConfig) -> list[TokenRow]:
     for number, (split, source) in enumerate(zip(dataset.splits, dataset.sources, strict=True)):
         if split in config.splits and dataset.n_events_of["a"][number]:
             by_source.setdefault(source, []).append(number)
-    turns = zip_longest(*(_one_an_item(dataset, source, rows, config) for source, rows in sorted(by_source.items())))
+    turns = zip_longest(
+        *(_select_one_per_item(dataset, source, rows, config) for source, rows in sorted(by_source.items()))
+    )
     drawn = islice((each for turn in turns for each in turn if each is not None), config.n_items)
     return [row for _, row in sorted(drawn, key=lambda each: each[0])]
 
 
-def _one_an_item(
+def _select_one_per_item(
     dataset: TokenDataset, source: str, numbers: list[int], config: RecallConfig
 ) -> Iterator[tuple[int, TokenRow]]:
     """Returns a source's rows that can be judged, each with its number, in sampling order."""
@@ -146,7 +148,7 @@ def make_record(
         measures |= measure_old_correction(turn, stranger.turn, said, correction_after_s)
     if heard is not None:
         measures["heard"] = bool(find_key(turn.key, heard))
-        by_text, by_ear = ([each.text for each in units_of(words)] for words in (_words(said), heard))
+        by_text, by_ear = ([each.text for each in split_into_units(words)] for words in (_get_words(said), heard))
         measures["heard_word_errors"] = count_word_errors(by_text, by_ear)
     return {
         "row": {**condition._asdict(), "group": turn.group},
@@ -159,11 +161,11 @@ def make_record(
         "key": list(turn.key),
         "stranger_key": None if stranger is None else list(stranger.turn.key),
         "told": " ".join(turn.told),
-        "said": " ".join(_words(said)),
-        "said_later": " ".join(_words(later)),
-        "recorded": " ".join(_words(recorded)),
+        "said": " ".join(_get_words(said)),
+        "said_later": " ".join(_get_words(later)),
+        "recorded": " ".join(_get_words(recorded)),
         "heard": None if heard is None else " ".join(heard),
-        "correction_s": None if ran.correction_frame is None else turn.since(ran.correction_frame),
+        "correction_s": None if ran.correction_frame is None else turn.compute_seconds_since(ran.correction_frame),
         "n_frames": row.n_frames,
     }
 
@@ -172,11 +174,11 @@ def _say(
     turn: Turn, text: Sequence[int] | NDArray[np.int32], tokenizer: Tokenizer
 ) -> tuple[list[SaidWord], list[SaidWord]]:
     """Returns the words of a text stream in a turn, and those after it."""
-    words = said_words(text, tokenizer, turn.start, len(text))
+    words = decode_said_words(text, tokenizer, turn.start, len(text))
     return [each for each in words if each.frame < turn.end], [each for each in words if each.frame >= turn.end]
 
 
-def _words(said: Sequence[SaidWord]) -> list[str]:
+def _get_words(said: Sequence[SaidWord]) -> list[str]:
     return [each.word for each in said]
 
 
@@ -187,7 +189,7 @@ def _measure(turn: Turn, said: Sequence[SaidWord], later: Sequence[SaidWord]) ->
         "said_once": answered.is_said_once,
         "right_first": answered.is_right_first,
         "said": answered.n_said > 0,
-        "said_anywhere": bool(find_key(turn.key, _words([*said, *later]))),
+        "said_anywhere": bool(find_key(turn.key, _get_words([*said, *later]))),
         "said_another": answered.n_other > 0,
         "silent": not said,
         "first_word_s": answered.delay_s,
@@ -202,7 +204,7 @@ def _is_told_in_time(asked: Asked, turn: Turn, delay_s: float) -> bool:
 
 
 def _measure_words(turn: Turn, said: Sequence[SaidWord]) -> Record:
-    counts = count_words(turn.told, _words(said))
+    counts = count_words(turn.told, _get_words(said))
     return {
         "words_in_order": [counts.n_in_order, counts.n_told],
         "words_repeated": [counts.n_repeated, counts.n_told],
@@ -215,7 +217,7 @@ def _measure_wrong(turn: Turn, stranger: Turn, said: Sequence[SaidWord]) -> Reco
     of_stranger = replace(stranger, start=turn.start, end=turn.end)
     followed = judge_turn(of_stranger, said)
     return {
-        "said": bool(find_key(turn.key, _words(said))),
+        "said": bool(find_key(turn.key, _get_words(said))),
         "said_stranger": followed.n_said > 0,
         "said_stranger_once": followed.is_said_once,
         "silent": not said,
@@ -227,7 +229,7 @@ def _measure_wrong(turn: Turn, stranger: Turn, said: Sequence[SaidWord]) -> Reco
 def _measure_corrected(turn: Turn, stranger: Turn, said: Sequence[SaidWord], corrected: int | None) -> Record:
     """Measures which answer was the final one. Turns that did not start the wrong answer have no such measures."""
     measures: Record = {
-        "said_stranger": bool(find_key(stranger.key, _words(said))),
+        "said_stranger": bool(find_key(stranger.key, _get_words(said))),
         "silent": not said,
         "corrected": corrected is not None,
         "in_mid_answer": None,
@@ -235,8 +237,8 @@ def _measure_corrected(turn: Turn, stranger: Turn, said: Sequence[SaidWord], cor
         "said_stranger_after": None,
     }
     if corrected is not None:
-        before = _words([each for each in said if each.frame <= corrected])
-        after = _words([each for each in said if each.frame > corrected])
+        before = _get_words([each for each in said if each.frame <= corrected])
+        after = _get_words([each for each in said if each.frame > corrected])
         counts, strangers = count_words(stranger.told, before), find_key(stranger.key, after)
         measures["in_mid_answer"] = counts.n_in_order < counts.n_told
         measures["said_at_last"] = bool(find_key(turn.key, after[strangers[-1].end :] if strangers else after))

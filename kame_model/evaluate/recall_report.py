@@ -9,9 +9,9 @@ from kame_model.evaluate.heard_words import warn_unheard
 from kame_model.evaluate.intervals import TIME
 from kame_model.evaluate.lenient import list_causes
 from kame_model.evaluate.looks import tell_looks
-from kame_model.evaluate.plots import COLOURS, as_png, error_bars, new_figure
+from kame_model.evaluate.plots import COLOURS, compute_error_bars, create_figure, render_png
 from kame_model.evaluate.recall_items import Record, condition_of
-from kame_model.evaluate.report import PLOTS, as_table, with_interval
+from kame_model.evaluate.report import PLOTS, format_table, format_with_interval
 from kame_model.evaluate.turns import GROUPS
 
 N_SHOWN: Final = 4
@@ -100,17 +100,17 @@ def as_markdown(
         records: records of the items.
         plots: names of the plots.
     """
-    parts = [f"# {run['system']['name']}: recall\n", _about(run, more)]
+    parts = [f"# {run['system']['name']}: recall\n", _format_settings(run, more)]
     parts += warn_unheard(rows, [condition_of(row).title for row in rows])
     for group in GROUPS:
         own = [row for row in rows if row["group"] == group]
         parts += [f"## {group[0].upper()}{group[1:]}\n"] * bool(own)
         for oracles, titles in _TITLES.items():
-            parts += _tables([row for row in own if row["oracle"] in oracles], titles)
+            parts += _format_tables([row for row in own if row["oracle"] in oracles], titles)
     parts += [f"![{said}]({PLOTS}/{name}.png)\n" for name, said in _PLOTS.items() if name in plots]
     parts += _tell_old_rule(rows, records)
     parts += ["## What is counted\n", _MEANINGS + _MEANINGS_OF_STRANGERS.format(after_s=run["correction_after_s"])]
-    parts += ["## Examples\n", *_shown(records)]
+    parts += ["## Examples\n", *_format_dialogues(records)]
     return "\n".join(parts)
 
 
@@ -121,8 +121,8 @@ def _tell_old_rule(rows: Sequence[Record], records: Sequence[Record]) -> Iterato
         return
     yield f"## The old rule, on the same words\n\n{GROUPS[0].capitalize()}; meanings below.\n"
     names = [name for name in _OF_OLD | _OF_NEW if any(row.get(name) is not None for row in own)]
-    cells = [[condition_of(row).title, *(_cell(row, name) for name in names)] for row in own]
-    yield as_table(["oracle", *((_OF_OLD | _OF_NEW)[name] for name in names)], cells)
+    cells = [[condition_of(row).title, *(_format_cell(row, name) for name in names)] for row in own]
+    yield format_table(["oracle", *((_OF_OLD | _OF_NEW)[name] for name in names)], cells)
     for row in own:
         if row["oracle"] == "right":
             of_row = [each for each in records if all(row[name] == value for name, value in each["row"].items())]
@@ -131,7 +131,7 @@ def _tell_old_rule(rows: Sequence[Record], records: Sequence[Record]) -> Iterato
     yield ""
 
 
-def _about(run: Record, more: Record) -> str:
+def _format_settings(run: Record, more: Record) -> str:
     sampling = run["system"]["sampling"]
     how = f"text at temperature {sampling['temp_text']:g}" if sampling["use_sampling"] else "always the likeliest token"
     costs = more["costs"]
@@ -150,26 +150,26 @@ def _about(run: Record, more: Record) -> str:
     return "\n\n".join(told) + "\n"
 
 
-def _tables(rows: Sequence[Record], titles: Mapping[str, str]) -> Iterator[str]:
+def _format_tables(rows: Sequence[Record], titles: Mapping[str, str]) -> Iterator[str]:
     """Formats a table of the rows, if there are any, with the figures that at least one of them has."""
     names = [name for name in titles if any(row.get(name) is not None for row in rows)]
     if rows:
-        cells = [[condition_of(row).title, row["n"], *(_cell(row, name) for name in names)] for row in rows]
-        yield as_table(["oracle", "items", *(titles[name] for name in names)], cells)
+        cells = [[condition_of(row).title, row["n"], *(_format_cell(row, name) for name in names)] for row in rows]
+        yield format_table(["oracle", "items", *(titles[name] for name in names)], cells)
 
 
-def _cell(row: Record, name: str) -> str | None:
+def _format_cell(row: Record, name: str) -> str | None:
     """Formats a share with its interval, a count in words without, or the median of times; and the recording's."""
     figure, form = (f"{name}_median", ".2f") if name.endswith(TIME) else (name, ".0%")
     is_share = not name.endswith(TIME) and name not in _OF_WORDS
-    told = with_interval(row.get(figure), row.get(f"{name}_interval") if is_share else None, form)
+    told = format_with_interval(row.get(figure), row.get(f"{name}_interval") if is_share else None, form)
     if told is None:
         return None
     recorded, n = row.get(f"recorded_{figure}"), row.get(f"{name}_n") if is_share else None
     return told + ("" if recorded is None else f" r {recorded:{form}}") + ("" if n is None else f" of {n}")
 
 
-def _shown(records: Sequence[Record]) -> Iterator[str]:
+def _format_dialogues(records: Sequence[Record]) -> Iterator[str]:
     for dialogue_id in list(dict.fromkeys(each["dialogue_id"] for each in records))[:N_SHOWN]:
         own = [each for each in records if each["dialogue_id"] == dialogue_id]
         yield f"**{dialogue_id}** ({own[0]['form']}); oracle: *{own[0]['told']}*; recording: *{own[0]['recorded']}*\n"
@@ -198,12 +198,12 @@ def draw_plots(rows: Sequence[Record]) -> dict[str, bytes]:
 
 def _draw(rows: Sequence[Record], delays_s: Sequence[float] | None) -> bytes:
     """Plots shares of rows against their delays, or side by side by channel. Returns a PNG."""
-    figure = new_figure(6.4, 4.2)
+    figure = create_figure(6.4, 4.2)
     axes = figure.subplots()
     for number, (name, colour) in enumerate(zip(_DRAWN, COLOURS, strict=False)):
         at = delays_s or [place + 0.15 * (number - 1) for place in range(len(rows))]
         values = [np.nan if row[name] is None else row[name] for row in rows]
-        bars = error_bars(values, [row[f"{name}_interval"] for row in rows])
+        bars = compute_error_bars(values, [row[f"{name}_interval"] for row in rows])
         line = "-" if delays_s else ""
         axes.errorbar(at, values, bars, color=colour, marker="o", capsize=3, linestyle=line, label=_OF_ANSWERS[name])
         if delays_s:
@@ -219,4 +219,4 @@ def _draw(rows: Sequence[Record], delays_s: Sequence[float] | None) -> bytes:
     axes.set_ylabel("share of items")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
-    return as_png(figure)
+    return render_png(figure)

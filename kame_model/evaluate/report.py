@@ -270,13 +270,13 @@ def read_items(folder: str) -> Iterator[dict[str, Any]]:
         raise StoreError(f"{path} cannot be read: {error}.", "Make it with `kame evaluate … --out` again.") from error
 
 
-def as_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+def format_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Formats a Markdown table; None gives an empty cell."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join('' if cell is None else str(cell) for cell in line)} |" for line in lines) + "\n"
 
 
-def with_interval(value: float | None, interval: Sequence[float | None] | None, form: str) -> str | None:
+def format_with_interval(value: float | None, interval: Sequence[float | None] | None, form: str) -> str | None:
     """Formats a figure for a table, such as "71% [64%, 77%]" for the form ".0%"; None if there is no figure."""
     if value is None:
         return None

@@ -22,10 +22,10 @@ from data_schemas.config.serving import NO_CHECKPOINT, Mode, ServeConfig
 from data_schemas.units import SAMPLE_RATE_HZ
 from kame_model.checkpoint.files import digest_files
 from kame_model.checkpoint.folder import find_place, read_contents
-from kame_model.checkpoint.kame_json import guesses_of, sampling_of, voice_of
+from kame_model.checkpoint.kame_json import choose_guesses, choose_sampling, choose_voice
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.evaluate.call import Call, CalledServer
-from kame_model.evaluate.judge import Judge, Judgement, JudgeRequest, add_up, as_asked, open_judge
+from kame_model.evaluate.judge import Judge, Judgement, JudgeRequest, add_up, describe_reply, open_judge
 from kame_model.evaluate.measured import MeasuredTimes, add_up_steps, count_steps
 from kame_model.evaluate.report import EvaluationFolder, write_sound
 from kame_model.serve.parts import Parts
@@ -161,7 +161,7 @@ def run_calls(
     wanted = [(f"{condition.name}/{name}", condition, name) for name in asked for condition in list_conditions(config)]
     times, calls = MeasuredTimes(out), EvaluationFolder(str(Path(out) / calls_folder), run, anew=anew)
     with nullcontext(None) if config.judge is None else open_judge(config.judge, out) as judge:
-        judged_by = None if judge is None else judge.about()
+        judged_by = None if judge is None else judge.describe()
         replaceable = {"judge"} if len(calls) else ()  # judgements are made again
         folder = EvaluationFolder(out, {**run, "judge": judged_by}, anew=anew, replaceable=replaceable)
         n_looks = look()
@@ -193,7 +193,7 @@ def run_calls(
 
 def _judge(items: Mapping[str, Item], folder: EvaluationFolder, judge: Judge | None, counting: Counting) -> None:
     """Judges and stores the items that are not stored yet or whose judgement failed."""
-    new = [name for name in items if name not in folder or "failed" in faults_of(folder[name]).values()]
+    new = [name for name in items if name not in folder or "failed" in get_faults(folder[name]).values()]
     judged: dict[str, dict[str, Judgement]] = {name: {} for name in new}
     if judge is not None:
         known = {(name, measure): one for name in new for measure, one in items[name].judged.items()}
@@ -208,18 +208,18 @@ def _judge(items: Mapping[str, Item], folder: EvaluationFolder, judge: Judge | N
         record, own = items[name].record, judged[name].items()
         measures = {**record["measures"], **{measure: one.value for measure, one in own}}
         faults = {measure: one.fault for measure, one in own if one.fault}
-        replies = {measure: as_asked(one.reply) for measure, one in own if one.reply is not None}
+        replies = {measure: describe_reply(one.reply) for measure, one in own if one.reply is not None}
         folder.keep(name, {**record, "measures": measures, "faults": faults, "judged": replies})
 
 
-def faults_of(record: Record) -> dict[str, str]:
+def get_faults(record: Record) -> dict[str, str]:
     """Returns why measures of an item have no judgement (`judge.Fault`); older duplex records have it in `judged`."""
     judged: Mapping[str, Record] = record.get("judged", {})
     told = {name: each["fault"] for name, each in judged.items() if each.get("fault")}
     return {**told, **record.get("faults", {})}
 
 
-def _replies_in(record: Record) -> list[Record]:
+def _get_replies(record: Record) -> list[Record]:
     """Returns the judge's replies on an item with their token usage; older question records call them judgements."""
     told = {**record.get("judgements", {}), **record.get("judged", {})}
     return [each for each in told.values() if each and "request_id" in each]
@@ -256,11 +256,11 @@ def _describe_system(serving: ServeConfig) -> dict[str, Any]:
     if serving.checkpoint != NO_CHECKPOINT:
         contents = read_contents(find_place(serving.checkpoint))
         name, digest = Path(serving.checkpoint).name, digest_files([contents.weights])
-        sampling, voice = sampling_of(contents.facts, serving.sampling), voice_of(contents.facts, serving.voice)
-        guesses = guesses_of(contents.facts, serving.cycle.guesses)
+        sampling, voice = choose_sampling(contents.facts, serving.sampling), choose_voice(contents.facts, serving.voice)
+        guesses = choose_guesses(contents.facts, serving.cycle.guesses)
         cycle = serving.cycle.model_copy(update={"guesses": guesses})
         serving = serving.model_copy(update={"sampling": sampling, "voice": voice, "cycle": cycle})
-    endpoint = _endpoint_of(serving.back_ends[0].chat)
+    endpoint = _get_endpoint(serving.back_ends[0].chat)
     return {
         "name": name,
         "checkpoint": digest,
@@ -270,7 +270,7 @@ def _describe_system(serving: ServeConfig) -> dict[str, Any]:
     }
 
 
-def _endpoint_of(chat: ChatConfig) -> Endpoint:
+def _get_endpoint(chat: ChatConfig) -> Endpoint:
     engine: ChatEngine = registry.load("chat", chat.engine)(chat)
     return engine.describe()
 
@@ -290,17 +290,17 @@ def _add_up_costs(config: CallsConfig, times: MeasuredTimes, records: Sequence[R
     back_ends = {
         each.name: add_up(
             [request["usage"] for request in requests if request["back_end"] == each.name],
-            price_of(each.chat, _endpoint_of(each.chat).model),
+            price_of(each.chat, _get_endpoint(each.chat).model),
         )
         for each in config.serving.back_ends
     }
     if config.judge is None:
         return {"back_ends": back_ends, "judge": None}
-    price = price_of(config.judge.chat, _endpoint_of(config.judge.chat).model)
-    return {"back_ends": back_ends, "judge": add_up([each for one in records for each in _replies_in(one)], price)}
+    price = price_of(config.judge.chat, _get_endpoint(config.judge.chat).model)
+    return {"back_ends": back_ends, "judge": add_up([each for one in records for each in _get_replies(one)], price)}
 
 
 @contextmanager
-def uncounted(what: str, total: int) -> Iterator[Callable[[int], None]]:
+def show_no_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
     """Shows no progress (`Counting`)."""
     yield lambda n: None

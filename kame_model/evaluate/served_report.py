@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from kame_model.evaluate.compare import draw_means
-from kame_model.evaluate.report import as_table, with_interval
-from kame_model.evaluate.served import Record, condition_of, faults_of
+from kame_model.evaluate.report import format_table, format_with_interval
+from kame_model.evaluate.served import Record, condition_of, get_faults
 
 _NO_SHARES: Final = ("score", "relevance", "jsd")
 """Prefix of figures that are not shares."""
@@ -17,7 +17,7 @@ _N_CHARACTERS: Final = 600
 """Maximum length of a text in the report."""
 
 
-def figures_table(rows: Sequence[Record], columns: Mapping[str, str]) -> str:
+def format_figures_table(rows: Sequence[Record], columns: Mapping[str, str]) -> str:
     """Formats a table of figures with their intervals; times also have median and 90th percentile.
 
     Args:
@@ -27,7 +27,7 @@ def figures_table(rows: Sequence[Record], columns: Mapping[str, str]) -> str:
     for row in rows:
         begin = {**_tell_condition(row), "category": row.get("category"), "data": row.get("subset"), "n": row["n"]}
         lines.append(begin | {title: _tell(row, name) for name, title in columns.items()})
-    return _as_table(lines)
+    return _format_table(lines)
 
 
 def list_examples(
@@ -36,10 +36,10 @@ def list_examples(
     """Shows the texts of the first n items: one table for each title, one line for each item."""
     by_title: dict[str, list[Record]] = {}
     for record in records:
-        by_title.setdefault(_in_one_line(title_of(record)), []).append(record)
+        by_title.setdefault(_escape_cell(title_of(record)), []).append(record)
     for title, own in list(by_title.items())[:n]:
         yield f"**{title}**\n"
-        yield _as_table([{**_tell_condition(record["row"]), **words_of(record)} for record in own])
+        yield _format_table([{**_tell_condition(record["row"]), **words_of(record)} for record in own])
 
 
 def list_faults(records: Sequence[Record], titles: Mapping[str, str]) -> Iterator[str]:
@@ -49,7 +49,7 @@ def list_faults(records: Sequence[Record], titles: Mapping[str, str]) -> Iterato
         titles: titles of the judge's measures.
     """
     for condition in dict.fromkeys(condition_of(each["row"]) for each in records):
-        own = [faults_of(each) for each in records if condition_of(each["row"]) == condition]
+        own = [get_faults(each) for each in records if condition_of(each["row"]) == condition]
         for measure, title in titles.items():
             counts = Counter(each[measure] for each in own if measure in each)
             if counts:
@@ -57,7 +57,7 @@ def list_faults(records: Sequence[Record], titles: Mapping[str, str]) -> Iterato
                 yield f"- {condition.title}, {title}: {counts.total()} of {len(own)} not rated: {why}"
 
 
-def costs_table(costs: Mapping[str, Any]) -> str:
+def format_costs_table(costs: Mapping[str, Any]) -> str:
     """Formats the token usage of chat models and the durations of the front-end's steps (`Finished.costs`)."""
     names = ("n_requests", "n_tokens_in", "n_tokens_cached", "n_tokens_out", "usd")
     all_costs = {f"back-end {name}": each for name, each in costs["back_ends"].items()} | {"judge": costs["judge"]}
@@ -66,7 +66,7 @@ def costs_table(costs: Mapping[str, Any]) -> str:
         for whose, each in all_costs.items()
         if each is not None
     ]
-    told = as_table(["", "requests", "tokens read", "of them cached", "tokens written", "US dollars"], lines)
+    told = format_table(["", "requests", "tokens read", "of them cached", "tokens written", "US dollars"], lines)
     return "\n".join([told, *_tell_steps(costs["steps"])])
 
 
@@ -75,7 +75,7 @@ def _tell_steps(steps: Sequence[Record]) -> Iterator[str]:
     names = ("n", "charged_ms", "step_ms_p50", "step_ms_p99")
     lines = [[told["mode"], *(f"{told[name]:.0f}" for name in names), f"{told['over_frame']:.1%}"] for told in steps]
     if lines:
-        yield as_table(["steps of", "n", "charged, ms", "median, ms", "99th percentile, ms", "over 80 ms"], lines)
+        yield format_table(["steps of", "n", "charged, ms", "median, ms", "99th percentile, ms", "over 80 ms"], lines)
     slow = [told["mode"] for told in steps if told["over_frame"] > _MOST_SLOW]
     if slow:
         yield (
@@ -117,18 +117,20 @@ def _tell(row: Record, name: str) -> object:
         return value
     is_time = name.endswith("_s")
     form = ".2f" if is_time or name.startswith(_NO_SHARES) else ".0%"
-    told = [with_interval(value, row[f"{name}_interval"], form)]
-    told += [with_interval(row[f"{name}_{which}"], None, form) or "–" for which in ("median", "p90") if is_time]
+    told = [format_with_interval(value, row[f"{name}_interval"], form)]
+    told += [format_with_interval(row[f"{name}_{which}"], None, form) or "–" for which in ("median", "p90") if is_time]
     return ", ".join(map(str, told)) + (f" of {row[f'{name}_n']}" if f"{name}_n" in row else "")
 
 
-def _as_table(lines: Sequence[Mapping[str, object]]) -> str:
+def _format_table(lines: Sequence[Mapping[str, object]]) -> str:
     """Formats a table of lines with the same titles; empty columns are omitted."""
     titles = [title for title in lines[0] if any(line[title] is not None for line in lines)] if lines else []
-    return as_table(titles, [[line[title] and _in_one_line(str(line[title])) for title in titles] for line in lines])
+    return format_table(
+        titles, [[line[title] and _escape_cell(str(line[title])) for title in titles] for line in lines]
+    )
 
 
-def _in_one_line(text: str) -> str:
+def _escape_cell(text: str) -> str:
     """Makes a text safe for a cell of a Markdown table."""
     short = " ".join(text.split())
     return (short if len(short) <= _N_CHARACTERS else f"{short[:_N_CHARACTERS]} …").replace("|", "\\|")

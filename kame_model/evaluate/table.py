@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from data_schemas.errors import ConfigError
 from data_schemas.store import Store
-from kame_model.evaluate.evaluations import Evaluation, Items, find_differences, read_seeds, unequal
-from kame_model.evaluate.intervals import NOTHING, QUANTILES, Estimate, average, estimate, sample_of, value_of
-from kame_model.evaluate.plots import COLOURS, as_png, error_bars, new_figure
-from kame_model.evaluate.report import PLOTS, as_table, check_holds_no_items, with_interval, write_results
+from kame_model.evaluate.evaluations import Evaluation, Items, find_differences, list_unequal, read_seeds
+from kame_model.evaluate.intervals import NOTHING, QUANTILES, Estimate, average, compute_value, estimate, sample_of
+from kame_model.evaluate.plots import COLOURS, compute_error_bars, create_figure, render_png
+from kame_model.evaluate.report import PLOTS, check_holds_no_items, format_table, format_with_interval, write_results
 
 CSV, PLOT = "table.csv", "quality_and_delay"
 MT_BENCH: Final = "mt-bench"
@@ -66,7 +66,7 @@ class Row:
         """Median and 90th percentile of the delay, and median of the keyword delay."""
         return self.delay_median_s, self.delay_p90_s, self.keyword_delay_s
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Returns the row as in `figures.json`."""
         told = {name: getattr(self, name) for name in self.__slots__}
         quality = {name: each._asdict() for name, each in self.quality.items()}
@@ -98,11 +98,11 @@ def make_table(systems: Mapping[str, Sequence[str]], out: str, quality: str | No
     (kind,) = kinds
     measure = quality or QUALITY[kind]
     _check_alike(read)
-    own = sorted((row for name, runs in read.items() for row in _rows(name, runs, measure)), key=_order)
+    own = sorted((row for name, runs in read.items() for row in _make_rows(name, runs, measure)), key=_order)
     categories = list(dict.fromkeys(category for row in own for category in row.quality))
     if not categories:
         raise ConfigError(f"No evaluation has the measure {measure!r}.", "Choose another with --quality.")
-    published = _published(kind, categories) if measure == QUALITY[kind] else []
+    published = _select_published_rows(kind, categories) if measure == QUALITY[kind] else []
     rows = [*(replace(row, average=_average(row, categories)) for row in own), *published]
     run = {
         "kind": "table",
@@ -110,10 +110,10 @@ def make_table(systems: Mapping[str, Sequence[str]], out: str, quality: str | No
         "quality": measure,
         "systems": {name: [each.folder for each in runs] for name, runs in read.items()},
     }
-    Store(out).write_bytes(CSV, _as_csv(rows, categories).encode())
+    Store(out).write_bytes(CSV, _format_csv(rows, categories).encode())
     plots = {PLOT: _draw(rows, kind, measure)}
-    told = {"run": run, "rows": [row.as_json() for row in rows]}
-    write_results(out, told, _as_markdown(rows, categories, kind, measure), plots)
+    told = {"run": run, "rows": [row.to_json() for row in rows]}
+    write_results(out, told, _format_markdown(rows, categories, kind, measure), plots)
     return rows
 
 
@@ -157,7 +157,7 @@ def _set_of(evaluation: Evaluation) -> str:
     return str(evaluation.run.get("set", {"name": MT_BENCH})["name"])
 
 
-def _rows(name: str, runs: Sequence[Evaluation], measure: str) -> Iterator[Row]:
+def _make_rows(name: str, runs: Sequence[Evaluation], measure: str) -> Iterator[Row]:
     """Yields a system's lines: one for each mode, back-end and forced delay."""
     lines: dict[tuple[str, str | None, float | None], dict[str, dict[int, list[Mapping[str, Any]]]]] = {}
     for seed, each in enumerate(runs):
@@ -172,7 +172,7 @@ def _rows(name: str, runs: Sequence[Evaluation], measure: str) -> Iterator[Row]:
         columns = {column: list(by_seed.values()) for column, by_seed in line.items()}
         records = [item for seeds in columns.values() for items in seeds for item in items]
         delay, keyword = sample_of([records], "ttfat_s"), sample_of([records], "keyword_delay_s")
-        qualities = {column: _quality(seeds, measure) for column, seeds in columns.items()}
+        qualities = {column: _compute_quality(seeds, measure) for column, seeds in columns.items()}
         yield Row(
             name,
             mode,
@@ -181,17 +181,17 @@ def _rows(name: str, runs: Sequence[Evaluation], measure: str) -> Iterator[Row]:
             n=sum(len({item["unit"] for items in seeds for item in items}) for seeds in columns.values()),
             n_seeds=max(map(len, columns.values())),
             quality={column: quality for column, quality in qualities.items() if quality.value is not None},
-            delay_median_s=value_of(delay, QUANTILES["median"]),
-            delay_p90_s=value_of(delay, QUANTILES["p90"]),
-            keyword_delay_s=value_of(keyword, QUANTILES["median"]),
+            delay_median_s=compute_value(delay, QUANTILES["median"]),
+            delay_p90_s=compute_value(delay, QUANTILES["p90"]),
+            keyword_delay_s=compute_value(keyword, QUANTILES["median"]),
         )
 
 
 def _check_one_system(name: str, mode: str, runs: Sequence[Evaluation]) -> None:
     """Checks that all evaluations of a line are of one system; only the weights may differ."""
-    first, *others = (run.settings(has_back_end=mode != MODES[0]) for run in runs)
+    first, *others = (run.get_settings(has_back_end=mode != MODES[0]) for run in runs)
     for run, settings in zip(runs[1:], others, strict=True):
-        if names := unequal(first, settings):
+        if names := list_unequal(first, settings):
             raise ConfigError(
                 f"{runs[0].folder} and {run.folder} are both {name} in mode {mode}, but their systems differ in: "
                 f"{', '.join(names)}.",
@@ -199,7 +199,7 @@ def _check_one_system(name: str, mode: str, runs: Sequence[Evaluation]) -> None:
             )
 
 
-def _quality(seeds: Sequence[Items], measure: str) -> Estimate:
+def _compute_quality(seeds: Sequence[Items], measure: str) -> Estimate:
     """Computes the quality; shares are given in percent, as in papers."""
     sample = sample_of(seeds, measure)
     scale = 100 if sample.is_share else 1
@@ -213,7 +213,7 @@ def _average(row: Row, categories: Sequence[str]) -> Estimate:
     return average([row.quality[category] for category in categories], is_one_seed=row.n_seeds == 1)
 
 
-def _published(kind: str, categories: Sequence[str]) -> list[Row]:
+def _select_published_rows(kind: str, categories: Sequence[str]) -> list[Row]:
     """Returns published rows with any of these categories; their average only if the categories are the same."""
     import yaml
 
@@ -241,14 +241,16 @@ def _order(row: Row) -> tuple[int, str, str, float]:
     return mode, row.back_end or "", row.system, -1.0 if row.delay_s is None else row.delay_s
 
 
-def _as_markdown(rows: Sequence[Row], categories: Sequence[str], kind: str, measure: str) -> str:
+def _format_markdown(rows: Sequence[Row], categories: Sequence[str], kind: str, measure: str) -> str:
     head = ["system", "items", *categories, "average", "median delay, s", "p90 delay, s", "keyword delay, s"]
-    own, others = ([_cells(row, categories) for row in rows if (row.source is None) == mine] for mine in (True, False))
+    own, others = (
+        [_format_cells(row, categories) for row in rows if (row.source is None) == mine] for mine in (True, False)
+    )
     line = [[_OF_OTHERS, *["—"] * (len(head) - 1)]] if others else []
     scale = "ratings from 1 to 10" if kind == MT_BENCH else "percent"
     parts = [
         f"# {kind}: quality and delay\n",
-        as_table(head, [*own, *line, *others]),
+        format_table(head, [*own, *line, *others]),
         f"Quality is `{measure}`, {scale}; in brackets 95% over items and seeds. The average is over categories. The "
         "delay is from the user's end to the first sound, the keyword delay (median) from there to the word that "
         "answers.\n",
@@ -262,14 +264,14 @@ def _as_markdown(rows: Sequence[Row], categories: Sequence[str], kind: str, meas
     return "\n".join(parts)
 
 
-def _cells(row: Row, categories: Sequence[str]) -> list[object]:
+def _format_cells(row: Row, categories: Sequence[str]) -> list[object]:
     title = row.title if row.source is None else f"{row.title} ({_OF_OTHERS}, {row.source})"
     figures = [*(row.quality.get(category, NOTHING) for category in categories), row.average]
-    quality = [with_interval(each.value, (each.low, each.high), ".2f") for each in figures]
+    quality = [format_with_interval(each.value, (each.low, each.high), ".2f") for each in figures]
     return [title, row.n, *quality, *(None if each is None else f"{each:.2f}" for each in row.delays_s)]
 
 
-def _as_csv(rows: Sequence[Row], categories: Sequence[str]) -> str:
+def _format_csv(rows: Sequence[Row], categories: Sequence[str]) -> str:
     whose = ("system", "mode", "back_end", "delay_s", "source", "n", "n_seeds")
     quality = [f"{name}{bound}" for name in (*categories, "average") for bound in ("", "_low", "_high")]
     sink = io.StringIO()
@@ -288,7 +290,7 @@ def _draw(rows: Sequence[Row], kind: str, measure: str) -> bytes:
     Raises:
         ConfigError: matplotlib is not installed.
     """
-    figure = new_figure(8, 5)
+    figure = create_figure(8, 5)
     axes, colours = figure.subplots(), cycle(COLOURS)
     handles: dict[str, Any] = {}
     for row in rows:
@@ -299,8 +301,8 @@ def _draw(rows: Sequence[Row], kind: str, measure: str) -> bytes:
         handles[title] = axes.errorbar(
             x,
             y,
-            xerr=error_bars(x, [(None, row.delay_p90_s)]),
-            yerr=error_bars(y, [(row.average.low, row.average.high)]),
+            xerr=compute_error_bars(x, [(None, row.delay_p90_s)]),
+            yerr=compute_error_bars(y, [(row.average.low, row.average.high)]),
             fmt=_MARKERS.get(row.mode, "^"),
             fillstyle="full" if row.source is None else "none",
             color=next(colours),
@@ -312,4 +314,4 @@ def _draw(rows: Sequence[Row], kind: str, measure: str) -> bytes:
     axes.grid(alpha=0.3)
     if handles:
         figure.legend(handles.values(), handles, loc="outside upper left", fontsize="small", frameon=False, ncols=2)
-    return as_png(figure)
+    return render_png(figure)

@@ -17,10 +17,10 @@ from kame_model.encode.rows import TokenRow
 from kame_model.evaluate.key_words import (
     find_key,
     find_other_answers,
-    holds_number,
+    has_number,
     key_words,
     offered_options,
-    units_of,
+    split_into_units,
     words_of,
 )
 from kame_model.frames.inner_monologue import read_words
@@ -68,7 +68,7 @@ class Turn:
             return "asked again"
         return "answer in the question" if find_key(self.key, words_of(self.question)) else "answer not in the question"
 
-    def since(self, frame: int) -> float:
+    def compute_seconds_since(self, frame: int) -> float:
         """Returns the seconds from the question's end to a frame."""
         return round((frame - self.start) * FRAME_S, 2)
 
@@ -90,11 +90,11 @@ class Asked(NamedTuple):
 
 def find_turns(rows: Sequence[TokenRow], tokenizer: Tokenizer) -> list[Asked]:
     """Returns dialogues with their turns; dialogues without a turn that can be judged are skipped."""
-    found = [Asked(row, answered_turns(row, tokenizer)) for row in rows]
+    found = [Asked(row, find_answered_turns(row, tokenizer)) for row in rows]
     return [each for each in found if each.turns]
 
 
-def answered_turns(row: TokenRow, tokenizer: Tokenizer) -> list[Turn]:
+def find_answered_turns(row: TokenRow, tokenizer: Tokenizer) -> list[Turn]:
     """Returns the turns in which the recorded assistant gives the answer after an oracle that contains it.
 
     If the user interrupts, only turns after the interruption count: before it the recording is cut off at a word that
@@ -107,7 +107,7 @@ def answered_turns(row: TokenRow, tokenizer: Tokenizer) -> list[Turn]:
     for event in heard:
         start = int(oracle.frame[event])
         end = int(oracle.frame[event + 1]) if event + 1 < len(oracle) else row.n_frames
-        answer = [each.word for each in said_words(bearing, tokenizer, start, end)]
+        answer = [each.word for each in decode_said_words(bearing, tokenizer, start, end)]
         if answer:
             key = key_words(answer)
             turns.append(
@@ -126,7 +126,7 @@ def answered_turns(row: TokenRow, tokenizer: Tokenizer) -> list[Turn]:
     return [each for each in turns if row.form != INTERRUPTION or each.event == heard[-1]]
 
 
-def said_words(
+def decode_said_words(
     text: Sequence[int] | NDArray[np.integer[Any]], tokenizer: Tokenizer, start: int, end: int
 ) -> list[SaidWord]:
     """Returns the words that start in the frames [start, end) of a text stream."""
@@ -179,9 +179,9 @@ def judge_turn(turn: Turn, said: Sequence[SaidWord], others: Sequence[Sequence[s
         n_said=len(keys),
         n_told=len(find_key(turn.key, turn.told)),
         n_other=len(wrong),
-        is_right_first=is_first if known or holds_number(turn.key) else None,
-        delay_s=turn.since(said[0].frame) if said else None,
-        key_delay_s=turn.since(said[keys[0].start].frame) if keys else None,
+        is_right_first=is_first if known or has_number(turn.key) else None,
+        delay_s=turn.compute_seconds_since(said[0].frame) if said else None,
+        key_delay_s=turn.compute_seconds_since(said[keys[0].start].frame) if keys else None,
     )
 
 
@@ -200,7 +200,7 @@ class WordCounts(NamedTuple):
 
 def count_words(told: Sequence[str], said: Sequence[str]) -> WordCounts:
     """Counts which words of a text were said, and which others. Leads and tails, which oracles lack, are insertions."""
-    wanted, found = ([each.text for each in units_of(words)] for words in (told, said))
+    wanted, found = ([each.text for each in split_into_units(words)] for words in (told, said))
     beside = [edit.dest_pos for edit in LCSseq.editops(wanted, found) if edit.tag == "insert"]
     n_repeated = sum(found[at] in found[:at] for at in beside)
     return WordCounts(len(wanted), len(found) - len(beside), n_repeated, len(beside) - n_repeated)

@@ -126,7 +126,7 @@ class FrontEnd(nn.Module):
         """
         inputs = columns[..., :-1] if inputs is None else inputs
         with eager_on_cpu(columns.device), choose_attention(columns.device.type, self.lm_kwargs["context"]):
-            cues = None if oracle is None else self._cues(columns[:, 0, :-1], oracle)
+            cues = None if oracle is None else self._compute_cues(columns[:, 0, :-1], oracle)
             condition = self.condition(torch.full_like(inputs[:, 0], PADDING_ID) if oracle is None else oracle, cues)
             hidden, text = self.lm.forward_text(inputs, condition)  # [B, S, dim], [B, 1, S, text_card]
             audio = self.lm.forward_depformer_training(columns[..., 1:], hidden) if with_audio else None
@@ -145,7 +145,7 @@ class FrontEnd(nn.Module):
             condition = condition + self.cue(cues, self.lm.text_emb)
         return condition
 
-    def _cues(self, text: Tensor, oracle: Tensor) -> Tensor | None:
+    def _compute_cues(self, text: Tensor, oracle: Tensor) -> Tensor | None:
         if self.cue is None:
             return None
         rows = zip(text.tolist(), oracle.tolist(), strict=True)

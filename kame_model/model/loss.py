@@ -47,14 +47,14 @@ class LossParts:
     Attributes:
         total: scalar with gradient, to be minimised.
         tallies: [len(METRICS), 2] float64 without gradient: sum in nats and count of each metric, to be summed over
-            micro-batches and ranks before `means`.
+            micro-batches and ranks before `compute_means`.
     """
 
     total: Tensor
     tallies: Tensor
 
 
-def means(tallies: Tensor) -> dict[str, float]:
+def compute_means(tallies: Tensor) -> dict[str, float]:
     """Returns the mean of each metric from summed tallies, without metrics whose count is zero."""
     rows = dict(zip(METRICS, tallies.tolist(), strict=True))
     return {name: total / count for name, (total, count) in rows.items() if count}
@@ -72,7 +72,9 @@ def compute_loss(logits: Logits, batch: Batch, config: LossConfig, code_weights:
     words = (labels != ZERO_ID) & (labels != PADDING_ID)
     padding = labels == PADDING_ID
     weights = words * (1 + (config.answer_weight - 1) * batch.answer_mask)
-    text = _mean(text_nats, weights) + config.padding_weight * _mean(text_nats, padding)
+    text = _compute_weighted_mean(text_nats, weights) + config.padding_weight * _compute_weighted_mean(
+        text_nats, padding
+    )
     total = config.text_weight * text
     right = logits.text.detach().argmax(-1) == labels
     answer, fed = words & batch.answer_mask, batch.oracle_fed
@@ -89,7 +91,7 @@ def compute_loss(logits: Logits, batch: Batch, config: LossConfig, code_weights:
         audio_nats, coded = _compute_nats(logits.audio, batch.audio_labels), batch.audio_labels != ZERO_ID
         semantic, acoustic = audio_nats[:, :1], audio_nats[:, 1:]
         scale = torch.tensor(code_weights, device=audio_nats.device)[:, None]
-        total = total + config.audio_weight * _mean(audio_nats, coded * scale)
+        total = total + config.audio_weight * _compute_weighted_mean(audio_nats, coded * scale)
         measured |= {
             "semantic": (semantic, coded[:, :1]),
             "acoustic": (acoustic, coded[:, 1:]),
@@ -109,7 +111,7 @@ def _compute_nats(logits: Tensor, labels: Tensor) -> Tensor:
     return flat.view_as(labels)
 
 
-def _mean(nats: Tensor, weights: Tensor) -> Tensor:
+def _compute_weighted_mean(nats: Tensor, weights: Tensor) -> Tensor:
     """Weighted mean; zero with zero gradient if all weights are zero."""
     weights = weights.to(nats.dtype)
     total = weights.sum()

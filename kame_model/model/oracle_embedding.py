@@ -24,7 +24,7 @@ class OracleEmbedding(nn.Module):
             rotation, so that a word of the oracle differs from the same word said. A model of 4 M parameters learns to
             copy with it within minutes on two cores, and does not with a table (docs/model.md).
 
-    In both modes, `table` returns the table that a checkpoint stores as `oracle_emb.weight`, and the zero token, -1,
+    In both modes, `make_table` returns the table that a checkpoint stores as `oracle_emb.weight`. The zero token, -1,
     has no vector.
     """
 
@@ -65,7 +65,7 @@ class OracleEmbedding(nn.Module):
         return torch.where(heard, vectors, torch.zeros_like(vectors))
 
     @torch.no_grad()
-    def table(self, text_emb: nn.Embedding) -> Tensor:
+    def make_table(self, text_emb: nn.Embedding) -> Tensor:
         """Returns the whole embedding as one table, [text_card + 1, dim]."""
         if self.mode == "table":
             return self.embedding.weight.detach().clone()
@@ -78,7 +78,7 @@ class OracleEmbedding(nn.Module):
         """Loads the embedding of a checkpoint.
 
         Args:
-            table: [text_card + 1, dim], as returned by `table`.
+            table: [text_card + 1, dim], as returned by `make_table`.
             text_emb: the text embedding of the same checkpoint. In mode tied, projection and shift are computed from
                 both by least squares, which restores those that the table was made from.
 

@@ -59,17 +59,17 @@ class FrontEndGen:
         """Context in which `step` may be called; the state is new on entry and is discarded on exit."""
         self._cues = [Cue(self._front_end.text_card) for _ in range(batch_size)]
         self._running = list(range(batch_size))
-        with eager_on_cpu(self._front_end.lm.device), self._only_entries(), self._gen.streaming(batch_size):
+        with eager_on_cpu(self._front_end.lm.device), self._mask_missing_entries(), self._gen.streaming(batch_size):
             yield
 
     @contextmanager
-    def _only_entries(self) -> Iterator[None]:
+    def _mask_missing_entries(self) -> Iterator[None]:
         """Context in which ids beyond the size of a smaller codebook cannot be sampled."""
         layout = self._front_end.layout
         with ExitStack() as hooks:
             for head, size in zip(self._front_end.lm.linears, layout.sizes, strict=True):
                 if size < layout.card:
-                    hooks.callback(head.register_forward_hook(partial(_rule_out_from, size)).remove)
+                    hooks.callback(head.register_forward_hook(partial(_mask_from, size)).remove)
             yield
 
     @torch.no_grad()
@@ -145,7 +145,7 @@ class _OracleLMGen(LMGen):
             _impose(sampled, self.imposed[:, 1:])
 
 
-def _rule_out_from(size: int, head: nn.Module, args: tuple[Tensor], logits: Tensor) -> Tensor:
+def _mask_from(size: int, head: nn.Module, args: tuple[Tensor], logits: Tensor) -> Tensor:
     """Forward hook that masks a head's logits for ids from `size` on."""
     return logits.masked_fill(torch.arange(logits.shape[-1], device=logits.device) >= size, -torch.inf)
 

@@ -88,8 +88,8 @@ async def build_parts(config: ServeConfig) -> AsyncIterator[Parts]:
         StoreError: the folder of recordings cannot be used.
     """
     async with AsyncExitStack() as stack:
-        chats = await _chats(config, stack)
-        back_ends = {each.name: _back_end(each, chats) for each in config.back_ends}
+        chats = await _start_chats(config, stack)
+        back_ends = {each.name: _make_back_end(each, chats) for each in config.back_ends}
         listener = config.listener
         recogniser: StreamingRecogniser = await asyncio.to_thread(
             registry.build, "listener", listener.engine, listener.options
@@ -97,13 +97,13 @@ async def build_parts(config: ServeConfig) -> AsyncIterator[Parts]:
         stack.push_async_callback(asyncio.to_thread, recogniser.close)
         detector = partial(TurnDetector, listener.speech_probability, listener.turn_end_silence_s)
         await asyncio.to_thread(lambda: detector().feed(np.zeros(FRAME_N_SAMPLES, np.float32)))  # its model is loaded
-        tts, speaker = await asyncio.to_thread(_voice, config), None
+        tts, speaker = await asyncio.to_thread(_load_voice, config), None
         if tts is not None:
             threads = ThreadPoolExecutor(tts.max_calls_in_flight, "voice")  # sentences of all sessions
             stack.callback(threads.shutdown, wait=False, cancel_futures=True)
             speaker = Speaker(tts, config.cascade, threads)
-        recordings = await _recordings(config, recogniser.name, speaker, stack)
-        yield Parts(recogniser, detector, back_ends, speaker, recordings, partial(_usage, config, chats))
+        recordings = await _open_recordings(config, recogniser.name, speaker, stack)
+        yield Parts(recogniser, detector, back_ends, speaker, recordings, partial(_collect_usage, config, chats))
 
 
 class UnaskedChat:
@@ -143,25 +143,25 @@ class UnaskedChat:
 _Chat = UnaskedChat | OpenAILiveChat
 
 
-async def _chats(config: ServeConfig, stack: AsyncExitStack) -> dict[str, _Chat]:
+async def _start_chats(config: ServeConfig, stack: AsyncExitStack) -> dict[str, _Chat]:
     """The chat models by their configuration, so that two prompts of one do not start two servers."""
     chats: dict[str, _Chat] = {}
     for each in config.back_ends:
-        for chat in (each.chat, *_models(each).values()):
+        for chat in (each.chat, *_list_models(each).values()):
             key = chat.model_dump_json()
             if key not in chats:
-                chats[key] = await _chat(chat, stack)
+                chats[key] = await _start_chat(chat, stack)
                 stack.push_async_callback(chats[key].aclose)
     return chats
 
 
-def _models(config: BackEndConfig) -> dict[str, ChatConfig]:
+def _list_models(config: BackEndConfig) -> dict[str, ChatConfig]:
     """The chat models that a session may choose by their names, with how each is reached."""
     names = dict.fromkeys([*filter(None, [config.chat.model]), *config.models])
     return {name: config.chat.model_copy(update={"model": name}) for name in names} if config.models else {}
 
 
-def _back_end(config: BackEndConfig, chats: Mapping[str, LiveChat]) -> BackEnd:
+def _make_back_end(config: BackEndConfig, chats: Mapping[str, LiveChat]) -> BackEnd:
     answer_prompt = config.answer_prompt or _ANSWER_PROMPTS.get(config.prompt, config.prompt)
     return BackEnd(
         config.name,
@@ -172,21 +172,21 @@ def _back_end(config: BackEndConfig, chats: Mapping[str, LiveChat]) -> BackEnd:
         load_prompt(answer_prompt),
         config.answer_max_tokens,
         place_of(base_url_of(config.chat)) if config.chat.engine == REMOTE_ENGINE else config.chat.engine,
-        {name: chats[chat.model_dump_json()] for name, chat in _models(config).items()},
+        {name: chats[chat.model_dump_json()] for name, chat in _list_models(config).items()},
         config.max_thought_s,
     )
 
 
-def _usage(config: ServeConfig, chats: Mapping[str, _Chat]) -> dict[BackendName, LiveUsage]:
+def _collect_usage(config: ServeConfig, chats: Mapping[str, _Chat]) -> dict[BackendName, LiveUsage]:
     first_names: dict[str, str] = {}
     for each in config.back_ends:
         first_names.setdefault(each.chat.model_dump_json(), each.name)
-        for model, chat in _models(each).items():
+        for model, chat in _list_models(each).items():
             first_names.setdefault(chat.model_dump_json(), f"{each.name}/{model}")
     return {first_names[key]: chat.usage for key, chat in chats.items()}
 
 
-async def _chat(config: ChatConfig, stack: AsyncExitStack) -> _Chat:
+async def _start_chat(config: ChatConfig, stack: AsyncExitStack) -> _Chat:
     if config.engine == REMOTE_ENGINE:
         return UnaskedChat(config)
     engine: ChatEngine = registry.load("chat", config.engine)(config)
@@ -196,7 +196,7 @@ async def _chat(config: ChatConfig, stack: AsyncExitStack) -> _Chat:
     return OpenAILiveChat(endpoint, config)
 
 
-def _voice(config: ServeConfig) -> TextToSpeech | None:
+def _load_voice(config: ServeConfig) -> TextToSpeech | None:
     """The text-to-speech. Without it a server has the other modes, unless somebody wants it: the server begins with
     mode cascade, its front-end is to be heard so, or the engine is given options.
 
@@ -213,7 +213,7 @@ def _voice(config: ServeConfig) -> TextToSpeech | None:
     return tts
 
 
-async def _recordings(
+async def _open_recordings(
     config: ServeConfig, recogniser: str, speaker: SentenceSpeaker | None, stack: AsyncExitStack
 ) -> Recordings | None:
     """The recordings, which are swept as long as the stack lives."""
@@ -229,11 +229,11 @@ async def _recordings(
     )
     recordings = Recordings(config.record, about)
     stack.push_async_callback(recordings.aclose)
-    stack.push_async_callback(_cancelled, asyncio.create_task(recordings.run()))
+    stack.push_async_callback(_cancel_task, asyncio.create_task(recordings.run()))
     return recordings
 
 
-async def _cancelled(task: "asyncio.Task[None]") -> None:
+async def _cancel_task(task: "asyncio.Task[None]") -> None:
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task

@@ -13,7 +13,7 @@ from typing import Self, get_args
 from backends.chat.live import LiveUsage
 from data_schemas.config.serving import BackendName, Mode, ServeConfig, Voice
 from data_schemas.errors import ConfigError
-from kame_model.checkpoint.kame_json import TrainedDelays, guesses_of, voice_of
+from kame_model.checkpoint.kame_json import TrainedDelays, choose_guesses, choose_voice
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.device.admission import Admission, OtherCallers, RefusalReason, Refused
 from kame_model.serve.device.engine import RunInThread
@@ -66,15 +66,15 @@ class KameServer:
         run: RunInThread | None = None,
         others: OtherCallers | None = None,
     ) -> None:
-        guesses = guesses_of(None if checkpoint is None else checkpoint.facts, config.cycle.guesses)
+        guesses = choose_guesses(None if checkpoint is None else checkpoint.facts, config.cycle.guesses)
         self.config = config.model_copy(update={"cycle": config.cycle.model_copy(update={"guesses": guesses})})
-        self.voice: Voice = voice_of(None if checkpoint is None else checkpoint.facts, config.voice)
+        self.voice: Voice = choose_voice(None if checkpoint is None else checkpoint.facts, config.voice)
         self.meter = FrameMeter()
         self.admission = Admission(config.limits, self.meter, others)
         self.n_events: Counter[EventKind] = Counter()
         self.n_dropped: Counter[str] = Counter()
         self.requests = RequestCounts()
-        self._ages = OracleAges(_trained_delays(checkpoint))
+        self._ages = OracleAges(_get_trained_delays(checkpoint))
         self._checkpoint, self._parts, self._run = checkpoint, parts, run
         self._sessions: dict[str, Session] = {}
         self._leaving: set[asyncio.Task[None]] = set()
@@ -115,14 +115,14 @@ class KameServer:
         """Whether callers who agree are recorded."""
         return self._parts.recordings is not None and self.config.record.enabled
 
-    def usage(self) -> dict[BackendName, LiveUsage]:
+    def get_usage(self) -> dict[BackendName, LiveUsage]:
         """What each chat model has been asked and has written since the start, by the first of its names."""
         return self._parts.usage()
 
     @property
     def is_ready(self) -> bool:
         """Whether one more caller is let in, who begins as configured, and has its real time."""
-        return self.unreadiness() is None
+        return self.find_unreadiness() is None
 
     async def __aenter__(self) -> Self:
         """Starts the device's thread; on return callers can come.
@@ -132,8 +132,8 @@ class KameServer:
                 there.
         """
         async with AsyncExitStack() as stack:
-            run = self._run or _own_thread(stack)
-            slots = self._slots(run)
+            run = self._run or _start_thread(stack)
+            slots = self._make_slots(run)
             if slots is None:
                 limits = self.config.limits
                 n_slots = limits.max_sessions or MOST_SLOTS
@@ -154,24 +154,24 @@ class KameServer:
         """Ends every session and gives the device back."""
         self.admission.drain()
         self._end_all("the server ends")
-        await self._all_gone()
+        await self._wait_until_all_gone()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._stack.aclose()
 
-    def refusal(self, address: str | None = None, mode: Mode | None = None) -> Refused | None:
+    def find_refusal(self, address: str | None = None, mode: Mode | None = None) -> Refused | None:
         """Why one more caller would not be let in now; None: it would be. Nothing is counted.
 
         Args:
             address: the caller's, for the limits per address; None: somebody's of whom there is nothing yet.
             mode: in which it would begin; None: the configured one.
         """
-        return self.admission.refusal(address, *self._place_in(mode or self.config.mode))
+        return self.admission.find_refusal(address, *self._place_in(mode or self.config.mode))
 
-    def unreadiness(self) -> Refused | None:
+    def find_unreadiness(self) -> Refused | None:
         """Why callers are better sent elsewhere now; None: one more, who begins as configured, is served well."""
-        return self.admission.unreadiness(*self._place_in(self.config.mode))
+        return self.admission.find_unreadiness(*self._place_in(self.config.mode))
 
     async def open_session(
         self,
@@ -234,9 +234,9 @@ class KameServer:
                 )
             except TimeoutError:
                 self._end_all("the server ends")
-        await self._all_gone()
+        await self._wait_until_all_gone()
 
-    async def broken(self) -> None:
+    async def wait_until_broken(self) -> None:
         """Waits until the server cannot go on, for as long as that takes.
 
         Raises:
@@ -246,7 +246,7 @@ class KameServer:
         for task in done:
             task.result()
 
-    def _slots(self, run: RunInThread) -> Slots | None:
+    def _make_slots(self, run: RunInThread) -> Slots | None:
         if self._checkpoint is None:
             return None
         return Slots(self._checkpoint, self.config, run, self.meter, self.admission, is_idle=lambda: not self._sessions)
@@ -265,15 +265,15 @@ class KameServer:
     def _place_in(self, mode: Mode) -> tuple[list[str], int, int, float]:
         """What `Admission` goes by, but for the address: of one more session in this mode."""
         present = [session.address for session in self._sessions.values()]
-        n_on_device = self._n_on_device() + (mode != "cascade")
+        n_on_device = self._count_on_device() + (mode != "cascade")
         return present, self.n_free, n_on_device, asyncio.get_running_loop().time()
 
-    def _n_on_device(self) -> int:
+    def _count_on_device(self) -> int:
         return sum(session.mode != "cascade" for session in self._sessions.values())
 
     def _admit_to_device(self) -> None:
         now_s = asyncio.get_running_loop().time()
-        self.admission.admit_to_device(len(self._sessions) - 1, self._n_on_device() + 1, now_s)
+        self.admission.admit_to_device(len(self._sessions) - 1, self._count_on_device() + 1, now_s)
 
     def _on_task_done(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and task.exception() is not None:
@@ -300,7 +300,7 @@ class KameServer:
         for session in list(self._sessions.values()):
             session.fail(reason)
 
-    async def _all_gone(self) -> None:
+    async def _wait_until_all_gone(self) -> None:
         while self._leaving:
             await asyncio.wait(self._leaving)
 
@@ -323,12 +323,12 @@ class KameServer:
                 session.fail(f"sessions last {limits.max_session_s:g} s at most")
 
 
-def _trained_delays(checkpoint: Checkpoint | None) -> TrainedDelays | None:
+def _get_trained_delays(checkpoint: Checkpoint | None) -> TrainedDelays | None:
     facts = None if checkpoint is None else checkpoint.facts
     return None if facts is None else facts.trained_delays
 
 
-def _own_thread(stack: AsyncExitStack) -> RunInThread:
+def _start_thread(stack: AsyncExitStack) -> RunInThread:
     """A thread that lives as long as the stack."""
     thread = ThreadPoolExecutor(1, "engine")
     stack.callback(thread.shutdown)

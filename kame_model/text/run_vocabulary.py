@@ -15,7 +15,7 @@ from data_schemas.manifest import DATA, contents
 from data_schemas.reader import DatasetReader
 from data_schemas.store import Store
 from kame_model.text.tokenizer import Tokenizer
-from kame_model.text.training import train_tokenizer, training_texts
+from kame_model.text.training import read_training_texts, train_tokenizer
 
 VOCABULARY: Final = "tokenizer.model"
 TEXTS: Final = "tokenizer.json"
@@ -58,7 +58,7 @@ def make_run_vocabulary(readers: Sequence[DatasetReader], n_pieces: int, out: st
     path = Path(out) / VOCABULARY
     if not path.exists():
         Store(out).write_bytes(TEXTS, _digest_texts(readers))  # first: a vocabulary without it is of an older version
-        train_tokenizer(chain.from_iterable(map(training_texts, readers)), n_pieces, path)
+        train_tokenizer(chain.from_iterable(map(read_training_texts, readers)), n_pieces, path)
     return str(path)
 
 

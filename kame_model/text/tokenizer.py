@@ -112,7 +112,7 @@ class Tokenizer:
         """Whether a token is the first of a word."""
         return self._is_text(token) and str(self._pieces.id_to_piece(token)).startswith(WORD_START)
 
-    def piece(self, token: int) -> str | bytes:
+    def get_piece(self, token: int) -> str | bytes:
         """Returns the text of a token, with a space where a word starts; empty for padding and other special ids.
 
         It is bytes if the token is one UTF-8 byte of a character that the vocabulary writes as several tokens.
@@ -126,7 +126,7 @@ class Tokenizer:
         """Returns an encoder for one text that arrives in pieces."""
         return StreamedText(self)
 
-    def said(self) -> "SaidText":
+    def decode_stream(self) -> "SaidText":
         """Returns a decoder for one text that arrives token by token."""
         return SaidText(self)
 
@@ -172,7 +172,7 @@ class SaidText:
 
     def feed(self, token: int) -> str:
         """Returns the text that the token adds; empty for padding, and while a character is incomplete."""
-        piece = self._tokenizer.piece(token)
+        piece = self._tokenizer.get_piece(token)
         if isinstance(piece, bytes):
             return self._bytes.decode(piece)
         return self._bytes.decode(b"", final=True) + piece if piece else ""

@@ -49,7 +49,7 @@ _N_SPECIAL: Final = 4
 _ERRORS: Final = 2  # SentencePiece's log level
 
 
-def training_texts(reader: DatasetReader) -> Iterator[str]:
+def read_training_texts(reader: DatasetReader) -> Iterator[str]:
     """Yields the spoken text of a dataset's training split, and the distinct texts of each dialogue's oracles.
 
     Validation, test and flagged dialogues are skipped. No audio is read.
@@ -104,7 +104,7 @@ class Trained:
         """Share of the corpus's words that are one token."""
         return self.n_words_whole / self.n_words
 
-    def as_json(self) -> dict[str, int | float | str]:
+    def to_json(self) -> dict[str, int | float | str]:
         """Returns the figures as JSON values."""
         return {
             "text_card": self.tokenizer.text_card,
@@ -150,14 +150,14 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, out: str | Path, whol
 
 def _count_words(texts: Iterable[str]) -> Counter[str]:
     """Counts the words of texts, normalised as the vocabulary normalises them."""
-    spelling = str.maketrans(_spelling_rules())
+    spelling = str.maketrans(_make_spelling_rules())
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(text.translate(spelling).split())
     return counts
 
 
-def _spelling_rules() -> dict[str, str]:
+def _make_spelling_rules() -> dict[str, str]:
     """Returns the character replacements: capitals to lower case, punctuation to spaces, accents removed."""
     rules = {letter: letter.lower() for letter in string.ascii_uppercase}
     rules |= dict.fromkeys([*_MARKS, *"–—…“”„«»▁\t\n\r\u00a0"], " ")
@@ -209,7 +209,7 @@ def _train(counts: Counter[str], vocabulary: int, whole: Sequence[str]) -> bytes
             unk_id=_UNKNOWN_ID,
             pad_id=PADDING_ID,
             user_defined_symbols=[WORD_START + word for word in whole],
-            normalizer=sentencepiece.SentencePieceNormalizer(norm_map=sorted(_spelling_rules().items())),
+            normalizer=sentencepiece.SentencePieceNormalizer(norm_map=sorted(_make_spelling_rules().items())),
             character_coverage=1.0,
             required_chars=LETTERS,
             split_by_unicode_script=False,  # "it's" may be one piece

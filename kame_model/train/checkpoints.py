@@ -112,8 +112,8 @@ class Checkpoints:
             StoreError: it cannot be written; those before it stay as they are.
         """
         self.settle()
-        aside = self._aside(step)
-        with _writing(aside), _without_warning():
+        aside = self._get_temporary_path(step)
+        with _guard_writing(aside), _ignore_single_process_warning():
             if weights is not None:
                 save(dict(weights), checkpoint_id=aside / WEIGHTS, process_group=self._group, no_dist=self._alone)
             if self._keep.save_async and self._processes.device.type != "cpu":
@@ -136,11 +136,11 @@ class Checkpoints:
         """
         if self._pending is not None:
             (step, state, future), self._pending = self._pending, None
-            with _writing(self._aside(step)):
+            with _guard_writing(self._get_temporary_path(step)):
                 future.result()
                 self._finish(step, state)
 
-    def latest(self) -> Saved | None:
+    def find_latest(self) -> Saved | None:
         """The last whole checkpoint, from which the run goes on; None where there is none at all.
 
         Raises:
@@ -156,7 +156,7 @@ class Checkpoints:
             )
         return full[-1] if full else None
 
-    def best_score(self) -> float | None:
+    def find_best_score(self) -> float | None:
         """The least score of all checkpoints; None where none has one."""
         best = find_best(list_saved(self._folder), self._keep.best_by)
         return None if best is None else read_score(best.state(), self._keep.best_by)
@@ -174,13 +174,13 @@ class Checkpoints:
     def _alone(self) -> bool:
         return self._processes.share.world == 1
 
-    def _aside(self, step: int) -> Path:
+    def _get_temporary_path(self, step: int) -> Path:
         return self._folder / f"{_ASIDE}step-{step:08d}"
 
     def _finish(self, step: int, state: Mapping[str, Any]) -> None:
         """What makes a checkpoint count, and others go."""
         if self._processes.is_first:
-            aside, whole = self._aside(step), self._folder / f"step-{step:08d}"
+            aside, whole = self._get_temporary_path(step), self._folder / f"step-{step:08d}"
             (aside / STATE).write_text(json.dumps({"step": step, **state}), encoding="utf-8")
             sync(aside / STATE)
             sync(aside)
@@ -250,7 +250,7 @@ def load_tensors(saved: Saved, tensors: dict[str, Any], processes: Processes) ->
     """
     alone = processes.share.world == 1
     try:
-        with _without_warning():
+        with _ignore_single_process_warning():
             load(tensors, checkpoint_id=saved.folder, process_group=processes.control, no_dist=alone)
     except (CheckpointException, OSError, RuntimeError, ValueError, KeyError, EOFError) as error:
         raise _make_damage_error(saved.folder, error) from error
@@ -264,7 +264,7 @@ def _find_left_over(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def _writing(aside: Path) -> Iterator[None]:
+def _guard_writing(aside: Path) -> Iterator[None]:
     """A block in which a checkpoint is written: when it fails, nothing of it is left and the error says why."""
     try:
         yield
@@ -282,7 +282,7 @@ def _writing(aside: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _without_warning() -> Iterator[None]:
+def _ignore_single_process_warning() -> Iterator[None]:
     """A block without PyTorch's warning that one process saves alone, which is no mistake here."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch.distributed is disabled", category=UserWarning)

@@ -16,7 +16,7 @@ from data_schemas.guesses import Guesses
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.free_running import MakesGenerator, plan_batches, run_freely, script_for
 from kame_model.evaluate.recall_items import select_rows
-from kame_model.evaluate.turns import Asked, Turn, count_words, find_turns, judge_turn, said_words
+from kame_model.evaluate.turns import Asked, Turn, count_words, decode_said_words, find_turns, judge_turn
 from kame_model.model.front_end import FrontEnd
 from kame_model.model.streaming import FrontEndGen
 from kame_model.text.tokenizer import Tokenizer
@@ -75,9 +75,9 @@ def measure_dialogues(
 
 def _judge(turn: Turn, asked: Asked, text: Sequence[int], tokenizer: Tokenizer) -> dict[str, float]:
     """Figures of one turn; `first` is not there where no other answer could be told."""
-    said = said_words(text, tokenizer, turn.start, turn.end)
+    said = decode_said_words(text, tokenizer, turn.start, turn.end)
     answered = judge_turn(turn, said)
-    recorded = judge_turn(turn, said_words(asked.row.a.text, tokenizer, turn.start, turn.end))
+    recorded = judge_turn(turn, decode_said_words(asked.row.a.text, tokenizer, turn.start, turn.end))
     counts = count_words(turn.told, [each.word for each in said])
     first = {} if answered.is_right_first is None else {"first": float(answered.is_right_first)}
     return {

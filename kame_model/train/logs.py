@@ -16,7 +16,7 @@ from data_schemas.errors import StoreError
 from data_schemas.store import Store
 from kame_model.data.loader import Counts, MicroBatch
 from kame_model.model.loss import METRICS as LOSS_METRICS
-from kame_model.model.loss import means
+from kame_model.model.loss import compute_means
 from kame_model.train.curves import Curves, flatten_numbers
 from kame_model.train.parallel import Processes
 
@@ -113,7 +113,7 @@ class Window:
         self.counts = [one + other for one, other in zip(self.counts, counts, strict=True)]
         self.tallies = [one + other for one, other in zip(self.tallies, tallies, strict=True)]
 
-    def figures(self) -> dict[str, float]:
+    def compute_figures(self) -> dict[str, float]:
         """Means over the steps, and shares of the examples that were changed; nothing where there was no step."""
         if not self.n_steps:
             return {}
@@ -146,13 +146,13 @@ class Windows:
         """Begins all anew."""
         self._by_kind = {kind: Window() for kind in KINDS}
 
-    def figures(self) -> dict[str, float]:
+    def compute_figures(self) -> dict[str, float]:
         """Those of all kinds."""
         prefixes = PREFIXES | {self._main: ""}
         return {
             f"{prefixes[kind]}{name}": each
             for kind, one in self._by_kind.items()
-            for name, each in one.figures().items()
+            for name, each in one.compute_figures().items()
         }
 
     def state_dict(self) -> dict[str, Any]:
@@ -166,7 +166,7 @@ class Windows:
 
 def to_means(tallies: list[float]) -> dict[str, float]:
     """Means by name of tallies laid flat."""
-    return means(torch.tensor(tallies, dtype=torch.float64).view(-1, 2))
+    return compute_means(torch.tensor(tallies, dtype=torch.float64).view(-1, 2))
 
 
 def sum_counts(batches: Sequence[MicroBatch]) -> list[float]:

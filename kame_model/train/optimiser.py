@@ -13,7 +13,7 @@ _DECAYING = (nn.Linear, nn.Embedding)
 """Modules whose `weight` decays: matrices, adapters among them, and tables of embeddings."""
 
 
-def trained_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
+def get_trained_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
     """The parameters that are trained, by name."""
     return {name: each for name, each in model.named_parameters() if each.requires_grad}
 
@@ -25,7 +25,7 @@ def make_optimiser(model: nn.Module, config: OptimConfig) -> torch.optim.AdamW:
     module that holds the weight.
     """
     decaying = {f"{name}.weight" for name, each in model.named_modules() if isinstance(each, _DECAYING)}
-    parameters = trained_parameters(model)
+    parameters = get_trained_parameters(model)
     matrices = [each for name, each in parameters.items() if name in decaying]
     vectors = [each for name, each in parameters.items() if name not in decaying]
     groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
@@ -38,7 +38,7 @@ def make_optimiser(model: nn.Module, config: OptimConfig) -> torch.optim.AdamW:
     )
 
 
-def learning_rate(step: int, max_steps: int, config: OptimConfig) -> float:
+def compute_learning_rate(step: int, max_steps: int, config: OptimConfig) -> float:
     """The learning rate of a step, 0 to max_steps - 1: a linear warm-up, then half a cosine down to its last share."""
     if step < config.warmup_steps:
         return config.learning_rate * (step + 1) / config.warmup_steps
@@ -58,7 +58,7 @@ class MovingAverage:
     def __init__(self, model: nn.Module, decay: float) -> None:
         self._model, self._decay = model, decay
         self.weights: dict[str, Tensor] = {
-            name: each.detach().clone() for name, each in trained_parameters(model).items()
+            name: each.detach().clone() for name, each in get_trained_parameters(model).items()
         }
 
     @torch.no_grad()
@@ -70,11 +70,11 @@ class MovingAverage:
                 `ExponentialMovingAverage(num_updates=n)`: a short run is not averaged with its random start.
         """
         decay = min(self._decay, (1 + n_done) / (10 + n_done))
-        for name, each in trained_parameters(self._model).items():
+        for name, each in get_trained_parameters(self._model).items():
             self.weights[name].lerp_(each.detach(), 1 - decay)
 
     @contextmanager
-    def in_place(self) -> Iterator[None]:
+    def swap_in(self) -> Iterator[None]:
         """A block in which the model has the averaged weights."""
         self._exchange()
         try:
@@ -84,7 +84,7 @@ class MovingAverage:
 
     @torch.no_grad()
     def _exchange(self) -> None:
-        for name, each in trained_parameters(self._model).items():
+        for name, each in get_trained_parameters(self._model).items():
             kept = each.detach().clone()
             each.copy_(self.weights[name])
             self.weights[name].copy_(kept)

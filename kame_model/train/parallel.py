@@ -176,7 +176,7 @@ def _compute_again(layer: nn.Module, keeps: CheckpointKeeps, context: int) -> No
         if not torch.is_grad_enabled():
             return forward(x, **more)
         # As moshi has it, but for the contexts.
-        contexts = partial(_contexts, keeps, choose_attention(x.device.type, context))
+        contexts = partial(_make_checkpoint_contexts, keeps, choose_attention(x.device.type, context))
         how: dict[str, Any] = {"use_reentrant": False, "preserve_rng_state": False, "determinism_check": "none"}
         out: torch.Tensor = checkpoint(forward, x, **how, context_fn=contexts, **more)
         return out
@@ -184,7 +184,7 @@ def _compute_again(layer: nn.Module, keeps: CheckpointKeeps, context: int) -> No
     layer.forward = run
 
 
-def _contexts(keeps: CheckpointKeeps, attention: TorchFunctionMode) -> tuple[Any, Any]:
+def _make_checkpoint_contexts(keeps: CheckpointKeeps, attention: TorchFunctionMode) -> tuple[Any, Any]:
     """Blocks of a layer's forward pass and of the same computed again, which has attention as it was."""
     if keeps == "nothing":
         return nullcontext(), attention

@@ -20,7 +20,7 @@ from kame_model.data import copying, lessons
 from kame_model.data.example import ExampleMaker, Judged
 from kame_model.data.loader import Loader, RowSource, Source
 from kame_model.data.mixture import open_datasets
-from kame_model.data.plan import RowKind, holds_rows, units_of
+from kame_model.data.plan import RowKind, has_rows_of, make_units
 from kame_model.encode.folder import TOKENIZER
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.model.front_end import FrontEnd
@@ -159,7 +159,7 @@ def _assemble(config: TrainConfig, processes: Processes) -> tuple[Trainer, tuple
     sizes, frame_flops = count_weights(shape), count_flops_per_frame(shape, with_audio)
     peak = find_peak_flops(processes.device, forward.product_type) * processes.share.world
     parts = Parts(
-        model=build_model(shape, config, speaks_with, forward, is_new=checkpoints.latest() is None).train(),
+        model=build_model(shape, config, speaks_with, forward, is_new=checkpoints.find_latest() is None).train(),
         loader=loader,
         evaluator=Evaluator(judged, config.data.batch_frames, config.loss, forward, with_audio) if judged else None,
         forward=forward,
@@ -190,7 +190,7 @@ def _open_data(config: TrainConfig, datasets: list[TokenDataset], processes: Pro
         judged = _draw_validation(config, datasets, shares.main, n_judged)
     else:
         assert pieces is not None
-        judged = lessons.judged(pieces, config.copying, n_judged, config.seed)
+        judged = lessons.make_judged_examples(pieces, config.copying, n_judged, config.seed)
     return Loader(sources, shares), judged
 
 
@@ -201,7 +201,7 @@ def _settle_shares(config: TrainConfig, datasets: list[TokenDataset]) -> SharesC
         ConfigError: there is nothing of the kind that most steps are of.
     """
     rows: tuple[RowKind, ...] = ("dialogues", "speech")
-    missing = [kind for kind in rows if not any(holds_rows(each, kind) for each in datasets)]
+    missing = [kind for kind in rows if not any(has_rows_of(each, kind) for each in datasets)]
     if config.shares.main in missing:
         raise ConfigError(
             f"The stage {config.stage!r} is of {config.shares.main}, and the datasets hold none.",
@@ -241,7 +241,7 @@ def _draw_validation(config: TrainConfig, datasets: list[TokenDataset], kind: Ro
     units = [
         unit
         for number, each in enumerate(datasets)
-        for unit in units_of(
+        for unit in make_units(
             number,
             each,
             "validation",
@@ -306,7 +306,7 @@ def _settle_best_by(config: TrainConfig, judged: list[Judged]) -> BestBy:
 
 
 def _read_pieces(config: TrainConfig, dataset: TokenDataset) -> copying.Pieces:
-    return copying.pieces_of(_read_vocabulary(config, dataset), dataset.layout)
+    return copying.get_pieces(_read_vocabulary(config, dataset), dataset.layout)
 
 
 def _read_vocabulary(config: TrainConfig, dataset: TokenDataset) -> Tokenizer:

@@ -32,7 +32,7 @@ from kame_model.train.logs import (
     to_means,
 )
 from kame_model.train.model import ForwardPass
-from kame_model.train.optimiser import MovingAverage, learning_rate, make_optimiser
+from kame_model.train.optimiser import MovingAverage, compute_learning_rate, make_optimiser
 from kame_model.train.throughput import Speedometer, count_frames, read_memory_gb
 from kame_model.train.validation import Evaluation, Evaluator
 
@@ -46,7 +46,7 @@ class Progress(Protocol):
     def step(self, step: int, figures: Mapping[str, float]) -> None:
         """So many steps are done; figures of the last look at them."""
 
-    def evaluated(self, step: int, evaluation: Evaluation) -> None:
+    def on_evaluation(self, step: int, evaluation: Evaluation) -> None:
         """Validation was looked at."""
 
 
@@ -59,7 +59,7 @@ class Silent:
     def step(self, step: int, figures: Mapping[str, float]) -> None:
         """Nothing is shown."""
 
-    def evaluated(self, step: int, evaluation: Evaluation) -> None:
+    def on_evaluation(self, step: int, evaluation: Evaluation) -> None:
         """Nothing is shown."""
 
 
@@ -167,7 +167,7 @@ class Trainer:
             StoreError: it is damaged, or of a model of another shape.
             ConfigError: it was begun with other data.
         """
-        saved = self._parts.checkpoints.latest()
+        saved = self._parts.checkpoints.find_latest()
         if saved is None:
             return False
         tensors = self._collect_tensors()
@@ -184,7 +184,7 @@ class Trainer:
         self._spikes = SpikeWatch(**state["spikes"] | {"deviations": self._config.keep.spike_deviations})
         self._windows.load_state_dict(state["windows"])
         self.step = self._saved_step = state["step"]
-        self._best, self.evaluation = self._parts.checkpoints.best_score(), state["evaluation"]
+        self._best, self.evaluation = self._parts.checkpoints.find_best_score(), state["evaluation"]
         self._evaluation_step = state.get("evaluation_step")  # a run of before has none
         self._earlier_s = state.get("trained_s", 0.0)
         self._is_late = self._earlier_s >= self._limit_s
@@ -193,7 +193,7 @@ class Trainer:
     def _train_step(self) -> None:
         """One optimiser step."""
         self._parts.speedometer.begin()
-        batches = self._parts.loader.next_step()
+        batches = self._parts.loader.load_next_step()
         losses, tallies, n_frames = self._compute_gradients(batches)
         clipped = torch.nn.utils.clip_grad_norm_(self._parts.model.parameters(), self._config.optim.clip_norm)
         norm = float(clipped.full_tensor() if hasattr(clipped, "full_tensor") else clipped)
@@ -204,7 +204,7 @@ class Trainer:
         loss /= self._processes.share.world
         self._is_late = late > 0  # all leave when one's time is up
         self._refuse_no_numbers(loss, norm, losses.tolist(), batches)
-        rate = learning_rate(self.step, self._config.max_steps, self._config.optim)
+        rate = compute_learning_rate(self.step, self._config.max_steps, self._config.optim)
         for group in self._optimiser.param_groups:
             group["lr"] = rate
         self._optimiser.step()
@@ -232,7 +232,7 @@ class Trainer:
                     model.set_requires_all_reduce(is_last)
             n_frames += count_frames(micro.batch)
             draw = torch.Generator().manual_seed(ids.seed_for("dropout", config.seed, micro.number))
-            batch = (micro.batch if micro.with_guesses is None else self._with_own_past(micro)).to(device)
+            batch = (micro.batch if micro.with_guesses is None else self._replace_with_own_past(micro)).to(device)
             inputs = drop_inputs(batch.inputs, config.dropout, draw)
             logits = forward(model, batch, inputs, with_audio=micro.kind != "copying")
             parts = compute_loss(logits, batch, config.loss, model.layout.weights)
@@ -242,7 +242,7 @@ class Trainer:
         return losses, tallies.cpu(), n_frames
 
     @torch.no_grad()
-    def _with_own_past(self, micro: MicroBatch) -> Batch:
+    def _replace_with_own_past(self, micro: MicroBatch) -> Batch:
         """The micro-batch with a part of what the model would say in the place of what was to be said."""
         batch = micro.batch.to(self._processes.device)
         logits = self._parts.forward(self._parts.model, batch, with_audio=False).text.float().cpu()
@@ -261,7 +261,7 @@ class Trainer:
         if math.isfinite(loss) and math.isfinite(norm):
             return
         self._parts.checkpoints.settle()
-        saved = self._parts.checkpoints.latest()
+        saved = self._parts.checkpoints.find_latest()
         kept = f"the checkpoint of step {saved.step} is whole" if saved else "no checkpoint is there yet"
         if not math.isfinite(loss):  # a gradient alone does not tell of which micro-batches it is
             batches = [each for each, its_loss in zip(batches, losses, strict=True) if not math.isfinite(its_loss)]
@@ -293,7 +293,7 @@ class Trainer:
         """A line of metrics."""
         speed = self._parts.speedometer.read() if self._windows.of(self._config.shares.main).n_steps else {}
         taken = {"memory_gb": read_memory_gb(self._processes.device), "hours": self.hours}
-        self.figures = self._windows.figures() | self._shown | speed | taken
+        self.figures = self._windows.compute_figures() | self._shown | speed | taken
         self._windows.clear()
         if self.log is not None:
             self.log.write("train", self.step, self.figures)
@@ -302,7 +302,7 @@ class Trainer:
         """Looks at validation, by the averaged weights where there are some; whether it was never better."""
         if self._parts.evaluator is None:
             return False
-        with nullcontext() if self._average is None else self._average.in_place():
+        with nullcontext() if self._average is None else self._average.swap_in():
             self.evaluation = self._parts.evaluator(self._parts.model)
             ran = {kind: measure(self._parts.model) for kind, measure in self._parts.run_freely.items()}
         self._evaluation_step = self.step
@@ -310,7 +310,7 @@ class Trainer:
             self.log.write("evaluation", self.step, self.evaluation)
             for kind, figures in ran.items():
                 self.log.write(kind, self.step, figures)
-        progress.evaluated(self.step, self.evaluation)
+        progress.on_evaluation(self.step, self.evaluation)
         looked = {"step": self.step, "evaluation_step": self.step, "evaluation": self.evaluation}
         score = read_score(looked, self._config.keep.best_by)
         is_better = score is not None and (self._best is None or score < self._best)

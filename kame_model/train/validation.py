@@ -13,7 +13,7 @@ from kame_model.data.plan import cut_by_frames
 from kame_model.frames.batch import Batch, collate, copy_to_device
 from kame_model.frames.ids import PADDING_ID
 from kame_model.model.front_end import FrontEnd
-from kame_model.model.loss import METRICS, compute_loss, means
+from kame_model.model.loss import METRICS, compute_loss, compute_means
 from kame_model.train.model import ForwardPass
 
 COLUMNS = ("right", "wrong", "none")
@@ -66,7 +66,7 @@ class Evaluator:
             model.reshard()  # a forward pass alone leaves the outermost weights gathered
         sums = self._forward.processes.sum_over_all(sums)
         return {
-            column: {"loss": float(row[-1]) / len(self._batches), **means(row[:-1].view(-1, 2))}
+            column: {"loss": float(row[-1]) / len(self._batches), **compute_means(row[:-1].view(-1, 2))}
             for column, row in zip(COLUMNS, sums, strict=True)
         }
 

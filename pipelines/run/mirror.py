@@ -52,7 +52,7 @@ class Progress(Protocol):
     def stage(self, name: str, n_items: int) -> None:
         """A stage begins."""
 
-    def part(self, stage: str, part: Part, record: PartRecord) -> None:
+    def on_part(self, stage: str, part: Part, record: PartRecord) -> None:
         """A stage has a part's output."""
 
 
@@ -101,9 +101,9 @@ class _Copying:
         self._mirror.push()  # what was planned, and what the stage before left
         self._progress.stage(name, n_items)
 
-    def part(self, stage: str, part: Part, record: PartRecord) -> None:
+    def on_part(self, stage: str, part: Part, record: PartRecord) -> None:
         self._mirror.push_part(part, stage)
-        self._progress.part(stage, part, record)
+        self._progress.on_part(stage, part, record)
 
 
 Stamp = tuple[int, int]

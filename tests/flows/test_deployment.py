@@ -17,7 +17,7 @@ from data_schemas.config import RefreshConfig
 from data_schemas.config.front_end import FrontEndConfig
 from flows.cli.progress import Bars
 from flows.runs.refresh import run_refresh
-from flows.settings import validated
+from flows.settings import validate_settings
 from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.train.logs import METRICS, read_metrics
@@ -93,7 +93,7 @@ def test_the_run_is_completed_and_its_bytes_are_those_of_the_plain_run(
     assert run.flow_run["state_name"] == "Completed"
     monkeypatch.chdir(ROOT)  # the deployment's paths are relative to the folder that was deployed
     with Bars(quiet=True) as bars:
-        run_refresh(validated(RefreshConfig, with_doubles(tmp_path / "plain")), bars)
+        run_refresh(validate_settings(RefreshConfig, with_doubles(tmp_path / "plain")), bars)
     for name in ("dataset.json", "README.md"):  # the manifest holds the checksums of all files
         assert (run.out / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
     assert check(str(run.out)) == []
@@ -193,7 +193,7 @@ def test_its_page_shows_the_run(run: Run, tmp_path: Path) -> None:
 
 def test_defaults_are_a_sound_configuration_of_the_sample_items() -> None:
     deployment = deployment_in_file()
-    config = validated(RefreshConfig, deployment["parameters"]["config"])
+    config = validate_settings(RefreshConfig, deployment["parameters"]["config"])
     assert [source.name for source in config.sources] == ["gsm8k", "mmlu_pro", "hssbench"]
     assert all((ROOT / str(source.path)).is_file() for source in config.sources)
     assert not any(Path(str(path)).is_absolute() for path in (config.out, *(each.path for each in config.sources)))

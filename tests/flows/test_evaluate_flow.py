@@ -19,13 +19,13 @@ from data_schemas.config.serving import ServeConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import SAMPLE_RATE_HZ
 from flows import evaluate as evaluate_flow
-from flows.runs.evaluate import evaluate, server_config
+from flows.runs.evaluate import evaluate, make_server_config
 from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.checkpoint.registry import read_looks
 from kame_model.evaluate import call
 from kame_model.evaluate.report import read_figures, read_items
-from kame_model.evaluate.served import uncounted
+from kame_model.evaluate.served import show_no_progress
 from tests.support.chat_server import MODEL, Behaviour, served
 from tests.support.front_ends import tiny_front_end
 from tests.support.recall_rows import make_vocabulary, recall_row, write_recall_rows
@@ -105,7 +105,7 @@ def test_questions_are_asked_and_judged_by_the_form(checkpoint: str, tmp_path: P
             judge_model=MODEL,
             settings=["recogniser=double", "tail_s=5"],
         )
-        rows = evaluate(config, uncounted)
+        rows = evaluate(config, show_no_progress)
     assert [(row["mode"], row["delay_s"], row["answer_accuracy_text"], row["answer_judged_text"]) for row in rows] == [
         ("cascade", 0.2, 1.0, 0.0),
         ("cascade", 1.2, 1.0, 0.0),
@@ -127,7 +127,7 @@ def test_recall_is_run_by_the_form(tmp_path: Path) -> None:
         n_items=1,
         settings=["n_sounds=0", "oracles=[right]"],
     )
-    figures = evaluate(config, uncounted)
+    figures = evaluate(config, show_no_progress)
     assert figures == read_figures(out)["rows"]
     assert {row["delay_s"] for row in figures} == {0.1, 2.0}
     assert len({item["unit"] for item in read_items(out)}) == 1
@@ -154,7 +154,7 @@ def test_recall_by_the_form_is_that_of_the_command(tmp_path: Path) -> None:
             register_folder=str(tmp_path / "register"),
             settings=["n_sounds=0", "oracles=[right,wrong]", "splits=[test]"],
         )
-        return {(row["oracle"], row["delay_s"], row["channel"]) for row in evaluate(config, uncounted)}
+        return {(row["oracle"], row["delay_s"], row["channel"]) for row in evaluate(config, show_no_progress)}
 
     assert run() == {("right", 1.0, None), ("wrong", 1.0, None), ("right", 1.0, "other voices")}
     with pytest.raises(ConfigError, match="another evaluation"):
@@ -171,14 +171,14 @@ def test_chat_models_and_settings_of_the_server_are_those_of_the_form() -> None:
     config = EvaluateConfig(
         checkpoint="c", path="p", llm_provider="anthropic", llm_model="claude", server_settings=["cascade.tts=piper"]
     )
-    serving = server_config(config)
+    serving = make_server_config(config)
     chat = serving.back_ends[0].chat
     assert (chat.engine, chat.provider, chat.model, chat.base_url) == ("openai", "anthropic", "claude", None)
     assert serving.cascade.tts == "piper"
-    embedded = server_config(EvaluateConfig(checkpoint="c", path="p"))
+    embedded = make_server_config(EvaluateConfig(checkpoint="c", path="p"))
     assert embedded.back_ends == ServeConfig(checkpoint="c").back_ends
     with pytest.raises(ConfigError, match="tempo"):
-        evaluate(config.model_copy(update={"settings": ["tempo=1"]}), uncounted)
+        evaluate(config.model_copy(update={"settings": ["tempo=1"]}), show_no_progress)
     with pytest.raises(ValidationError, match="kind duplex needs a file or folder"):
         EvaluateConfig(checkpoint="c")
 

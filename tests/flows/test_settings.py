@@ -11,12 +11,12 @@ from data_schemas.config.serving import ServeConfig
 from data_schemas.errors import ConfigError
 from flows.settings import (
     build_config,
-    differences,
+    list_differences,
     parse_settings,
     parse_sources,
     read_yaml,
     sample_sources,
-    validated,
+    validate_settings,
 )
 
 
@@ -116,7 +116,7 @@ def test_a_wrong_file_is_told_field_by_field(tmp_path: Path, text: str, options:
 
 def test_a_field_that_is_made_from_a_wrong_one_is_not_told_beside_it() -> None:
     with pytest.raises(ConfigError) as wrong:
-        validated(ServeConfig, {"checkpoint": "nano", "limits": {"max_sessions": "many"}})
+        validate_settings(ServeConfig, {"checkpoint": "nano", "limits": {"max_sessions": "many"}})
     assert str(wrong.value).startswith(
         "The configuration does not hold: limits.max_sessions: Input should be a valid integer. "
     )
@@ -138,8 +138,8 @@ def test_a_profile_nobody_knows_is_answered_with_those_there_are() -> None:
 def test_differences_name_each_field_with_both_values() -> None:
     left = RefreshConfig()
     right = build_config("embedded", None, {"seed": 3, "chat.port": 8_000})
-    assert differences(left, right) == [("chat.port", 0, 8_000), ("seed", 0, 3)]
-    assert differences(left, left) == []
+    assert list_differences(left, right) == [("chat.port", 0, 8_000), ("seed", 0, 3)]
+    assert list_differences(left, left) == []
 
 
 def test_our_sample_items_are_three_sources() -> None:
@@ -186,6 +186,6 @@ def test_pictures_and_licences_go_to_their_sources() -> None:
 
 def test_a_fault_says_where_all_fields_of_that_configuration_are() -> None:
     with pytest.raises(ConfigError, match="`kame config show` lists all fields"):
-        validated(RefreshConfig, {"nothing": 1})
+        validate_settings(RefreshConfig, {"nothing": 1})
     with pytest.raises(ConfigError, match=r"All fields: ServeConfig in data_schemas/config/serving\.py"):
-        validated(ServeConfig, {"checkpoint": "nano", "nothing": 1})
+        validate_settings(ServeConfig, {"checkpoint": "nano", "nothing": 1})

@@ -86,7 +86,7 @@ class Talk:
         """The next frames, one each 80 ms."""
         for _ in range(n_frames):
             await asyncio.sleep(FRAME_S)
-            frame = self.cascade.next_frame()
+            frame = self.cascade.take_frame()
             self.conversation.assistant_says(frame[1])
             self.frames.append(frame)
         return self.frames[-n_frames:]

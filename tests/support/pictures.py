@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from kame_model.data.oracle_feed import Fed
-from kame_model.data.splicing import Clip, Sides, announced
+from kame_model.data.splicing import Clip, Sides, mark_padding_ends
 from kame_model.encode.rows import SpeakerTokens
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
 from kame_model.frames.oracle_stream import OracleTokenEvent, OracleTokens, lay_oracle
@@ -28,7 +28,7 @@ def clip(said: str) -> Clip:
     """A text with its sound."""
     codes = np.array([[ord(each) for each in said]] * 2, np.int16)
     text = np.array([PADDING_ID if each == "." else ord(each) for each in said], np.int32)
-    return Clip(announced(text), codes)
+    return Clip(mark_padding_ends(text), codes)
 
 
 def dialogue(user: str, own: str, *oracle: tuple[int, str]) -> Sides:
@@ -60,7 +60,7 @@ def fed_at(frame: int, told: str, event: int = 0) -> Fed:
 
 def words(text: np.ndarray) -> str:
     """A text as letters; the end of padding, which is announced, as padding."""
-    assert (announced(text) == text).all(), "the end of padding does not stand before each word after a pause"
+    assert (mark_padding_ends(text) == text).all(), "the end of padding does not stand before each word after a pause"
     return "".join("." if token <= PADDING_ID else chr(token) for token in text.tolist())
 
 

@@ -68,15 +68,15 @@ async def _record(folder: Path, sessions: dict[str, Sequence[Line]], more_s: flo
     recordings = Recordings(RecordConfig(folder=str(folder)), about, InlineThreads(), lambda: next(started))
     for session_id, lines in sessions.items():
         recording = recordings.begin(session_id)
-        recording.event(SessionEvent("started", 0.0, {"mode": "tandem", "back_end": "default"}))
+        recording.add_event(SessionEvent("started", 0.0, {"mode": "tandem", "back_end": "default"}))
         heard, said = sound_of(lines, "B", more_s), sound_of(lines, "A", more_s)
         heard = heard + np.random.default_rng(1).normal(0, 0.002, len(heard)).astype(np.float32)
         events = sorted(_events(lines), key=lambda each: each[0])
         for at in range(0, len(heard), FRAME_N_SAMPLES):
             while events and events[0][0] < (at + FRAME_N_SAMPLES) / SAMPLE_RATE_HZ:
                 _, kind, data = events.pop(0)
-                recording.event(SessionEvent(kind, 0.0, data))
-            recording.frame(heard[at : at + FRAME_N_SAMPLES], said[at : at + FRAME_N_SAMPLES])
+                recording.add_event(SessionEvent(kind, 0.0, data))
+            recording.add_frame(heard[at : at + FRAME_N_SAMPLES], said[at : at + FRAME_N_SAMPLES])
         await recording.close()
     await recordings.aclose()
 

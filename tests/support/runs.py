@@ -39,7 +39,7 @@ class Silent:
     def stage(self, name: str, n_items: int) -> None:
         """Nothing is shown."""
 
-    def part(self, stage: str, part: Part, record: PartRecord) -> None:
+    def on_part(self, stage: str, part: Part, record: PartRecord) -> None:
         """Nothing is shown."""
 
 

@@ -198,7 +198,10 @@ class Client:
         self.frames: list[Samples] = []
         self.texts: list[str] = []  # of the same frames
         self.events: list[tuple[str, dict[str, Any]]] = []
-        self._reading = [asyncio.create_task(self._read_frames()), asyncio.create_task(self._read(session.events()))]
+        self._reading = [
+            asyncio.create_task(self._read_frames()),
+            asyncio.create_task(self._read(session.subscribe_to_events())),
+        ]
 
     async def talk(self, words: Sequence[str | None]) -> None:
         """Says a word in each frame; None: silence."""

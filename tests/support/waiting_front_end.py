@@ -13,7 +13,7 @@ import numpy as np
 from backends.engine import Samples
 from data_schemas import ids
 from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ
-from kame_model.evaluate.delays import audible_spans
+from kame_model.evaluate.delays import find_audible_spans
 from kame_model.frames.ids import PADDING_ID
 from kame_model.serve.device.engine import FrameIn, FrameOut
 from kame_model.text.tokenizer import Tokenizer
@@ -96,7 +96,7 @@ class PitchRecogniser:
 
     def transcribe(self, samples: Samples, sample_rate_hz: int) -> str:
         words = []
-        for start_s, end_s in audible_spans(samples, gap_s=0.03):
+        for start_s, end_s in find_audible_spans(samples, gap_s=0.03):
             tone = samples[round(start_s * sample_rate_hz) : round(end_s * sample_rate_hz)]
             spectrum = np.abs(np.fft.rfft(tone * np.hanning(len(tone)), n=sample_rate_hz))
             number = round((int(spectrum.argmax()) - _LOWEST_HZ) / _STEP_HZ)

@@ -16,7 +16,7 @@ Evaluations = Annotated[
 ]
 
 
-def named_folders(evaluations: list[str]) -> dict[str, list[str]]:
+def group_folders_by_name(evaluations: list[str]) -> dict[str, list[str]]:
     """The folders of each system; one without a name is called by its folder.
 
     Raises:
@@ -45,7 +45,7 @@ def compare(
     with speaking_plainly(as_json):
         from kame_model.evaluate.compare import compare as run
 
-        rows = run(named_folders(evaluation), out, between=between)
+        rows = run(group_folders_by_name(evaluation), out, between=between)
         if as_json:
             print_json(rows)
             return

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.evaluate.options import Again, Register, calls_server, tell_condition
+from flows.cli.evaluate.options import Again, Register, make_server_command, tell_condition
 
 
 def _tell(row: Mapping[str, Any]) -> str:
@@ -13,7 +13,7 @@ def _tell(row: Mapping[str, Any]) -> str:
     return f"{tell_condition(row)}, {row['subset']}: takes the turn in {row['take_over']:.0%}{latency}"
 
 
-@calls_server("duplex", _tell)
+@make_server_command("duplex", _tell)
 def duplex(
     path: Annotated[
         str,

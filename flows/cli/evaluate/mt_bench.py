@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.evaluate.options import Tts, calls_server, tell_condition
+from flows.cli.evaluate.options import Tts, make_server_command, tell_condition
 
 
 def _tell(row: Mapping[str, Any]) -> str | None:
@@ -16,7 +16,7 @@ def _tell(row: Mapping[str, Any]) -> str | None:
     return f"{tell_condition(row)}: {scores}; {row['n_empty']} of {row['n_answers']} empty"
 
 
-@calls_server("mt-bench", _tell)
+@make_server_command("mt-bench", _tell)
 def mt_bench(
     path: Annotated[
         str, typer.Option("--path", help="Folder with FastChat's question.jsonl and reference_answer/gpt-4.jsonl.")

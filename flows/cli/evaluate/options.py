@@ -33,7 +33,9 @@ Tts = Annotated[
 ]
 
 
-def calls_server(kind: "Kind", tell: Callable[[Mapping[str, Any]], str | None]) -> Callable[[Own], Callable[..., None]]:
+def make_server_command(
+    kind: "Kind", tell: Callable[[Mapping[str, Any]], str | None]
+) -> Callable[[Own], Callable[..., None]]:
     """Makes a command of a function whose parameters are the options that its kind alone has.
 
     The function returns them as settings of the kind by dotted name (None: not typed), and `register` and `again` where
@@ -109,14 +111,14 @@ def _evaluate(
 ) -> None:
     with speaking_plainly(as_json):
         from data_schemas.config.serving import NO_CHECKPOINT
-        from flows.cli.progress import counting
-        from flows.cli.serve import back_end_settings, build_serve_config
+        from flows.cli.progress import show_count
+        from flows.cli.serve import build_serve_config, make_back_end_settings
         from flows.runs.evaluate import evaluate_served
-        from flows.settings import chat_settings, read_yaml
+        from flows.settings import make_chat_settings, read_yaml
         from kame_model.evaluate.report import REPORT
 
         named = checkpoint or (None if config is None else read_yaml(config).get("checkpoint")) or NO_CHECKPOINT
-        chat = back_end_settings(llm_url, llm_model, llm_provider, prompt)
+        chat = make_back_end_settings(llm_url, llm_model, llm_provider, prompt)
         told = own()
         looks = {name: told.pop(name) for name in ("register", "again") if name in told}
         typed = {
@@ -124,11 +126,11 @@ def _evaluate(
             "delays_s": delay_s or None,
             "seed": seed,
             "recogniser": asr,
-            **chat_settings("judge.chat", judge_url, judge_model, judge_provider),
+            **make_chat_settings("judge.chat", judge_url, judge_model, judge_provider),
             **told,
         }
         serving = build_serve_config(config, {"checkpoint": named, "device": device, **chat})
-        counted = partial(counting, quiet=as_json)
+        counted = partial(show_count, quiet=as_json)
         rows = evaluate_served(kind, serving, typed, settings, out, counted, anew=anew, **looks)
         if as_json:
             print_json(rows)

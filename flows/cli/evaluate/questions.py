@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.evaluate.options import Tts, calls_server, tell_condition
+from flows.cli.evaluate.options import Tts, make_server_command, tell_condition
 
 
 def _tell(row: Mapping[str, Any]) -> str:
@@ -13,7 +13,7 @@ def _tell(row: Mapping[str, Any]) -> str:
     return f"{tell_condition(row)}, n={row['n']}: {right}"
 
 
-@calls_server("questions", _tell)
+@make_server_command("questions", _tell)
 def questions(
     questions: Annotated[
         str,

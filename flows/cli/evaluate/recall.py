@@ -57,9 +57,9 @@ def recall(
     with speaking_plainly(as_json):
         from data_schemas.config.recall import RecallConfig, list_channels
         from data_schemas.errors import ConfigError
-        from flows.cli.progress import counting
-        from flows.runs.evaluate import recall_delays
-        from flows.runs.train import hearing
+        from flows.cli.progress import show_count
+        from flows.runs.evaluate import make_recall_delays
+        from flows.runs.train import make_hearing
         from flows.settings import build, parse_settings
         from kame_model.checkpoint.export import open_run, record_free_running
         from kame_model.checkpoint.load import load_checkpoint
@@ -73,7 +73,7 @@ def recall(
             "splits": split or ["validation"],
             "n_items": n_items,
             "seed": seed,
-            **recall_delays(delay_s),
+            **make_recall_delays(delay_s),
             "channels": list_channels() if "all" in channel else channel or None,
         }
         config = build(RecallConfig, {}, typed, parse_settings(settings))
@@ -91,13 +91,13 @@ def recall(
         with opened as loaded:
             dataset = TokenDataset(tokens)
             others = None if voices is None else TokenDataset(voices)
-            with counting("running", count_dialogues(dataset, config, others), quiet=as_json) as advance:
+            with show_count("running", count_dialogues(dataset, config, others), quiet=as_json) as advance:
                 rows = evaluate_recall(
                     loaded,
                     dataset,
                     config,
                     out,
-                    hear=hearing() if listen else None,
+                    hear=make_hearing() if listen else None,
                     voices=others,
                     register=register,
                     again=again,

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.evaluate.compare import Evaluations, named_folders
+from flows.cli.evaluate.compare import Evaluations, group_folders_by_name
 from flows.cli.terminal import AsJson, print_json, speaking_plainly
 
 
@@ -25,9 +25,9 @@ def table(
     with speaking_plainly(as_json):
         from kame_model.evaluate.table import make_table
 
-        rows = make_table(named_folders(evaluation), out, quality)
+        rows = make_table(group_folders_by_name(evaluation), out, quality)
         if as_json:
-            print_json([row.as_json() for row in rows])
+            print_json([row.to_json() for row in rows])
             return
         for row in rows:
             if row.source is None:

@@ -21,7 +21,7 @@ from kame_model.serve.voice.speaker import SENTENCE_PAUSE_S, SentenceSpeaker, So
 class Cascade:
     """One session's cascade. All methods are called on the event loop's thread.
 
-    The session tells the conversation what is heard, and what was said as it comes out of `next_frame`: an answer that
+    The session tells the conversation what is heard, and what was said as it comes out of `take_frame`: an answer that
     was interrupted stands in the history as far as it was said.
 
     Args:
@@ -57,9 +57,9 @@ class Cascade:
         """Whether an answer is asked for or written, or a part of it is not in the voice's hands yet."""
         return self._answering.is_busy
 
-    def next_frame(self) -> tuple[Samples, str]:
+    def take_frame(self) -> tuple[Samples, str]:
         """80 ms of what is said, float32[1920], and the words that begin in it, each after a space."""
-        return self._sound.next_frame()
+        return self._sound.take_frame()
 
     async def run(self) -> None:
         """Answers turn after turn, until it is cancelled; a fault of ours is raised."""
@@ -77,11 +77,11 @@ class Cascade:
 
     async def _answer(self) -> None:
         self._n_asked += 1
-        failure = await self._requests.ask(f"cascade-{self._n_asked}", self._conversation.heard, self._have_said)
+        failure = await self._requests.ask(f"cascade-{self._n_asked}", self._conversation.heard, self._speak_sentences)
         if isinstance(failure, UnexpectedThought):
             self._sound.clear()  # what waits there was thought
 
-    async def _have_said(self, answer: Answer) -> int:
+    async def _speak_sentences(self, answer: Answer) -> int:
         """Has an answer said sentence by sentence while it is being written.
 
         Returns:
@@ -105,7 +105,7 @@ async def _write(answer: Answer, sentences: asyncio.Queue[str | None]) -> int:
     """Puts each sentence of an answer as it is written, and None at its end, however it ends; how many pieces came."""
     parted, n_pieces = Sentences(), 0
 
-    def written(sentence: str) -> None:
+    def write_sentence(sentence: str) -> None:
         answer.tell(sentence)
         sentences.put_nowait(sentence)
 
@@ -114,9 +114,9 @@ async def _write(answer: Answer, sentences: asyncio.Queue[str | None]) -> int:
             async for piece in answer.pieces:
                 n_pieces += 1
                 for sentence in parted.add(piece):
-                    written(sentence)
+                    write_sentence(sentence)
         if rest := parted.rest():
-            written(rest)
+            write_sentence(rest)
     except UnexpectedThought:
         while not sentences.empty():  # thought, too, and not yet in the voice's hands
             sentences.get_nowait()

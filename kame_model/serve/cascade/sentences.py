@@ -29,25 +29,25 @@ class Sentences:
         while (end := self._end()) is not None:
             found.append(self._text[:end])
             self._text = self._text[end:]
-        return [each for each in map(self._said, found) if each]
+        return [each for each in map(self._keep_sentence, found) if each]
 
     def rest(self) -> str:
         """What is left when nothing more comes; may be empty."""
         text, self._text = self._text, ""
-        return self._said(text)
+        return self._keep_sentence(text)
 
-    def _said(self, sentence: str) -> str:
+    def _keep_sentence(self, sentence: str) -> str:
         if sentence.lstrip().startswith(_FENCE):
             self._is_code = not self._is_code
             return ""
-        return "" if self._is_code else _plain(sentence)
+        return "" if self._is_code else _remove_markup(sentence)
 
     def _end(self) -> int | None:
         end = find_sentence_end(self._text)
         return _cut(self._text) if end is None and len(self._text) > MOST_CHARS else end
 
 
-def _plain(sentence: str) -> str:
+def _remove_markup(sentence: str) -> str:
     """What is said of a sentence; empty where that is nothing."""
     plain = strip_markdown(sentence).strip()
     return plain if plain.strip(_NO_WORDS) else ""

@@ -26,7 +26,7 @@ from data_schemas.config.serving import TOKEN_ENV
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 from kame_model.serve.client.talk_record import TalkRecord
-from kame_model.serve.client.untrusted_events import plain, read_event
+from kame_model.serve.client.untrusted_events import read_event, remove_control_characters
 from kame_model.serve.web.moshi_protocol import Kind
 from spoken.reader import speak
 from spoken.spoken_text import Unspeakable
@@ -152,7 +152,7 @@ async def in_real_time(sound: Samples, silence_s: float) -> AsyncIterator[Sample
         yield np.pad(piece, (0, FRAME_N_SAMPLES - len(piece)))
 
 
-async def until_answered(sound: Samples, record: TalkRecord, timeout_s: float) -> AsyncIterator[Samples]:
+async def play_until_answered(sound: Samples, record: TalkRecord, timeout_s: float) -> AsyncIterator[Samples]:
     """The frames of a sound, each when a microphone would have had it, and then silence until its answer has ended.
 
     Args:
@@ -175,13 +175,13 @@ async def until_answered(sound: Samples, record: TalkRecord, timeout_s: float) -
         record.lacks = f"Timed out: no answer came within {timeout_s:g} s after what was said."
 
 
-async def one_after_another(
+async def play_one_after_another(
     sounds: Iterable[Samples], said: Callable[[Samples], AsyncIterator[Samples]]
 ) -> AsyncIterator[Samples]:
     """The frames of several sounds, each said when the one before has been listened to.
 
     Args:
-        said: the frames of one: `in_real_time` or `until_answered` with the rest of their arguments.
+        said: the frames of one: `in_real_time` or `play_until_answered` with the rest of their arguments.
     """
     for sound in sounds:
         async for frame in said(sound):
@@ -268,14 +268,16 @@ async def _hear(
                 record.hear(clock.time(), samples)
                 on_sound(samples)
             elif kind == Kind.TEXT:
-                record.read(clock.time(), plain(body.decode(errors="replace")))
+                record.read(clock.time(), remove_control_characters(body.decode(errors="replace")))
             elif kind == Kind.METADATA:
                 event = read_event(body)
                 awaits_change = awaits_change and event["kind"] != "changed"
                 record.note(clock.time(), event)
                 on_event(event)
             elif kind == Kind.ERROR and awaits_change:
-                raise BackendError(f"The server does not take the prompt: {plain(body.decode(errors='replace'))}")
+                raise BackendError(
+                    f"The server does not take the prompt: {remove_control_characters(body.decode(errors='replace'))}"
+                )
     except ConnectionClosed as error:
         record.end(f"connection lost: {error}")
     except ValueError as error:  # neither Opus nor an event

@@ -24,7 +24,7 @@ class SoundDevice:
         self._heard: asyncio.Queue[Samples] = asyncio.Queue()
         self._to_play: deque[np.float32] = deque(maxlen=round(MAX_WAITING_S * SAMPLE_RATE_HZ))
 
-    async def frames(self) -> AsyncIterator[Samples]:
+    async def capture_frames(self) -> AsyncIterator[Samples]:
         """What the microphone hears, float32[1920] each, as long as the device is open."""
         while True:
             yield await self._heard.get()

@@ -50,7 +50,7 @@ class Player:
         """How much came."""
         return sum(len(samples) for _, samples in self._pieces)
 
-    def sound(self) -> Samples:
+    def get_sound(self) -> Samples:
         """All of it, from time 0."""
         sound = np.zeros(self._end, np.float32)
         for start, samples in self._pieces:
@@ -137,49 +137,52 @@ class TalkRecord:
 
     def hear(self, at_s: float, samples: Samples) -> None:
         """The server's sound, when it came."""
-        self.player.add(self._since_start(at_s), samples)
-        self.watch.hear(self._since_start(at_s), samples)
+        self.player.add(self._compute_time_since_start(at_s), samples)
+        self.watch.hear(self._compute_time_since_start(at_s), samples)
 
     def read(self, at_s: float, piece: str) -> None:
         """A piece of the server's text, when it came."""
-        self._pieces.append((self._since_start(at_s), piece))
-        self.watch.read(self._since_start(at_s), piece)
+        self._pieces.append((self._compute_time_since_start(at_s), piece))
+        self.watch.read(self._compute_time_since_start(at_s), piece)
 
     def note(self, at_s: float, event: dict[str, Any]) -> None:
         """An event of the server, when it came."""
-        self.events.append({"at_s": round_s(self._since_start(at_s)), **event})
-        self.watch.note(self._since_start(at_s), event)
+        self.events.append({"at_s": round_s(self._compute_time_since_start(at_s)), **event})
+        self.watch.note(self._compute_time_since_start(at_s), event)
         if event.get("kind") == "ended":
             self.end(str(event.get("data", {}).get("reason", "")))
 
     def has_answer_ended(self, at_s: float) -> bool:
         """Whether the answer to what the caller said has ended by then, or none can come."""
-        return self.watch.has_ended(self._since_start(at_s))
+        return self.watch.has_ended(self._compute_time_since_start(at_s))
 
     def end(self, reason: str) -> None:
         """The server ended it; the first reason counts."""
         self.ended = self.ended or reason
 
-    def sound(self) -> Samples:
+    def mix_sound(self) -> Samples:
         """Both sides, [n_samples, 2]: the assistant left, the user right, as in our datasets."""
         user = np.concatenate(self._said) if self._said else np.zeros(0, np.float32)
-        assistant = self.player.sound()
+        assistant = self.player.get_sound()
         n_samples = max(len(user), len(assistant))
         sides = [np.pad(side, (0, n_samples - len(side))) for side in (assistant, user)]
         return np.stack(sides, axis=1)
 
-    def lines(self) -> list[tuple[float, str, str]]:
+    def get_lines(self) -> list[tuple[float, str, str]]:
         """The transcript: when it began, user or assistant, text; a pause parts two lines of the assistant."""
-        return [(began_s, speaker, text) for began_s, _, speaker, text in self._lines()]
+        return [(began_s, speaker, text) for began_s, _, speaker, text in self._get_timed_lines()]
 
-    def whispered(self) -> list[str]:
-        """For each of `lines` what the assistant had been told last when it ended; empty for the user's."""
-        told = [self.oracle_by(end_s) if speaker == "assistant" else None for _, end_s, speaker, _ in self._lines()]
+    def list_oracles_by_line(self) -> list[str]:
+        """For each of `get_lines` what the assistant had been told last when it ended; empty for the user's."""
+        told = [
+            self.find_oracle_by(end_s) if speaker == "assistant" else None
+            for _, end_s, speaker, _ in self._get_timed_lines()
+        ]
         return ["" if each is None else each.text for each in told]
 
-    def _lines(self) -> list[tuple[float, float, str, str]]:
+    def _get_timed_lines(self) -> list[tuple[float, float, str, str]]:
         """The transcript, each line with its end, too."""
-        lines = [(began_s, began_s, speaker, text) for began_s, speaker, text in self._lines_of_user()]
+        lines = [(began_s, began_s, speaker, text) for began_s, speaker, text in self._get_user_lines()]
         last_s = -np.inf
         for at_s, piece in self._pieces:
             if at_s - last_s >= PAUSE_S:
@@ -189,7 +192,7 @@ class TalkRecord:
             last_s = at_s
         return sorted((start_s, end_s, who, text.strip()) for start_s, end_s, who, text in lines if text.strip())
 
-    def _lines_of_user(self) -> list[tuple[float, str, str]]:
+    def _get_user_lines(self) -> list[tuple[float, str, str]]:
         lines = []
         began_s: float | None = None
         for event in self.events:
@@ -200,7 +203,7 @@ class TalkRecord:
                 began_s = None
         return lines
 
-    def oracles(self) -> list[Oracle]:
+    def get_oracles(self) -> list[Oracle]:
         """The back-end's answers, in the order of asking."""
         found: dict[Any, Oracle] = {}
         for event in self.events:
@@ -213,14 +216,14 @@ class TalkRecord:
                 found[number].note(kind, data)
         return list(found.values())
 
-    def oracle_by(self, at_s: float) -> Oracle | None:
+    def find_oracle_by(self, at_s: float) -> Oracle | None:
         """The one whose words were the last to come by then, on the session's clock; None: none had come."""
-        begun = [each for each in self.oracles() if each.age_s is not None and each.asked_s + each.age_s <= at_s]
+        begun = [each for each in self.get_oracles() if each.age_s is not None and each.asked_s + each.age_s <= at_s]
         return max(begun, key=lambda each: each.asked_s + (each.age_s or 0.0), default=None)
 
-    def exchanges(self) -> list[Exchange]:
+    def get_exchanges(self) -> list[Exchange]:
         """The user's turns, each with what came of it; of a server that tells no events there are none."""
-        lines, oracles, sound = self.lines(), self.oracles(), self.sound()[:, 0]
+        lines, oracles, sound = self.get_lines(), self.get_oracles(), self.mix_sound()[:, 0]
         turns = [(began_s, text) for began_s, speaker, text in lines if speaker == "user"]
         found = []
         for (start_s, question), (end_s, _) in pairwise([*turns, (np.inf, "")]):
@@ -248,21 +251,21 @@ class TalkRecord:
         store = Store(str(folder))
         try:
             with store.writing(WAV) as wav, store.writing(TRANSCRIPT) as transcript, store.writing(EVENTS) as events:
-                wav.write(self._wav())
-                for at_s, speaker, text in self.lines():
+                wav.write(self._encode_wav())
+                for at_s, speaker, text in self.get_lines():
                     transcript.write(f"{at_s:8.2f} s  {speaker}: {text}\n".encode())
                 for event in self.events:  # JSON writes half a character as Python does: \ud83d
                     events.write(f"{json.dumps(event, ensure_ascii=False)}\n".encode(errors="backslashreplace"))
         except StoreError as error:
             raise StoreError(error.what, "Choose another folder with --out.") from error
 
-    def _wav(self) -> bytes:
+    def _encode_wav(self) -> bytes:
         import soundfile
 
         wav = io.BytesIO()
-        soundfile.write(wav, self.sound(), SAMPLE_RATE_HZ, format="WAV", subtype="PCM_16")
+        soundfile.write(wav, self.mix_sound(), SAMPLE_RATE_HZ, format="WAV", subtype="PCM_16")
         return wav.getvalue()
 
-    def _since_start(self, at_s: float) -> float:
+    def _compute_time_since_start(self, at_s: float) -> float:
         assert self.start_s is not None  # nothing comes from a server before it is ready
         return at_s - self.start_s

@@ -25,7 +25,7 @@ _DATA: Final[Mapping[str, Mapping[str, type | UnionType]]] = {
 """What a caller goes by in the data of an event, by its kind."""
 
 
-def plain(text: str) -> str:
+def remove_control_characters(text: str) -> str:
     """Text without what would steer the terminal that it is shown on, and without halves of characters (UTF-16's)."""
     return text.translate(_PLAIN)
 
@@ -41,17 +41,17 @@ def read_event(body: bytes) -> dict[str, Any]:
     except RecursionError as error:
         raise ValueError("nested too deep") from error
     match event:
-        case {"kind": str(kind), "time_s": time_s, "data": dict(data)} if _fits(time_s, float):
+        case {"kind": str(kind), "time_s": time_s, "data": dict(data)} if _is_of_form(time_s, float):
             for name, form in _DATA.get(kind, {}).items():
-                if not _fits(data.get(name), form):
+                if not _is_of_form(data.get(name), form):
                     raise ValueError(f"an event {kind[:40]!r} without a fitting {name}")
-            texts = {name: plain(value) for name, value in data.items() if isinstance(value, str)}
+            texts = {name: remove_control_characters(value) for name, value in data.items() if isinstance(value, str)}
             return {**event, "data": data | texts}
         case _:
             raise ValueError("no event")
 
 
-def _fits(value: object, form: type | UnionType) -> bool:
+def _is_of_form(value: object, form: type | UnionType) -> bool:
     """Whether a value is of this form; a number is one of seconds: finite, and no longer than a life."""
     if form is float:
         return isinstance(value, int | float) and abs(value) < _LONGEST_S

@@ -33,13 +33,13 @@ class Refused(Exception):
 class OtherCallers(Protocol):
     """Callers of the server's other processes, and how they learn of those of this one."""
 
-    def deciding(self) -> AbstractContextManager[None]:
+    def hold_decision(self) -> AbstractContextManager[None]:
         """For the time of the block no other process lets anybody in."""
 
-    def n_present(self, address: str) -> int:
+    def count_present(self, address: str) -> int:
         """Sessions of an address in the other processes."""
 
-    def n_started(self, address: str, now_s: float) -> int:
+    def count_started(self, address: str, now_s: float) -> int:
         """Sessions that an address began in the other processes within the last minute."""
 
     def enter(self, address: str, now_s: float) -> None:
@@ -52,15 +52,15 @@ class OtherCallers(Protocol):
 class NoOthers:
     """The other callers of a server of one process: there are none."""
 
-    def deciding(self) -> AbstractContextManager[None]:
+    def hold_decision(self) -> AbstractContextManager[None]:
         """Nobody else decides."""
         return nullcontext()
 
-    def n_present(self, address: str) -> int:
+    def count_present(self, address: str) -> int:
         """None."""
         return 0
 
-    def n_started(self, address: str, now_s: float) -> int:
+    def count_started(self, address: str, now_s: float) -> int:
         """None."""
         return 0
 
@@ -92,7 +92,7 @@ class Admission:
         """From now on nobody is let in."""
         self._is_draining = True
 
-    def refusal(
+    def find_refusal(
         self, address: str | None, present: Sequence[str], n_free: int, n_on_device: int, now_s: float
     ) -> Refused | None:
         """Why a caller would not be let in now; None: it would be. Nothing is counted.
@@ -109,8 +109,8 @@ class Admission:
             self._starts.popleft()
         n_started, n_present = sum(each == address for _, each in self._starts), present.count(address)
         if address is not None:
-            n_started += self._others.n_started(address, now_s)
-            n_present += self._others.n_present(address)
+            n_started += self._others.count_started(address, now_s)
+            n_present += self._others.count_present(address)
         if self._is_draining:
             return Refused("draining", "The server is about to end.")
         if n_present >= limits.max_sessions_per_address:
@@ -122,27 +122,27 @@ class Admission:
             return Refused("measuring", "The server is finding out how many callers it bears; try again in a moment.")
         if n_free == 0:
             return Refused("full", "Every place is taken; try again later.")
-        return self._lack_of_time(len(present), n_on_device, now_s)
+        return self._find_lack_of_time(len(present), n_on_device, now_s)
 
-    def unreadiness(self, present: Sequence[str], n_free: int, n_on_device: int, now_s: float) -> Refused | None:
+    def find_unreadiness(self, present: Sequence[str], n_free: int, n_on_device: int, now_s: float) -> Refused | None:
         """Why callers are better sent elsewhere now; None: one more is let in, and has its real time.
 
         Somebody who would be alone is let in, and hears gaps, where a machine is too slow even for one caller: it may
-        be all that he has. The arguments are those of `refusal`.
+        be all that he has. The arguments are those of `find_refusal`.
         """
-        refusal = self.refusal(None, present, n_free, n_on_device, now_s)
-        if refusal is None and not present and n_on_device and not self._meter.bears_alone(now_s):
+        refusal = self.find_refusal(None, present, n_free, n_on_device, now_s)
+        if refusal is None and not present and n_on_device and not self._meter.can_serve_alone(now_s):
             return Refused("too_slow", "This machine is too slow, or too busy, for even one caller's real time.")
         return refusal
 
     def admit(self, address: str, present: Sequence[str], n_free: int, n_on_device: int, now_s: float) -> None:
-        """Lets a caller in, who counts as one of its address's starts; the arguments are those of `refusal`.
+        """Lets a caller in, who counts as one of its address's starts; the arguments are those of `find_refusal`.
 
         Raises:
             Refused: not now.
         """
-        with self._others.deciding():
-            refusal = self.refusal(address, present, n_free, n_on_device, now_s)
+        with self._others.hold_decision():
+            refusal = self.find_refusal(address, present, n_free, n_on_device, now_s)
             if refusal is None:
                 self._others.enter(address, now_s)
         if refusal is not None:
@@ -158,12 +158,12 @@ class Admission:
 
         Args:
             n_others: sessions beside it.
-            n_on_device, now_s: as of `refusal`.
+            n_on_device, now_s: as of `find_refusal`.
 
         Raises:
             Refused: not now; nothing has changed.
         """
-        refusal = self._lack_of_time(n_others, n_on_device, now_s)
+        refusal = self._find_lack_of_time(n_others, n_on_device, now_s)
         if refusal is not None:
             self._refuse(refusal)
 
@@ -171,8 +171,8 @@ class Admission:
         self.n_refused[refusal.reason] += 1
         raise refusal
 
-    def _lack_of_time(self, n_others: int, n_on_device: int, now_s: float) -> Refused | None:
+    def _find_lack_of_time(self, n_others: int, n_on_device: int, now_s: float) -> Refused | None:
         """Why the others would not keep their real time; None: they would, as far as is known."""
-        if not n_others or self._meter.bears(n_on_device, self._limits.budget_share, now_s):
+        if not n_others or self._meter.can_serve(n_on_device, self._limits.budget_share, now_s):
             return None
         return Refused("busy", "The server has just enough time for those who talk now; try again later.")

@@ -94,7 +94,7 @@ class Engine:
         self._open = ExitStack()
         self._stream: CodecStream
         self._has_begun = np.zeros(n_slots, np.bool_)
-        self._texts = [tokenizer.said() for _ in range(n_slots)]
+        self._texts = [tokenizer.decode_stream() for _ in range(n_slots)]
 
     def __enter__(self) -> Self:
         """Makes the states of all slots."""
@@ -131,7 +131,7 @@ class Engine:
         frame = self._gen.step(torch.from_numpy(codes).to(self._device), torch.from_numpy(oracle).to(self._device))
         text, own = frame.text.cpu().numpy(), frame.own.cpu().numpy()
         self._has_begun |= active
-        return self._said(list(inputs), text, own)
+        return self._make_outputs(list(inputs), text, own)
 
     def reset(self, slot: int) -> None:
         """The slot forgets everything; its next step is its first."""
@@ -140,7 +140,7 @@ class Engine:
         self._gen.reset(torch.from_numpy(chosen))
         self._stream.reset(chosen)
         self._has_begun[slot] = False
-        self._texts[slot] = self._tokenizer.said()
+        self._texts[slot] = self._tokenizer.decode_stream()
 
     def measure(self, n_steps: int = 20) -> float:
         """The median time of a step of all slots, seconds; they are reset by it."""
@@ -156,7 +156,7 @@ class Engine:
         self.step(silence)
         return time.perf_counter() - began_s
 
-    def _said(self, slots: list[int], text: NDArray[np.int64], own: NDArray[np.int64]) -> dict[int, FrameOut]:
+    def _make_outputs(self, slots: list[int], text: NDArray[np.int64], own: NDArray[np.int64]) -> dict[int, FrameOut]:
         """Sound and text of what the slots have said, silence where they have said nothing yet."""
         has_said = own[:, 0] != UNSAID
         sound = np.zeros((self.n_slots, FRAME_N_SAMPLES), np.float32)

@@ -55,7 +55,7 @@ class FrameMeter:
         Where one caller is served in real time by that, what was slow with one caller before is over, and forgotten.
         """
         self._probed_s = dict(sorted(probed_s.items()))
-        if self._device_s(1) <= FRAME_S:
+        if self._estimate_device_s(1) <= FRAME_S:
             self._by_callers.pop(1, None)
 
     def forget_steps(self) -> None:
@@ -78,11 +78,11 @@ class FrameMeter:
 
     def step_s(self, percentile: float) -> float:
         """A percentile of the steps' times, seconds; 0 where there was none."""
-        return _percentile([each.step_s for each in self._window], percentile)
+        return _compute_percentile([each.step_s for each in self._window], percentile)
 
-    def late_s(self, percentile: float) -> float:
+    def compute_late_s(self, percentile: float) -> float:
         """A percentile of how late steps began, seconds; 0 where there was none."""
-        return _percentile([each.late_s for each in self._window], percentile)
+        return _compute_percentile([each.late_s for each in self._window], percentile)
 
     def has_room(self, budget_share: float, now_s: float) -> bool:
         """Whether one more caller may come: 99 of 100 steps stay within this share of a frame, and begin in time.
@@ -94,15 +94,15 @@ class FrameMeter:
         n_slow = sum(each.step_s > longest_s or each.late_s >= FRAME_S for each in self._window)
         return n_slow <= max(len(self._window), _N_JUDGED) / _N_JUDGED
 
-    def bears(self, n_callers: int, budget_share: float, now_s: float) -> bool:
+    def can_serve(self, n_callers: int, budget_share: float, now_s: float) -> bool:
         """Whether steps keep their time now, and are going to with so many callers on the device.
 
         Args:
             budget_share: of a frame's time, within which steps are to stay.
         """
-        return self.has_room(budget_share, now_s) and self.expected_s(n_callers, now_s) <= budget_share * FRAME_S
+        return self.has_room(budget_share, now_s) and self.predict_step_s(n_callers, now_s) <= budget_share * FRAME_S
 
-    def bears_alone(self, now_s: float) -> bool:
+    def can_serve_alone(self, now_s: float) -> bool:
         """Whether somebody who is alone on the device is served in real time: with gaps is not.
 
         Of the steps that one caller had of late half were over within a frame, and half began in time: a disturbance
@@ -112,10 +112,10 @@ class FrameMeter:
         self._forget(now_s)
         alone = self._by_callers.get(1, ())
         if len(alone) < _N_KNOWN:
-            return self._device_s(1) <= FRAME_S
+            return self._estimate_device_s(1) <= FRAME_S
         return median(each.step_s for each in alone) <= FRAME_S and median(each.late_s for each in alone) < FRAME_S
 
-    def expected_s(self, n_callers: int, now_s: float) -> float:
+    def predict_step_s(self, n_callers: int, now_s: float) -> float:
         """The time that a step with so many callers is going to take, seconds; 0 without any, or if nothing is known.
 
         As such steps took of late. Where there were none: as those of fewer callers, and for each further caller what
@@ -124,23 +124,23 @@ class FrameMeter:
         self._forget(now_s)
         if not n_callers:
             return 0.0
-        known = {n: time_s for n in sorted(self._by_callers) if (time_s := self._typical_s(n)) is not None}
+        known = {n: time_s for n in sorted(self._by_callers) if (time_s := self._compute_typical_s(n)) is not None}
         if n_callers in known:
             return known[n_callers]
         fewer = [n for n in known if n < n_callers]
         if not fewer:
-            return self._device_s(n_callers)
+            return self._estimate_device_s(n_callers)
         most = fewer[-1]
-        growth_s = max(0.0, (self._device_s(n_callers) - self._device_s(most)) / (n_callers - most))
+        growth_s = max(0.0, (self._estimate_device_s(n_callers) - self._estimate_device_s(most)) / (n_callers - most))
         if len(fewer) > 1:
             growth_s = max(growth_s, (known[most] - known[fewer[-2]]) / (most - fewer[-2]))
         return known[most] + growth_s * (n_callers - most)
 
-    def _typical_s(self, n_callers: int) -> float | None:
+    def _compute_typical_s(self, n_callers: int) -> float | None:
         steps = [each.step_s for each in self._by_callers[n_callers]]
-        return _percentile(steps, _TYPICAL) if len(steps) >= _N_KNOWN else None
+        return _compute_percentile(steps, _TYPICAL) if len(steps) >= _N_KNOWN else None
 
-    def _device_s(self, n_callers: int) -> float:
+    def _estimate_device_s(self, n_callers: int) -> float:
         """Between the numbers that were measured, in proportion."""
         return float(np.interp(n_callers, [*self._probed_s], [*self._probed_s.values()])) if self._probed_s else 0.0
 
@@ -153,5 +153,5 @@ class FrameMeter:
                 steps.popleft()
 
 
-def _percentile(values: list[float], percentile: float) -> float:
+def _compute_percentile(values: list[float], percentile: float) -> float:
     return float(np.percentile(values, percentile)) if values else 0.0

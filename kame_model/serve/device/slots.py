@@ -13,7 +13,7 @@ import torch
 from backends.codec.protocol import Codec
 from data_schemas.config.serving import ServeConfig
 from data_schemas.units import FRAME_S
-from kame_model.checkpoint.kame_json import voice_of
+from kame_model.checkpoint.kame_json import choose_voice
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.device.admission import Admission
 from kame_model.serve.device.engine import N_WARM_UP, Engine, RunInThread
@@ -104,7 +104,7 @@ class Slots:
         later_s = min(2 * self._again_s, MEASURE_EVERY_S) if self._is_doubtful(now_s) else MEASURE_AGAIN_S
         try:
             step_s = None if self._engine is None else await self._measure(self._engine, stepper)
-            if self._engine is None or (step_s is not None and self._wants_another(self._engine.n_slots, step_s)):
+            if self._engine is None or (step_s is not None and self._needs_another_size(self._engine.n_slots, step_s)):
                 await self._resize(stepper)
             self._has_failed = False
         except Exception:  # noqa: BLE001  whatever it is, a server that can go on must: nobody was there to be hurt
@@ -125,7 +125,7 @@ class Slots:
 
     def _is_doubtful(self, now_s: float) -> bool:
         """Whether the last measurement failed, or found that even one caller cannot be served."""
-        return self._has_failed or not self._meter.bears_alone(now_s)
+        return self._has_failed or not self._meter.can_serve_alone(now_s)
 
     async def _measure(self, engine: Engine, stepper: Stepper) -> float | None:
         """Measures steps on an idle device; what one of all slots takes, seconds, or None where somebody came."""
@@ -137,7 +137,7 @@ class Slots:
         self._meter.learn(probed_s)
         return probed_s[engine.n_slots]
 
-    def _wants_another(self, n_slots: int, step_s: float) -> bool:
+    def _needs_another_size(self, n_slots: int, step_s: float) -> bool:
         """Whether another number of slots is likely to fit better, where a step of all these now takes so long.
 
         Never where the number is configured, nor where a step takes about as long as when it was last looked for. More
@@ -180,9 +180,13 @@ class Slots:
         self.close()
         found_s: dict[int, float] = {}
         is_search = not n_slots
-        n_slots = n_slots or self._config.limits.max_sessions or most_that_fit(partial(self._fits, found_s), self._most)
+        n_slots = (
+            n_slots
+            or self._config.limits.max_sessions
+            or find_most_that_fit(partial(self._measure_fits, found_s), self._most)
+        )
         with ExitStack() as stack:
-            engine = stack.enter_context(self._new_engine(n_slots))
+            engine = stack.enter_context(self._create_engine(n_slots))
             step_s = found_s.get(n_slots) or engine.measure()
             stack.pop_all()  # it stays open
         if is_search:
@@ -198,21 +202,21 @@ class Slots:
         self._engine = engine
         return engine
 
-    def _fits(self, found_s: dict[int, float], n_slots: int) -> bool:
+    def _measure_fits(self, found_s: dict[int, float], n_slots: int) -> bool:
         """Whether a step of so many slots is over within the budget; what it took is noted."""
         try:
-            with self._new_engine(n_slots) as tried:
+            with self._create_engine(n_slots) as tried:
                 found_s[n_slots] = tried.measure()
         except torch.OutOfMemoryError:
             self._most = min(self._most, n_slots - 1)
             return False
         return found_s[n_slots] <= self._budget_s
 
-    def _new_engine(self, n_slots: int) -> Engine:
+    def _create_engine(self, n_slots: int) -> Engine:
         config = self._config
         front_end = self._checkpoint.front_end
         sampling = self._checkpoint.sampling(config.sampling)
-        is_heard = voice_of(self._checkpoint.facts, config.voice) == "decoded"
+        is_heard = choose_voice(self._checkpoint.facts, config.voice) == "decoded"
         return Engine(front_end, self._codec, self._tokenizer, n_slots, sampling, config.cuda_graphs, is_heard)
 
     @cached_property
@@ -246,7 +250,7 @@ async def probe(engine: Engine, run: RunInThread, goes_on: Callable[[], bool]) -
     return found_s
 
 
-def most_that_fit(fits: Callable[[int], bool], most: int) -> int:
+def find_most_that_fit(fits: Callable[[int], bool], most: int) -> int:
     """The greatest number, `most` at most, that fits, where each below one that fits does too; 1 if none above it does.
 
     Args:

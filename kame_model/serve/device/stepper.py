@@ -162,14 +162,14 @@ class Stepper:
         """
         taken = {}
         for slot, session in sessions.items():
-            with ending_on_fault(session):
+            with end_session_on_fault(session):
                 frame = session.take()
                 if frame is not None:
                     taken[slot] = frame
         stale, self._stale = self._stale, set()
         done = self._run(lambda: self._on_device(stale, taken)) if taken or stale else None
         for session in sessions.values():
-            with ending_on_fault(session):
+            with end_session_on_fault(session):
                 session.attend()
         try:
             said = {} if done is None else await done
@@ -178,18 +178,18 @@ class Stepper:
             self._stale |= stale
             for slot in taken:
                 sessions[slot].fail("the model's step failed")
-            self._failed(error)
+            self._end_after_failure(error)
             return len(taken)
         if done is not None:
             self._n_failed = 0
         for slot, frame_out in said.items():
             session = sessions[slot]
             if self._sessions.get(slot) is session:  # it has not left meanwhile
-                with ending_on_fault(session):
+                with end_session_on_fault(session):
                     session.give(frame_out)
         return len(taken)
 
-    def _failed(self, error: Exception) -> None:
+    def _end_after_failure(self, error: Exception) -> None:
         self._meter.n_failed += 1
         self._n_failed += 1
         if self._n_failed >= _MOST_FAILED:
@@ -206,7 +206,7 @@ class Stepper:
 
 
 @contextmanager
-def ending_on_fault(session: Stepped) -> Iterator[None]:
+def end_session_on_fault(session: Stepped) -> Iterator[None]:
     """A block in which an error ends one session, and is logged."""
     try:
         yield

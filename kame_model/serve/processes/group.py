@@ -19,7 +19,7 @@ from data_schemas.config.serving import ServeConfig
 from data_schemas.errors import BackendError, KameError
 from kame_model.serve.processes.channel import END, RETIRE, Report, give_order, give_socket, read_reports
 from kame_model.serve.processes.shared_counts import SharedCounts
-from kame_model.serve.processes.siblings import socket_of
+from kame_model.serve.processes.siblings import get_socket_path
 from kame_model.serve.web.accepting import accept_clients
 
 _LOG = logging.getLogger(__name__)
@@ -130,14 +130,14 @@ class ProcessGroup:
         try:
             for places in (self._places[:1], self._places[1:]):
                 self._tasks += [asyncio.create_task(self._keep(place)) for place in places]
-                await asyncio.gather(*(self._until_served(place) for place in places))
+                await asyncio.gather(*(self._wait_until_served(place) for place in places))
         except BaseException:
             await self.end(now=True)
             raise
         self._has_started = True
         self._tasks.append(asyncio.create_task(accept_clients(self._listener, self._give)))
 
-    async def broken(self) -> None:
+    async def wait_until_broken(self) -> None:
         """Waits until the parent itself cannot go on; raises what it failed with."""
         done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
@@ -152,7 +152,7 @@ class ProcessGroup:
         for place in self._places:
             others = [each for each in self._places if each is not place]
             while not any(each.is_alive and not each.is_told_to_end for each in others):
-                await _next_change(self._places)
+                await _wait_for_change(self._places)
             place.config, place.is_told_to_end = config, True
             place.hurry.set()
             _LOG.warning(
@@ -164,7 +164,7 @@ class ProcessGroup:
             while place.launched is not config:
                 await place.changed.wait()
             try:
-                await self._until_served(place)
+                await self._wait_until_served(place)
             except KameError as error:
                 _LOG.error("Process %d does not start; the others are left as they are: %s", place.number, error)
                 return
@@ -209,7 +209,7 @@ class ProcessGroup:
                 return
         accepted.close()
 
-    async def _until_served(self, place: Place) -> None:
+    async def _wait_until_served(self, place: Place) -> None:
         """Waits until a place's process serves.
 
         Raises:
@@ -237,7 +237,7 @@ class ProcessGroup:
         """One process, from its start to its end; says whether it has served."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        socket_of(self._folder, place.number).unlink(missing_ok=True)
+        get_socket_path(self._folder, place.number).unlink(missing_ok=True)
         self._counts.note_state(place.number, "loading")
         own = ["--channel", str(theirs.fileno()), "--number", str(place.number), "--folder", str(self._folder)]
         with ours:
@@ -282,7 +282,7 @@ class ProcessGroup:
     def _note_end(self, place: Place, pid: int, status: int) -> None:
         """Tells what became of a process that has ended."""
         n_lost = self._counts.forget_process(pid)
-        socket_of(self._folder, place.number).unlink(missing_ok=True)
+        get_socket_path(self._folder, place.number).unlink(missing_ok=True)
         failed = place.report
         if failed.phase != "failed":
             how = f"by signal {-status}" if status < 0 else f"with exit status {status}"
@@ -310,7 +310,7 @@ def _write_config(process: asyncio.subprocess.Process, place: Place) -> None:
         process.stdin.close()
 
 
-async def _next_change(places: Sequence[Place]) -> None:
+async def _wait_for_change(places: Sequence[Place]) -> None:
     """Waits until something has changed with any of them."""
     waits = [asyncio.create_task(place.changed.wait()) for place in places]
     try:

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 
 from kame_model.serve.processes.channel import END, RETIRE, Phase, Report, take_given, tell
 from kame_model.serve.processes.shared_counts import SharedCounts
-from kame_model.serve.processes.siblings import AcrossProcesses, FromSiblings, connect_others, socket_of
+from kame_model.serve.processes.siblings import AcrossProcesses, FromSiblings, connect_others, get_socket_path
 from kame_model.serve.server import KameServer
 from kame_model.serve.web.transport import WebServer
 
@@ -65,9 +65,9 @@ class Member:
         self._n_taken = 0
 
     @asynccontextmanager
-    async def serving(self, server: KameServer, app: FastAPI, web: WebServer) -> AsyncIterator[None]:
+    async def serve_callers(self, server: KameServer, app: FastAPI, web: WebServer) -> AsyncIterator[None]:
         """Takes callers and tells the parent, for the time of the block; `web` has been started."""
-        loop, private = asyncio.get_running_loop(), socket_of(self._folder, self._number)
+        loop, private = asyncio.get_running_loop(), get_socket_path(self._folder, self._number)
         private.unlink(missing_ok=True)
         async with AsyncExitStack() as stack:
             listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
@@ -78,7 +78,7 @@ class Member:
             stack.push_async_callback(asyncio.wait, [asking])
             stack.callback(setattr, asked, "should_exit", True)
             telling = asyncio.create_task(self._tell_changes(server, app))
-            stack.push_async_callback(_cancelled, telling)
+            stack.push_async_callback(_cancel_task, telling)
             loop.add_reader(self._channel, self._take, web)
             stack.callback(loop.remove_reader, self._channel)
             yield
@@ -114,7 +114,7 @@ class Member:
 
     async def _tell_changes(self, server: KameServer, app: FastAPI) -> None:
         while True:
-            unready = server.unreadiness()
+            unready = server.find_unreadiness()
             is_draining = unready is not None and unready.reason == "draining"
             phase: Phase = "draining" if is_draining else "serving"
             report = Report(
@@ -130,7 +130,7 @@ class Member:
             await asyncio.sleep(_LOOK_S)
 
 
-async def _cancelled(task: "asyncio.Task[None]") -> None:
+async def _cancel_task(task: "asyncio.Task[None]") -> None:
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task

@@ -55,7 +55,7 @@ class SharedCounts:
         self._database.close()
 
     @contextmanager
-    def deciding(self) -> Iterator[None]:
+    def hold_decision(self) -> Iterator[None]:
         """For the time of the block no other process lets anybody in, or counts anything."""
         try:
             self._database.execute("BEGIN IMMEDIATE")
@@ -68,12 +68,12 @@ class SharedCounts:
         finally:
             self._do("COMMIT")
 
-    def n_present(self, address: str) -> int:
+    def count_present(self, address: str) -> int:
         """Sessions of an address in the other processes."""
         found = self._do("SELECT count(*) FROM sessions WHERE address = ? AND process != ?", address, self._process)
         return int(found[0][0]) if found else 0
 
-    def n_started(self, address: str, now_s: float) -> int:
+    def count_started(self, address: str, now_s: float) -> int:
         """Sessions that an address began in the other processes within the last minute."""
         found = self._do(
             "SELECT count(*) FROM starts WHERE address = ? AND process != ? AND at_s > ?",
@@ -112,11 +112,11 @@ class SharedCounts:
             int(state == "dead"),
         )
 
-    def states(self) -> dict[int, tuple[ProcessState, int]]:
+    def read_states(self) -> dict[int, tuple[ProcessState, int]]:
         """How it stands with each process, and how often it has died."""
         return {number: (state, n) for number, state, n in self._do("SELECT * FROM processes ORDER BY number")}
 
-    def allowance(
+    def make_allowance(
         self, name: str, per_s: float, most: float, clock_s: Callable[[], float] = time.monotonic
     ) -> "SharedAllowance":
         """Something that each key may use up at a rate, over all processes."""
@@ -148,21 +148,21 @@ class SharedAllowance:
     ) -> None:
         self._counts, self._name, self._per_s, self._most, self._clock_s = counts, name, per_s, most, clock_s
 
-    def left(self, key: str) -> float:
+    def get_amount_left(self, key: str) -> float:
         """How much a key may use now."""
-        return self._left(key, self._clock_s())
+        return self._compute_amount_left(key, self._clock_s())
 
     def take(self, key: str, amount: float = 1.0) -> bool:
         """Uses some up, if the key has so much."""
         now_s = self._clock_s()
-        with self._counts.deciding():
-            left = self._left(key, now_s)
+        with self._counts.hold_decision():
+            left = self._compute_amount_left(key, now_s)
             if left < amount:
                 return False
             self._counts.write_left(self._name, key, left - amount, now_s, now_s - self._most / self._per_s)
         return True
 
-    def _left(self, key: str, now_s: float) -> float:
+    def _compute_amount_left(self, key: str, now_s: float) -> float:
         known = self._counts.read_left(self._name, key)
         if known is None:
             return self._most

@@ -94,16 +94,18 @@ class AcrossProcesses:
         """The answer for all processes; the own one where the others need not be asked."""
         path, status = scope["path"], own[0]["status"]
         if path == "/metrics" and status == 200:
-            texts = {self._number: _body_of(own).decode()}
+            texts = {self._number: _join_body(own).decode()}
             texts |= {number: answer.text for number, answer in await self._ask(scope, body) if answer.is_success}
-            return _with_body(own, join_metrics(texts, self._counts))
+            return _replace_body(own, join_metrics(texts, self._counts))
         if path == "/readyz" and status != 200:
-            return next((_messages(each) for _, each in await self._ask(scope, body) if each.is_success), own)
-        if path == "/v1/about" and status == 200 and json.loads(_body_of(own))["refusal"] is not None:
+            return next((_convert_answer(each) for _, each in await self._ask(scope, body) if each.is_success), own)
+        if path == "/v1/about" and status == 200 and json.loads(_join_body(own))["refusal"] is not None:
             answers = [each for _, each in await self._ask(scope, body) if each.is_success]
-            return next((_messages(each) for each in answers if each.json()["refusal"] is None), own)
+            return next((_convert_answer(each) for each in answers if each.json()["refusal"] is None), own)
         if path.startswith(_OF_SESSIONS) and status == 404:
-            return next((_messages(each) for _, each in await self._ask(scope, body) if each.status_code != 404), own)
+            return next(
+                (_convert_answer(each) for _, each in await self._ask(scope, body) if each.status_code != 404), own
+            )
         return own
 
     async def _ask(self, scope: Scope, body: bytes) -> list[tuple[int, httpx.Response]]:
@@ -133,7 +135,7 @@ class AcrossProcesses:
             return None
 
 
-def socket_of(folder: Path, number: int) -> Path:
+def get_socket_path(folder: Path, number: int) -> Path:
     """The private socket of a process."""
     return folder / f"process-{number}.sock"
 
@@ -141,7 +143,9 @@ def socket_of(folder: Path, number: int) -> Path:
 def connect_others(folder: Path, number: int) -> dict[int, httpx.AsyncBaseTransport]:
     """A connection to each process that has a private socket in a folder, but the one of this number."""
     numbers = sorted(int(path.stem.removeprefix("process-")) for path in folder.glob("process-*.sock"))
-    return {each: httpx.AsyncHTTPTransport(uds=str(socket_of(folder, each))) for each in numbers if each != number}
+    return {
+        each: httpx.AsyncHTTPTransport(uds=str(get_socket_path(folder, each))) for each in numbers if each != number
+    }
 
 
 def join_metrics(texts: Mapping[int, str], counts: SharedCounts) -> bytes:
@@ -181,7 +185,7 @@ class _Joined(Collector):
         deaths = CounterMetricFamily(
             "kame_process_deaths", "How often a process ended that was not told to.", labels=["process"]
         )
-        for number, (state, n_deaths) in self._counts.states().items():
+        for number, (state, n_deaths) in self._counts.read_states().items():
             states.add_metric([str(number)], float(state == "serving"))
             deaths.add_metric([str(number)], n_deaths)
         yield states
@@ -199,17 +203,17 @@ async def _read_body(receive: Receive) -> bytes:
     return body
 
 
-def _body_of(messages: list[Message]) -> bytes:
+def _join_body(messages: list[Message]) -> bytes:
     return b"".join(each.get("body", b"") for each in messages[1:])
 
 
-def _with_body(own: list[Message], body: bytes) -> list[Message]:
+def _replace_body(own: list[Message], body: bytes) -> list[Message]:
     headers = [(name, value) for name, value in own[0]["headers"] if name.lower() != b"content-length"]
     start = {**own[0], "headers": [*headers, (b"content-length", str(len(body)).encode())]}
     return [start, {"type": "http.response.body", "body": body}]
 
 
-def _messages(answer: httpx.Response) -> list[Message]:
+def _convert_answer(answer: httpx.Response) -> list[Message]:
     """Another process's answer as this one's."""
     headers = [(name.lower(), value) for name, value in answer.headers.raw if name.lower() not in (b"date", b"server")]
     return [

@@ -70,7 +70,7 @@ class Answering:
         requests = partial(
             Requests, self.choice, self._conversation, emit, shared.requests, cycle.first_token_timeout_s
         )
-        self._cycle = BackEndCycle(requests(), self._conversation, self._new_writer, cycle)
+        self._cycle = BackEndCycle(requests(), self._conversation, self._create_writer, cycle)
         self._monologue: Monologue | None = None
         if shared.voice == "synthesised" and shared.parts.speaker is not None:
             self._monologue = Monologue(shared.parts.speaker, emit, shared.requests)
@@ -79,7 +79,7 @@ class Answering:
             self._cascade = Cascade(requests(is_answer=True), self._conversation, shared.parts.speaker)
         self._is_user_speaking = False
 
-    def choices(self) -> dict[str, str]:
+    def get_choices(self) -> dict[str, str]:
         """What is so now, as events tell it."""
         return {"mode": self.mode, "back_end": self.choice.own, "model": self.choice.model}
 
@@ -145,13 +145,13 @@ class Answering:
         elif self._monologue is not None:
             self._monologue.on_speech_stopped()
 
-    def next_oracle(self) -> int:
+    def take_oracle(self) -> int:
         """The oracle's id for the front-end's next input position."""
         return self._queue.next() if self.mode == "tandem" else PADDING_ID
 
-    def next_frame(self) -> tuple[Samples, str] | None:
+    def take_frame(self) -> tuple[Samples, str] | None:
         """80 ms of the cascade and the words that begin in it; None in the other modes."""
-        return self._cascade.next_frame() if self.mode == "cascade" and self._cascade is not None else None
+        return self._cascade.take_frame() if self.mode == "cascade" and self._cascade is not None else None
 
     def speak(self, own: Samples, text: str) -> tuple[Samples, str]:
         """What is said while the front-end gives a frame: its own sound and text, or its text in another voice.
@@ -162,7 +162,7 @@ class Answering:
         if self._monologue is None:
             return own, text
         self._monologue.write(text)
-        return self._monologue.next_frame()
+        return self._monologue.take_frame()
 
     def on_said(self, text: str) -> None:
         """A piece of what has been said to the user, for the history."""
@@ -176,7 +176,7 @@ class Answering:
         self._conversation.reset()
         self._is_user_speaking = False
 
-    def runs(self) -> list[Coroutine[Any, Any, None]]:
+    def list_tasks(self) -> list[Coroutine[Any, Any, None]]:
         """What has to run as long as the session does."""
         return [each.run() for each in (self._cycle, self._cascade, self._monologue) if each is not None]
 
@@ -187,7 +187,7 @@ class Answering:
             if each is not None:
                 await each.aclose()
 
-    def _new_writer(self, is_held: bool) -> OracleWriter:
+    def _create_writer(self, is_held: bool) -> OracleWriter:
         assert self._tokenizer is not None  # there is no mode tandem without it
         return OracleWriter(self._queue, self._tokenizer, self._max_words, is_held=is_held)
 

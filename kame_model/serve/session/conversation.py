@@ -112,7 +112,7 @@ class Conversation:
             prompt: how they are written.
             as_finished: whether the turn is told as finished, though the user may go on.
         """
-        return prompt.messages(self._history(), self.heard, is_finished=self.is_finished or as_finished)
+        return prompt.messages(self._format_history(), self.heard, is_finished=self.is_finished or as_finished)
 
     def _begin_turn(self) -> None:
         if self._answer is None:  # the user goes on after a pause
@@ -126,7 +126,7 @@ class Conversation:
     def _is_last(self, role: str) -> bool:
         return bool(self._before) and self._before[-1].role == role
 
-    def _history(self) -> list[str]:
+    def _format_history(self) -> list[str]:
         lines: list[str] = []
         n_chars = 0
         for turn in reversed(self._before):

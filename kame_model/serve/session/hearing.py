@@ -65,7 +65,7 @@ class Ears:
         self._on_heard, self._on_turn, self._on_fault = on_heard, on_turn, on_fault
         self._loop = asyncio.get_running_loop()
         self.turn_taking = turns
-        self._before: deque[tuple[Samples, Sequence[Window] | None]] = deque(maxlen=_n_kept(turns.before_s))
+        self._before: deque[tuple[Samples, Sequence[Window] | None]] = deque(maxlen=_count_kept_frames(turns.before_s))
         self._is_in_turn, self._n_in_turn = False, 0
         self._has_ended = False  # a turn, since the caller last said that one had
         self._ends: deque[tuple[int, Callable[[bool], None]]] = deque()  # behind which frame
@@ -101,7 +101,7 @@ class Ears:
         """Tells turns apart so from the next frame on, after a reset too."""
         self.turn_taking = turns
         self._detector.adjust(turns.speech_probability, turns.turn_end_silence_s)
-        self._before = deque(self._before, maxlen=_n_kept(turns.before_s))
+        self._before = deque(self._before, maxlen=_count_kept_frames(turns.before_s))
 
     def end_turn(self, behind: int, told: Callable[[bool], None]) -> None:
         """The caller says that the turn ends behind a frame; who goes on speaking begins another.
@@ -176,6 +176,6 @@ class Ears:
         self._stream = self._recogniser.listen(on_any_thread)
 
 
-def _n_kept(before_s: float) -> int:
+def _count_kept_frames(before_s: float) -> int:
     """Frames to keep: those before the one in which somebody is found to speak, and that one."""
     return round(before_s / FRAME_S) + 1

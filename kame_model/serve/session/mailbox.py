@@ -111,12 +111,12 @@ class Outbox:
         self._waiting.clear()
 
     def close(self) -> None:
-        """Forgets what waits, and ends `frames`."""
+        """Forgets what waits, and ends `read_frames`."""
         self._closed = True
         self._waiting.clear()
         self._changed.set()
 
-    async def frames(self) -> AsyncIterator[SaidFrame]:
+    async def read_frames(self) -> AsyncIterator[SaidFrame]:
         """The frames as they come, until `close`."""
         while not self._closed:
             if self._waiting:

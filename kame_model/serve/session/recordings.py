@@ -58,7 +58,7 @@ class About:
     language: str = "en"
 
 
-def utc_now() -> datetime:
+def get_utc_now() -> datetime:
     """The time of day, which consent and retention go by."""
     return datetime.now(UTC)
 
@@ -80,7 +80,7 @@ class _SoundFile:
         if self._failure is not None:
             return
         try:
-            with self._translated():
+            with self._translate_errors():
                 if self._file is None:
                     form = {"channels": 2, "format": "FLAC", "subtype": "PCM_16"}
                     self._file = soundfile.SoundFile(self._path, "w", SAMPLE_RATE_HZ, **form)
@@ -100,7 +100,7 @@ class _SoundFile:
         if self._file is None:
             return b""
         try:
-            with self._translated():
+            with self._translate_errors():
                 self._file.close()
                 return self._path.read_bytes()
         finally:
@@ -118,7 +118,7 @@ class _SoundFile:
             self._path.unlink(missing_ok=True)
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except (OSError, soundfile.LibsndfileError) as error:
@@ -140,7 +140,7 @@ class Recording:
         self._pending: deque[Future[None]] = deque()
         self._forget()
 
-    def frame(self, heard: Samples, said: Samples) -> None:
+    def add_frame(self, heard: Samples, said: Samples) -> None:
         """80 ms of the session's clock: what the user said, and what was said at the same time; float32[1920] each."""
         if self.is_over:
             return
@@ -149,19 +149,19 @@ class Recording:
         if len(self._block) >= BLOCK_N_FRAMES:
             self._flush()
 
-    def event(self, event: SessionEvent) -> None:
+    def add_event(self, event: SessionEvent) -> None:
         """What happened, all of it, in order; its time is that of the sound so far."""
         if self.is_over:
             return
         data, time_s = event.data, round_s(samples_to_seconds(self._n_samples))
         if event.kind in ("started", "changed"):
-            self._speaks(str(data["mode"]), str(data["back_end"]), time_s)
+            self._note_speaker(str(data["mode"]), str(data["back_end"]), time_s)
         elif event.kind == "speech_started":
             self._spoken.append((time_s, None))
         elif event.kind == "speech_stopped" and self._spoken:
             self._spoken[-1] = (self._spoken[-1][0], time_s)
         elif event.kind == "heard":
-            self._heard_of(str(data["text"]), bool(data["is_final"]), time_s)
+            self._note_user_turn(str(data["text"]), bool(data["is_final"]), time_s)
         elif event.kind == "said":
             self._said.append(SaidPiece(text=str(data["text"]), time_s=time_s))
 
@@ -181,7 +181,7 @@ class Recording:
             return
         self._end()
         try:
-            await self._all.call(self._keep, self._row(), self._sound)
+            await self._all.call(self._keep, self._make_row(), self._sound)
         except StoreError as error:
             _log.error("The recording of session %s is lost: %s", self._id, error)
 
@@ -195,7 +195,7 @@ class Recording:
         self._voices: list[RecordedVoice] = []
         self._sound = _SoundFile(self._all.store, self._id)
 
-    def _speaks(self, mode: str, back_end: str, time_s: float) -> None:
+    def _note_speaker(self, mode: str, back_end: str, time_s: float) -> None:
         """Keeps who speaks for the server from now on, if that is new; of changes at one time only the last counts."""
         about = self._all.about
         voice = about.cascade_voice if mode == "cascade" else about.front_end_voice
@@ -205,7 +205,7 @@ class Recording:
         if not self._voices or replace(self._voices[-1], start_s=time_s) != now:
             self._voices.append(now)
 
-    def _heard_of(self, text: str, is_final: bool, time_s: float) -> None:
+    def _note_user_turn(self, text: str, is_final: bool, time_s: float) -> None:
         """Keeps the user's turn once its text is final, from where somebody was heard to speak."""
         if self._first_heard_s is None:
             self._first_heard_s = time_s
@@ -233,7 +233,7 @@ class Recording:
         self.is_over = True
         self._all.running.pop(self._id, None)
 
-    def _row(self) -> RecordedSession:
+    def _make_row(self) -> RecordedSession:
         about, at = self._all.about, self._started_at.isoformat(timespec="seconds")
         return RecordedSession(
             session_id=self._id,
@@ -255,7 +255,7 @@ class Recording:
     def _keep(self, row: RecordedSession, sound: _SoundFile) -> None:
         if flac := sound.take():
             whole = replace(row, audio=replace(row.audio, bytes=flac))
-            self._all.store.write_table(_path(self._id), to_table([whole], RecordedSession))
+            self._all.store.write_table(_get_path(self._id), to_table([whole], RecordedSession))
 
 
 class Recordings:
@@ -275,7 +275,11 @@ class Recordings:
     """
 
     def __init__(
-        self, config: RecordConfig, about: About, thread: Executor | None = None, now: Callable[[], datetime] = utc_now
+        self,
+        config: RecordConfig,
+        about: About,
+        thread: Executor | None = None,
+        now: Callable[[], datetime] = get_utc_now,
     ) -> None:
         assert config.folder is not None  # without a folder a server has no recordings
         self.about, self.now = about, now
@@ -343,9 +347,9 @@ class Recordings:
         return await asyncio.wrap_future(self.thread.submit(call, *args))
 
     def _remove(self, session_id: str) -> bool:
-        is_there = self.store.exists(_path(session_id))
+        is_there = self.store.exists(_get_path(session_id))
         if is_there:
-            self.store.remove(_path(session_id))
+            self.store.remove(_get_path(session_id))
         return is_there
 
     def _sweep(self) -> int:
@@ -361,5 +365,5 @@ class Recordings:
         return n_deleted
 
 
-def _path(session_id: str) -> str:
+def _get_path(session_id: str) -> str:
     return f"{session_id}.parquet"

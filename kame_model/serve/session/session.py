@@ -13,7 +13,7 @@ from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_S, round_s
 from kame_model.frames.ids import PADDING_ID
 from kame_model.serve.device.engine import FrameIn, FrameOut
-from kame_model.serve.device.stepper import Stepper, ending_on_fault
+from kame_model.serve.device.stepper import Stepper, end_session_on_fault
 from kame_model.serve.oracle.prompts import Instructions, text_of
 from kame_model.serve.session.answering import Answering, Shared
 from kame_model.serve.session.events import EventKind, SessionEvent
@@ -78,11 +78,11 @@ class Session:
         recordings = shared.parts.recordings if is_recorded else None
         self._recording = None if recordings is None else recordings.begin(self.id)
         self._keeping: list[asyncio.Task[None]] = []
-        self._tasks = [asyncio.create_task(run) for run in self._answering.runs()]
+        self._tasks = [asyncio.create_task(run) for run in self._answering.list_tasks()]
         for task in self._tasks:
             task.add_done_callback(self._on_task_done)
         self._slot = stepper.join(self)
-        self._emit("started", self._facts())
+        self._emit("started", self._collect_facts())
 
     @property
     def mode(self) -> Mode:
@@ -137,7 +137,7 @@ class Session:
         if self._inbox.n_frames:
             self._stepper.wake()
 
-    def miss(self, n_frames: int) -> None:
+    def report_missed_frames(self, n_frames: int) -> None:
         """Tells that so much of the caller's sound came too late and was dropped, after silence heard in its place."""
         self._emit("dropped", {"direction": "heard", "n_frames": n_frames, "was_silence": True})
 
@@ -151,14 +151,14 @@ class Session:
 
     def frames(self) -> AsyncIterator[SaidFrame]:
         """What is said, one frame for each one heard; ends when the session does. One reader."""
-        return self._outbox.frames()
+        return self._outbox.read_frames()
 
-    def events(self) -> AsyncIterator[SessionEvent]:
+    def subscribe_to_events(self) -> AsyncIterator[SessionEvent]:
         """What happens from now on, for any number of readers: `started` first (again after a reset), `ended` last.
 
         A reader who falls behind by a thousand events loses the oldest.
         """
-        return self._feeds.subscribe(SessionEvent("started", 0.0, self._facts()), self._end)
+        return self._feeds.subscribe(SessionEvent("started", 0.0, self._collect_facts()), self._end)
 
     def change(
         self,
@@ -181,7 +181,7 @@ class Session:
             Refused: from mode cascade, which needs no device, to another one, and it has no time; nothing has changed.
         """
         self._answering.change(mode, back_end, prompt, model)
-        self._emit("changed", self._answering.choices() | ({} if prompt is None else {"prompt": text_of(prompt)}))
+        self._emit("changed", self._answering.get_choices() | ({} if prompt is None else {"prompt": text_of(prompt)}))
 
     def reset(self) -> None:
         """Begins anew in the same slot, with the present mode, back-end, model and prompt; nothing of before is left.
@@ -200,7 +200,7 @@ class Session:
         except BackendError as error:
             _LOG.error("Session %s ends: %s", self.id, error)
             self.fail("the recogniser does not work")
-        self._emit("started", self._facts())
+        self._emit("started", self._collect_facts())
 
     async def close(self, reason: str) -> None:
         """Ends the session; a second time changes nothing. The slot is free at once, connections are on return."""
@@ -230,12 +230,12 @@ class Session:
         self._taken = self._unattended = self._inbox.take()
         if self._taken is None:
             return None
-        spoken = self._answering.next_frame()
+        spoken = self._answering.take_frame()
         if spoken is not None:
             self._say(*spoken)
             return None
         self._n_steps += 1  # position 0 is always idle, as `lay_oracle` has it
-        return FrameIn(self._taken, PADDING_ID if self._n_steps == 1 else self._answering.next_oracle())
+        return FrameIn(self._taken, PADDING_ID if self._n_steps == 1 else self._answering.take_oracle())
 
     def attend(self) -> None:
         """Listens to the frame taken."""
@@ -254,12 +254,12 @@ class Session:
             self._answering.on_said(text)
             self._emit("said", {"text": text})
         if self._recording is not None and heard is not None:
-            self._recording.frame(heard, samples)
+            self._recording.add_frame(heard, samples)
         self._tell_dropped("said", self._outbox.put(SaidFrame(self._n_frames, samples, text)))
         self._n_frames += 1
 
     def _on_heard(self, heard: Heard) -> None:
-        with ending_on_fault(self):
+        with end_session_on_fault(self):
             self._emit("heard", {"text": heard.text, "is_final": heard.is_final})
             self._answering.on_heard(heard)
 
@@ -270,8 +270,8 @@ class Session:
     def _on_fault(self, reason: str) -> None:
         self._emit("listening_failed", {"reason": reason})
 
-    def _facts(self) -> dict[str, Any]:
-        facts = {"session_id": self.id, **self._answering.choices(), "voice": self.voice, "notice": self._notice}
+    def _collect_facts(self) -> dict[str, Any]:
+        facts = {"session_id": self.id, **self._answering.get_choices(), "voice": self.voice, "notice": self._notice}
         return facts | ({"record_notice": self._record_notice} if self.is_recorded else {})
 
     def _tell_dropped(self, direction: Literal["heard", "said"], n_frames: int) -> None:
@@ -285,7 +285,7 @@ class Session:
     def _tell(self, event: SessionEvent) -> None:
         self._feeds.put(event)
         if self._recording is not None:
-            self._recording.event(event)
+            self._recording.add_event(event)
         self._observe(self, event)
 
     def _forget(self) -> None:

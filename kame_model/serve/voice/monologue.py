@@ -52,9 +52,9 @@ class Monologue:
             self._written.append((asyncio.get_running_loop().time(), clause))
             self._saying.start()
 
-    def next_frame(self) -> tuple[Samples, str]:
+    def take_frame(self) -> tuple[Samples, str]:
         """80 ms of what is said, float32[1920], and the words that begin in it, each after a space."""
-        return self._sound.next_frame()
+        return self._sound.take_frame()
 
     def on_speech_started(self) -> None:
         """The user speaks: what is being said fades out within the next frame, and nothing more of it is said."""

@@ -89,10 +89,10 @@ class Speaker:
         except Unspeakable as error:
             raise SpeechRefused(f"{written[:80]!r} cannot be read out: {error}") from error
         speech = say(self._tts, text, self._voice, self._speed if self._tts.has_speed else 1.0)
-        return SpokenSentence(speech.samples, _placed(text.split(), speech))
+        return SpokenSentence(speech.samples, _place_words(text.split(), speech))
 
 
-def _placed(words: list[str], speech: Speech) -> tuple[tuple[int, str], ...]:
+def _place_words(words: list[str], speech: Speech) -> tuple[tuple[int, str], ...]:
     """Where each word begins: as the engine tells, else by its share of the letters, as if all took equally long."""
     if len(speech.words) == len(words):
         return tuple(
@@ -125,7 +125,7 @@ class SoundQueue:
         pause = np.zeros(seconds_to_samples(pause_s), np.float32)
         self._sound = np.concatenate([self._sound, sentence.samples.astype(np.float32, copy=False), pause])
 
-    def next_frame(self) -> tuple[Samples, str]:
+    def take_frame(self) -> tuple[Samples, str]:
         """The next 1,920 samples, silence where there is nothing to say, and the words that begin in them."""
         frame = np.zeros(FRAME_N_SAMPLES, np.float32)
         head = self._sound[:FRAME_N_SAMPLES]

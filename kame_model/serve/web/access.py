@@ -46,7 +46,7 @@ class Denied(Exception):
         self.status, self.code, self.message, self.retry_after_s = status, code, message, retry_after_s
 
     @classmethod
-    def because(cls, error: Refused | ConfigError | BackendError) -> "Denied":
+    def from_error(cls, error: Refused | ConfigError | BackendError) -> "Denied":
         """What the server's own refusal is over HTTP: 503 where later may help, 429 where the caller asks too much."""
         if isinstance(error, Refused):
             return cls(_STATUS.get(error.reason, 503), error.reason, error.detail)
@@ -54,7 +54,7 @@ class Denied(Exception):
             return cls(400, "not_possible", str(error))
         return cls(503, "backend", "The server's recogniser does not work.")  # the error's text is the operator's
 
-    def response(self) -> JSONResponse:
+    def make_response(self) -> JSONResponse:
         """The answer, with `error.code` and `error.message`."""
         headers = {}
         if self.status == 401:
@@ -90,7 +90,7 @@ class AccessControl:
         self._wrong, self._wrong_for_metrics = (
             RateLimiter(1 / WRONG_EVERY_S, WRONG_AT_ONCE, clock_s)
             if counts is None
-            else counts.allowance(name, 1 / WRONG_EVERY_S, WRONG_AT_ONCE, clock_s)
+            else counts.make_allowance(name, 1 / WRONG_EVERY_S, WRONG_AT_ONCE, clock_s)
             for name in ("wrong_tokens", "wrong_tokens_for_metrics")
         )
         self._token = _read_token(environ, care.token_env, "let everybody in")
@@ -154,7 +154,7 @@ class AccessControl:
             address = hop
         return end if address is None else _find_customer(address)
 
-    def counted_as(self, end: str) -> str | None:
+    def get_counted_address(self, end: str) -> str | None:
         """What an address is counted by, as `address_of` counts callers; None: a trusted proxy, for many come by it."""
         address = _read_ip_address(end)
         if self._is_proxy(address):
@@ -172,7 +172,7 @@ class AccessControl:
         shown, address = _find_tokens(connection), self.address_of(connection)
         if len(shown) > MAX_TOKENS:
             raise Denied(400, "too_many_tokens", f"A request shows {MAX_TOKENS} different tokens at most.")
-        n_lacking = len(shown) - wrong.left(address) if shown else 0.0
+        n_lacking = len(shown) - wrong.get_amount_left(address) if shown else 0.0
         if n_lacking > 0:
             wait_s = math.ceil(n_lacking * WRONG_EVERY_S)
             message = f"Wrong tokens came from your address; none is looked at for {wait_s} s."

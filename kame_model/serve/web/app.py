@@ -69,7 +69,7 @@ def create_app(server: KameServer, page: Path | None = None, counts: SharedCount
     keep_tokens_out_of_logs()
     care, limits = server.config.care, server.config.limits
     access = AccessControl(care, host=server.config.host, counts=counts)
-    connections = Connections(limits, access.counted_as, find_most_connections(limits))
+    connections = Connections(limits, access.get_counted_address, find_most_connections(limits))
     manager = ConnectionManager(server, access, Metrics(server, connections))
     app = FastAPI(
         title="KAME",
@@ -82,12 +82,12 @@ def create_app(server: KameServer, page: Path | None = None, counts: SharedCount
     _tell_errors_in_one_form(app, manager.metrics)
     app.include_router(create_control_routes(manager))
 
-    async def no_socket(socket: WebSocket) -> None:
+    async def reject_socket(socket: WebSocket) -> None:
         await manager.refuse(socket, Denied(404, "not_found", "There is no socket of this name."))
 
     app.add_api_websocket_route("/api/chat", partial(serve_moshi, manager))
     app.add_api_websocket_route("/v1/realtime", partial(serve_realtime, manager))
-    app.add_api_websocket_route("/{path:path}", no_socket)  # or the page's files would be asked for one
+    app.add_api_websocket_route("/{path:path}", reject_socket)  # or the page's files would be asked for one
     if care.origins:
         app.add_middleware(
             CORSMiddleware,
@@ -174,7 +174,7 @@ def _limit_body(scope: Scope, receive: Receive) -> Receive:
     n_promised = int(promised) if promised.isdecimal() else 0
     n_read = 0
 
-    async def limited() -> Message:
+    async def receive_limited() -> Message:
         nonlocal n_read
         message: Message = {} if n_promised > MAX_BODY_BYTES else await receive()
         n_read += len(message.get("body", b""))
@@ -182,28 +182,28 @@ def _limit_body(scope: Scope, receive: Receive) -> Receive:
             raise HTTPException(413, f"A request may have {MAX_BODY_BYTES} bytes.")
         return message
 
-    return limited
+    return receive_limited
 
 
 def _tell_errors_in_one_form(app: FastAPI, metrics: Metrics) -> None:
-    async def denied(_: Request, error: Exception) -> Response:
+    async def handle_denied(_: Request, error: Exception) -> Response:
         assert isinstance(error, Denied)
         metrics.n_denied[error.code] += 1
-        return error.response()
+        return error.make_response()
 
-    async def invalid(_: Request, error: Exception) -> Response:
+    async def handle_invalid(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
         where = ".".join(str(each) for each in first["loc"])
-        return Denied(422, "invalid", f"{where}: {first['msg']}").response()
+        return Denied(422, "invalid", f"{where}: {first['msg']}").make_response()
 
-    async def http(_: Request, error: Exception) -> Response:
+    async def handle_http_error(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         code = _CODES.get(error.status_code, f"http_{error.status_code}")
-        answer = Denied(error.status_code, code, str(error.detail)).response()
+        answer = Denied(error.status_code, code, str(error.detail)).make_response()
         answer.headers.update(error.headers or {})
         return answer
 
-    app.add_exception_handler(Denied, denied)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(Denied, handle_denied)
+    app.add_exception_handler(RequestValidationError, handle_invalid)
+    app.add_exception_handler(HTTPException, handle_http_error)

@@ -77,7 +77,7 @@ class ConnectionManager:
         """Answers a socket that is not let in with an HTTP error."""
         self.metrics.n_denied[denied.code] += 1
         with suppress(*_GONE):
-            await socket.send_denial_response(denied.response())
+            await socket.send_denial_response(denied.make_response())
 
     def change(self, session: Session, changes: Changes) -> None:
         """Changes a session, no oftener than others bear; what wishes nothing counts for nothing.
@@ -93,7 +93,7 @@ class ConnectionManager:
         try:
             changes.apply(session)
         except Refused as refusal:
-            raise Denied.because(refusal) from refusal
+            raise Denied.from_error(refusal) from refusal
 
     async def _open(self, socket: WebSocket, back_end: str | None, model: str | None) -> Session:
         """A session of the caller's wishes.
@@ -109,14 +109,14 @@ class ConnectionManager:
                 back_end=wishes.get("back_end") or back_end,
                 model=model,
                 prompt=wishes.get("prompt") or None,
-                record=self._agrees(wishes.get("record")),
+                record=self._has_consent(wishes.get("record")),
             )
         except (Refused, ConfigError, BackendError) as error:
             if isinstance(error, BackendError):
                 _log.error("A caller could not be let in: %s", error)
-            raise Denied.because(error) from error
+            raise Denied.from_error(error) from error
 
-    def _agrees(self, consent: str | None) -> bool:
+    def _has_consent(self, consent: str | None) -> bool:
         """Whether a caller wishes to be recorded and has been told what that means.
 
         Raises:
@@ -169,13 +169,15 @@ class ClientSocket(ABC):
     async def _on_event(self, event: SessionEvent) -> None:
         """Tells the client what happened."""
 
-    async def _work_beside(self) -> None:  # noqa: B027
+    async def _run_extra_work(self) -> None:  # noqa: B027
         """More work for as long as the session lasts."""
 
     async def converse(self) -> None:
         """Both ways at once, until the session has ended."""
-        events = self._session.events()  # now: the first message may wait already, and what comes of it is told
-        work = (self._receive_messages(), self._work_beside(), self._send_frames(), self._send_events(events))
+        events = (
+            self._session.subscribe_to_events()
+        )  # now: the first message may wait already, and what comes of it is told
+        work = (self._receive_messages(), self._run_extra_work(), self._send_frames(), self._send_events(events))
         *others, saying, telling = [asyncio.create_task(self._guard(each)) for each in work]
         try:
             await asyncio.wait({saying, telling})  # both end with the session, whoever ends it

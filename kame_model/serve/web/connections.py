@@ -92,7 +92,7 @@ class Connection:
         self.is_asking = self.has_entered = False
         self._home, self._limits = home, limits
         self._transport: asyncio.Transport | None = None
-        self._since_s = _now_s()
+        self._since_s = _get_time_s()
         self._stuck_s: float | None = None
         excess, frames_per_s = limits.max_excess, limits.max_excess * limits.max_messages_per_s
         self._n_bytes = Allowance(excess * limits.max_bytes_per_s, excess * limits.max_burst_bytes)
@@ -111,7 +111,7 @@ class Connection:
 
     def take_frames(self, data: bytes) -> bool:
         """Counts what the client has sent over its web socket; False where it was too much, and it is closed."""
-        n_frames = self._frames.count(data, self._n_frames.left)
+        n_frames = self._frames.count(data, self._n_frames.get_amount_left)
         return self.take_bytes(data) and (self._n_frames.take(n_frames) or self._close("too_many_frames"))
 
     def check_unwritten(self) -> None:
@@ -122,12 +122,12 @@ class Connection:
     def answer(self) -> None:
         """Says that a request has been answered: it may ask the next one."""
         self.is_asking = False
-        self._since_s = _now_s()
+        self._since_s = _get_time_s()
 
     def pause(self) -> None:
         """Says that the client does not read what waits for it."""
         if self._stuck_s is None:
-            self._stuck_s = _now_s()
+            self._stuck_s = _get_time_s()
 
     def resume(self) -> None:
         """Says that it does again."""
@@ -141,9 +141,9 @@ class Connection:
         """Closes it where it has kept the server waiting for too long."""
         if self._transport is not None and self._transport.is_closing():
             self.pause()  # what is left to be read is all that it waits for
-        if self._stuck_s is not None and _now_s() - self._stuck_s > self._limits.write_timeout_s:
+        if self._stuck_s is not None and _get_time_s() - self._stuck_s > self._limits.write_timeout_s:
             self._close("write_timeout")
-        elif not self.has_entered and _now_s() - self._since_s > self._limits.entry_timeout_s:
+        elif not self.has_entered and _get_time_s() - self._since_s > self._limits.entry_timeout_s:
             self._close("entry_timeout")
 
     def _close(self, reason: Reason) -> bool:
@@ -178,12 +178,12 @@ class Connections(Collector):
     @property
     def n_before_entry(self) -> int:
         """Of them, those without a session."""
-        return len(self._before_entry())
+        return len(self._list_waiting())
 
     @property
     def may_enter(self) -> bool:
         """Whether there is room for one more web socket."""
-        return len(self._all) - len(self._before_entry()) < self._most - self._most_before_entry
+        return len(self._all) - len(self._list_waiting()) < self._most - self._most_before_entry
 
     def open(self, peer: str) -> Connection | None:
         """A place for a client that has connected from an address; None: there is none, and none can be made."""
@@ -198,7 +198,7 @@ class Connections(Collector):
     def may_ask(self, peer: str) -> bool:
         """Whether an address has a request left; one that has none need not connect, which costs more than this."""
         address = self._counted_as(peer)
-        if address is None or self._requests.left(address) >= 1:
+        if address is None or self._requests.get_amount_left(address) >= 1:
             return True
         self.n_closed["too_many_requests"] += 1
         return False
@@ -234,7 +234,7 @@ class Connections(Collector):
     def collect(self) -> Iterator[Metric]:
         """What `/metrics` tells of them."""
         now = GaugeMetricFamily("kame_connections", "Connections now.", labels=["state"])
-        n_before_entry = len(self._before_entry())
+        n_before_entry = len(self._list_waiting())
         now.add_metric(["before_entry"], n_before_entry)
         now.add_metric(["entered"], len(self._all) - n_before_entry)
         yield now
@@ -243,7 +243,7 @@ class Connections(Collector):
             closed.add_metric([reason], n)
         yield closed
 
-    def _before_entry(self) -> list[Connection]:
+    def _list_waiting(self) -> list[Connection]:
         return [each for each in self._all if not each.has_entered]
 
     def _make_room(self, address: str | None) -> bool:
@@ -252,7 +252,7 @@ class Connections(Collector):
         is_full = address is not None and n_here >= self._limits.max_connections_per_address
         if is_full and not self._push_out(lambda each: each.address == address):
             return False
-        before_entry = self._before_entry()
+        before_entry = self._list_waiting()
         if len(before_entry) < self._most_before_entry and len(self._all) < self._most:
             return True
         counts = Counter(each.address for each in before_entry)
@@ -261,7 +261,7 @@ class Connections(Collector):
 
     def _push_out(self, is_meant: Callable[[Connection], bool]) -> bool:
         """Closes the oldest one before its entry that is meant, a silent one if there is any; False: there is none."""
-        meant = filter(is_meant, self._before_entry())
+        meant = filter(is_meant, self._list_waiting())
         oldest = min(meant, key=lambda each: each.is_asking, default=None)  # the first of equals
         if oldest is not None:
             self.close(oldest, "pushed_out")
@@ -296,5 +296,5 @@ def find_most_connections(limits: LimitsConfig) -> int:
     return min(n_left, limits.max_connections)
 
 
-def _now_s() -> float:
+def _get_time_s() -> float:
     return asyncio.get_running_loop().time()

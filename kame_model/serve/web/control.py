@@ -83,7 +83,7 @@ def create_control_routes(manager: ConnectionManager) -> APIRouter:
     return routes
 
 
-def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def _describe_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """What the schema says of answers that are no success."""
     return {status: {"model": ErrorBody} for status in statuses}
 
@@ -97,12 +97,12 @@ def _add_health(routes: APIRouter, manager: ConnectionManager) -> None:
         "/readyz",
         summary="Whether one more caller is let in, and has its real time",
         response_model=dict[str, str],
-        responses=_errors(503),
+        responses=_describe_errors(503),
     )
     async def readyz() -> dict[str, str] | Response:
-        unreadiness = manager.server.unreadiness()
+        unreadiness = manager.server.find_unreadiness()
         if unreadiness is not None:
-            return Denied.because(unreadiness).response()  # not raised: who asks is nobody who was denied
+            return Denied.from_error(unreadiness).make_response()  # not raised: who asks is nobody who was denied
         return {"status": "ready"}
 
 
@@ -111,11 +111,11 @@ def _add_about(routes: APIRouter, manager: ConnectionManager, check: Any) -> Non
         "/v1/about",
         summary="What a caller should know before calling",
         dependencies=[check],
-        responses=_errors(421, 422),
+        responses=_describe_errors(421, 422),
     )
     async def about(request: Request, mode: Mode | None = None) -> About:
         config = manager.server.config
-        refusal = manager.server.refusal(manager.access.address_of(request), mode)
+        refusal = manager.server.find_refusal(manager.access.address_of(request), mode)
         return About(
             notice=config.care.notice,
             voice=manager.server.voice,
@@ -140,16 +140,16 @@ def _add_metrics(routes: APIRouter, manager: ConnectionManager, check: Any) -> N
         summary="Figures for Prometheus",
         dependencies=[check],
         response_class=Response,
-        responses=_errors(401, 403, 421, 429),
+        responses=_describe_errors(401, 403, 421, 429),
     )
     async def metrics() -> Response:
-        return Response(manager.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+        return Response(manager.metrics.format_text(), media_type=CONTENT_TYPE_LATEST)
 
 
 def _add_sessions(routes: APIRouter, manager: ConnectionManager, check: Any) -> None:
-    guarded = APIRouter(dependencies=[check], responses=_errors(401, 403, 404, 421, 422, 429))
+    guarded = APIRouter(dependencies=[check], responses=_describe_errors(401, 403, 404, 421, 422, 429))
 
-    def own(request: Request, session_id: str) -> Session:
+    def find_session(request: Request, session_id: str) -> Session:
         session = manager.server.sessions.get(session_id)
         if session is None or session.address != manager.access.address_of(request):
             raise Denied(404, "unknown_session", "There is no such session of yours.")
@@ -158,17 +158,17 @@ def _add_sessions(routes: APIRouter, manager: ConnectionManager, check: Any) -> 
     # No list: whoever knows an id may change its session and delete its recording, and many share an address.
     @guarded.get("/v1/sessions/{session_id}", summary="A session of the caller's")
     async def show(request: Request, session_id: SessionId) -> SessionShown:
-        return SessionShown.model_validate(own(request, session_id))
+        return SessionShown.model_validate(find_session(request, session_id))
 
     @guarded.patch(
-        "/v1/sessions/{session_id}", summary="Change a session while it goes on", responses=_errors(400, 503)
+        "/v1/sessions/{session_id}", summary="Change a session while it goes on", responses=_describe_errors(400, 503)
     )
     async def change(request: Request, session_id: SessionId, changes: Changes) -> SessionShown:
-        session = own(request, session_id)
+        session = find_session(request, session_id)
         try:
             manager.change(session, changes)
         except ConfigError as error:
-            raise Denied.because(error) from error
+            raise Denied.from_error(error) from error
         return SessionShown.model_validate(session)
 
     @guarded.delete(
@@ -176,7 +176,7 @@ def _add_sessions(routes: APIRouter, manager: ConnectionManager, check: Any) -> 
         summary="Delete a session's recording, one under way too",
         status_code=204,
         response_class=Response,
-        responses=_errors(500),
+        responses=_describe_errors(500),
     )
     async def delete(session_id: SessionId) -> Response:
         """Whoever knows the id of a session was its caller: ids cannot be guessed, and addresses change."""

@@ -42,7 +42,7 @@ class Metrics(Collector):
             registry=self._registry,
         )
 
-    def text(self) -> bytes:
+    def format_text(self) -> bytes:
         """All of it, as Prometheus reads it."""
         return generate_latest(self._registry)
 
@@ -61,7 +61,7 @@ class Metrics(Collector):
         yield GaugeMetricFamily("kame_frame_seconds", "Length of a frame: no step may take longer.", value=FRAME_S)
         for name, what, value in (
             ("kame_step_seconds", "Time of a step of all sessions, over the last 30 s.", meter.step_s),
-            ("kame_step_late_seconds", "How late steps began, over the last 30 s.", meter.late_s),
+            ("kame_step_late_seconds", "How late steps began, over the last 30 s.", meter.compute_late_s),
         ):
             gauge = GaugeMetricFamily(name, what, labels=["quantile"])
             for percentile in (50, 99):
@@ -86,7 +86,7 @@ def _collect_requests(server: KameServer) -> Iterator[Metric]:
         "Tokens read (in, of them cached) and written (out) by chat models; estimated where a server tells none.",
         labels=["back_end", "kind"],
     )
-    for back_end, usage in server.usage().items():
+    for back_end, usage in server.get_usage().items():
         for kind in ("in", "cached", "out"):
             tokens.add_metric([back_end, kind], getattr(usage, f"n_tokens_{kind}"))
     yield tokens

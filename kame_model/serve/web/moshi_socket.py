@@ -78,7 +78,7 @@ class MoshiSocket(ClientSocket):
 
     async def _hear_opus(self, packets: bytes) -> None:
         """Gives sound on. What comes faster than it is spoken is dropped undecoded, whole messages: pages of Ogg."""
-        if self._sound.left <= 0:
+        if self._sound.get_amount_left <= 0:
             if self.count_drop("too_much_sound"):
                 await self._on_drop("Sound is dropped: it comes faster than it is spoken.")
             return
@@ -116,7 +116,7 @@ class MoshiSocket(ClientSocket):
 
     async def _on_event(self, event: SessionEvent) -> None:
         if self._wants_events:
-            await self._send(Kind.METADATA, _as_json(event))
+            await self._send(Kind.METADATA, _encode_json(event))
 
     async def _send(self, kind: Kind, body: bytes) -> None:
         """Sends a message, unless there is nothing in it."""
@@ -124,5 +124,5 @@ class MoshiSocket(ClientSocket):
             await self.send(bytes([kind]) + body)
 
 
-def _as_json(event: SessionEvent) -> bytes:
+def _encode_json(event: SessionEvent) -> bytes:
     return json.dumps(asdict(event), ensure_ascii=False, separators=(",", ":")).encode()

@@ -44,7 +44,7 @@ class Allowance:
         self._left, self._at_s = most, clock_s()
 
     @property
-    def left(self) -> float:
+    def get_amount_left(self) -> float:
         """How much there is now."""
         now_s = self._clock_s()
         self._left = min(self._most, self._left + (now_s - self._at_s) * self._per_s)
@@ -53,14 +53,14 @@ class Allowance:
 
     def take(self, amount: float = 1.0) -> bool:
         """Uses some up, if there is so much."""
-        if self.left < amount:
+        if self.get_amount_left < amount:
             return False
         self._left -= amount
         return True
 
     def overdraw(self, amount: float) -> None:
         """Uses so much up whether it is there or not: of what is known only when it has been done."""
-        self._left = self.left - amount
+        self._left = self.get_amount_left - amount
 
 
 class RateLimiter:
@@ -74,10 +74,10 @@ class RateLimiter:
         self._per_s, self._most, self._clock_s = per_s, most, clock_s
         self._allowances: OrderedDict[str, Allowance] = OrderedDict()
 
-    def left(self, key: str) -> float:
+    def get_amount_left(self, key: str) -> float:
         """How much a key may use now."""
         allowance = self._allowances.get(key)
-        return self._most if allowance is None else allowance.left
+        return self._most if allowance is None else allowance.get_amount_left
 
     def take(self, key: str, amount: float = 1.0) -> bool:
         """Uses some up, if the key has so much."""
@@ -141,7 +141,7 @@ class Pacer:
             self._give()
         return True
 
-    def then(self, do: Callable[[], None]) -> None:
+    def call_when_sent(self, do: Callable[[], None]) -> None:
         """Does something as soon as what waits now has been given on; at once where nothing waits."""
         self._waiting.append(do)
         self._do(self._take(0))
@@ -152,7 +152,7 @@ class Pacer:
         self._n_waiting = self._n_lost = 0
 
     def clear_last(self) -> None:
-        """Forgets the sound that has come since `then` was called last."""
+        """Forgets the sound that has come since `call_when_sent` was called last."""
         while self._waiting and isinstance(last := self._waiting[-1], np.ndarray):
             self._waiting.pop()
             self._n_waiting -= len(last)
@@ -192,7 +192,7 @@ class Pacer:
             self._lose(n_lost)
 
     def _give(self) -> None:
-        n_samples = min(self._n_waiting, int(self._allowance.left))
+        n_samples = min(self._n_waiting, int(self._allowance.get_amount_left))
         self._allowance.take(n_samples)
         self._do(self._take(n_samples))
 

@@ -72,10 +72,10 @@ class RealtimeError(Exception):
 
 def to_event(kind: str, **fields: Any) -> Event:
     """A message of the server with an id of its own."""
-    return {"type": kind, "event_id": new_id("event"), **fields}
+    return {"type": kind, "event_id": make_id("event"), **fields}
 
 
-def new_id(kind: Literal["event", "item", "resp", "conv"]) -> str:
+def make_id(kind: Literal["event", "item", "resp", "conv"]) -> str:
     """An id of the protocol's form."""
     return f"{kind}_{secrets.token_hex(10)}"
 
@@ -112,7 +112,7 @@ class Items:
     """The conversation's items in order, without their sound."""
 
     def __init__(self) -> None:
-        self.conversation_id = new_id("conv")
+        self.conversation_id = make_id("conv")
         self._items: OrderedDict[str, Event] = OrderedDict()
         self._last_id: str | None = None
 
@@ -139,7 +139,7 @@ class Items:
 def make_item(role: Literal["user", "assistant"], status: str, content: list[Event]) -> Event:
     """Something that one side says."""
     return {
-        "id": new_id("item"),
+        "id": make_id("item"),
         "object": "realtime.item",
         "type": "message",
         "role": role,
@@ -286,7 +286,7 @@ class _Response:
 
     metadata: Any = None
     is_wished: bool = False
-    id: str = field(default_factory=lambda: new_id("resp"))
+    id: str = field(default_factory=lambda: make_id("resp"))
     item: Event = field(default_factory=lambda: make_item("assistant", "in_progress", []))
     text: str = ""
     previous_id: str | None = None

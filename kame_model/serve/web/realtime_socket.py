@@ -69,7 +69,9 @@ class RealtimeSocket(ClientSocket):
         self._items = Items()
         self._turns = UserTurns(self._items)
         self._responses = Responses(self._items)
-        self._pacer = Pacer(session.hear, session.miss, MAX_WAITING_S, self._config.limits.max_backlog_s)
+        self._pacer = Pacer(
+            session.hear, session.report_missed_frames, MAX_WAITING_S, self._config.limits.max_backlog_s
+        )
         self._wants_events = self._has_begun = False
         self._n_resets = 0
         self._n_before = 0  # samples that came before the response that is waited for
@@ -99,7 +101,7 @@ class RealtimeSocket(ClientSocket):
         await self._send(lambda: first)
         await self.converse()
 
-    async def _work_beside(self) -> None:
+    async def _run_extra_work(self) -> None:
         """Gives the client's sound on as it is spoken."""
         idle_s = self._config.limits.idle_s
         await self._pacer.run(idle_s)
@@ -254,12 +256,12 @@ class RealtimeSocket(ClientSocket):
     def _commit(self, asked: Event) -> list[Event]:
         """Ends the turn behind all that was sent so far; what the protocol says of a turn follows when it has ended."""
 
-        def told(has_ended: bool) -> None:
+        def on_told(has_ended: bool) -> None:
             if not has_ended:
                 message = "Nobody speaks in what came since the last turn."
                 self._late.append(RealtimeError("input_audio_buffer_commit_empty", message).to_event(asked))
 
-        self._pacer.then(lambda: self._session.end_turn(told))
+        self._pacer.call_when_sent(lambda: self._session.end_turn(on_told))
         return self._take_late()
 
     def _clear(self, asked: Event) -> list[Event]:

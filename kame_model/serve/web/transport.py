@@ -76,7 +76,7 @@ class _Requests(h11.Connection):
         super().__init__(h11.SERVER, MAX_HEAD_BYTES)
         self._may_ask = may_ask
 
-    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+    def read_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
         """The next part of a request; NEED_DATA in the place of one that may not be done."""
         event = super().next_event()
         return h11.NEED_DATA if isinstance(event, h11.Request) and not self._may_ask() else event
@@ -236,7 +236,7 @@ class WebServer(uvicorn.Server):
                 accepted.send(_to_bytes(denied))
 
     def _connect(self, accepted: socket.socket, connection: Connection) -> None:
-        def over(task: "asyncio.Task[None]") -> None:
+        def on_done(task: "asyncio.Task[None]") -> None:
             error = None if task.cancelled() else task.exception()
             if error is None and not task.cancelled():
                 return
@@ -247,7 +247,7 @@ class WebServer(uvicorn.Server):
 
         task = asyncio.create_task(self._hand_over(accepted, connection))
         connection.abort = task.cancel
-        task.add_done_callback(over)
+        task.add_done_callback(on_done)
         self._do(task)
 
     async def _hand_over(self, accepted: socket.socket, connection: Connection) -> None:
@@ -278,7 +278,7 @@ def _refuse(transport: asyncio.Transport, denied: Denied) -> None:
 
 
 def _to_bytes(denied: Denied) -> bytes:
-    response = denied.response()
+    response = denied.make_response()
     status = f"HTTP/1.1 {denied.status} {HTTPStatus(denied.status).phrase}".encode()
     headers = [name + b": " + value for name, value in (*response.raw_headers, (b"connection", b"close"))]
     return b"\r\n".join([status, *headers, b"", bytes(response.body)])

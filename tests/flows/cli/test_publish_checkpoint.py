@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from data_schemas.errors import BackendError
 from flows.cli.app import app
 from kame_model.checkpoint.files import CARD, FACTS, WEIGHTS
-from kame_model.checkpoint.licences import checkpoint_licences
+from kame_model.checkpoint.licences import collect_licences
 from kame_model.checkpoint.load import load_checkpoint
 from tests.support.hub_server import HubServer, hub_server, use_hub
 
@@ -133,4 +133,4 @@ def test_the_shipped_checkpoint_may_be_published_as_it_is(hub: HubServer) -> Non
     assert done.exit_code == 0, done.output
     facts = load_checkpoint(NAME).facts
     assert facts is not None
-    assert set(checkpoint_licences(facts).values()) == {"MIT", "CC0-1.0"}
+    assert set(collect_licences(facts).values()) == {"MIT", "CC0-1.0"}

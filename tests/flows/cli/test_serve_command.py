@@ -22,7 +22,7 @@ from data_schemas.config.serving import NO_CHECKPOINT
 from data_schemas.errors import ConfigError
 from flows import settings
 from flows.cli.app import app
-from flows.cli.serve import back_end_settings, build_serve_config
+from flows.cli.serve import build_serve_config, make_back_end_settings
 from tests.support.serving import tiny_checkpoint
 
 pytestmark = pytest.mark.full
@@ -57,7 +57,7 @@ def settings_in(folder: Path, **more: Any) -> Path:
 def test_what_is_typed_goes_over_the_file_and_the_file_over_the_defaults(tmp_path: Path) -> None:
     file = settings_in(tmp_path, port=9000, limits={"idle_s": 5, "drain_s": 1})
     typed = {
-        **back_end_settings("http://127.0.0.1:3/v1", None, None, None),
+        **make_back_end_settings("http://127.0.0.1:3/v1", None, None, None),
         "port": 0,
         "limits.idle_s": 7,
         "back_ends.1.max_tokens": 96,
@@ -74,7 +74,7 @@ def test_what_is_typed_goes_over_the_file_and_the_file_over_the_defaults(tmp_pat
 def test_without_a_file_one_back_end_is_the_embedded_model_or_the_one_that_is_typed() -> None:
     (embedded,) = build_serve_config(None, {"checkpoint": "c"}).back_ends
     assert (embedded.name, embedded.chat.engine) == ("default", "llamacpp")
-    typed = {"checkpoint": "c", **back_end_settings("http://127.0.0.1:3/v1", "big", None, "mine.yaml")}
+    typed = {"checkpoint": "c", **make_back_end_settings("http://127.0.0.1:3/v1", "big", None, "mine.yaml")}
     (called,) = build_serve_config(None, typed).back_ends
     assert (called.chat.engine, called.chat.base_url, called.chat.model) == ("openai", "http://127.0.0.1:3/v1", "big")
     assert called.prompt == "mine.yaml"

@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 from data_schemas.reader import DatasetReader
 from flows.cli.text import app
 from kame_model.text.tokenizer import Tokenizer
-from kame_model.text.training import training_texts
+from kame_model.text.training import read_training_texts
 
 
 def train(*arguments: str) -> Result:
@@ -29,11 +29,11 @@ def test_programs_are_told_the_same_as_json(made: Path, tmp_path: Path) -> None:
     told = train(str(made), str(made), "--out", str(out), "--vocabulary", "150", "--json")
     figures = json.loads(told.stdout)
     assert figures["digest"] == Tokenizer(out).digest
-    assert figures["words"] == 2 * sum(len(text.split()) for text in training_texts(DatasetReader(str(made))))
+    assert figures["words"] == 2 * sum(len(text.split()) for text in read_training_texts(DatasetReader(str(made))))
 
 
 def test_it_learns_from_what_is_said_and_from_oracles_but_only_from_training(made: Path) -> None:
-    texts = set(training_texts(DatasetReader(str(made))))
+    texts = set(read_training_texts(DatasetReader(str(made))))
     reader = DatasetReader(str(made))
     rows = [row for shard in reader.shards() for row in reader.rows(shard)]
     assert {dialogue.split for dialogue, _ in rows} > {"train"}
@@ -49,7 +49,7 @@ def test_a_flagged_dialogue_is_left_out(dataset: Path) -> None:
     flagged = next(row for shard in reader.shards() for row, _ in reader.rows(shard) if row.split == "train")
     flag = {"dialogue_id": flagged.dialogue_id, "reason": "noise", "time": "2026-01-01T00:00:00Z"}
     (dataset / "flags.jsonl").write_text(json.dumps(flag) + "\n", encoding="utf-8")
-    assert flagged.turns[0].spoken_text not in set(training_texts(DatasetReader(str(dataset))))
+    assert flagged.turns[0].spoken_text not in set(read_training_texts(DatasetReader(str(dataset))))
 
 
 def test_what_cannot_be_made_is_refused_with_its_exit_code(made: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from data_schemas.config.front_end import FrontEndConfig
 from data_schemas.config.training import OptimConfig
 from data_schemas.errors import ConfigError
 from data_schemas.presets import PRESETS, Preset
-from flows.cli.train import settings_of, train
+from flows.cli.train import group_settings, train
 from flows.settings import build_train_config
 from tests.support.train_runs import TINY, tiny_dataset
 
@@ -126,7 +126,7 @@ def test_options_of_datasets_are_not_passed_over_where_there_are_rows(rows: Path
 
 def test_settings_of_datasets_go_to_the_step_they_name() -> None:
     typed = {"copy.optim.learning_rate": 0.1, "evaluation.delay_s": 1.0, "data.swap_share": 0.3, "copying.max_words": 4}
-    assert settings_of(typed) == {
+    assert group_settings(typed) == {
         "evaluation_settings": {"delay_s": 1.0},
         "settings": {"copy.optim.learning_rate": 0.1, "data.swap_share": 0.3, "copying.max_words": 4},
     }

@@ -20,7 +20,7 @@ from data_schemas.records import AudioDialogue
 from data_schemas.store import Store
 from flows.runs import train
 from flows.runs.speech import run_speech
-from flows.runs.train import Stopped, check_datasets, check_vocabulary, named_shares, run_front_end
+from flows.runs.train import Stopped, check_datasets, check_vocabulary, name_shares, run_front_end
 from kame_model.checkpoint import load
 from kame_model.checkpoint.kame_json import TrainedDelays
 from kame_model.checkpoint.load import load_checkpoint
@@ -54,7 +54,7 @@ class Watching:
         self.steps.append(step)
         self._at(step)
 
-    def evaluated(self, step: int, evaluation: Mapping[str, Mapping[str, float]]) -> None:
+    def on_evaluation(self, step: int, evaluation: Mapping[str, Mapping[str, float]]) -> None:
         """Nothing to remember."""
 
 
@@ -213,7 +213,7 @@ def test_the_device_reaches_the_codec_and_the_model_that_is_evaluated(
     codec = train.make_codec(config)
     monkeypatch.setattr(registry, "build", ask)
     with pytest.raises(BackendError):
-        train.encode(config, next(iter(named_shares(config))), str(make_vocabulary(tmp_path).path), codec)
+        train.encode(config, next(iter(name_shares(config))), str(make_vocabulary(tmp_path).path), codec)
     monkeypatch.setattr(token_dataset, "TokenDataset", Path)
     monkeypatch.setattr(recall_items, "select_rows", lambda dataset, settings: [dataset])
     monkeypatch.setattr(load, "load_checkpoint", ask)

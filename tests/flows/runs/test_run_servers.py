@@ -30,7 +30,7 @@ class Log:
         """A stage begins."""
         self.events.append(name)
 
-    def part(self, stage: str, part: Part, record: PartRecord) -> None:
+    def on_part(self, stage: str, part: Part, record: PartRecord) -> None:
         """Is not noted."""
 
     @contextmanager

@@ -19,7 +19,7 @@ from cryptography.x509.oid import NameOID
 from data_schemas.config.serving import LimitsConfig, ServeConfig
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import SAMPLE_RATE_HZ
-from flows.runs.serve import serving
+from flows.runs.serve import run_server
 from kame_model.serve.client.client import Call, in_real_time, talk
 from tests.support.serving import tiny_checkpoint
 
@@ -95,7 +95,7 @@ def trusted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
 @pytest.mark.asyncio
 async def test_a_conversation_over_tls(folder: Path, trusted: ssl.SSLContext) -> None:
     sound = np.zeros(SAMPLE_RATE_HZ, np.float32)
-    async with serving(config(folder)) as running:
+    async with run_server(config(folder)) as running:
         assert running.url.startswith("https://127.0.0.1:")
         async with httpx.AsyncClient(verify=trusted) as client:
             assert (await client.get(f"{running.url}/readyz")).status_code == 200
@@ -110,7 +110,7 @@ async def test_a_conversation_over_tls(folder: Path, trusted: ssl.SSLContext) ->
 
 @pytest.mark.asyncio
 async def test_browsers_are_not_kept_to_tls_where_the_host_says_so(folder: Path, trusted: ssl.SSLContext) -> None:
-    async with serving(config(folder, hsts_s=0)) as running, httpx.AsyncClient(verify=trusted) as client:
+    async with run_server(config(folder, hsts_s=0)) as running, httpx.AsyncClient(verify=trusted) as client:
         assert "strict-transport-security" not in (await client.get(f"{running.url}/healthz")).headers
 
 
@@ -118,7 +118,7 @@ async def test_browsers_are_not_kept_to_tls_where_the_host_says_so(folder: Path,
 async def test_who_does_not_finish_the_handshake_is_closed_in_time(folder: Path, trusted: ssl.SSLContext) -> None:
     limits = {"max_sessions": 1, "entry_timeout_s": 0.1}
     patient = config(folder).model_copy(update={"limits": LimitsConfig.model_validate(limits)})
-    async with serving(patient) as running, asyncio.timeout(30):
+    async with run_server(patient) as running, asyncio.timeout(30):
         url = httpx.URL(running.url)
         silent = [await asyncio.open_connection(url.host, url.port) for _ in range(12)]
         for reader, writer in silent:
@@ -133,7 +133,7 @@ async def test_who_does_not_finish_the_handshake_is_closed_in_time(folder: Path,
 @pytest.mark.asyncio
 async def test_who_does_not_trust_it_or_speaks_without_tls_is_told(folder: Path) -> None:
     sound = np.zeros(SAMPLE_RATE_HZ, np.float32)
-    async with serving(config(folder)) as running:
+    async with run_server(config(folder)) as running:
         with pytest.raises(BackendError, match=r"no certificate we trust.*SSL_CERT_FILE"):
             await talk(Call(url=running.url), in_real_time(sound, 0))
         with pytest.raises(BackendError, match="No server answers"):
@@ -159,5 +159,5 @@ async def test_files_that_do_not_fit_are_told_before_anything_is_loaded(
     with_password(folder)
     faulty = config(folder, **{name: str(folder / file) for name, file in care.items()})
     with pytest.raises(ConfigError, match=told):
-        async with serving(faulty.model_copy(update={"checkpoint": "there/is-none"})):
+        async with run_server(faulty.model_copy(update={"checkpoint": "there/is-none"})):
             pass

@@ -21,9 +21,9 @@ from kame_model.checkpoint.kame_json import (
     FreeShare,
     TrainedDelays,
     TrainingFacts,
-    guesses_of,
+    choose_guesses,
+    choose_voice,
     read_kame_json,
-    voice_of,
 )
 from kame_model.checkpoint.load import init_from, load_checkpoint
 from kame_model.checkpoint.summary import summarise
@@ -179,8 +179,12 @@ def test_sampling_and_trained_delays_are_told_and_older_folders_do_without(tmp_p
     facts = load_checkpoint(out).facts
     assert facts is not None
     assert (facts.sampling, facts.trained_delays, facts.guesses) == (own, delays, "hold")
-    assert (guesses_of(facts, None), guesses_of(facts, "feed"), guesses_of(None, None)) == ("hold", "feed", "withdraw")
-    rows = dict(summarise(out).rows())
+    assert (choose_guesses(facts, None), choose_guesses(facts, "feed"), choose_guesses(None, None)) == (
+        "hold",
+        "feed",
+        "withdraw",
+    )
+    rows = dict(summarise(out).format_rows())
     assert (rows["back-end in training"], rows["answers to an unfinished question"]) == ("0.1 to 0.8 s", "hold")
     told = json.loads((out / "kame.json").read_text())
     assert told["format"] == 5
@@ -224,14 +228,14 @@ def test_what_is_set_stands_over_the_checkpoints_sampling_and_nothing_else(tmp_p
 def test_how_it_is_to_be_heard_is_told_and_older_folders_have_their_own_sound(tmp_path: Path) -> None:
     out = tmp_path / "out"
     export_checkpoint(speaking(), None, None, out, TRAINING, voice="synthesised")
-    assert voice_of(load_checkpoint(out).facts, None) == "synthesised"
-    assert voice_of(load_checkpoint(out).facts, "decoded") == "decoded"
-    assert dict(summarise(out).rows())["voice"] == "synthesised"
+    assert choose_voice(load_checkpoint(out).facts, None) == "synthesised"
+    assert choose_voice(load_checkpoint(out).facts, "decoded") == "decoded"
+    assert dict(summarise(out).format_rows())["voice"] == "synthesised"
     told = json.loads((out / "kame.json").read_text())
     del told["voice"]
     (out / "kame.json").write_text(json.dumps(told))
-    assert voice_of(load_checkpoint(out).facts, None) == "decoded"
-    assert voice_of(None, None) == "decoded"
+    assert choose_voice(load_checkpoint(out).facts, None) == "decoded"
+    assert choose_voice(None, None) == "decoded"
 
 
 def test_the_card_tells_sampling_voice_and_delays(voice: Path, tmp_path: Path) -> None:
@@ -262,11 +266,11 @@ def test_the_summary_tells_without_reading_tensors(voice: Path, tmp_path: Path) 
     summary = summarise(exported(voice, tmp_path / "out"))
     assert summary.n_parameters == sum(each.numel() for each in speaking().state_dict().values())
     assert summary.has_oracle
-    told = dict(summary.rows())
+    told = dict(summary.format_rows())
     assert told["vocabulary"] == "300 pieces"
     assert told["right.text"] == "1.25"
     assert "mimi" in told["codec"]
-    assert json.loads(json.dumps(summary.as_json()))["facts"]["training"]["step"] == 120
+    assert json.loads(json.dumps(summary.to_json()))["facts"]["training"]["step"] == 120
 
 
 def test_the_cards_own_lines_load_it_with_stock_moshi(
@@ -301,7 +305,7 @@ def test_free_runs_are_told_in_facts_and_card_and_nothing_else_changes(voice: Pa
     assert "| said once, right oracle after 0.32 s, answer not in the question | 84% [62%, 94%] of 19 |" in card
     assert read_kame_json(out / "kame.json") == facts
     assert facts.training == TRAINING  # by which a run knows its own export
-    assert dict(summarise(out).rows())[SAID.name] == "84% [62%, 94%] of 19"
+    assert dict(summarise(out).format_rows())[SAID.name] == "84% [62%, 94%] of 19"
     (out / "README.md").write_text("edited")
     record_free_running(out, [SAID])
     assert (out / "README.md").read_text() == "edited"

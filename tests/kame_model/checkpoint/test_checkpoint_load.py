@@ -108,9 +108,9 @@ def test_moshis_own_has_no_oracle_and_a_table_starts_as_its_text(oracle: str, tm
     del state["oracle_emb.weight"]
     save_file(state, out / "model.safetensors")
     begun = tiny_front_end(seed=5, oracle=oracle)
-    before = begun.oracle.table(begun.lm.text_emb)
+    before = begun.oracle.make_table(begun.lm.text_emb)
     init_from(begun, out)
-    table, text = begun.oracle.table(begun.lm.text_emb), begun.lm.text_emb.weight
+    table, text = begun.oracle.make_table(begun.lm.text_emb), begun.lm.text_emb.weight
     assert torch.equal(text, state["text_emb.weight"])
     assert torch.equal(table, text) == (oracle == "table")
     assert not torch.equal(table, before)

@@ -14,7 +14,7 @@ from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue
 from data_schemas.units import FRAME_N_SAMPLES, n_frames_covering
 from kame_model.codec.report import WordCounts, measure
-from kame_model.codec.speech import held_out
+from kame_model.codec.speech import read_held_out
 from tests.support.codecs import with_validation
 
 
@@ -49,7 +49,7 @@ def loud_words(samples: Samples, said: str) -> WordCounts:
 
 @pytest.fixture(scope="module")
 def rows(made: Path, tmp_path_factory: pytest.TempPathFactory) -> list[AudioDialogue]:
-    return held_out([DatasetReader(str(with_validation(made, tmp_path_factory.mktemp("split") / "dataset")))], 3)
+    return read_held_out([DatasetReader(str(with_validation(made, tmp_path_factory.mktemp("split") / "dataset")))], 3)
 
 
 def test_a_codec_that_loses_nothing(rows: list[AudioDialogue]) -> None:
@@ -77,7 +77,7 @@ def test_a_codec_that_keeps_nothing(rows: list[AudioDialogue]) -> None:
     assert (report.wer_original["all"].wer, report.wer_round_trip["all"].wer) == (0, 1)
     assert (report.wer_original["all"].numbers_missed, report.wer_round_trip["all"].numbers_missed) == (0, 1)
     assert report.spectral.convergence == pytest.approx(1)
-    assert report.as_json()["wer_round_trip"]["B"]["wer"] == 1
+    assert report.to_json()["wer_round_trip"]["B"]["wer"] == 1
 
 
 def test_no_dialogues_are_told() -> None:

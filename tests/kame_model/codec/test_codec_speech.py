@@ -13,7 +13,7 @@ from data_schemas.flags import FLAGS
 from data_schemas.reader import DatasetReader
 from data_schemas.records import Audio
 from kame_model.codec import speech
-from kame_model.codec.speech import channels_of, draw_voices, held_out
+from kame_model.codec.speech import draw_voices, get_channels, read_held_out
 from tests.support.codecs import with_validation
 
 OF_A = CodecLearnConfig(speakers="A")
@@ -29,7 +29,7 @@ def test_voices_are_whole_channels_of_training_dialogues(made: Path) -> None:
     for speakers, channel in (("A", 0), ("B", 1)):
         found = list(draw_voices([reader], CodecLearnConfig.model_validate({"speakers": speakers})))
         assert len(found) == len(rows)
-        assert np.array_equal(found[0] * 32_768, channels_of(rows[0])[:, channel])
+        assert np.array_equal(found[0] * 32_768, get_channels(rows[0])[:, channel])
     half = list(draw_voices([reader], OF_A.model_copy(update={"most_speech_s": reader.manifest.counts.audio_s / 2})))
     assert 0 < len(half) < len(rows)
 
@@ -49,16 +49,18 @@ def test_a_flagged_dialogue_is_left_out(dataset: Path) -> None:
 
 
 def test_what_is_measured_on_is_not_learnt_from(made: Path, tmp_path: Path) -> None:
-    assert held_out([DatasetReader(str(made))], 10) == []
+    assert read_held_out([DatasetReader(str(made))], 10) == []
     reader = DatasetReader(str(with_validation(made, tmp_path / "dataset")))
     first = reader.shards()[0]
-    assert [row.dialogue_id for row in held_out([reader], 1_000)] == [row.dialogue_id for row, _ in reader.rows(first)]
-    assert len(held_out([reader], 1)) == 1
+    assert [row.dialogue_id for row in read_held_out([reader], 1_000)] == [
+        row.dialogue_id for row, _ in reader.rows(first)
+    ]
+    assert len(read_held_out([reader], 1)) == 1
     assert len(list(draw_voices([reader], OF_A))) == reader.manifest.counts.dialogues - first.n_rows
 
 
 def test_a_dialogue_without_two_channels_is_told(made: Path) -> None:
     row, _ = DatasetReader(str(made)).dialogue()
-    assert channels_of(row).shape == (row.n_samples, 2)
+    assert get_channels(row).shape == (row.n_samples, 2)
     with pytest.raises(DatasetError, match=f"The dialogue {row.dialogue_id} has no sound"):
-        channels_of(replace(row, audio=Audio(bytes=b"not a sound", path=None)))
+        get_channels(replace(row, audio=Audio(bytes=b"not a sound", path=None)))

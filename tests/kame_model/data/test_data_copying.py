@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.copying import CopyConfig
-from kame_model.data.copying import Pieces, Script, draw_script, draw_trial, pieces_of, speak
-from kame_model.data.lessons import CopySource, judged
+from kame_model.data.copying import Pieces, Script, draw_script, draw_trial, get_pieces, speak
+from kame_model.data.lessons import CopySource, make_judged_examples
 from kame_model.data.loader import Share
 from kame_model.frames.batch import Example
 from kame_model.frames.cue import lay_cues
@@ -238,7 +238,7 @@ def test_lessons_become_harder_and_the_stage_ends_with_the_last() -> None:
 
 
 def test_a_wrong_oracle_is_that_of_the_next_example() -> None:
-    made = judged(PIECES, config(), 3, seed=0)
+    made = make_judged_examples(PIECES, config(), 3, seed=0)
     for each, other in zip(made, [*made[1:], made[0]], strict=True):
         assert (each.wrong_oracle == other.example.oracle).all()
 
@@ -257,7 +257,7 @@ def test_a_trial_is_one_oracle_that_comes_late_and_silence_behind_it() -> None:
 
 def test_pieces_are_those_of_words(tmp_path: Path) -> None:
     tokenizer = make_vocabulary(tmp_path)
-    pieces = pieces_of(tokenizer, CodeLayout.of_mimi(3, 16))
+    pieces = get_pieces(tokenizer, CodeLayout.of_mimi(3, 16))
     assert all(tokenizer.starts_word(each) for each in pieces.first)
     assert not any(tokenizer.starts_word(each) for each in pieces.more)
     assert all(tokenizer.decode([each]).strip() for each in [*pieces.first, *pieces.more])

@@ -15,7 +15,7 @@ from kame_model.data.copying import Pieces
 from kame_model.data.example import ExampleMaker
 from kame_model.data.loader import ALONE, ONLY_DIALOGUES, Counts, Loader, MicroBatch, RowSource, Share
 from kame_model.data.mixture import open_datasets
-from kame_model.data.plan import BatchPlan, Planned, units_of
+from kame_model.data.plan import BatchPlan, Planned, make_units
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_stream import OracleTokens
@@ -65,11 +65,13 @@ def same(one: MicroBatch, other: MicroBatch) -> bool:
 def test_a_loader_gone_on_with_gives_the_very_same_samples(rows: Path, n_steps: int) -> None:
     whole, killed, resumed = (loader_of(config_of(rows)) for _ in range(3))
     for _ in range(n_steps):
-        whole.next_step()
-        killed.next_step()
+        whole.load_next_step()
+        killed.load_next_step()
     resumed.load_state_dict(killed.state_dict())
     for _ in range(6):  # over the end of a round
-        assert all(same(one, other) for one, other in zip(whole.next_step(), resumed.next_step(), strict=True))
+        assert all(
+            same(one, other) for one, other in zip(whole.load_next_step(), resumed.load_next_step(), strict=True)
+        )
 
 
 @pytest.mark.parametrize("world", [2, 4])
@@ -77,15 +79,17 @@ def test_processes_share_what_one_alone_would_see(rows: Path, world: int) -> Non
     alone = loader_of(config_of(rows), accumulation=4)
     shares = [loader_of(config_of(rows), 4, Share(rank, world)) for rank in range(world)]
     for _ in range(3):
-        together = sorted((each for loader in shares for each in loader.next_step()), key=lambda each: each.number)
-        assert all(same(one, other) for one, other in zip(alone.next_step(), together, strict=True))
+        together = sorted((each for loader in shares for each in loader.load_next_step()), key=lambda each: each.number)
+        assert all(same(one, other) for one, other in zip(alone.load_next_step(), together, strict=True))
 
 
 @pytest.mark.full
 def test_worker_processes_change_nothing(rows: Path) -> None:
     here, elsewhere = loader_of(config_of(rows)), loader_of(config_of(rows, workers=1))
     for _ in range(3):
-        assert all(same(one, other) for one, other in zip(here.next_step(), elsewhere.next_step(), strict=True))
+        assert all(
+            same(one, other) for one, other in zip(here.load_next_step(), elsewhere.load_next_step(), strict=True)
+        )
 
 
 def test_other_data_or_settings_of_it_are_not_gone_on_with(rows: Path) -> None:
@@ -112,7 +116,7 @@ def test_both_speakers_may_be_learnt(rows: Path) -> None:
     plan = BatchPlan([dataset], config, 0)
     assert len(Counter((unit.row, unit.speaker) for (unit, *_) in met(plan))) == 2 * dataset.splits.count("train")
     maker = ExampleMaker([dataset], config, seed=0)
-    of_a, of_b = (maker.judge(unit).example for unit in units_of(0, dataset, "validation", "both").units[:2])
+    of_a, of_b = (maker.judge(unit).example for unit in make_units(0, dataset, "validation", "both").units[:2])
     n = dataset.layout.n_codebooks
     assert (of_a.columns[1 : 1 + n] == of_b.columns[1 + n :]).all()  # A's own voice is B's other
 
@@ -138,7 +142,7 @@ def test_joined_and_lengthened_dialogues_keep_within_the_frames_too(
     loader = loader_of(config, accumulation=1)
     joined = set()
     for _ in range(40):
-        for each in loader.next_step():
+        for each in loader.load_next_step():
             assert len(each.dialogue_ids) == 1 or each.batch.oracle.numel() <= config.batch_frames
             joined.add(each.batch.oracle.shape[1])
     assert len(joined) > 20  # the 20 dialogues have fewer lengths of their own
@@ -152,7 +156,7 @@ def test_nearly_all_frames_of_a_batch_are_real(tmp_path: Path, befalls: dict[str
     loader = loader_of(config, accumulation=1)
     n_real, n_frames = 0, 0
     for _ in range(30):
-        for each in loader.next_step():
+        for each in loader.load_next_step():
             n_real += count_frames(each.batch)
             n_frames += each.batch.oracle.numel()
     assert n_real / n_frames > 0.95
@@ -164,7 +168,7 @@ def test_hints_in_the_place_of_predictions_keep_within_the_frames(rows: Path) ->
     config = config_of(rows, feed=feed)
     loader = loader_of(config, accumulation=1)
     for _ in range(30):
-        for each in loader.next_step():
+        for each in loader.load_next_step():
             assert len(each.dialogue_ids) == 1 or each.batch.oracle.numel() <= config.batch_frames
 
 
@@ -191,7 +195,7 @@ NOTHING: dict[str, Any] = {
 def test_what_was_made_of_dialogues_is_counted(rows: Path, changes: dict[str, Any], made: set[str]) -> None:
     config = config_of(rows, **NOTHING | changes)
     loader = loader_of(config, pieces=PIECES)
-    counts = [batch.counts for _ in range(10) for batch in loader.next_step()]
+    counts = [batch.counts for _ in range(10) for batch in loader.load_next_step()]
     n_examples, *changed = (sum(each) for each in zip(*counts, strict=True))
     assert n_examples > 20
     assert {name for name, n in zip(Counts._fields[1:], changed, strict=True) if n} == made
@@ -237,10 +241,10 @@ def test_dialogues_without_an_oracle_are_left_out_and_counted(tmp_path: Path) ->
     made[2] = replace(made[2], a=replace(made[2].a, oracle=nothing))
     dataset = write_token_rows(tmp_path, made, made_with=made_with())
     loader = loader_of(config_of(tmp_path), accumulation=1)
-    names = {each for _ in range(8) for batch in loader.next_step() for each in batch.dialogue_ids}
+    names = {each for _ in range(8) for batch in loader.load_next_step() for each in batch.dialogue_ids}
     assert names == {row.dialogue_id for row in (made[0], made[1], made[3])}
     assert loader.observe(None)["rows_left_out"] == 1
-    units = units_of(0, dataset, "train", "a", without_oracle=True)  # to learn to speak without one
+    units = make_units(0, dataset, "train", "a", without_oracle=True)  # to learn to speak without one
     assert len(units.units) == 4
 
 
@@ -255,7 +259,7 @@ def test_a_speaker_is_learnt_where_that_one_has_an_oracle(
         made[number] = replace(made[number], b=replace(made[number].b, oracle=made[number].a.oracle))
     made[3] = replace(made[3], a=replace(made[3].a, oracle=nothing))
     dataset = write_token_rows(tmp_path, made, made_with=made_with())
-    found = units_of(0, dataset, "train", learn, without_oracle=False)
+    found = make_units(0, dataset, "train", learn, without_oracle=False)
     with_oracle = {"a": {0, 1, 2}, "b": {2, 3}}
     assert {(unit.row, unit.speaker) for unit in found.units} == {
         (row, speaker) for speaker in ("ab" if learn == "both" else learn) for row in with_oracle[speaker]
@@ -283,7 +287,7 @@ def test_a_wrong_oracle_is_never_that_of_the_same_item(tmp_path: Path) -> None:
     variant = replace(make_row(9, "validation", made_with()), item_id=made[0].item_id, answer=made[0].answer)
     dataset = write_token_rows(tmp_path, [made[0], variant, made[1], made[2]], made_with=made_with())
     maker = ExampleMaker([dataset], config_of(tmp_path), seed=0)
-    units = units_of(0, dataset, "validation", "a").units
+    units = make_units(0, dataset, "validation", "a").units
     answers = [dataset[at].a.oracle.hint(len(dataset[at].a.oracle) - 1).tolist() for at in range(4)]
     for unit, stranger in zip(units, (2, 2, 3, 0), strict=True):
         fed = maker.judge(unit).wrong_oracle.tolist()
@@ -293,7 +297,7 @@ def test_a_wrong_oracle_is_never_that_of_the_same_item(tmp_path: Path) -> None:
 def test_the_only_item_of_a_split_has_no_wrong_oracle(tmp_path: Path) -> None:
     dataset = write_token_rows(tmp_path, [make_row(0, "validation", made_with())], made_with=made_with())
     maker = ExampleMaker([dataset], config_of(tmp_path), seed=0)
-    (unit,) = units_of(0, dataset, "validation", "a").units
+    (unit,) = make_units(0, dataset, "validation", "a").units
     assert set(maker.judge(unit).wrong_oracle.tolist()) == {PADDING_ID}
 
 
@@ -330,7 +334,7 @@ def test_validation_has_the_whole_oracle_and_beside_it_anothers(rows: Path) -> N
     config = config_of(rows)
     (dataset,) = open_datasets(config.datasets)
     maker = ExampleMaker([dataset], config, seed=0)
-    for unit in units_of(0, dataset, "validation", "a").units:
+    for unit in make_units(0, dataset, "validation", "a").units:
         judged, row = maker.judge(unit), dataset[unit.row]
         assert judged.example.oracle.tolist().count(dataset.text_card) == len(row.a.oracle)
         assert len(judged.wrong_oracle) == judged.example.n_positions

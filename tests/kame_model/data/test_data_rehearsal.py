@@ -12,7 +12,7 @@ from data_schemas.config.training import KINDS, DataConfig, SharesConfig
 from kame_model.data.copying import Pieces
 from kame_model.data.example import ExampleMaker
 from kame_model.data.lessons import CopySource
-from kame_model.data.loader import Loader, MicroBatch, RowSource, kind_at
+from kame_model.data.loader import Loader, MicroBatch, RowSource, get_kind_at
 from kame_model.data.mixture import open_datasets
 from kame_model.data.plan import Planned
 from kame_model.frames.ids import ZERO_ID
@@ -44,7 +44,7 @@ def assert_same(found: list[MicroBatch], expected: list[MicroBatch]) -> None:
 
 def test_a_share_of_the_steps_goes_on_with_copying(rows: Path) -> None:
     loader = rehearsal_of(rows, copy_share=0.25)
-    batches = [batch for _ in range(12) for batch in loader.next_step()]
+    batches = [batch for _ in range(12) for batch in loader.load_next_step()]
     assert [each.kind == "copying" for each in batches[::2]] == [False, False, False, True] * 3
     assert all((each.kind == "copying") == (not each.dialogue_ids) for each in batches)
     assert not any((each.batch.audio_labels != ZERO_ID).any() for each in batches if each.kind == "copying")
@@ -53,7 +53,7 @@ def test_a_share_of_the_steps_goes_on_with_copying(rows: Path) -> None:
 def test_dialogues_and_copies_are_numbered_by_the_run(rows: Path) -> None:
     """So no two of their micro-batches share a seed, and the oracles' curriculum goes by the run's steps."""
     loader = rehearsal_of(rows, copy_share=0.4)
-    assert [batch.number for _ in range(10) for batch in loader.next_step()] == list(range(20))
+    assert [batch.number for _ in range(10) for batch in loader.load_next_step()] == list(range(20))
 
 
 def test_examples_are_made_for_the_runs_step(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,24 +67,24 @@ def test_examples_are_made_for_the_runs_step(rows: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(ExampleMaker, "train", remember)
     loader = rehearsal_of(rows, copy_share=0.25)
     for _ in range(6):
-        loader.next_step()
+        loader.load_next_step()
     assert sorted(set(steps)) == [0, 1, 2, 4, 5]  # 3 copies
 
 
 def test_a_rehearsal_gone_on_with_gives_the_very_same_samples(rows: Path) -> None:
     whole, killed, resumed = (rehearsal_of(rows, copy_share=0.4) for _ in range(3))
     for _ in range(5):
-        whole.next_step()
-        killed.next_step()
+        whole.load_next_step()
+        killed.load_next_step()
     resumed.load_state_dict(killed.state_dict())
     for _ in range(5):
-        assert_same(resumed.next_step(), whole.next_step())
+        assert_same(resumed.load_next_step(), whole.load_next_step())
 
 
 @pytest.mark.parametrize("weights", [(70, 20, 10), (0, 85, 15), (0, 20, 80), (1, 0, 0), (0, 0, 3), (0, 1, 0)])
 def test_steps_of_all_kinds_are_spread_evenly_by_their_shares(weights: tuple[float, float, float]) -> None:
     shares = SharesConfig(dialogues=weights[0], speech=weights[1], copying=weights[2])
-    kinds = [kind_at(step, shares) for step in range(100)]
+    kinds = [get_kind_at(step, shares) for step in range(100)]
     for kind, weight in zip(KINDS, weights, strict=True):
         wanted = weight / sum(weights)
         assert kinds.count(kind) == pytest.approx(100 * wanted, abs=1)

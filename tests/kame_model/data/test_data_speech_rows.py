@@ -9,7 +9,7 @@ from data_schemas.config.training import DataConfig, SharesConfig
 from kame_model.data.example import ExampleMaker
 from kame_model.data.loader import Loader, RowSource
 from kame_model.data.mixture import open_datasets
-from kame_model.data.plan import BatchPlan, Planned, RowKind, units_of
+from kame_model.data.plan import BatchPlan, Planned, RowKind, make_units
 from kame_model.data.speech_rows import SpeechRows
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.batch import Example
@@ -99,7 +99,7 @@ def test_answers_are_spoken_by_utterances_with_their_sound(dialogues: Path, spee
     maker = ExampleMaker(datasets, config, 0)
     rows = [datasets[1][at].a for at in range(len(datasets[1]))]
     known, n_spoken = utterances(datasets[1], "sentence", "words", "numbers"), 0
-    for unit in units_of(0, datasets[0], "train", "a").units:
+    for unit in make_units(0, datasets[0], "train", "a").units:
         example, changes = maker.train(Planned(unit, 0), 0)
         if changes is None or not changes.substituted:
             continue
@@ -119,7 +119,7 @@ def test_an_answer_that_no_oracle_tells_is_a_stall_of_the_speech_rows(dialogues:
     config = config_of(dialogues, speech, feed={"drop_share": 0.99})
     datasets = open_datasets(config.datasets)
     maker = ExampleMaker(datasets, config, 0)
-    found = [maker.train(Planned(unit, 0), 0) for unit in units_of(0, datasets[0], "train", "a").units]
+    found = [maker.train(Planned(unit, 0), 0) for unit in make_units(0, datasets[0], "train", "a").units]
     stalls = [said(example) for example, changes in found if changes is not None and changes.stalled]
     known = utterances(datasets[1], "stall")
     assert all(each in ([], *known) for each in stalls)
@@ -149,7 +149,7 @@ def test_validation_tells_a_speech_row_and_beside_it_another(speech: Path) -> No
     config = config_of(speech)
     datasets = open_datasets(config.datasets)
     maker = ExampleMaker(datasets, config, 0)
-    units = units_of(0, datasets[0], "validation", "a", "speech", without_oracle=False).units
+    units = make_units(0, datasets[0], "validation", "a", "speech", without_oracle=False).units
     assert len(units) == 3
     rows = utterances_of_split(datasets[0], "validation")
     for unit, own, stranger in zip(units, rows, [*rows[1:], rows[0]], strict=True):
@@ -170,7 +170,7 @@ def test_a_mixture_of_both_keeps_within_its_frames(dialogues: Path, speech: Path
     loader = Loader({kind: RowSource(datasets, config, 0, 1, kind=kind, shares=steps) for kind in kinds}, steps)
     met = list[str]()
     for _ in range(60):
-        for each in loader.next_step():
+        for each in loader.load_next_step():
             assert len(each.dialogue_ids) == 1 or each.batch.oracle.numel() <= config.batch_frames
             assert {name.split("-")[0] for name in each.dialogue_ids} == {_BEGINS[each.kind]}
             met.append(each.kind)

@@ -16,7 +16,7 @@ from data_schemas.units import SAMPLE_RATE_HZ
 from kame_model.data.mixture import open_datasets
 from kame_model.encode import speech
 from kame_model.encode.manifest import TokenManifest
-from kame_model.encode.speech import SpeechFacts, compact_parts, count_refused, find_part_s, with_silence, write_part
+from kame_model.encode.speech import SpeechFacts, add_silence, compact_parts, count_refused, find_part_s, write_part
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
 from kame_model.frames.inner_monologue import read_words
@@ -53,7 +53,7 @@ def said(number: int, split: str = "train", length_s: float = 0.8) -> tuple[Spok
         words=tuple(timed(("Sixty", 0.0, 0.32), ("litres", 0.32, 0.72))),
     )
     sound = np.random.default_rng(number).uniform(-0.5, 0.5, round(length_s * SAMPLE_RATE_HZ)).astype(np.float32)
-    return sentence, with_silence(sound, BEFORE_S, 0.4)
+    return sentence, add_silence(sound, BEFORE_S, 0.4)
 
 
 def write(store: Store, number: int, *of: tuple[SpokenSentence, Samples], n_rejects: int = 0) -> float:

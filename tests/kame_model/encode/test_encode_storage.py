@@ -76,8 +76,8 @@ def test_arrays_of_any_lengths_come_back(tmp_path_factory: pytest.TempPathFactor
     write_packed(store, "file.arrow", columns)
     file = PackedFile(store.at("file.arrow"))
     assert [file.array("values", at).tolist() for at in range(len(file))] == rows
-    assert file.counts("values").tolist() == [len(each) for each in rows]
-    assert file.column("name") == [str(each) for each in rows]
+    assert file.count_values("values").tolist() == [len(each) for each in rows]
+    assert file.read_column("name") == [str(each) for each in rows]
 
 
 def test_rows_come_back_whole_from_several_shards(tmp_path: Path) -> None:

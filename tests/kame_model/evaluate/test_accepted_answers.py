@@ -2,7 +2,7 @@
 
 import pytest
 
-from kame_model.evaluate.answers import Rule, accepted_forms, find_answer_time, normalise, score
+from kame_model.evaluate.answers import Rule, find_answer_time, list_accepted_forms, normalise, score
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_empty_exact_and_degenerate_answers_are_told_apart() -> None:
 
 
 def test_brackets_in_a_published_answer_need_not_be_said() -> None:
-    assert accepted_forms("Many (polytheistic)") == ("Many (polytheistic)", "Many")
-    assert accepted_forms("Paris") == ("Paris",)
+    assert list_accepted_forms("Many (polytheistic)") == ("Many (polytheistic)", "Many")
+    assert list_accepted_forms("Paris") == ("Paris",)
 
 
 PIECES = [(1.0, " Good"), (1.08, " ques"), (1.16, "tion,"), (2.0, " six"), (2.08, "ty"), (3.0, " six"), (3.5, " eggs")]

@@ -18,7 +18,7 @@ from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint, load_checkpoint
 from kame_model.evaluate.call import Call, CalledServer
-from kame_model.evaluate.delays import audible_spans
+from kame_model.evaluate.delays import find_audible_spans
 from kame_model.evaluate.measured import TIMES, MeasuredTimes
 from kame_model.serve.device import slots
 from kame_model.serve.voice.clauses import PAUSE_N_FRAMES
@@ -62,7 +62,7 @@ def test_the_cascade_needs_no_checkpoint_and_its_answer_comes_after_the_delay(tm
     assert call.turns == [(0.0, 0.8)]
     (asked_s, _), (answered_s, _) = *told(call, "oracle_asked"), *told(call, "oracle")
     assert answered_s - asked_s == pytest.approx(1.0, abs=1e-5)
-    (start_s, end_s), *_ = audible_spans(call.assistant)
+    (start_s, end_s), *_ = find_audible_spans(call.assistant)
     synthesis_s = sum(json.loads(line).get("took_s", 0) for line in (tmp_path / TIMES).read_text().splitlines())
     assert answered_s < start_s <= answered_s + synthesis_s + 2 * FRAME_S
     assert call.ends[0] is not None
@@ -87,7 +87,7 @@ def test_a_front_end_that_is_read_out_is_charged_what_its_synthesis_took(
         heard = call()
         assert heard.text == "nine eggs"
         whole_s = FRAME_S * (1 + 15 + PAUSE_N_FRAMES)
-        ((start_s, _), *_) = audible_spans(heard.assistant)
+        ((start_s, _), *_) = find_audible_spans(heard.assistant)
         assert whole_s + took_s <= start_s <= whole_s + took_s + 2 * FRAME_S
         assert heard.pieces[0][0] == pytest.approx(start_s, abs=1e-3)
         assert heard.ends[0] is not None

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from backends.engine import Samples
 from data_schemas.units import FRAME_S, SAMPLE_RATE_HZ
-from kame_model.evaluate.delays import GAP_S, audible_spans, measure_delays, timed_words
+from kame_model.evaluate.delays import GAP_S, find_audible_spans, measure_delays, time_words
 
 
 def sound_of(spans: list[tuple[float, float]], length_s: float, amplitude: float = 0.2) -> Samples:
@@ -34,14 +34,14 @@ def nearly(spans: list[tuple[float, float]]) -> list[object]:
     ],
 )
 def test_spans_are_found_within_half_a_frame(spans: list[tuple[float, float]]) -> None:
-    assert audible_spans(sound_of(spans, 4.0)) == nearly(spans)
+    assert find_audible_spans(sound_of(spans, 4.0)) == nearly(spans)
 
 
 def test_a_quiet_sound_is_heard_too_and_a_pause_between_words_parts_nothing() -> None:
     quiet = sound_of([(1.0, 1.5), (1.5 + GAP_S - 0.05, 2.5)], 4.0, amplitude=0.02)
-    assert audible_spans(quiet) == nearly([(1.0, 2.5)])
-    assert audible_spans(quiet, gap_s=0.1) == nearly([(1.0, 1.5), (1.5 + GAP_S - 0.05, 2.5)])
-    assert audible_spans(quiet, threshold=0.1) == []
+    assert find_audible_spans(quiet) == nearly([(1.0, 2.5)])
+    assert find_audible_spans(quiet, gap_s=0.1) == nearly([(1.0, 1.5), (1.5 + GAP_S - 0.05, 2.5)])
+    assert find_audible_spans(quiet, threshold=0.1) == []
 
 
 @given(
@@ -51,8 +51,8 @@ def test_a_quiet_sound_is_heard_too_and_a_pause_between_words_parts_nothing() ->
 )
 def test_the_delay_of_an_answer_is_known_within_a_frame(turn_s: float, gap_s: float, answer_s: float) -> None:
     end_s = 0.5 + turn_s
-    user = audible_spans(sound_of([(0.5, end_s)], 12.0))
-    assistant = audible_spans(sound_of([(end_s + gap_s, end_s + gap_s + answer_s)], 12.0))
+    user = find_audible_spans(sound_of([(0.5, end_s)], 12.0))
+    assistant = find_audible_spans(sound_of([(end_s + gap_s, end_s + gap_s + answer_s)], 12.0))
     found = measure_delays(user, assistant, user[0])
     assert found.first_sound_s == pytest.approx(gap_s, abs=FRAME_S)
     assert found.overlap_s == pytest.approx(max(0.0, -gap_s), abs=FRAME_S)
@@ -77,7 +77,7 @@ def test_nobody_speaks() -> None:
 
 def test_words_are_put_together_from_pieces_with_their_times() -> None:
     pieces = [(0.08, " That"), (0.16, " wo"), (0.24, "uld be"), (0.40, " nine\n")]
-    assert [(word.text, word.start_s, word.end_s) for word in timed_words(pieces)] == [
+    assert [(word.text, word.start_s, word.end_s) for word in time_words(pieces)] == [
         ("That", 0.08, 0.16),
         ("would", 0.16, 0.32),
         ("be", 0.24, 0.32),

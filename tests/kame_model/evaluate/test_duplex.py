@@ -21,7 +21,7 @@ from data_schemas.errors import ConfigError, SourceError
 from data_schemas.records import Audio, AudioDialogue, Utterance
 from flows.cli.app import app
 from kame_model.checkpoint.registry import read_looks
-from kame_model.evaluate.delays import audible_spans
+from kame_model.evaluate.delays import find_audible_spans
 from kame_model.evaluate.duplex import evaluate_duplex
 from kame_model.evaluate.duplex_items import find_items
 from kame_model.evaluate.report import read_figures
@@ -115,7 +115,7 @@ def run(
     asked: DuplexConfig, out: Path, recogniser: WordRecogniser | None = None
 ) -> dict[tuple[str, str], dict[str, Any]]:
     rows = evaluate_duplex(
-        asked, str(out), parts=parts(), recogniser=recogniser or WordRecogniser(), find_segments=audible_spans
+        asked, str(out), parts=parts(), recogniser=recogniser or WordRecogniser(), find_segments=find_audible_spans
     )
     return {(row["mode"], row["subset"]): row for row in rows}
 
@@ -252,7 +252,7 @@ def test_each_look_at_a_datasets_test_items_is_counted(checkpoint: str, tmp_path
             str(out),
             parts=parts(),
             recogniser=WordRecogniser(),
-            find_segments=audible_spans,
+            find_segments=find_audible_spans,
             register=str(register),
             again=again,
         )

@@ -8,12 +8,12 @@ from scipy.spatial.distance import jensenshannon
 
 from kame_model.evaluate.delays import Span, TimedWord
 from kame_model.evaluate.duplex_scores import (
-    distribution_of,
+    compute_distribution,
     find_backchannels,
     find_divergence,
     find_latency_s,
     find_speech,
-    takes_turn,
+    is_turn,
 )
 from tests.support.spoken_question import silence, spoken_question
 
@@ -34,7 +34,7 @@ def words(*spans: Span) -> list[TimedWord]:
     ],
 )
 def test_a_turn_is_a_second_or_more_than_three_words(spans: list[Span], takes: bool) -> None:
-    assert takes_turn(words(*spans)) is takes
+    assert is_turn(words(*spans)) is takes
 
 
 def test_a_latency_is_of_turns_alone_and_never_negative() -> None:
@@ -63,7 +63,7 @@ def test_a_backchannel_is_short_and_of_two_words_at_most(
 
 
 def test_a_window_that_a_backchannel_touches_counts() -> None:
-    shares = distribution_of([(0.1, 0.5), (0.5, 0.7)], 2.0)
+    shares = compute_distribution([(0.1, 0.5), (0.5, 0.7)], 2.0)
     assert len(shares) == 11
     assert shares.round(4).tolist() == [0.2, 0.2, 0.4, 0.2, *[0] * 7]
 
@@ -75,12 +75,12 @@ spans = st.lists(st.floats(0, 9).map(lambda start_s: (start_s, start_s + 0.5)), 
 def test_the_divergence_is_scipys(ours: list[Span], people: list[float]) -> None:
     stretched = np.interp(np.linspace(0, 1, 51), np.linspace(0, 1, len(people)), people)
     assert find_divergence(ours, 10.0, people) == pytest.approx(
-        jensenshannon(distribution_of(ours, 10.0), stretched), abs=1e-4
+        jensenshannon(compute_distribution(ours, 10.0), stretched), abs=1e-4
     )
 
 
 def test_who_listens_as_people_do_is_near_and_who_never_does_is_far() -> None:
-    people = distribution_of([(2.0, 2.4), (6.0, 6.4)], 10.0).tolist()
+    people = compute_distribution([(2.0, 2.4), (6.0, 6.4)], 10.0).tolist()
     assert find_divergence([(2.0, 2.4), (6.0, 6.4)], 10.0, people) < 0.001
     assert find_divergence([(8.0, 8.4)], 10.0, people) == pytest.approx(np.log(2) ** 0.5, abs=1e-3)
     assert find_divergence([], 10.0, people) == 1.0

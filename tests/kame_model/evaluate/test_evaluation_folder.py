@@ -8,7 +8,7 @@ import pytest
 
 from data_schemas.errors import ConfigError, StoreError
 from kame_model.evaluate.compare import compare
-from kame_model.evaluate.report import FIGURES, ITEMS, EvaluationFolder, as_table, read_figures, read_items
+from kame_model.evaluate.report import FIGURES, ITEMS, EvaluationFolder, format_table, read_figures, read_items
 from kame_model.evaluate.table import make_table
 
 RUN = {"seed": 0, "weights": "abc"}
@@ -85,7 +85,9 @@ def test_a_report_over_evaluations_does_not_take_the_place_of_one(tmp_path: Path
 
 def test_figures_say_what_was_run(tmp_path: Path) -> None:
     folder = EvaluationFolder(str(tmp_path), RUN)
-    folder.write_results([{"mode": "direct", "n": 3}], as_table(["mode", "n"], [["direct", None]]), {}, {"costs": 0})
+    folder.write_results(
+        [{"mode": "direct", "n": 3}], format_table(["mode", "n"], [["direct", None]]), {}, {"costs": 0}
+    )
     figures = read_figures(str(tmp_path))
     versions = figures.pop("versions")
     assert versions["moshi"]

@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from kame_model.evaluate.intervals import Estimate, Sample, average, difference, estimate, figures_of, sample_of, wilson
+from kame_model.evaluate.intervals import (
+    Estimate,
+    Sample,
+    average,
+    compute_difference,
+    compute_wilson_interval,
+    estimate,
+    figures_of,
+    sample_of,
+)
 
 
 def records(values: Sequence[Any], name: str = "said", units: Sequence[str] | None = None) -> list[dict[str, Any]]:
@@ -31,7 +40,7 @@ def test_a_mean_of_many_items_has_the_interval_of_the_normal_distribution() -> N
 @pytest.mark.parametrize(("n", "of"), [(0, 10), (3, 10), (40, 40), (117, 160)])
 def test_a_share_is_never_narrower_than_wilsons(n: int, of: int) -> None:
     known = binomtest(n, of).proportion_ci(method="wilson")
-    assert wilson(n / of, of) == pytest.approx((known.low, known.high))
+    assert compute_wilson_interval(n / of, of) == pytest.approx((known.low, known.high))
     found = estimate(sample([number < n for number in range(of)]))
     assert found.value == round(n / of, 4)
     assert found.low is not None
@@ -64,7 +73,7 @@ def test_what_is_the_same_for_both_cancels_in_the_difference() -> None:
     draw = np.random.default_rng(1)
     hard = draw.normal(0, 10, 50)
     one, other = sample((hard + 1 + draw.normal(0, 0.1, 50)).tolist()), sample(hard.tolist())
-    found = difference(one, other)
+    found = compute_difference(one, other)
     assert found.low is not None
     assert found.high is not None
     assert 0.9 < found.low < 1.0 < found.high < 1.1
@@ -75,15 +84,15 @@ def test_what_is_the_same_for_both_cancels_in_the_difference() -> None:
 
 
 def test_two_systems_that_both_say_all_may_still_differ() -> None:
-    found = difference(sample([True] * 10), sample([True] * 10))
+    found = compute_difference(sample([True] * 10), sample([True] * 10))
     assert found.value == 0
-    assert found.low == pytest.approx(-(1 - wilson(1.0, 10)[0]), abs=1e-4)
+    assert found.low == pytest.approx(-(1 - compute_wilson_interval(1.0, 10)[0]), abs=1e-4)
 
 
 def test_a_difference_of_shares_is_never_narrower_than_newcombes() -> None:
     """His example of 36, 12, 2 and 0 pairs that said both, the one, the other, and none: 0.0569 to 0.3404."""
     one, other = [True] * 48 + [False] * 2, [True] * 36 + [False] * 12 + [True] * 2
-    found = difference(sample(one), sample(other))
+    found = compute_difference(sample(one), sample(other))
     assert found.low == pytest.approx(0.0569, abs=1e-4)
     assert found.high is not None
     assert found.high >= 0.3404
@@ -154,7 +163,9 @@ def _medians(draw: np.random.Generator, n: int) -> tuple[Estimate, float]:
 
 def _paired_shares(draw: np.random.Generator, n: int) -> tuple[Estimate, float]:
     hard = draw.random(n)
-    return difference(sample((hard < 0.9).tolist()), sample((hard + draw.normal(0, 0.05, n) < 0.6).tolist())), 0.3
+    return compute_difference(
+        sample((hard < 0.9).tolist()), sample((hard + draw.normal(0, 0.05, n) < 0.6).tolist())
+    ), 0.3
 
 
 def _seeds(draw: np.random.Generator, n: int) -> tuple[Estimate, float]:

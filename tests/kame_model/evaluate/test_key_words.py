@@ -9,7 +9,7 @@ from kame_model.evaluate.key_words import (
     find_other_answers,
     key_words,
     offered_options,
-    units_of,
+    split_into_units,
     words_of,
 )
 
@@ -141,7 +141,7 @@ def test_how_often_an_answer_is_said(answer: str, text: str, n_times: int) -> No
 @given(WORDS, WORDS)
 def test_units_cover_all_words_once(before: list[str], after: list[str]) -> None:
     words = before + after
-    units = units_of(words)
+    units = split_into_units(words)
     assert [place for unit in units for place in range(unit.start, unit.end)] == list(range(len(words)))
 
 

@@ -104,12 +104,12 @@ def test_a_recogniser_that_fails_is_heard_of_and_not_kept(recogniser: Counting, 
 
 def test_a_line_that_a_kill_cut_is_dropped_and_a_damaged_file_is_told(tmp_path: Path) -> None:
     times = MeasuredTimes(str(tmp_path))
-    assert times.synthesis("sum", lambda: 1 + 1)[0] == 2
-    took_s = times.synthesis("sum", lambda: 3)[1]
+    assert times.time_synthesis("sum", lambda: 1 + 1)[0] == 2
+    took_s = times.time_synthesis("sum", lambda: 3)[1]
     with (tmp_path / TIMES).open("a") as file:
         file.write('{"key": "half')
     again = MeasuredTimes(str(tmp_path))
-    assert again.synthesis("sum", lambda: 4) == (4, took_s)
+    assert again.time_synthesis("sum", lambda: 4) == (4, took_s)
     again.keep("text", {"text": "né\ud800"})
     assert MeasuredTimes(str(tmp_path)).find("text") == {"key": "text", "text": "né\ud800"}
     (tmp_path / TIMES).write_text("no JSON\n")

@@ -141,8 +141,8 @@ def test_the_order_of_questions_is_the_seeds(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps({"question": f"Q{at}?", "answer": "a"}) + "\n" for at in range(50)))
     found = load_questions("mine", str(path), {})
-    assert found.drawn(1) == found.drawn(1) != found.drawn(2)
-    assert sorted(each.id for each in found.drawn(1)) == sorted(each.id for each in found.questions)
+    assert found.draw_questions(1) == found.draw_questions(1) != found.draw_questions(2)
+    assert sorted(each.id for each in found.draw_questions(1)) == sorted(each.id for each in found.questions)
 
 
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from data_schemas.units import FRAME_S, SAMPLE_RATE_HZ
 from kame_model.evaluate.measured import TIMES
 from kame_model.evaluate.questions import evaluate_questions
 from kame_model.evaluate.report import FIGURES, read_figures, read_items
-from kame_model.evaluate.served import Counting, uncounted
+from kame_model.evaluate.served import Counting, show_no_progress
 from kame_model.serve.device import slots
 from tests.support.chat_server import MODEL, Behaviour, served
 from tests.support.counting_chat import CountingChat, parts_with
@@ -57,7 +57,7 @@ def evaluate(
     checkpoint: str | None,
     path: Path,
     out: Path,
-    counting: Counting = uncounted,
+    counting: Counting = show_no_progress,
     answer: str = "eighteen.",
     **more: Any,
 ) -> list[dict[str, Any]]:

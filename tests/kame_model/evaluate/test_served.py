@@ -19,10 +19,10 @@ from kame_model.evaluate.served import (
     Counting,
     Finished,
     Item,
-    faults_of,
+    get_faults,
     list_conditions,
     run_calls,
-    uncounted,
+    show_no_progress,
 )
 from kame_model.evaluate.served_report import list_faults
 from tests.support.chat_server import MODEL, Behaviour, served
@@ -50,7 +50,7 @@ class Caller:
         self,
         out: Path,
         names: Sequence[str] = NAMES,
-        counting: Counting = uncounted,
+        counting: Counting = show_no_progress,
         judge: dict[str, Any] | None = None,
         sounds: Sequence[str] | None = None,
     ) -> Finished:
@@ -141,7 +141,7 @@ def test_a_judgement_that_failed_is_asked_for_again_and_no_other(tmp_path: Path)
             told = caller.run(tmp_path, NAMES[:2], judge=judge_at(root))
             n_judged = len(server.counts.bodies)
     assert n_judged == 0
-    assert [faults_of(each) for each in told.records] == [{"right": "missing"}] * 2
+    assert [get_faults(each) for each in told.records] == [{"right": "missing"}] * 2
     assert len(list(read_items(str(tmp_path)))) == 2
 
 
@@ -157,6 +157,6 @@ def test_items_of_before_calls_were_kept_apart_are_gone_on_with(tmp_path: Path) 
         again = caller.run(tmp_path, judge=judge_at(root))
         assert len(server.counts.bodies) == 3
     assert (again.costs, caller.made) == (first.costs, list(NAMES))
-    assert faults_of({"judged": {"relevance": {"fault": "failed"}, "take_over": {"fault": ""}}}) == {
+    assert get_faults({"judged": {"relevance": {"fault": "failed"}, "take_over": {"fault": ""}}}) == {
         "relevance": "failed"
     }

@@ -10,7 +10,7 @@ from data_schemas.config.model import LossConfig
 from kame_model.frames.batch import Batch, collate
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID, ZERO_ID
 from kame_model.model.front_end import Logits
-from kame_model.model.loss import METRICS, compute_loss, means
+from kame_model.model.loss import METRICS, compute_loss, compute_means
 from tests.support.front_ends import (
     CARD,
     LAYOUT,
@@ -80,7 +80,7 @@ def test_the_end_of_padding_counts_as_text() -> None:
     batch.text_labels[:] = PADDING_ID
     batch.text_labels[0, 5] = END_OF_PADDING_ID
     logits = random_logits(batch)
-    figures = means(compute_loss(logits, batch, LossConfig(), LAYOUT.weights).tallies)
+    figures = compute_means(compute_loss(logits, batch, LossConfig(), LAYOUT.weights).tallies)
     assert figures["text"] == pytest.approx(nats(logits.text[0, 5], END_OF_PADDING_ID), rel=1e-5)
 
 
@@ -114,8 +114,8 @@ def test_metrics_of_fed_frames_are_of_those_frames() -> None:
     codes = batch.audio_labels.clone()
     codes[~fed[:, None].expand_as(codes)] = ZERO_ID
     of_fed = Batch(batch.columns, batch.oracle, apart, codes, batch.answer_mask, fed)
-    figures = means(compute_loss(logits, batch, LossConfig(), LAYOUT.weights).tallies)
-    only = means(compute_loss(logits, of_fed, LossConfig(), LAYOUT.weights).tallies)
+    figures = compute_means(compute_loss(logits, batch, LossConfig(), LAYOUT.weights).tallies)
+    only = compute_means(compute_loss(logits, of_fed, LossConfig(), LAYOUT.weights).tallies)
     for name in ("text", "padding", "semantic", "acoustic"):
         assert figures[f"{name}_fed"] == pytest.approx(only[name], rel=1e-9)
         assert figures[name] != pytest.approx(only[name], rel=1e-3)
@@ -129,8 +129,10 @@ def test_tallies_add_up_over_micro_batches() -> None:
     for rows in (slice(0, 2), slice(2, 4)):
         half = Logits(logits.text[rows], audio_of(logits)[rows])
         halves.append(compute_loss(half, collate(examples[rows]), LossConfig(), LAYOUT.weights).tallies)
-    together = means(halves[0] + halves[1])
-    assert together == pytest.approx(means(compute_loss(logits, whole, LossConfig(), LAYOUT.weights).tallies), rel=1e-9)
+    together = compute_means(halves[0] + halves[1])
+    assert together == pytest.approx(
+        compute_means(compute_loss(logits, whole, LossConfig(), LAYOUT.weights).tallies), rel=1e-9
+    )
     assert set(together) == set(METRICS)
 
 
@@ -141,12 +143,12 @@ def test_a_batch_without_audio_or_without_labels_is_no_nan() -> None:
         front_end(batch.columns, batch.oracle, with_audio=False), batch, LossConfig(text_weight=0), LAYOUT.weights
     )
     assert loss.total.item() == 0
-    assert "semantic" not in means(loss.tallies)
+    assert "semantic" not in compute_means(loss.tallies)
     batch.text_labels[:], batch.audio_labels[:] = ZERO_ID, ZERO_ID
     nothing = compute_loss(front_end(batch.columns, batch.oracle), batch, LossConfig(), LAYOUT.weights)
     gradients = torch.autograd.grad(nothing.total, list(front_end.parameters()), allow_unused=True)
     assert nothing.total.item() == 0
-    assert means(nothing.tallies) == {}
+    assert compute_means(nothing.tallies) == {}
     assert all((each == 0).all() for each in gradients if each is not None)
 
 

@@ -71,7 +71,7 @@ def release(tmp_path: Path, small_mimi: dict[str, Any], monkeypatch: pytest.Monk
             told = {**front_end.lm_kwargs, **NAMES, "model_type": "moshi", "lm_gen_config": {"temp": 0.8}}
             (folder / "config.json").write_text(json.dumps(told))
         else:
-            monkeypatch.setattr("kame_model.checkpoint.folder._kwargs_7b", lambda: dict(front_end.lm_kwargs))
+            monkeypatch.setattr("kame_model.checkpoint.folder._make_kwargs_7b", lambda: dict(front_end.lm_kwargs))
         return folder
 
     return write

@@ -124,7 +124,7 @@ async def test_a_broken_device_ends_all_sessions_and_the_server(
     config = serve_config(limits={"max_sessions": 4, "max_sessions_per_address": 9})
     server = KameServer(checkpoint, config, doubles(), run=broken)
     async with server:
-        waiting = asyncio.create_task(server.broken())
+        waiting = asyncio.create_task(server.wait_until_broken())
         silent = Client(await server.open_session("here"))
         for _ in range(3):
             assert server.is_ready

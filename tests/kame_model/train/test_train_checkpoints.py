@@ -43,7 +43,7 @@ def test_what_is_saved_is_loaded(tmp_path: Path, processes: Processes) -> None:
     keeping = checkpoints(tmp_path, processes)
     keeping.save(5, tensors(2.5), {"loader": {"round": 1}})
     keeping.settle()
-    saved = keeping.latest()
+    saved = keeping.find_latest()
     assert saved is not None
     empty = tensors(0.0)
     assert keeping.load(saved, empty) == {"step": 5, "loader": {"round": 1}}
@@ -65,7 +65,7 @@ def test_the_last_ones_and_the_best_stay(tmp_path: Path) -> None:
     for step, loss in ((1, 3.0), (2, 1.0), (3, None), (4, 2.0), (5, None), (6, None)):
         keeping.save(step, tensors(step), {} if loss is None else looked_at(step, loss=loss))
     assert saved_steps(tmp_path) == [2, 5, 6]
-    assert keeping.best_score() == 1.0
+    assert keeping.find_best_score() == 1.0
 
 
 def test_the_best_is_told_by_what_was_asked_for(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_the_best_is_told_by_what_was_asked_for(tmp_path: Path) -> None:
     assert saved_steps(tmp_path) == [1, 4]
     saved = list_saved(tmp_path / CHECKPOINTS)
     assert [find_best(saved, by) for by in ("loss", "answer")] == [saved[0], saved[0]]
-    assert checkpoints(tmp_path, best_by="loss").best_score() == 3.0, "another figure may be asked for at any time"
+    assert checkpoints(tmp_path, best_by="loss").find_best_score() == 3.0, "another figure may be asked for at any time"
 
 
 def test_without_the_best_only_the_last_ones_stay(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_without_its_mark_a_checkpoint_does_not_count_and_goes_at_the_next_start
     checkpoints(tmp_path).save(1, tensors(1.0), {})
     (saved,) = list_saved(tmp_path / CHECKPOINTS)
     (saved.folder / DONE).unlink()
-    assert checkpoints(tmp_path).latest() is None
+    assert checkpoints(tmp_path).find_latest() is None
     assert not saved.folder.exists()
 
 
@@ -169,7 +169,7 @@ def test_those_before_the_last_have_weights_alone(tmp_path: Path) -> None:
         keeping.save(step, tensors(step), looked_at(step, loss=loss), half)
     saved = list_saved(tmp_path / CHECKPOINTS)
     assert [(each.step, each.is_full) for each in saved] == [(1, False), (2, False), (3, True)]
-    assert keeping.latest() == saved[-1]
+    assert keeping.find_latest() == saved[-1]
     found = {"weight": torch.zeros(3, 4)}
     load_weights_alone(saved[0], found, HERE)  # into float32
     assert torch.equal(found["weight"], torch.full((3, 4), 1.5))
@@ -183,7 +183,7 @@ def test_a_run_does_not_go_on_from_weights_alone_nor_begin_anew(tmp_path: Path) 
         keeping.save(step, tensors(step), {}, tensors(step)["model"])
     shutil.rmtree(list_saved(tmp_path / CHECKPOINTS)[-1].folder)
     with pytest.raises(StoreError, match="have weights alone"):
-        checkpoints(tmp_path).latest()
+        checkpoints(tmp_path).find_latest()
 
 
 def test_as_many_full_ones_stay_as_asked_for(tmp_path: Path) -> None:

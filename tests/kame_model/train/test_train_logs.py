@@ -33,13 +33,13 @@ def test_a_watch_gone_on_with_tells_the_same() -> None:
 
 def test_a_window_tells_means_over_its_steps() -> None:
     window, text = Window(), [6.0, 3.0] + [0.0] * (len(Window().tallies) - 2)
-    assert window.figures() == {}
+    assert window.compute_figures() == {}
     window.add(2.0, 0.5, NO_CHANGES, text)
     window.add(4.0, 1.0, NO_CHANGES, text)
-    assert window.figures() == {"loss": 3.0, "gradient_norm": 0.75, "text": 2.0}
+    assert window.compute_figures() == {"loss": 3.0, "gradient_norm": 0.75, "text": 2.0}
     window.add(3.0, 0.75, [8.0, 4.0, 0.0, 1.0, 6.0, 2.0], text)
     shares = {"swapped": 0.5, "substituted": 0.0, "stalled": 0.125, "delayed": 0.75, "corrected": 0.25}
-    assert window.figures() == {"loss": 3.0, "gradient_norm": 0.75, "text": 2.0, **shares}
+    assert window.compute_figures() == {"loss": 3.0, "gradient_norm": 0.75, "text": 2.0, **shares}
     assert Window(**asdict(window)) == window
 
 
@@ -48,10 +48,10 @@ def test_steps_of_copying_again_have_a_window_of_their_own() -> None:
     windows.of("dialogues").add(2.0, 0.5, NO_CHANGES, nothing)
     windows.of("copying").add(4.0, 1.5, NO_CHANGES, nothing)
     expected = {"loss": 2.0, "gradient_norm": 0.5, "copy_loss": 4.0, "copy_gradient_norm": 1.5}
-    assert windows.figures() == expected
+    assert windows.compute_figures() == expected
     again = Windows("dialogues")
     again.load_state_dict(windows.state_dict())
-    assert again.figures() == expected
+    assert again.compute_figures() == expected
 
 
 def test_metrics_after_the_step_that_is_gone_on_from_are_forgotten(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from data_schemas.presets import PRESETS
 from kame_model.model.front_end import FrontEnd, build_front_end
 from kame_model.model.lora import add_lora
 from kame_model.train import trainer
-from kame_model.train.optimiser import MovingAverage, learning_rate, make_optimiser, trained_parameters
+from kame_model.train.optimiser import MovingAverage, compute_learning_rate, get_trained_parameters, make_optimiser
 from kame_model.train.run import train
 from tests.support.train_runs import Asking, tiny_dataset, tiny_run
 
@@ -48,7 +48,7 @@ CONFIG = OptimConfig(learning_rate=1.0, warmup_steps=10, final_share=0.1)
 
 
 def test_learning_rate_rises_in_a_line_and_falls_as_a_cosine() -> None:
-    rates = [learning_rate(step, 110, CONFIG) for step in range(111)]
+    rates = [compute_learning_rate(step, 110, CONFIG) for step in range(111)]
     assert rates[:10] == pytest.approx([(step + 1) / 10 for step in range(10)])
     assert rates[10] == pytest.approx(1.0)
     assert rates[60] == pytest.approx(0.55)  # half-way between 1 and the last share
@@ -57,7 +57,7 @@ def test_learning_rate_rises_in_a_line_and_falls_as_a_cosine() -> None:
 
 
 def test_learning_rate_without_warm_up_begins_at_its_height() -> None:
-    assert learning_rate(0, 10, OptimConfig(learning_rate=0.5, warmup_steps=0)) == 0.5
+    assert compute_learning_rate(0, 10, OptimConfig(learning_rate=0.5, warmup_steps=0)) == 0.5
 
 
 def test_moving_average_follows_and_gives_the_weights_back() -> None:
@@ -68,7 +68,7 @@ def test_moving_average_follows_and_gives_the_weights_back() -> None:
         for value in (1.0, 3.0):
             model.weight.fill_(value)
             average.update(100)
-    with average.in_place():
+    with average.swap_in():
         assert model.weight.item() == pytest.approx(0.5 * (0.5 * 1.0) + 0.5 * 3.0)
     assert model.weight.item() == 3.0
 
@@ -100,7 +100,9 @@ def groups(model: FrontEnd) -> tuple[set[str], set[str]]:
     """Names of the trained parameters that decay and of those that do not, with a star for each number."""
     optimiser = make_optimiser(model, OptimConfig(weight_decay=0.1))
     decay = {id(each): group["weight_decay"] for group in optimiser.param_groups for each in group["params"]}
-    named = [(re.sub(r"\.\d+", ".*", name), decay.pop(id(each))) for name, each in trained_parameters(model).items()]
+    named = [
+        (re.sub(r"\.\d+", ".*", name), decay.pop(id(each))) for name, each in get_trained_parameters(model).items()
+    ]
     assert not decay, "the optimiser has what is not trained"
     return {name for name, each in named if each == 0.1}, {name for name, each in named if each == 0.0}
 
@@ -141,7 +143,7 @@ def test_a_run_begun_with_other_groups_goes_on_with_those_of_now(
     """Groups once went by the number of dimensions: a run with a table had one group, a run with a tied oracle two."""
 
     def by_dimensions(model: torch.nn.Module, config: OptimConfig) -> torch.optim.AdamW:
-        parameters = list(trained_parameters(model).values())
+        parameters = list(get_trained_parameters(model).values())
         decaying = {"params": [each for each in parameters if each.ndim > 1], "weight_decay": config.weight_decay}
         rest = {"params": [each for each in parameters if each.ndim <= 1], "weight_decay": 0.0}
         return torch.optim.AdamW([each for each in (decaying, rest) if each["params"]], lr=config.learning_rate)

@@ -47,7 +47,7 @@ class Killer(Silent):
     def __init__(self, monkeypatch: pytest.MonkeyPatch, stage: str, n_parts: int) -> None:
         self.monkeypatch, self.left = monkeypatch, Counter({stage: n_parts})
 
-    def part(self, stage: str, part: Part, record: PartRecord) -> None:
+    def on_part(self, stage: str, part: Part, record: PartRecord) -> None:
         if stage in self.left:
             self.left[stage] -= 1
             if self.left[stage] <= 0:

@@ -120,11 +120,11 @@ def test_a_slow_voice_holds_nobody_up_and_what_it_says_too_late_is_thrown_away()
         talk.ask("How many?")
         while not has_begun.is_set():
             await asyncio.sleep(0)
-        silent = [talk.cascade.next_frame() for _ in range(5)]  # while the thread speaks
+        silent = [talk.cascade.take_frame() for _ in range(5)]  # while the thread speaks
         talk.cascade.on_speech_started()
         may_speak.set()
         await asyncio.get_running_loop().run_in_executor(threads, lambda: None)  # the thread is done
-        silent += [talk.cascade.next_frame() for _ in range(5)]
+        silent += [talk.cascade.take_frame() for _ in range(5)]
         assert not any(is_loud(each) for each in silent)
         running.cancel()
         await talk.cascade.aclose()

@@ -8,7 +8,7 @@ import pytest
 
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 from kame_model.serve.client.answer_watch import NOISE_S, QUIET_S, STALLED_S, AnswerWatch
-from kame_model.serve.client.client import until_answered
+from kame_model.serve.client.client import play_until_answered
 from kame_model.serve.client.talk_record import TalkRecord
 
 LOUD = np.full(FRAME_N_SAMPLES, 0.1, np.float32)
@@ -158,7 +158,7 @@ async def test_of_a_quiet_file_too_the_answer_is_waited_for(level_dbfs: float) -
     tone = np.sqrt(2) * np.sin(np.arange(25 * FRAME_N_SAMPLES))
     noise = 0.05 * np.random.default_rng(0).standard_normal(12 * FRAME_N_SAMPLES)  # 26 dB below
     question = (10 ** (level_dbfs / 20) * np.concatenate([tone, noise])).astype(np.float32)
-    async for frame in until_answered(question, talked, 60.0):
+    async for frame in play_until_answered(question, talked, 60.0):
         talked.say(frame)
         at_s = clock.time() - begin_s
         talked.hear(clock.time(), STILL)

@@ -61,7 +61,7 @@ async def test_what_is_heard_comes_as_frames_and_what_is_said_is_played(streams:
             block = np.full((FRAME_N_SAMPLES, 1), number, np.float32)
             its_thread.submit(microphone.callback, block, FRAME_N_SAMPLES, None, None).result()
             block[:] = 0  # the device uses its memory again
-        frames = device.frames()
+        frames = device.capture_frames()
         assert [float((await anext(frames)).max()) for _ in range(2)] == [1, 2]
         device.play(np.array([0.1, 0.2, 0.3], np.float32))
         assert played(loudspeaker, 2) == pytest.approx([0.1, 0.2])

@@ -103,7 +103,7 @@ async def test_both_sides_text_and_events_are_kept(tmp_path: Path) -> None:
     assert [each["kind"] for each in written] == [each["kind"] for each in seen]
     assert written[0]["data"]["notice"] == "I am a parrot."
     assert all(0 <= each["at_s"] < 60 for each in written)
-    first, second = talked.oracles()
+    first, second = talked.get_oracles()
     assert (first.text, first.age_s, first.state) == ("six teen", 0.2, "cut off")
     assert (second.back_end, second.age_s, second.state) == ("other", None, "failed: gone")
 
@@ -182,7 +182,7 @@ async def test_a_prompt_that_the_server_says_nothing_about_is_told_and_what_was_
     async with serving(deaf_to_prompts) as url:
         with pytest.raises(BackendError, match="has not said that it took the prompt"):
             await talk(Call(url=url, prompt=LONG_PROMPT), forever() if ends else until_heard(talked), kept=talked)
-    assert [text for _, _, text in talked.lines()] == ["polly"]
+    assert [text for _, _, text in talked.get_lines()] == ["polly"]
 
 
 @pytest.mark.asyncio
@@ -200,7 +200,7 @@ async def test_where_the_server_took_the_prompt_or_says_why_it_left_that_is_all_
 
 async def until_heard(talked: TalkRecord) -> AsyncIterator[Samples]:
     async for frame in forever():
-        if talked.lines():
+        if talked.get_lines():
             return
         yield frame
 
@@ -230,7 +230,7 @@ async def test_a_server_does_not_steer_the_terminal() -> None:
     async with serving(steer) as url:
         talked = await talk(Call(url=url), forever())
     assert talked.ended == "[2Jover"
-    assert [text for _, _, text in talked.lines()] == ["a]0;bc"]
+    assert [text for _, _, text in talked.get_lines()] == ["a]0;bc"]
 
 
 @pytest.mark.asyncio
@@ -273,8 +273,8 @@ async def test_what_is_not_of_the_protocol_ends_the_talk_and_leaves_what_was_sai
         with pytest.raises(BackendError, match="does not speak Moshi's protocol"):
             await talk(Call(url=url), forever(), kept=talked)
     assert talked.has_begun
-    assert len(talked.sound()) >= FRAME_N_SAMPLES
-    assert [text for _, _, text in talked.lines()] == ["polly"]
+    assert len(talked.mix_sound()) >= FRAME_N_SAMPLES
+    assert [text for _, _, text in talked.get_lines()] == ["polly"]
     talked.save(tmp_path)
     assert "polly" in (tmp_path / "transcript.txt").read_text("utf-8")
 
@@ -299,7 +299,7 @@ async def test_a_server_that_ends_it_leaves_what_was_said(says_why: bool) -> Non
     async with serving(end) as url:
         talked = await talk(Call(url=url), forever())
     assert ("longest session" if says_why else "connection lost") in talked.ended
-    assert len(talked.sound()) >= FRAME_N_SAMPLES
+    assert len(talked.mix_sound()) >= FRAME_N_SAMPLES
 
 
 @pytest.mark.asyncio

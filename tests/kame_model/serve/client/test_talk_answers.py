@@ -16,7 +16,7 @@ from data_schemas.units import SAMPLE_RATE_HZ
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.client import client as talk_module
 from kame_model.serve.client.answer_watch import QUIET_S
-from kame_model.serve.client.client import Call, talk, until_answered
+from kame_model.serve.client.client import Call, play_until_answered, talk
 from kame_model.serve.client.talk_record import TalkRecord
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd
@@ -73,12 +73,12 @@ async def asked(
 
         monkeypatch.setattr(talk_module, "_connect", connected)
         begin_s = clock.time()
-        await talk(call, until_answered(question, talked, timeout_s), kept=talked)
+        await talk(call, play_until_answered(question, talked, timeout_s), kept=talked)
     return talked, clock.time() - begin_s - len(question) / SAMPLE_RATE_HZ
 
 
 def said(talked: TalkRecord) -> str:
-    return " ".join(text for _, speaker, text in talked.lines() if speaker == "assistant")
+    return " ".join(text for _, speaker, text in talked.get_lines() if speaker == "assistant")
 
 
 async def test_the_first_words_of_a_busy_cascade_are_waited_for_and_the_rest_too(
@@ -87,7 +87,7 @@ async def test_the_first_words_of_a_busy_cascade_are_waited_for_and_the_rest_too
     chat = SlowChat(["It is nine. ", "It was ten ", "before that."], gap_s=9.0)
     talked, listened_s = await asked(checkpoint, monkeypatch, chat, Call(url="http://here", mode="cascade"))
     assert said(talked).split() == ["It", "is", "nine.", "It", "was", "ten", "before", "that."]
-    assert talked.sound()[:, 0].any()
+    assert talked.mix_sound()[:, 0].any()
     assert talked.lacks == ""
     assert 3 * 9.0 + QUIET_S < listened_s < 3 * 9.0 + QUIET_S + 5.0
 

@@ -19,7 +19,7 @@ def test_sound_in_time_is_played_without_gaps_after_a_frame() -> None:
     player = Player()
     for number, late_s in enumerate((0.0, 0.07, -0.02, 0.05)):
         player.add(1.0 + number * FRAME_S + late_s, FRAME)
-    sound = player.sound()
+    sound = player.get_sound()
     begins = round((1.0 + PLAYER_S) * SAMPLE_RATE_HZ)
     assert not sound[:begins].any()
     assert sound[begins:].all()
@@ -31,7 +31,7 @@ def test_sound_that_is_late_leaves_a_gap_where_it_was_missed() -> None:
     player = Player()
     for at_s in (0.0, 0.08, 0.60, 0.68):
         player.add(at_s, FRAME)
-    sound = player.sound()
+    sound = player.get_sound()
     assert player.n_gaps == 1
     missed = slice(round(0.24 * SAMPLE_RATE_HZ), round(0.68 * SAMPLE_RATE_HZ))
     assert not sound[missed].any()
@@ -45,7 +45,7 @@ def test_nothing_is_lost_played_twice_or_before_it_came(pieces: list[tuple[float
         at_s += wait_s
         player.add(at_s, np.full(n_samples, number, np.float32))
         marks += [(at_s, number)] if n_samples else []
-    sound = player.sound()
+    sound = player.get_sound()
     assert np.count_nonzero(sound) == sum(n_samples for _, n_samples in pieces)
     for came_s, number in marks:
         assert np.argmax(sound == number) / SAMPLE_RATE_HZ >= came_s - 1e-4
@@ -68,7 +68,7 @@ def test_lines_are_in_the_order_of_beginning_and_pauses_part_the_assistants() ->
     )
     for at_s, piece in ((2.0, " Si"), (2.1, "x"), (2.4, "teen."), (7.0, " Bye"), (7.5, " now.")):
         talked.read(100.0 + at_s, piece)
-    assert talked.lines() == [
+    assert talked.get_lines() == [
         (0.5, "user", "how many"),
         (pytest.approx(2.0), "assistant", "Sixteen."),
         (pytest.approx(7.0), "assistant", "Bye now."),
@@ -85,7 +85,7 @@ def test_a_whole_oracle_one_cut_off_and_one_unanswered() -> None:
         (0.6, "oracle_done", {"oracle": 2, "n_tokens": 3}),
         (0.7, "oracle_asked", {"oracle": 3, "back_end": "b", "n_words": 5}),
     )
-    told = [(each.back_end, each.text, each.age_s, each.state) for each in talked.oracles()]
+    told = [(each.back_end, each.text, each.age_s, each.state) for each in talked.get_oracles()]
     assert told == [("a", "Six", 0.3, "cut off"), ("b", "Seven", 0.1, "whole"), ("b", "", None, "unanswered")]
 
 
@@ -99,9 +99,9 @@ def test_each_line_of_the_assistant_is_beside_what_it_had_been_told_last() -> No
     )
     for at_s, piece in ((1.0, " six"), (5.0, " seven"), (5.3, " eggs")):
         talked.read(100.0 + at_s, piece)
-    assert [text for _, _, text in talked.lines()] == ["how many", "six", "seven eggs"]
-    assert talked.whispered() == ["", "Six", "Seven"]
-    assert talked_with().whispered() == []
+    assert [text for _, _, text in talked.get_lines()] == ["how many", "six", "seven eggs"]
+    assert talked.list_oracles_by_line() == ["", "Six", "Seven"]
+    assert talked_with().list_oracles_by_line() == []
 
 
 def test_frames_that_were_dropped_are_counted() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kame_model.serve.client.untrusted_events import plain, read_event
+from kame_model.serve.client.untrusted_events import read_event, remove_control_characters
 
 
 def event(kind: str, time_s: Any = 0.5, **data: Any) -> bytes:
@@ -51,5 +51,5 @@ def test_what_is_no_event_is_not_taken(body: bytes) -> None:
 
 
 def test_text_is_shown_without_harm() -> None:
-    assert plain("a\x1b]0;b\x07\x9b c\nd\te") == "a]0;b c\nd\te"
-    assert plain("be \ud83d kind 😊").encode() == "be \ufffd kind 😊".encode()
+    assert remove_control_characters("a\x1b]0;b\x07\x9b c\nd\te") == "a]0;b c\nd\te"
+    assert remove_control_characters("be \ud83d kind 😊").encode() == "be \ufffd kind 😊".encode()

@@ -46,9 +46,9 @@ def test_starts_are_counted_by_the_minute_and_by_address() -> None:
 def test_asking_is_not_coming() -> None:
     admission = Admission(LIMITS, FrameMeter())
     for _ in range(9):
-        assert admission.refusal("a", [], 4, 1, 0.0) is None
+        assert admission.find_refusal("a", [], 4, 1, 0.0) is None
     for present, address, reason in ((["a", "a"], "a", "too_many_sessions"), (["a", "a"], None, "full")):
-        refusal = admission.refusal(address, present, 0, 3, 0.0)
+        refusal = admission.find_refusal(address, present, 0, 3, 0.0)
         assert refusal is not None
         assert refusal.reason == reason
     assert admission.n_refused == {}
@@ -82,7 +82,7 @@ def test_the_meter_tells_percentiles_of_half_a_minute() -> None:
         meter.add(10.0, at / 1000, 0.1, 1)
     assert meter.step_s(50) == pytest.approx(0.05)
     assert meter.step_s(99) == pytest.approx(0.099)
-    assert meter.late_s(50) == pytest.approx(0.1)
+    assert meter.compute_late_s(50) == pytest.approx(0.1)
     meter.add(41.0, 0.02, 0.0, 1)
     assert meter.step_s(99) == pytest.approx(0.02)
     assert (meter.n_steps, meter.n_late) == (102, 101)
@@ -107,25 +107,25 @@ def test_who_would_cost_the_others_their_real_time_is_refused_before_it_is_so() 
 
 def test_what_callers_cost_is_learned_as_they_come() -> None:
     meter = FrameMeter()
-    assert meter.expected_s(4, 1.0) == 0.0  # nothing is known
+    assert meter.predict_step_s(4, 1.0) == 0.0  # nothing is known
     stepped(meter, 1, 0.020)
-    assert meter.expected_s(3, 1.0) == pytest.approx(0.020)  # one caller tells nothing of the next
+    assert meter.predict_step_s(3, 1.0) == pytest.approx(0.020)  # one caller tells nothing of the next
     stepped(meter, 2, 0.050)
-    assert meter.expected_s(3, 1.0) == pytest.approx(0.080)
+    assert meter.predict_step_s(3, 1.0) == pytest.approx(0.080)
     stepped(meter, 3, 0.030, n_steps=10)  # too few to know
-    assert meter.expected_s(3, 1.0) == pytest.approx(0.080)
+    assert meter.predict_step_s(3, 1.0) == pytest.approx(0.080)
     stepped(meter, 3, 0.060)
-    assert meter.expected_s(3, 1.0) == pytest.approx(0.060)
-    assert meter.expected_s(4, 1.0) == pytest.approx(0.070)
+    assert meter.predict_step_s(3, 1.0) == pytest.approx(0.060)
+    assert meter.predict_step_s(4, 1.0) == pytest.approx(0.070)
     stepped(meter, 1, 0.025, at_s=1000.0)
-    assert meter.expected_s(3, 1000.0) == pytest.approx(0.025)  # what was slow then may be over
+    assert meter.predict_step_s(3, 1000.0) == pytest.approx(0.025)  # what was slow then may be over
 
 
 def test_a_device_whose_step_costs_the_same_for_all_is_filled() -> None:
     meter = FrameMeter()
     meter.learn({1: 0.050, 8: 0.051})
     stepped(meter, 1, 0.053)
-    assert meter.expected_s(8, 1.0) == pytest.approx(0.054, abs=1e-4)
+    assert meter.predict_step_s(8, 1.0) == pytest.approx(0.054, abs=1e-4)
 
 
 def test_who_has_no_business_with_the_device_takes_none_of_its_time() -> None:
@@ -158,9 +158,9 @@ def test_who_would_be_alone_on_a_slow_machine_is_let_in_though_it_is_not_ready(
     admission = Admission(LimitsConfig(), meter)
     meter.learn({1: device_s})
     stepped(meter, 1, step_s, n_steps=n_steps)
-    unreadiness = admission.unreadiness([], 4, 1, 1.0)
+    unreadiness = admission.find_unreadiness([], 4, 1, 1.0)
     assert (None if unreadiness is None else unreadiness.reason) == ("too_slow" if is_slow else None)
-    assert admission.unreadiness([], 4, 0, 1.0) is None  # in mode cascade it takes no time of the device
+    assert admission.find_unreadiness([], 4, 0, 1.0) is None  # in mode cascade it takes no time of the device
     assert refused(admission, "a", [], 4, 1.0) is None
     admission.admit_to_device(n_others=0, n_on_device=1, now_s=1.0)
     assert admission.n_refused == {}
@@ -168,7 +168,7 @@ def test_who_would_be_alone_on_a_slow_machine_is_let_in_though_it_is_not_ready(
 
 def test_what_keeps_callers_out_makes_a_server_not_ready_too() -> None:
     admission = Admission(LIMITS, FrameMeter())
-    full = admission.unreadiness(["a"], 0, 2, 1.0)
+    full = admission.find_unreadiness(["a"], 0, 2, 1.0)
     assert full is not None
     assert full.reason == "full"
 
@@ -177,8 +177,8 @@ def test_steps_without_anybody_on_the_device_tell_nothing_of_what_callers_cost()
     meter = FrameMeter()
     meter.learn({1: 0.020, 4: 0.080})
     stepped(meter, 0, 0.001)
-    assert meter.expected_s(1, 1.0) == pytest.approx(0.020)
-    assert meter.expected_s(0, 1.0) == 0.0
+    assert meter.predict_step_s(1, 1.0) == pytest.approx(0.020)
+    assert meter.predict_step_s(0, 1.0) == 0.0
     for _ in range(10):
         meter.add(1.0, 0.001, 0.09, 0)
     assert not meter.has_room(0.8, 1.0)  # but that they begin late is a fact

@@ -60,7 +60,7 @@ async def serving(checkpoint: Checkpoint, run: RunInThread = inline, **limits: A
 
 def reason(server: KameServer) -> str | None:
     """Why the server is not ready; None: it is."""
-    unreadiness = server.unreadiness()
+    unreadiness = server.find_unreadiness()
     return None if unreadiness is None else unreadiness.reason
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kame_model.serve.device.slots import most_that_fit
+from kame_model.serve.device.slots import find_most_that_fit
 
 
 @pytest.mark.parametrize("most", [1, 2, 7, 8, 13])
@@ -14,6 +14,6 @@ def test_the_most_slots_that_fit_are_found_and_none_is_tried_twice(most: int) ->
             tried.append(n_slots)
             return n_slots <= n_fit
 
-        assert most_that_fit(fits, most) == max(1, n_fit)
+        assert find_most_that_fit(fits, most) == max(1, n_fit)
         assert len(set(tried)) == len(tried) <= most.bit_length() + 1
         assert 1 not in tried

@@ -125,7 +125,7 @@ async def test_a_process_that_dies_is_started_again_and_only_its_callers_are_cut
         callers[0].writer.write(b"die")
         assert await callers[0].is_cut()
         async with asyncio.timeout(MOST_S):
-            while served.counts.states()[0] != ("serving", 1):
+            while served.counts.read_states()[0] != ("serving", 1):
                 await asyncio.sleep(0.01)
         assert served.group.pids[0] not in (None, before[0])
         assert served.group.pids[1] == before[1]
@@ -159,7 +159,7 @@ async def test_a_restart_takes_one_after_another_and_cuts_no_call(tmp_path: Path
         before = served.group.pids
         restarting = asyncio.create_task(served.group.restart(config_of("second")))
         async with asyncio.timeout(MOST_S):
-            while served.counts.states()[0][0] != "draining":
+            while served.counts.read_states()[0][0] != "draining":
                 await asyncio.sleep(0.01)
         meanwhile = await served.call()
         assert (meanwhile.number, meanwhile.checkpoint) == (1, "first")
@@ -167,7 +167,7 @@ async def test_a_restart_takes_one_after_another_and_cuts_no_call(tmp_path: Path
         assert not callers[0].reader.at_eof()
         await callers[0].leave()
         async with asyncio.timeout(MOST_S):
-            while served.counts.states()[1][0] != "draining":
+            while served.counts.read_states()[1][0] != "draining":
                 await asyncio.sleep(0.01)
         of_new = await served.call()
         assert (of_new.number, of_new.checkpoint) == (0, "second")
@@ -176,8 +176,11 @@ async def test_a_restart_takes_one_after_another_and_cuts_no_call(tmp_path: Path
         async with asyncio.timeout(MOST_S):
             await restarting
         assert not set(before) & set(served.group.pids)
-        assert {number: state for number, (state, _) in served.counts.states().items()} == {0: "serving", 1: "serving"}
-        assert [n_deaths for _, n_deaths in served.counts.states().values()] == [0, 0]
+        assert {number: state for number, (state, _) in served.counts.read_states().items()} == {
+            0: "serving",
+            1: "serving",
+        }
+        assert [n_deaths for _, n_deaths in served.counts.read_states().values()] == [0, 0]
         assert not of_new.reader.at_eof()
 
 
@@ -206,7 +209,7 @@ async def test_the_end_waits_for_callers_and_takes_no_time_when_they_are_not_wai
         await served.until_sessions(2)
         ending = asyncio.create_task(served.group.end())
         async with asyncio.timeout(MOST_S):
-            while {state for state, _ in served.counts.states().values()} != {"draining"}:
+            while {state for state, _ in served.counts.read_states().values()} != {"draining"}:
                 await asyncio.sleep(0.01)
         await callers[0].leave()
         await served.until_sessions(1)

@@ -42,7 +42,7 @@ def test_sessions_of_an_address_are_counted_over_all_processes(pair: tuple[Share
     there: list[str] = []
     assert [enter(one, "a", here), enter(other, "a", there), enter(one, "a", here)] == ["", "", ""]
     assert enter(other, "a", there) == "too_many_sessions"
-    asked = other.refusal("a", there, 9, 1, 0.0)
+    asked = other.find_refusal("a", there, 9, 1, 0.0)
     assert asked is not None
     assert asked.reason == "too_many_sessions"
     assert enter(other, "b", there) == ""
@@ -122,7 +122,7 @@ def test_states_and_deaths_are_kept_by_number(pair: tuple[SharedCounts, SharedCo
     pair[0].note_state(1, "dead")
     pair[0].note_state(1, "dead")
     pair[0].note_state(1, "loading")
-    assert pair[1].states() == {0: ("serving", 0), 1: ("loading", 2)}
+    assert pair[1].read_states() == {0: ("serving", 0), 1: ("loading", 2)}
 
 
 def test_a_process_that_cannot_count_with_the_others_goes_by_what_it_knows(

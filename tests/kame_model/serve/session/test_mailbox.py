@@ -70,7 +70,7 @@ async def test_a_slow_reader_loses_the_oldest_sound_and_no_text() -> None:
     outbox = Outbox(3 * FRAME_S)
     dropped = [outbox.put(frame(number, f" {number}")) for number in range(5)]
     assert dropped == [0, 0, 0, 1, 1]
-    read = await next_of(outbox.frames(), 3)
+    read = await next_of(outbox.read_frames(), 3)
     assert [each.number for each in read] == [2, 3, 4]
     assert [each.text for each in read] == [" 0 1 2", " 3", " 4"]
 
@@ -93,7 +93,7 @@ async def test_frames_come_as_they_are_said_and_end_with_the_session() -> None:
 
 
 async def _numbers(outbox: Outbox) -> list[int]:
-    return [each.number async for each in outbox.frames()]
+    return [each.number async for each in outbox.read_frames()]
 
 
 @pytest.mark.asyncio

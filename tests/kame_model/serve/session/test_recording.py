@@ -54,12 +54,12 @@ def talk(recording: Recording, n_frames: int) -> tuple[Samples, Samples]:
     """So many frames of noise on both sides, and all of it."""
     heard, said = [noise(2 * at) for at in range(n_frames)], [noise(2 * at + 1) for at in range(n_frames)]
     for pair in zip(heard, said, strict=True):
-        recording.frame(*pair)
+        recording.add_frame(*pair)
     return np.concatenate(heard), np.concatenate(said)
 
 
 def tell(recording: Recording, kind: Any, **data: Any) -> None:
-    recording.event(SessionEvent(kind, 99.0, data))
+    recording.add_event(SessionEvent(kind, 99.0, data))
 
 
 def there(folder: Path) -> list[str]:

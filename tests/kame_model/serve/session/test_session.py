@@ -214,7 +214,7 @@ async def test_after_its_end_nothing_is_heard_said_or_changed(checkpoint: Checkp
         session.end_turn(lambda _: None)
         await asyncio.sleep(1)
         assert (len(client.events), len(client.frames)) == (n_events, n_frames)
-        assert [event.kind async for event in session.events()] == ["started", "ended"]
+        assert [event.kind async for event in session.subscribe_to_events()] == ["started", "ended"]
         assert [frame async for frame in session.frames()] == []
         assert client.told("ended") == [{"reason": "first"}]
 

@@ -49,7 +49,7 @@ def test_without_the_token_nobody_comes_in(shown: HTTPConnection) -> None:
     with pytest.raises(Denied) as denied:
         AccessControl(CareConfig(), TOKEN).check(shown)
     assert denied.value.status == 401
-    assert denied.value.response().headers["www-authenticate"] == "Bearer"
+    assert denied.value.make_response().headers["www-authenticate"] == "Bearer"
 
 
 def test_where_no_token_is_set_nobody_needs_one_but_an_empty_one_is_a_mistake() -> None:
@@ -203,7 +203,7 @@ def test_wrong_tokens_of_an_address_are_throttled_and_others_are_not() -> None:
     assert status(access, connection(end="192.0.2.8", authorization=RIGHT)) == 200
     with pytest.raises(Denied) as denied:
         access.check(connection(authorization=WRONG))
-    wait_s = int(denied.value.response().headers["retry-after"])
+    wait_s = int(denied.value.make_response().headers["retry-after"])
     assert wait_s == WRONG_EVERY_S
     clock.now_s += wait_s
     assert [status(access, connection(authorization=WRONG)) for _ in range(2)] == [401, 429]

@@ -172,7 +172,7 @@ async def test_requests_are_told_by_outcome_and_tokens_by_chat_model(checkpoint:
         await client.talk(["alpha"] * 12 + [None] * 30)
         await client.session.close("bye")
         await client.over()
-        text = Metrics(server).text().decode()
+        text = Metrics(server).format_text().decode()
         found = figures_in(text)
         n_asked = found["kame_requests_total", "asked"]
         assert n_asked == found["kame_events_total", "oracle_asked"] >= 1

@@ -54,17 +54,19 @@ async def test_an_allowance_is_used_up_and_comes_back() -> None:
     await asyncio.sleep(0.25)
     assert [allowance.take() for _ in range(3)] == [True, True, False]
     await asyncio.sleep(100)
-    assert allowance.left == 5
+    assert allowance.get_amount_left == 5
 
 
 async def test_allowances_of_any_number_of_keys_are_kept_in_constant_memory() -> None:
     limiter = RateLimiter(per_s=0.1, most=10)
     for key in ("first", *map(str, range(MAX_KEYS - 1))):
         assert limiter.take(key, 10)
-    assert limiter.left("first") == 0
+    assert limiter.get_amount_left("first") == 0
     assert not limiter.take("0", 10)
     assert limiter.take("one more")
-    assert (limiter.left("first"), limiter.left("0")) == (10, 0), "it took its last the longest ago"
+    assert (limiter.get_amount_left("first"), limiter.get_amount_left("0")) == (10, 0), (
+        "it took its last the longest ago"
+    )
 
 
 async def test_a_live_client_does_not_wait() -> None:
@@ -100,11 +102,11 @@ async def test_too_much_that_waits_is_not_taken() -> None:
 async def test_what_is_to_be_done_behind_sound_is_done_behind_exactly_that() -> None:
     ear, done = Ear(), list[tuple[str, int]]()
     async with pacing(ear) as pacer:
-        pacer.then(lambda: done.append(("nothing waits", len(ear.sound))))
+        pacer.call_when_sent(lambda: done.append(("nothing waits", len(ear.sound))))
         assert done == [("nothing waits", 0)]
         for n_samples in (10_000, 1, 30_000):
             pacer.put(counting(n_samples))
-            pacer.then(lambda n=n_samples: done.append((str(n), len(ear.sound))))  # type: ignore[misc]
+            pacer.call_when_sent(lambda n=n_samples: done.append((str(n), len(ear.sound))))  # type: ignore[misc]
         assert (pacer.n_put, pacer.n_over) == (40_001, int(BURST_S * RATE_HZ))
         await asyncio.sleep(1)
         assert len(done) == 3
@@ -124,7 +126,7 @@ async def test_what_is_to_be_done_behind_late_sound_is_done_though_it_is_dropped
         for n_s in (1, 5):
             pacer.put(sound[at : at + n_s * RATE_HZ])
             at += n_s * RATE_HZ
-            pacer.then(lambda n_s=n_s: done.append(n_s))  # type: ignore[misc]
+            pacer.call_when_sent(lambda n_s=n_s: done.append(n_s))  # type: ignore[misc]
         await asyncio.sleep(2)
     assert ear.n_lost > 50
     assert done == [1, 5]
@@ -134,7 +136,7 @@ async def test_what_is_forgotten_whole_is_followed_by_nothing() -> None:
     done: list[int] = []
     async with pacing(Ear()) as pacer:
         pacer.put(counting(RATE_HZ))
-        pacer.then(lambda: done.append(1))
+        pacer.call_when_sent(lambda: done.append(1))
         pacer.clear()
         await asyncio.sleep(3)
     assert done == []
