@@ -1,14 +1,15 @@
 """`make gpu-report` on CPU shapes: every step measures, is not repeated, and what a machine lacks is told."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from benchmarks.gpu_report import Step, make_report
-from tests.support.benchmark_runs import run_benchmark
+from tests.support.benchmark_runs import ROOT, run_benchmark
 
 ON_GPU = ["train-large-full", "train-large-lora", "train-small-long", "serve-small-cuda-graphs"]
 
@@ -47,26 +48,42 @@ def test_all_steps_are_measured_on_cpu_shapes_and_only_missing_ones_again(tmp_pa
     assert again == steps
 
 
-def as_step(name: str, program: str) -> Step:
-    return Step(name, f"the step {name}", "oracles", (("-c", "print('made')"), ("-c", program)))
+SCRIPT = """
+import json, pathlib, sys
+from benchmarks.gpu_report import Step, make_report
+
+out, gpu = pathlib.Path(sys.argv[1]), sys.argv[2]
+steps = [
+    Step(name, f"the step {name}", "oracles", (("-c", "print('made')"), ("-c", program)))
+    for name, program in json.loads(sys.argv[3]).items()
+]
+make_report(out, steps, {"gpus": [gpu], "torch": "2", "cuda": None})
+"""
+"""Makes a report of steps that run programs, on a machine with a GPU of that name."""
+
+
+def run_steps(out: Path, gpu: str, programs: dict[str, str]) -> list[str]:
+    """Runs steps in a process of their own, as benchmarks are; returns how each ended."""
+    command = [sys.executable, "-c", SCRIPT, str(out), gpu, json.dumps(programs)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return [step["state"] for step in read_figures(out)["steps"].values()]
 
 
 @pytest.mark.full
 def test_steps_that_failed_are_run_again_and_those_that_do_not_fit_are_not(tmp_path: Path) -> None:
     once = f"import pathlib; pathlib.Path({str(tmp_path / 'seen')!r}).open('a').write('x')"
-    fails = as_step("fails", "raise SystemExit('The model | is not there.')")
-    too_large = as_step("large", f"{once}; import torch; raise torch.OutOfMemoryError('CUDA out of memory.')")
+    fails = "raise SystemExit('The model | is not there.')"
+    too_large = f"{once}; import torch; raise torch.OutOfMemoryError('CUDA out of memory.')"
     for _ in range(2):
-        results = make_report(tmp_path, [fails, too_large], {"gpus": ["one"], "torch": "2", "cuda": None}).results
-        assert [each.state for each in results] == ["failed", "does not fit"]
+        assert run_steps(tmp_path, "one", {"fails": fails, "large": too_large}) == ["failed", "does not fit"]
     assert (tmp_path / "seen").read_text() == "x", "the second call knew its result"
     told = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "| fails | the step fails | failed | exit code 1: The model / is not there. |" in told
     assert "| large | the step large | does not fit | torch.OutOfMemoryError: CUDA out of memory. |" in told
     assert (tmp_path / "steps" / "fails.log").read_text() == "made\nThe model | is not there.\n"
 
-    (other,) = make_report(tmp_path, [too_large], {"gpus": ["a larger one"], "torch": "2", "cuda": None}).results
-    assert (other.state, (tmp_path / "seen").read_text()) == ("does not fit", "xx"), "another GPU is measured anew"
+    assert run_steps(tmp_path, "a larger one", {"large": too_large}) == ["does not fit"]
+    assert (tmp_path / "seen").read_text() == "xx", "another GPU is measured anew"
 
 
 @pytest.mark.full
