@@ -76,7 +76,7 @@ class _Requests(h11.Connection):
         super().__init__(h11.SERVER, MAX_HEAD_BYTES)
         self._may_ask = may_ask
 
-    def read_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
         """The next part of a request; NEED_DATA in the place of one that may not be done."""
         event = super().next_event()
         return h11.NEED_DATA if isinstance(event, h11.Request) and not self._may_ask() else event

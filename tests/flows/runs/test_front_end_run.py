@@ -155,7 +155,7 @@ def test_another_vocabulary_or_codec_than_that_of_the_speech_is_refused(
 def test_speech_that_says_held_out_items_is_refused(with_speech: FrontEndConfig, tmp_path: Path) -> None:
     said = next(iter(read_left_out([str(with_speech.speech)])))
     held_out = write_dataset(tmp_path / "held", [[replace(noisy_dialogue(50), item_id=said, group_id="q")]])
-    with pytest.raises(ConfigError, match=f"says 1 items of the held-out .*held: {said}"):
+    with pytest.raises(ConfigError, match=f"says 1 items of held-out .*held: {said}"):
         run_front_end(with_speech.model_copy(update={"held_out": str(held_out)}))
 
 

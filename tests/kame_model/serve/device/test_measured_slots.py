@@ -321,7 +321,7 @@ async def test_slots_that_cannot_be_made_anew_leave_the_server_with_those_it_had
     n_failures: int, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     machine = Machine(monkeypatch, slot_s=0.030)
-    opener = Failing(monkeypatch, Slots, "_new_engine", StoreError("The Hub does not answer.", "Try again."))
+    opener = Failing(monkeypatch, Slots, "_create_engine", StoreError("The Hub does not answer.", "Try again."))
     async with serving(checkpoint) as server:
         assert server.n_slots == 2
         machine.slot_s, opener.n_left = 0.005, n_failures
