@@ -287,6 +287,35 @@ def test_the_cards_own_lines_load_it_with_stock_moshi(
     assert "`right.text` | 1.25" in card
 
 
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        ("/home/me/checkpoints/nano-3", "nano-3"),
+        ("/home/me/corpus-run/seed-0/copy", "corpus-run/seed-0/copy"),
+        ("~/runs/copy", "copy"),
+        ("../copy", "copy"),
+        ("kyutai/moshiko-pytorch-bf16@main", "kyutai/moshiko-pytorch-bf16@main"),
+    ],
+)
+def test_no_folder_of_the_machine_is_told(place: str, name: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export_checkpoint(speaking(), None, None, out, TrainingFacts(step=1, init_from=place))
+    for file in ("kame.json", "README.md"):
+        told = (out / file).read_text()
+        assert name in told
+        assert name == place or place not in told
+    assert dict(summarise(out).format_rows())["started from"] == name
+
+
+def test_an_export_of_before_is_read_without_the_folder_that_it_tells(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export_checkpoint(speaking(), None, None, out, TrainingFacts(step=1, init_from="copy"))
+    told = json.loads((out / "kame.json").read_text())
+    told["training"]["init_from"] = "/home/me/runs/copy"
+    (out / "kame.json").write_text(json.dumps(told))
+    assert read_kame_json(out / "kame.json").training.init_from == "copy"
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     return {each.name: each.read_bytes() for each in folder.iterdir()}
 
