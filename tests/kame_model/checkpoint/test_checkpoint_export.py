@@ -268,7 +268,7 @@ def test_the_summary_tells_without_reading_tensors(voice: Path, tmp_path: Path) 
     assert summary.has_oracle
     told = dict(summary.format_rows())
     assert told["vocabulary"] == "300 pieces"
-    assert told["right.text"] == "1.25"
+    assert summary.format_figures() == (["", "right oracle"], [["loss of words", "1.25"]])
     assert "mimi" in told["codec"]
     assert json.loads(json.dumps(summary.to_json()))["facts"]["training"]["step"] == 120
 
@@ -334,7 +334,7 @@ def test_free_runs_are_told_in_facts_and_card_and_nothing_else_changes(voice: Pa
     assert "| said once, right oracle after 0.32 s, answer not in the question | 84% [62%, 94%] of 19 |" in card
     assert read_kame_json(out / "kame.json") == facts
     assert facts.training == TRAINING  # by which a run knows its own export
-    assert dict(summarise(out).format_rows())[SAID.name] == "84% [62%, 94%] of 19"
+    assert dict(summarise(out).format_free_running())[SAID.name] == "84% [62%, 94%] of 19"
     (out / "README.md").write_text("edited")
     record_free_running(out, [SAID])
     assert (out / "README.md").read_text() == "edited"
