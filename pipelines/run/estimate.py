@@ -7,12 +7,13 @@ does alone.
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Final
 
 from backends.chat.budget import usd_of
 from backends.chat.providers import price_of
-from data_schemas.config import RefreshConfig
+from data_schemas.config import ChatConfig, RefreshConfig
 from data_schemas.errors import ConfigError
 from data_schemas.rates import (
     CPU,
@@ -27,14 +28,26 @@ from data_schemas.rates import (
     price_step,
     unknown,
 )
+from pipelines.asking import read_texts
 from pipelines.oracle.prompts import choose_prompts
-from pipelines.run.stages import NOBODY, ORACLE, SCRIPT, chat_engine, chat_model_of
+from pipelines.run.stages import CHAT_STAGES, NOBODY, ORACLE, SCRIPT, WORDING, chat_engine, chat_model_of
 
 PAPER: Final[Mapping[str, int]] = {"mmlu_pro": 22_800, "gsm8k": 11_742, "hssbench": 22_040}
 """Dialogues of KAME's corpus, by source (arXiv 2510.02327)."""
 
 DATA, CHAT, MACHINE = "data", "chat", "machine"
 _OF_A_DIALOGUE = (("words", "words"), ("speech_s", "s"), ("duration_s", "s"), ("requests", "oracles"))
+
+
+_CHAT_FIGURES: Final = {
+    "calls": ("calls", "calls"),
+    "tokens_in": ("tokens in", "tokens"),
+    "tokens_cached": ("…cached", "tokens"),
+    "tokens_out": ("tokens out", "tokens"),
+    "usd": ("price", "USD"),
+    "chat_s": ("time of answers", "s"),
+}
+"""Title and unit of what is planned for a stage that asks a chat model, by key."""
 
 
 def engines_of(config: RefreshConfig) -> str:
@@ -72,7 +85,7 @@ def estimate_dataset(
         raise ConfigError("Nothing is planned: there are no dialogues.", "Name sources, or --dialogues NAME=NUMBER.")
     amounts = _amounts(config, n_dialogues, book)
     by_key = {each.key: each.value or 0.0 for each in amounts}
-    chat = _chat(config, by_key["requests"], book)
+    chat = _chat(config, by_key, book)
     machine = _machine(config, by_key, book, n_workers, devices)
     wall = _wall(config, machine, chat, n_workers, sum(n_dialogues.values()))
     return [*amounts, *chat, *machine, wall, *_room(config, by_key["duration_s"], book, n_workers)]
@@ -114,21 +127,46 @@ def _amounts(config: RefreshConfig, n_dialogues: Mapping[str, float], book: Rate
     return rows
 
 
-def _chat(config: RefreshConfig, n_requests: float, book: RateBook) -> list[Figure]:
-    """Calls, tokens and money of the model behind the oracle; others are told as unknown."""
+def _chat(config: RefreshConfig, amounts: Mapping[str, float], book: RateBook) -> list[Figure]:
+    """Calls, tokens and money of each stage that asks a chat model, and of all of them together."""
+    asking = {stage: chat for stage in CHAT_STAGES if (chat := chat_model_of(config, stage)) is not None}
+    if not asking:
+        return [Figure("calls", CHAT, "calls", 0.0, "calls", "simulator random asks nobody", "configuration")]
+    by_stage = {stage: _chat_of_stage(stage, chat, config, amounts, book) for stage, chat in asking.items()}
+    if len(by_stage) == 1:
+        (alone,) = by_stage.values()
+        return alone
     rows = [
-        unknown(f"calls.{stage}", CHAT, f"calls for {stage}", "calls", "no bench counts them; look at a small run")
-        for stage in ("pictures", "wording")
-        if chat_model_of(config, stage) is not None
+        replace(each, key=f"{each.key}.{stage}", title=f"{stage}: {each.title}")
+        for stage, figures in by_stage.items()
+        for each in figures
     ]
-    chat = chat_model_of(config, ORACLE)
-    if chat is None:
-        return [*rows, Figure("calls", CHAT, "calls", 0.0, "calls", "simulator random asks nobody", "configuration")]
-    model, prompt = chat_engine(chat).describe().model, choose_prompts(config.oracle, chat).version
-    rate, basis = _chat_rate(book, model, prompt)
+    sums = [
+        add_up(key, CHAT, f"{title} of all stages", [each for each in rows if each.key.partition(".")[0] == key])
+        for key, (title, _) in _CHAT_FIGURES.items()
+    ]
+    return [*rows, *sums]
+
+
+def _chat_of_stage(
+    stage: str, chat: ChatConfig, config: RefreshConfig, amounts: Mapping[str, float], book: RateBook
+) -> list[Figure]:
+    """Calls, tokens and money of one stage; all unknown of a stage that nobody has measured."""
+    model = chat_engine(chat).describe().model
+    found: tuple[ChatRate, str] | None
+    if stage == ORACLE:
+        n_requests, found = amounts["requests"], _chat_rate(book, model, choose_prompts(config.oracle, chat).version)
+    else:
+        version = read_texts(f"pipelines.{stage}")["version"]
+        n_requests, found = amounts["dialogues"], _find_chat_rate(book, stage, model, version)
+    if found is None:
+        how = "`kame bench` with these settings does" if stage == WORDING else "look at a small run"
+        why = f"nobody has counted what {stage} asks {model}: {how}"
+        return [unknown(key, CHAT, title, unit, why) for key, (title, unit) in _CHAT_FIGURES.items()]
+    rate, basis = found
     calls = n_requests * rate.calls_per_request
     told = f"{n_requests:,.0f} × {rate.calls_per_request:.3g}"
-    rows.append(Figure("calls", CHAT, f"calls of {model}", calls, "calls", told, basis))
+    rows = [Figure("calls", CHAT, f"calls of {model}", calls, "calls", told, basis)]
     per = {"tokens_in": rate.tokens_in, "tokens_cached": rate.tokens_cached, "tokens_out": rate.tokens_out}
     for key, title in (("tokens_in", "tokens in"), ("tokens_cached", "…cached"), ("tokens_out", "tokens out")):
         each = per[key]
@@ -163,11 +201,17 @@ class _Assumed(ChatRate):
     wall_s: float = 0.0
 
 
+def _find_chat_rate(book: RateBook, stage: str, model: str, prompt: str) -> tuple[ChatRate, str] | None:
+    """What was measured of a model and a prompt, and where; None: nothing."""
+    wanted = (stage, model, prompt)
+    found = book.find(lambda rates: rates.chat, lambda row: (row.stage, row.model, row.prompt) == wanted)
+    return None if found is None else (found[0], f"{found[1]}, {found[0].n_calls} calls")
+
+
 def _chat_rate(book: RateBook, model: str, prompt: str) -> tuple[ChatRate, str]:
-    found = book.find(lambda rates: rates.chat, lambda row: (row.model, row.prompt) == (model, prompt))
-    if found is not None:
-        return found[0], f"{found[1]}, {found[0].n_calls} calls"
-    other = book.find(lambda rates: rates.chat, lambda _: True)
+    if (found := _find_chat_rate(book, ORACLE, model, prompt)) is not None:
+        return found
+    other = book.find(lambda rates: rates.chat, lambda row: row.stage == ORACLE)
     if other is None:
         raise ConfigError("No rates tell of any chat model.", "Measure some: kame bench")
     size = book.find(lambda rates: rates.prompts, lambda row: row.prompt == prompt)

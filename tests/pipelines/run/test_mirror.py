@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import datasets
 import duckdb
 import pyarrow.dataset
 import pytest
@@ -280,6 +281,10 @@ def test_others_read_it_where_it_is(s3: S3, tmp_path: Path) -> None:
         connection.register_filesystem(fs)
         counted = connection.execute(f"SELECT count(*) FROM read_parquet('{OUT}/data/*.parquet')").fetchone()
     assert counted == (n_dialogues,)
+    found = datasets.load_dataset(
+        "parquet", data_files=f"{OUT}/data/*.parquet", split="train", cache_dir=str(tmp_path / "datasets")
+    )
+    assert sorted(found["dialogue_id"]) == sorted(each.dialogue_id for each in reader.dialogues())
     for command in (["inspect", OUT, "--json"], ["check", OUT, "--json"]):
         result = CliRunner().invoke(app, command)
         assert result.exit_code == 0, result.output
