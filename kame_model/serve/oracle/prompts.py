@@ -1,8 +1,8 @@
-"""What chat models are told by the server: files of text in `prompt_files/`, turned into the messages of a request.
+"""The server's prompts: text files in `prompt_files/`, turned into the messages of a request to a chat model.
 
-They ask for what training has shown the front-end (docs/oracles.md): what the assistant is likely to say next, in ten
-to thirty spoken words, while the user may still be speaking. What all requests share comes first (system, examples),
-then the history, then the user's turn: so a server's prefix cache serves all but the newest words.
+They ask for what the front-end saw in training (docs/oracles.md): what the assistant is likely to say next, in ten to
+thirty spoken words, while the user may still be speaking. What all requests share comes first (system, examples), then
+the history, then the user's turn, so that a server's prefix cache covers all but the newest words.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _OURS = files("kame_model.serve.oracle") / "prompt_files"
 
 
 class Instructions(NamedTuple):
-    """A text of a caller's own, which no prompt's name is, be it of one word."""
+    """Instructions that a caller wrote; they are never taken for the name of a prompt, even if they are one word."""
 
     text: str
 
@@ -47,10 +47,10 @@ class Prompt(Config):
     stop: list[str] = Field(default_factory=list)
 
     def messages(self, history: Sequence[str], heard: str, *, is_finished: bool) -> list[Message]:
-        """The messages of one request.
+        """Builds the messages of one request.
 
         Args:
-            history: what was said before, a `format_history_line` a turn.
+            history: what was said before, one `format_history_line` per turn.
             heard: the user's turn so far.
             is_finished: whether it has ended.
         """
@@ -59,7 +59,7 @@ class Prompt(Config):
         return to_messages(system, examples, self._request(history, heard, is_finished))
 
     def instructed(self, text: str) -> "Prompt":
-        """The same with other instructions."""
+        """Returns a copy with other instructions."""
         return self.model_copy(update={"instructions": text})
 
     def _request(self, history: Sequence[str], heard: str, is_finished: bool) -> str:
@@ -67,29 +67,29 @@ class Prompt(Config):
 
 
 def our_prompts() -> list[str]:
-    """Names of the prompts that come with the program."""
+    """Returns the names of the prompts that come with the program."""
     return names_in(_OURS)
 
 
 def load_prompt(name: str) -> Prompt:
-    """One of ours by its name, or a YAML file by its path: for the operator; callers get `prompt_for`.
+    """Loads one of our prompts by name, or a YAML file by path. For the operator; callers get `prompt_for`.
 
     Raises:
-        ConfigError: there is none, or it is not one.
+        ConfigError: there is no such file, or it is not a prompt.
     """
     return load_named(name, _OURS, Prompt, "prompt")
 
 
 def prompt_for(wish: str | Instructions, base: Prompt) -> Prompt:
-    """What a caller asked for: nothing, one of our prompts by its name, or instructions of the caller's own.
+    """Returns the prompt that a caller requested: the default, one of our prompts, or the caller's own instructions.
 
     Args:
-        wish: empty: `base`; one word that is not said to be instructions: the name of one of ours, never a path; a
-            text: stands in the place of `base`'s instructions, and the form of the answer stays.
+        wish: empty: `base`; one word that is not marked as instructions: the name of one of our prompts, never a path;
+            a text: replaces the instructions of `base`, and the form of the answer stays.
         base: the prompt of the back-end.
 
     Raises:
-        ConfigError: there is none of that name.
+        ConfigError: there is no prompt of that name.
     """
     text = text_of(wish).strip()
     if not text:
@@ -103,11 +103,11 @@ def prompt_for(wish: str | Instructions, base: Prompt) -> Prompt:
 
 
 def text_of(wish: str | Instructions) -> str:
-    """What a caller wrote, whichever it is."""
+    """Returns the text of a caller's wish."""
     return wish.text if isinstance(wish, Instructions) else wish
 
 
 @cache
 def _ours_loaded() -> dict[str, Prompt]:
-    """Our prompts by name, read once: callers' wishes are looked up between two frames."""
+    """Loads our prompts by name, once: callers' wishes are looked up between two frames."""
     return {name: load_prompt(name) for name in our_prompts()}

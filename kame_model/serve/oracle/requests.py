@@ -1,4 +1,4 @@
-"""A session's requests to chat models, whatever their answers are used for: how each is asked, told and counted."""
+"""A session's requests to chat models, for oracles and for spoken answers: sent, reported as events, counted."""
 
 import asyncio
 import logging
@@ -20,11 +20,11 @@ from spoken.oracle_text import UnusableAnswer
 _LOG = logging.getLogger(__name__)
 
 Emit = Callable[[EventKind, dict[str, Any]], None]
-"""Takes what happens: kind and data of a `SessionEvent`."""
+"""Receives the kind and data of a `SessionEvent`."""
 
 _PIECES_PER_TOKEN: Final = 2
 _CHARS_PER_TOKEN: Final = 32
-"""Of each token that was allowed, no more is taken: a server that knows no `max_tokens` may write for ever."""
+"""Limits of an answer per allowed token, because a server that ignores `max_tokens` might never stop."""
 
 _THINKS: Final = "thinks"
 _TELL_IT: Final = "Tell it not to think, or give it more max_tokens (docs/llm.md, Models that think)."
@@ -33,7 +33,7 @@ _TELL_IT_SOON: Final = "Tell it not to think (docs/llm.md, Models that think), o
 
 @dataclass
 class RequestCounts:
-    """What became of the requests of all sessions of a server, those of the cascades too; only figures, and the log."""
+    """Counts of the outcomes of all requests of a server's sessions, also those of cascades."""
 
     n_asked: int = 0
     n_answered: int = 0
@@ -41,10 +41,10 @@ class RequestCounts:
     n_failed: int = 0
 
     def __post_init__(self) -> None:
-        self._faults = FaultLog(_LOG)  # no field: those are figures
+        self._faults = FaultLog(_LOG)  # not a field, because fields are counts
 
     def tell(self, who: str, place: str, error: Exception) -> None:
-        """Tells a fault in the log: never the error's text, which may quote the server."""
+        """Logs a fault, but never the text of the error, which may quote the server."""
         fault = "timeout" if isinstance(error, TimeoutError) else name_fault(error)
         self._faults.tell(who, place, fault, error.remedy if isinstance(error, KameError) else "")
 
@@ -55,9 +55,9 @@ class Answer:
 
     Attributes:
         oracle: its number or name in events.
-        back_end: who writes it.
-        pieces: raise what `read_answer` does.
-        tell: told of the words of it that are used.
+        back_end: the back-end that writes it.
+        pieces: the text as it arrives; raises what `read_answer` does.
+        tell: reports which of its words are used.
     """
 
     oracle: int | str
@@ -70,11 +70,11 @@ class Requests:
     """One session's requests for one use of their answers. All methods are called on the event loop's thread.
 
     Args:
-        choice: whom the session asks.
+        choice: chooses the back-end.
         conversation: of the session.
-        emit: told of each request and what becomes of it, by the events of an oracle.
-        counts: what becomes of each is counted here.
-        most_wait_s: a chat model that writes nothing for so long has failed.
+        emit: receives each request and its outcome as events of an oracle.
+        counts: counts the outcomes.
+        most_wait_s: the timeout after which a chat model that writes nothing has failed.
         is_answer: see `Choice.back_end`.
     """
 
@@ -94,16 +94,16 @@ class Requests:
     async def ask(
         self, oracle: int | str, heard: str, use: Callable[[Answer], Awaitable[int]], *, as_finished: bool = False
     ) -> KameError | TimeoutError | None:
-        """Asks for an answer and has it used; who waits no more cancels this, which closes the connection.
+        """Requests an answer and passes it to `use`. Cancelling this closes the connection.
 
         Args:
             oracle: its number or name in events.
-            heard: what the user says so far.
-            use: takes the pieces as they come, and returns of how many tokens the answer was.
+            heard: what the user has said so far.
+            use: reads the pieces as they arrive, and returns the number of tokens of the answer.
             as_finished: see `Conversation.messages`.
 
         Returns:
-            Why it failed, which has been told and counted; None where it did not.
+            The error, which has been reported and counted, or None if the request succeeded.
         """
         asked, place, asked_s = self._choice.own, "", asyncio.get_running_loop().time()
         self._counts.n_asked += 1
@@ -119,7 +119,7 @@ class Requests:
             self._counts.n_given_up += 1
             raise
         except (KameError, TimeoutError) as error:
-            if _is_given_up():  # and only its connection was closed in disorder
+            if _is_given_up():  # closing the connection raised it
                 self._counts.n_given_up += 1
                 raise asyncio.CancelledError from error
             self._counts.n_failed += 1
@@ -132,7 +132,7 @@ class Requests:
         return None
 
     def tell_left_out(self, answer: Answer, refusal: SpeechRefused | UnusableAnswer) -> None:
-        """Tells that a sentence of an answer cannot be said: by the engine, or without garbling it."""
+        """Reports a sentence that cannot be said: the engine rejects it, or it would be garbled."""
         who = "Back-end text-to-speech" if isinstance(refusal, SpeechRefused) else f"Back-end {answer.back_end}"
         self._counts.tell(who, "", refusal)
         told = {"oracle": answer.oracle, "back_end": answer.back_end, "reason": str(refusal)}
@@ -152,15 +152,15 @@ def _is_given_up() -> bool:
 
 
 async def read_answer(back_end: BackEnd, messages: list[Message], most_wait_s: float) -> AsyncGenerator[str, None]:
-    """The pieces of an answer to what the user says; closing it cancels the request.
+    """Yields the pieces of an answer. Closing the generator cancels the request.
 
-    An empty piece of `LiveChat.stream` is a sign of thinking. What is longer than was allowed is cut, and told in the
-    log.
+    An empty piece of `LiveChat.stream` means that the model is thinking. An answer longer than allowed is cut, and a
+    warning is logged.
 
     Raises:
-        AnswerCut: at the end, where it is not whole.
-        UnusableAnswer: the chat model thinks for too long, or wrote nothing but what it thought.
-        TimeoutError: nothing came for so long.
+        AnswerCut: at the end, if the answer is incomplete.
+        UnusableAnswer: the chat model thinks for too long, or wrote nothing but thoughts.
+        TimeoutError: nothing arrived for `most_wait_s`.
         UnexpectedThought, RequestError, BackendError: see `LiveChat.stream`.
     """
     clock, most = asyncio.get_running_loop().time, back_end.max_tokens
