@@ -1,4 +1,4 @@
-"""HTTP beside the sockets: whether the server lives, its figures, a caller's own sessions and recordings."""
+"""HTTP endpoints beside the sockets: health, metrics, about, and a caller's own sessions and recordings."""
 
 from typing import Annotated, Any, Literal
 
@@ -17,14 +17,14 @@ SessionId = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="A
 
 
 class ErrorDetail(BaseModel):
-    """Why something was not done."""
+    """The reason of an error."""
 
     code: str = Field(description="One word for programs.")
     message: str = Field(description="A sentence for people.")
 
 
 class ErrorBody(BaseModel):
-    """Every answer that is no success."""
+    """The body of every error."""
 
     error: ErrorDetail
 
@@ -49,7 +49,7 @@ class About(BaseModel):
 
 
 class SessionShown(BaseModel):
-    """A session that goes on."""
+    """An open session."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -62,7 +62,7 @@ class SessionShown(BaseModel):
 
 
 def create_control_routes(manager: ConnectionManager) -> APIRouter:
-    """The routes of one server, each behind what it asks of who comes: nothing, a name, or a token too."""
+    """Creates the routes of one server, each with its checks: none, the host name, or the token, too."""
     access = manager.access
 
     # Dependencies are not `def`: a thread would be taken for each.
@@ -84,7 +84,7 @@ def create_control_routes(manager: ConnectionManager) -> APIRouter:
 
 
 def _describe_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """What the schema says of answers that are no success."""
+    """Returns the schema of error answers."""
     return {status: {"model": ErrorBody} for status in statuses}
 
 
@@ -102,7 +102,7 @@ def _add_health(routes: APIRouter, manager: ConnectionManager) -> None:
     async def readyz() -> dict[str, str] | Response:
         unreadiness = manager.server.find_unreadiness()
         if unreadiness is not None:
-            return Denied.from_error(unreadiness).make_response()  # not raised: who asks is nobody who was denied
+            return Denied.from_error(unreadiness).make_response()  # not raised: a health check is nobody who was denied
         return {"status": "ready"}
 
 

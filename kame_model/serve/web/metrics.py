@@ -1,4 +1,4 @@
-"""What `/metrics` tells a Prometheus server: sessions, the frame's budget, events, what was dropped or refused."""
+"""Prometheus metrics of `/metrics`: sessions, step times, events, dropped frames, denied requests, token usage."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -18,13 +18,13 @@ _AGES_S = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0)
 
 
 class Metrics(Collector):
-    """One registry a server, so that several in one process do not add up; the server is asked at each scrape.
+    """The metrics of one server, in a registry of their own so that several servers in one process do not add up.
 
     Args:
-        more: are asked too.
+        more: further collectors.
 
     Attributes:
-        n_denied: requests, callers and messages not let in, by code; the server's own refusals among them.
+        n_denied: requests, callers and messages that were denied, by code, including the server's own refusals.
         oracle_age_s: ages of oracles at their first words.
     """
 
@@ -43,11 +43,11 @@ class Metrics(Collector):
         )
 
     def format_text(self) -> bytes:
-        """All of it, as Prometheus reads it."""
+        """Returns all metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
-        """The server's own figures."""
+        """Yields the server's own metrics."""
         server, meter = self._server, self._server.meter
         modes = Counter(session.mode for session in server.sessions.values())
         sessions = GaugeMetricFamily("kame_sessions", "Sessions now.", labels=["mode"])
@@ -77,7 +77,7 @@ class Metrics(Collector):
 
 
 def _collect_requests(server: KameServer) -> Iterator[Metric]:
-    """Requests to chat models: what became of them, and what they cost."""
+    """Yields the outcomes and the tokens of requests to chat models."""
     requests = asdict(server.requests)
     outcomes = {name.removeprefix("n_"): n for name, n in requests.items()}
     yield _make_counter("kame_requests", "Requests to chat models, and what became of them.", "outcome", outcomes)

@@ -1,4 +1,4 @@
-"""What a caller may change of a running session: one form for both sockets and HTTP."""
+"""The changes that a caller may make to an open session: one schema for both sockets and HTTP."""
 
 from typing import Annotated, Self
 
@@ -12,7 +12,7 @@ from kame_model.serve.session.session import Session
 
 
 def _of_whole_characters(text: str) -> str:
-    """JSON may hold half of a surrogate pair, which can be sent to nobody: no chat model, no client."""
+    """Rejects half of a surrogate pair, which JSON allows, but no chat model and no client can receive."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -26,11 +26,11 @@ _TWO_PROMPTS: JsonDict = {
     "required": ["prompt", "instructions"],
     "properties": {"prompt": {"type": "string"}, "instructions": {"type": "string"}},
 }
-"""What no request may hold, for the schema."""
+"""A combination that no request may contain, for the schema."""
 
 
 class Changes(Config):
-    """Wishes for a session; what is not given stays.
+    """Changes of a session; what is not given stays.
 
     Example: `{"mode": "direct"}`, `{"back_end": "math", "model": "big", "prompt": ""}`, `{"reset": true}`.
     """
@@ -59,7 +59,7 @@ class Changes(Config):
 
     @property
     def prompt_text(self) -> str | None:
-        """The prompt's name or the instructions that are wished for; None: those that there are."""
+        """The requested prompt name or instructions; None: unchanged."""
         return self.prompt if self.instructions is None else self.instructions
 
     def apply(self, session: Session) -> None:
@@ -79,5 +79,5 @@ class Changes(Config):
 
     @classmethod
     def describe(cls) -> str:
-        """What may be given."""
+        """Returns a description of the allowed fields."""
         return f"a JSON object of {', '.join(cls.model_fields)}"
