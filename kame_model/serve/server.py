@@ -140,7 +140,7 @@ class KameServer:
             else:
                 stack.push_async_callback(run, slots.close)
                 stepper = await slots.start()
-            self._stepper, self._shared = stepper, self._share()
+            self._stepper, self._shared = stepper, self._make_shared()
             self._tasks = [asyncio.create_task(stepper.run()), asyncio.create_task(self._watch(slots, stepper))]
             for task in self._tasks:
                 task.add_done_callback(self._on_task_done)
@@ -166,11 +166,11 @@ class KameServer:
             address: the caller's address, for the limits per address; None: that of a new caller.
             mode: the mode in which the session would begin; None: the configured one.
         """
-        return self.admission.find_refusal(address, *self._place_in(mode or self.config.mode))
+        return self.admission.find_refusal(address, *self._describe_load(mode or self.config.mode))
 
     def find_unreadiness(self) -> Refused | None:
         """Returns why callers should use another server now, or None if one more (in the configured mode) is served."""
-        return self.admission.find_unreadiness(*self._place_in(self.config.mode))
+        return self.admission.find_unreadiness(*self._describe_load(self.config.mode))
 
     async def open_session(
         self,
@@ -199,7 +199,7 @@ class KameServer:
         if record and not self.takes_recordings:
             raise ConfigError("This server records nobody.", "Call without wishing to be recorded.")
         mode = mode or self.config.mode
-        self.admission.admit(address, *self._place_in(mode))
+        self.admission.admit(address, *self._describe_load(mode))
         try:
             session = Session(
                 self._shared,
@@ -250,7 +250,7 @@ class KameServer:
             return None
         return Slots(self._checkpoint, self.config, run, self.meter, self.admission, is_idle=lambda: not self._sessions)
 
-    def _share(self) -> Shared:
+    def _make_shared(self) -> Shared:
         config, parts = self.config, self._parts
         classifier = None if config.classifier is None else load_classifier(config.classifier)
         router = Router(parts.back_ends, config.routes, classifier)
@@ -261,7 +261,7 @@ class KameServer:
             )
         return Shared(config, parts, tokenizer, router, self.requests, self._admit_to_device, self.voice)
 
-    def _place_in(self, mode: Mode) -> tuple[list[str], int, int, float]:
+    def _describe_load(self, mode: Mode) -> tuple[list[str], int, int, float]:
         """Returns the arguments of `Admission`'s methods after the address, for one more session in this mode."""
         present = [session.address for session in self._sessions.values()]
         n_on_device = self._count_on_device() + (mode != "cascade")
@@ -283,7 +283,7 @@ class KameServer:
     def _observe(self, session: Session, event: SessionEvent) -> None:
         self.n_events[event.kind] += 1
         if session.mode == "tandem" or event.kind == "ended":
-            self._ages.see(session.id, event)
+            self._ages.observe(session.id, event)
         if event.kind == "dropped":
             self.n_dropped[event.data["direction"]] += event.data["n_frames"]
         if event.kind == "ended":

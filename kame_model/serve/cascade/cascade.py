@@ -94,7 +94,7 @@ class Cascade:
                 try:
                     await self._sound.put(await self._speaker.say(sentence), SENTENCE_PAUSE_S)
                 except SpeechRefused as refusal:  # the other sentences are still spoken
-                    self._requests.tell_left_out(answer, refusal)
+                    self._requests.report_skipped_sentence(answer, refusal)
             return await writing
         finally:
             writing.cancel()
@@ -106,7 +106,7 @@ async def _write(answer: Answer, sentences: asyncio.Queue[str | None]) -> int:
     parted, n_pieces = Sentences(), 0
 
     def write_sentence(sentence: str) -> None:
-        answer.tell(sentence)
+        answer.report_words(sentence)
         sentences.put_nowait(sentence)
 
     try:
@@ -115,7 +115,7 @@ async def _write(answer: Answer, sentences: asyncio.Queue[str | None]) -> int:
                 n_pieces += 1
                 for sentence in parted.add(piece):
                     write_sentence(sentence)
-        if rest := parted.rest():
+        if rest := parted.take_rest():
             write_sentence(rest)
     except UnexpectedThought:
         while not sentences.empty():  # thoughts, too, and not passed to the voice yet

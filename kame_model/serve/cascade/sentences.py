@@ -26,12 +26,12 @@ class Sentences:
         """Adds a piece and returns the sentences that are complete. An uncertain end waits: "3." may become "3.5"."""
         self._text += piece
         found: list[str] = []
-        while (end := self._end()) is not None:
+        while (end := self._find_end()) is not None:
             found.append(self._text[:end])
             self._text = self._text[end:]
         return [each for each in map(self._keep_sentence, found) if each]
 
-    def rest(self) -> str:
+    def take_rest(self) -> str:
         """Returns the remaining text at the end, which may be empty."""
         text, self._text = self._text, ""
         return self._keep_sentence(text)
@@ -42,9 +42,9 @@ class Sentences:
             return ""
         return "" if self._is_code else _remove_markup(sentence)
 
-    def _end(self) -> int | None:
+    def _find_end(self) -> int | None:
         end = find_sentence_end(self._text)
-        return _cut(self._text) if end is None and len(self._text) > MOST_CHARS else end
+        return _find_cut(self._text) if end is None and len(self._text) > MOST_CHARS else end
 
 
 def _remove_markup(sentence: str) -> str:
@@ -53,7 +53,7 @@ def _remove_markup(sentence: str) -> str:
     return plain if plain.strip(_NO_WORDS) else ""
 
 
-def _cut(text: str) -> int:
+def _find_cut(text: str) -> int:
     """Returns where a text that is too long for one breath is split, at its own punctuation if possible."""
     head = text[:MOST_CHARS]
     clauses = [match.end() for match in _CLAUSE.finditer(head)]

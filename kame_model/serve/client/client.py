@@ -138,7 +138,7 @@ async def talk(
     return record
 
 
-async def in_real_time(sound: Samples, silence_s: float) -> AsyncIterator[Samples]:
+async def play_in_real_time(sound: Samples, silence_s: float) -> AsyncIterator[Samples]:
     """Yields the frames of a sound in real time, as a microphone would, and then silence.
 
     Args:
@@ -163,7 +163,7 @@ async def play_until_answered(sound: Samples, record: TalkRecord, timeout_s: flo
     """
     clock, n_sent = asyncio.get_running_loop(), 0
     record.watch.expect(sound)
-    async for frame in in_real_time(sound, timeout_s):
+    async for frame in play_in_real_time(sound, timeout_s):
         yield frame
         n_sent += len(frame)
         if n_sent >= len(sound) and record.has_answer_ended(clock.time()):
@@ -176,13 +176,13 @@ async def play_until_answered(sound: Samples, record: TalkRecord, timeout_s: flo
         record.lacks = f"Timed out: no answer came within {timeout_s:g} s after what was said."
 
 
-async def play_one_after_another(
+async def play_in_sequence(
     sounds: Iterable[Samples], said: Callable[[Samples], AsyncIterator[Samples]]
 ) -> AsyncIterator[Samples]:
     """Yields the frames of several sounds, each after the previous one has been listened to.
 
     Args:
-        said: yields the frames of one: `in_real_time` or `play_until_answered` with their other arguments.
+        said: yields the frames of one: `play_in_real_time` or `play_until_answered` with their other arguments.
     """
     for sound in sounds:
         async for frame in said(sound):

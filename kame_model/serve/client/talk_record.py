@@ -234,7 +234,7 @@ class TalkRecord:
             found.append(Exchange(question, "".join(whispered[-1:]), " ".join(said), heard))
         return found
 
-    def dropped(self) -> dict[str, int]:
+    def count_dropped_frames(self) -> dict[str, int]:
         """Returns the number of dropped frames: "heard" are the caller's, "said" the server's."""
         counts: Counter[str] = Counter()
         for event in self.events:

@@ -76,7 +76,7 @@ class FrameMeter:
             self._by_callers.setdefault(n_callers, deque(maxlen=_N_JUDGED)).append(step)
         self._forget(at_s)
 
-    def step_s(self, percentile: float) -> float:
+    def compute_step_s(self, percentile: float) -> float:
         """Returns a percentile of the steps' times, seconds; 0 if there are none."""
         return _compute_percentile([each.step_s for each in self._window], percentile)
 

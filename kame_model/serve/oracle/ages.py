@@ -26,7 +26,7 @@ class OracleAges:
         self._newest: dict[str, int | str] = {}  # the latest oracle of each session
         self._ages_s: deque[float] = deque(maxlen=N_WATCHED)
 
-    def see(self, session_id: str, event: SessionEvent) -> None:
+    def observe(self, session_id: str, event: SessionEvent) -> None:
         """Records an event of a session of mode tandem."""
         if event.kind == "ended":
             self._newest.pop(session_id, None)

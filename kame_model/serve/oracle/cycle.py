@@ -67,7 +67,7 @@ class BackEndCycle:
     """One session's requests to chat models. All methods are called on the event loop's thread.
 
     Args:
-        requests: sends the requests; `changed` is called when the session's choice of back-end or prompt changes.
+        requests: sends the requests; the session calls `restart_request` when its back-end or prompt changes.
         conversation: of the session, which adds what is heard and said to it before it calls `on_heard`.
         new_writer: starts an oracle: `lambda is_held: OracleWriter(queue, tokenizer, max_words, is_held=is_held)`.
         config: when to send requests.
@@ -100,7 +100,7 @@ class BackEndCycle:
         """Whether a request is in flight."""
         return bool(self._under_way)
 
-    def changed(self) -> None:
+    def restart_request(self) -> None:
         """Handles a change of the session's back-end or prompt: a turn without an answer is sent again."""
         is_speaking = not self._conversation.is_finished
         if self._under_way or (self._wanted and is_speaking):
@@ -179,7 +179,7 @@ class BackEndCycle:
         now_s = asyncio.get_running_loop().time()
         self._n_tries = self._n_tries + 1 if self._asked is None else 1
         self._asked, self._must_ask = self._wanted, False
-        self._next_s = now_s + self._interval_s()
+        self._next_s = now_s + self._compute_interval_s()
         is_guess = not self._conversation.is_finished
         is_held = is_guess and self._config.guesses == "hold"
         if is_held:
@@ -201,7 +201,7 @@ class BackEndCycle:
         self._held, request.is_guess = None, False
         words = request.writer.release()
         if request.answer is not None:
-            self._queued(request, request.answer, words)
+            self._report_queued(request, request.answer, words)
         return True
 
     def _give_up_guesses(self) -> None:
@@ -214,7 +214,7 @@ class BackEndCycle:
         if self._fed is not None and self._fed.is_guess:
             self._fed.writer.withdraw()
 
-    def _interval_s(self) -> float:
+    def _compute_interval_s(self) -> float:
         n_doublings = min(max(self._n_failures - 1, 0), MAX_DOUBLINGS)
         return self._config.interval_s * (1 << n_doublings)
 
@@ -226,7 +226,7 @@ class BackEndCycle:
             if failure is not None and request is self._held:
                 self._held = None
             if failure is not None and not isinstance(failure, UnusableAnswer | UnexpectedThought | AnswerRefused):
-                self._failed(request)
+                self._schedule_retry(request)
         finally:
             self._remove(request)
 
@@ -234,8 +234,8 @@ class BackEndCycle:
         writer, is_cut, request.answer = request.writer, False, answer
         try:
             async for piece in answer.pieces:
-                self._queued(request, answer, writer.write(piece))
-                self._tell_left_out(writer, answer)
+                self._report_queued(request, answer, writer.write(piece))
+                self._report_skipped(writer, answer)
                 if writer.is_whole:
                     break  # what the server still writes is not needed
         except AnswerCut:
@@ -243,15 +243,15 @@ class BackEndCycle:
         except UnexpectedThought:
             writer.withdraw()
             raise
-        self._queued(request, answer, writer.finish(is_cut=is_cut))
-        self._tell_left_out(writer, answer)
+        self._report_queued(request, answer, writer.finish(is_cut=is_cut))
+        self._report_skipped(writer, answer)
         return writer.n_tokens
 
-    def _tell_left_out(self, writer: OracleWriter, answer: Answer) -> None:
+    def _report_skipped(self, writer: OracleWriter, answer: Answer) -> None:
         while writer.left_out:
-            self._requests.tell_left_out(answer, writer.left_out.pop(0))
+            self._requests.report_skipped_sentence(answer, writer.left_out.pop(0))
 
-    def _queued(self, request: _Request, answer: Answer, words: str) -> None:
+    def _report_queued(self, request: _Request, answer: Answer, words: str) -> None:
         """Reports that words of an answer were queued; the first ones cancel older answers."""
         if not words:
             return
@@ -261,12 +261,12 @@ class BackEndCycle:
             for other in list(self._under_way):
                 if other.writer.number < request.writer.number:
                     self._give_up(other)
-        answer.tell(words)
+        answer.report_words(words)
 
-    def _failed(self, request: _Request) -> None:
+    def _schedule_retry(self, request: _Request) -> None:
         """Schedules a retry after a failure of the back-end, with a growing interval."""
         self._n_failures += 1
-        self._next_s = max(self._next_s, asyncio.get_running_loop().time() + self._interval_s())
+        self._next_s = max(self._next_s, asyncio.get_running_loop().time() + self._compute_interval_s())
         if request is self._under_way[-1] and self._n_tries < MAX_TRIES:
             self._asked = None
 

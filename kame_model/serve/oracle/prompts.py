@@ -46,7 +46,7 @@ class Prompt(Config):
     examples: list[PromptExample] = Field(default_factory=list)
     stop: list[str] = Field(default_factory=list)
 
-    def messages(self, history: Sequence[str], heard: str, *, is_finished: bool) -> list[Message]:
+    def make_messages(self, history: Sequence[str], heard: str, *, is_finished: bool) -> list[Message]:
         """Builds the messages of one request.
 
         Args:
@@ -55,24 +55,24 @@ class Prompt(Config):
             is_finished: whether it has ended.
         """
         system = f"{self.instructions.strip()} {self.system.strip()}"
-        examples = ((self._request(each.history, each.heard, each.is_finished), each.reply) for each in self.examples)
-        return to_messages(system, examples, self._request(history, heard, is_finished))
+        examples = ((self._fill(each.history, each.heard, each.is_finished), each.reply) for each in self.examples)
+        return to_messages(system, examples, self._fill(history, heard, is_finished))
 
-    def instructed(self, text: str) -> "Prompt":
+    def with_instructions(self, text: str) -> "Prompt":
         """Returns a copy with other instructions."""
         return self.model_copy(update={"instructions": text})
 
-    def _request(self, history: Sequence[str], heard: str, is_finished: bool) -> str:
+    def _fill(self, history: Sequence[str], heard: str, is_finished: bool) -> str:
         return fill_request(self.finished if is_finished else self.unfinished, history, heard)
 
 
-def our_prompts() -> list[str]:
+def list_prompts() -> list[str]:
     """Returns the names of the prompts that come with the program."""
     return names_in(_OURS)
 
 
 def load_prompt(name: str) -> Prompt:
-    """Loads one of our prompts by name, or a YAML file by path. For the operator; callers get `prompt_for`.
+    """Loads one of our prompts by name, or a YAML file by path. For the operator; callers get `choose_prompt`.
 
     Raises:
         ConfigError: there is no such file, or it is not a prompt.
@@ -80,7 +80,7 @@ def load_prompt(name: str) -> Prompt:
     return load_named(name, _OURS, Prompt, "prompt")
 
 
-def prompt_for(wish: str | Instructions, base: Prompt) -> Prompt:
+def choose_prompt(wish: str | Instructions, base: Prompt) -> Prompt:
     """Returns the prompt that a caller requested: the default, one of our prompts, or the caller's own instructions.
 
     Args:
@@ -91,23 +91,23 @@ def prompt_for(wish: str | Instructions, base: Prompt) -> Prompt:
     Raises:
         ConfigError: there is no prompt of that name.
     """
-    text = text_of(wish).strip()
+    text = get_prompt_text(wish).strip()
     if not text:
         return base
     if isinstance(wish, Instructions) or len(text.split()) > 1:
-        return base.instructed(text)
-    ours = _ours_loaded()
+        return base.with_instructions(text)
+    ours = _load_all_prompts()
     if text not in ours:
         raise ConfigError(f"There is no prompt {text[:80]!r}.", f"There are: {', '.join(ours)}.")
     return ours[text]
 
 
-def text_of(wish: str | Instructions) -> str:
+def get_prompt_text(wish: str | Instructions) -> str:
     """Returns the text of a caller's wish."""
     return wish.text if isinstance(wish, Instructions) else wish
 
 
 @cache
-def _ours_loaded() -> dict[str, Prompt]:
+def _load_all_prompts() -> dict[str, Prompt]:
     """Loads our prompts by name, once: callers' wishes are looked up between two frames."""
-    return {name: load_prompt(name) for name in our_prompts()}
+    return {name: load_prompt(name) for name in list_prompts()}

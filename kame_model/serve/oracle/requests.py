@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from backends.fault_log import FaultLog, name_fault
@@ -43,7 +44,7 @@ class RequestCounts:
     def __post_init__(self) -> None:
         self._faults = FaultLog(_LOG)  # not a field, because fields are counts
 
-    def tell(self, who: str, place: str, error: Exception) -> None:
+    def log_fault(self, who: str, place: str, error: Exception) -> None:
         """Logs a fault, but never the text of the error, which may quote the server."""
         fault = "timeout" if isinstance(error, TimeoutError) else name_fault(error)
         self._faults.tell(who, place, fault, error.remedy if isinstance(error, KameError) else "")
@@ -57,13 +58,13 @@ class Answer:
         oracle: its number or name in events.
         back_end: the back-end that writes it.
         pieces: the text as it arrives; raises what `read_answer` does.
-        tell: reports which of its words are used.
+        report_words: reports which of its words are used.
     """
 
     oracle: int | str
     back_end: BackendName
     pieces: AsyncIterator[str]
-    tell: Callable[[str], None]
+    report_words: Callable[[str], None]
 
 
 class Requests:
@@ -75,7 +76,7 @@ class Requests:
         emit: receives each request and its outcome as events of an oracle.
         counts: counts the outcomes.
         most_wait_s: the timeout after which a chat model that writes nothing has failed.
-        is_answer: see `Choice.back_end`.
+        is_answer: see `Choice.choose_back_end`.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class Requests:
             oracle: its number or name in events.
             heard: what the user has said so far.
             use: reads the pieces as they arrive, and returns the number of tokens of the answer.
-            as_finished: see `Conversation.messages`.
+            as_finished: see `Conversation.make_messages`.
 
         Returns:
             The error, which has been reported and counted, or None if the request succeeded.
@@ -109,12 +110,12 @@ class Requests:
         self._counts.n_asked += 1
         try:
             async with asyncio.timeout(self._most_wait_s):
-                back_end = await self._choice.back_end(heard, is_answer=self._is_answer)
+                back_end = await self._choice.choose_back_end(heard, is_answer=self._is_answer)
             asked, place = back_end.name, back_end.place
             self._emit("oracle_asked", {"oracle": oracle, "back_end": asked, "n_words": len(heard.split())})
-            messages = self._conversation.messages(back_end.prompt, as_finished=as_finished)
+            messages = self._conversation.make_messages(back_end.prompt, as_finished=as_finished)
             async with aclosing(read_answer(back_end, messages, self._most_wait_s)) as pieces:
-                n_tokens = await use(Answer(oracle, asked, pieces, lambda words: self._tell(oracle, words, asked_s)))
+                n_tokens = await use(Answer(oracle, asked, pieces, partial(self._emit_words, oracle, asked_s)))
         except asyncio.CancelledError:
             self._counts.n_given_up += 1
             raise
@@ -123,25 +124,25 @@ class Requests:
                 self._counts.n_given_up += 1
                 raise asyncio.CancelledError from error
             self._counts.n_failed += 1
-            self._counts.tell(f"Back-end {asked}", place, error)
+            self._counts.log_fault(f"Back-end {asked}", place, error)
             reason = error.what if isinstance(error, KameError) else f"nothing came for {self._most_wait_s:g} s"
-            self._tell_failed(oracle, asked, reason)
+            self._emit_failed(oracle, asked, reason)
             return error
         self._counts.n_answered += 1
         self._emit("oracle_done", {"oracle": oracle, "n_tokens": n_tokens})
         return None
 
-    def tell_left_out(self, answer: Answer, refusal: SpeechRefused | UnusableAnswer) -> None:
+    def report_skipped_sentence(self, answer: Answer, refusal: SpeechRefused | UnusableAnswer) -> None:
         """Reports a sentence that cannot be said: the engine rejects it, or it would be garbled."""
         who = "Back-end text-to-speech" if isinstance(refusal, SpeechRefused) else f"Back-end {answer.back_end}"
-        self._counts.tell(who, "", refusal)
+        self._counts.log_fault(who, "", refusal)
         told = {"oracle": answer.oracle, "back_end": answer.back_end, "reason": str(refusal)}
         self._emit("sentence_left_out", told)
 
-    def _tell_failed(self, oracle: int | str, back_end: BackendName, reason: str) -> None:
+    def _emit_failed(self, oracle: int | str, back_end: BackendName, reason: str) -> None:
         self._emit("oracle_failed", {"oracle": oracle, "back_end": back_end, "reason": reason})
 
-    def _tell(self, oracle: int | str, words: str, asked_s: float) -> None:
+    def _emit_words(self, oracle: int | str, asked_s: float, words: str) -> None:
         age_s = asyncio.get_running_loop().time() - asked_s
         self._emit("oracle", {"oracle": oracle, "text": words, "age_s": round(age_s, 3)})
 
@@ -166,7 +167,7 @@ async def read_answer(back_end: BackEnd, messages: list[Message], most_wait_s: f
     clock, most = asyncio.get_running_loop().time, back_end.max_tokens
     think_until_s, is_thinking = clock() + back_end.max_thought_s, False
     n_pieces = n_chars = 0
-    async with aclosing(back_end.chat.stream(_payload(back_end, messages))) as written:
+    async with aclosing(back_end.chat.stream(_make_payload(back_end, messages))) as written:
         while n_pieces < _PIECES_PER_TOKEN * most and n_chars < _CHARS_PER_TOKEN * most:
             thought_s = think_until_s - clock() if is_thinking else most_wait_s
             try:
@@ -194,7 +195,7 @@ async def read_answer(back_end: BackEnd, messages: list[Message], most_wait_s: f
     raise AnswerCut(f"Back-end {back_end.name} writes far more than it was asked for.")
 
 
-def _payload(back_end: BackEnd, messages: list[Message]) -> dict[str, Any]:
+def _make_payload(back_end: BackEnd, messages: list[Message]) -> dict[str, Any]:
     return {
         "messages": messages,
         "max_tokens": back_end.max_tokens,

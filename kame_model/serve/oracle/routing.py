@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from backends.chat.protocol import LiveChat
 from data_schemas.config.serving import BackendName, RouteConfig
 from data_schemas.errors import BackendError, ConfigError
-from kame_model.serve.oracle.prompts import Instructions, Prompt, prompt_for
+from kame_model.serve.oracle.prompts import Instructions, Prompt, choose_prompt
 
 Classifier = Callable[[str], BackendName | None]
 """Maps the words of the user's turn so far to a back-end; None: the rules decide."""
@@ -43,7 +43,7 @@ class BackEnd:
     models: Mapping[str, LiveChat] = field(default_factory=dict)
     max_thought_s: float = 10.0
 
-    def answering(self) -> "BackEnd":
+    def with_answer_prompt(self) -> "BackEnd":
         """Returns a copy with the parameters for an answer that is read out."""
         return replace(self, prompt=self.answer_prompt or self.prompt, max_tokens=self.answer_max_tokens)
 
@@ -64,7 +64,7 @@ class Router:
         classifier: Classifier | None = None,
     ) -> None:
         self._names = frozenset(back_ends)
-        self._rules = [(tuple(_spaced(words) for words in route.words), route.back_end) for route in routes]
+        self._rules = [(tuple(_normalise_words(words) for words in route.words), route.back_end) for route in routes]
         self._classifier = classifier
         self._places = threading.BoundedSemaphore(N_CLASSIFYING)
 
@@ -74,16 +74,16 @@ class Router:
         Raises:
             BackendError: the classifier failed, hangs, or named an unknown back-end.
         """
-        chosen = await self._classified(text)
+        chosen = await self._classify(text)
         if chosen is not None:
             return chosen
-        said = _spaced(text)
+        said = _normalise_words(text)
         for phrases, back_end in self._rules:
             if any(phrase in said for phrase in phrases):
                 return back_end
         return own
 
-    async def _classified(self, text: str) -> BackendName | None:
+    async def _classify(self, text: str) -> BackendName | None:
         if self._classifier is None:
             return None
         call = self._begin_call(self._classifier, text)
@@ -151,12 +151,12 @@ class Choice:
         Args:
             back_end: its name; None: unchanged.
             model: one of the back-end's models; empty: its default; None: unchanged, or another back-end's default.
-            prompt: see `prompts.prompt_for`; empty: the back-end's own; None: unchanged.
+            prompt: see `prompts.choose_prompt`; empty: the back-end's own; None: unchanged.
 
         Raises:
             ConfigError: there is none of that name; nothing has changed.
         """
-        own = self._own if back_end is None else self._named(back_end)
+        own = self._own if back_end is None else self._find_back_end(back_end)
         if model is None:
             model = self.model if own is self._own else ""
         if model and model not in own.models:
@@ -164,12 +164,12 @@ class Choice:
                 f"Back-end {own.name!r} has no model {model!r} to choose.", f"There are: {', '.join(own.models)}."
             )
         wish = self._wish if prompt is None else prompt
-        prompt_for(wish, own.prompt)
+        choose_prompt(wish, own.prompt)
         is_change = (own.name, model, wish) != (self._own.name, self.model, self._wish)
         self._own, self.model, self._wish = own, model, wish
         return is_change
 
-    async def back_end(self, text: str, *, is_answer: bool = False) -> BackEnd:
+    async def choose_back_end(self, text: str, *, is_answer: bool = False) -> BackEnd:
         """Returns the chat model for what the user has said so far, with the session's prompt.
 
         Args:
@@ -181,10 +181,10 @@ class Choice:
         chosen = self._back_ends[await self._router.choose(text, self._own.name)]
         if self.model and chosen is self._own:
             chosen = replace(chosen, chat=chosen.models[self.model])
-        asked = chosen.answering() if is_answer else chosen
-        return replace(asked, prompt=prompt_for(self._wish, asked.prompt))
+        asked = chosen.with_answer_prompt() if is_answer else chosen
+        return replace(asked, prompt=choose_prompt(self._wish, asked.prompt))
 
-    def _named(self, name: BackendName) -> BackEnd:
+    def _find_back_end(self, name: BackendName) -> BackEnd:
         if name not in self._back_ends:
             raise ConfigError(f"There is no back-end {name!r}.", f"There are: {', '.join(self._back_ends)}.")
         return self._back_ends[name]
@@ -205,6 +205,6 @@ def load_classifier(place: str) -> Classifier:
     return classifier
 
 
-def _spaced(text: str) -> str:
+def _normalise_words(text: str) -> str:
     """Returns the words of a text in lower case without punctuation, with a space before and after each."""
     return f" {' '.join(_WORD.findall(text.casefold()))} "

@@ -57,7 +57,7 @@ class OracleWriter:
         self.left_out: list[UnusableAnswer] = []
         self._queue = queue
         self._spoken = SpokenStream()
-        self._whispered = OracleTextFilter(max_words)
+        self._filter = OracleTextFilter(max_words)
         self._tokens = tokenizer.stream()
         self._is_overtaken = False
         self._is_held = is_held
@@ -67,7 +67,7 @@ class OracleWriter:
     @property
     def is_whole(self) -> bool:
         """Whether the oracle is complete, so that further text is ignored."""
-        return self._spoken.is_whole or self._whispered.is_over
+        return self._spoken.is_whole or self._filter.is_over
 
     def write(self, delta: str) -> str:
         """Adds a piece of the answer, of any length; returns the words that entered the queue.
@@ -75,7 +75,7 @@ class OracleWriter:
         Raises:
             UnusableAnswer: the answer is a refusal.
         """
-        return self._queued(self._whisper(self._spoken.feed(delta)), is_last=False)
+        return self._enqueue(self._filter_words(self._spoken.feed(delta)), is_last=False)
 
     def finish(self, *, is_cut: bool = False) -> str:
         """Ends the answer; returns its last words.
@@ -87,8 +87,8 @@ class OracleWriter:
             UnusableAnswer: no sentence of it can be spoken, or it is unusable; what is in the queue stays.
             RequestError: it is empty.
         """
-        words = "" if self._whispered.is_over else self._whisper(self._spoken.finish())
-        return self._queued(words + self._whispered.finish(is_cut=is_cut), is_last=True)
+        words = "" if self._filter.is_over else self._filter_words(self._spoken.finish())
+        return self._enqueue(words + self._filter.finish(is_cut=is_cut), is_last=True)
 
     def release(self) -> str:
         """Puts the held tokens into the queue, and later ones directly; returns the words that entered it."""
@@ -102,17 +102,17 @@ class OracleWriter:
         self._queue.withdraw(self.number)
         self._is_overtaken = True
 
-    def _whisper(self, pieces: Iterable[str | UnusableAnswer]) -> str:
+    def _filter_words(self, pieces: Iterable[str | UnusableAnswer]) -> str:
         words = ""
         for piece in pieces:
             if isinstance(piece, str):
-                words += self._whispered.add_words(piece)
+                words += self._filter.add_words(piece)
             else:
-                self._whispered.drop_open_sentence()
+                self._filter.drop_open_sentence()
                 self.left_out.append(piece)
         return words
 
-    def _queued(self, words: str, *, is_last: bool) -> str:
+    def _enqueue(self, words: str, *, is_last: bool) -> str:
         if self._is_overtaken or not (words or is_last):
             return ""
         tokens = self._tokens.feed(words) + (self._tokens.finish() if is_last else [])
@@ -170,7 +170,7 @@ class SpokenStream:
         self.is_whole |= is_ended
         if not self.is_whole and not self._has_begun and may_announce(answer):
             return []
-        pieces = [*self._whole_sentences(answer)]
+        pieces = [*self._finish_sentences(answer)]
         if not self._has_sentence and (early := self._sentence.grow(answer[self._start :])):
             self._has_begun = True
             pieces.append(early)
@@ -189,14 +189,14 @@ class SpokenStream:
         answer, _ = cut_own_words(strip_paragraph(written))
         if not self._has_begun and answer.endswith(":"):
             raise UnusableAnswer("The answer only announces what it would say.")
-        pieces = [*self._whole_sentences(answer)]
+        pieces = [*self._finish_sentences(answer)]
         if answer[self._start :].strip() or not (pieces or self._has_sentence):
             pieces.append(self._say(answer, len(answer)))
         if not self._has_sentence:
             raise next(piece for piece in pieces if isinstance(piece, UnusableAnswer))
         return pieces
 
-    def _whole_sentences(self, answer: str) -> Iterator[str | UnusableAnswer]:
+    def _finish_sentences(self, answer: str) -> Iterator[str | UnusableAnswer]:
         while (end := find_sentence_end(answer, self._start)) is not None:
             yield self._say(answer, end)
 
@@ -234,7 +234,7 @@ class _Sentence:
     def grow(self, begun: str) -> str:
         """Returns the words that can now be spoken, with a space after each; `begun` is the sentence so far."""
         self._tokens = begun.split()
-        return self._released(self._as_far_as_sure())
+        return self._take_new_words(self._find_certain_words())
 
     def end(self, written: str, before: str) -> str | None:
         """Returns the rest of the complete sentence, or None if it contradicts the released words.
@@ -243,9 +243,9 @@ class _Sentence:
             Unspeakable: it cannot be spoken.
         """
         said = speak_sentence(written, before)
-        return self._released(said) if said.startswith(self._said) else None
+        return self._take_new_words(said) if said.startswith(self._said) else None
 
-    def _as_far_as_sure(self) -> str:
+    def _find_certain_words(self) -> str:
         """Returns the words before the last boundary between two plain ones."""
         if not all(map(_SIMPLE.fullmatch, self._tokens[self._n_simple :])):
             return self._said
@@ -273,7 +273,7 @@ class _Sentence:
         is_sure = said.endswith(last) and said.startswith(self._said)
         return said.removesuffix(last) if is_sure else self._said
 
-    def _released(self, said: str) -> str:
+    def _take_new_words(self, said: str) -> str:
         new = said[len(self._said) :].strip()
         self._said = said
         return f"{new} " if new else ""

@@ -46,7 +46,7 @@ class Report(BaseModel):
     error_remedy: str = ""
 
 
-def give_socket(channel: socket.socket, accepted: socket.socket) -> bool:
+def send_socket(channel: socket.socket, accepted: socket.socket) -> bool:
     """Sends a caller's socket to a process and closes it here; returns False, and leaves it open, if that fails.
 
     Args:
@@ -60,13 +60,13 @@ def give_socket(channel: socket.socket, accepted: socket.socket) -> bool:
     return True
 
 
-def give_order(channel: socket.socket, order: bytes) -> None:
+def send_order(channel: socket.socket, order: bytes) -> None:
     """Orders a process to `RETIRE` or to `END`, unless it has already ended."""
     with suppress(OSError):
         channel.send(order)
 
 
-def take_given(channel: socket.socket) -> socket.socket | bytes:
+def receive_message(channel: socket.socket) -> socket.socket | bytes:
     """Returns what the parent sends next: a caller's socket, `RETIRE`, `END`, or nothing if the parent has ended.
 
     Raises:
@@ -83,13 +83,13 @@ def take_given(channel: socket.socket) -> socket.socket | bytes:
     return data
 
 
-def tell(channel: socket.socket, report: Report) -> bool:
+def send_report(channel: socket.socket, report: Report) -> bool:
     """Sends a report to the parent; returns False if that does not read, so that it has to be sent again."""
     try:
         channel.sendall(report.model_dump_json().encode() + b"\n")
     except BlockingIOError:
         return False
-    except OSError:  # it has ended, which `take_given` reports
+    except OSError:  # it has ended, which `receive_message` reports
         return True
     return True
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from data_schemas import errors
 from data_schemas.config.serving import ServeConfig
 from data_schemas.errors import BackendError, KameError
-from kame_model.serve.processes.channel import END, RETIRE, Report, give_order, give_socket, read_reports
+from kame_model.serve.processes.channel import END, RETIRE, Report, read_reports, send_order, send_socket
 from kame_model.serve.processes.shared_counts import SharedCounts
 from kame_model.serve.processes.siblings import get_socket_path
 from kame_model.serve.web.accepting import accept_clients
@@ -129,13 +129,13 @@ class ProcessGroup:
         """
         try:
             for places in (self._places[:1], self._places[1:]):
-                self._tasks += [asyncio.create_task(self._keep(place)) for place in places]
+                self._tasks += [asyncio.create_task(self._keep_running(place)) for place in places]
                 await asyncio.gather(*(self._wait_until_served(place) for place in places))
         except BaseException:
             await self.end(now=True)
             raise
         self._has_started = True
-        self._tasks.append(asyncio.create_task(accept_clients(self._listener, self._give)))
+        self._tasks.append(asyncio.create_task(accept_clients(self._listener, self._assign_caller)))
 
     async def wait_until_broken(self) -> None:
         """Waits until the parent itself fails, and raises its error."""
@@ -160,7 +160,7 @@ class ProcessGroup:
             )
             self._counts.note_state(place.number, "draining")
             if place.channel is not None:
-                give_order(place.channel, RETIRE)
+                send_order(place.channel, RETIRE)
             while place.launched is not config:
                 await place.changed.wait()
             try:
@@ -192,7 +192,7 @@ class ProcessGroup:
         with suppress(ProcessLookupError):
             process.send_signal(signal.SIGTERM)
         if now and place.channel is not None:
-            give_order(place.channel, END)
+            send_order(place.channel, END)
         try:
             async with asyncio.timeout(_GRACE_S + (0 if now else place.config.limits.drain_s)):
                 await process.wait()
@@ -201,10 +201,10 @@ class ProcessGroup:
             process.kill()
             await process.wait()
 
-    def _give(self, accepted: socket.socket) -> None:
+    def _assign_caller(self, accepted: socket.socket) -> None:
         """Passes a caller to the best process, or closes the connection if none takes it."""
         for place in sorted((each for each in self._places if each.is_alive), key=lambda each: each.rank):
-            if place.channel is not None and give_socket(place.channel, accepted):
+            if place.channel is not None and send_socket(place.channel, accepted):
                 place.n_given += 1
                 return
         accepted.close()
@@ -221,7 +221,7 @@ class ProcessGroup:
                 raise kind(place.report.error_what, place.report.error_remedy)
             await place.changed.wait()
 
-    async def _keep(self, place: Place) -> None:
+    async def _keep_running(self, place: Place) -> None:
         """Starts a place's process, and restarts it whenever it has ended, until the server ends."""
         wait_s = _FIRST_WAIT_S
         while not self._is_ending:

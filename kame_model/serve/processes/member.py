@@ -10,7 +10,7 @@ from pathlib import Path
 import uvicorn
 from fastapi import FastAPI
 
-from kame_model.serve.processes.channel import END, RETIRE, Phase, Report, take_given, tell
+from kame_model.serve.processes.channel import END, RETIRE, Phase, Report, receive_message, send_report
 from kame_model.serve.processes.shared_counts import SharedCounts
 from kame_model.serve.processes.siblings import AcrossProcesses, FromSiblings, connect_others, get_socket_path
 from kame_model.serve.server import KameServer
@@ -77,13 +77,13 @@ class Member:
             asking = asyncio.create_task(asked.serve([listener]))
             stack.push_async_callback(asyncio.wait, [asking])
             stack.callback(setattr, asked, "should_exit", True)
-            telling = asyncio.create_task(self._tell_changes(server, app))
+            telling = asyncio.create_task(self._report_changes(server, app))
             stack.push_async_callback(_cancel_task, telling)
             loop.add_reader(self._channel, self._take, web)
             stack.callback(loop.remove_reader, self._channel)
             yield
 
-    async def let_in_those_who_came(self, app: FastAPI, within_s: float) -> None:
+    async def wait_for_entering_callers(self, app: FastAPI, within_s: float) -> None:
         """Waits until all connected callers have a session or an answer, as they were sent to no other process."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
@@ -98,7 +98,7 @@ class Member:
     def _take(self, web: WebServer) -> None:
         """Takes one message or socket from the parent: many at once would delay the open sessions."""
         try:
-            given = take_given(self._channel)
+            given = receive_message(self._channel)
         except BlockingIOError:
             return
         if isinstance(given, socket.socket):
@@ -112,7 +112,7 @@ class Member:
             self.parent_is_gone.set()
             asyncio.get_running_loop().remove_reader(self._channel)
 
-    async def _tell_changes(self, server: KameServer, app: FastAPI) -> None:
+    async def _report_changes(self, server: KameServer, app: FastAPI) -> None:
         while True:
             unready = server.find_unreadiness()
             is_draining = unready is not None and unready.reason == "draining"
@@ -125,7 +125,7 @@ class Member:
                 n_taken=self._n_taken,
                 unready="" if unready is None else unready.reason,
             )
-            if report != self._last and tell(self._channel, report):
+            if report != self._last and send_report(self._channel, report):
                 self._last = report
             await asyncio.sleep(_LOOK_S)
 

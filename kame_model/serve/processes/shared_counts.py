@@ -59,22 +59,22 @@ class SharedCounts:
         try:
             self._database.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
-            _tell(error)
+            _log_error(error)
             yield
             return
         try:
             yield
         finally:
-            self._do("COMMIT")
+            self._run("COMMIT")
 
     def count_present(self, address: str) -> int:
         """Returns the number of the address's sessions in the other processes."""
-        found = self._do("SELECT count(*) FROM sessions WHERE address = ? AND process != ?", address, self._process)
+        found = self._run("SELECT count(*) FROM sessions WHERE address = ? AND process != ?", address, self._process)
         return int(found[0][0]) if found else 0
 
     def count_started(self, address: str, now_s: float) -> int:
         """Returns the number of sessions that the address began in the other processes within the last minute."""
-        found = self._do(
+        found = self._run(
             "SELECT count(*) FROM starts WHERE address = ? AND process != ? AND at_s > ?",
             address,
             self._process,
@@ -84,13 +84,13 @@ class SharedCounts:
 
     def enter(self, address: str, now_s: float) -> None:
         """Counts a session that this process has admitted."""
-        self._do("INSERT INTO sessions VALUES (?, ?)", self._process, address)
-        self._do("DELETE FROM starts WHERE at_s <= ?", now_s - _MINUTE_S)
-        self._do("INSERT INTO starts VALUES (?, ?, ?)", self._process, address, now_s)
+        self._run("INSERT INTO sessions VALUES (?, ?)", self._process, address)
+        self._run("DELETE FROM starts WHERE at_s <= ?", now_s - _MINUTE_S)
+        self._run("INSERT INTO starts VALUES (?, ?, ?)", self._process, address, now_s)
 
     def leave(self, address: str) -> None:
         """Removes a session of this process from the counts."""
-        self._do(
+        self._run(
             "DELETE FROM sessions WHERE rowid IN "
             "(SELECT rowid FROM sessions WHERE process = ? AND address = ? LIMIT 1)",
             self._process,
@@ -99,11 +99,11 @@ class SharedCounts:
 
     def forget_process(self, process: int) -> int:
         """Removes the sessions of a process that has ended; returns how many there were."""
-        return len(self._do("DELETE FROM sessions WHERE process = ? RETURNING 1", process))
+        return len(self._run("DELETE FROM sessions WHERE process = ? RETURNING 1", process))
 
     def note_state(self, number: int, state: ProcessState) -> None:
         """Records the state of a process; `dead` adds one to its deaths."""
-        self._do(
+        self._run(
             "INSERT INTO processes VALUES (?, ?, ?) ON CONFLICT (number) DO UPDATE SET state = excluded.state, "
             "n_deaths = n_deaths + excluded.n_deaths",
             number,
@@ -113,7 +113,7 @@ class SharedCounts:
 
     def read_states(self) -> dict[int, tuple[ProcessState, int]]:
         """Returns the state of each process, and how often it has died."""
-        return {number: (state, n) for number, state, n in self._do("SELECT * FROM processes ORDER BY number")}
+        return {number: (state, n) for number, state, n in self._run("SELECT * FROM processes ORDER BY number")}
 
     def make_allowance(
         self, name: str, per_s: float, most: float, clock_s: Callable[[], float] = time.monotonic
@@ -123,19 +123,19 @@ class SharedCounts:
 
     def read_left(self, name: str, key: str) -> tuple[float, float] | None:
         """Returns what a key had left of an allowance, and when; None if it has used nothing."""
-        found = self._do("SELECT n_left, at_s FROM allowances WHERE name = ? AND key = ?", name, key)
+        found = self._run("SELECT n_left, at_s FROM allowances WHERE name = ? AND key = ?", name, key)
         return (float(found[0][0]), float(found[0][1])) if found else None
 
     def write_left(self, name: str, key: str, n_left: float, at_s: float, full_at_s: float) -> None:
         """Records what a key has left, and deletes the keys that have used nothing since `full_at_s`."""
-        self._do("DELETE FROM allowances WHERE name = ? AND at_s < ?", name, full_at_s)
-        self._do("INSERT OR REPLACE INTO allowances VALUES (?, ?, ?, ?)", name, key, n_left, at_s)
+        self._run("DELETE FROM allowances WHERE name = ? AND at_s < ?", name, full_at_s)
+        self._run("INSERT OR REPLACE INTO allowances VALUES (?, ?, ?, ?)", name, key, n_left, at_s)
 
-    def _do(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    def _run(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         try:
             return self._database.execute(statement, values).fetchall()
         except sqlite3.Error as error:
-            _tell(error)
+            _log_error(error)
             return []
 
 
@@ -169,5 +169,5 @@ class SharedAllowance:
         return min(self._most, n_left + max(0.0, now_s - at_s) * self._per_s)
 
 
-def _tell(error: sqlite3.Error) -> None:
+def _log_error(error: sqlite3.Error) -> None:
     _LOG.error("What the server's processes count together is out of reach, each counts for itself: %s", error)

@@ -13,7 +13,7 @@ from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_stream import OracleQueue
 from kame_model.serve.cascade.cascade import Cascade
 from kame_model.serve.oracle.cycle import BackEndCycle
-from kame_model.serve.oracle.prompts import Instructions, text_of
+from kame_model.serve.oracle.prompts import Instructions, get_prompt_text
 from kame_model.serve.oracle.requests import Emit, RequestCounts, Requests
 from kame_model.serve.oracle.routing import Choice, Router
 from kame_model.serve.oracle.writer import OracleWriter
@@ -103,11 +103,11 @@ class Answering:
             raise ConfigError("This server has no text-to-speech for mode cascade.", "Choose tandem or direct.")
         if mode not in (None, "cascade") and self._tokenizer is None:
             raise ConfigError(f"This server has no checkpoint for mode {mode}.", "Choose cascade, or give it one.")
-        self._check_prompt("" if prompt is None else text_of(prompt).strip())
+        self._check_prompt("" if prompt is None else get_prompt_text(prompt).strip())
         if self.mode == "cascade" and mode not in (None, "cascade"):
             self._admit_to_device()
         if self.choice.use(back_end, prompt, model):
-            self._cycle.changed()
+            self._cycle.restart_request()
         if mode is not None and mode != self.mode:
             self._give_up()
             if self._monologue is not None and mode == "cascade":
@@ -129,7 +129,7 @@ class Answering:
         A recogniser may be late, and its last words on a turn may arrive when the user speaks again: the cascade then
         answers both turns when the words of the second one have arrived, and does not interrupt the user.
         """
-        self._conversation.user_says(heard.text, heard.is_final)
+        self._conversation.add_user_text(heard.text, heard.is_final)
         if self.mode == "tandem":
             self._cycle.on_heard(heard.text, heard.is_final)
         elif self._cascade is not None and self.mode == "cascade" and heard.is_final and not self._is_user_speaking:
@@ -166,7 +166,7 @@ class Answering:
 
     def on_said(self, text: str) -> None:
         """Adds text that has been said to the user to the history."""
-        self._conversation.assistant_says(text)
+        self._conversation.add_assistant_text(text)
 
     def reset(self) -> None:
         """Cancels requests and clears the history; mode, back-end, model and prompt stay."""

@@ -77,7 +77,7 @@ class Conversation:
         """Whether the user's last turn has ended and nothing has been said to it."""
         return self.is_finished and self._answer is None and bool(self.heard)
 
-    def user_says(self, text: str, is_final: bool = False) -> None:
+    def add_user_text(self, text: str, is_final: bool = False) -> None:
         """Replaces the text of the user's turn so far by the recogniser's newest one.
 
         A turn that follows another turn of the user, with nothing said between them, continues it.
@@ -90,7 +90,7 @@ class Conversation:
         self._user = text
         self._is_speaking = not is_final
 
-    def assistant_says(self, piece: str) -> None:
+    def add_assistant_text(self, piece: str) -> None:
         """Adds a piece of what the assistant says, with its spaces; an empty one changes nothing."""
         if not piece.strip() and self._answer is None:
             return
@@ -105,14 +105,14 @@ class Conversation:
             self._answer = _Turn(ASSISTANT)
         self._answer.add(piece)
 
-    def messages(self, prompt: Prompt, *, as_finished: bool = False) -> list[Message]:
+    def make_messages(self, prompt: Prompt, *, as_finished: bool = False) -> list[Message]:
         """Returns the messages that request an answer to the user's turn.
 
         Args:
             prompt: how they are written.
             as_finished: whether the turn is presented as finished, though the user may continue.
         """
-        return prompt.messages(self._format_history(), self.heard, is_finished=self.is_finished or as_finished)
+        return prompt.make_messages(self._format_history(), self.heard, is_finished=self.is_finished or as_finished)
 
     def _begin_turn(self) -> None:
         if self._answer is None:  # the user continues after a pause

@@ -30,7 +30,7 @@ class TurnTaking(NamedTuple):
     before_s: float = BEFORE_S
 
     @classmethod
-    def of(cls, config: ListenerConfig) -> "TurnTaking":
+    def from_config(cls, config: ListenerConfig) -> "TurnTaking":
         """Returns the server's configured values."""
         return cls(config.speech_probability, config.turn_end_silence_s)
 
@@ -95,7 +95,7 @@ class Ears:
                 self._start()
             else:
                 self._end_turn()
-        self._tell_fault(self._stream.failure or "")
+        self._report_fault(self._stream.failure or "")
         self._end_as_said(n_past)
 
     def take_turns(self, turns: TurnTaking) -> None:
@@ -156,7 +156,7 @@ class Ears:
             self._stream.feed(frame, windows)
         self._before.clear()
 
-    def _tell_fault(self, fault: str) -> None:
+    def _report_fault(self, fault: str) -> None:
         if fault != self._fault:
             self._fault = fault
             self._on_fault(fault)

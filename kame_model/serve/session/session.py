@@ -14,7 +14,7 @@ from data_schemas.units import FRAME_S, round_s
 from kame_model.frames.ids import PADDING_ID
 from kame_model.serve.device.engine import FrameIn, FrameOut
 from kame_model.serve.device.stepper import Stepper, end_session_on_fault
-from kame_model.serve.oracle.prompts import Instructions, text_of
+from kame_model.serve.oracle.prompts import Instructions, get_prompt_text
 from kame_model.serve.session.answering import Answering, Shared
 from kame_model.serve.session.events import EventKind, SessionEvent
 from kame_model.serve.session.hearing import Ears, TurnTaking
@@ -73,7 +73,7 @@ class Session:
         self._closing: asyncio.Task[None] | None = None
         self._answering = Answering(shared, lambda: self.time_s, self._emit)
         self._answering.change(mode, back_end, prompt, model)
-        turns, parts = TurnTaking.of(shared.config.listener), shared.parts
+        turns, parts = TurnTaking.from_config(shared.config.listener), shared.parts
         self._ears = Ears(parts.recogniser, parts.detector(), turns, self._on_heard, self._on_turn, self._on_fault)
         recordings = shared.parts.recordings if is_recorded else None
         self._recording = None if recordings is None else recordings.begin(self.id)
@@ -133,7 +133,7 @@ class Session:
         if self.has_ended:
             return
         self.heard_s = asyncio.get_running_loop().time()
-        self._tell_dropped("heard", self._inbox.put(samples))
+        self._emit_dropped("heard", self._inbox.put(samples))
         if self._inbox.n_frames:
             self._stepper.wake()
 
@@ -149,7 +149,7 @@ class Session:
         """Ends the turn after the audio sent so far, at the caller's request: see `Ears.end_turn`."""
         self._ears.end_turn(self._inbox.n_begun, told)
 
-    def frames(self) -> AsyncIterator[SaidFrame]:
+    def read_frames(self) -> AsyncIterator[SaidFrame]:
         """Yields what is said, one frame per frame heard, until the session ends. There is one reader."""
         return self._outbox.read_frames()
 
@@ -173,7 +173,7 @@ class Session:
         Args:
             mode: from the next frame on.
             back_end: from the next request on.
-            prompt: one of our prompts by name, or instructions that replace the back-end's: see `prompt_for`.
+            prompt: one of our prompts by name, or instructions that replace the back-end's: see `choose_prompt`.
             model: a model of the back-end; empty: its default, which is also used with another back-end.
 
         Raises:
@@ -181,7 +181,8 @@ class Session:
             Refused: the device has no time for a session that leaves mode cascade; nothing has changed.
         """
         self._answering.change(mode, back_end, prompt, model)
-        self._emit("changed", self._answering.get_choices() | ({} if prompt is None else {"prompt": text_of(prompt)}))
+        chosen_prompt = {} if prompt is None else {"prompt": get_prompt_text(prompt)}
+        self._emit("changed", self._answering.get_choices() | chosen_prompt)
 
     def reset(self) -> None:
         """Restarts in the same slot, with the present mode, back-end, model and prompt; everything else is cleared.
@@ -217,7 +218,7 @@ class Session:
         self._forget()
         self._ears.close()
         self._closing = asyncio.create_task(self._close(), name=f"closing {self.id}")
-        self._tell(self._end)
+        self._deliver(self._end)
         self._outbox.close()
 
     @property
@@ -255,7 +256,7 @@ class Session:
             self._emit("said", {"text": text})
         if self._recording is not None and heard is not None:
             self._recording.add_frame(heard, samples)
-        self._tell_dropped("said", self._outbox.put(SaidFrame(self._n_frames, samples, text)))
+        self._emit_dropped("said", self._outbox.put(SaidFrame(self._n_frames, samples, text)))
         self._n_frames += 1
 
     def _on_heard(self, heard: Heard) -> None:
@@ -274,15 +275,15 @@ class Session:
         facts = {"session_id": self.id, **self._answering.get_choices(), "voice": self.voice, "notice": self._notice}
         return facts | ({"record_notice": self._record_notice} if self.is_recorded else {})
 
-    def _tell_dropped(self, direction: Literal["heard", "said"], n_frames: int) -> None:
+    def _emit_dropped(self, direction: Literal["heard", "said"], n_frames: int) -> None:
         if n_frames:
             self._emit("dropped", {"direction": direction, "n_frames": n_frames})
 
     def _emit(self, kind: EventKind, data: dict[str, Any]) -> None:
         if not self.has_ended:
-            self._tell(SessionEvent(kind, self.time_s, data))
+            self._deliver(SessionEvent(kind, self.time_s, data))
 
-    def _tell(self, event: SessionEvent) -> None:
+    def _deliver(self, event: SessionEvent) -> None:
         self._feeds.put(event)
         if self._recording is not None:
             self._recording.add_event(event)

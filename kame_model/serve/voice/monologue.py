@@ -93,12 +93,12 @@ class Monologue:
                 async with asyncio.timeout(left_s):
                     spoken = await self._speaker.say(clause)
             except (SpeechRefused, BackendError, TimeoutError) as error:
-                self._tell(clause, error)
+                self._report_failure(clause, error)
             else:
                 await self._sound.put(spoken, PAUSE_AFTER_S.get(clause[-1], 0.0))
 
-    def _tell(self, clause: str, error: Exception) -> None:
-        self._counts.tell("Text-to-speech", "", error)
+    def _report_failure(self, clause: str, error: Exception) -> None:
+        self._counts.log_fault("Text-to-speech", "", error)
         late = f"It was not said within {MOST_BEHIND_S:g} s after it was written."
         reason = late if isinstance(error, TimeoutError) else str(error)
         self._emit("voice_failed", {"text": clause, "reason": reason})

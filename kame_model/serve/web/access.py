@@ -138,7 +138,7 @@ class AccessControl:
         if name not in self._hosts and _read_ip_address(name) is None:
             raise Denied(421, "host", "This server is not called so; its care.hosts lists the names it has.")
 
-    def address_of(self, connection: HTTPConnection) -> str:
+    def find_address(self, connection: HTTPConnection) -> str:
         """Returns the caller's address: the nearest hop of X-Forwarded-For that is no trusted proxy, or the peer.
 
         For IPv6 it is the network of 64 bits, the least that one customer has (RFC 6177): with single addresses one
@@ -155,7 +155,7 @@ class AccessControl:
         return end if address is None else _find_customer(address)
 
     def get_counted_address(self, end: str) -> str | None:
-        """Returns what an address is counted by, like `address_of`, or None for a trusted proxy, which many share."""
+        """Returns what an address is counted by, like `find_address`, or None for a trusted proxy, which many share."""
         address = _read_ip_address(end)
         if self._is_proxy(address):
             return None
@@ -169,7 +169,7 @@ class AccessControl:
             )
         if token is None:
             return
-        shown, address = _find_tokens(connection), self.address_of(connection)
+        shown, address = _find_tokens(connection), self.find_address(connection)
         if len(shown) > MAX_TOKENS:
             raise Denied(400, "too_many_tokens", f"A request shows {MAX_TOKENS} different tokens at most.")
         n_lacking = len(shown) - wrong.get_amount_left(address) if shown else 0.0

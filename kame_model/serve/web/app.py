@@ -79,7 +79,7 @@ def create_app(server: KameServer, page: Path | None = None, counts: SharedCount
         responses={413: {"model": ErrorBody}},
     )
     app.state.connections = connections
-    _tell_errors_in_one_form(app, manager.metrics)
+    _add_error_handlers(app, manager.metrics)
     app.include_router(create_control_routes(manager))
 
     async def reject_socket(socket: WebSocket) -> None:
@@ -185,7 +185,7 @@ def _limit_body(scope: Scope, receive: Receive) -> Receive:
     return receive_limited
 
 
-def _tell_errors_in_one_form(app: FastAPI, metrics: Metrics) -> None:
+def _add_error_handlers(app: FastAPI, metrics: Metrics) -> None:
     async def handle_denied(_: Request, error: Exception) -> Response:
         assert isinstance(error, Denied)
         metrics.n_denied[error.code] += 1

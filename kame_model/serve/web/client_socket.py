@@ -105,7 +105,7 @@ class ConnectionManager:
         wishes = socket.query_params
         try:
             return await self.server.open_session(
-                self.access.address_of(socket),
+                self.access.find_address(socket),
                 mode=cast(Mode | None, wishes.get("mode") or None),
                 back_end=wishes.get("back_end") or back_end,
                 model=model,
@@ -248,7 +248,7 @@ class ClientSocket(ABC):
                 return await self.end(POLICY, str(error))
 
     async def _send_frames(self) -> None:
-        async for frame in self._session.frames():
+        async for frame in self._session.read_frames():
             await self._on_frame(frame)
 
     async def _send_events(self, events: AsyncIterator[SessionEvent]) -> None:

@@ -112,7 +112,7 @@ class Connection:
 
     def take_frames(self, data: bytes) -> bool:
         """Counts bytes and frames received over the web socket; returns False, and closes it, if they are too many."""
-        n_frames = self._frames.count(data, self._n_frames.get_amount_left)
+        n_frames = self._frames.count(data, self._n_frames.amount_left)
         return self.take_bytes(data) and (self._n_frames.take(n_frames) or self._close("too_many_frames"))
 
     def check_unwritten(self) -> None:

@@ -115,7 +115,7 @@ def _add_about(routes: APIRouter, manager: ConnectionManager, check: Any) -> Non
     )
     async def about(request: Request, mode: Mode | None = None) -> About:
         config = manager.server.config
-        refusal = manager.server.find_refusal(manager.access.address_of(request), mode)
+        refusal = manager.server.find_refusal(manager.access.find_address(request), mode)
         return About(
             notice=config.care.notice,
             voice=manager.server.voice,
@@ -151,7 +151,7 @@ def _add_sessions(routes: APIRouter, manager: ConnectionManager, check: Any) -> 
 
     def find_session(request: Request, session_id: str) -> Session:
         session = manager.server.sessions.get(session_id)
-        if session is None or session.address != manager.access.address_of(request):
+        if session is None or session.address != manager.access.find_address(request):
             raise Denied(404, "unknown_session", "There is no such session of yours.")
         return session
 

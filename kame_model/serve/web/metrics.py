@@ -60,7 +60,7 @@ class Metrics(Collector):
         )
         yield GaugeMetricFamily("kame_frame_seconds", "Length of a frame: no step may take longer.", value=FRAME_S)
         for name, what, value in (
-            ("kame_step_seconds", "Time of a step of all sessions, over the last 30 s.", meter.step_s),
+            ("kame_step_seconds", "Time of a step of all sessions, over the last 30 s.", meter.compute_step_s),
             ("kame_step_late_seconds", "How late steps began, over the last 30 s.", meter.compute_late_s),
         ):
             gauge = GaugeMetricFamily(name, what, labels=["quantile"])

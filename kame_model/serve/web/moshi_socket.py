@@ -78,7 +78,7 @@ class MoshiSocket(ClientSocket):
 
     async def _hear_opus(self, packets: bytes) -> None:
         """Passes audio on. Audio faster than real time is dropped undecoded, in whole messages (pages of Ogg)."""
-        if self._sound.get_amount_left <= 0:
+        if self._sound.amount_left <= 0:
             if self.count_drop("too_much_sound"):
                 await self._on_drop("Sound is dropped: it comes faster than it is spoken.")
             return

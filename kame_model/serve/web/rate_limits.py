@@ -44,7 +44,7 @@ class Allowance:
         self._left, self._at_s = most, clock_s()
 
     @property
-    def get_amount_left(self) -> float:
+    def amount_left(self) -> float:
         """The current amount."""
         now_s = self._clock_s()
         self._left = min(self._most, self._left + (now_s - self._at_s) * self._per_s)
@@ -53,14 +53,14 @@ class Allowance:
 
     def take(self, amount: float = 1.0) -> bool:
         """Uses up an amount; returns False, and uses nothing, if there is less."""
-        if self.get_amount_left < amount:
+        if self.amount_left < amount:
             return False
         self._left -= amount
         return True
 
     def overdraw(self, amount: float) -> None:
         """Uses up an amount even if there is less, for costs that are known only afterwards."""
-        self._left = self.get_amount_left - amount
+        self._left = self.amount_left - amount
 
 
 class RateLimiter:
@@ -77,7 +77,7 @@ class RateLimiter:
     def get_amount_left(self, key: str) -> float:
         """Returns how much a key may use now."""
         allowance = self._allowances.get(key)
-        return self._most if allowance is None else allowance.get_amount_left
+        return self._most if allowance is None else allowance.amount_left
 
     def take(self, key: str, amount: float = 1.0) -> bool:
         """Uses up an amount; returns False, and uses nothing, if the key has less."""
@@ -165,7 +165,7 @@ class Pacer:
             if not self._n_waiting and silent_s > GAP_S:
                 self._hear(np.zeros(FRAME_N_SAMPLES, np.float32))
                 self._n_made += FRAME_N_SAMPLES
-            self._tell_lost()
+            self._report_lost()
             next_s += FRAME_S
             await asyncio.sleep(next_s - clock.time())
             self._give()
@@ -186,13 +186,13 @@ class Pacer:
         n_late = min(self._n_made, max(0, self._n_waiting + n_samples - self._max_backlog))
         return n_late - n_late % FRAME_N_SAMPLES
 
-    def _tell_lost(self) -> None:
+    def _report_lost(self) -> None:
         n_lost, self._n_lost = self._n_lost, 0
         if n_lost:
             self._lose(n_lost)
 
     def _give(self) -> None:
-        n_samples = min(self._n_waiting, int(self._allowance.get_amount_left))
+        n_samples = min(self._n_waiting, int(self._allowance.amount_left))
         self._allowance.take(n_samples)
         self._do(self._take(n_samples))
 

@@ -205,11 +205,11 @@ class UserTurns:
                 return []
             self._begin(time_s)
         turn = self._open[0]
-        told = self._tell_words(turn, text, is_final)
+        told = self._make_word_events(turn, text, is_final)
         if is_final:
             if turn.end_s is None:
                 told += self._commit(turn, time_s)
-            told += self._tell_final(turn, text)
+            told += self._make_final_events(turn, text)
             self._open.popleft()
         return told
 
@@ -227,7 +227,7 @@ class UserTurns:
             to_event("conversation.item.done", item=dict(turn.item), previous_item_id=previous_id),
         ]
 
-    def _tell_words(self, turn: _Turn, text: str, is_final: bool) -> list[Event]:
+    def _make_word_events(self, turn: _Turn, text: str, is_final: bool) -> list[Event]:
         sure = text if is_final else _find_agreed_words(turn.before, text)
         turn.before = text
         if len(sure) <= len(turn.told) or not sure.startswith(turn.told):
@@ -236,7 +236,7 @@ class UserTurns:
         kind = "conversation.item.input_audio_transcription.delta"
         return [to_event(kind, item_id=turn.item_id, content_index=0, delta=delta)] if self.wants_transcripts else []
 
-    def _tell_final(self, turn: _Turn, text: str) -> list[Event]:
+    def _make_final_events(self, turn: _Turn, text: str) -> list[Event]:
         turn.item["content"][0]["transcript"] = text
         if not self.wants_transcripts:
             return []
@@ -339,7 +339,7 @@ class Responses:
         assert self._now is not None  # just begun
         self._now.count_frame(is_heard, course)
         if self._now.has_begun or not course.is_behind:
-            told += self._tell_content(self._now, frame)
+            told += self._make_content_events(self._now, frame)
         return told if self._now.n_left else told + self.finish("completed")
 
     def create(self, metadata: Any = None) -> list[Event]:
@@ -405,7 +405,7 @@ class Responses:
             to_event("response.content_part.added", **now.place, part={"type": "audio", "transcript": ""}),
         ]
 
-    def _tell_content(self, now: _Response, frame: SaidFrame) -> list[Event]:
+    def _make_content_events(self, now: _Response, frame: SaidFrame) -> list[Event]:
         """Returns the events with a frame's content; `kame_frame`, beyond the protocol, is its number."""
         delta = base64.b64encode(to_pcm16(frame.samples)).decode()
         told = [to_event("response.output_audio.delta", **now.place, delta=delta, kame_frame=frame.number)]

@@ -70,7 +70,7 @@ class SessionSettings:
 
     def describe(self) -> Event:
         """Returns the whole configuration in force; `instructions` are empty if the back-end's own are used."""
-        turns = {"type": "server_vad", **self._turn_detection().model_dump(), "create_response": True}
+        turns = {"type": "server_vad", **self._get_turn_detection().model_dump(), "create_response": True}
         return {
             "type": "realtime",
             "object": "realtime.session",
@@ -106,7 +106,7 @@ class SessionSettings:
         if not isinstance(wanted, dict):
             raise RealtimeError("invalid_type", "session is an object.", "session")
         update = Update({}, [], [])
-        turns = self._turn_detection().model_dump()
+        turns = self._get_turn_detection().model_dump()
         for param, value, holds in list(_find_differences(_modernise(wanted), self.describe(), "session")):
             name = param.rpartition(".")[2]
             if value is None and param not in (_TRANSCRIPTION, _TURNS, *_ECHOED):
@@ -161,7 +161,7 @@ class SessionSettings:
         else:
             self._echoed[name] = value
 
-    def _turn_detection(self) -> TurnDetection:
+    def _get_turn_detection(self) -> TurnDetection:
         turns = self._session.turn_taking
         return TurnDetection(
             threshold=turns.speech_probability,
@@ -172,7 +172,7 @@ class SessionSettings:
 
     def _take_turns(self, wished: TurnDetection) -> None:
         """Changes turn detection; `prefix_padding_ms` is rounded to whole frames."""
-        if wished == self._turn_detection():
+        if wished == self._get_turn_detection():
             return
         self.interrupts = wished.interrupt_response
         before_s = round(wished.prefix_padding_ms / 1000 / FRAME_S) * FRAME_S

@@ -128,12 +128,12 @@ class RealtimeSocket(ClientSocket):
     async def _on_frame(self, frame: SaidFrame) -> None:
         """Sends the protocol's events for a frame; see `Responses`."""
         before = self._n_resets
-        await self._send(lambda: self._tell_frame(frame) if self._n_resets == before else [])
+        await self._send(lambda: self._make_frame_events(frame) if self._n_resets == before else [])
 
     async def _on_event(self, event: SessionEvent) -> None:
         """Sends the protocol's events for an event of the session."""
         before = self._n_resets
-        await self._send(lambda: self._tell_event(event) if self._n_resets == before else [])
+        await self._send(lambda: self._convert_event(event) if self._n_resets == before else [])
 
     async def _send(self, make: Callable[[], list[Event]]) -> None:
         """Makes messages and sends them, in the order in which they are made.
@@ -144,7 +144,7 @@ class RealtimeSocket(ClientSocket):
             for message in make():
                 await self.send(json.dumps(message))
 
-    def _tell_frame(self, frame: SaidFrame) -> list[Event]:
+    def _make_frame_events(self, frame: SaidFrame) -> list[Event]:
         course = Course(
             is_behind=self._pacer.n_over < self._n_before,
             is_spoken_to=self._turns.is_speaking,
@@ -157,7 +157,7 @@ class RealtimeSocket(ClientSocket):
         late, self._late = self._late, []
         return late
 
-    def _tell_event(self, event: SessionEvent) -> list[Event]:
+    def _convert_event(self, event: SessionEvent) -> list[Event]:
         """Returns the protocol's events for one of ours."""
         data, time_s = event.data, event.time_s
         told: list[Event] = []

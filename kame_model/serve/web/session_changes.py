@@ -11,7 +11,7 @@ from kame_model.serve.oracle.prompts import Instructions
 from kame_model.serve.session.session import Session
 
 
-def _of_whole_characters(text: str) -> str:
+def _reject_half_characters(text: str) -> str:
     """Rejects half of a surrogate pair, which JSON allows, but no chat model and no client can receive."""
     try:
         text.encode()
@@ -20,7 +20,7 @@ def _of_whole_characters(text: str) -> str:
     return text
 
 
-_Text = Annotated[str, AfterValidator(_of_whole_characters)]
+_Text = Annotated[str, AfterValidator(_reject_half_characters)]
 _Name = Annotated[_Text, Field(max_length=128)]
 _TWO_PROMPTS: JsonDict = {
     "required": ["prompt", "instructions"],

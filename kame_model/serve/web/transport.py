@@ -93,7 +93,7 @@ class _Http(_Watched, H11Protocol):
         self.connection, self._connections = connection, connections
         self.conn = _Requests(self._may_ask)
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  as in H11Protocol
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in H11Protocol
         self.connection.open(transport)
         super().connection_made(transport)
 

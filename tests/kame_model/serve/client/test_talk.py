@@ -19,7 +19,7 @@ from backends.engine import Samples
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ
 from kame_model.serve.client import client as talk_module
-from kame_model.serve.client.client import Call, in_real_time, read_user, talk
+from kame_model.serve.client.client import Call, play_in_real_time, read_user, talk
 from kame_model.serve.client.talk_record import TalkRecord
 
 Handler = Callable[[ServerConnection], Awaitable[None]]
@@ -308,7 +308,7 @@ async def test_frames_come_when_a_microphone_would_have_them() -> None:
     clock = asyncio.get_running_loop()
     start_s = clock.time()
     sound = tone(3 * FRAME_N_SAMPLES + 100)
-    came = [(clock.time() - start_s, frame) async for frame in in_real_time(sound, silence_s=0.1)]
+    came = [(clock.time() - start_s, frame) async for frame in play_in_real_time(sound, silence_s=0.1)]
     assert [at_s for at_s, _ in came] == pytest.approx([0.08, 0.16, 0.24, 0.32, 0.40])
     whole = np.concatenate([frame for _, frame in came])
     assert np.array_equal(whole[: len(sound)], sound)
