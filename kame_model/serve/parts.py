@@ -207,7 +207,7 @@ def _load_voice(config: ServeConfig) -> TextToSpeech | None:
     except (ConfigError, BackendError) as error:
         if config.mode == "cascade" or config.voice == "synthesised" or config.cascade.options:
             raise
-        _LOG.warning("There is no mode cascade: %s", error)
+        _LOG.warning("Mode cascade is not available: %s", error)
         return None
     return tts
 

@@ -152,7 +152,7 @@ class KameServer:
     ) -> None:
         """Ends every session and releases the device."""
         self.admission.drain()
-        self._end_all("the server ends")
+        self._end_all("the server is shutting down")
         await self._wait_until_all_gone()
         for task in self._tasks:
             task.cancel()
@@ -197,7 +197,7 @@ class KameServer:
         if self._stepper is None or self._shared is None:
             raise RuntimeError("the server has not been started")
         if record and not self.takes_recordings:
-            raise ConfigError("This server records nobody.", "Call without wishing to be recorded.")
+            raise ConfigError("This server makes no recordings.", "Call without consent to recording.")
         mode = mode or self.config.mode
         self.admission.admit(address, *self._describe_load(mode))
         try:
@@ -232,7 +232,7 @@ class KameServer:
                     self._is_empty.wait(), self.config.limits.drain_s if within_s is None else within_s
                 )
             except TimeoutError:
-                self._end_all("the server ends")
+                self._end_all("the server is shutting down")
         await self._wait_until_all_gone()
 
     async def wait_until_broken(self) -> None:
@@ -257,7 +257,7 @@ class KameServer:
         tokenizer = None if self._checkpoint is None else self._checkpoint.tokenizer()
         if self.voice == "synthesised" and parts.speaker is None:
             raise ConfigError(
-                "The front-end is to be heard by text-to-speech, and there is none.", "Choose --voice decoded."
+                "The configured voice is synthesised, but text-to-speech is not available.", "Choose --voice decoded."
             )
         return Shared(config, parts, tokenizer, router, self.requests, self._admit_to_device, self.voice)
 
@@ -276,7 +276,7 @@ class KameServer:
 
     def _on_task_done(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and task.exception() is not None:
-            _LOG.critical("The server's own work has stopped.", exc_info=task.exception())
+            _LOG.critical("A background task of the server has failed.", exc_info=task.exception())
             self.admission.drain()
             self._end_all("an error inside the server")
 
@@ -317,9 +317,9 @@ class KameServer:
         now_s = asyncio.get_running_loop().time()
         for session in list(self._sessions.values()):
             if now_s - session.heard_s > limits.idle_s:
-                session.fail(f"nothing was heard for {limits.idle_s:g} s")
+                session.fail(f"no audio arrived for {limits.idle_s:g} s")
             elif now_s - session.began_s > limits.max_session_s:
-                session.fail(f"sessions last {limits.max_session_s:g} s at most")
+                session.fail(f"the session reached the limit of {limits.max_session_s:g} s")
 
 
 def _get_trained_delays(checkpoint: Checkpoint | None) -> TrainedDelays | None:

@@ -94,7 +94,7 @@ class Call:
         place = urlsplit(self.url if "://" in self.url else f"ws://{self.url}")
         scheme = {"http": "http", "ws": "http", "https": "https", "wss": "https"}.get(place.scheme)
         if scheme is None or not place.hostname:
-            raise ConfigError(f"{self.url!r} is no server's URL.", "Say http://host:port or https://host:port.")
+            raise ConfigError(f"{self.url!r} is not a server's URL.", "Use http://host:port or https://host:port.")
         return f"{scheme}://{place.netloc}{place.path.rstrip('/')}"
 
 
@@ -200,7 +200,7 @@ def speak_user(text: str) -> Samples:
     try:
         return say(tts, speak(text), tts.voices()[_ASKING_VOICE].name, 1.0).samples
     except (Unspeakable, SpeechRefused) as error:
-        raise ConfigError(f"{text!r} cannot be said: {error}.", "Word it otherwise.") from error
+        raise ConfigError(f"{text!r} cannot be said: {error}.", "Use other words.") from error
 
 
 def read_user(path: Path) -> Samples:
@@ -215,7 +215,9 @@ def read_user(path: Path) -> Samples:
     try:
         sound, rate_hz = soundfile.read(path, dtype="float32", always_2d=True)
     except (OSError, soundfile.LibsndfileError) as error:
-        raise ConfigError(f"Cannot read the sound in {path}: {error}", "wav, flac, ogg and mp3 are read.") from error
+        raise ConfigError(
+            f"Cannot read the audio file {path}: {error}", "Supported formats are wav, flac, ogg and mp3."
+        ) from error
     n_channels = sound.shape[1]
     if not len(sound) or n_channels > 2:
         raise ConfigError(f"{path} has {n_channels} channels of {len(sound)} samples.", "One or two are expected.")
@@ -277,7 +279,7 @@ async def _hear(
                 on_event(event)
             elif kind == Kind.ERROR and awaits_change:
                 raise BackendError(
-                    f"The server does not take the prompt: {remove_control_characters(body.decode(errors='replace'))}"
+                    f"The server rejected the prompt: {remove_control_characters(body.decode(errors='replace'))}"
                 )
     except ConnectionClosed as error:
         record.end(f"connection lost: {error}")
@@ -285,8 +287,8 @@ async def _hear(
         raise _make_foreign_error(f"A message of the server ({error})") from error
     if awaits_change and not record.ended:
         raise BackendError(
-            "The server has not said that it took the prompt, so what it answered may be without it.",
-            "Talk with a server of `kame serve`, or put a shorter prompt.",
+            "The server has not confirmed the prompt, so its answers may ignore it.",
+            "Use a server of `kame serve`, or a shorter prompt.",
         )
 
 
@@ -307,11 +309,11 @@ async def _connect(call: Call) -> AsyncIterator[ClientConnection]:
         except InvalidStatus as error:
             status = str(error.response.status_code)
             raise BackendError(
-                f"{call.url} does not let us in: {_find_reason(error)}", _find_remedy(error), status
+                f"{call.url} rejected the call: {_find_reason(error)}", _find_remedy(error), status
             ) from error
         except ssl.SSLError as error:
-            remedy = "Name its CA in SSL_CERT_FILE."
-            raise BackendError(f"{call.url} has no certificate we trust: {error}", remedy) from error
+            remedy = "Set SSL_CERT_FILE to the file of its certificate authority."
+            raise BackendError(f"{call.url} has no trusted certificate: {error}", remedy) from error
         except (OSError, WebSocketException) as error:
             why = str(error) or type(error).__name__
             raise BackendError(
@@ -338,8 +340,8 @@ def _find_reason(error: InvalidStatus) -> str:
 
 def _find_remedy(error: InvalidStatus) -> str:
     return {
-        401: f"Put its token into {TOKEN_ENV}.",
-        403: "Ask its host.",
+        401: f"Set {TOKEN_ENV} to its access token.",
+        403: "Ask its operator for access.",
         404: "Is it the server's own URL?",
         503: "Try again later.",
     }.get(error.response.status_code, "")

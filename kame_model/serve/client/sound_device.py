@@ -56,7 +56,7 @@ def open_sound_device() -> Iterator[SoundDevice]:
     except (ImportError, OSError) as error:  # OSError: the package is installed, the system's PortAudio is not
         raise BackendError(
             f"No sound device can be used: {error}.",
-            "Install PortAudio (Debian: apt-get install libportaudio2) and `pip install sounddevice`, or name a file.",
+            "Install PortAudio (Debian: apt-get install libportaudio2) and `pip install sounddevice`, or use a file.",
         ) from error
     device = SoundDevice()
     settings: dict[str, Any] = {"samplerate": SAMPLE_RATE_HZ, "channels": 1, "blocksize": FRAME_N_SAMPLES}
@@ -67,4 +67,4 @@ def open_sound_device() -> Iterator[SoundDevice]:
         ):
             yield device
     except sounddevice.PortAudioError as error:
-        raise BackendError(f"The sound device does not work: {error}.", "Name a sound file instead.") from error
+        raise BackendError(f"The sound device does not work: {error}.", "Use a sound file instead.") from error

@@ -44,7 +44,7 @@ def read_event(body: bytes) -> dict[str, Any]:
         case {"kind": str(kind), "time_s": time_s, "data": dict(data)} if _is_of_form(time_s, float):
             for name, form in _DATA.get(kind, {}).items():
                 if not _is_of_form(data.get(name), form):
-                    raise ValueError(f"an event {kind[:40]!r} without a fitting {name}")
+                    raise ValueError(f"an event {kind[:40]!r} without a valid {name}")
             texts = {name: remove_control_characters(value) for name, value in data.items() if isinstance(value, str)}
             return {**event, "data": data | texts}
         case _:

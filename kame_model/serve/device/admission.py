@@ -113,16 +113,16 @@ class Admission:
             n_started += self._others.count_started(address, now_s)
             n_present += self._others.count_present(address)
         if self._is_draining:
-            return Refused("draining", "The server is about to end.")
+            return Refused("draining", "The server is shutting down.")
         if n_present >= limits.max_sessions_per_address:
             most = limits.max_sessions_per_address
             return Refused("too_many_sessions", f"There are {most} sessions from your address already.")
         if n_started >= limits.max_starts_per_minute:
-            return Refused("too_many_starts", f"{n_started} sessions were begun from your address in the last minute.")
+            return Refused("too_many_starts", f"Your address started {n_started} sessions in the last minute.")
         if self.is_measuring:
-            return Refused("measuring", "The server is finding out how many callers it bears; try again in a moment.")
+            return Refused("measuring", "The server is measuring how many callers it can serve; try again in a moment.")
         if n_free == 0:
-            return Refused("full", "Every place is taken; try again later.")
+            return Refused("full", "All slots are taken; try again later.")
         return self._find_lack_of_time(len(present), n_on_device, now_s)
 
     def find_unreadiness(self, present: Sequence[str], n_free: int, n_on_device: int, now_s: float) -> Refused | None:
@@ -133,7 +133,7 @@ class Admission:
         """
         refusal = self.find_refusal(None, present, n_free, n_on_device, now_s)
         if refusal is None and not present and n_on_device and not self._meter.can_serve_alone(now_s):
-            return Refused("too_slow", "This machine is too slow, or too busy, for even one caller's real time.")
+            return Refused("too_slow", "This machine is too slow, or too busy, to serve even one caller in real time.")
         return refusal
 
     def admit(self, address: str, present: Sequence[str], n_free: int, n_on_device: int, now_s: float) -> None:
@@ -176,4 +176,4 @@ class Admission:
         """Returns a refusal if the other sessions would miss real time, as far as is known."""
         if not n_others or self._meter.can_serve(n_on_device, self._limits.budget_share, now_s):
             return None
-        return Refused("busy", "The server has just enough time for those who talk now; try again later.")
+        return Refused("busy", "The server has no time for another caller; try again later.")

@@ -112,9 +112,9 @@ class Slots:
         except Exception:  # noqa: BLE001  an idle server must survive any error here
             self._has_failed, self._measured_s = True, asyncio.get_running_loop().time()
             _LOG.exception(
-                "How many callers the device bears could not be measured. The server %s and tries again in %g s; if "
-                "this is told again and again, look at the device and its memory, and start the server anew.",
-                f"goes on with {stepper.n_slots} slots" if self._engine else "has no engine, lets nobody in",
+                "How many callers the device can serve could not be measured. The server %s and tries again in %g s. "
+                "If this message is repeated, check the device and its memory, and restart the server.",
+                f"continues with {stepper.n_slots} slots" if self._engine else "has no engine, admits nobody",
                 later_s,
             )
         self._again_s = later_s if self._is_doubtful(asyncio.get_running_loop().time()) else MEASURE_AGAIN_S
@@ -165,7 +165,7 @@ class Slots:
             self._go_on_with(await self._run(partial(self._open, n_before)), stepper)
             raise
         self._go_on_with(engine, stepper)
-        _LOG.info("There are %d slots now; there were %d.", stepper.n_slots, n_before)
+        _LOG.info("The number of slots is now %d; it was %d.", stepper.n_slots, n_before)
         await self._measure(engine, stepper)
 
     def _go_on_with(self, engine: Engine, stepper: Stepper) -> None:

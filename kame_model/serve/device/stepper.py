@@ -196,7 +196,7 @@ class Stepper:
             raise BackendError(
                 f"The model's step failed {self._n_failed} times in a row, the last time by {type(error).__name__}: "
                 f"{error}.",
-                "Look at the device and its memory, and start the server anew.",
+                "Check the device and its memory, and restart the server.",
             ) from error
 
     def _on_device(self, stale: set[int], taken: Mapping[int, FrameIn]) -> Said:

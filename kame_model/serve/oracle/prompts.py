@@ -29,7 +29,7 @@ class Instructions(NamedTuple):
 class PromptExample(Config):
     """One worked example, the same in every request."""
 
-    history: list[str] = Field(default_factory=list, description="What was said before, a line a turn.")
+    history: list[str] = Field(default_factory=list, description="What was said before, one line per turn.")
     heard: str = Field(description="The user's turn so far.")
     is_finished: bool = Field(default=False, description="Whether it has ended.")
     reply: str
@@ -39,10 +39,10 @@ class Prompt(Config):
     """A prompt file."""
 
     version: str
-    instructions: str = Field(description="Who the assistant is; a caller's own text stands in its place.")
-    system: str = Field(description="What is asked for, and in which form. Always told, after the instructions.")
-    unfinished: str = Field(description="The user's turn while it goes on; takes {history} and {heard}.")
-    finished: str = Field(description="The user's turn when it has ended; takes {history} and {heard}.")
+    instructions: str = Field(description="Who the assistant is; a caller's own instructions replace it.")
+    system: str = Field(description="The request and the form of the answer; always sent, after the instructions.")
+    unfinished: str = Field(description="Template of an unfinished turn, with {history} and {heard}.")
+    finished: str = Field(description="Template of a finished turn, with {history} and {heard}.")
     examples: list[PromptExample] = Field(default_factory=list)
     stop: list[str] = Field(default_factory=list)
 

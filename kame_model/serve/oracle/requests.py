@@ -28,8 +28,8 @@ _CHARS_PER_TOKEN: Final = 32
 """Limits of an answer per allowed token, because a server that ignores `max_tokens` might never stop."""
 
 _THINKS: Final = "thinks"
-_TELL_IT: Final = "Tell it not to think, or give it more max_tokens (docs/llm.md, Models that think)."
-_TELL_IT_SOON: Final = "Tell it not to think (docs/llm.md, Models that think), or raise back_ends[].max_thought_s."
+_TELL_IT: Final = "Turn its thinking off, or raise max_tokens (docs/llm.md, Models that think)."
+_TELL_IT_SOON: Final = "Turn its thinking off (docs/llm.md, Models that think), or raise back_ends[].max_thought_s."
 
 
 @dataclass
@@ -183,7 +183,7 @@ async def read_answer(back_end: BackEnd, messages: list[Message], most_wait_s: f
                     raise
                 piece = None
             if piece is None and is_thinking:
-                raise UnusableAnswer("The chat model wrote nothing but what it thought.", _TELL_IT, _THINKS)
+                raise UnusableAnswer("The chat model wrote nothing but thoughts.", _TELL_IT, _THINKS)
             if piece is None:
                 return
             if piece:
@@ -191,8 +191,8 @@ async def read_answer(back_end: BackEnd, messages: list[Message], most_wait_s: f
                 n_chars += len(piece)
                 yield piece
             is_thinking = not n_pieces
-    _LOG.warning("Back-end %s writes far more than the %d tokens it was asked for; it is cut.", back_end.name, most)
-    raise AnswerCut(f"Back-end {back_end.name} writes far more than it was asked for.")
+    _LOG.warning("Back-end %s writes far more than the requested %d tokens; the answer is cut.", back_end.name, most)
+    raise AnswerCut(f"Back-end {back_end.name} writes far more tokens than were requested.")
 
 
 def _make_payload(back_end: BackEnd, messages: list[Message]) -> dict[str, Any]:

@@ -95,13 +95,13 @@ class Router:
                 f"The classifier of back-ends failed: {kind}: {error}", status=f"its classifier raises {kind}"
             ) from error
         if name is not None and name not in self._names:
-            raise BackendError(f"The classifier of back-ends named {name!r}, which there is not.")
+            raise BackendError(f"The classifier of back-ends named {name!r}, which does not exist.")
         return name
 
     def _begin_call(self, classifier: Classifier, text: str) -> Future[BackendName | None]:
         """Calls the classifier in a daemon thread, because the program would wait at its end for a pool's threads."""
         if not self._places.acquire(blocking=False):
-            raise BackendError(f"{N_CLASSIFYING} calls of the classifier have not ended.", "See why.", "hangs")
+            raise BackendError(f"{N_CLASSIFYING} calls of the classifier hang.", "Check the classifier.", "hangs")
         answer: Future[BackendName | None] = Future()
         answer.set_running_or_notify_cancel()  # it can no longer be cancelled, only ignored
         answer.add_done_callback(lambda _: self._places.release())
@@ -160,9 +160,7 @@ class Choice:
         if model is None:
             model = self.model if own is self._own else ""
         if model and model not in own.models:
-            raise ConfigError(
-                f"Back-end {own.name!r} has no model {model!r} to choose.", f"There are: {', '.join(own.models)}."
-            )
+            raise ConfigError(f"Back-end {own.name!r} has no model {model!r}.", f"There are: {', '.join(own.models)}.")
         wish = self._wish if prompt is None else prompt
         choose_prompt(wish, own.prompt)
         is_change = (own.name, model, wish) != (self._own.name, self.model, self._wish)
@@ -201,7 +199,7 @@ def load_classifier(place: str) -> Classifier:
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f"There is no classifier {place!r} ({error}).", "Write module:function.") from error
     if ":" not in place or not callable(classifier):
-        raise ConfigError(f"The classifier {place!r} is no function.", "Write module:function.")
+        raise ConfigError(f"The classifier {place!r} is not a function.", "Write module:function.")
     return classifier
 
 

@@ -209,7 +209,7 @@ class SpokenStream:
         except Unspeakable as error:
             return UnusableAnswer(f"The answer cannot be said ({error}).")
         if words is None:
-            return UnusableAnswer("The answer is said otherwise than it was begun.")
+            return UnusableAnswer("The rest of the answer contradicts the words that were already spoken.")
         self._has_begun = self._has_sentence = True
         return words
 

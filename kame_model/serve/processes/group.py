@@ -156,7 +156,7 @@ class ProcessGroup:
             place.config, place.is_told_to_end = config, True
             place.hurry.set()
             _LOG.warning(
-                "Process %d is to be started anew; its %d callers may finish.", place.number, place.report.n_sessions
+                "Process %d will be restarted when its %d callers have left.", place.number, place.report.n_sessions
             )
             self._counts.note_state(place.number, "draining")
             if place.channel is not None:
@@ -166,7 +166,7 @@ class ProcessGroup:
             try:
                 await self._wait_until_served(place)
             except KameError as error:
-                _LOG.error("Process %d does not start; the others are left as they are: %s", place.number, error)
+                _LOG.error("Process %d does not start; the other processes are not restarted: %s", place.number, error)
                 return
             _LOG.warning("Process %d serves again.", place.number)
 
@@ -290,12 +290,12 @@ class ProcessGroup:
                 phase="failed",
                 error_kind="BackendError",
                 error_what=f"Process {place.number} of the server has ended {how}.",
-                error_remedy="What it said last stands above.",
+                error_remedy="Its last messages are above.",
             )
         is_expected = place.is_told_to_end and status == 0
         if not is_expected and self._has_started and not self._is_ending:
             self._counts.note_state(place.number, "dead")
-            _LOG.error("%s It is started again; %d callers lost their connection.", failed.error_what, n_lost)
+            _LOG.error("%s It is restarted; %d callers lost their connection.", failed.error_what, n_lost)
         place.note(Report() if is_expected else failed)
 
 

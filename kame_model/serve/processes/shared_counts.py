@@ -170,4 +170,4 @@ class SharedAllowance:
 
 
 def _log_error(error: sqlite3.Error) -> None:
-    _LOG.error("What the server's processes count together is out of reach, each counts for itself: %s", error)
+    _LOG.error("The counts shared by the server's processes are unavailable, so each uses its own: %s", error)

@@ -131,7 +131,7 @@ class AcrossProcesses:
                     scope["method"], url, headers=[*headers, (_CALLER, caller.encode())], content=body
                 )
         except (httpx.HTTPError, TimeoutError, OSError) as error:
-            _LOG.warning("Process %d does not answer, and is left out: %s", number, type(error).__name__)
+            _LOG.warning("Process %d does not answer, and is ignored: %s", number, type(error).__name__)
             return None
 
 
@@ -180,10 +180,10 @@ class _Joined(Collector):
                     metric.add_sample(name, {"process": str(number), **labels}, value)
         yield from joined.values()
         states = GaugeMetricFamily(
-            "kame_process_serving", "1 where a process takes callers; 0: loading, draining or dead.", labels=["process"]
+            "kame_process_serving", "1 if a process takes callers; 0: loading, draining or dead.", labels=["process"]
         )
         deaths = CounterMetricFamily(
-            "kame_process_deaths", "How often a process ended that was not told to.", labels=["process"]
+            "kame_process_deaths", "How often a process ended unexpectedly.", labels=["process"]
         )
         for number, (state, n_deaths) in self._counts.read_states().items():
             states.add_metric([str(number)], float(state == "serving"))

@@ -102,7 +102,7 @@ class Answering:
         if mode == "cascade" and self._cascade is None:
             raise ConfigError("This server has no text-to-speech for mode cascade.", "Choose tandem or direct.")
         if mode not in (None, "cascade") and self._tokenizer is None:
-            raise ConfigError(f"This server has no checkpoint for mode {mode}.", "Choose cascade, or give it one.")
+            raise ConfigError(f"This server has no checkpoint for mode {mode}.", "Choose mode cascade.")
         self._check_prompt("" if prompt is None else get_prompt_text(prompt).strip())
         if self.mode == "cascade" and mode not in (None, "cascade"):
             self._admit_to_device()
@@ -194,12 +194,12 @@ class Answering:
     def _check_prompt(self, text: str) -> None:
         if self._has_locked_prompts and text:
             raise ConfigError(
-                "The prompts of this server are locked by its host.", "Talk without a prompt or instructions."
+                "The prompts of this server are locked by its operator.", "Talk without a prompt or instructions."
             )
         if len(text) > self._max_instruction_characters:
             raise ConfigError(
                 f"The instructions have {len(text)} characters.",
-                f"{self._max_instruction_characters} are taken at most (limits.max_instruction_characters).",
+                f"At most {self._max_instruction_characters} are allowed (limits.max_instruction_characters).",
             )
 
     def _give_up(self) -> None:

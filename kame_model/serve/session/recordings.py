@@ -113,7 +113,7 @@ class _SoundFile:
             if file is not None:
                 file.close()
         except soundfile.LibsndfileError:
-            _log.warning("The sound beside %s could not be closed; it is deleted all the same.", self._path)
+            _log.warning("The audio file %s could not be closed; it is deleted anyway.", self._path)
         finally:
             self._path.unlink(missing_ok=True)
 
@@ -123,7 +123,7 @@ class _SoundFile:
             yield
         except (OSError, soundfile.LibsndfileError) as error:
             why = str(error).rstrip(".")
-            raise StoreError(f"Cannot record into {self._path.parent}: {why}.", "Look at its disk.") from error
+            raise StoreError(f"Cannot record into {self._path.parent}: {why}.", "Check its disk.") from error
 
 
 class Recording:
@@ -291,16 +291,16 @@ class Recordings:
         try:
             Path(config.folder).mkdir(parents=True, exist_ok=True, mode=0o700)
             if Path(config.folder).stat().st_mode & 0o077:
-                _log.warning("Others on this machine may look into %s, where recordings are kept.", config.folder)
+                _log.warning("Other users of this machine may read %s, where recordings are kept.", config.folder)
             self._lock.acquire()
         except Timeout as error:
             raise StoreError(
-                f"Another server records into {config.folder}.", "Give each a folder of its own."
+                f"Another server records into {config.folder}.", "Use a separate folder for each server."
             ) from error
         except OSError as error:
             why = error.strerror or error
             raise StoreError(
-                f"Cannot record into {config.folder}: {why}.", "Look at its rights and its disk."
+                f"Cannot record into {config.folder}: {why}.", "Check its permissions and its disk."
             ) from error
         self.store.sweep()
 
@@ -330,7 +330,7 @@ class Recordings:
             try:
                 await self.sweep()
             except Exception:  # noqa: BLE001  else recordings would silently be kept for ever
-                _log.exception("Old recordings in %s could not be looked for; they are, in an hour.", self.store.root)
+                _log.exception("Deleting old recordings in %s failed; it is tried again in an hour.", self.store.root)
             await asyncio.sleep(SWEEP_EVERY_S)
 
     async def sweep(self) -> int:
@@ -361,7 +361,7 @@ class Recordings:
                     self.store.remove(path)
                     n_deleted += 1
             except Exception as error:  # noqa: BLE001  an error with one must not stop the others
-                _log.error("The recording %s cannot be judged by its age; delete it by hand: %s", path, error)
+                _log.error("The age of the recording %s cannot be read; delete it by hand: %s", path, error)
         return n_deleted
 
 

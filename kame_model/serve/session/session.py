@@ -309,7 +309,7 @@ class Session:
         done = await asyncio.gather(self._answering.aclose(), *self._tasks, *self._keeping, return_exceptions=True)
         for result in done:
             if isinstance(result, Exception):
-                _LOG.error("Closing session %s.", self.id, exc_info=result)
+                _LOG.error("An error occurred while session %s was closed.", self.id, exc_info=result)
 
     def _on_task_done(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and task.exception() is not None and not self.has_ended:

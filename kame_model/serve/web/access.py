@@ -93,8 +93,8 @@ class AccessControl:
             else counts.make_allowance(name, 1 / WRONG_EVERY_S, WRONG_AT_ONCE, clock_s)
             for name in ("wrong_tokens", "wrong_tokens_for_metrics")
         )
-        self._token = _read_token(environ, care.token_env, "let everybody in")
-        metrics_token = _read_token(environ, care.metrics_token_env, "have the token to enter open /metrics")
+        self._token = _read_token(environ, care.token_env, "admit everybody")
+        metrics_token = _read_token(environ, care.metrics_token_env, "protect /metrics with the access token")
         self._metrics_token = self._token if metrics_token is None else metrics_token
         self._origins = frozenset(origin.rstrip("/").lower() for origin in care.origins)
         self._hosts = frozenset(_read_hostname(each) for each in (*care.hosts, host, "localhost"))
@@ -136,7 +136,7 @@ class AccessControl:
             return
         name = _read_hostname(host)
         if name not in self._hosts and _read_ip_address(name) is None:
-            raise Denied(421, "host", "This server is not called so; its care.hosts lists the names it has.")
+            raise Denied(421, "host", "This is not a name of this server; its care.hosts lists them.")
 
     def find_address(self, connection: HTTPConnection) -> str:
         """Returns the caller's address: the nearest hop of X-Forwarded-For that is no trusted proxy, or the peer.
@@ -171,11 +171,11 @@ class AccessControl:
             return
         shown, address = _find_tokens(connection), self.find_address(connection)
         if len(shown) > MAX_TOKENS:
-            raise Denied(400, "too_many_tokens", f"A request shows {MAX_TOKENS} different tokens at most.")
+            raise Denied(400, "too_many_tokens", f"A request may contain at most {MAX_TOKENS} different tokens.")
         n_lacking = len(shown) - wrong.get_amount_left(address) if shown else 0.0
         if n_lacking > 0:
             wait_s = math.ceil(n_lacking * WRONG_EVERY_S)
-            message = f"Wrong tokens came from your address; none is looked at for {wait_s} s."
+            message = f"Wrong tokens came from your address; tokens are not checked for {wait_s} s."
             raise Denied(429, "wrong_tokens", message, wait_s)
         if not any(hmac.compare_digest(token, each) for each in shown):
             if shown:

@@ -73,7 +73,7 @@ def create_app(server: KameServer, page: Path | None = None, counts: SharedCount
     manager = ConnectionManager(server, access, Metrics(server, connections))
     app = FastAPI(
         title="KAME",
-        summary="Speak with a front-end. Sockets: /api/chat as Moshi has it, /v1/realtime as OpenAI has it.",
+        summary="Speak with a front-end. Web sockets: /api/chat (Moshi's protocol), /v1/realtime (OpenAI's).",
         docs_url=None,  # their pages fetch scripts from elsewhere
         redoc_url=None,
         responses={413: {"model": ErrorBody}},
@@ -83,7 +83,7 @@ def create_app(server: KameServer, page: Path | None = None, counts: SharedCount
     app.include_router(create_control_routes(manager))
 
     async def reject_socket(socket: WebSocket) -> None:
-        await manager.refuse(socket, Denied(404, "not_found", "There is no socket of this name."))
+        await manager.refuse(socket, Denied(404, "not_found", "There is no web socket at this path."))
 
     app.add_api_websocket_route("/api/chat", partial(serve_moshi, manager))
     app.add_api_websocket_route("/v1/realtime", partial(serve_realtime, manager))
@@ -179,7 +179,7 @@ def _limit_body(scope: Scope, receive: Receive) -> Receive:
         message: Message = {} if n_promised > MAX_BODY_BYTES else await receive()
         n_read += len(message.get("body", b""))
         if max(n_read, n_promised) > MAX_BODY_BYTES:
-            raise HTTPException(413, f"A request may have {MAX_BODY_BYTES} bytes.")
+            raise HTTPException(413, f"A request may have at most {MAX_BODY_BYTES} bytes.")
         return message
 
     return receive_limited

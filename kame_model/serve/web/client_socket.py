@@ -31,10 +31,10 @@ DONE, GOING_AWAY, POLICY, OWN_FAULT = 1000, 1001, 1008, 1011
 _GONE = (WebSocketDisconnect, RuntimeError, OSError)
 """What sending to a client that has left raises: Starlette's, Starlette's if it is already closed, uvicorn's."""
 _FAULTS: dict[EventKind, str] = {
-    "listening_failed": "The recogniser does not work just now.",
-    "oracle_failed": "The chat model did not answer as it should.",
-    "sentence_left_out": "A sentence of the answer cannot be said.",
-    "voice_failed": "What the model writes cannot be said just now.",
+    "listening_failed": "Speech recognition does not work at the moment.",
+    "oracle_failed": "The chat model gave no usable answer.",
+    "sentence_left_out": "A sentence of the answer cannot be spoken.",
+    "voice_failed": "The model's text cannot be spoken at the moment.",
 }
 """What callers learn of an error. The reasons of back-ends contain addresses in the host's network and words of foreign
 servers; the log has them (backends/listener, `BackEndCycle`).
@@ -90,7 +90,7 @@ class ConnectionManager:
         if changes == Changes():
             return
         if not self._changes.take(session.id):
-            raise Denied(429, "too_many_changes", f"A session is changed {CHANGES_PER_S:g} times a second at most.")
+            raise Denied(429, "too_many_changes", f"A session may be changed at most {CHANGES_PER_S:g} times a second.")
         try:
             changes.apply(session)
         except Refused as refusal:
@@ -114,7 +114,7 @@ class ConnectionManager:
             )
         except (Refused, ConfigError, BackendError) as error:
             if isinstance(error, BackendError):
-                _log.error("A caller could not be let in: %s", error)
+                _log.error("A caller could not be admitted: %s", error)
             raise Denied.from_error(error) from error
 
     def _has_consent(self, consent: str | None) -> bool:
@@ -186,7 +186,7 @@ class ClientSocket(ABC):
             for task in (saying, telling, *others):
                 task.cancel()
             await asyncio.gather(saying, telling, *others, return_exceptions=True)
-            await self.end(GOING_AWAY, "the server stops")
+            await self.end(GOING_AWAY, "the server is shutting down")
             await self._close_socket()
 
     async def send(self, message: bytes | str) -> None:
@@ -201,7 +201,7 @@ class ClientSocket(ABC):
                     await self._socket.send_text(message)
         except TimeoutError:
             self._is_lost = True
-            await self.end(POLICY, "the client does not take what is sent")
+            await self.end(POLICY, "the client does not read its messages")
         except _GONE:
             await self._leave()
 
@@ -267,8 +267,8 @@ class ClientSocket(ABC):
         try:
             await work
         except Exception:
-            _log.exception("Session %s ends: a fault of the server", self._session.id)
-            await self.end(OWN_FAULT, "a fault of the server")
+            _log.exception("Session %s ends after an internal error.", self._session.id)
+            await self.end(OWN_FAULT, "an error inside the server")
             raise
 
     async def _leave(self) -> None:

@@ -283,7 +283,7 @@ def find_most_connections(limits: LimitsConfig) -> int:
     if n_left < _FEWEST:
         raise ConfigError(
             f"This process may have {most} files and connections open; {n_open} are, and limits.reserved_descriptors="
-            f"{limits.reserved_descriptors} are kept for other things than callers, which leaves {max(0, n_left)}.",
+            f"{limits.reserved_descriptors} are reserved for other uses, which leaves {max(0, n_left)}.",
             "Raise the limit (`ulimit -n 4096`), or lower limits.reserved_descriptors.",
         )
     if n_left < limits.max_connections:

@@ -54,9 +54,11 @@ class Metrics(Collector):
         for mode in get_args(Mode):
             sessions.add_metric([mode], modes[mode])
         yield sessions
-        yield GaugeMetricFamily("kame_slots", "Sessions there can be at once.", value=server.n_slots)
+        yield GaugeMetricFamily("kame_slots", "Maximum number of sessions at once.", value=server.n_slots)
         yield GaugeMetricFamily(
-            "kame_ready", "1 where one more caller is let in, and has its real time.", value=float(server.is_ready)
+            "kame_ready",
+            "1 if one more caller would be admitted and served in real time.",
+            value=float(server.is_ready),
         )
         yield GaugeMetricFamily("kame_frame_seconds", "Length of a frame: no step may take longer.", value=FRAME_S)
         for name, what, value in (
@@ -68,22 +70,22 @@ class Metrics(Collector):
                 gauge.add_metric([str(percentile / 100)], value(percentile))
             yield gauge
         yield CounterMetricFamily("kame_steps", "Steps of the device.", value=meter.n_steps)
-        yield CounterMetricFamily("kame_steps_late", "Steps that began a frame or more too late.", value=meter.n_late)
+        yield CounterMetricFamily("kame_steps_late", "Steps that began a frame or more late.", value=meter.n_late)
         yield CounterMetricFamily("kame_steps_failed", "Steps that ended their sessions.", value=meter.n_failed)
         yield from _collect_requests(server)
-        yield _make_counter("kame_events", "What happened in sessions.", "kind", server.n_events)
-        yield _make_counter("kame_frames_dropped", "Frames thrown away: heard or said.", "direction", server.n_dropped)
-        yield _make_counter("kame_denied", "Requests, callers and messages not let in.", "code", self.n_denied)
+        yield _make_counter("kame_events", "Events of sessions.", "kind", server.n_events)
+        yield _make_counter("kame_frames_dropped", "Dropped frames: heard or said.", "direction", server.n_dropped)
+        yield _make_counter("kame_denied", "Denied requests, callers and messages.", "code", self.n_denied)
 
 
 def _collect_requests(server: KameServer) -> Iterator[Metric]:
     """Yields the outcomes and the tokens of requests to chat models."""
     requests = asdict(server.requests)
     outcomes = {name.removeprefix("n_"): n for name, n in requests.items()}
-    yield _make_counter("kame_requests", "Requests to chat models, and what became of them.", "outcome", outcomes)
+    yield _make_counter("kame_requests", "Requests to chat models, by outcome.", "outcome", outcomes)
     tokens = CounterMetricFamily(
         "kame_chat_tokens",
-        "Tokens read (in, of them cached) and written (out) by chat models; estimated where a server tells none.",
+        "Tokens read (in, of them cached) and written (out) by chat models; estimated if a server reports none.",
         labels=["back_end", "kind"],
     )
     for back_end, usage in server.get_usage().items():

@@ -80,18 +80,18 @@ class MoshiSocket(ClientSocket):
         """Passes audio on. Audio faster than real time is dropped undecoded, in whole messages (pages of Ogg)."""
         if self._sound.amount_left <= 0:
             if self.count_drop("too_much_sound"):
-                await self._on_drop("Sound is dropped: it comes faster than it is spoken.")
+                await self._on_drop("Audio is dropped: it arrives faster than real time.")
             return
         n_samples = 0
         for start in range(0, len(packets), _SLICE_BYTES):
             try:
                 samples = self._reader.append_bytes(packets[start : start + _SLICE_BYTES])
             except ValueError as error:
-                raise UnfitMessage("this is no Opus in Ogg") from error
+                raise UnfitMessage("the audio is not Opus in Ogg") from error
             n_samples += len(samples)
             self._sound.overdraw(len(samples))
             if n_samples > MAX_SOUND_S * SAMPLE_RATE_HZ:
-                raise UnfitMessage(f"more than {MAX_SOUND_S:g} s of sound in one message")
+                raise UnfitMessage(f"more than {MAX_SOUND_S:g} s of audio in one message")
             if len(samples):  # pages without audio do not count as activity
                 self._session.hear(samples)
             if start:

@@ -91,9 +91,9 @@ def read_message(message: Message) -> Event:
     try:
         asked = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise RealtimeError("invalid_json", "The message is no JSON.") from error
+        raise RealtimeError("invalid_json", "The message is not valid JSON.") from error
     if not isinstance(asked, dict) or not isinstance(asked.get("type"), str):
-        raise RealtimeError("missing_required_parameter", "A message is an object with a type.", "type")
+        raise RealtimeError("missing_required_parameter", "A message must be an object with a type.", "type")
     return asked
 
 
@@ -349,7 +349,7 @@ class Responses:
             RealtimeError: one is in progress.
         """
         if self._now is not None:
-            raise RealtimeError("conversation_already_has_active_response", f"{self._now.id} is under way.")
+            raise RealtimeError("conversation_already_has_active_response", f"{self._now.id} is in progress.")
         self._n_muted = 0
         return self._begin(_Response(metadata, is_wished=True))
 
@@ -360,7 +360,7 @@ class Responses:
             RealtimeError: there is none, or not this one.
         """
         if self._now is None or response_id not in (None, self._now.id):
-            raise RealtimeError("response_cancel_not_active", "There is no such response under way.", "response_id")
+            raise RealtimeError("response_cancel_not_active", "There is no such response in progress.", "response_id")
         self._n_muted = SILENT_N_FRAMES
         return self.finish("cancelled", "client_cancelled")
 

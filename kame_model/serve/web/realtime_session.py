@@ -31,9 +31,9 @@ class TurnDetection(Config):
     """Settings of turn detection (openai/types/realtime/realtime_audio_input_turn_detection.py, ServerVad)."""
 
     threshold: float = Field(gt=0, lt=1, description="Probability of speech above which somebody speaks.")
-    prefix_padding_ms: int = Field(ge=0, le=2000, description="Sound before a turn that belongs to it; whole frames.")
+    prefix_padding_ms: int = Field(ge=0, le=2000, description="Audio before a turn that belongs to it; whole frames.")
     silence_duration_ms: int = Field(ge=100, le=5000, description="Silence after which a turn has ended.")
-    interrupt_response: bool = Field(description="Whether no more of a response is sent once the user speaks.")
+    interrupt_response: bool = Field(description="Whether the rest of a response is withheld once the user speaks.")
 
 
 class Update(NamedTuple):
@@ -104,7 +104,7 @@ class SessionSettings:
             RealtimeError: it is not a session; nothing has changed.
         """
         if not isinstance(wanted, dict):
-            raise RealtimeError("invalid_type", "session is an object.", "session")
+            raise RealtimeError("invalid_type", "session must be an object.", "session")
         update = Update({}, [], [])
         turns = self._get_turn_detection().model_dump()
         for param, value, holds in list(_find_differences(_modernise(wanted), self.describe(), "session")):
@@ -145,13 +145,13 @@ class SessionSettings:
         if wanted is None:
             return None
         if not isinstance(wanted, dict):
-            raise RealtimeError("invalid_type", "response is an object.", "response")
+            raise RealtimeError("invalid_type", "response must be an object.", "response")
         metadata = wanted.get("metadata")
         if not _is_metadata(metadata):
-            raise RealtimeError("invalid_value", "metadata is up to 16 short strings by name.", "response.metadata")
+            raise RealtimeError("invalid_value", "metadata must be up to 16 short strings.", "response.metadata")
         here = {**self.describe(), "conversation": "auto", "metadata": metadata}
         for param, _, _ in _find_differences(wanted, here, "response"):
-            raise RealtimeError("not_supported", "Responses are as the session is; session.update changes it.", param)
+            raise RealtimeError("not_supported", "Responses use the settings of session.update.", param)
         return metadata
 
     def _echo(self, name: str, value: Any) -> None:
@@ -199,7 +199,7 @@ def _read(form: type[_Form], wanted: object, param: str) -> _Form:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(each) for each in (param, *first["loc"]))
-        told = f"{first['msg']}; there are {', '.join(form.model_fields)}."
+        told = f"{first['msg']}; the fields are {', '.join(form.model_fields)}."
         raise RealtimeError("invalid_value", told, where[:256]) from error
 
 
@@ -267,26 +267,26 @@ _ECHOED = frozenset(
 """Fields that are only echoed: there are no tools and traces, and the server manages the history."""
 
 _IMPOSSIBLE = {
-    "session.type": "Only sessions of type realtime are held here.",
-    "session.tools": "There are no tools here: the chat model behind the voice only writes.",
-    "session.prompt": "OpenAI's stored prompts are not here; put their text into instructions.",
+    "session.type": "Only sessions of type realtime are supported.",
+    "session.tools": "Tools are not supported: the chat model behind the voice only writes.",
+    "session.prompt": "OpenAI's stored prompts are not available; put their text into instructions.",
     "session.output_modalities": "The model speaks; its words come as the transcript.",
-    "session.audio.input.format": "Sound is PCM16 at 24 kHz.",
-    "session.audio.output.format": "Sound is PCM16 at 24 kHz.",
+    "session.audio.input.format": "Audio must be PCM16 at 24 kHz.",
+    "session.audio.output.format": "Audio must be PCM16 at 24 kHz.",
     f"{_TURNS}.create_response": "The model hears and speaks all the time; a response begins when it speaks.",
-    _TURNS: "Turns are found by the server; the model hears everything at once.",
+    _TURNS: "The server detects turns; the model hears everything at once.",
 }
 """Errors for settings without which a client cannot work as intended."""
 
 _WHY = {
     _MODEL: "There is no back-end of this name; /v1/about lists them.",
     "session.output_modalities": "The model speaks; its words come as the transcript.",
-    f"{_TURNS}.type": "Turns end by silence; the server does not judge what is said.",
+    f"{_TURNS}.type": "Turns end by silence; the server does not analyse what is said.",
     f"{_TRANSCRIPTION}.model": "The server has one recogniser.",
-    "session.max_output_tokens": "How long an answer may be is a setting of the server's chat model.",
+    "session.max_output_tokens": "The length of an answer is a setting of the server's chat model.",
     "session.audio.output.voice": "The server has one voice.",
-    "session.audio.output.speed": "The front-end speaks as fast as it does.",
-    "session.audio.input.noise_reduction": "Sound is heard as it comes.",
+    "session.audio.output.speed": "The speed of the front-end cannot be changed.",
+    "session.audio.input.noise_reduction": "Audio is used without noise reduction.",
 }
 """Reasons of differences."""
 

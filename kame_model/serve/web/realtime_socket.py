@@ -105,7 +105,7 @@ class RealtimeSocket(ClientSocket):
         """Passes the client's audio on in real time."""
         idle_s = self._config.limits.idle_s
         await self._pacer.run(idle_s)
-        await self.end(POLICY, f"no sound came for {idle_s:g} s")
+        await self.end(POLICY, f"no audio arrived for {idle_s:g} s")
 
     async def _on_message(self, message: Message) -> None:
         """Handles a message, or sends the error."""
@@ -177,7 +177,7 @@ class RealtimeSocket(ClientSocket):
                 self._settings.instructions = data["prompt"]
             case "dropped" if data["direction"] == "heard":
                 lost_s = data["n_frames"] * FRAME_S
-                message = f"{lost_s:.2f} s of your sound were too late."
+                message = f"{lost_s:.2f} s of your audio were too late."
                 told = [RealtimeError("input_audio_dropped", message).to_event()]
             case "ended":
                 message = f"The session has ended: {data['reason']}."
@@ -203,11 +203,11 @@ class RealtimeSocket(ClientSocket):
         update = self._settings.update(asked.get("session", {}))
         errors, ours = update.errors, asked.get("kame", {})
         if not isinstance(ours, dict):
-            errors.append(RealtimeError("invalid_type", "kame is an object.", "kame"))
+            errors.append(RealtimeError("invalid_type", "kame must be an object.", "kame"))
             ours = {}
         wants_events = ours.pop("events", self._wants_events)
         if not isinstance(wants_events, bool):
-            errors.append(RealtimeError("invalid_type", "events is true or false.", "kame.events"))
+            errors.append(RealtimeError("invalid_type", "events must be true or false.", "kame.events"))
             wants_events = self._wants_events
         for wanted, part, blamed in ((update.changes, "session", INSTRUCTIONS), (ours, "kame", "kame")):
             try:
@@ -240,16 +240,16 @@ class RealtimeSocket(ClientSocket):
     def _append(self, asked: Event) -> list[Event]:
         sound = asked.get("audio")
         if not isinstance(sound, str):
-            raise RealtimeError("invalid_type", "audio is base64 of PCM16, 24 kHz, mono.", "audio")
+            raise RealtimeError("invalid_type", "audio must be base64 of PCM16, 24 kHz, mono.", "audio")
         try:
             data = base64.b64decode(sound, validate=True)
         except (binascii.Error, ValueError) as error:
-            raise RealtimeError("invalid_value", "audio is no base64.", "audio") from error
+            raise RealtimeError("invalid_value", "audio is not valid base64.", "audio") from error
         if len(data) % 2:
             raise RealtimeError("invalid_value", "audio has half a sample: PCM16 has two bytes each.", "audio")
         if not self._pacer.put(from_pcm16(data)):
             self.count_drop("too_much_sound")
-            message = f"{MAX_WAITING_S:g} s of your sound wait already; send it as fast as it is spoken."
+            message = f"{MAX_WAITING_S:g} s of your audio are already waiting; send it in real time."
             raise RealtimeError("input_audio_buffer_full", message, "audio")
         return []
 
@@ -258,7 +258,7 @@ class RealtimeSocket(ClientSocket):
 
         def on_told(has_ended: bool) -> None:
             if not has_ended:
-                message = "Nobody speaks in what came since the last turn."
+                message = "The audio since the last turn contains no speech."
                 self._late.append(RealtimeError("input_audio_buffer_commit_empty", message).to_event(asked))
 
         self._pacer.call_when_sent(lambda: self._session.end_turn(on_told))

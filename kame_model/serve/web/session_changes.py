@@ -16,7 +16,7 @@ def _reject_half_characters(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError("it holds half a character (a surrogate without its other one)") from None
+        raise ValueError("it contains half a character (a lone surrogate)") from None
     return text
 
 
@@ -40,21 +40,21 @@ class Changes(Config):
     mode: Mode | None = Field(default=None, description="From the next frame on.")
     back_end: _Name | None = Field(default=None, description="For the next request on.")
     model: _Name | None = Field(
-        default=None, description="One of the back-end's models; empty: its own, as with another back-end."
+        default=None, description="One of the back-end's models; empty: its default, which another back-end also uses."
     )
     prompt: _Text | None = Field(
-        default=None, description="A prompt's name, or instructions of several words; empty: the back-end's own again."
+        default=None, description="A prompt's name, or instructions of several words; empty: the back-end's own."
     )
-    reset: bool = Field(default=False, description="Begin anew, after the other changes.")
+    reset: bool = Field(default=False, description="Restart the session, after the other changes.")
     instructions: _Text | None = Field(
         default=None,
-        description="In place of `prompt`: instructions, of one word too; empty: the back-end's own again.",
+        description="Instead of `prompt`: instructions, even of one word; empty: the back-end's own.",
     )
 
     @model_validator(mode="after")
     def _has_one_prompt(self) -> Self:
         if self.prompt is not None and self.instructions is not None:
-            raise ValueError("prompt and instructions are not given together")
+            raise ValueError("prompt and instructions exclude each other")
         return self
 
     @property

@@ -35,13 +35,13 @@ MAX_HEADERS = 128
 MAX_HEAD_BYTES = 16_384
 """Limit of an incomplete request head; h11's own default."""
 _FULL = Denied(503, "too_many_connections", "Too many connections are open; try again later.")
-_TOO_FAST = Denied(429, "too_many_requests", "Your address asks too often; try again later.", retry_after_s=1)
-_UNREADABLE = Denied(400, "unreadable", "This is no request for a web socket.")
-_LONG_HEADERS = Denied(431, "headers_too_long", f"The headers are too long: {MAX_LINE_BYTES} bytes each are read.")
+_TOO_FAST = Denied(429, "too_many_requests", "Your address sends too many requests; try again later.", retry_after_s=1)
+_UNREADABLE = Denied(400, "unreadable", "This is not a valid web socket request.")
+_LONG_HEADERS = Denied(431, "headers_too_long", f"The headers are too long: {MAX_LINE_BYTES} bytes each are allowed.")
 _LONG_ADDRESS = Denied(
     414,
     "address_too_long",
-    f"The address is too long: {MAX_LINE_BYTES} bytes are read. Send a long prompt in the first message.",
+    f"The URL is too long: {MAX_LINE_BYTES} bytes are allowed. Send a long prompt in the first message.",
 )
 _log = logging.getLogger(__name__)
 
@@ -244,7 +244,7 @@ class WebServer(uvicorn.Server):
             accepted.close()  # by a timeout, or by the client in its handshake
             connection.end()
             if error is not None and not isinstance(error, OSError):  # TLS and timeouts raise these, too
-                _log.error("A client could not connect: a fault of the server.", exc_info=error)
+                _log.error("A client could not connect because of an internal error.", exc_info=error)
 
         task = asyncio.create_task(self._hand_over(accepted, connection))
         connection.abort = task.cancel
@@ -264,7 +264,7 @@ class WebServer(uvicorn.Server):
 
     def _on_work_done(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and task.exception() is not None:
-            _log.critical("The server listens no more: a fault of its own.", exc_info=task.exception())
+            _log.critical("The server has stopped listening because of an internal error.", exc_info=task.exception())
             self.should_exit = True
 
     def _do(self, task: "asyncio.Task[None]") -> None:

@@ -264,7 +264,7 @@ def test_a_server_that_records_nobody_says_so(checkpoint: str, question: Path) -
         (["a.wav", "--url", "http://host", "--llm-url", "http://llm"], "--llm-url would be"),
         (["a.wav"], "Say kame talk FILE --checkpoint CHECKPOINT"),
         (["none.wav", "--mode", "cascade"], "Cannot read the sound in none.wav"),
-        (["{question}", "--url", "ftp://host"], "no server's URL"),
+        (["{question}", "--url", "ftp://host"], "not a server's URL"),
     ],
 )
 def test_what_does_not_go_together_ends_with_2(options: list[str], told: str, question: Path) -> None:

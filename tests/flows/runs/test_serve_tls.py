@@ -134,7 +134,7 @@ async def test_who_does_not_finish_the_handshake_is_closed_in_time(folder: Path,
 async def test_who_does_not_trust_it_or_speaks_without_tls_is_told(folder: Path) -> None:
     sound = np.zeros(SAMPLE_RATE_HZ, np.float32)
     async with run_server(config(folder)) as running:
-        with pytest.raises(BackendError, match=r"no certificate we trust.*SSL_CERT_FILE"):
+        with pytest.raises(BackendError, match=r"no trusted certificate.*SSL_CERT_FILE"):
             await talk(Call(url=running.url), play_in_real_time(sound, 0))
         with pytest.raises(BackendError, match="No server answers"):
             await talk(Call(url=running.url.replace("https", "http")), play_in_real_time(sound, 0))

@@ -144,7 +144,7 @@ def test_any_url_of_the_server_does(url: str, address: str) -> None:
 
 @pytest.mark.parametrize("url", ["ftp://host", "http://", ""])
 def test_another_url_is_refused(url: str) -> None:
-    with pytest.raises(ConfigError, match="no server's URL"):
+    with pytest.raises(ConfigError, match="not a server's URL"):
         _ = Call(url=url).address
 
 
@@ -155,7 +155,7 @@ async def test_the_reason_of_a_refusal_is_told() -> None:
         return socket.respond(HTTPStatus.SERVICE_UNAVAILABLE, told)
 
     async with serving(parrot, process_request=refuse) as url:
-        with pytest.raises(BackendError, match=r"does not let us in: All 4 places are taken\. \(HTTP 503\) Try again"):
+        with pytest.raises(BackendError, match=r"rejected the call: All 4 places are taken\. \(HTTP 503\) Try again"):
             await talk(Call(url=url), at_once(tone(1920)))
 
 
@@ -180,7 +180,7 @@ async def test_a_prompt_that_the_server_says_nothing_about_is_told_and_what_was_
 
     talked = TalkRecord()
     async with serving(deaf_to_prompts) as url:
-        with pytest.raises(BackendError, match="has not said that it took the prompt"):
+        with pytest.raises(BackendError, match="has not confirmed the prompt"):
             await talk(Call(url=url, prompt=LONG_PROMPT), forever() if ends else until_heard(talked), kept=talked)
     assert [text for _, _, text in talked.get_lines()] == ["polly"]
 

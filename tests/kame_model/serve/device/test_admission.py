@@ -136,7 +136,7 @@ def test_who_has_no_business_with_the_device_takes_none_of_its_time() -> None:
     assert refused(admission, "d", cascades, 1, 1.0, n_on_device=1) is None
     assert refused(admission, "d", cascades, 1, 1.0, n_on_device=4) == "busy"
     admission.admit_to_device(n_others=3, n_on_device=3, now_s=1.0)
-    with pytest.raises(Refused, match="just enough time"):
+    with pytest.raises(Refused, match="no time for another caller"):
         admission.admit_to_device(n_others=3, n_on_device=4, now_s=1.0)
     admission.admit_to_device(n_others=0, n_on_device=4, now_s=1.0)  # alone, it takes nobody's
     assert admission.n_refused == {"busy": 2}

@@ -45,7 +45,7 @@ async def test_silence_in_a_thought_or_after_it_is_silence() -> None:
 
 @pytest.mark.parametrize("end", [[], [(0.1, AnswerCut("cut"))]])
 async def test_nothing_but_thoughts_is_no_answer_and_would_come_again(end: list[Step]) -> None:
-    with pytest.raises(UnusableAnswer, match="nothing but what it thought") as raised:
+    with pytest.raises(UnusableAnswer, match="nothing but thoughts") as raised:
         await answer(THOUGHT, *end)
     assert "docs/llm.md" in raised.value.remedy
 

@@ -287,5 +287,5 @@ async def test_who_agreed_is_recorded_until_the_session_begins_anew(checkpoint: 
 
 async def test_nobody_is_recorded_where_there_is_no_folder(checkpoint: Checkpoint) -> None:
     async with one_slot(checkpoint) as server:
-        with pytest.raises(ConfigError, match="records nobody"):
+        with pytest.raises(ConfigError, match="makes no recordings"):
             await server.open_session("here", record=True)
