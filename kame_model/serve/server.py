@@ -328,7 +328,6 @@ def _get_trained_delays(checkpoint: Checkpoint | None) -> TrainedDelays | None:
 
 
 def _start_thread(stack: AsyncExitStack) -> RunInThread:
-    """Starts a thread that lives as long as the stack."""
     thread = ThreadPoolExecutor(1, "engine")
     stack.callback(thread.shutdown)
     return partial(asyncio.get_running_loop().run_in_executor, thread)

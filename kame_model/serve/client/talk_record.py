@@ -181,7 +181,6 @@ class TalkRecord:
         return ["" if each is None else each.text for each in told]
 
     def _get_timed_lines(self) -> list[tuple[float, float, str, str]]:
-        """Returns the transcript, each line with its start and end."""
         lines = [(began_s, began_s, speaker, text) for began_s, speaker, text in self._get_user_lines()]
         last_s = -np.inf
         for at_s, piece in self._pieces:

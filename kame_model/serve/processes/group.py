@@ -280,7 +280,6 @@ class ProcessGroup:
         return has_served
 
     def _note_end(self, place: Place, pid: int, status: int) -> None:
-        """Records and logs the end of a process."""
         n_lost = self._counts.forget_process(pid)
         get_socket_path(self._folder, place.number).unlink(missing_ok=True)
         failed = place.report
@@ -311,7 +310,6 @@ def _write_config(process: asyncio.subprocess.Process, place: Place) -> None:
 
 
 async def _wait_for_change(places: Sequence[Place]) -> None:
-    """Waits until any of the places has changed."""
     waits = [asyncio.create_task(place.changed.wait()) for place in places]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

@@ -77,7 +77,6 @@ class AcrossProcesses:
             await send(message)
 
     async def _answer(self, scope: Scope, body: bytes) -> list[Message]:
-        """Returns this process's answer."""
         answer: list[Message] = []
         given: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -214,7 +213,6 @@ def _replace_body(own: list[Message], body: bytes) -> list[Message]:
 
 
 def _convert_answer(answer: httpx.Response) -> list[Message]:
-    """Converts the answer of another process to ASGI messages."""
     headers = [(name.lower(), value) for name, value in answer.headers.raw if name.lower() not in (b"date", b"server")]
     return [
         {"type": "http.response.start", "status": answer.status_code, "headers": headers},

@@ -290,7 +290,6 @@ class Session:
         self._observe(self, event)
 
     def _forget(self) -> None:
-        """Clears everything that was said and heard."""
         self._taken = self._unattended = None
         self._inbox.clear()
         self._outbox.clear()

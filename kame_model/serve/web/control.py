@@ -84,7 +84,6 @@ def create_control_routes(manager: ConnectionManager) -> APIRouter:
 
 
 def _describe_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Returns the schema of error answers."""
     return {status: {"model": ErrorBody} for status in statuses}
 
 

@@ -79,7 +79,6 @@ class Metrics(Collector):
 
 
 def _collect_requests(server: KameServer) -> Iterator[Metric]:
-    """Yields the outcomes and the tokens of requests to chat models."""
     requests = asdict(server.requests)
     outcomes = {name.removeprefix("n_"): n for name, n in requests.items()}
     yield _make_counter("kame_requests", "Requests to chat models, by outcome.", "outcome", outcomes)

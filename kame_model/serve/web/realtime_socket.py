@@ -108,7 +108,6 @@ class RealtimeSocket(ClientSocket):
         await self.end(POLICY, f"no audio arrived for {idle_s:g} s")
 
     async def _on_message(self, message: Message) -> None:
-        """Handles a message, or sends the error."""
         asked = None
         try:
             asked = read_message(message)
@@ -121,7 +120,6 @@ class RealtimeSocket(ClientSocket):
             await self._send(lambda: [told])
 
     async def _on_drop(self, reason: str) -> None:
-        """Sends an error."""
         told = RealtimeError("rate_limit_exceeded", reason).to_event()
         await self._send(lambda: [told])
 
@@ -131,7 +129,6 @@ class RealtimeSocket(ClientSocket):
         await self._send(lambda: self._make_frame_events(frame) if self._n_resets == before else [])
 
     async def _on_event(self, event: SessionEvent) -> None:
-        """Sends the protocol's events for an event of the session."""
         before = self._n_resets
         await self._send(lambda: self._convert_event(event) if self._n_resets == before else [])
 
@@ -158,7 +155,6 @@ class RealtimeSocket(ClientSocket):
         return late
 
     def _convert_event(self, event: SessionEvent) -> list[Event]:
-        """Returns the protocol's events for one of ours."""
         data, time_s = event.data, event.time_s
         told: list[Event] = []
         match event.kind:
