@@ -1,8 +1,8 @@
-"""What a refresh takes before it is begun: amounts of dialogues times the rates at which they are made.
+"""Estimates a refresh before it starts: the amounts of data times the measured rates.
 
-Amounts come from what dialogues of a source are like (`DialogueShape`), in the mean; processor time is amount times
-rate, wall time that of the worker processes over their number, then what waits for a chat model, then what one process
-does alone.
+Amounts come from the mean shape of a source's dialogues (`DialogueShape`). Processor time is amount times rate. Wall
+time is the time of the worker processes over their number, plus the time of chat requests, plus what a single process
+does.
 """
 
 import math
@@ -33,7 +33,7 @@ from pipelines.oracle.prompts import choose_prompts
 from pipelines.run.stages import CHAT_STAGES, NOBODY, ORACLE, SCRIPT, WORDING, chat_engine, chat_model_of
 
 PAPER: Final[Mapping[str, int]] = {"mmlu_pro": 22_800, "gsm8k": 11_742, "hssbench": 22_040}
-"""Dialogues of KAME's corpus, by source (arXiv 2510.02327)."""
+"""Number of dialogues in KAME's corpus, by source (arXiv 2510.02327)."""
 
 DATA, CHAT, MACHINE = "data", "chat", "machine"
 _OF_A_DIALOGUE = (("words", "words"), ("speech_s", "s"), ("duration_s", "s"), ("requests", "oracles"))
@@ -51,18 +51,18 @@ _CHAT_FIGURES: Final = {
 
 
 def engines_of(config: RefreshConfig) -> str:
-    """The engines that decide memory and bytes, in one name."""
+    """Returns one name for the engines that determine memory and bytes."""
     tts = config.speech.tts if config.speech.tts_b is None else f"{config.speech.tts}, {config.speech.tts_b}"
     return f"{tts}+{config.alignment.aligner}+{config.gate.asr}"
 
 
 def speaking_engine(config: RefreshConfig) -> str:
-    """Who speaks, as rates name it."""
+    """Returns the name of the text-to-speech engines, as rates have it."""
     return engines_of(config).partition("+")[0]
 
 
 def count_dialogues(config: RefreshConfig, n_items: Mapping[str, int], book: RateBook) -> dict[str, float]:
-    """Dialogues that come of items, by source."""
+    """Estimates the number of dialogues made from items, by source."""
     return {
         source: n * _shape_of(source, book)[0].dialogues_per_item * config.variants for source, n in n_items.items()
     }
@@ -71,15 +71,15 @@ def count_dialogues(config: RefreshConfig, n_items: Mapping[str, int], book: Rat
 def estimate_dataset(
     config: RefreshConfig, n_dialogues: Mapping[str, float], book: RateBook, n_workers: int, devices: Sequence[str] = ()
 ) -> list[Figure]:
-    """What making these dialogues takes.
+    """Estimates the cost of making these dialogues: amounts, requests, tokens, price, times, disk and memory.
 
     Args:
-        n_dialogues: by source.
-        n_workers: worker processes, each with a core of its own.
-        devices: GPUs by name whose times are told beside the processor's.
+        n_dialogues: number of dialogues by source.
+        n_workers: number of worker processes, each with a core of its own.
+        devices: names of GPUs whose times are given beside the processor's.
 
     Raises:
-        ConfigError: an engine, a prompt set or a provider that is not there.
+        ConfigError: an engine, a prompt set or a provider does not exist.
     """
     if not n_dialogues:
         raise ConfigError("Nothing is planned: there are no dialogues.", "Name sources, or --dialogues NAME=NUMBER.")
@@ -92,7 +92,7 @@ def estimate_dataset(
 
 
 def _shape_of(source: str, book: RateBook) -> tuple[DialogueShape, str]:
-    """What dialogues of a source are like, and where that comes from; of one that nobody knows, the mean of others."""
+    """Returns the shape of a source's dialogues and its origin; for an unknown source, the mean of the others."""
     if (found := book.shape(source)) is not None:
         return found[0], f"{found[1]}, {found[0].n_spoken} dialogues"
     known = {each.source: each for rates in reversed(book.rates) for each in rates.shapes}
@@ -128,7 +128,7 @@ def _amounts(config: RefreshConfig, n_dialogues: Mapping[str, float], book: Rate
 
 
 def _chat(config: RefreshConfig, amounts: Mapping[str, float], book: RateBook) -> list[Figure]:
-    """Calls, tokens and money of each stage that asks a chat model, and of all of them together."""
+    """Estimates calls, tokens and price of each stage that uses a chat model, and their sums."""
     asking = {stage: chat for stage in CHAT_STAGES if (chat := chat_model_of(config, stage)) is not None}
     if not asking:
         return [Figure("calls", CHAT, "calls", 0.0, "calls", "simulator random asks nobody", "configuration")]
@@ -151,7 +151,7 @@ def _chat(config: RefreshConfig, amounts: Mapping[str, float], book: RateBook) -
 def _chat_of_stage(
     stage: str, chat: ChatConfig, config: RefreshConfig, amounts: Mapping[str, float], book: RateBook
 ) -> list[Figure]:
-    """Calls, tokens and money of one stage; all unknown of a stage that nobody has measured."""
+    """Estimates calls, tokens and price of one stage; all are unknown if the stage was never measured."""
     model = chat_engine(chat).describe().model
     found: tuple[ChatRate, str] | None
     if stage == ORACLE:
@@ -196,7 +196,7 @@ def _chat_of_stage(
 
 
 class _Assumed(ChatRate):
-    """A rate put together of what is known of other models; a time of 0 is not known."""
+    """A rate estimated from those of other models; a time of 0 means unknown."""
 
     wall_s: float = 0.0
 
@@ -258,7 +258,7 @@ def _machine(
 def _wall(
     config: RefreshConfig, machine: Sequence[Figure], chat: Sequence[Figure], n_workers: int, n_dialogues: float
 ) -> Figure:
-    """Stages follow each other: workers, then the chat model, then publishing."""
+    """Estimates the wall time: stages run one after another, workers, then the chat model, then publishing."""
     by_key = {each.key: each for each in (*machine, *chat)}
     asks = [by_key["chat_s"]] if "chat_s" in by_key else []
     total = add_up("wall_s", MACHINE, "", [by_key["processor"], by_key["processor.publish"], *asks])
@@ -278,7 +278,7 @@ def _wall(
 
 
 def _room(config: RefreshConfig, duration_s: float, book: RateBook, n_workers: int) -> list[Figure]:
-    """Bytes on disk and in memory."""
+    """Estimates the bytes on disk and in memory."""
     engines, has_server = engines_of(config), config.chat.engine != "openai" and config.oracle.simulator != "random"
 
     def own(row: Sizes) -> bool:

@@ -1,6 +1,7 @@
-"""Parts to a dataset that others can open: shards, rejects, card, and the manifest last; then what is superseded goes.
+"""Publishes a dataset: compacts parts into shards, writes rejects, card and manifest, and removes superseded files.
 
-A shard holds the rows of a group of parts, copied row group by row group, and is named by what it was made from.
+A shard holds the rows of a group of parts, copied row group by row group; its name is a digest of what it was made
+from. The manifest is written last.
 """
 
 import re
@@ -33,9 +34,9 @@ _OURS = re.compile(r"/[a-z0-9_]+(-[a-z0-9_]+)?-[0-9a-f]{16}\.parquet$")
 
 
 def compact(config: RefreshConfig, group: Sequence[Part]) -> list[ShardEntry]:
-    """The data shard and the oracle shard of one group of parts; a shard that stands already is not written again.
+    """Writes the data shard and the oracle shard of one group of parts; an existing, intact shard is not written again.
 
-    Flagged dialogues are left out, and a shard without rows is not made.
+    Flagged dialogues are excluded, and a shard without rows is not written.
     """
     store, first = Store(config.out), group[0]
     runner, before = Runner(store), manifest_if_any(store)
@@ -69,18 +70,18 @@ def compact(config: RefreshConfig, group: Sequence[Part]) -> list[ShardEntry]:
 
 
 def _identity(runner: Runner, part: Part, stage: str) -> list[str]:
-    """What the part gives to its shard's name: its fingerprint, and its content while that is not final."""
+    """Returns what a part adds to its shard's digest: its fingerprint and, while it is not final, its checksum."""
     record = runner.finished(part, stage)
     return [part.fingerprints[stage]] if record.is_final else [part.fingerprints[stage], record.sha256]
 
 
 def _stands(store: Store, entry: ShardEntry) -> bool:
-    """Whether the file is there as it was written, to the last bit."""
+    """Returns whether the file exists and its checksum is that of the manifest."""
     return store.exists(entry.path) and store.describe(entry.path).sha256 == entry.sha256
 
 
 def _in_group(runner: Runner, group: Sequence[Part], flagged: frozenset[str]) -> list[str]:
-    """The flagged dialogues that this group would hold."""
+    """Returns the flagged dialogues of this group."""
     if not flagged:
         return []
     there = {
@@ -92,7 +93,7 @@ def _in_group(runner: Runner, group: Sequence[Part], flagged: frozenset[str]) ->
 
 
 def _tables(runner: Runner, group: Sequence[Part], stage: str, hidden: Sequence[str]) -> Iterator[pa.Table]:
-    """The rows of each part, one part in memory at a time."""
+    """Yields the rows of each part, with one part in memory at a time."""
     for part in group:
         record = runner.finished(part, stage)
         table = runner.store.read_table(part.path(stage), sha256=record.sha256)
@@ -102,7 +103,7 @@ def _tables(runner: Runner, group: Sequence[Part], stage: str, hidden: Sequence[
 
 
 def _write(store: Store, path: str, schema: pa.Schema, tables: Iterator[pa.Table]) -> int:
-    """Writes a shard, a row group a part, and returns its rows; writes nothing when there are none."""
+    """Writes a shard with one row group per part and returns its number of rows; writes nothing if there are none."""
     filled = (table for table in tables if table.num_rows)
     first = next(filled, None)
     if first is None:
@@ -117,11 +118,11 @@ def _write(store: Store, path: str, schema: pa.Schema, tables: Iterator[pa.Table
 
 
 def _schema(record_type: type) -> pa.Schema:
-    """The record's schema; with sound in it, also what makes Hugging Face `datasets` decode it."""
+    """Returns the record's schema; if it has audio, with the metadata that makes Hugging Face `datasets` decode it."""
     schema = schema_of(record_type)
     if "audio" not in schema.names:
         return schema
-    import datasets  # heavy: 1 s, needed for its metadata alone
+    import datasets  # slow to import (1 s), needed for its metadata only
 
     features = datasets.Features.from_arrow_schema(schema)
     features["audio"] = datasets.Audio(sampling_rate=SAMPLE_RATE_HZ, num_channels=2)
@@ -131,9 +132,9 @@ def _schema(record_type: type) -> pa.Schema:
 def publish(
     config: RefreshConfig, entries: Sequence[ShardEntry], rejects: Mapping[str, Sequence[Reject]]
 ) -> tuple[Manifest, Figures]:
-    """Writes rejects, the prompts' text, card and manifest, then removes files that no longer belong.
+    """Writes rejects, prompts, card and manifest, then removes files that no longer belong to the dataset.
 
-    Sources that this run does not name stay, and oracles of other versions whose data file is still the same.
+    Sources that this run does not name are kept, and so are oracles of other versions whose data file is unchanged.
     """
     store = Store(config.out)
     before = manifest_if_any(store)
@@ -171,12 +172,12 @@ def publish(
 
 
 def write_card(store: Store, manifest: Manifest, figures: Figures) -> None:
-    """Writes the card, with the measured ladders that were measured on just these files."""
+    """Writes the dataset card, with the hint ladders that were measured on exactly these files."""
     store.write_bytes(CARD, render_card(manifest, figures, format_ladders(store, manifest.fingerprint)).encode())
 
 
 def _kept(earlier: Sequence[ShardEntry], config: RefreshConfig, entries: Sequence[ShardEntry]) -> list[ShardEntry]:
-    """Entries of the manifest that is there which this run does not replace."""
+    """Returns the entries of the earlier manifest that this run does not replace."""
     ours = {source.name for source in config.sources}
     data_now = {entry.path for entry in entries if entry.kind == DATA}
     return [
@@ -188,7 +189,7 @@ def _kept(earlier: Sequence[ShardEntry], config: RefreshConfig, entries: Sequenc
 
 
 def _shown_version(config: RefreshConfig, entries: Sequence[ShardEntry], before: Manifest | None) -> str:
-    """The oracles that the card's `oracles` reads: this run's, but never random ones in the place of a model's."""
+    """Returns the version of the card's `oracles` config: this run's, but never random oracles for a model's."""
     there = {entry.oracle_version for entry in entries if entry.kind == ORACLE}
     if config.oracle.simulator == "random" and before is not None and before.oracle_version in there:
         return before.oracle_version
@@ -202,14 +203,15 @@ def _refused_before(
     entries: Sequence[ShardEntry],
     rejects: Sequence[Reject],
 ) -> list[Reject]:
-    """What an earlier run refused of oracles for dialogues that are still here and still have none, of any version.
+    """Returns the oracle rejects of an earlier run for dialogues that still exist and have no oracles of any version.
 
-    This run's own rejects tell of its own version only.
+    This run's own rejects cover its own version only.
     """
     refused = [
         each
         for entry in earlier
-        if (entry.source, entry.kind) == (source, REJECTS) and store.exists(entry.path)  # else it is made anew
+        # a missing file is written anew
+        if (entry.source, entry.kind) == (source, REJECTS) and store.exists(entry.path)
         for each in from_table(store.read_table(entry.path), Reject)
         if each.stage == ORACLE
     ]
@@ -245,7 +247,7 @@ def _flagged_rows(store: Store, source: str) -> list[Reject]:
 
 
 def remove_superseded(store: Store, manifest: Manifest) -> None:
-    """Removes files of a dataset that are ours by their name and that its manifest does not list."""
+    """Removes files that are named like files of a dataset and that the manifest does not list."""
     listed = {entry.path for entry in manifest.shards}
     for folder in ("data", "oracles", "rejects"):
         for path in store.files(folder, ".parquet"):
@@ -255,7 +257,7 @@ def remove_superseded(store: Store, manifest: Manifest) -> None:
 
 
 def write_rejects(store: Store, source: str, rejects: Sequence[Reject]) -> list[ShardEntry]:
-    """All that was refused of one source, in one file; no entry when nothing was."""
+    """Writes all rejects of one source to one file; returns no entry if there are none."""
     if not rejects:
         return []
     table = to_table(list(rejects), Reject)
@@ -273,10 +275,11 @@ def write_rejects(store: Store, source: str, rejects: Sequence[Reject]) -> list[
 
 
 def render_card(manifest: Manifest, figures: Figures, ladders: str = "") -> str:
-    """The card's text: a head that `datasets` reads, then the figures for people.
+    """Returns the text of the card: a YAML head that `datasets` reads, then the figures.
 
     Args:
-        ladders: the measured ladders as Markdown (`pipelines/oracle/ladder_section.py`); empty: none was measured.
+        ladders: the measured hint ladders as Markdown (`pipelines/oracle/ladder_section.py`); empty if none was
+            measured.
     """
     head = yaml.safe_dump({"configs": _configs(manifest), "tags": ["audio", "kame"]}, sort_keys=False)
     return "\n".join(

@@ -1,4 +1,4 @@
-"""An item as what two people say: a question and an answer, in words."""
+"""Makes an exchange of an item: the question and answers as two people say them."""
 
 import random
 import re
@@ -20,11 +20,11 @@ from spoken.spoken_text import SpokenText
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What is said of an item, and where in each answer its first answer-bearing word stands.
+    """The spoken form of an item, with the index of the first word of the answer itself in each answer.
 
-    `answer` is the true answer, in the words of its solution where the item explains itself and they can be said;
-    `short_answer` one sentence with the answer alone; `step` the calculation that comes to it. `distractor` is a wrong
-    answer as a few words that fit into "Isn't it …?".
+    `answer` is the true answer, in the words of its solution if there is one that can be spoken; `short_answer` is one
+    sentence with the answer alone; `step` is the calculation that yields it. `distractor` is a wrong answer of a few
+    words that fit into "Isn't it …?".
     """
 
     question: SpokenText
@@ -37,11 +37,11 @@ class Exchange:
 
 
 def make_exchange(item: Item, config: ScriptConfig, seed: int) -> Exchange:
-    """The spoken question and answers of an item; the same seed gives the same words.
+    """Makes the spoken question and answers of an item; the same seed gives the same words.
 
     Raises:
         NotAskable: it cannot be asked and answered aloud (`rejections.REASONS`).
-        Unspeakable: its text has no sure reading (`spoken_text.REASONS`).
+        Unspeakable: its text has no unambiguous reading (`spoken_text.REASONS`).
     """
     with use_topic(item.question):
         return _make_exchange(item, config, random.Random(seed))
@@ -79,7 +79,7 @@ def _make_answers(
         said = answers.answer_by_reasoning(item, config.max_answer_words, rng)
         return said.full, said.short, said.calculation
     shown = answers.as_said(quiz.answer, item.question)
-    stem = "" if quiz.closing else asked.stem  # "none of these" ends no sentence
+    stem = "" if quiz.closing else asked.stem  # "none of these" completes no sentence
     return answers.answer_by_option(shown, stem, rng), answers.answer_alone(shown, bool(asked.stem), rng), None
 
 
@@ -94,7 +94,7 @@ def _choose_distractor(quiz: Quiz, rng: random.Random) -> SpokenText | None:
 
 
 def capitalise_sentences(spoken: SpokenText) -> SpokenText:
-    """Sentences that began with a figure begin with a capital again, and the last one has its stop."""
+    """Capitalises sentences that began with a digit, and adds a full stop to the last one."""
     text = re.sub(r"(^|(?<!\b[A-Z])[.?!] )([a-z])", lambda m: m[1] + m[2].upper(), spoken.text)
     text = text if text.endswith((".", "?", "!")) else f"{text}."
     return replace(spoken, text=text)

@@ -1,4 +1,4 @@
-"""A second question that leans on the first answer; what is said to it is true by how the item is made."""
+"""The form with a follow-up: a second question about the first answer, whose reply is true by construction."""
 
 import random
 from dataclasses import replace
@@ -30,16 +30,16 @@ _JUST_AGAIN: Final = (
 )  # fmt: skip
 
 _BRIEF: Final = 10
-"""Most words of an answer that is given "in short"."""
+"""Maximum number of words of an answer that is given "in short"."""
 
 
 def fits(exchange: Exchange) -> bool:
-    """One can always ask for the answer again."""
+    """Returns True: a user can always ask for the answer again."""
     return True
 
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
-    """Question and answer; then how one gets there, or whether it is not something else, or the answer again."""
+    """Makes question and answer; then asks for the reasoning, for a wrong alternative, or for the answer again."""
     if exchange.step is not None and rng.random() < 2 / 3:
         return _ask_how(exchange, exchange.step, config, rng)
     if exchange.distractor is not None and rng.random() < 2 / 3:

@@ -1,4 +1,4 @@
-"""The user falls silent in mid-question, to think."""
+"""The form with a thinking pause: the user pauses within the question."""
 
 import random
 from dataclasses import replace
@@ -17,12 +17,12 @@ _FILLERS: Final = ("um", "uh", "let me think", "let me see", "hmm", "hold on", "
 
 
 def fits(exchange: Exchange) -> bool:
-    """Whether there is a place in the question where one may stop to think."""
+    """Returns whether the question has a place for a pause."""
     return bool(pause_breaks(exchange.question.text))
 
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
-    """The user stops in mid-question, two times in three with a word or two that holds the turn."""
+    """Makes a pause within the question, two times in three with a filler."""
     question, at = exchange.question, rng.choice(pause_breaks(exchange.question.text))
     if rng.random() < 2 / 3:
         filler = rng.choice(_FILLERS)
@@ -35,7 +35,7 @@ def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[
 
 
 def _insert_filler(question: SpokenText, at: int, filler: str) -> SpokenText:
-    """The filler before word `at`, set off by commas, or as a sentence of its own after one."""
+    """Inserts the filler before word `at`, between commas, or as a sentence of its own after one."""
     words = question.text.split()
     if words[at - 1][-1] in ".?!":
         return insert_words(question, at, f"{filler.capitalize()}.")

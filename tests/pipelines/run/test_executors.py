@@ -218,7 +218,9 @@ def test_a_machine_that_would_make_something_else_refuses(tmp_path: Path) -> Non
     config = config_on_doubles(tmp_path / "out")
     part = make_plan(config).parts[0]
     other = config.model_copy(update={"seed": 1})  # stands for another version of the code
-    with pytest.raises(BackendError, match=f"{os.uname().nodename} would make another script of part {part.part_id}"):
+    with pytest.raises(
+        BackendError, match=f"{os.uname().nodename} would make a different script of part {part.part_id}"
+    ):
         run_on_part(other, SCRIPT, part)
     assert Runner(Store(config.out)).record(part, SCRIPT) is None
 
