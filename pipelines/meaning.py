@@ -36,7 +36,7 @@ def is_negation(word: str) -> bool:
     return word.lower().replace("'", "") in NEGATIONS
 
 
-def names_of(spoken_text: str) -> frozenset[str]:
+def find_names(spoken_text: str) -> frozenset[str]:
     """Returns the words of a spoken text that are names, as written in it ("Weng", "Bob's"), without acronyms.
 
     Names are capitalised. At the start of a sentence, and after any other punctuation mark, where options and

@@ -45,8 +45,7 @@ _ENDS_OF_TERMS: Final = (
     *("ism", "isms", "ion", "ions", "ity", "ics", "osis", "itis", "ide", "ine", "ate", "ase", "oid", "ous", "ical"),
 )
 """Endings that the model has as words, prefixes that need no space after them, technical words that no list has, and
-endings of scientific terms.
-"""
+endings of scientific terms."""
 
 _LONGEST: Final = 48
 _LONGEST_PART: Final = 18
@@ -147,7 +146,7 @@ def _is_part(part: str) -> bool:
 
 
 @lru_cache(maxsize=20_000)
-def run_together(word: str) -> tuple[str, ...]:
+def split_run_together(word: str) -> tuple[str, ...]:
     """Splits an unknown lower-case word into its likeliest words; empty if it is a word or may be a term."""
     if len(word) > _LONGEST or _is_known(word):
         return ()

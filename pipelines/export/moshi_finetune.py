@@ -65,7 +65,9 @@ def _write(reader: DatasetReader, folder: Path, on_dialogue: Callable[[], None])
         name = f"{dialogue.split}/{dialogue.dialogue_id}"
         (folder / dialogue.split).mkdir(exist_ok=True)
         save_wav(dialogue.flac, folder / f"{name}.wav")
-        (folder / f"{name}.json").write_text(json.dumps(alignments(dialogue), ensure_ascii=False), encoding="utf-8")
+        (folder / f"{name}.json").write_text(
+            json.dumps(make_alignments(dialogue), ensure_ascii=False), encoding="utf-8"
+        )
         lines.setdefault(dialogue.split, []).append(
             json.dumps({"path": f"{name}.wav", "duration": dialogue.duration_s})
         )
@@ -79,7 +81,7 @@ def _write(reader: DatasetReader, folder: Path, on_dialogue: Callable[[], None])
     return Exported(dict(counts), round(audio_s, 3), n_flagged)
 
 
-def alignments(dialogue: AudioDialogue) -> dict[str, Any]:
+def make_alignments(dialogue: AudioDialogue) -> dict[str, Any]:
     """Returns the JSON for a WAV file: words with their times in seconds, and the origin of the dialogue."""
     words: dict[str, list[Any]] = {"A": [], "B": []}
     for turn in dialogue.turns:

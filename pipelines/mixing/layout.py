@@ -90,7 +90,7 @@ def lay_out(
 
 @dataclass(slots=True)
 class _Clock:
-    """What lies so far."""
+    """The utterances placed so far."""
 
     dialogue: Dialogue
     n_samples: Mapping[Key, int]
@@ -103,7 +103,7 @@ class _Clock:
     def lay_turn(self, turn: Turn) -> None:
         for index, utterance in enumerate(turn.utterances):
             if utterance.kind == "speech":
-                self._put(turn, index, self._start(turn, index))
+                self._put(turn, index, self._find_start(turn, index))
 
     def lay_backchannels_over(self, other: Turn) -> None:
         for turn in self.dialogue.turns:
@@ -144,7 +144,7 @@ class _Clock:
             words=self.words[key],
         )
 
-    def _start(self, turn: Turn, index: int) -> int:
+    def _find_start(self, turn: Turn, index: int) -> int:
         place = turn.utterances[index].placement
         if place.rule == "early":
             return self._place_early(turn, index)

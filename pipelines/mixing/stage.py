@@ -93,15 +93,15 @@ class MixingStage:
         return surroundings
 
     def _make_provenance(self, dialogue: Dialogue, clips: Clips, words: DialogueWords) -> Provenance:
-        def voice(speaker: str) -> str | None:
+        def find_voice(speaker: str) -> str | None:
             return next((c.voice for c in clips.clips if dialogue.turns[c.turn_index].speaker == speaker), None)
 
         return replace(
             dialogue.provenance,
             tts=clips.tts,
             tts_digest=clips.tts_digest,
-            voice_a=voice("A"),
-            voice_b=voice("B"),
+            voice_a=find_voice("A"),
+            voice_b=find_voice("B"),
             asr=clips.asr,
             asr_digest=clips.asr_digest,
             aligner=words.aligner,

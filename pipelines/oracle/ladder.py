@@ -119,7 +119,7 @@ class LadderReport:
     other_turns: dict[str, SourceFigures] = field(default_factory=dict)
     user_words: dict[str, SourceFigures] = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Returns the report as JSON values."""
         return asdict(self)
 

@@ -21,7 +21,7 @@ _LEGEND = [
 _LENGTH = f"{FEWEST_WORDS} to {MOST_WORDS} words %"
 
 
-def report_paths(version: str) -> tuple[str, str, str]:
+def list_report_paths(version: str) -> tuple[str, str, str]:
     """Returns the paths of plot, JSON and page of a version's ladder in a dataset's folder."""
     return f"report/oracle-{version}.png", f"report/oracle-{version}.json", f"report/oracle-{version}.md"
 
@@ -32,7 +32,7 @@ def format_ladders(store: Store, fingerprint: str) -> str:
     for path in sorted(store.files("report", ".json")):
         report = _read(store, path)
         if (report.get("format"), report.get("dataset")) == (FORMAT, fingerprint):
-            sections.append(format_section(report, report_paths(report["version"])[0]))
+            sections.append(format_section(report, list_report_paths(report["version"])[0]))
     return "\n".join(sections)
 
 
@@ -128,7 +128,6 @@ def _format_percent(share: float | None) -> str:
 
 
 def _format_estimate(estimate: Mapping[str, float | None]) -> str:
-    """Formats a figure, its interval, and the number of its items and events."""
     if estimate["value"] is None:
         return "-"
     interval = "few" if estimate["low"] is None else f"{estimate['low']:.3f} to {estimate['high']:.3f}"

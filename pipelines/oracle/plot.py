@@ -11,7 +11,7 @@ import numpy as np
 from data_schemas.errors import ConfigError
 from data_schemas.store import Store
 from pipelines.oracle.ladder import LEVELS, LadderReport, LevelFigures, SourceFigures
-from pipelines.oracle.ladder_section import format_section, report_paths
+from pipelines.oracle.ladder_section import format_section, list_report_paths
 from pipelines.oracle.nearness import FEWEST_ITEMS, Estimate
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 
 def write_report(store: Store, report: LadderReport) -> list[str]:
     """Writes plot, JSON and a Markdown page to the dataset's folder; returns their paths."""
-    picture, figures, page = report_paths(report.version)
-    told = report.as_json()
+    picture, figures, page = list_report_paths(report.version)
+    told = report.to_json()
     store.write_bytes(picture, plot_ladder(report))
     store.write_bytes(figures, (json.dumps(told, indent=1) + "\n").encode())
     store.write_bytes(page, format_section(told, picture.rpartition("/")[2]).encode())

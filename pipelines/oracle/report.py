@@ -140,7 +140,6 @@ class _TrueAnswer:
 
 
 def _read_items(reader: DatasetReader) -> dict[str, _Item]:
-    """Returns the item of each dialogue, by dialogue id."""
     found = {}
     for entry in reader.manifest.of_kind(DATA):
         table = reader.store.read_table(entry.path, ["dialogue_id", "item_id", "answer", "turns"])
@@ -180,7 +179,6 @@ def _speak_answer(answer: str) -> str | None:
 
 
 def _select_events(row: OracleRow, item: _Item, group: Group) -> Iterator[OracleEvent]:
-    """Yields the events of a row that belong to a group."""
     for event in row.events:
         of_user = Group.QUESTION if event.turn_index == item.question_turn else Group.OTHER_TURNS
         if group is (of_user if event.speaker == "A" else Group.USER_WORDS):

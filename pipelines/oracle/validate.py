@@ -16,8 +16,7 @@ from spoken.spoken_text import Unspeakable, split_lower_words, split_words
 
 COPIED_WORDS = 4
 """A sentence of the hint with at least so many words counts as copied if the answer contains it whole; a shorter one is
-unavoidable.
-"""
+unavoidable."""
 COPIED_SHARE = 0.6
 """A longer continuous share of the hint counts as copied too, however its sentences are divided."""
 QUOTED_WORDS = 5

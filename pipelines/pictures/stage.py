@@ -84,7 +84,6 @@ class PicturesStage:
         return replace(result, n_to_retry=n_to_retry)
 
     async def _describe_all(self, items: Sequence[Item], client: ChatClient) -> dict[str, Item | Reject | RequestError]:
-        """Returns the outcome for each item that needs its picture."""
         outcomes: dict[str, Item | Reject | RequestError] = {}
         payloads: dict[str, dict[str, Any]] = {}
         waiting = {item.item_id: item for item in items if item.picture is not None and _needs_picture(item)}

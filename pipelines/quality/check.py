@@ -35,7 +35,7 @@ class Fault:
 
 @dataclass(slots=True)
 class _Source:
-    """What the oracles of one source are checked against, and what of it could not be read."""
+    """What the oracles of one source are checked against, and the kinds of its files that could not be read."""
 
     turns: dict[str, list[AskedTurn]] = field(default_factory=dict)  # by dialogue
     remade: dict[str, tuple[Turn, ...]] = field(default_factory=dict)  # complete turns, of the first dialogues
@@ -99,7 +99,6 @@ def _make_sort_key(entry: ShardEntry) -> tuple[str, int]:
 
 
 def _check_file(store: Store, entry: ShardEntry, seen: _Seen) -> list[Fault]:
-    """Checks one file against its manifest entry and its schema, then the rules of each row."""
     try:
         table = _read(store, entry)
     except StoreError as error:
@@ -121,9 +120,9 @@ def _check_file(store: Store, entry: ShardEntry, seen: _Seen) -> list[Fault]:
 def _read(store: Store, entry: ShardEntry) -> pa.Table | Fault:
     """Returns a file's rows, or the fault that makes checking them pointless."""
     if entry.kind not in _RECORDS:
-        return Fault(entry.path, "files are of a kind we know", entry.kind)
+        return Fault(entry.path, "files are of a known kind", entry.kind)
     if not store.exists(entry.path):
-        return Fault(entry.path, "file is there", "missing")
+        return Fault(entry.path, "file exists", "missing")
     written = store.describe(entry.path)
     if (written.n_bytes, written.sha256) != (entry.n_bytes, entry.sha256):
         return Fault(entry.path, "checksum is the manifest's", f"{written.n_bytes} bytes, {written.sha256[:12]}…")
@@ -155,12 +154,14 @@ def _check_record(record: object, entry: ShardEntry, seen: _Seen) -> list[Fault]
     seen.n_rejects += 1
     if record.stage == ORACLE and record.dialogue_id is not None:
         seen.source.refused.add(record.dialogue_id)
-    return [] if record.reason and record.stage else [Fault(record.item_id, "reject says why", "no reason or stage")]
+    return (
+        [] if record.reason and record.stage else [Fault(record.item_id, "rejects have a reason", "no reason or stage")]
+    )
 
 
 def _check_dialogue(row: AudioDialogue, entry: ShardEntry, seen: _Seen) -> Wrong:
     if row.dialogue_id in seen.splits:
-        yield "dialogue ids are unique", "stands twice"
+        yield "dialogue ids are unique", "occurs twice"
     seen.source.turns[row.dialogue_id], seen.splits[row.dialogue_id] = find_asked_turns(row.turns), row.split
     if len(seen.source.remade) < N_REMADE:
         seen.source.remade[row.dialogue_id] = row.turns

@@ -38,7 +38,7 @@ def check_dialogue(row: AudioDialogue) -> Wrong:
     if missing or not row.provenance.script_method or row.licence is None:
         yield "provenance is complete", f"missing: {', '.join(missing) or 'licence or script method'}"
     if row.form not in (*FORMS, RECORDED):
-        yield "a dialogue has a form we know", row.form
+        yield "a dialogue has a known form", row.form
     yield from _check_audio(row)
     yield from measured.check_hearings(row)
     yield from measured.check_speakers(row)
@@ -211,4 +211,4 @@ def _check_words(turn: Turn, duration_s: float) -> Wrong:
         if not (0 <= utterance.start_s < utterance.end_s <= duration_s + TIME_TOLERANCE_S):
             yield "utterances lie inside the audio", f"{where}: {utterance.start_s} to {utterance.end_s} s"
         if any(word.end_s <= word.start_s for word in utterance.words):
-            yield "words last", where
+            yield "words have a duration", where

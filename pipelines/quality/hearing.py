@@ -20,8 +20,8 @@ from typing import Final
 import jiwer
 
 from data_schemas.records import Hearing
-from pipelines.meaning import NEGATIONS, names_of
-from pipelines.quality.respelt import as_written, find_respelt_words, normalise_word
+from pipelines.meaning import NEGATIONS, find_names
+from pipelines.quality.respelt import find_respelt_words, normalise_word, restore_spelling
 from pipelines.quality.sounds import find_phones, is_near, is_spelling_of
 from spoken.number_words import count_number_words, parse_number_words
 from spoken.reader import Unspeakable, speak
@@ -110,13 +110,13 @@ def make_hearing(found: Comparison, heard_text: str, n_takes: int) -> Hearing:
 def compare(spoken_text: str, heard_text: str) -> Comparison:
     """Compares a transcript with the spoken text.
 
-    A number of several words counts as one word and is heard if its value is; a name (`names_of`) is heard if something
-    that sounds similar is in its place.
+    A number of several words counts as one word and is heard if its value is; a name (`find_names`) is heard if
+    something that sounds similar is in its place.
     """
-    names = frozenset(map(normalise_word, names_of(spoken_text)))
+    names = frozenset(map(normalise_word, find_names(spoken_text)))
     told = find_respelt_words(spoken_text)
     said = _make_tokens(normalise_words(spoken_text), names, told)
-    heard = _make_tokens(as_written(normalise_words(heard_text), told))
+    heard = _make_tokens(restore_spelling(normalise_words(heard_text), told))
     said, heard = _join_tokens(said, heard), _join_tokens(heard, said)
     if [each.text for each in said] != [each.text for each in heard]:
         said, heard = _key_by_sound(said), _key_by_sound(heard)

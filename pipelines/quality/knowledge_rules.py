@@ -38,7 +38,7 @@ def check_knowledge(row: OracleRow, turns: Sequence[Turn], prompts: PromptSet) -
         request = _make_request(place, mask_future(turns, event.t_s), config)
         payload = make_payload(prompts, request, config, row.seed, event.attempt or 0)
         if event.request_id != request_id(reply_key(endpoint, payload, event.attempt or 0)):
-            yield "level 0 knows nothing but what was said", f"{event.event_id}: its request was another"
+            yield "level 0 knows only what was said", f"{event.event_id}: its request was another"
 
 
 def mask_future(turns: Sequence[Turn], t_s: float) -> list[Turn]:

@@ -23,8 +23,7 @@ BEFORE_WORD_S, AFTER_WORD_S = 0.15, 0.25
 
 MOST_OUTSIDE = 0.05
 """The largest share of an utterance's energy that may lie outside its words; in Kokoro's speech, timed by pocketsphinx,
-none does, even with rooms and noise.
-"""
+none does, even with rooms and noise."""
 
 _MOST_WORDS_OF_TOKEN = 6  # a written token counts as up to so many words: "$5.50" is five, with its cents
 SILENT_DBFS = -60.0
@@ -50,7 +49,7 @@ def check_quality(row: AudioDialogue, sound: Sound) -> Wrong:
         told, tolerance = stored[name], LEVEL_TOLERANCE_DB if name in _LEVELS else SHARE_TOLERANCE
         is_same = told == value if None in (told, value) else abs(told - value) <= tolerance
         if not is_same:
-            yield "quality is that of the sound and of what was heard", f"{name} is {value}, not {told}"
+            yield "quality matches the audio and the hearings", f"{name} is {value}, not {told}"
 
 
 def check_hearings(row: AudioDialogue) -> Wrong:
@@ -64,11 +63,11 @@ def check_hearings(row: AudioDialogue) -> Wrong:
                 yield "what a recogniser listened to has a hearing", f"{where}: by {row.provenance.asr}"
             is_cut = turn.cut_s is not None and at == last  # its hearing covers all of it
             n_words = None if is_cut else len(split_words(said.spoken_text))
-            if said.hearing is not None and not _can_be(said.hearing, n_words):
-                yield "counts of a hearing can be", f"{where}: {said.hearing}"
+            if said.hearing is not None and not _is_consistent(said.hearing, n_words):
+                yield "counts of a hearing are possible", f"{where}: {said.hearing}"
 
 
-def _can_be(hearing: Hearing, n_words: int | None) -> bool:
+def _is_consistent(hearing: Hearing, n_words: int | None) -> bool:
     """Returns whether the counts are consistent, also with `n_words` spoken words, some of them counted together."""
     most = hearing.n_words if n_words is None else n_words
     n_heard = len(hearing.text.split())
@@ -89,7 +88,7 @@ def check_speakers(row: AudioDialogue) -> Wrong:
         for said in turn.utterances:
             if said.voice is None or said.voice != voices.get(turn.speaker, said.voice):
                 found = f"turn {turn.turn_index}: {said.voice}, not {voices.get(turn.speaker)}"
-                yield "a speaker has the voice that provenance tells", found
+                yield "a speaker has the voice recorded in provenance", found
             if said.speed is None or not _SPEED_MIN <= said.speed <= _SPEED_MAX:
                 yield f"speed lies between {_SPEED_MIN} and {_SPEED_MAX}", f"turn {turn.turn_index}: {said.speed}"
 
@@ -104,7 +103,7 @@ def check_delay(turn: Turn) -> Wrong:
     told_s = turn.keyword_delay_s
     is_same = told_s == delay_s if told_s is None or delay_s is None else abs(told_s - delay_s) <= _TIME_TOLERANCE_S
     if not is_same:
-        yield "a keyword delay is that of its word", f"turn {turn.turn_index}: {told_s} s, not {delay_s} s"
+        yield "a keyword delay is the time of its word", f"turn {turn.turn_index}: {told_s} s, not {delay_s} s"
 
 
 def check_coverage(row: AudioDialogue, sound: Sound) -> Wrong:

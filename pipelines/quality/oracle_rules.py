@@ -23,7 +23,7 @@ class AskedTurn:
     ends_s: "array[float]"  # the words' texts are omitted: all turns of a source are held in memory
     truth: str
 
-    def schedule(self, row: OracleRow) -> list[Tick]:
+    def make_schedule(self, row: OracleRow) -> list[Tick]:
         """Returns the expected events, by the settings recorded in the row."""
         words = [WordTiming(word="", start_s=at_s, end_s=at_s, score=0.0, method="") for at_s in self.ends_s]
         return make_ticks(words, row.interval_s, row.level_bounds, row.max_requests_per_turn)
@@ -43,10 +43,10 @@ def check_oracles(row: OracleRow, answered: Sequence[AskedTurn]) -> Wrong:
     if not (row.model and row.prompt_digest and row.endpoint):
         yield "provenance is complete", "no model, endpoint or prompt digest"
     if (row.simulator == "random") != (row.model == row.endpoint == "random"):
-        yield "random answers are labelled so, and no others", f"{row.simulator}, {row.model}, {row.endpoint}"
+        yield "only random answers are labelled as random", f"{row.simulator}, {row.model}, {row.endpoint}"
     foreign = "request_id" if row.simulator == "random" else "taken_from"
     if strange := [event.event_id for event in row.events if getattr(event, foreign) is not None]:
-        yield "random answers are labelled so, and no others", f"{strange[0]} has a {foreign}"
+        yield "only random answers are labelled as random", f"{strange[0]} has a {foreign}"
     if not is_in_share(row.dialogue_id, row.seed, row.share_from, row.share_to):
         yield "oracles are of their version's share", f"not drawn for {row.share_from} to {row.share_to}"
     if [event.event_id for event in row.events] != [f"{row.dialogue_id}-e{n}" for n in range(len(row.events))]:
@@ -56,13 +56,13 @@ def check_oracles(row: OracleRow, answered: Sequence[AskedTurn]) -> Wrong:
     for event in row.events:
         is_failed = event.status == "failed"
         if (event.text is None) != is_failed:
-            yield "failed events, and no others, have no text", f"{event.event_id}: {event.status}"
+            yield "only failed events have no text", f"{event.event_id}: {event.status}"
         if (event.error is not None) != is_failed:
-            yield "failed events, and no others, say why", f"{event.event_id}: {event.status}, error: {event.error}"
+            yield "only failed events have an error", f"{event.event_id}: {event.status}, error: {event.error}"
     try:
         read_settings(row)
     except ValidationError as error:
-        yield "the schedule's settings can be", "; ".join(f"{each['loc']}: {each['msg']}" for each in error.errors())
+        yield "the schedule's settings are valid", "; ".join(f"{each['loc']}: {each['msg']}" for each in error.errors())
         return
     for turn in asked:
         if turn.ends_s:  # without words, the rules of the dialogue have reported it
@@ -90,7 +90,7 @@ def read_settings(row: OracleRow) -> OracleConfig:
 
 def _check_events_of_turn(row: OracleRow, turn: AskedTurn) -> Wrong:
     events = [event for event in row.events if event.turn_index == turn.turn_index]
-    schedule = turn.schedule(row)
+    schedule = turn.make_schedule(row)
     if found := _find_off_schedule(events, schedule):
         yield "events are those of the schedule", f"turn {turn.turn_index}: {found}"
     if len(events) != len(schedule):

@@ -30,7 +30,7 @@ def find_respelt_words(spoken_text: str) -> dict[str, str]:
     return {word: spelling for word, spelling in spelt.items() if word != spelling and f" {spelling} " not in own}
 
 
-def as_written(heard: Sequence[str], spelt: Mapping[str, str]) -> list[str]:
+def restore_spelling(heard: Sequence[str], spelt: Mapping[str, str]) -> list[str]:
     """Returns the heard words, with the true word in place of whatever sounds like its respelling."""
     wanted = {_find_sounds(spelling.split()): word for word, spelling in spelt.items()}
     written: list[str] = []

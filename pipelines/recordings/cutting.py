@@ -15,14 +15,13 @@ WORD_S: Final = 1.0
 
 BEFORE_S: Final = {"A": 0.1, "B": 0.4}
 """How much audio before an utterance's time may belong to it, in seconds, by speaker: the assistant's text comes with
-its audio, but the caller's speech is detected a little late.
-"""
+its audio, but the caller's speech is detected a little late."""
 
 QUIET_S: Final = 1.0
 """Minimum silence of both speakers, in seconds, where a session is cut."""
 
 AFTER_S: Final = 0.5
-"""Audio in seconds that is kept after a dialogue's last utterance, if the next one starts no earlier."""
+"""Seconds of audio kept after a dialogue's last utterance, at most until the next dialogue starts."""
 
 MOST_S: Final = 120.0
 """Maximum duration of a dialogue in seconds; a session is cut into as few as possible."""
@@ -142,5 +141,4 @@ def _split_stretches(utterances: Sequence[RoughUtterance], changes_s: Sequence[f
 
 
 def _group_turns(utterances: Sequence[RoughUtterance]) -> tuple[tuple[RoughUtterance, ...], ...]:
-    """Groups consecutive utterances of one speaker into turns."""
     return tuple(tuple(group) for _, group in groupby(utterances, key=lambda each: each.speaker))

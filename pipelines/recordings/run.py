@@ -104,7 +104,7 @@ def _forget(store: Store, source: str, parts: Sequence[Part]) -> None:
     for path in store.files(FOLDER, ".parquet"):
         if _get_source(path) == source:
             requests = _read_request_ids(store, path)
-            if store.exists(_record_of(path)) and _read_sessions(store, path) <= here:
+            if store.exists(_make_record_path(path)) and _read_sessions(store, path) <= here:
                 kept |= requests
             else:
                 forgotten |= requests
@@ -113,9 +113,9 @@ def _forget(store: Store, source: str, parts: Sequence[Part]) -> None:
         with ReplyCache(store.at(ANSWERS)) as cache:
             cache.forget(forgotten - kept)
     for path in gone:
-        if store.exists(_record_of(path)):
+        if store.exists(_make_record_path(path)):
             # first, since an output without a record is not used, and the next run finds it here
-            store.remove(_record_of(path))
+            store.remove(_make_record_path(path))
         store.remove(path)
 
 
@@ -124,18 +124,17 @@ def _get_source(path: str) -> str:
     return path.removeprefix(f"{FOLDER}/").partition("/")[0].rsplit("-", 2)[0]
 
 
-def _record_of(path: str) -> str:
+def _make_record_path(path: str) -> str:
     return f"{path.removesuffix('.parquet')}.json"
 
 
 def _read_sessions(store: Store, path: str) -> set[str]:
-    """Returns the items of an output and of its rejects."""
     table = store.read_table(path, ["item_id", "dialogue_id"])
     if "item_id" in table.column_names:
         ids: set[str] = set(table["item_id"].to_pylist())
     else:
         ids = {dialogue_id.rpartition("-v")[0] for dialogue_id in table["dialogue_id"].to_pylist()}
-    record: dict[str, Any] = json.loads(store.read_bytes(_record_of(path)))
+    record: dict[str, Any] = json.loads(store.read_bytes(_make_record_path(path)))
     return ids | {reject["item_id"] for reject in record["rejects"]}
 
 

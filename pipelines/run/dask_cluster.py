@@ -61,21 +61,23 @@ class DaskCluster:
     ) -> None:
         self._client.close(timeout=CONNECT_S)
 
-    def executor(self, needs: StageResources, n_tasks: int) -> Executor:
+    def get_executor(self, needs: StageResources, n_tasks: int) -> Executor:
         """Returns Dask's executor; a task requests other resources than a GPU only if some worker declares them."""
-        executor: Executor = self._client.get_executor(pure=False, resources=_asked(needs, self._workers()))
+        executor: Executor = self._client.get_executor(
+            pure=False, resources=_select_resources(needs, self._list_workers())
+        )
         return executor
 
-    def n_slots(self, needs: StageResources) -> int:
+    def count_slots(self, needs: StageResources) -> int:
         """Returns the number of threads of workers that have all resources that a task requests."""
-        workers = self._workers()
-        asked = _asked(needs, workers).items()
+        workers = self._list_workers()
+        asked = _select_resources(needs, workers).items()
         return sum(
             int(min([worker["nthreads"], *(worker["resources"].get(name, 0) // n for name, n in asked)]))
             for worker in workers
         )
 
-    def fault(self, error: BaseException, stage: str) -> BackendError | None:
+    def find_fault(self, error: BaseException, stage: str) -> BackendError | None:
         """Returns the error for a task that killed its workers, or for a lost scheduler."""
         if isinstance(error, KilledWorker):
             return BackendError(
@@ -83,18 +85,18 @@ class DaskCluster:
                 f"{error.last_worker.address}.",
                 "Most often memory ran out: start workers with more, and run again; finished parts are kept.",
             )
-        return self._lost() if isinstance(error, CancelledError) else None
+        return self._make_lost_error() if isinstance(error, CancelledError) else None
 
-    def _workers(self) -> list[dict[str, Any]]:
+    def _list_workers(self) -> list[dict[str, Any]]:
         if self._client.status != "running":
-            raise self._lost()
+            raise self._make_lost_error()
         return list(self._client.scheduler_info(n_workers=-1)["workers"].values())
 
-    def _lost(self) -> BackendError:
+    def _make_lost_error(self) -> BackendError:
         return BackendError(f"The Dask scheduler at {self._address} was lost.", f"Start it and its workers. {AGAIN}")
 
 
-def _asked(needs: StageResources, workers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def _select_resources(needs: StageResources, workers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     counted = {name for worker in workers for name in worker["resources"]} | {"GPU"}
     amounts = {"CPU": needs.cores, "MEMORY": needs.memory_gb * GIGABYTE, "GPU": needs.gpus}
     return {name: n for name, n in amounts.items() if n and name in counted}

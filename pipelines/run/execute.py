@@ -70,16 +70,16 @@ class Runner:
         """Writes the items of each part, which are the input of the first stage."""
         with self.store.batch() as batch:
             for part, items in parts:
-                if self.record(part, ITEMS) is None:
+                if self.read_record(part, ITEMS) is None:
                     self._put(batch, part, ITEMS, StageResult(list(items), []), Item)
 
-    def record(self, part: Part, stage: str) -> PartRecord | None:
+    def read_record(self, part: Part, stage: str) -> PartRecord | None:
         """Returns the record of a stage's output, or None if it or the output's file is missing or truncated.
 
         Raises:
             StoreError: the record is damaged.
         """
-        path = part.record_path(stage)
+        path = part.get_record_path(stage)
         if not self.store.exists(path):
             return None
         try:
@@ -92,27 +92,27 @@ class Runner:
             raise StoreError(
                 f"The record {self.store.at(path)} is damaged: {error}.", "Remove it and run again."
             ) from error
-        whole = self.store.exists(part.path(stage)) and self.store.n_bytes(part.path(stage)) == record.n_bytes
+        whole = self.store.exists(part.get_path(stage)) and self.store.n_bytes(part.get_path(stage)) == record.n_bytes
         return record if whole else None
 
-    def pending(self, stage: str, parts: Sequence[Part], on_found: OnPart = lambda *_: None) -> list[Part]:
+    def list_pending(self, stage: str, parts: Sequence[Part], on_found: OnPart = lambda *_: None) -> list[Part]:
         """Returns the parts whose output is missing or may be improved by a retry; calls `on_found` for the others."""
         lacking = []
         for part in parts:
-            record = self.record(part, stage)
+            record = self.read_record(part, stage)
             if record is None or not record.is_final:
                 lacking.append(part)
             else:
                 on_found(stage, part, record)
         return lacking
 
-    def finished(self, part: Part, stage: str) -> PartRecord:
+    def read_finished(self, part: Part, stage: str) -> PartRecord:
         """Returns the record of an output that must exist.
 
         Raises:
             StoreError: it does not exist.
         """
-        record = self.record(part, stage)
+        record = self.read_record(part, stage)
         if record is None:
             raise StoreError(
                 f"Part {part.part_id} has no output of stage {stage}.", "Run the same command again; it makes it."
@@ -121,19 +121,19 @@ class Runner:
 
     def read(self, part: Part, stage: str, record_type: type[Record]) -> list[Record]:
         """Reads a stage's output for a part as records, which may have fewer fields than the file has columns."""
-        record = self.finished(part, stage)
+        record = self.read_finished(part, stage)
         names = schema_of(record_type).names
-        return from_table(self.store.read_table(part.path(stage), names, record.sha256), record_type)
+        return from_table(self.store.read_table(part.get_path(stage), names, record.sha256), record_type)
 
     def run(self, part: Part, stage: Stage[Any]) -> PartRecord:
         """Returns the record of the stage's output for a part, after running the stage if there is no final one."""
-        done = self.record(part, stage.name)
+        done = self.read_record(part, stage.name)
         if done is not None and done.is_final:
             return done
         check_fingerprint(part, stage)
-        return self.keep(part, stage, stage.run(self.batch(part, stage)))
+        return self.keep(part, stage, stage.run(self.read_batch(part, stage)))
 
-    def batch(self, part: Part, stage: StageDescription) -> list[tuple[Any, ...]]:
+    def read_batch(self, part: Part, stage: StageDescription) -> list[tuple[Any, ...]]:
         """Reads the inputs of a stage for a part, joined by dialogue."""
         inputs: list[list[Any]] = [
             self.read(part, name, record_type)
@@ -147,7 +147,7 @@ class Runner:
             return self._put(batch, part, stage.name, result, stage.output_type)
 
     def _put(self, batch: Batch, part: Part, stage: str, result: StageResult[Any], record_type: type) -> PartRecord:
-        written = batch.write_table(part.path(stage), to_table(result.outputs, record_type))
+        written = batch.write_table(part.get_path(stage), to_table(result.outputs, record_type))
         record = PartRecord(
             n_rows=len(result.outputs),
             n_bytes=written.n_bytes,
@@ -156,7 +156,7 @@ class Runner:
             rejects=result.rejects,
         )
         text = json.dumps({"stage": stage, "fingerprint": part.fingerprints[stage], **asdict(record)}, indent=1)
-        batch.write_bytes(part.record_path(stage), text.encode())
+        batch.write_bytes(part.get_record_path(stage), text.encode())
         return record
 
 
@@ -237,7 +237,7 @@ def start_chat_servers(config: RefreshConfig, parts: Sequence[Part]) -> Iterator
     with ExitStack() as all_servers:
         for stage in CHAT_STAGES:
             chat = chat_model_of(config, stage)
-            if chat is None or not runner.pending(stage, parts):
+            if chat is None or not runner.list_pending(stage, parts):
                 continue
             server = next((server for asked, server in started if asked == chat), None)
             if server is None:
@@ -266,18 +266,18 @@ def run_chat_stage(
     """
     store, chat = Store(config.out), chat_model_of(config, stage)
     runner = Runner(store)
-    pending = runner.pending(stage, parts, on_part)
+    pending = runner.list_pending(stage, parts, on_part)
     if not pending:
         return
     if chat is None:
-        alone = build_stage_without_chat(config, stage, partial(_dialogues_of, runner, parts))
+        alone = build_stage_without_chat(config, stage, partial(_read_dialogues, runner, parts))
         for part in pending:
             on_part(stage, part, runner.run(part, alone))
         return
     assert endpoint is not None  # `start_chat_servers` found the same parts pending
     asking = build_chat_stage(config, stage, endpoint)
     client = open_client(chat, endpoint, config.budget, store.at(ANSWERS), on_usage)
-    n_at_once = parts_at_once(chat.n_in_flight, config.parts.dialogues_per_part)
+    n_at_once = count_parts_at_once(chat.n_in_flight, config.parts.dialogues_per_part)
     if chat.transport == "batch":
         n_at_once = len(pending)  # one batch job takes hours, whatever its size
     run_asking(runner, asking, pending, client, n_at_once, on_part)
@@ -293,7 +293,7 @@ def run_in_memory(config: RefreshConfig, stage: str, batch: Sequence[Any], cache
         return run_alone(build_chat_stage(config, stage, endpoint), batch, client)
 
 
-def _dialogues_of(runner: Runner, parts: Sequence[Part], source: str, split: str) -> Iterator[list[Dialogue]]:
+def _read_dialogues(runner: Runner, parts: Sequence[Part], source: str, split: str) -> Iterator[list[Dialogue]]:
     """Yields the dialogues of a source and split part by part, for random oracles; `parts` is the whole plan."""
     for part in sorted(parts, key=lambda part: part.part_id):
         if (part.source, part.split) == (source, split):
@@ -311,16 +311,16 @@ def open_client(
     pace = Pace(chat)  # shared, so that the next client knows the rate limits that the last one found
 
     @asynccontextmanager
-    async def opened() -> AsyncIterator[ChatClient]:
+    async def open_once() -> AsyncIterator[ChatClient]:
         with ReplyCache(cache_path) as cache:
             async with OpenAIChatClient(endpoint, chat, cache, budget=budget, pace=pace) as client:
                 on_usage(client.usage)
                 yield client
 
-    return opened
+    return open_once
 
 
-def parts_at_once(n_in_flight: int, dialogues_per_part: int) -> int:
+def count_parts_at_once(n_in_flight: int, dialogues_per_part: int) -> int:
     """Returns how many parts must be in progress to keep so many requests in flight."""
     return math.ceil(REQUESTS_A_PLACE * n_in_flight / dialogues_per_part)
 
@@ -336,22 +336,22 @@ def run_asking(
     """Runs a stage that calls a chat model on parts, in order, and calls `on_part` for each when it is recorded.
 
     Args:
-        n_at_once: number of parts in progress at once (`parts_at_once`).
+        n_at_once: number of parts in progress at once (`count_parts_at_once`).
 
     Raises:
         KameError: the error of the part that failed first; parts recorded before are kept.
     """
 
-    async def all_parts() -> None:
+    async def run_all() -> None:
         places = asyncio.Semaphore(n_at_once)
         async with open_client() as client:
 
-            async def one(part: Part) -> None:
+            async def run_one(part: Part) -> None:
                 async with places:
-                    result = await stage.run_with(runner.batch(part, stage), client)
+                    result = await stage.run_with(runner.read_batch(part, stage), client)
                     on_part(stage.name, part, runner.keep(part, stage, result))
 
-            await gather_all([one(part) for part in parts])
+            await gather_all([run_one(part) for part in parts])
 
     if parts:
-        asyncio.run(all_parts())
+        asyncio.run(run_all())

@@ -28,17 +28,17 @@ class Place(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    def executor(self, needs: StageResources, n_tasks: int) -> Executor:
+    def get_executor(self, needs: StageResources, n_tasks: int) -> Executor:
         """Returns an executor for `n_tasks` tasks with these needs each; the place closes it."""
 
-    def n_slots(self, needs: StageResources) -> int:
+    def count_slots(self, needs: StageResources) -> int:
         """Returns how many such tasks can run at once now; 0 if no worker has the resources of one.
 
         Raises:
             BackendError: the place is lost.
         """
 
-    def fault(self, error: BaseException, stage: str) -> BackendError | None:
+    def find_fault(self, error: BaseException, stage: str) -> BackendError | None:
         """Returns the fault of the place that caused the error of a task; None if the error is the task's own."""
 
 
@@ -51,15 +51,15 @@ class LocalProcesses(WorkerPool):
     def __init__(self, n_workers: int) -> None:
         super().__init__(n_workers, leave_with_parent)
 
-    def executor(self, needs: StageResources, n_tasks: int) -> Executor:
+    def get_executor(self, needs: StageResources, n_tasks: int) -> Executor:
         """Returns the pool of processes, or this process if one is enough."""
         return InThisProcess() if min(self.n_workers, n_tasks) <= 1 else _Processes(self.get_started())
 
-    def n_slots(self, needs: StageResources) -> int:
+    def count_slots(self, needs: StageResources) -> int:
         """Returns the number of processes."""
         return self.n_workers
 
-    def fault(self, error: BaseException, stage: str) -> BackendError | None:
+    def find_fault(self, error: BaseException, stage: str) -> BackendError | None:
         """Returns the error for a process that was killed; None for other errors."""
         if not isinstance(error, BrokenProcessPool):
             return None

@@ -99,7 +99,7 @@ class Lease:
 
 
 @contextmanager
-def held(bucket: Bucket) -> Iterator[Lease]:
+def hold_lease(bucket: Bucket) -> Iterator[Lease]:
     """Holds the lease of a dataset for a block, and renews it in a thread.
 
     Raises:

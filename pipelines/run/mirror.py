@@ -29,7 +29,7 @@ from data_schemas.errors import KameError, StoreError
 from data_schemas.manifest import MANIFEST
 from data_schemas.reader import manifest_if_any, read_manifest
 from data_schemas.store import TEMPORARY, Store
-from pipelines.run.lease import Lease, held
+from pipelines.run.lease import Lease, hold_lease
 from pipelines.run.parts import FOLDER as PARTS
 from pipelines.run.parts import Part, PartRecord
 from pipelines.run.publish import CARD, remove_superseded
@@ -50,14 +50,14 @@ _NAMED_BY_CONTENT: Final = (*_SHOWN, f"{PARTS}/", "runs/")
 class Progress(Protocol):
     """Receives the progress of a run."""
 
-    def stage(self, name: str, n_items: int) -> None:
+    def begin_stage(self, name: str, n_items: int) -> None:
         """Called when a stage begins."""
 
     def on_part(self, stage: str, part: Part, record: PartRecord) -> None:
         """Called when the output of a stage for a part exists."""
 
 
-def folder_of(out: str) -> str:
+def get_work_folder(out: str) -> str:
     """Returns the local folder in which a dataset is built: `out` itself, or the folder that mirrors its bucket."""
     if not is_in_bucket(out):
         return out
@@ -81,8 +81,8 @@ def mirrored(config: RefreshConfig, progress: Progress) -> Iterator[tuple[Refres
     if not is_in_bucket(config.out):
         yield config, progress
         return
-    bucket, folder = Bucket(config.out), folder_of(config.out)
-    with held(bucket) as lease, Mirror(bucket, folder, lease) as mirror:
+    bucket, folder = Bucket(config.out), get_work_folder(config.out)
+    with hold_lease(bucket) as lease, Mirror(bucket, folder, lease) as mirror:
         mirror.pull()
         try:
             yield config.model_copy(update={"out": folder}), _Copying(progress, mirror)
@@ -99,9 +99,9 @@ class _Copying:
     def __init__(self, progress: Progress, mirror: "Mirror") -> None:
         self._progress, self._mirror = progress, mirror
 
-    def stage(self, name: str, n_items: int) -> None:
+    def begin_stage(self, name: str, n_items: int) -> None:
         self._mirror.push()  # the plan, and what is left of the stage before
-        self._progress.stage(name, n_items)
+        self._progress.begin_stage(name, n_items)
 
     def on_part(self, stage: str, part: Part, record: PartRecord) -> None:
         self._mirror.push_part(part, stage)
@@ -154,7 +154,7 @@ class Mirror:
         self._copying = [each for each in self._copying if not each.done()]
         for each in done:
             each.result()
-        new = [path for path in (part.path(stage), part.record_path(stage)) if not self._is_as_copied(path)]
+        new = [path for path in (part.get_path(stage), part.get_record_path(stage)) if not self._is_as_copied(path)]
         if new:
             self._copying.append(self._pool.submit(self._upload, *new))
 
@@ -163,7 +163,7 @@ class Mirror:
         copying, self._copying = self._copying, []
         for each in copying:
             each.result()
-        new = [path for path in self._new() if not path.startswith(_SHOWN) and path not in (MANIFEST, CARD)]
+        new = [path for path in self._list_new() if not path.startswith(_SHOWN) and path not in (MANIFEST, CARD)]
         first = [path for path in new if path.endswith(".parquet") and path.startswith(_NAMED_BY_CONTENT)]
         for wave in (first, [path for path in new if path not in first]):  # records after the files that they describe
             self._do(partial(self._upload, path) for path in wave)
@@ -177,7 +177,7 @@ class Mirror:
         self.push()
         try:
             self._check_manifest()
-            shown = [path for path in self._new() if path.startswith(_SHOWN)]
+            shown = [path for path in self._list_new() if path.startswith(_SHOWN)]
             self._shown_now.update(shown)
             self._do(partial(self._upload, path) for path in shown)
             self._upload(*(path for path in (MANIFEST,) if not self._is_as_copied(path)))
@@ -218,7 +218,7 @@ class Mirror:
     def _upload(self, *paths: str) -> None:
         for path in paths:
             self._lease.check()
-            stamp, known = self._stamp(path), self._same.get(path)
+            stamp, known = self._read_stamp(path), self._same.get(path)
             if path.startswith(_NAMED_BY_CONTENT):
                 self._bucket.upload(path, self._store.at(path))
                 state = self._bucket.state(path) or ""
@@ -234,15 +234,15 @@ class Mirror:
             self._store.writing(path) as sink,
         ):
             shutil.copyfileobj(source, sink, 1 << 23)
-        if (stamp := self._stamp(path)) is not None:
+        if (stamp := self._read_stamp(path)) is not None:
             self._note(path, (state, stamp))
 
-    def _new(self) -> list[str]:
+    def _list_new(self) -> list[str]:
         """Returns the local files that are not in the bucket in their present version."""
         paths = (each.relative_to(self._folder).as_posix() for each in self._folder.rglob("*") if each.is_file())
         return sorted(path for path in paths if not _STAYS.fullmatch(path) and not self._is_as_copied(path))
 
-    def _stamp(self, path: str) -> Stamp | None:
+    def _read_stamp(self, path: str) -> Stamp | None:
         try:
             found = (self._folder / path).stat()
         except FileNotFoundError:
@@ -252,7 +252,7 @@ class Mirror:
     def _is_as_copied(self, path: str, state: str | None = None) -> bool:
         """Returns whether the local file is as it was copied and, if `state` is given, the one in the bucket too."""
         known = self._same.get(path)
-        return known is not None and known[1] == self._stamp(path) and state in (None, known[0])
+        return known is not None and known[1] == self._read_stamp(path) and state in (None, known[0])
 
     def _read_index(self) -> None:
         """Reads which files earlier runs on this machine have copied; a line cut off by a kill is ignored."""
@@ -262,7 +262,7 @@ class Mirror:
         for line in lines:
             with suppress(ValueError):
                 self._take_note(*json.loads(line))
-        self._store.write_bytes(INDEX, b"".join(_line(path, known) for path, known in self._same.items()))
+        self._store.write_bytes(INDEX, b"".join(_format_line(path, known) for path, known in self._same.items()))
 
     def _take_note(self, path: str, known: Any) -> None:
         if known is None:
@@ -274,8 +274,8 @@ class Mirror:
     def _note(self, path: str, known: tuple[str, Stamp] | None) -> None:
         with self._lock, (self._folder / INDEX).open("ab") as index:
             self._take_note(path, known)
-            index.write(_line(path, known))
+            index.write(_format_line(path, known))
 
 
-def _line(path: str, known: tuple[str, Stamp] | None) -> bytes:
+def _format_line(path: str, known: tuple[str, Stamp] | None) -> bytes:
     return f"{json.dumps([path, known])}\n".encode()

@@ -38,11 +38,11 @@ class Part:
     n_items: int
     fingerprints: dict[str, str]
 
-    def path(self, stage: str) -> str:
+    def get_path(self, stage: str) -> str:
         """Returns the path of a stage's output for this part."""
         return f"{FOLDER}/{self.part_id}/{stage}-{self.fingerprints[stage]}.parquet"
 
-    def record_path(self, stage: str) -> str:
+    def get_record_path(self, stage: str) -> str:
         """Returns the path of the record, which exists if the output is complete."""
         return f"{FOLDER}/{self.part_id}/{stage}-{self.fingerprints[stage]}.json"
 
@@ -97,7 +97,7 @@ class MembershipBook:
         self._members_path = f"{MEMBERSHIP}/{source}.parquet"
         self._notes_path = f"{MEMBERSHIP}/{source}.json"
 
-    def known(self) -> list[Member]:
+    def read_known(self) -> list[Member]:
         """Returns the recorded members, in parts of this plan."""
         if not self.store.exists(self._members_path):
             return []
@@ -106,7 +106,7 @@ class MembershipBook:
         if (table.schema.metadata or {}).get(_PLAN) == self._plan.encode():
             return members
         items = [replace(each.item, split=ids.split_of(each.item.group_id, self.split)) for each in members]
-        return self._new([], items)
+        return self._assign_parts([], items)
 
     def update(self, reading: SourceReading, contaminated: frozenset[str]) -> Membership:
         """Updates the membership with what was read now.
@@ -114,28 +114,28 @@ class MembershipBook:
         Items that were read earlier and not now keep their place if a limit stopped the reading; if the whole source
         was read they are removed from it, and from the dataset.
         """
-        known = self.known()
+        known = self.read_known()
         read = {item.item_id: item for item in reading.items}
-        refreshed = [(member, _refreshed(member, read)) for member in known]
+        refreshed = [(member, _refresh_member(member, read)) for member in known]
         staying = [now for was, now in refreshed if now.item.split == was.item.split]  # others are treated as new
         gone = [each for each in staying if reading.is_whole and each.item.item_id not in read]
         staying = [each for each in staying if not reading.is_whole or each.item.item_id in read]
-        kept, dropped = _without(contaminated, staying)
+        kept, dropped = _drop_contaminated(contaminated, staying)
         there = {member.item.item_id for member in staying}
-        members = kept + self._new(known, [item for item in reading.items if item.item_id not in there])
-        rejects = self._rejects(reading, [*dropped, *(_gone(each.item) for each in gone)], members)
+        members = kept + self._assign_parts(known, [item for item in reading.items if item.item_id not in there])
+        rejects = self._collect_rejects(reading, [*dropped, *(_reject_removed(each.item) for each in gone)], members)
         table = to_table(members, Member)
         metadata = {**(table.schema.metadata or {}), _PLAN: self._plan.encode()}
         self.store.write_table(self._members_path, table.replace_schema_metadata(metadata))
         return Membership(members, rejects)
 
-    def _new(self, known: Sequence[Member], items: Sequence[Item]) -> list[Member]:
+    def _assign_parts(self, known: Sequence[Member], items: Sequence[Item]) -> list[Member]:
         """Assigns new items to new parts and shards, numbered after the existing ones."""
         by_split: dict[str, list[Item]] = defaultdict(list)
         for item in items:
             by_split[item.split].append(item)
-        n_parts = _count(known, "part_id")
-        n_shards = _count(known, "shard_id")
+        n_parts = _find_next_numbers(known, "part_id")
+        n_shards = _find_next_numbers(known, "shard_id")
         per_part, per_shard = self.items_per_part, self.parts.parts_per_shard
         new = {}
         for split, of_split in by_split.items():
@@ -149,7 +149,9 @@ class MembershipBook:
                 )
         return [new[item.item_id] for item in items]
 
-    def _rejects(self, reading: SourceReading, dropped: Sequence[Reject], members: Sequence[Member]) -> list[Reject]:
+    def _collect_rejects(
+        self, reading: SourceReading, dropped: Sequence[Reject], members: Sequence[Member]
+    ) -> list[Reject]:
         """Returns the rejects of reading, also of earlier runs beyond this limit, and the items dropped so far.
 
         They are written before the members are, so that a run killed in between drops the same items again.
@@ -190,7 +192,7 @@ def make_part(members: Sequence[Member], recipes: Mapping[str, Recipe]) -> Part:
     )
 
 
-def _refreshed(member: Member, read: dict[str, Item]) -> Member:
+def _refresh_member(member: Member, read: dict[str, Item]) -> Member:
     """Returns the member with its item as read now, unless only the revision of the data set has changed."""
     now = read.get(member.item.item_id)
     if now is None or replace(now, revision=member.item.revision) == member.item:
@@ -198,7 +200,7 @@ def _refreshed(member: Member, read: dict[str, Item]) -> Member:
     return replace(member, item=now)
 
 
-def _without(contaminated: frozenset[str], members: Iterable[Member]) -> tuple[list[Member], list[Reject]]:
+def _drop_contaminated(contaminated: frozenset[str], members: Iterable[Member]) -> tuple[list[Member], list[Reject]]:
     kept, dropped = [], []
     for member in members:
         if ids.normalise_question(member.item.question) not in contaminated:
@@ -210,11 +212,11 @@ def _without(contaminated: frozenset[str], members: Iterable[Member]) -> tuple[l
     return kept, dropped
 
 
-def _gone(item: Item) -> Reject:
+def _reject_removed(item: Item) -> Reject:
     return make_reject(item, STAGE, "removed_at_source", "stood in the source when it was read before")
 
 
-def _count(known: Sequence[Member], field: str) -> Counter[str]:
+def _find_next_numbers(known: Sequence[Member], field: str) -> Counter[str]:
     """Returns the next free number of a part (or shard) in each split: the largest one that has members, plus one."""
     greatest: Counter[str] = Counter()
     for member in known:

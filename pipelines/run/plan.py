@@ -47,7 +47,7 @@ class Plan:
     n_kept: int
     languages_left: dict[str, dict[str, int]]
 
-    def groups(self) -> list[list[Part]]:
+    def group_by_shard(self) -> list[list[Part]]:
         """Returns the parts grouped by shard, in the order of their ids."""
         ordered = sorted(self.parts, key=lambda part: (part.shard_id, part.part_id))
         return [list(group) for _, group in groupby(ordered, key=lambda part: part.shard_id)]
@@ -118,14 +118,14 @@ def check_folder(config: RefreshConfig) -> None:
     before = manifest_if_any(store)
     if before is None or (before.split, before.oracle_version) == (config.split, config.oracle.version):
         return
-    if others := _not_in_this_run(config, before):
+    if others := _list_other_sources(config, before):
         raise ConfigError(
             f"{', '.join(others)} in {config.out} is split otherwise, or has other oracles.",
             "Use the same split and --oracle-version, name all sources, or choose another --out.",
         )
 
 
-def _not_in_this_run(config: RefreshConfig, before: Manifest | None) -> list[str]:
+def _list_other_sources(config: RefreshConfig, before: Manifest | None) -> list[str]:
     """Returns the sources of the dataset that this run does not name, and so does not change."""
     there = {entry.source for entry in before.shards} if before else set()
     return sorted(there - {source.name for source in config.sources})
@@ -148,7 +148,7 @@ def make_plan(
         StoreError: there is not enough disk space for the outputs.
     """
     store = Store(config.out)
-    contaminated, recipes = _contaminated(config, store), make_recipes(stages or describe_stages(config))
+    contaminated, recipes = _update_contaminated(config, store), make_recipes(stages or describe_stages(config))
     parts, rejects, n_kept, left = [], {}, 0, {}
     for source in config.sources:
         reading = read(source, config.limit, config.split, contaminated)
@@ -160,12 +160,12 @@ def make_plan(
         rejects[source.name] = membership.rejects
         if reading.n_left:
             left[source.name] = dict(reading.n_left)
-        parts += _parts(membership.members, recipes, Runner(store))
+        parts += _make_parts(membership.members, recipes, Runner(store))
     _check_room(config, parts, store)
     return Plan(parts, rejects, n_kept, left)
 
 
-def _contaminated(config: RefreshConfig, store: Store) -> frozenset[str]:
+def _update_contaminated(config: RefreshConfig, store: Store) -> frozenset[str]:
     """Returns the questions of all evaluation sets that this folder has ever been given, which stay excluded.
 
     Raises:
@@ -175,7 +175,7 @@ def _contaminated(config: RefreshConfig, store: Store) -> frozenset[str]:
     now = before | read_evaluation_questions(config.evaluation_sets)
     if now == before:
         return frozenset(before)
-    if others := _not_in_this_run(config, manifest_if_any(store)):
+    if others := _list_other_sources(config, manifest_if_any(store)):
         raise ConfigError(
             f"The evaluation sets are new to {config.out}, and {', '.join(others)} may hold their questions.",
             "Name all sources of the dataset with --source in this run.",
@@ -190,11 +190,11 @@ def collect_rejects(config: RefreshConfig, plan: Plan) -> dict[str, list[Reject]
     rejects = {source: list(found) for source, found in plan.source_rejects.items()}
     for part in plan.parts:
         for stage in part.fingerprints:
-            rejects[part.source] += runner.finished(part, stage).rejects
+            rejects[part.source] += runner.read_finished(part, stage).rejects
     return rejects
 
 
-def _parts(members: Sequence[Member], recipes: Mapping[str, Recipe], runner: Runner) -> list[Part]:
+def _make_parts(members: Sequence[Member], recipes: Mapping[str, Recipe], runner: Runner) -> list[Part]:
     by_part = sorted(members, key=lambda member: member.part_id)  # stable: source order inside a part
     groups = [list(group) for _, group in groupby(by_part, key=lambda member: member.part_id)]
     parts = [make_part(group, recipes) for group in groups]
@@ -204,7 +204,7 @@ def _parts(members: Sequence[Member], recipes: Mapping[str, Recipe], runner: Run
 
 def _check_room(config: RefreshConfig, parts: Sequence[Part], store: Store) -> None:
     runner = Runner(store)
-    n_new = sum(part.n_items for part in parts if runner.record(part, MIXING) is None)
+    n_new = sum(part.n_items for part in parts if runner.read_record(part, MIXING) is None)
     free, needed = shutil.disk_usage(config.out).free, n_new * BYTES_PER_DIALOGUE
     if free < needed:
         raise StoreError(

@@ -58,20 +58,20 @@ class RayCluster:
     ) -> None:
         self._context.disconnect()
 
-    def executor(self, needs: StageResources, n_tasks: int) -> Executor:
+    def get_executor(self, needs: StageResources, n_tasks: int) -> Executor:
         """Returns an executor that runs Ray tasks with these resources each."""
         return RayExecutor(num_cpus=needs.cores, memory=int(needs.memory_gb * GIGABYTE), num_gpus=needs.gpus)
 
-    def n_slots(self, needs: StageResources) -> int:
+    def count_slots(self, needs: StageResources) -> int:
         """Returns how many tasks all living nodes can run at once."""
         asked = {"CPU": needs.cores, "memory": needs.memory_gb * GIGABYTE, "GPU": needs.gpus}
         try:
             nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         except (ConnectionError, ValueError, RpcError, exceptions.RayError) as error:  # ValueError: a closed channel
-            raise self._lost() from error
+            raise self._make_lost_error() from error
         return sum(int(min(node.get(name, 0) // n for name, n in asked.items() if n)) for node in nodes)
 
-    def fault(self, error: BaseException, stage: str) -> BackendError | None:
+    def find_fault(self, error: BaseException, stage: str) -> BackendError | None:
         """Returns the error for a task that killed its workers, or for a lost head."""
         died = (exceptions.WorkerCrashedError, exceptions.NodeDiedError, exceptions.OutOfMemoryError)
         if isinstance(error, died):
@@ -80,9 +80,11 @@ class RayCluster:
                 "Most often memory ran out: raise resources.<stage>.memory_gb, and run again; finished parts are kept.",
             )
         is_own = isinstance(error, exceptions.RayTaskError)
-        return None if is_own or not isinstance(error, ConnectionError | exceptions.RayError) else self._lost()
+        return (
+            None if is_own or not isinstance(error, ConnectionError | exceptions.RayError) else self._make_lost_error()
+        )
 
-    def _lost(self) -> BackendError:
+    def _make_lost_error(self) -> BackendError:
         return BackendError(f"The Ray head at {self._address} was lost.", f"Start it. {AGAIN}")
 
 

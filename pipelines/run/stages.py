@@ -115,7 +115,7 @@ def build_recogniser(config: GateConfig) -> Recogniser | None:
     return recogniser
 
 
-def user_voices(config: RefreshConfig) -> list[str]:
+def list_user_voices(config: RefreshConfig) -> list[str]:
     """Returns the voices that users may have in a run.
 
     Raises:
@@ -126,7 +126,7 @@ def user_voices(config: RefreshConfig) -> list[str]:
     return speech.cast.voices_b
 
 
-def missing_for(language: str, engines: Iterable[TextToSpeech], aligner: Aligner) -> list[str]:
+def list_missing(language: str, engines: Iterable[TextToSpeech], aligner: Aligner) -> list[str]:
     """Returns what is missing before dialogues can be made in a language; empty if nothing is.
 
     Args:
@@ -154,7 +154,7 @@ def check_languages(sources: Iterable[SourceConfig], engines: Sequence[TextToSpe
     """
     for source in sources:
         for language in source.languages:
-            if missing := missing_for(language, engines, aligner):
+            if missing := list_missing(language, engines, aligner):
                 raise ConfigError(
                     f"{source.name} cannot be made in {language!r}: it lacks {'; '.join(missing)}.",
                     f"Leave {language!r} out of its languages; docs/dialogues.md describes how to add one.",

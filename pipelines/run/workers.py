@@ -108,7 +108,9 @@ class Workers:
         pending = [
             part
             for group in groups
-            for part in sorted(runner.pending(stage, group, on_part), key=partial(_n_bytes_made, runner), reverse=True)
+            for part in sorted(
+                runner.list_pending(stage, group, on_part), key=partial(_count_bytes_made, runner), reverse=True
+            )
         ]
         run = StageRun(self, stage, pending, on_part)
         try:
@@ -116,7 +118,7 @@ class Workers:
         finally:
             run.cancel()
 
-    def task(self, stage: str, part: Part) -> "partial[PartRecord]":
+    def make_task(self, stage: str, part: Part) -> "partial[PartRecord]":
         """Returns the task that runs a stage on a part, in the form that is submitted to an executor."""
         if self.config.executor == LOCAL:
             return partial(self._run_one, self._sent, stage, part)
@@ -157,18 +159,18 @@ class StageRun:
                 raise error
             if not self._left & wanted:
                 return
-            self._look()
-            self._hand_in()
+            self._query_capacity()
+            self._submit_waiting()
             ended, _ = wait(self._running, LOOK_EVERY_S, FIRST_COMPLETED)
             for future in ended:
-                self._take(future)
+                self._collect(future)
 
     def cancel(self) -> None:
         """Cancels the tasks that have not started."""
         for future in self._running:
             future.cancel()
 
-    def _look(self) -> None:
+    def _query_capacity(self) -> None:
         """Queries the capacity of the place every few seconds.
 
         Raises:
@@ -178,7 +180,7 @@ class StageRun:
         if self._executor is not None and now_s < self._looked_s + LOOK_EVERY_S:
             return
         place, wait_s = self._workers.place, self._workers.config.resources.wait_s
-        n_slots = place.n_slots(self._needs)
+        n_slots = place.count_slots(self._needs)
         self._looked_s = now_s
         if n_slots:
             self._able_s = now_s
@@ -189,28 +191,28 @@ class StageRun:
                 f"Start workers that have it, or ask for less: --set resources.{self._stage}.memory_gb=…",
             )
         self._n_ahead = max(1, min(MOST_PARTS, PARTS_A_SLOT * n_slots))
-        self._executor = place.executor(self._needs, self._n_tasks)
+        self._executor = place.get_executor(self._needs, self._n_tasks)
 
-    def _hand_in(self) -> None:
+    def _submit_waiting(self) -> None:
         assert self._executor is not None
         while self._waiting and len(self._running) < self._n_ahead:
             part = self._waiting.popleft()
             try:
-                future = self._executor.submit(self._workers.task(self._stage, part))
+                future = self._executor.submit(self._workers.make_task(self._stage, part))
             except Exception as error:
-                if fault := self._workers.place.fault(error, self._stage):
+                if fault := self._workers.place.find_fault(error, self._stage):
                     raise fault from error
                 raise
             self._running[future] = part
             if future.done():  # an executor in this process has run it: report it first
                 return
 
-    def _take(self, future: "Future[PartRecord]") -> None:
+    def _collect(self, future: "Future[PartRecord]") -> None:
         part = self._running.pop(future)
         error = CancelledError() if future.cancelled() else future.exception()
         if error is None:
             self._on_part(self._stage, part, future.result())
-        elif fault := self._workers.place.fault(error, self._stage):
+        elif fault := self._workers.place.find_fault(error, self._stage):
             raise fault from error
         else:
             self._failed[part.part_id] = error  # raised by `finish` for its group
@@ -226,15 +228,15 @@ def _run_alone(run_one: RunOne, config: RefreshConfig, stage: str, part: Part) -
 def _with_full_paths(config: RefreshConfig) -> RefreshConfig:
     """Returns the configuration with absolute paths, except in the engines' options."""
 
-    def full(path: str | None) -> str | None:
+    def make_full(path: str | None) -> str | None:
         return str(Path(path).absolute()) if path else None
 
-    sources = [each.model_copy(update={"path": full(each.path)}) for each in config.sources]
-    script = config.script.model_copy(update={"lexicon": full(config.script.lexicon)})
-    return config.model_copy(update={"out": full(config.out), "sources": sources, "script": script})
+    sources = [each.model_copy(update={"path": make_full(each.path)}) for each in config.sources]
+    script = config.script.model_copy(update={"lexicon": make_full(config.script.lexicon)})
+    return config.model_copy(update={"out": make_full(config.out), "sources": sources, "script": script})
 
 
-def _n_bytes_made(runner: Runner, part: Part) -> int:
+def _count_bytes_made(runner: Runner, part: Part) -> int:
     """Returns the size in bytes of what earlier stages made of a part, which predicts the time of later stages."""
-    records = (runner.record(part, stage) for stage in part.fingerprints)
+    records = (runner.read_record(part, stage) for stage in part.fingerprints)
     return sum(record.n_bytes for record in records if record is not None)

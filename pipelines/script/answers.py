@@ -249,7 +249,7 @@ def _is_asked_for(counted: str, question: str) -> bool:
     return _PLURAL.fullmatch(counted) is not None and (is_open or counted in asked[-1:])
 
 
-def as_said(answer: str, question: str) -> str:
+def to_asked_form(answer: str, question: str) -> str:
     """Returns the answer as written, but a year in words and a full hour as a time, if the question asks for them.
 
     A number gets the unit that the question asks for.
@@ -285,7 +285,7 @@ def answer_by_reasoning(item: Item, max_words: int, rng: random.Random) -> Expla
     line = find_last_step(item.explanation or "")
     number = item.answer.strip().lstrip("$").rstrip(".")
     concluded = find_conclusion(item.answer, line, item.question)
-    shown = as_said(concluded or item.answer, item.question)
+    shown = to_asked_form(concluded or item.answer, item.question)
     short = _frame_answer(rng.choice(_COUNTED if shown.split()[1:] else _SHORT), shown)
     if concluded is None:
         return Explained(short, short, None)
@@ -403,7 +403,7 @@ def _strip_option(option: str) -> str:
     return _LIST.sub(r"\1and ", join_sign(re.sub(r"[\s.;,:]+$", "", option.strip())))
 
 
-def as_noun_phrase(option: str) -> str | None:
+def to_noun_phrase(option: str) -> str | None:
     """Returns an option of a few words as it stands in "Isn't it …?"; None if it is a sentence or too long for that."""
     text = _strip_option(option)
     words = text.split()

@@ -4,7 +4,7 @@ import re
 from itertools import combinations
 from typing import Final
 
-from pipelines.vocabulary import SMALL_WORDS, is_frequent, is_misprint, is_word, run_together, stands_alone
+from pipelines.vocabulary import SMALL_WORDS, is_frequent, is_misprint, is_word, split_run_together, stands_alone
 from spoken.spoken_text import make_word_set
 
 _SMALL_AT_EDGE: Final = re.compile(
@@ -77,7 +77,7 @@ def _is_broken(word: str) -> bool:
         return False
     behind = _LETTER_BEHIND.fullmatch(word)
     return (
-        bool(run_together(word))
+        bool(split_run_together(word))
         or is_misprint(word)
         or _SMALL_AT_EDGE.fullmatch(word) is not None
         or (behind is not None and (is_word(behind[2]) if behind[2] else is_frequent(behind[1])))
@@ -88,7 +88,7 @@ def _is_broken_name(word: str) -> bool:
     """Detects "Aspaceship", "Ricardomodifythis", "Lewisand", but neither "Isabela" nor "Legoland"."""
     if len(word) < _FAIRLY_LONG or is_word(word.lower()):
         return False
-    parts = run_together(word.lower())
+    parts = split_run_together(word.lower())
     if len(word) < _LONG_NAME:
         return parts[1:] in _AFTER_NAME
     return len(parts) > 2 or any(part in SMALL_WORDS for part in parts)

@@ -29,8 +29,7 @@ _SMALL_STARTS: Final = re.compile(
 _WORD_START: Final = re.compile(r"([A-Z][a-z]*)(?=$|[ ,;:.]|'s |-[a-z])")
 _TITLE: Final = re.compile(r"(?: (?:of|and|the|in|for|to|an?|on))* (?:[A-Z][a-z]|[IVX]+\b)|(?<=May|rch|ust) \d")
 """What makes a capitalised common word a title or a name: another capital after it ("Bill of Rights"), a numeral
-("Algorithm I"), and for "May", "March" and "August" a day.
-"""
+("Algorithm I"), and for "May", "March" and "August" a day."""
 
 
 def lower_start(text: str) -> str:

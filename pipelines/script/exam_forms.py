@@ -67,8 +67,7 @@ _ASKED_OUTRIGHT: Final = re.compile(
 _SAID_TWICE: Final = re.compile(r"\b([A-Za-z][^.;]{15,})[.;] ?\1$")
 _MAX_UNSHUFFLED: Final = 5
 """MMLU-Pro adds wrong options to four or five and shuffles them: with more options, the meaning of "above" is
-uncertain.
-"""
+uncertain."""
 _FEWEST_BESIDE_NONE: Final = 2
 """Minimum number of other options beside "none of these"; with fewer there is no choice."""
 
@@ -89,7 +88,7 @@ class Quiz:
     is_true_or_false: bool = False
 
 
-def take(item: Item, question: str) -> Quiz:
+def make_quiz(item: Item, question: str) -> Quiz:
     """Makes a quiz of an item with `question` as its question; references to labels or other options become words.
 
     Raises:
@@ -100,9 +99,11 @@ def take(item: Item, question: str) -> Quiz:
         raise Unspeakable("blank", item.answer)
     if repeated := _SAID_TWICE.search(item.answer.strip(" .")):
         raise Unspeakable("broken_text", repeated[0][:80])
-    answer = _as_asked(_strip_label(item.answer), question) if item.options else item.answer.strip()
+    answer = _to_asked_form(_strip_label(item.answer), question) if item.options else item.answer.strip()
     wrong = [
-        _as_asked(_strip_label(option), question) for at, option in enumerate(item.options) if at != item.answer_index
+        _to_asked_form(_strip_label(option), question)
+        for at, option in enumerate(item.options)
+        if at != item.answer_index
     ]
     if noted := _UNIT_NOTED.search(question):
         question = question[: noted.start()]
@@ -170,7 +171,7 @@ def _rewrite_two_parts(question: str, answer: str) -> tuple[str, str] | None:
     return question, f"{first} and {values['two']}"
 
 
-def _as_asked(option: str, question: str) -> str:
+def _to_asked_form(option: str, question: str) -> str:
     """Returns an option in the form that the question asks for.
 
     Reverts a ratio that a spreadsheet made a time of day ("1:03") or a fraction that it made a date ("10-Sep"), removes
@@ -200,19 +201,19 @@ def _rewrite_statements(question: str, answer: str) -> Quiz | None:
             return None
         if not _ASKED_OUTRIGHT.search(question):
             asked = f"{asked.replace('?', '.').rstrip(' .')}. Is each of them true or false?"
-        return Quiz(asked, _tell_truths(truths[1].lower(), truths[2].lower()), (), has_statements=True)
+        return Quiz(asked, _state_truths(truths[1].lower(), truths[2].lower()), (), has_statements=True)
     if _NAMES.fullmatch(answer) or _NONE.fullmatch(answer):
         asked = _rewrite_labels(question, (r"\(?{n}[.):]", r"\({n}\)"), _ROMAN)
         if asked is not None:
-            return Quiz(asked, _tell_names(answer), (), has_statements=True)
+            return Quiz(asked, _state_names(answer), (), has_statements=True)
     return None
 
 
-def _tell_truths(first: str, second: str) -> str:
+def _state_truths(first: str, second: str) -> str:
     return f"Both are {first}" if first == second else f"The first is {first}, and the second is {second}"
 
 
-def _tell_names(answer: str) -> str:
+def _state_names(answer: str) -> str:
     if _NONE.fullmatch(answer):
         return "None of them"
     bare = re.sub(r"^statements? ", "", answer.lower())

@@ -9,7 +9,7 @@ from data_schemas.records import Item
 from pipelines.script import answers, picture_pointers, questions
 from pipelines.script.answers import Answer
 from pipelines.script.broken import find_broken_span
-from pipelines.script.exam_forms import Quiz, take
+from pipelines.script.exam_forms import Quiz, make_quiz
 from pipelines.script.question_kinds import is_verdict
 from pipelines.script.questions import Asked
 from pipelines.script.rejections import NotAskable, check_heard, check_wording
@@ -50,7 +50,7 @@ def make_exchange(item: Item, config: ScriptConfig, seed: int) -> Exchange:
 def _make_exchange(item: Item, config: ScriptConfig, rng: random.Random) -> Exchange:
     told = picture_pointers.describe_picture(item)
     check_wording(told, item.answer, item.options)
-    quiz = take(item, told)
+    quiz = make_quiz(item, told)
     asked = questions.ask(quiz, config, rng)
     question = _check_length(read_aloud(asked.text), questions.count_most_words(config), "question_too_long")
     if answers.is_no_verdict(quiz.answer) and is_verdict(asked.text):
@@ -78,14 +78,14 @@ def _make_answers(
     if item.explanation and not item.options:
         said = answers.answer_by_reasoning(item, config.max_answer_words, rng)
         return said.full, said.short, said.calculation
-    shown = answers.as_said(quiz.answer, item.question)
+    shown = answers.to_asked_form(quiz.answer, item.question)
     stem = "" if quiz.closing else asked.stem  # "none of these" completes no sentence
     return answers.answer_by_option(shown, stem, rng), answers.answer_alone(shown, bool(asked.stem), rng), None
 
 
 def _choose_distractor(quiz: Quiz, rng: random.Random) -> SpokenText | None:
     for option in rng.sample(quiz.wrong, len(quiz.wrong)):
-        if (piece := answers.as_noun_phrase(option)) is not None:
+        if (piece := answers.to_noun_phrase(option)) is not None:
             try:
                 return read_aloud(piece)
             except Unspeakable:

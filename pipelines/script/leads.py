@@ -154,14 +154,14 @@ def list_tails(exchange: Exchange) -> list[str]:
     return [*_TAILS, *_TAILS_BY_KIND.get(classify_question(exchange.question.text), ())]
 
 
-def answer_words(exchange: Exchange) -> list[str]:
+def list_answer_words(exchange: Exchange) -> list[str]:
     """Returns the words of the true answer alone, in lower case."""
     return [word.lower() for word in split_words(exchange.short_answer.text)[exchange.short_answer_word_index :]]
 
 
 def drop_answer_words(parts: Iterable[str], exchange: Exchange) -> list[str]:
     """Returns the texts without words of the answer, except words that reveal nothing or are in the question."""
-    secret = set(answer_words(exchange)) - FUNCTION_WORDS
+    secret = set(list_answer_words(exchange)) - FUNCTION_WORDS
     secret -= {word.lower() for word in split_words(exchange.question.text)}
     return [part for part in parts if not secret & {word.lower() for word in split_words(part)}]
 

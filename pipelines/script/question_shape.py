@@ -232,7 +232,7 @@ def is_question(sentence: str) -> bool:
     return asks_by_word(sentence) and not is_order(sentence) and "?" not in sentence
 
 
-def asks_for_what_is_not(question: str) -> str | None:
+def find_negation(question: str) -> str | None:
     """Returns the words by which a question asks for what is not the case; None if it does not."""
     found = _ASKS_FOR_NOT.search(question)
     return found[0][-80:] if found else None

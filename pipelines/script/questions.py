@@ -100,7 +100,7 @@ def ask(quiz: Quiz, config: ScriptConfig, rng: random.Random) -> Asked:
     if quiz.has_statements:
         return Asked(text)
     shape = question_shape.find_shape(text)
-    is_negated = question_shape.asks_for_what_is_not(quiz.question)
+    is_negated = question_shape.find_negation(quiz.question)
     if quiz.wrong and (
         shape.kind == "states" or (shape.kind == "stem" and len(re.findall(r"\b[^\W\d_]{2,}\b", text)) < _FEWEST_WORDS)
     ):
@@ -236,7 +236,6 @@ def _open_which(match: re.Match[str]) -> str:
 
 
 def _is_of_several(verb: str) -> bool:
-    """Returns whether a verb is plural: "are", "provide"."""
     return verb in {"are", "were", "have", "do"} or f"{verb}s" in _VERBISH
 
 

@@ -105,16 +105,14 @@ _MISTYPED: Final = re.compile(
     r"|\([A-Z]+-[A-Z]{2,}\) ?/|\b[a-z]t-[12]\b|\bN\(-?\d[^)]*,"
 )
 """Formulas and units with unusual letters, digits or dots, or with a hyphen for a minus: "(P-MC)/P"; the parameters of
-a distribution, "N(800, 14400)".
-"""
+a distribution, "N(800, 14400)"."""
 _STOP_INSIDE: Final = re.compile(r"[a-z]{4,}\. [a-z]{4,}")
 
 _CELLS_SPAN: Final = 14
 _CELLS_MIN: Final = 9
 _CELLS_MIN_UNJOINED: Final = 5
 """In MMLU-Pro 9 numbers among 14 words, or 5 without punctuation or small words between them, are nearly always a
-table.
-"""
+table."""
 _CELL: Final = re.compile(r"[-+$(]?\d[\d.,]*(?<!,)%?\)?")
 _JOINING: Final = make_word_set(
     "the a an of is are was and or in to at by for with from on if has have that = + × x * / - → • · ⋅ \\cdot"
@@ -142,8 +140,7 @@ _NO_LISTENING: Final = join_patterns(
     r"\b(?:each|all|any) of (?:these|the following)\b[^?]*\bexcept: first, [^;]*; or second\b",
 )
 """Signs called by name, chains, adjacent cells, and more statements, parts or blanks than a listener can keep apart;
-"all of these except" before two choices.
-"""
+"all of these except" before two choices."""
 
 _OF_FORMULA: Final = re.compile(
     r"\b(?:to the power of(?: minus)?|equals|squared|cubed|over|sub|prime|plus|minus|the square root of"
@@ -203,13 +200,13 @@ def check_wording(question: str, answer: str, options: Sequence[str] = ()) -> No
         raise NotAskable("needs_writing", written[0][:80])
     if glossed := _GLOSSED_LIST.search(f"{question}\n{answer}"):
         raise NotAskable("needs_writing", glossed[0][:80])
-    if table := _run_of_cells(question):
+    if table := _find_run_of_cells(question):
         raise NotAskable("needs_writing", table[:80])
     if len(pairs := _PAIR_OF_CELLS.findall(question)) > _MAX_PAIRS:
         raise NotAskable("needs_writing", " … ".join(pairs)[:80])
 
 
-def _run_of_cells(text: str) -> str | None:
+def _find_run_of_cells(text: str) -> str | None:
     """Returns words of a table whose cells were run together: mostly numbers, or many numbers with nothing between."""
     words = text.split()
     is_cell = [_CELL.fullmatch(word) is not None for word in words]

@@ -121,11 +121,11 @@ def _split_item(item: Item) -> list[str]:
 
 def _draw_line(corpus: Corpus, seed: int, position: int) -> Line:
     epoch, at = divmod(position, len(corpus.lines))
-    return corpus.lines[int(_order(len(corpus.lines), seed, epoch)[at])]
+    return corpus.lines[int(_draw_order(len(corpus.lines), seed, epoch)[at])]
 
 
 @lru_cache(maxsize=2)
-def _order(n_lines: int, seed: int, epoch: int) -> NDArray[np.int64]:
+def _draw_order(n_lines: int, seed: int, epoch: int) -> NDArray[np.int64]:
     return np.random.default_rng(ids.seed_for(seed, "lines", epoch)).permutation(n_lines)
 
 

@@ -2,7 +2,7 @@
 
 A row of the open English part: {"id": "40ea…", "pic_path": "eco_1.png", "question": "Which good is cheaper?",
     "options": {"A": "Bread", "B": "Wine"}, "correct_answer": "A", "category": "Economy"}
-The six-language form holds `question` and `options` under en, zh, es, fr, ar and ru, the rest beside them.
+The six-language form holds `question` and `options` under en, zh, es, fr, ar and ru, next to the other columns.
 No licence file was found: read it, never redistribute it or what is made from it.
 """
 

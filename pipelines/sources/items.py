@@ -170,6 +170,6 @@ def _make_item(
 
 
 def _digest_picture(folder: str | None, picture: str | None) -> str | None:
-    """Returns the digest of a picture, so that a change of the picture makes its item's part anew."""
+    """Returns the digest of a picture, so that a change of the picture remakes its item's part."""
     file = find_picture_file(folder, picture) if folder and picture else None
     return ids.sha256_of(file)[:16] if file else None

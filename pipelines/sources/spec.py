@@ -52,12 +52,12 @@ class HubOptions(Options):
     hub_split: str = Field(default="", description="Split of the data set on the Hub; empty: the default one.")
 
 
-def only_english(row: Row) -> tuple[str, ...]:
+def list_only_english(row: Row) -> tuple[str, ...]:
     """Returns the languages of a row of an English-only source."""
     return (ENGLISH,)
 
 
-def as_it_is(row: Row, language: str) -> Row:
+def keep_row(row: Row, language: str) -> Row:
     """Returns the row unchanged, for a source in one language."""
     return row
 
@@ -79,8 +79,8 @@ class SourceSpec:
     columns: tuple[str, ...]
     more_columns: tuple[str, ...] = ()
     draft: Callable[[Row], Draft]
-    languages_of: Callable[[Row], tuple[str, ...]] = only_english
-    in_language: Callable[[Row, str], Row] = as_it_is
+    languages_of: Callable[[Row], tuple[str, ...]] = list_only_english
+    in_language: Callable[[Row, str], Row] = keep_row
     package: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict)
 

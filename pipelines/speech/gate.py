@@ -28,14 +28,11 @@ _N_LETTERS_SPELT = 4
 """How many letters a capital of an acronym counts as: "D N A" takes as long as "dee en ay"."""
 
 _SLACK_S = 0.6
-"""Tolerance, in seconds, for speech longer than its letters require, and four times that for shorter: for margins and
-short utterances.
-"""
+"""Tolerance in seconds for speech longer than its letters require, and a quarter of it for shorter speech."""
 
 BACKCHANNEL_LEAST_S, BACKCHANNEL_PAUSE_S = 0.2, 0.3
 """Minimum audible sound of a backchannel at speed 1, and maximum silence inside one, in seconds. Kokoro's 28 voices say
-ours with 0.38 to 1.14 s of sound and no silence longer than 0.1 s (672 takes at three speeds).
-"""
+ours with 0.38 to 1.14 s of sound and no silence longer than 0.1 s (672 takes at three speeds)."""
 
 N_ANSWER_WORDS = 4
 """How many words, from the first one of the answer to at most the end of its sentence, must be heard."""
@@ -82,7 +79,7 @@ class Gate:
         Args:
             speed: the speed at which it was spoken.
             n_takes: number of takes of the utterance so far, including this one; stored with what was heard.
-            answer: indices of the utterance's words that contain the answer (`answer_words`).
+            answer: indices of the utterance's words that contain the answer (`find_answer_words`).
         """
         fault = self._check_sound(utterance.spoken_text, samples, speed)
         if fault is None and utterance.kind == "backchannel":
@@ -137,7 +134,7 @@ def _check_backchannel(text: str, samples: Samples, speed: float) -> Fault | Non
     return None
 
 
-def answer_words(turn: Turn, utterance_index: int) -> range:
+def find_answer_words(turn: Turn, utterance_index: int) -> range:
     """Returns the indices of the words of an utterance that contain its turn's answer, at most `N_ANSWER_WORDS`."""
     utterance = turn.utterances[utterance_index]
     if turn.answer_word_index is None or utterance.kind != "speech":

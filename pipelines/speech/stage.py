@@ -11,7 +11,7 @@ from data_schemas.config import GateConfig, SpeechConfig
 from data_schemas.fingerprint import versions, what_matters
 from data_schemas.records import USERS_BY, Clip, Clips, Dialogue, Hearing, Reject
 from pipelines.audio import scale_to_level, to_flac
-from pipelines.speech.gate import Fault, Gate, answer_words
+from pipelines.speech.gate import Fault, Gate, find_answer_words
 from pipelines.speech.in_flight import InFlight
 from pipelines.speech.voices import Cast
 from pipelines.stage import StageResult, make_reject
@@ -21,8 +21,7 @@ from spoken.reader import Reader, use_reader
 SPEED_OF_TAKE = (1.0, 0.95, 1.05, 0.92, 1.08)
 """Factors on a speaker's speed, one per take. Most engines return the same samples for the same arguments and have no
 seed, so takes differ in speed: the same words sound different at a slightly different speed, and the change of tempo is
-inaudible. Engines with random output also get the number of the take, and engines without a speed only that.
-"""
+inaudible. Engines with random output also get the number of the take, and engines without a speed only that."""
 
 _REFUSED = "speech_refused"
 _SPEED_MIN, _SPEED_MAX = 0.5, 2.0  # the limits of `SpeechConfig`
@@ -147,7 +146,7 @@ class SpeechStage:
         """
         turn = dialogue.turns[place[0]]
         tts = self._engines[turn.speaker]
-        utterance, answer = turn.utterances[place[1]], answer_words(turn, place[1])
+        utterance, answer = turn.utterances[place[1]], find_answer_words(turn, place[1])
         fault: Fault | None = None
         for take in range(self.gate.config.max_takes):
             take_speed = _find_speed(speed, take) if tts.has_speed else speed
@@ -162,12 +161,12 @@ class SpeechStage:
                 raise _Failed(Fault(_REFUSED, str(refusal))) from refusal
             verdict = self.gate.judge(utterance, said.samples, take_speed, n_takes[place], answer)
             if verdict.fault is None:
-                return self._clip(place, voice, take_speed, said, verdict.hearing)
+                return self._make_clip(place, voice, take_speed, said, verdict.hearing)
             fault = verdict.fault
         assert fault is not None
         raise _Failed(fault)
 
-    def _clip(self, place: Place, voice: str, speed: float, said: Speech, hearing: Hearing | None) -> Clip:
+    def _make_clip(self, place: Place, voice: str, speed: float, said: Speech, hearing: Hearing | None) -> Clip:
         level = scale_to_level(said.samples, self.config.level_dbfs)
         return Clip(
             turn_index=place[0],

@@ -49,7 +49,7 @@ def _check_there(tts: TextToSpeech, wanted: Sequence[str], there: Sequence[str])
 
 
 def is_held_out(voice: str, seed: int) -> bool:
-    """Returns whether a voice is reserved for validation and test; it depends on nothing but name and seed."""
+    """Returns whether validation and test reserve a voice, by name and seed: added voices change no others."""
     return int(ids.digest("held-out voice", seed, voice), 16) / 16**16 < HELD_OUT_SHARE
 
 

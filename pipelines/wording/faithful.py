@@ -5,7 +5,7 @@ Words can be compared, meaning cannot: a wording with all the right words may st
 
 from typing import Final
 
-from pipelines.meaning import names_of
+from pipelines.meaning import find_names
 from pipelines.wording.opposites import count_negations, find_opposites
 from spoken.number_words import count_number_words, parse_number_words
 from spoken.reader import read_aloud
@@ -84,7 +84,7 @@ def list_numbers(words: list[str]) -> list[str]:
 def list_kept_words(said: str) -> set[str]:
     """Returns the names, acronyms and letters of a spoken text, in lower case and without "'s"."""
     capitals = {word for word in split_words(said) if _strip_possessive(word).isupper()} - {"I", "A"}
-    return {_strip_possessive(word).lower() for word in names_of(said) | capitals}
+    return {_strip_possessive(word).lower() for word in find_names(said) | capitals}
 
 
 def _strip_possessive(word: str) -> str:

@@ -145,7 +145,6 @@ def _find_wanted(dialogue: Dialogue, turn: Turn) -> _Wanted | None:
 
 
 def _is_first_answer(dialogue: Dialogue, turn_index: int) -> bool:
-    """Returns whether a turn is the first that answers the item's question."""
     bearing = [turn.turn_index for turn in dialogue.turns if turn.answer_word_index is not None]
     return bool(bearing) and bearing[0] == turn_index
 

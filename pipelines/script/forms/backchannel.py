@@ -26,7 +26,7 @@ _OPENING: Final = 4
 
 def fits(exchange: Exchange) -> bool:
     """Returns whether the question or the answer is long enough for a backchannel, and has a place for one."""
-    return bool(_find_question_places(exchange) or _answer_places(exchange))
+    return bool(_find_question_places(exchange) or _find_answer_places(exchange))
 
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
@@ -35,7 +35,7 @@ def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[
     reply = answer(exchange, config, rng)
     told = make_assistant_turn(1, reply)
     n_lead = reply.lead.n_words if reply.lead else 0
-    sides = [(0, _find_question_places(exchange)), (1, [at + n_lead for at in _answer_places(exchange)])]
+    sides = [(0, _find_question_places(exchange)), (1, [at + n_lead for at in _find_answer_places(exchange)])]
     sides = [side for side in sides if side[1]]
     chosen = dict(sides if rng.random() < _SECOND_SHARE else [rng.choice(sides)])
     by_a = _draw_backchannels(0, chosen.get(0, []), rng)
@@ -50,7 +50,7 @@ def _find_question_places(exchange: Exchange) -> list[int]:
     return _find_places(exchange.question.text.split(), _MIN_QUESTION)
 
 
-def _answer_places(exchange: Exchange) -> list[int]:
+def _find_answer_places(exchange: Exchange) -> list[int]:
     """Returns places in the body, since a lead contains nothing to agree with."""
     return _find_places(exchange.answer.text.split(), _MIN_ANSWER)
 

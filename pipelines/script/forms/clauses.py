@@ -30,7 +30,7 @@ def find_breath_breaks(text: str) -> list[int]:
     return _keep_middle_breaks(sentences or clauses or phrases, len(words))
 
 
-def pause_breaks(text: str) -> list[int]:
+def find_pause_breaks(text: str) -> list[int]:
     """Returns the indices of words before which a speaker may stop to think, preferably inside sentences.
 
     Pauses are at clause boundaries, else before a phrase ("of the", "in the"), else between sentences.

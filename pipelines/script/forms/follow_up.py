@@ -9,7 +9,7 @@ from data_schemas.records import Turn
 from pipelines.script.exchange import Exchange
 from pipelines.script.forms.answering import answer, draw_tail, make_brief_reply, make_short_reply
 from pipelines.script.forms.turns import Reply, make_assistant_turn, make_spoken, make_user_turn
-from pipelines.script.leads import answer_words
+from pipelines.script.leads import list_answer_words
 from spoken.spoken_text import SpokenText, find_last_words, join_spoken, split_words
 
 _HOW: Final = (
@@ -53,7 +53,7 @@ def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[
 def _ask_how(exchange: Exchange, step: SpokenText, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
     told = make_short_reply(exchange, config, rng)
     lead = make_spoken(rng.choice(_HOW_LEADS)) if rng.random() >= config.share_without_lead else None
-    at = find_last_words(answer_words(exchange), split_words(step.text))
+    at = find_last_words(list_answer_words(exchange), split_words(step.text))
     shown = Reply(lead, step, draw_tail(exchange, config, rng), at)
     return _make_four_turns(exchange, told, make_spoken(rng.choice(_HOW)), shown)
 

@@ -8,7 +8,7 @@ from data_schemas.records import Placement, Turn
 from pipelines.script.exchange import Exchange
 from pipelines.script.forms.answering import answer, make_brief_reply
 from pipelines.script.forms.turns import Reply, make_assistant_turn, make_spoken, make_user_turn
-from pipelines.script.leads import answer_words, format_lead, list_long_leads
+from pipelines.script.leads import format_lead, list_answer_words, list_long_leads
 from pipelines.script.question_kinds import classify_question
 from spoken.spoken_text import SpokenText
 
@@ -54,7 +54,7 @@ def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[
     return (
         make_user_turn(0, exchange.question),
         told,
-        make_user_turn(2, make_spoken(rng.choice(_cut_ins(exchange, was_said))), cut),
+        make_user_turn(2, make_spoken(rng.choice(_list_cut_ins(exchange, was_said))), cut),
         make_assistant_turn(3, make_brief_reply(exchange, config, rng)),
     )
 
@@ -68,11 +68,11 @@ def _find_places(planned: Reply, exchange: Exchange) -> list[int]:
     n_lead = planned.lead.n_words if planned.lead else 0
     last = n_lead + planned.body.n_words - _MARGIN
     answer_at = n_lead + exchange.answer_word_index
-    heard = answer_at + min(len(answer_words(exchange)), _HEARD) - 1
+    heard = answer_at + min(len(list_answer_words(exchange)), _HEARD) - 1
     return [*range(_MARGIN - 1, min(answer_at - _MARGIN + 1, last)), *range(max(heard, _MARGIN - 1), last)]
 
 
-def _cut_ins(exchange: Exchange, was_said: bool) -> tuple[str, ...]:
+def _list_cut_ins(exchange: Exchange, was_said: bool) -> tuple[str, ...]:
     if not was_said:
         return (*_NOT_YET, *_SHORTER) if exchange.short_answer.n_words <= _BRIEF else _NOT_YET
     return (*_SAID, *_NUMBER_SAID) if classify_question(exchange.question.text) in {"sum", "number"} else _SAID

@@ -9,7 +9,7 @@ from data_schemas.records import Turn
 from pipelines.script.exchange import Exchange
 from pipelines.script.forms.answering import answer
 from pipelines.script.forms.turns import insert_words, make_assistant_turn, make_user_turn
-from pipelines.script.leads import answer_words
+from pipelines.script.leads import list_answer_words
 from spoken.spoken_text import SpokenText, make_word_set, split_words
 
 _ALIKE: Final = (
@@ -65,7 +65,7 @@ def _insert_mistake(question: SpokenText, place: tuple[int, list[str]], rng: ran
 def _find_numbers(exchange: Exchange) -> list[tuple[int, list[str]]]:
     """Returns places of single number words, each with words to confuse it with, but never the answer's number."""
     words = [word.lower() for word in split_words(exchange.question.text)]
-    secret = set(answer_words(exchange))
+    secret = set(list_answer_words(exchange))
     return [
         (at, others)
         for at, word in enumerate(words)

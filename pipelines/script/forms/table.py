@@ -24,7 +24,6 @@ class Form:
 
 
 def _load_form(name: str) -> Form:
-    """Loads the form from the file with its name."""
     file = import_module(f"pipelines.script.forms.{name}")
     return Form(file.fits, file.write)
 

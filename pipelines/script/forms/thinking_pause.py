@@ -8,7 +8,7 @@ from data_schemas.config import FormsConfig
 from data_schemas.records import Turn
 from pipelines.script.exchange import Exchange
 from pipelines.script.forms.answering import answer
-from pipelines.script.forms.clauses import pause_breaks
+from pipelines.script.forms.clauses import find_pause_breaks
 from pipelines.script.forms.turns import insert_words, make_assistant_turn, make_user_turn
 from spoken.spoken_text import SpokenText, split_words
 
@@ -18,12 +18,12 @@ _FILLERS: Final = ("um", "uh", "let me think", "let me see", "hmm", "hold on", "
 
 def fits(exchange: Exchange) -> bool:
     """Returns whether the question has a place for a pause."""
-    return bool(pause_breaks(exchange.question.text))
+    return bool(find_pause_breaks(exchange.question.text))
 
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
     """Makes a pause within the question, two times in three with a filler."""
-    question, at = exchange.question, rng.choice(pause_breaks(exchange.question.text))
+    question, at = exchange.question, rng.choice(find_pause_breaks(exchange.question.text))
     if rng.random() < 2 / 3:
         filler = rng.choice(_FILLERS)
         question = _insert_filler(question, at, filler)
