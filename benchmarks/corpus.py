@@ -14,7 +14,6 @@ process without files, records or workers. The difference of processor time is w
 import argparse
 import json
 import os
-import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
@@ -58,7 +57,7 @@ def run_command(config: RefreshConfig, folder: Path) -> dict[str, Any]:
     said, _ = process.communicate()
     wall_s = time.monotonic() - started_s
     if process.returncode:
-        raise RunError(f"{subprocess.list2cmdline(process.args)} ended with {process.returncode}:\n{said}")
+        raise RunError(f"kame refresh ended with {process.returncode}:\n{said}")
     record = json.loads(max((out / "runs").glob("*[0-9a-f].json")).read_text(encoding="utf-8"))
     sizes = [each.stat().st_size for each in out.rglob("*") if each.is_file()]
     counts = json.loads((out / "dataset.json").read_text(encoding="utf-8"))["counts"]
