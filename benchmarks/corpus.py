@@ -50,14 +50,14 @@ def run_command(config: RefreshConfig, folder: Path) -> dict[str, Any]:
     """Figures of one `kame refresh`, run as a command to its end.
 
     Raises:
-        RunError: if it fails.
+        RunError: it failed.
     """
     out, started_s = Path(config.out), time.monotonic()
     process = start_command(config, folder)
     said, _ = process.communicate()
     wall_s = time.monotonic() - started_s
     if process.returncode:
-        raise RunError(f"kame refresh into {out} ended with {process.returncode}:\n{said}")
+        raise RunError(f"kame refresh ended with {process.returncode}:\n{said}")
     record = json.loads(max((out / "runs").glob("*[0-9a-f].json")).read_text(encoding="utf-8"))
     sizes = [each.stat().st_size for each in out.rglob("*") if each.is_file()]
     counts = json.loads((out / "dataset.json").read_text(encoding="utf-8"))["counts"]

@@ -98,7 +98,7 @@ def main() -> None:
     dialogues = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     tokenizer, n_rounds = SentencePieceProcessor(model_file=sys.argv[3]), int(sys.argv[4])
     with np.load(sys.argv[2]) as arrays:
-        rows = [[arrays[f"{at}-{speaker}"].tolist() for speaker in "AB"] for at in range(len(dialogues))]
+        rows = [[arrays[f"arr_{2 * at + other}"].tolist() for other in (0, 1)] for at in range(len(dialogues))]
     sys.path.insert(0, str(Path.cwd()))
     warnings.simplefilter("ignore")  # their remarks on single tokens
     seconds: dict[str, float] = {}

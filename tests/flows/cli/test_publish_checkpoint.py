@@ -91,7 +91,7 @@ def test_a_published_checkpoint_is_served_by_its_name(
                 served.append(((await client.get(f"{url}/readyz")).status_code, config.checkpoint))
             os.kill(os.getpid(), signal.SIGTERM)
 
-        tasks = []
+        tasks: list[asyncio.Task[None]] = []
 
         def ready(running: Serving) -> None:
             on_ready(running)
