@@ -149,7 +149,7 @@ def random_base(folder: Path, model: ModelConfig, by: MadeWith, device: torch.de
 def batches_of(config: TrainConfig) -> list[Batch]:
     """The batches that a run of this configuration trains on, one a step."""
     source = RowSource(open_datasets(config.data.datasets), config.data, config.seed, config.optim.accumulation or 1)
-    return [micro.batch for step in range(config.max_steps) for micro in source.batches_of(step)]
+    return [micro.batch for step in range(config.max_steps) for micro in source.load_batches(step)]
 
 
 class Bare:

@@ -199,7 +199,7 @@ def _measure(turn: Turn, said: Sequence[SaidWord], later: Sequence[SaidWord]) ->
 
 def _is_told_in_time(asked: Asked, turn: Turn, delay_s: float) -> bool:
     """Whether the complete oracle could be fed before the end of the turn; otherwise it comes too late to be said."""
-    n_tokens = len(asked.row.a.oracle.said(turn.event))
+    n_tokens = len(asked.row.a.oracle.get_fed(turn.event))
     return turn.start + round(delay_s * FRAMES_PER_S) + 1 + n_tokens < turn.end  # a start id before them
 
 

@@ -119,7 +119,7 @@ def find_answered_turns(row: TokenRow, tokenizer: Tokenizer) -> list[Turn]:
                     question=row.question,
                     answer=tuple(answer),
                     key=key,
-                    told=tuple(words_of(tokenizer.decode(oracle.said(event).tolist()))),
+                    told=tuple(words_of(tokenizer.decode(oracle.get_fed(event).tolist()))),
                     options=tuple(offered_options(row.question, key)),
                 )
             )

@@ -86,20 +86,20 @@ class OracleTokens:
             *_pack(hints),
         )
 
-    def pred(self, event: int) -> NDArray[np.int32]:
+    def get_pred(self, event: int) -> NDArray[np.int32]:
         """Returns the tokens of an event's prediction."""
         return self.pred_values[self.pred_offsets[event] : self.pred_offsets[event + 1]]
 
-    def hint(self, event: int) -> NDArray[np.int32]:
+    def get_hint(self, event: int) -> NDArray[np.int32]:
         """Returns the tokens of an event's hint; empty if it had none."""
         return self.hint_values[self.hint_offsets[event] : self.hint_offsets[event + 1]]
 
-    def said(self, event: int) -> NDArray[np.int32]:
+    def get_fed(self, event: int) -> NDArray[np.int32]:
         """Returns the tokens to feed: the hint, if it exists and the whole question was heard, else the prediction."""
-        hint = self.hint(event)
-        return hint if self.ratio[event] >= 1 and len(hint) else self.pred(event)
+        hint = self.get_hint(event)
+        return hint if self.ratio[event] >= 1 and len(hint) else self.get_pred(event)
 
-    def events(
+    def list_events(
         self,
         delay_frames: int = 0,
         guesses: Guesses = "feed",
@@ -115,7 +115,7 @@ class OracleTokens:
             n_events: only so many events, from the first one on; None: all.
         """
         asked = enumerate(self.frame[:n_events].tolist())
-        fed = ((event, frame + delay_frames, self.said(event)) for event, frame in asked)
+        fed = ((event, frame + delay_frames, self.get_fed(event)) for event, frame in asked)
         events = (self.apply_guesses(*each, guesses, turn_end_frames) for each in fed)
         return [event for event in events if event is not None]
 
@@ -133,7 +133,7 @@ class OracleTokens:
             event: its number.
             frame: frame at which its answer arrives.
             tokens: the tokens of the answer.
-            guesses, turn_end_frames: as for `events`.
+            guesses, turn_end_frames: as for `list_events`.
 
         Returns:
             The frame from which it is fed, and the tokens that are fed (none: it has no effect); None if it is held and
@@ -231,7 +231,7 @@ class OracleQueue:
         """Adds a complete oracle, which replaces the previous one; an empty one has no effect."""
         self.extend(self.start(), tokens)
 
-    def next(self) -> int:
+    def pop(self) -> int:
         """Returns the id to feed at this input position."""
         return self._waiting.popleft() if self._waiting else PADDING_ID
 

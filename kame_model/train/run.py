@@ -252,7 +252,7 @@ def _draw_validation(config: TrainConfig, datasets: list[TokenDataset], kind: Ro
         ).units
     ]
     order = torch.randperm(len(units), generator=torch.Generator().manual_seed(ids.seed_for("validation", config.seed)))
-    return [maker.judge(units[at]) for at in order[:n_examples].tolist()]
+    return [maker.make_judged(units[at]) for at in order[:n_examples].tolist()]
 
 
 def _expand_path(place: str) -> str:

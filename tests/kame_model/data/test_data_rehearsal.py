@@ -63,8 +63,8 @@ def test_examples_are_made_for_the_runs_step(rows: Path, monkeypatch: pytest.Mon
         steps.append(step)
         return make(maker, planned, step)
 
-    make = ExampleMaker.train
-    monkeypatch.setattr(ExampleMaker, "train", remember)
+    make = ExampleMaker.make_example
+    monkeypatch.setattr(ExampleMaker, "make_example", remember)
     loader = rehearsal_of(rows, copy_share=0.25)
     for _ in range(6):
         loader.load_next_step()

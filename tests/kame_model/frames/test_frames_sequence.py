@@ -12,7 +12,7 @@ from data_schemas.code_layout import CodeLayout
 from kame_model.frames.batch import Example, collate
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
 from kame_model.frames.oracle_stream import OracleTokenEvent, lay_oracle
-from kame_model.frames.sequence import chunks, lay_sequence, make_labels, select_events
+from kame_model.frames.sequence import cut_chunks, lay_sequence, make_labels, select_events
 
 TEXT_CARD, CARD = 1000, 64
 LAYOUT = CodeLayout.of_mimi(2, CARD)
@@ -94,7 +94,7 @@ def test_all_but_the_tail_is_what_stock_moshi_delays(n_frames: int, n_codebooks:
 @given(n_columns=st.integers(1, 3000), longest=st.integers(1, 600))
 def test_chunks_are_those_of_array_split(n_columns: int, longest: int) -> None:
     split = np.array_split(np.arange(n_columns), -(-n_columns // longest))
-    found = chunks(n_columns, longest)
+    found = cut_chunks(n_columns, longest)
     assert [list(range(*chunk)) for chunk in found] == [part.tolist() for part in split]
     assert max(chunk.stop - chunk.start for chunk in found) <= longest
 
@@ -103,7 +103,7 @@ def test_chunks_are_those_of_array_split(n_columns: int, longest: int) -> None:
 def test_a_chunks_oracle_is_the_wholes_less_tails_across_its_border(frames: list[int], longest: int) -> None:
     events: list[OracleTokenEvent] = [(frame, [10 + index] * 5) for index, frame in enumerate(frames)]
     whole = lay_oracle(events, 61, TEXT_CARD)
-    for chunk in chunks(62, longest):
+    for chunk in cut_chunks(62, longest):
         laid = lay_oracle(select_events(events, chunk), chunk.stop - chunk.start - 1, TEXT_CARD)
         expected = whole[chunk.start : chunk.stop - 1].copy()
         starts = np.flatnonzero(expected == TEXT_CARD)
