@@ -45,7 +45,7 @@ from kame_model.data.mixture import open_datasets
 from kame_model.encode.manifest import MadeWith
 from kame_model.estimate import estimate_memory, shape_of
 from kame_model.frames.batch import Batch
-from kame_model.model.front_end import FrontEnd, build_front_end, eager_on_cpu, lm_kwargs
+from kame_model.model.front_end import FrontEnd, build_front_end, eager_on_cpu, make_lm_kwargs
 from kame_model.model.lora import add_lora
 from kame_model.train.parallel import find_device
 from kame_model.train.run import train
@@ -157,7 +157,7 @@ class Bare:
 
     def __init__(self, config: TrainConfig) -> None:
         (dataset, *_) = open_datasets(config.data.datasets)
-        kwargs = lm_kwargs(config.model, dataset.text_card, dataset.layout)
+        kwargs = make_lm_kwargs(config.model, dataset.text_card, dataset.layout)
         self.device = find_device(config.hardware.device)
         self.is_mixed = config.hardware.precision == "bf16-mixed"
         self.lm = LMModel(device=self.device, dtype=torch.float32, **kwargs)

@@ -108,7 +108,7 @@ def _write_rows(
     shard = TokenShard(
         data_path="data/train", source="bench", split="train", codes=files[0], rows=files[1], counts=counts
     )
-    manifest = make_manifest([shard], MadeWith.of(codec, tokenizer), "bench", "bench")
+    manifest = make_manifest([shard], MadeWith.from_codec(codec, tokenizer), "bench", "bench")
     store.write_bytes(TOKENIZER, tokenizer.path.read_bytes())
     store.write_bytes(MANIFEST, manifest.model_dump_json().encode())
     duration_s = sum(each.duration_s for each in dialogues)

@@ -378,7 +378,7 @@ def _write(
 
 
 def _make_training_facts(facts: RunFacts, saved: Saved) -> TrainingFacts:
-    state = saved.state()
+    state = saved.read_state()
     columns: dict[str, dict[str, float]] = state.get("evaluation") or {}  # keys: which oracle was fed
     return TrainingFacts(
         run=facts.identity,

@@ -18,7 +18,7 @@ from data_schemas.errors import BackendError, ConfigError
 from data_schemas.presets import PRESETS
 from kame_model.checkpoint.files import CONFIG, FACTS, TOKENIZER, translate_read_errors
 from kame_model.checkpoint.kame_json import KameJson, read_kame_json
-from kame_model.model.front_end import lm_kwargs
+from kame_model.model.front_end import make_lm_kwargs
 from kame_model.text.tokenizer import HUB_PREFIX
 
 CODEC_WEIGHTS, CODEC_KWARGS = codec_folder.WEIGHTS, codec_folder.KWARGS
@@ -155,7 +155,7 @@ def read_contents(place: Place) -> Contents:
 
 def _make_kwargs_7b() -> dict[str, Any]:
     """Moshi's defaults, which stock moshi uses if a repository has no configuration."""
-    return lm_kwargs(PRESETS["moshi-7b"].model, 32_000, CodeLayout.of_mimi(8, 2048))
+    return make_lm_kwargs(PRESETS["moshi-7b"].model, 32_000, CodeLayout.of_mimi(8, 2048))
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -61,11 +61,11 @@ class Changes(NamedTuple):
     instead of an answer, an answer that waits for its oracle, and an answer that is corrected.
     """
 
-    swap_answer: bool
-    substitute_answer: bool
-    stall_answer: bool
-    delay_answers: bool
-    correct_answer: bool
+    swapped: bool
+    substituted: bool
+    stalled: bool
+    delayed: bool
+    corrected: bool
 
 
 @dataclass(slots=True)
@@ -294,7 +294,9 @@ class ExampleMaker:
     ) -> Example:
         answers = np.append(sides.own.answer_mask, False)[chunk.start : chunk.stop - 1]  # False: the tail
         dataset = self._datasets[0]
-        return Example.of(columns[:, chunk.start : chunk.stop], oracle, answers, dataset.text_card, dataset.layout.card)
+        return Example.from_columns(
+            columns[:, chunk.start : chunk.stop], oracle, answers, dataset.text_card, dataset.layout.card
+        )
 
 
 def get_sides(row: TokenRow, speaker: Speaker) -> Sides:

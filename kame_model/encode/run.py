@@ -69,7 +69,7 @@ def encode_dataset(config: EncodeConfig, on_dialogues: OnDialogues = lambda n: N
     oracles, flagged_ids = group_oracle_files(reader), frozenset(flagged(reader.store))
     codec: Codec = registry.build("codec", config.codec, config.codec_options)
     tokenizer = Tokenizer.from_file(config.tokenizer)
-    by = MadeWith.of(codec, tokenizer)
+    by = MadeWith.from_codec(codec, tokenizer)
     done, damaged = [], dict[str, DamagedShard]()
     with claim_folder(config.out, MADE_WITH, by) as store, Encoders(config, codec) as encoders:
         if not store.exists(TOKENIZER):

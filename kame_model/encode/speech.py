@@ -138,7 +138,7 @@ def compact_parts(
     Raises:
         StoreError: a part is damaged, or a file cannot be written.
     """
-    by, shards = MadeWith.of(codec, tokenizer), []
+    by, shards = MadeWith.from_codec(codec, tokenizer), []
     for first in range(0, n_parts, PARTS_A_SHARD):
         numbers = range(first, min(first + PARTS_A_SHARD, n_parts))
         inputs = [store.describe(get_part_path(number)).sha256 for number in numbers]

@@ -60,7 +60,7 @@ def random_example(n_frames: int = 20, seed: int = 0, layout: CodeLayout = LAYOU
     columns = lay_sequence(text.astype(np.int32), own, other, TEXT_CARD, layout)
     oracles = [(frame, random.integers(4, TEXT_CARD, n_tokens, np.int32)) for frame, n_tokens in ((4, 5), (7, 6))]
     oracle = lay_oracle(oracles, n_frames + 1, TEXT_CARD)
-    return Example.of(columns, oracle, random.random(n_frames + 1) < 0.3, TEXT_CARD, CARD)
+    return Example.from_columns(columns, oracle, random.random(n_frames + 1) < 0.3, TEXT_CARD, CARD)
 
 
 def random_batch(batch_size: int = 2, n_frames: int = 20) -> Batch:

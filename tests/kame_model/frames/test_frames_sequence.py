@@ -33,7 +33,7 @@ def dialogue(
 def example(n_frames: int, events: list[OracleTokenEvent] | None = None) -> Example:
     columns = lay_sequence(*dialogue(n_frames), TEXT_CARD, LAYOUT)
     answer = np.arange(n_frames + 1) == 1
-    return Example.of(columns, lay_oracle(events or [], n_frames + 1, TEXT_CARD), answer, TEXT_CARD, CARD)
+    return Example.from_columns(columns, lay_oracle(events or [], n_frames + 1, TEXT_CARD), answer, TEXT_CARD, CARD)
 
 
 def test_a_sequence_by_hand() -> None:
