@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from data_schemas.config.base import at_home
+from data_schemas.config.base import expand_home
 from data_schemas.config.front_end import dataset_share
 from data_schemas.config.serving import NO_CHECKPOINT
 from data_schemas.hub import REPOSITORY
@@ -86,6 +86,6 @@ def _check(name: str, kind: str, text: str) -> str:
 
 def _exists(text: str, test: Callable[[Path], bool]) -> bool:
     try:
-        return test(Path(at_home(text) or ""))
+        return test(Path(expand_home(text) or ""))
     except (OSError, RuntimeError, ValueError):  # no path at all
         return False

@@ -51,7 +51,7 @@ def _data_type(hint: Any) -> pa.DataType:
     raise TypeError(f"no Arrow type for {hint!r}: records hold str, int, float, bool, bytes, tuples and records")
 
 
-def schema_of(record: type) -> pa.Schema:
+def make_schema(record: type) -> pa.Schema:
     """Returns the Arrow schema of a record class, with the schema version in its metadata."""
     if record not in _schemas:
         columns = [_field(name, hint) for name, hint in _hints(record).items()]
@@ -62,7 +62,7 @@ def schema_of(record: type) -> pa.Schema:
 
 def to_table(records: Sequence[Record], record: type[Record]) -> pa.Table:
     """Converts records to a table with exactly the schema of their class."""
-    return pa.Table.from_pylist([asdict(each) for each in records], schema=schema_of(record))  # type: ignore[call-overload]
+    return pa.Table.from_pylist([asdict(each) for each in records], schema=make_schema(record))  # type: ignore[call-overload]
 
 
 def from_table(table: pa.Table, record: type[Record]) -> list[Record]:
@@ -73,7 +73,7 @@ def from_table(table: pa.Table, record: type[Record]) -> list[Record]:
     Raises:
         StoreError: if another column is missing, or one has a different type.
     """
-    wanted = schema_of(record)
+    wanted = make_schema(record)
     for field in wanted:
         position = table.schema.get_field_index(field.name)
         found = None if position < 0 else table.schema.field(position).type

@@ -61,23 +61,23 @@ DOES_NOT_MATTER: Mapping[str, Mapping[str, str]] = {
 """Fields of a stage's configuration that do not count for the fingerprint, with the reason. All others count."""
 
 
-def what_matters(config: Config) -> dict[str, Any]:
+def dump_relevant_fields(config: Config) -> dict[str, Any]:
     """Returns a configuration as a dictionary without the fields that `DOES_NOT_MATTER` lists for its class."""
     left_out = DOES_NOT_MATTER.get(type(config).__name__, {})
     return {name: value for name, value in config.model_dump(mode="json").items() if name not in left_out}
 
 
-def versions(*packages: str) -> dict[str, str]:
+def get_versions(*packages: str) -> dict[str, str]:
     """Returns the installed versions of libraries that affect the output of a stage or a back-end."""
     return {package: version(package) for package in packages}
 
 
-def fingerprint(name: str, stage_version: int, matters: Mapping[str, Any], inputs: Sequence[str]) -> str:
+def compute_fingerprint(name: str, stage_version: int, matters: Mapping[str, Any], inputs: Sequence[str]) -> str:
     """Returns the fingerprint of one stage's output for one part: 16 hexadecimal digits.
 
     Args:
         name, stage_version: of the stage.
-        matters: `what_matters` of its configuration, and digests of the models and files that it uses.
+        matters: `dump_relevant_fields` of its configuration, and digests of the models and files that it uses.
         inputs: fingerprints of its inputs, in the order of the stage's inputs.
     """
     return ids.digest("fingerprint", SCHEME, name, stage_version, dict(matters), list(inputs))

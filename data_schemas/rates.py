@@ -178,11 +178,11 @@ class RateBook:
                     return row, rates.origin
         return None
 
-    def shape(self, source: str) -> tuple[DialogueShape, Origin] | None:
+    def find_shape(self, source: str) -> tuple[DialogueShape, Origin] | None:
         """Returns the average dialogue of a source."""
         return self.find(lambda rates: rates.shapes, lambda row: row.source == source)
 
-    def cost(self, step: str, engine: str = "", device: str = CPU) -> tuple[Cost, Origin] | None:
+    def find_cost(self, step: str, engine: str = "", device: str = CPU) -> tuple[Cost, Origin] | None:
         """What a step costs with an engine, on a device by its name or a part of it."""
         wanted = (step, engine)
         return self.find(
@@ -223,7 +223,7 @@ def _parse_rates(text: str, name: str) -> Rates:
         raise ConfigError(f"{name} is not a valid rates file: {error}.", "Measure rates with `kame bench`.") from error
 
 
-def how_to_measure(device: str) -> str:
+def describe_measurement(device: str) -> str:
     """Returns how to get a rate that is missing; `kame bench` measures CPUs only."""
     return "`kame bench` there does" if device == CPU else "write it by hand into a file for --rates (docs/planning.md)"
 
@@ -238,14 +238,16 @@ def price_step(
     """
     key = key or (f"processor.{step}" if device == CPU else f"gpu.{device}.{step}")
     named = f"{step} by {engine}" if engine else step
-    if (found := book.cost(step, engine, device)) is None:
-        return unknown(key, section, title, "s", f"nobody has measured {named} on {device}: {how_to_measure(device)}")
+    if (found := book.find_cost(step, engine, device)) is None:
+        return make_unknown(
+            key, section, title, "s", f"nobody has measured {named} on {device}: {describe_measurement(device)}"
+        )
     cost, origin = found
     formula = f"{amount:,.0f} {cost.per} × {cost.seconds:.4g} s"
     return Figure(key, section, title, amount * cost.seconds, "s", formula, str(origin))
 
 
-def unknown(key: str, section: str, title: str, unit: str, why: str) -> Figure:
+def make_unknown(key: str, section: str, title: str, unit: str, why: str) -> Figure:
     """Returns a figure whose value is unknown."""
     return Figure(key, section, title, None, unit, "", f"unknown: {why}")
 
@@ -254,6 +256,6 @@ def add_up(key: str, section: str, title: str, parts: Sequence[Figure], basis: s
     """Returns the sum of figures of one unit; unknown if one of them is, and its basis says which."""
     missing = [each.title for each in parts if each.value is None]
     if missing:
-        return unknown(key, section, title, parts[0].unit, f"so is {', '.join(missing)}")
+        return make_unknown(key, section, title, parts[0].unit, f"so is {', '.join(missing)}")
     total = sum(each.value for each in parts if each.value is not None)
     return Figure(key, section, title, total, parts[0].unit, " + ".join(each.title for each in parts), basis)

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.serving import LimitsConfig
 from data_schemas.config.training import TrainConfig
-from data_schemas.rates import CPU, Cost, Figure, RateBook, StepTimes, add_up, how_to_measure, unknown
+from data_schemas.rates import CPU, Cost, Figure, RateBook, StepTimes, add_up, describe_measurement, make_unknown
 from data_schemas.units import FRAME_S
 from kame_model.frames.ids import PADDING_ID
 from kame_model.model.front_end import FrontEnd
@@ -48,11 +48,11 @@ _LOGIT_COPIES = 4  # logits, in float32, their softmax, and its gradient
 def describe_codes(codec: str) -> tuple[int, CodeLayout]:
     """Vocabulary and codes that a plan assumes: those of the shipped nano, or Moshi's with Mimi."""
     if codec == "mimi":
-        return 32_000, CodeLayout.of_mimi(8, 2048)
-    return 1_500, CodeLayout.of_parameters((512,) * 6, 2, 0.8)
+        return 32_000, CodeLayout.make_mimi(8, 2048)
+    return 1_500, CodeLayout.make_parametric((512,) * 6, 2, 0.8)
 
 
-def shape_of(config: TrainConfig, text_card: int, layout: CodeLayout) -> FrontEnd:
+def build_meta_model(config: TrainConfig, text_card: int, layout: CodeLayout) -> FrontEnd:
     """The front-end of a configuration on the meta device."""
     speaks_with = SpeaksWith(tokenizer_digest="", text_card=text_card, codec_digest="", layout=layout)
     return build_shape(config, speaks_with, ForwardPass(Processes(torch.device("meta")), config.hardware.precision))
@@ -189,15 +189,15 @@ def estimate_training(
     """
     rows, hours, least = list[Figure](), list[Figure](), list[Figure]()
     for config in stages:
-        model = shape_of(config, text_card, layout)
+        model = build_meta_model(config, text_card, layout)
         n_batches = config.optim.accumulation or 1
         if n_batches % n_devices:
             key, title = _name_time(config, device)
             why = f"{n_devices} processes cannot share {n_batches} micro-batches a step: set optim.accumulation"
-            hours.append(unknown(key, TRAINING, title, "s", why))
+            hours.append(make_unknown(key, TRAINING, title, "s", why))
         else:
             n_frames = config.max_steps * config.data.batch_frames * n_batches
-            hours.append(_time(config, model, book, device, n_devices, n_frames))
+            hours.append(_estimate_time(config, model, book, device, n_devices, n_frames))
         least.append(estimate_memory(config, model, book, device, n_devices))
     preset = stages[0].model.preset
     where = device if n_devices == 1 else f"{n_devices} × {device}"
@@ -219,10 +219,12 @@ def _name_time(config: TrainConfig, device: str) -> tuple[str, str]:
     return f"training.{preset}.{device}.{config.stage}.s", f"stage {config.stage} of {preset} on {device}"
 
 
-def _time(config: TrainConfig, model: FrontEnd, book: RateBook, device: str, n_devices: int, n_frames: float) -> Figure:
+def _estimate_time(
+    config: TrainConfig, model: FrontEnd, book: RateBook, device: str, n_devices: int, n_frames: float
+) -> Figure:
     """Of one stage: frames times a measured rate, else operations over the device's speed."""
     key, title = _name_time(config, device)
-    if (found := book.cost("train", name_training(config), device)) is not None:
+    if (found := book.find_cost("train", name_training(config), device)) is not None:
         cost, origin = found
         told = f"{config.max_steps:,} steps, {n_frames:,.0f} frames × {cost.seconds:.4g} s / {n_devices}"
         return _limit_hours(
@@ -232,7 +234,7 @@ def _time(config: TrainConfig, model: FrontEnd, book: RateBook, device: str, n_d
     is_mixed = config.hardware.precision == "bf16-mixed"
     peak, mfu, basis = _get_speed(book, device, is_mixed)
     if peak is None:
-        return unknown(key, TRAINING, title, "s", basis)
+        return make_unknown(key, TRAINING, title, "s", basis)
     n_batches = n_frames / config.data.batch_frames / n_devices
     with_audio = config.shares.main != "copying"
     launches_s = LAUNCH_S * count_operations(model, with_audio) if find_known_gpu(device) is not None else 0.0
@@ -326,8 +328,8 @@ def estimate_callers(preset: str, book: RateBook, device: str) -> Figure:
 
     found = book.find(lambda rates: rates.steps, fits)
     if found is None:
-        why = f"nobody has measured a step of {preset} on {device}: {how_to_measure(device)}"
-        return unknown(key, SERVING, title, "callers", why)
+        why = f"nobody has measured a step of {preset} on {device}: {describe_measurement(device)}"
+        return make_unknown(key, SERVING, title, "callers", why)
     times = dict(sorted(found[0].step_s.items()))
     share = float(LimitsConfig.model_fields["budget_share"].default)
     budget_s = share * FRAME_S

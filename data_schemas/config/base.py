@@ -5,7 +5,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 
-def at_home(path: str | None) -> str | None:
+def expand_home(path: str | None) -> str | None:
     """The path with `~` expanded, which shells do not do in `--out=~/x`, nor YAML anywhere."""
     return None if path is None else str(Path(path).expanduser()) if path.startswith("~") else path
 

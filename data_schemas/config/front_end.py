@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple, Self
 from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic.config import JsonDict
 
-from data_schemas.config.base import Config, at_home
+from data_schemas.config.base import Config, expand_home
 from data_schemas.config.recall import Split
 from data_schemas.config.serving import Voice
 from data_schemas.presets import PRESETS
@@ -43,8 +43,8 @@ def dataset_share(text: str) -> DatasetShare:
     name, weight = with_weight(text)
     folder, at, version = name.rpartition("@")
     if at and folder and version and "/" not in version:
-        return DatasetShare(str(at_home(folder)), version, weight)
-    return DatasetShare(str(at_home(name)), None, weight)
+        return DatasetShare(str(expand_home(folder)), version, weight)
+    return DatasetShare(str(expand_home(name)), None, weight)
 
 
 def _check_preset(name: str) -> str:
@@ -231,7 +231,7 @@ class FrontEndConfig(Config):
     @field_validator("out", "checkpoints", "speech", "tokenizer", "codec_path", "init_from")
     @classmethod
     def _expanded(cls, path: str | None) -> str | None:
-        return at_home(path)
+        return expand_home(path)
 
     @model_validator(mode="before")
     @classmethod

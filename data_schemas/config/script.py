@@ -4,7 +4,7 @@ from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from data_schemas.config.base import Config, at_home
+from data_schemas.config.base import Config, expand_home
 
 
 class ScriptConfig(Config):
@@ -45,7 +45,7 @@ class ScriptConfig(Config):
         "lexicon.",
     )
 
-    _expanded = field_validator("lexicon")(at_home)
+    _expanded = field_validator("lexicon")(expand_home)
 
     @model_validator(mode="before")
     @classmethod

@@ -66,7 +66,7 @@ def find_answer_span(sides: Sides) -> slice | None:
     None if the words of the answer are not those of its oracle, or the user talks during the answer.
     """
     own = sides.own
-    event = own.answering_event()
+    event = own.find_answering_event()
     frames = None if event is None else find_told_frames(own, event)
     if event is None or frames is None or len(frames) < len(own.oracle.get_fed(event)):
         return None
@@ -93,7 +93,7 @@ def replace_answer(sides: Sides, span: slice, utterance: Clip) -> Sides | None:
         The dialogue; None if the user is never silent, so that there is no silence to repeat.
     """
     own, other = sides
-    event, quiet = own.answering_event(), find_quiet_frames(other)
+    event, quiet = own.find_answering_event(), find_quiet_frames(other)
     if event is None or len(quiet) == 0:
         return None
     start, stop = span.start, span.stop
@@ -120,7 +120,7 @@ def substitute_answer(sides: Sides, pieces: Pieces, draw: random.Random) -> Side
         The dialogue; None if the words of the answer are not those of its oracle.
     """
     own = sides.own
-    event = own.answering_event()
+    event = own.find_answering_event()
     frames = None if event is None else find_told_frames(own, event)
     if event is None or frames is None or len(frames) < len(own.oracle.get_fed(event)):
         return None
@@ -157,7 +157,7 @@ def stall_answer(sides: Sides, fillers: Sequence[Clip], draw: random.Random) -> 
         The dialogue; None if the answer is not found in the text, or a speaker has no silence to repeat.
     """
     own, other = sides
-    event = own.answering_event()
+    event = own.find_answering_event()
     frames = None if event is None else find_told_frames(own, event)
     if event is None or frames is None:
         return None
@@ -231,7 +231,7 @@ def prepend_oracle(utterance: Sides, frame: int, n_before: int) -> Sides | None:
 def cut_lead(sides: Sides) -> Clip | None:
     """Returns what the speaker to learn says between the end of the question and the answer; None if nothing."""
     own, cut = sides.own, find_handover(sides.own)
-    event = own.answering_event()
+    event = own.find_answering_event()
     frames = None if cut is None or event is None else find_told_frames(own, event)
     if cut is None or frames is None:
         return None

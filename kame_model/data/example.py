@@ -157,7 +157,7 @@ class ExampleMaker:
         unit, epoch, n_behind = planned
         dataset, config = self._datasets[unit.dataset], self._config
         row, is_speech = dataset[unit.row], bool(dataset.is_speech[unit.row])
-        draw = random.Random(ids.seed_for("example", self._seed, epoch, row.dialogue_id, unit.speaker, unit.chunk))
+        draw = random.Random(ids.derive_seed("example", self._seed, epoch, row.dialogue_id, unit.speaker, unit.chunk))
         n_most = (compute_longest_told if is_speech else compute_longest_joined)(row.n_frames, config.max_columns)
         n_chunks = len(cut_chunks(row.n_frames + 2, config.max_columns))
         draft = _Draft(get_sides(row, unit.speaker), n_most, n_chunks, config.max_columns)
@@ -308,7 +308,7 @@ def align_oracle(wrong: SpeakerTokens, right: SpeakerTokens, guesses: Guesses) -
     """Returns another dialogue's oracle events for this one, shifted so that both questions end at the same time."""
     events, ends = (
         wrong.oracle.list_events(guesses=guesses, turn_end_frames=0),
-        (wrong.answering_event(), right.answering_event()),
+        (wrong.find_answering_event(), right.find_answering_event()),
     )
     if ends[0] is None or ends[1] is None:
         return events

@@ -57,7 +57,7 @@ class CopySource:
         """See `Source`; micro-batches of any step, in the current lesson."""
         first = step * self._accumulation
         mine = range(first + self._share.rank, first + self._accumulation, self._share.world)
-        drawn = random.Random(ids.seed_for("guesses", self._seed, step)).random()  # the same in all processes
+        drawn = random.Random(ids.derive_seed("guesses", self._seed, step)).random()  # the same in all processes
         asks = drawn < self._hardness * self._config.own_share
         return [self._make_batch(number, asks) for number in mine]
 
@@ -86,7 +86,7 @@ class CopySource:
         return self._lesson / (self._config.lessons - 1) if self._config.lessons > 1 else 1.0
 
     def _make_batch(self, number: int, asks: bool) -> MicroBatch:
-        seed = ids.seed_for("copy", self._seed, number)
+        seed = ids.derive_seed("copy", self._seed, number)
         make = partial(_make_batch, self._pieces, self._config, self._hardness, seed)
         return MicroBatch(number, make(), [], "copying", with_guesses=make if asks else None)
 
@@ -116,7 +116,7 @@ def _make_batch(
 
 def make_judged_examples(pieces: Pieces, config: CopyConfig, n_examples: int, seed: int) -> list[Judged]:
     """Makes examples of the last lesson that are not used in training, each with the oracle of the next one."""
-    draw = random.Random(ids.seed_for("copy-validation", seed))
+    draw = random.Random(ids.derive_seed("copy-validation", seed))
     examples = [speak(draw_script(pieces, config, 1.0, draw), pieces, draw) for _ in range(n_examples)]
     followers = [*examples[1:], *examples[:1]]
     return [

@@ -16,7 +16,7 @@ from backends.processes import interrupts_held, leave_with_parent
 from data_schemas import ids
 from data_schemas.config.training import KINDS, DataConfig, Kind, SharesConfig
 from data_schemas.errors import ConfigError
-from data_schemas.fingerprint import what_matters
+from data_schemas.fingerprint import dump_relevant_fields
 from kame_model.data.copying import Pieces
 from kame_model.data.example import ExampleMaker
 from kame_model.data.plan import BatchPlan, Planned, Pool, RowKind
@@ -194,7 +194,7 @@ class RowSource:
         self._accumulation, self._share, self._workers = accumulation, share, config.workers
         self._kind: Kind = kind
         self._shares = shares
-        matters = what_matters(config)
+        matters = dump_relevant_fields(config)
         matters["datasets"] = [
             (each.fingerprint, mixed.weight) for each, mixed in zip(datasets, config.datasets, strict=True)
         ]

@@ -217,13 +217,13 @@ class BatchPlan:
     def _make_pools(self, number: int) -> list[Pool]:
         """Returns the pools of a round in the order of training."""
         planned, lengths = self._make_examples(number)
-        order = np.random.default_rng(ids.seed_for("round", self._seed, number)).permutation(len(planned))
+        order = np.random.default_rng(ids.derive_seed("round", self._seed, number)).permutation(len(planned))
         n_frames = self._config.batch_frames
         pools = []
         for place, pool in enumerate(_cut_pools(order, lengths, n_frames * self._config.pool_batches)):
             by_length = pool[np.argsort(lengths[pool], kind="stable")]
             sizes = [len(each) for each in cut_by_frames(by_length, lengths, n_frames)]
-            seed = ids.seed_for("pool", self._seed, *self._fingerprints, number, place)
+            seed = ids.derive_seed("pool", self._seed, *self._fingerprints, number, place)
             pools.append(Pool(seed, [planned[at] for at in pool.tolist()], sizes))
         return pools
 
@@ -257,12 +257,12 @@ class BatchPlan:
         return planned, np.concatenate(lengths)
 
     def _draw_permutation(self, dataset: int, epoch: int) -> NDArray[np.int64]:
-        seed = ids.seed_for("epoch", self._seed, self._fingerprints[dataset], int(epoch))
+        seed = ids.derive_seed("epoch", self._seed, self._fingerprints[dataset], int(epoch))
         return np.random.default_rng(seed).permutation(len(self._units[dataset].units))
 
     def _draw_silence_behind(self, dataset: int, epoch: int) -> NDArray[np.int32]:
         """Draws int32[rows], the frames of silence after each row of a dataset in an epoch."""
-        draw = np.random.default_rng(ids.seed_for("behind", self._seed, self._fingerprints[dataset], int(epoch)))
+        draw = np.random.default_rng(ids.derive_seed("behind", self._seed, self._fingerprints[dataset], int(epoch)))
         waits = draw.random(self._n_rows[dataset]) < self._config.wait_share
         return np.where(waits, draw.integers(1, BEHIND_FRAMES, self._n_rows[dataset], endpoint=True), 0).astype(
             np.int32

@@ -63,7 +63,7 @@ def find_handover(own: SpeakerTokens) -> int | None:
 
     None if there is no such event, or the speaker to learn is talking then (a lead over the end of the question).
     """
-    event = own.answering_event()
+    event = own.find_answering_event()
     if event is None:
         return None
     cut = int(own.oracle.frame[event]) + 1

@@ -112,7 +112,7 @@ def evaluate_questions(
     }
 
     def call(server: CalledServer, condition: Condition, asked: _AskedQuestion) -> tuple[dict[str, Any], Call]:
-        seed = ids.seed_for("questions", config.seed, asked.question.id) % 2**31
+        seed = ids.derive_seed("questions", config.seed, asked.question.id) % 2**31
         mode, delay_s = condition
         made = server.call([asked.sound], mode=mode, seed=seed, tail_s=config.tail_s, delay_s=delay_s)
         return _record(made, asked, questions.rule, condition, hearer), made
@@ -137,9 +137,9 @@ def evaluate_questions(
 def _summarise_charged_times(times: MeasuredTimes) -> list[dict[str, Any]]:
     """Summarises the charged times by kind: count, median and 90th percentile in seconds."""
     told = {
-        "request, first piece": [each["pieces"][0][0] for each in times.of_kind("request") if each["pieces"]],
-        "request, whole": [each["took_s"] for each in times.of_kind("request")],
-        **{kind: [each["took_s"] for each in times.of_kind(kind)] for kind in ("recognition", "synthesis")},
+        "request, first piece": [each["pieces"][0][0] for each in times.select_kind("request") if each["pieces"]],
+        "request, whole": [each["took_s"] for each in times.select_kind("request")],
+        **{kind: [each["took_s"] for each in times.select_kind(kind)] for kind in ("recognition", "synthesis")},
     }
     return [
         {"what": what, "n": len(all_s), "median_s": float(np.median(all_s)), "p90_s": float(np.percentile(all_s, 90))}

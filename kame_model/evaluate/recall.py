@@ -192,7 +192,7 @@ class _Running:
     ) -> None:
         began_s = time.monotonic()
         scripts = [self._script(condition, *pair) for pair in group]
-        seed = ids.seed_for("recall", self.config.seed, condition.name, number) % 2**63
+        seed = ids.derive_seed("recall", self.config.seed, condition.name, number) % 2**63
         runs = run_freely(self.checkpoint.front_end, scripts, self.config.sampling, seed, generator=self.generator)
         run_s = round((time.monotonic() - began_s) / len(group), 3)
         for (asked, stranger), script, ran in zip(group, scripts, runs, strict=True):
@@ -211,7 +211,7 @@ class _Running:
         other: Codes | None = None
         if condition.channel not in (None, OTHER_VOICES):
             assert self.codec is not None
-            seed = ids.seed_for("channel", self.config.seed, asked.row.dialogue_id) % 2**63
+            seed = ids.derive_seed("channel", self.config.seed, asked.row.dialogue_id) % 2**63
             other = send_through(asked.row.b.codes, condition.channel, self.codec, seed)  # type: ignore[arg-type]
         delay_s, after_s = condition.delay_s or 0.0, self.config.correction_after_s
         guesses = choose_guesses(self.checkpoint.facts, self.config.guesses)

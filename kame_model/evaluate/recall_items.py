@@ -80,7 +80,7 @@ def _select_one_per_item(
 ) -> Iterator[tuple[int, TokenRow]]:
     """Returns a source's rows that can be judged, each with its number, in sampling order."""
     seen: set[str] = set()
-    random.Random(ids.seed_for("held out", config.items_seed, source)).shuffle(numbers)
+    random.Random(ids.derive_seed("held out", config.items_seed, source)).shuffle(numbers)
     for number in numbers:
         row = dataset[number]
         if row.item_id not in seen and row.answer and _is_answered(row):

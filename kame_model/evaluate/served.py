@@ -286,7 +286,7 @@ def transcribe(sound: Samples, recogniser: Recogniser) -> str | None:
 def _add_up_costs(config: CallsConfig, times: MeasuredTimes, records: Sequence[Record]) -> dict[str, Any]:
     """Adds up the token usage of chat models, each request once, in whatever run it was made (`judge.add_up`):
     `back_ends` by name, and `judge`, None if there is no judge."""
-    requests = times.of_kind("request")
+    requests = times.select_kind("request")
     back_ends = {
         each.name: add_up(
             [request["usage"] for request in requests if request["back_end"] == each.name],

@@ -36,7 +36,7 @@ class OracleTokens:
     and memory mapping; `level` is an addition.
 
     Attributes:
-        frame: int32[E], `units.event_frame` of the event's time.
+        frame: int32[E], `units.find_event_frame` of the event's time.
         ratio: float32[E], share of the words of the user's turn that were heard, 0 to 1.
         level: int8[E], hint level 0 to 5.
         skip_forbid: bool[E], the last event of its run, which training never skips.

@@ -50,7 +50,7 @@ def run_text(front_end: FrontEnd, trials: Sequence[Trial], temperature: float) -
     oracle = torch.full((n, n_positions), PADDING_ID)
     for row, trial in zip(oracle, trials, strict=True):
         row[: len(trial.oracle)] = torch.from_numpy(trial.oracle)
-    draw = torch.Generator().manual_seed(ids.seed_for("free copying"))
+    draw = torch.Generator().manual_seed(ids.derive_seed("free copying"))
     column = torch.full((n, 1 + 2 * front_end.n_codebooks, 1), ZERO_ID)
     column[:, 0] = front_end.text_card
     cues = [Cue(front_end.text_card) for _ in trials]

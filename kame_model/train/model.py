@@ -90,7 +90,7 @@ def build_model(
 
 def _load_weights(config: TrainConfig, speaks_with: SpeaksWith, forward: ForwardPass, is_new: bool) -> FrontEnd:
     """Loads all weights on this process's device."""
-    torch.manual_seed(ids.seed_for("weights", config.seed))
+    torch.manual_seed(ids.derive_seed("weights", config.seed))
     model = build_front_end(config.model, speaks_with.text_card, speaks_with.layout, forward.processes.device)
     if config.init_from is not None and (is_new or config.lora is not None):  # adapter checkpoints lack base weights
         start_from(model, config.init_from, speaks_with)

@@ -220,7 +220,7 @@ def _list_free_runs(
     if forward.processes.mesh is not None:
         return {}
     if config.shares.main == "copying":
-        pieces, draw = _read_pieces(config, datasets[0]), random.Random(ids.seed_for("copy-trials", config.seed))
+        pieces, draw = _read_pieces(config, datasets[0]), random.Random(ids.derive_seed("copy-trials", config.seed))
         n_trials = min(N_TRIALS, config.keep.evaluate_examples)
         trials = [copying.draw_trial(pieces, config.copying, draw) for _ in range(n_trials)]
         return {"copied": partial(measure_copying, trials=trials)}
@@ -250,7 +250,9 @@ def _draw_validation(config: TrainConfig, datasets: list[TokenDataset], kind: Ro
             max_columns=config.data.max_columns,
         ).units
     ]
-    order = torch.randperm(len(units), generator=torch.Generator().manual_seed(ids.seed_for("validation", config.seed)))
+    order = torch.randperm(
+        len(units), generator=torch.Generator().manual_seed(ids.derive_seed("validation", config.seed))
+    )
     return [maker.make_judged(units[at]) for at in order[:n_examples].tolist()]
 
 

@@ -231,7 +231,7 @@ class Trainer:
                 if config.hardware.replicas > 1:
                     model.set_requires_all_reduce(is_last)
             n_frames += count_frames(micro.batch)
-            draw = torch.Generator().manual_seed(ids.seed_for("dropout", config.seed, micro.number))
+            draw = torch.Generator().manual_seed(ids.derive_seed("dropout", config.seed, micro.number))
             batch = (micro.batch if micro.with_guesses is None else self._replace_with_own_past(micro)).to(device)
             inputs = drop_inputs(batch.inputs, config.dropout, draw)
             logits = forward(model, batch, inputs, with_audio=micro.kind != "copying")
@@ -246,7 +246,7 @@ class Trainer:
         """Returns the micro-batch with some of what should be said replaced by what the model would say."""
         batch = micro.batch.to(self._processes.device)
         logits = self._parts.forward(self._parts.model, batch, with_audio=False).text.float().cpu()
-        draw = torch.Generator().manual_seed(ids.seed_for("guesses", self._config.seed, micro.number))
+        draw = torch.Generator().manual_seed(ids.derive_seed("guesses", self._config.seed, micro.number))
         guesses = torch.multinomial(logits.flatten(0, 1).softmax(-1), 1, generator=draw).view(logits.shape[:2])
         assert micro.with_guesses is not None  # checked by the caller
         return micro.with_guesses(guesses.numpy())

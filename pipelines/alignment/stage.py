@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from backends.aligner.protocol import Aligner, AlignmentRefused, TimesRefused, check_order
 from data_schemas.config import AlignmentConfig
-from data_schemas.fingerprint import what_matters
+from data_schemas.fingerprint import dump_relevant_fields
 from data_schemas.records import Clip, Clips, Dialogue, DialogueWords, Reject, UtteranceWords, WordTiming
 from data_schemas.units import SAMPLE_RATE_HZ, round_s, samples_to_seconds
 from pipelines.audio import decode_flac
@@ -29,7 +29,7 @@ class AlignmentStage:
 
     def matters(self) -> dict[str, Any]:
         """Configuration and the aligner's digest."""
-        return {"config": what_matters(self.config), "aligner": self.aligner.digest}
+        return {"config": dump_relevant_fields(self.config), "aligner": self.aligner.digest}
 
     def run(self, batch: Sequence[tuple[Dialogue, Clips]]) -> StageResult[DialogueWords]:
         """Word times of each dialogue, or a reject: words not found, found badly, over one another or outside."""

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from backends.chat.protocol import Endpoint
 from data_schemas import ids
 from data_schemas.config import OracleConfig
-from data_schemas.fingerprint import what_matters
+from data_schemas.fingerprint import dump_relevant_fields
 from data_schemas.records import Dialogue, OracleRow
 from pipelines.oracle.events import Said, add_row_or_reject, make_oracle_row
 from pipelines.oracle.plan import PlannedRequest, plan_dialogue
@@ -51,7 +51,7 @@ class RandomOracleStage:
 
     def matters(self) -> dict[str, Any]:
         """The schedule's configuration and the seed."""
-        return {"config": what_matters(self.config), "seed": self.seed, "simulator": "random"}
+        return {"config": dump_relevant_fields(self.config), "seed": self.seed, "simulator": "random"}
 
     def run(self, batch: Sequence[tuple[Dialogue]]) -> StageResult[OracleRow]:
         """A row for each dialogue in this version's share, each event with the answer of another item; `taken_from`
@@ -92,6 +92,6 @@ class RandomOracleStage:
         ]
         if not bodies:
             return Said("failed", error="random: no other item has such a turn, or all say the same")
-        draw = random.Random(ids.seed_for(self.seed, dialogue.dialogue_id, "random", number))
+        draw = random.Random(ids.derive_seed(self.seed, dialogue.dialogue_id, "random", number))
         other_id, text = draw.choice(bodies)
         return Said("answered", text, taken_from=other_id)

@@ -8,7 +8,7 @@ from itertools import groupby
 
 import pyarrow as pa
 
-from data_schemas.arrow import from_table, schema_of
+from data_schemas.arrow import from_table, make_schema
 from data_schemas.errors import StoreError
 from data_schemas.manifest import DATA, MANIFEST, ORACLE, REJECTS, Manifest, ShardEntry, make_manifest
 from data_schemas.reader import open_store, read_manifest
@@ -135,7 +135,7 @@ def _read(store: Store, entry: ShardEntry) -> pa.Table | Fault:
 
 def _compare_columns(table: pa.Table, record: type) -> str:
     """How a file's columns are not the record's; empty where they are, or lack only what later versions added."""
-    wanted = schema_of(record)
+    wanted = make_schema(record)
     if foreign := [name for name in table.column_names if name not in wanted.names]:
         return f"columns differ: {', '.join(foreign)}"
     try:

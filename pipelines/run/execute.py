@@ -23,10 +23,10 @@ from backends.chat.client import OpenAIChatClient
 from backends.chat.limits import Pace
 from backends.chat.protocol import ChatClient, Endpoint
 from backends.chat.providers import price_of
-from data_schemas.arrow import from_table, schema_of, to_table
+from data_schemas.arrow import from_table, make_schema, to_table
 from data_schemas.config import BudgetConfig, ChatConfig, RefreshConfig
 from data_schemas.errors import BackendError, StoreError
-from data_schemas.fingerprint import fingerprint
+from data_schemas.fingerprint import compute_fingerprint
 from data_schemas.records import Dialogue, Item, Reject
 from data_schemas.store import Batch, Store
 from pipelines.asking import AskingStage, OpenClient, gather_all, run_alone
@@ -117,7 +117,7 @@ class Runner:
     def read(self, part: Part, stage: str, record_type: type[Record]) -> list[Record]:
         """A stage's output for a part, as records that may have fewer fields than the file has columns."""
         record = self.finished(part, stage)
-        names = schema_of(record_type).names
+        names = make_schema(record_type).names
         return from_table(self.store.read_table(part.path(stage), names, record.sha256), record_type)
 
     def run(self, part: Part, stage: Stage[Any]) -> PartRecord:
@@ -163,7 +163,7 @@ def check_fingerprint(part: Part, stage: StageDescription) -> None:
             planned the run, or they have changed since.
     """
     inputs = [part.fingerprints[name] for name in stage.inputs]
-    if fingerprint(stage.name, stage.version, stage.matters(), inputs) != part.fingerprints[stage.name]:
+    if compute_fingerprint(stage.name, stage.version, stage.matters(), inputs) != part.fingerprints[stage.name]:
         raise BackendError(
             f"{platform.node()} would make another {stage.name} of part {part.part_id} than was planned.",
             "Install the same version of everything, and the same models and voices, on all machines, and run again.",

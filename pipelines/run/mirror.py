@@ -26,7 +26,7 @@ from data_schemas.buckets import Bucket, ChangedMeanwhile, is_in_bucket
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import KameError, StoreError
 from data_schemas.manifest import MANIFEST
-from data_schemas.reader import manifest_if_any, read_manifest
+from data_schemas.reader import read_manifest, read_manifest_if_any
 from data_schemas.store import TEMPORARY, Store
 from pipelines.run.lease import Lease, held
 from pipelines.run.parts import FOLDER as PARTS
@@ -198,7 +198,7 @@ class Mirror:
 
     def _remove_ours(self) -> None:
         """Removes the files that this run has put and that the manifest of another does not list."""
-        theirs = manifest_if_any(self._bucket)
+        theirs = read_manifest_if_any(self._bucket)
         listed = {entry.path for entry in theirs.shards} if theirs else set()
         for path in self._shown_now - listed:
             if path.endswith(".parquet"):  # prompts, however many, are no fault of a dataset's

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import yaml
 
 from data_schemas import ids
-from data_schemas.arrow import from_table, schema_of, to_table
+from data_schemas.arrow import from_table, make_schema, to_table
 from data_schemas.config import RefreshConfig
-from data_schemas.flags import flagged
+from data_schemas.flags import read_flagged
 from data_schemas.manifest import DATA, MANIFEST, ORACLE, REJECTS, Counts, Manifest, ShardEntry, make_manifest
-from data_schemas.reader import manifest_if_any
+from data_schemas.reader import read_manifest_if_any
 from data_schemas.records import AudioDialogue, OracleRow, Reject
 from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ
@@ -38,9 +38,9 @@ def compact(config: RefreshConfig, group: Sequence[Part]) -> list[ShardEntry]:
     Flagged dialogues are left out, and a shard without rows is not made.
     """
     store, first = Store(config.out), group[0]
-    runner, before = Runner(store), manifest_if_any(store)
+    runner, before = Runner(store), read_manifest_if_any(store)
     known = {entry.path: entry for entry in before.shards} if before else {}
-    hidden = _in_group(runner, group, frozenset(flagged(store)))
+    hidden = _in_group(runner, group, frozenset(read_flagged(store)))
     entries: list[ShardEntry] = []
     for kind, record_type in ((DATA, AudioDialogue), (ORACLE, OracleRow)):
         version = config.oracle.version if kind == ORACLE else None
@@ -118,7 +118,7 @@ def _write(store: Store, path: str, schema: pa.Schema, tables: Iterator[pa.Table
 
 def _schema(record_type: type) -> pa.Schema:
     """The record's schema; with sound in it, also what makes Hugging Face `datasets` decode it."""
-    schema = schema_of(record_type)
+    schema = make_schema(record_type)
     if "audio" not in schema.names:
         return schema
     import datasets  # heavy: 1 s, needed for its metadata alone
@@ -136,7 +136,7 @@ def publish(
     Sources that this run does not name stay, and oracles of other versions whose data file is still the same.
     """
     store = Store(config.out)
-    before = manifest_if_any(store)
+    before = read_manifest_if_any(store)
     earlier = before.shards if before else []
     kept = _kept(earlier, config, entries)
     refused = [
@@ -239,7 +239,7 @@ def _flagged_rows(store: Store, source: str) -> list[Reject]:
             reason="flagged",
             detail=reason,
         )
-        for dialogue_id, reason in sorted(flagged(store).items())
+        for dialogue_id, reason in sorted(read_flagged(store).items())
         if dialogue_id.startswith(f"{source}-")
     ]
 
@@ -316,9 +316,9 @@ def _listeners(figures: Figures) -> str:
 
 
 def _configs(manifest: Manifest) -> list[dict[str, Any]]:
-    configs = [{"config_name": "default", "data_files": _data_files(manifest.of_kind(DATA)), "default": True}]
+    configs = [{"config_name": "default", "data_files": _data_files(manifest.select_kind(DATA)), "default": True}]
     by_version: dict[str, list[ShardEntry]] = {}
-    for entry in manifest.of_kind(ORACLE):
+    for entry in manifest.select_kind(ORACLE):
         by_version.setdefault(entry.oracle_version or "", []).append(entry)
     for version, entries in sorted(by_version.items()):
         name = "oracles" if version == manifest.oracle_version else f"oracles-{version}"

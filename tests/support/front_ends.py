@@ -17,8 +17,8 @@ from kame_model.frames.sequence import lay_sequence
 from kame_model.model.front_end import FrontEnd, Logits, build_front_end
 
 TEXT_CARD, CARD, N_CODEBOOKS = 40, 24, 3
-LAYOUT = CodeLayout.of_mimi(N_CODEBOOKS, CARD)
-LED_BY_TEXT = CodeLayout.of_parameters([CARD, 5, CARD], text_lead=2, temp=0.4)
+LAYOUT = CodeLayout.make_mimi(N_CODEBOOKS, CARD)
+LED_BY_TEXT = CodeLayout.make_parametric([CARD, 5, CARD], text_lead=2, temp=0.4)
 """A layout as far from Mimi's as Codec 2's is; one codebook is smaller."""
 
 torch.set_num_threads(1)

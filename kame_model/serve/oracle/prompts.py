@@ -14,7 +14,7 @@ from pydantic import Field
 
 from data_schemas.config import Config
 from data_schemas.errors import ConfigError
-from data_schemas.named_yaml import load_named, names_in
+from data_schemas.named_yaml import list_names, load_named
 from spoken.conversation import Message, fill_request, to_messages
 
 _OURS = files("kame_model.serve.oracle") / "prompt_files"
@@ -68,7 +68,7 @@ class Prompt(Config):
 
 def our_prompts() -> list[str]:
     """Names of the prompts that come with the program."""
-    return names_in(_OURS)
+    return list_names(_OURS)
 
 
 def load_prompt(name: str) -> Prompt:

@@ -26,7 +26,9 @@ TWO = dialogue(
     "..RRR............................",
     "...........mmm..ghij.............", (6, "ghij"),
 )  # fmt: skip
-PIECES = Pieces([ord(each) for each in "abcdefgh"], [ord(each) for each in "ijklmnop"], 200, CodeLayout.of_mimi(2, 200))
+PIECES = Pieces(
+    [ord(each) for each in "abcdefgh"], [ord(each) for each in "ijklmnop"], 200, CodeLayout.make_mimi(2, 200)
+)
 
 
 def drawn(*lines: str) -> str:

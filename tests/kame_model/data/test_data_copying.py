@@ -19,7 +19,7 @@ from kame_model.frames.cue import lay_cues
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID, ZERO_ID
 from tests.support.vocabularies import make_vocabulary
 
-PIECES = Pieces(first=range(10, 5000), more=range(5000, 9000), text_card=9000, layout=CodeLayout.of_mimi(3, 16))
+PIECES = Pieces(first=range(10, 5000), more=range(5000, 9000), text_card=9000, layout=CodeLayout.make_mimi(3, 16))
 """So many that none is drawn twice by chance where it matters."""
 PLAIN = dict.fromkeys(("again", "slow", "lead", "part", "correct", "silent", "slip", "own"), 0.0)
 """Shares of a course in which nothing happens but that oracles come and are said."""
@@ -257,7 +257,7 @@ def test_a_trial_is_one_oracle_that_comes_late_and_silence_behind_it() -> None:
 
 def test_pieces_are_those_of_words(tmp_path: Path) -> None:
     tokenizer = make_vocabulary(tmp_path)
-    pieces = get_pieces(tokenizer, CodeLayout.of_mimi(3, 16))
+    pieces = get_pieces(tokenizer, CodeLayout.make_mimi(3, 16))
     assert all(tokenizer.starts_word(each) for each in pieces.first)
     assert not any(tokenizer.starts_word(each) for each in pieces.more)
     assert all(tokenizer.decode([each]).strip() for each in [*pieces.first, *pieces.more])

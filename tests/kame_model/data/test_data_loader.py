@@ -24,7 +24,7 @@ from tests.support.made_rows import made_with, make_row
 from tests.support.token_rows import write_token_rows
 from tests.support.train_runs import tiny_dataset
 
-PIECES = Pieces(range(10, 120), range(120, 200), 200, CodeLayout.of_mimi(4, 32))
+PIECES = Pieces(range(10, 120), range(120, 200), 200, CodeLayout.make_mimi(4, 32))
 
 
 @pytest.fixture(scope="module")

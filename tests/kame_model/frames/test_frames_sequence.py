@@ -15,7 +15,7 @@ from kame_model.frames.oracle_stream import OracleTokenEvent, lay_oracle
 from kame_model.frames.sequence import cut_chunks, lay_sequence, make_labels, select_events
 
 TEXT_CARD, CARD = 1000, 64
-LAYOUT = CodeLayout.of_mimi(2, CARD)
+LAYOUT = CodeLayout.make_mimi(2, CARD)
 
 
 def tokens(*rows: list[int]) -> NDArray[np.int32]:
@@ -67,7 +67,7 @@ def test_parts_of_different_dialogues_are_refused() -> None:
 
 
 def test_text_leads_the_own_sound_and_what_is_heard_comes_at_once() -> None:
-    led = CodeLayout.of_parameters([CARD, 8], text_lead=2, temp=0.4)
+    led = CodeLayout.make_parametric([CARD, 8], text_lead=2, temp=0.4)
     columns = lay_sequence(tokens([5, 6, 3])[0], tokens([10, 11, 12], [1, 2, 3]), tokens([30, 31, 32], [4, 5, 6]),
                            TEXT_CARD, led)  # fmt: skip
     assert columns.tolist() == [
@@ -82,8 +82,8 @@ def test_text_leads_the_own_sound_and_what_is_heard_comes_at_once() -> None:
 
 @given(n_frames=st.integers(1, 12), n_codebooks=st.integers(1, 8), lead=st.integers(-1, 3), seed=st.integers(0, 99))
 def test_all_but_the_tail_is_what_stock_moshi_delays(n_frames: int, n_codebooks: int, lead: int, seed: int) -> None:
-    of_mimi = CodeLayout.of_mimi(n_codebooks, CARD)
-    layout = of_mimi if lead < 0 else CodeLayout.of_parameters(of_mimi.sizes, lead, temp=1.0)
+    of_mimi = CodeLayout.make_mimi(n_codebooks, CARD)
+    layout = of_mimi if lead < 0 else CodeLayout.make_parametric(of_mimi.sizes, lead, temp=1.0)
     text, own, other = dialogue(n_frames, n_codebooks, seed)
     initial = torch.tensor([TEXT_CARD] + [CARD] * 2 * n_codebooks)[None, :, None]
     codes = torch.from_numpy(np.concatenate([text[None], own, other])).long()[None]

@@ -274,7 +274,7 @@ def test_others_read_it_where_it_is(s3: S3, tmp_path: Path) -> None:
     reader, fs = DatasetReader(OUT), s3fs.S3FileSystem(skip_instance_cache=True)
     n_dialogues = reader.manifest.counts.dialogues
     assert len(list(reader.dialogues())) == n_dialogues > 0
-    paths = [f"corpora/team/spoken/{entry.path}" for entry in reader.manifest.of_kind(DATA)]
+    paths = [f"corpora/team/spoken/{entry.path}" for entry in reader.manifest.select_kind(DATA)]
     assert pyarrow.dataset.dataset(paths, filesystem=fs).count_rows() == n_dialogues
     with duckdb.connect() as connection:
         connection.register_filesystem(fs)
