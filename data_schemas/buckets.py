@@ -55,17 +55,17 @@ class Bucket(Store):
         self._is_s3 = protocol == "s3"
 
     def exists(self, path: str) -> bool:
-        """As `Store.exists`."""
+        """See `Store.exists`."""
         with self.translated(path, "look for"):
             return super().exists(path)
 
     def files(self, folder: str, suffix: str = "") -> list[str]:
-        """As `Store.files`."""
+        """See `Store.files`."""
         with self.translated(folder, "list"):
             return super().files(folder, suffix)
 
     def remove(self, path: str) -> None:
-        """As `Store.remove`; a file that is gone already is no error."""
+        """See `Store.remove`; a file that does not exist is not an error."""
         with self.translated(path, "remove"):
             try:
                 super().remove(path)
@@ -73,13 +73,13 @@ class Bucket(Store):
                 return
 
     def states(self) -> dict[str, str]:
-        """All files, each with a mark that changes with its content."""
+        """Returns all files, each with a mark that changes with its content."""
         with self.translated("", "list"):
             found = self.fs.find(self.root, detail=True)
         return {name.removeprefix(f"{self.root}/"): _state(info) for name, info in found.items()}
 
     def state(self, path: str) -> str | None:
-        """A file's mark; None where there is no such file."""
+        """Returns a file's mark; None if there is no such file."""
         with self.translated(path, "look for"):
             try:
                 return _state(self.fs.info(self.at(path)))
@@ -149,7 +149,7 @@ class Bucket(Store):
             ) from error
 
     def read_bytes(self, path: str) -> bytes:
-        """As `Store.read_bytes`."""
+        """See `Store.read_bytes`."""
         try:
             return super().read_bytes(path)
         except FileNotFoundError as error:
@@ -157,7 +157,7 @@ class Bucket(Store):
 
 
 def _state(info: dict[str, Any]) -> str:
-    """S3's ETag, or Google's generation."""
+    """Returns S3's ETag, or Google's generation."""
     return str(info.get("ETag") or info["generation"])
 
 

@@ -183,23 +183,23 @@ class RateBook:
         return self.find(lambda rates: rates.shapes, lambda row: row.source == source)
 
     def find_cost(self, step: str, engine: str = "", device: str = CPU) -> tuple[Cost, Origin] | None:
-        """What a step costs with an engine, on a device by its name or a part of it."""
+        """Returns the cost of a step with an engine, on a device by its name or a part of it."""
         wanted = (step, engine)
         return self.find(
             lambda rates: rates.costs, lambda row: (row.step, row.engine) == wanted and row.device in device
         )
 
     def devices(self) -> list[str]:
-        """The devices of which any rates tell."""
+        """Returns the devices that any rates include."""
         known = {each.device for rates in self.rates for each in rates.costs}
         return sorted(known | {device for rates in self.rates for device in rates.mfu})
 
 
 def read_rates(path: Path) -> Rates:
-    """The rates of a file.
+    """Reads the rates of a file.
 
     Raises:
-        ConfigError: it cannot be read, or holds none.
+        ConfigError: if it cannot be read, or has none.
     """
     try:
         text = path.read_text(encoding="utf-8")

@@ -59,7 +59,7 @@ def read_manifest_if_any(store: Store) -> Manifest | None:
 
 
 def open_store(root: str) -> Store:
-    """The files of a dataset in a folder or in a bucket, to be read where they are."""
+    """Opens the files of a dataset in a folder or bucket, to be read in place."""
     return Bucket(root) if is_in_bucket(root) else Store(root)
 
 

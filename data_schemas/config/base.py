@@ -1,4 +1,4 @@
-"""What all configuration classes share."""
+"""Base class of all configuration."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 def expand_home(path: str | None) -> str | None:
-    """The path with `~` expanded, which shells do not do in `--out=~/x`, nor YAML anywhere."""
+    """Returns a path with `~` expanded, which shells do not do in `--out=~/x`, and YAML never does."""
     return None if path is None else str(Path(path).expanduser()) if path.startswith("~") else path
 
 

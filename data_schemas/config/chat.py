@@ -141,7 +141,7 @@ BaseUrl = Annotated[str, AfterValidator(_check_no_secrets)]
 
 
 def _joined(urls: object) -> object:
-    """A list of URLs, which YAML may have, as what is typed: with commas between."""
+    """Converts a list of URLs, as YAML may have, to text with commas, as typed on the command line."""
     return ",".join(map(str, urls)) if isinstance(urls, list) else urls
 
 

@@ -122,5 +122,5 @@ def _make_record(row: TokenRow) -> dict[str, Any]:
 
 
 def _stack_streams(tokens: SpeakerTokens) -> list[Any]:
-    """[1 + n, T]: the text, then each codebook."""
+    """Returns [1 + n, T]: the text, then each codebook."""
     return [tokens.text, *tokens.codes.astype(np.int32)]

@@ -60,8 +60,10 @@ class SpeakerTokens:
     answer_mask: NDArray[np.bool_]
 
     def find_answering_event(self) -> int | None:
-        """The last event before the answer's words that had heard a complete question (greetings and follow-ups have
-        such events too). None if there is none, or if no words are marked as the answer."""
+        """Returns the last event with a complete question before the answer's words.
+
+        Greetings and follow-ups have such events too. None if there is none, or if no words are marked as the answer.
+        """
         answer = np.flatnonzero(self.answer_mask)
         heard = self.oracle.ratio >= 1
         before = np.flatnonzero(heard & (self.oracle.frame < answer[0])) if len(answer) else answer

@@ -54,7 +54,7 @@ class TiedTextHead(nn.Module):
         return self._text_emb[0].weight[:-1]
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """[B, S, dim] to [B, S, text_card]."""
+        """Returns the logits [B, S, text_card] of hidden states [B, S, dim]."""
         return functional.linear(hidden, self.weight)
 
 

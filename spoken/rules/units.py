@@ -1,4 +1,4 @@
-"""Units of measure after a number: "5 kg" is "five kilograms", "3 m/s^2" is "three meters per second squared"."""
+"""Reads units of measure after a number: "5 kg" is "five kilograms", "3 m/s^2" is "three meters per second squared"."""
 
 import re
 from typing import Final
@@ -12,7 +12,7 @@ _FULL_NAMES: Final = make_word_set(
     "student game class lesson acre book ticket kilowatt cycle revolution molecule degree atom slice pack can dozen "
     "set jar room car tree ton plant child bar pair row head employee customer trip sec yard yd shirt hr"
 )
-"""What a quantity may be told per, beside the units."""
+"""Words besides the units that may follow "per"."""
 
 _ABBREVIATIONS: Final = sorted({*REGULAR, *UNCHANGING, *IRREGULAR}, key=len, reverse=True)
 _ONE: Final = "(?:" + "|".join(map(re.escape, _ABBREVIATIONS)) + ")"
@@ -87,12 +87,12 @@ def _name_factor(name: str, exponent: str, plural: bool) -> str:
 
 
 def is_unit(text: str) -> bool:
-    """Whether a text is a unit and nothing else."""
+    """Whether a text is exactly a unit."""
     return re.fullmatch(UNIT, text) is not None
 
 
 def say_unit(text: str, plural: bool) -> str:
-    """The words of a unit that matched `UNIT`, in the singular or the plural.
+    """Returns the words of a unit that matched `UNIT`, in singular or plural.
 
     Raises:
         Unspeakable: `formula`: it did not match.
@@ -114,7 +114,7 @@ def say_unit(text: str, plural: bool) -> str:
 
 
 def _split_units(text: str) -> list[re.Match[str]]:
-    """The units of a product, all of whose characters they are but signs between them."""
+    """Splits a product into units; between them there must only be signs."""
     found = list(_NAMED.finditer(text))
     rest = _NAMED.sub("", text)
     if re.search(r"[A-Za-z\d°]", rest):
@@ -125,9 +125,9 @@ def _split_units(text: str) -> list[re.Match[str]]:
 PLAIN_UNITS: Final = make_word_set(
     "lbs hrs kgs mins mL mph kWh kJ kPa kW yds Hz kHz MHz GHz kcal mmHg atm kVA kVAR MB GB TB"
 )
-"""Units said in full even without a number before them, for they can be nothing else."""
+"""Units that are read in full even without a number, because they are unambiguous."""
 
 NUMBERED_UNITS: Final = make_word_set(
     "km cm mm kg mg lb hr hp nm ml ft oz kw kbps Mbps Gbps lbf lbm cc rpm mL dB cfm mol psi dm"
 )
-"""Units said in full only where something counts them, as in "how many km": alone they may be two variables."""
+"""Units that are read in full only if something counts them, as in "how many km"; alone they may be two variables."""

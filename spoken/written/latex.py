@@ -128,7 +128,7 @@ def _group(piece: TracedText, whole: TracedText) -> TracedText:
 
 
 def open_latex(text: TracedText) -> TracedText:
-    """A text whose LaTeX is written in plain signs; one without backslashes comes back as it is.
+    """Converts LaTeX to plain signs; a text without backslashes is returned unchanged.
 
     Raises:
         Unspeakable: `formula`: commands without a reading, matrices, LaTeX that does not parse.
