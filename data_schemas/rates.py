@@ -189,7 +189,7 @@ class RateBook:
             lambda rates: rates.costs, lambda row: (row.step, row.engine) == wanted and row.device in device
         )
 
-    def devices(self) -> list[str]:
+    def list_devices(self) -> list[str]:
         """Returns the devices that any rates include."""
         known = {each.device for rates in self.rates for each in rates.costs}
         return sorted(known | {device for rates in self.rates for device in rates.mfu})

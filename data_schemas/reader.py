@@ -152,7 +152,7 @@ class DatasetReader:
         return None
 
 
-def as_json(row: AudioDialogue, oracle: OracleRow | None) -> dict[str, Any]:
+def dump_dialogue(row: AudioDialogue, oracle: OracleRow | None) -> dict[str, Any]:
     """Returns a dialogue with its oracles as a JSON-compatible dictionary, without the audio."""
     shown = {name: value for name, value in asdict(row).items() if name != "audio"}
     return {"dialogue": shown, "oracle": asdict(oracle) if oracle else None}

@@ -43,5 +43,5 @@ class EncodeConfig(Config):
 
     @field_validator("codes_from")
     @classmethod
-    def _all_expanded(cls, folders: list[str]) -> list[str]:
+    def _expand_all(cls, folders: list[str]) -> list[str]:
         return [str(expand_home(each)) for each in folders]

@@ -105,7 +105,7 @@ class FormShares(Config):
             raise ValueError("at least one form needs a share above 0")
         return self
 
-    def that_matter(self) -> dict[str, float]:
+    def get_relevant_shares(self) -> dict[str, float]:
         """Returns the shares that count for fingerprints.
 
         A form whose default is 0 is omitted while its share is 0, so that adding a form does not invalidate existing

@@ -102,7 +102,7 @@ class SpeechRowsConfig(Config):
 
     @field_validator("without")
     @classmethod
-    def _all_expanded(cls, folders: list[str]) -> list[str]:
+    def _expand_all(cls, folders: list[str]) -> list[str]:
         return [str(expand_home(each)) for each in folders]
 
     @model_validator(mode="after")

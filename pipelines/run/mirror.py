@@ -137,7 +137,7 @@ class Mirror:
 
     def pull(self) -> None:
         """Makes the folder what the bucket holds; what was made here and never copied stays."""
-        there = {path: state for path, state in self._bucket.states().items() if not _STAYS.fullmatch(path)}
+        there = {path: state for path, state in self._bucket.list_states().items() if not _STAYS.fullmatch(path)}
         for path in self._same.keys() - there.keys():
             if self._is_as_copied(path):
                 self._store.remove(path)
@@ -193,7 +193,7 @@ class Mirror:
     def _check_manifest(self) -> None:
         """Whether nobody has published, before gigabytes are copied for nothing."""
         known = self._same.get(MANIFEST)
-        if self._bucket.state(MANIFEST) != (known[0] if known else None):
+        if self._bucket.get_state(MANIFEST) != (known[0] if known else None):
             raise ChangedMeanwhile(f"{self._bucket.address}/{MANIFEST} is another than this run began with.")
 
     def _remove_ours(self) -> None:
@@ -218,7 +218,7 @@ class Mirror:
             stamp, known = self._stamp(path), self._same.get(path)
             if path.startswith(_NAMED_BY_CONTENT):
                 self._bucket.upload(path, self._store.at(path))
-                state = self._bucket.state(path) or ""
+                state = self._bucket.get_state(path) or ""
             else:
                 state = self._bucket.put(path, self._store.read_bytes(path), known[0] if known else None)
             if stamp is not None:
@@ -247,7 +247,7 @@ class Mirror:
         return found.st_size, found.st_mtime_ns
 
     def _is_as_copied(self, path: str, state: str | None = None) -> bool:
-        """Whether a file is here as it was copied, and, where `state` is given, there too."""
+        """Whether a file is here as it was copied, and, where `get_state` is given, there too."""
         known = self._same.get(path)
         return known is not None and known[1] == self._stamp(path) and state in (None, known[0])
 

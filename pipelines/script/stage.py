@@ -50,7 +50,7 @@ class ScriptStage:
         """Configuration of script and forms, lexicon, variants and seed; the version tells the rules themselves."""
         return {
             "config": dump_relevant_fields(self._config),
-            "forms": dump_relevant_fields(self._forms) | {"shares": self._forms.shares.that_matter()},
+            "forms": dump_relevant_fields(self._forms) | {"shares": self._forms.shares.get_relevant_shares()},
             "lexicon": self._lexicon.digest,
             "variants": self._variants,
             "seed": self._seed,
