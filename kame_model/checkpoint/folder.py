@@ -64,7 +64,7 @@ class Place(NamedTuple):
         return _fetch(self.name, name)
 
     def require_file(self, name: str) -> Path:
-        """Like `find_file`, for a required file.
+        """Returns the path of a required file, see `find_file`.
 
         Raises:
             ConfigError: the file does not exist.
@@ -154,7 +154,7 @@ def read_contents(place: Place) -> Contents:
 
 
 def _make_kwargs_7b() -> dict[str, Any]:
-    """Moshi's defaults, which stock moshi uses if a repository has no configuration."""
+    """Returns Moshi's defaults, which stock moshi uses if a repository has no configuration."""
     return make_lm_kwargs(PRESETS["moshi-7b"].model, 32_000, CodeLayout.make_mimi(8, 2048))
 
 

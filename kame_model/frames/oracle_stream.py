@@ -20,12 +20,12 @@ from data_schemas.units import FRAME_S
 from kame_model.frames.ids import PADDING_ID
 
 TURN_END_FRAMES: Final = round(TURN_END_SILENCE_S / FRAME_S)
-"""From the end of a question to the frame at which a server knows that it has ended."""
+"""Number of frames from the end of a question until a server knows that it has ended."""
 
 TokenSequence = Sequence[int] | NDArray[np.int32]
 
 OracleTokenEvent = tuple[int, TokenSequence]
-"""The frame at which an oracle comes, and its tokens without the start id."""
+"""The frame at which an oracle arrives, and its tokens without the start id."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,9 +74,9 @@ class OracleTokens:
             ValueError: if the lists differ in length, or the frames are not sorted.
         """
         if len({len(each) for each in (frame, ratio, level, skip_forbid, preds, hints)}) != 1:
-            raise ValueError("events need a frame, ratio, level, skip_forbid, prediction and hint each")
+            raise ValueError("each event must have a frame, ratio, level, skip_forbid, prediction and hint")
         if any(later < earlier for earlier, later in pairwise(frame)):
-            raise ValueError(f"events are to come in the order of their frames, not {list(frame)}")
+            raise ValueError(f"events must be sorted by frame, not {list(frame)}")
         return cls(
             np.asarray(frame, np.int32),
             np.asarray(ratio, np.float32),
@@ -189,11 +189,12 @@ class OracleQueue:
     The original KAME server indexed tokens by elapsed frames and lost some whenever the LLM was slow. Here tokens wait
     in the queue, and only the start of a newer oracle discards them.
 
-    For the same events at the same frames it gives what `lay_oracle` lays out: push what came at frame f, then take
-    `next()` for position f + 1. An oracle that is still being written comes by `start` and `extend`, and counts as an
-    event of the frame in which its first token comes: until then the one before goes on, and if none ever comes nothing
-    happened. While its tokens come slower than one a frame, padding fills the gap (a back-end slower than 12.5 tokens a
-    second, or one whose next sentence is not whole yet); training makes its gaps by this very queue.
+    For the same events at the same frames, the queue feeds what `lay_oracle` returns: `push` the oracle that arrived at
+    frame f, then call `pop` for position f + 1. An oracle that is still being written is added by `start` and `extend`;
+    it counts as an event of the frame of its first token. Until then the previous one continues, and if no token ever
+    arrives it has no effect. If its tokens arrive more slowly than one a frame, the gaps are filled with padding (a
+    back-end with less than 12.5 tokens a second, or one whose next sentence is incomplete); training uses this queue to
+    make its gaps.
 
     Args:
         start_id: `text_card`.

@@ -38,7 +38,7 @@ class SpeaksWith(Config):
     tokenizer_digest: str
     text_card: int = Field(description="Size of the vocabulary.")
     codec_digest: str
-    layout: CodeLayout = Field(description="How the codes are read and said.")
+    layout: CodeLayout = Field(description="Layout of the codes.")
 
     @classmethod
     def from_dataset(cls, dataset: "TokenDataset") -> Self:
@@ -52,11 +52,11 @@ class RunFacts(Config):
     config: TrainConfig
     speaks_with: SpeaksWith
     datasets: list[str] = Field(
-        description="Fingerprints of the datasets of token rows, in the order of the mixture; none of copying alone, "
-        "which takes only what they speak with."
+        description="Fingerprints of the datasets of token rows, in the order of the mixture; empty for copying, "
+        "which only uses their vocabulary and codec."
     )
     base_digest: str | None = Field(
-        default=None, description="Of the weights that the run began with, `config.init_from`; empty: random ones."
+        default=None, description="Digest of the initial weights, `config.init_from`; empty: random ones."
     )
 
     @property

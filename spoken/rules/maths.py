@@ -125,7 +125,7 @@ _SUMS: Final = {"∫": "the integral", "∬": "the double integral", "∮": "the
 
 def _read_sum(match: Match) -> Saying:
     if re.search(r"\b(?:integral|sum|product)(?: of)?:? $", get_text_before(match)):
-        raise Unspeakable("formula", get_text_before(match)[-15:] + match[0])  # told twice
+        raise Unspeakable("formula", get_text_before(match)[-15:] + match[0])  # named twice
     low, high = _find_first_group(match, 2), _find_first_group(match, 5)
     words: list[str | NestedFormula] = [_SUMS[match[1]]]
     if low is not None:

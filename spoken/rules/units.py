@@ -37,11 +37,10 @@ _NO_MORE: Final = (
 UNIT: Final = (
     rf"(?:{_TOP}(?:(?:{_SLASH})+|(?:{_LOWERED}){{1,4}})?|(?<= ){_ONE}{_INVERSE}(?:{_LOWERED}){{0,3}}){_NO_MORE}"
 )
-"""Pattern of a unit as it may stand after a number: alone, times another,
-or over others by slashes or powers below zero.
+"""Pattern of a unit after a number: alone, multiplied, or divided by slashes or negative powers.
 
-One over a unit needs a space before it ("3 s^-1", but not "3s^-1"). After a slash all that follows without another sign
-is below it: "J/kg K" is "joules per kilogram per kelvin".
+The inverse of a unit needs a space before it ("3 s^-1", but not "3s^-1"). After a slash, everything without another
+sign is in the denominator: "J/kg K" is "joules per kilogram per kelvin".
 """
 
 UNIT_BEYOND: Final = (
@@ -54,7 +53,7 @@ _NAMED: Final = re.compile(
     rf"(?P<name>{_NAMES}){_ENDS}(?P<inverse>{_INVERSE})?(?P<power>{_POWER})?|(?P<odd>{_ONE})(?P<oddpower>[23])"
 )
 _COUNTED_WORD: Final = re.compile(r"\b(?:feet|[a-z]+s)\b(?= per | of | [A-Z]|$)")
-"""The word of a unit that has a plural: "miles per hour", "square feet"."""
+"""The word of a unit that is in the plural: "miles per hour", "square feet"."""
 
 _POWERS: Final = {"2": "squared", "3": "cubed", "4": "to the fourth", "5": "to the fifth", "6": "to the sixth"}
 

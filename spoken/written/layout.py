@@ -113,4 +113,4 @@ LINES: Final[tuple[Rule, ...]] = (
     make_rewriting("space", r"\s{2,}|[^\S ]", " ", "a \n lake", "a lake"),
     make_rewriting("space at an end", "^ | $", "", " a lake ", "a lake"),
 )  # fmt: skip
-"""Line ends as pauses: a blank line ends a sentence, a single one only where the next line starts a new one."""
+"""Rewrites line ends as pauses: a blank line ends a sentence, a single line end only before a new sentence."""
