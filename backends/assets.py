@@ -35,7 +35,7 @@ def is_verified(path: Path, sha256: str) -> bool:
         BackendError: the file is there but cannot be read.
     """
     try:
-        return ids.sha256_of(path) == sha256
+        return ids.compute_sha256(path) == sha256
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:

@@ -160,7 +160,7 @@ def write_large_tokens(folder: Path, dataset: Path) -> None:
         dialogue = draw_dialogue(number, draw)
         codes = np.random.default_rng(number).integers(0, 2048, (2, 8, N_FRAMES), np.int16)
         rows.append(make_token_row(dialogue, draw_oracles(dialogue, draw), (codes[0], codes[1]), tokenizer)[0])
-    files = read_manifest(Store(str(dataset))).of_kind(DATA)
+    files = read_manifest(Store(str(dataset))).select_kind(DATA)
     shards = []
     for file in files:
         shard = int(Path(file.path).stem[-16:], 16)

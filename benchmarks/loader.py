@@ -51,13 +51,13 @@ def measure(config: TrainConfig, n_steps: int) -> dict[str, Any]:
     """Seconds a step of loading, of measuring lengths and of computing; padding and speed of both ways to batch."""
     datasets = open_datasets(config.data.datasets)
     source = RowSource(datasets, config.data, config.seed, 1)
-    source.batches_of(0)  # opens files, plans the first round
+    source.load_batches(0)  # opens files, plans the first round
     started_s = time.perf_counter()
     for step in range(1, n_steps + 1):
-        source.batches_of(step)
+        source.load_batches(step)
     loading_s = (time.perf_counter() - started_s) / n_steps
     maker, bare = ExampleMaker(datasets, config.data, config.seed), Bare(config)
-    pools = BatchPlan(datasets, config.data, config.seed).pools(0)
+    pools = BatchPlan(datasets, config.data, config.seed).get_pools(0)
     started_s = time.perf_counter()
     planned = [batch for pool in pools for batch in pool.cut(maker.measure)]
     measuring_s = (time.perf_counter() - started_s) / len(planned)
@@ -66,7 +66,7 @@ def measure(config: TrainConfig, n_steps: int) -> dict[str, Any]:
         "packed": planned,
         "naive": naive(planned, config.data.batch_frames, datasets[0].lengths),
     }.items():
-        batches = [collate([maker.train(each, 0)[0] for each in batch]) for batch in batched]
+        batches = [collate([maker.make_example(each, 0)[0] for each in batch]) for batch in batched]
         timed = batches[: max(2, n_steps // 4)]
         bare.step(timed[0])
         spent_s = [bare.step(batch) for batch in timed]

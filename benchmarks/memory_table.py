@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from data_schemas.rates import RateBook
 from flows.settings import build_train_config
-from kame_model.estimate import AIMED_MFU, count_activation_bytes, describe_codes, estimate_memory, shape_of
+from kame_model.estimate import AIMED_MFU, build_meta_model, count_activation_bytes, describe_codes, estimate_memory
 from kame_model.train.throughput import PEAK_FLOPS, count_flops_per_frame, count_weights
 
 SIZES_GB = {"80 GB": 80, "141 GB": 141}
@@ -41,7 +41,7 @@ def _list_rows_of(preset: str, lora_rank: int | None, gpus: Sequence[int]) -> It
         "optim.accumulation": math.lcm(8, *gpus),
     }
     config = build_train_config(preset, "dialogues", None, typed)
-    model = shape_of(config, *describe_codes("mimi"))
+    model = build_meta_model(config, *describe_codes("mimi"))
     n_weights, n_trained = count_weights(model)
     flops = count_flops_per_frame(model, with_audio=True)
     activations = count_activation_bytes(config, model)

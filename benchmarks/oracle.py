@@ -223,7 +223,7 @@ def measure_stage(n: int = 40) -> dict[str, Any]:
 def _rows(folder: str) -> list[OracleRow]:
     """The oracle rows of a dataset."""
     reader = DatasetReader(folder)
-    tables = (reader.store.read_table(entry.path) for entry in reader.manifest.of_kind(ORACLE))
+    tables = (reader.store.read_table(entry.path) for entry in reader.manifest.select_kind(ORACLE))
     return [row for table in tables for row in from_table(table, OracleRow)]
 
 

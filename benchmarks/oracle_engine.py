@@ -39,7 +39,7 @@ def measure_engine(engine: str, model: str | None, n_items: int, max_in_flight: 
         took_s = time.monotonic() - began_s
         (record,) = (json.loads(file.read_text(encoding="utf-8")) for file in Path(folder).glob("runs/*.json"))
         reader = DatasetReader(folder)
-        tables = [reader.store.read_table(entry.path) for entry in reader.manifest.of_kind(ORACLE)]
+        tables = [reader.store.read_table(entry.path) for entry in reader.manifest.select_kind(ORACLE)]
     statuses = Counter(event.status for table in tables for row in from_table(table, OracleRow) for event in row.events)
     usage, oracle_s = record["chat"], record["seconds"]["oracle"]
     return {

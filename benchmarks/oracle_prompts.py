@@ -151,7 +151,7 @@ def read_dialogues(folder: str, n: int) -> list[Dialogue]:
     columns = list(Dialogue.__dataclass_fields__)
     rows = [
         row
-        for entry in reader.manifest.of_kind(DATA)
+        for entry in reader.manifest.select_kind(DATA)
         for row in from_table(reader.store.read_table(entry.path, columns), Dialogue)
     ]
     return rows[:: max(1, len(rows) // n)][:n]

@@ -46,7 +46,7 @@ def reading_of(item: Item, config: ScriptConfig) -> Reading:
     """The reading of an item as the script stage would say it, with a seed of the item's own."""
     with record_fired_rules() as fired:
         try:
-            said = make_exchange(item, config, ids.seed_for("readings", item.item_id))
+            said = make_exchange(item, config, ids.derive_seed("readings", item.item_id))
         except (NotAskable, Unspeakable) as refusal:
             return Reading(item, reason=refusal.reason, detail=refusal.detail)
     return Reading(item, said.question.text, said.answer.text, rules=frozenset(fired))

@@ -64,7 +64,7 @@ def _of_dataset(folder: str, splits: Sequence[str], seed: int) -> Iterator[Quest
     drawn = []
     for source, items in sorted(by_source.items()):
         found = sorted(items.values())
-        random.Random(ids.seed_for("delays", seed, source)).shuffle(found)
+        random.Random(ids.derive_seed("delays", seed, source)).shuffle(found)
         drawn.append(found)
     for dialogue_id in (each for turn in zip_longest(*drawn) for each in turn if each is not None):
         yield _question(reader.dialogue(dialogue_id)[0])

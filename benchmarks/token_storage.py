@@ -68,7 +68,7 @@ def _sum(row: Row) -> float:
 def _arrow(folder: Path, order: Sequence[int]) -> int:
     files = [PackedFile(str(path)) for path in _shards(folder, "{}.arrow")]
     for at in order:
-        _sum({name: files[at // N_SHARD].array(name, at % N_SHARD) for name in COLUMNS})
+        _sum({name: files[at // N_SHARD].read_array(name, at % N_SHARD) for name in COLUMNS})
     return len(order)
 
 

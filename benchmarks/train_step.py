@@ -43,9 +43,9 @@ from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.data.loader import RowSource
 from kame_model.data.mixture import open_datasets
 from kame_model.encode.manifest import MadeWith
-from kame_model.estimate import estimate_memory, shape_of
+from kame_model.estimate import build_meta_model, estimate_memory
 from kame_model.frames.batch import Batch
-from kame_model.model.front_end import FrontEnd, build_front_end, eager_on_cpu, lm_kwargs
+from kame_model.model.front_end import FrontEnd, build_front_end, eager_on_cpu, make_lm_kwargs
 from kame_model.model.lora import add_lora
 from kame_model.train.parallel import find_device
 from kame_model.train.run import train
@@ -149,7 +149,7 @@ def random_base(folder: Path, model: ModelConfig, by: MadeWith, device: torch.de
 def batches_of(config: TrainConfig) -> list[Batch]:
     """The batches that a run of this configuration trains on, one a step."""
     source = RowSource(open_datasets(config.data.datasets), config.data, config.seed, config.optim.accumulation or 1)
-    return [micro.batch for step in range(config.max_steps) for micro in source.batches_of(step)]
+    return [micro.batch for step in range(config.max_steps) for micro in source.load_batches(step)]
 
 
 class Bare:
@@ -157,7 +157,7 @@ class Bare:
 
     def __init__(self, config: TrainConfig) -> None:
         (dataset, *_) = open_datasets(config.data.datasets)
-        kwargs = lm_kwargs(config.model, dataset.text_card, dataset.layout)
+        kwargs = make_lm_kwargs(config.model, dataset.text_card, dataset.layout)
         self.device = find_device(config.hardware.device)
         self.is_mixed = config.hardware.precision == "bf16-mixed"
         self.lm = LMModel(device=self.device, dtype=torch.float32, **kwargs)
@@ -191,7 +191,7 @@ def measure_whole(config: TrainConfig) -> dict[str, Any]:
     with suppress(MeasuredError):
         train(config, watch)
     (dataset, *_) = open_datasets(config.data.datasets)
-    model, device = shape_of(config, dataset.text_card, dataset.layout), find_device(config.hardware.device)
+    model, device = build_meta_model(config, dataset.text_card, dataset.layout), find_device(config.hardware.device)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else CPU
     n_devices = config.optim.accumulation or 1
     computed = estimate_memory(config, model, RateBook([]), name, n_devices).value or 0.0

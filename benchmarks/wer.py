@@ -134,7 +134,7 @@ def rates(heard: Sequence[Heard]) -> dict[str, Rate]:
 
 
 def _rows(reader: DatasetReader, limit: int | None) -> Iterator[AudioDialogue]:
-    entries = reader.manifest.of_kind("data")
+    entries = reader.manifest.select_kind("data")
     n_rows = sum(entry.n_rows for entry in entries)
     wanted = set(np.linspace(0, n_rows - 1, min(limit or n_rows, n_rows)).round().astype(int).tolist())
     index = 0

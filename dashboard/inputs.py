@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from data_schemas.config.base import at_home
-from data_schemas.config.front_end import dataset_share
+from data_schemas.config.base import expand_home
+from data_schemas.config.front_end import parse_dataset_share
 from data_schemas.config.serving import NO_CHECKPOINT
 from data_schemas.hub import REPOSITORY
 
@@ -69,7 +69,7 @@ def _walk(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 def _check(name: str, kind: str, text: str) -> str:
     """Returns what is wrong with an input, or an empty text."""
     if name in ("datasets", "held_out"):
-        text = dataset_share(text).folder
+        text = parse_dataset_share(text).folder
     if not text or "://" in text or (name == "checkpoint" and text == NO_CHECKPOINT):
         return ""
     is_hub_name = REPOSITORY.fullmatch(text.partition("@")[0]) is not None
@@ -86,6 +86,6 @@ def _check(name: str, kind: str, text: str) -> str:
 
 def _exists(text: str, test: Callable[[Path], bool]) -> bool:
     try:
-        return test(Path(at_home(text) or ""))
+        return test(Path(expand_home(text) or ""))
     except (OSError, RuntimeError, ValueError):  # no path at all
         return False

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dashboard.catalog import Dataset, MissingError
-from data_schemas.arrow import from_table, schema_of
+from data_schemas.arrow import from_table, make_schema
 from data_schemas.errors import KameError, StoreError
 from data_schemas.records import Dialogue
 
@@ -64,7 +64,7 @@ def read_refused(dataset: Dataset, part_id: str | None, dialogue_id: str | None,
     if dialogue_id is None or part_id is None:
         return RefusedDialogue(None, False, (), _explain_silence(stage, dialogue_id, False))
     try:
-        texts = _find(dataset, part_id, _TEXTS, dialogue_id, schema_of(Dialogue).names)
+        texts = _find(dataset, part_id, _TEXTS, dialogue_id, make_schema(Dialogue).names)
         dialogue = from_table(texts, Dialogue)[0] if texts is not None else None
         is_mixed = _find(dataset, part_id, (_MIXED,), dialogue_id, ["dialogue_id"]) is not None
         clips = [] if is_mixed else list(_read_clips(dataset, part_id, dialogue_id))

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import soundfile
 from numpy.typing import NDArray
 
-from data_schemas.arrow import from_table, schema_of
+from data_schemas.arrow import from_table, make_schema
 from data_schemas.errors import StoreError
 from data_schemas.records import AudioDialogue
 
@@ -40,7 +40,7 @@ def read_dialogue(file: Path, row: int, dialogue_id: str) -> AudioDialogue:
     Raises:
         StoreError: the file is missing, damaged, or holds another dialogue there.
     """
-    names = [name for name in schema_of(AudioDialogue).names if name != "audio"]
+    names = [name for name in make_schema(AudioDialogue).names if name != "audio"]
     return from_table(_read_row(file, row, dialogue_id, names), AudioDialogue)[0]
 
 

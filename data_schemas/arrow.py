@@ -24,11 +24,11 @@ _schemas: dict[type, pa.Schema] = {}
 
 
 @cache
-def _hints(record: type) -> dict[str, Any]:
+def _get_hints(record: type) -> dict[str, Any]:
     return typing.get_type_hints(record)
 
 
-def _optional(hint: Any) -> tuple[Any, bool]:
+def _strip_optional(hint: Any) -> tuple[Any, bool]:
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
         inner = [arg for arg in typing.get_args(hint) if arg is not types.NoneType]
         if len(inner) == 1:
@@ -36,25 +36,25 @@ def _optional(hint: Any) -> tuple[Any, bool]:
     return hint, False
 
 
-def _field(name: str, hint: Any) -> pa.Field:
-    inner, nullable = _optional(hint)
-    return pa.field(name, _data_type(inner), nullable=nullable)
+def _make_field(name: str, hint: Any) -> pa.Field:
+    inner, nullable = _strip_optional(hint)
+    return pa.field(name, _make_data_type(inner), nullable=nullable)
 
 
-def _data_type(hint: Any) -> pa.DataType:
+def _make_data_type(hint: Any) -> pa.DataType:
     if hint in _SCALARS:
         return _SCALARS[hint]
     if typing.get_origin(hint) is tuple:
-        return pa.list_(_field("element", typing.get_args(hint)[0]))
+        return pa.list_(_make_field("element", typing.get_args(hint)[0]))
     if is_dataclass(hint):
-        return pa.struct([_field(name, inner) for name, inner in _hints(hint).items()])  # type: ignore[arg-type]
+        return pa.struct([_make_field(name, inner) for name, inner in _get_hints(hint).items()])  # type: ignore[arg-type]
     raise TypeError(f"no Arrow type for {hint!r}: records hold str, int, float, bool, bytes, tuples and records")
 
 
-def schema_of(record: type) -> pa.Schema:
+def make_schema(record: type) -> pa.Schema:
     """Returns the Arrow schema of a record class, with the schema version in its metadata."""
     if record not in _schemas:
-        columns = [_field(name, hint) for name, hint in _hints(record).items()]
+        columns = [_make_field(name, hint) for name, hint in _get_hints(record).items()]
         metadata = {"kame_schema_version": str(SCHEMA_VERSION), "kame_record": record.__name__}
         _schemas[record] = pa.schema(columns, metadata=metadata)
     return _schemas[record]
@@ -62,7 +62,7 @@ def schema_of(record: type) -> pa.Schema:
 
 def to_table(records: Sequence[Record], record: type[Record]) -> pa.Table:
     """Converts records to a table with exactly the schema of their class."""
-    return pa.Table.from_pylist([asdict(each) for each in records], schema=schema_of(record))  # type: ignore[call-overload]
+    return pa.Table.from_pylist([asdict(each) for each in records], schema=make_schema(record))  # type: ignore[call-overload]
 
 
 def from_table(table: pa.Table, record: type[Record]) -> list[Record]:
@@ -73,7 +73,7 @@ def from_table(table: pa.Table, record: type[Record]) -> list[Record]:
     Raises:
         StoreError: if another column is missing, or one has a different type.
     """
-    wanted = schema_of(record)
+    wanted = make_schema(record)
     for field in wanted:
         position = table.schema.get_field_index(field.name)
         found = None if position < 0 else table.schema.field(position).type
@@ -102,12 +102,12 @@ def _is_readable(found: pa.DataType | None, wanted: pa.Field) -> bool:
 
 
 def _build(hint: Any, value: Any) -> Any:
-    inner, _ = _optional(hint)
+    inner, _ = _strip_optional(hint)
     if value is None:
         return None
     if typing.get_origin(inner) is tuple:
         element = typing.get_args(inner)[0]
         return tuple(_build(element, each) for each in value)
     if is_dataclass(inner):
-        return inner(**{name: _build(each, value.get(name)) for name, each in _hints(inner).items()})  # type: ignore[arg-type, operator]
+        return inner(**{name: _build(each, value.get(name)) for name, each in _get_hints(inner).items()})  # type: ignore[arg-type, operator]
     return value

@@ -1,8 +1,8 @@
 """Datasets in buckets: `s3://bucket/prefix` and `gs://bucket/prefix`, read in place and written file by file.
 
-fsspec reaches them: S3 and what speaks its protocol by s3fs (the usual AWS variables and `AWS_ENDPOINT_URL`), Google's
-by gcsfs. An object is whole or not there: a large one is uploaded in pieces and appears when the last is in. A file
-that several machines may write is put on condition that it is still as it was read.
+It uses fsspec: s3fs for S3 and servers with its protocol (the usual AWS variables and `AWS_ENDPOINT_URL`), gcsfs for
+Google Cloud Storage. An object is complete or absent: a large one is uploaded in parts and appears after the last part.
+Files that several machines may write are written with a precondition (optimistic locking): only if they are unchanged.
 """
 
 from collections.abc import Iterator
@@ -15,91 +15,93 @@ from data_schemas.errors import ConfigError, KameError, StoreError
 from data_schemas.store import Store
 
 _EXTRAS: Final = {"s3": "s3", "gs": "gcs"}
-"""Protocols of buckets, and what of ours to install for each."""
+"""Protocols of buckets, and the extra of this package that each needs."""
 _CHANGED: Final = {"PreconditionFailed", "ConditionalRequestConflict", "409", "412"}
-"""What servers call a condition that does not hold."""
+"""Error codes of servers for a failed precondition."""
 
 
 class ChangedMeanwhile(StoreError):
-    """A file of a bucket is no longer as it was read, so it was not written."""
+    """A file of a bucket has changed since it was read, so it was not written."""
 
 
 def is_in_bucket(root: str) -> bool:
-    """Whether this names a dataset in a bucket rather than a folder."""
+    """Whether this is the address of a dataset in a bucket rather than a folder."""
     return root.partition("://")[0] in _EXTRAS and "://" in root
 
 
 class Bucket(Store):
-    """A dataset's files in a bucket.
+    """The files of a dataset in a bucket.
 
     Args:
         address: `s3://bucket/prefix` or `gs://bucket/prefix`.
 
     Raises:
-        ConfigError: it names no bucket, or the library that reaches it is not installed.
+        ConfigError: if the address has no bucket, or the client library is not installed.
     """
 
     def __init__(self, address: str) -> None:
         protocol, _, place = address.partition("://")
         place = place.strip("/")
         if protocol not in _EXTRAS or not place:
-            raise ConfigError(f"{address} names no bucket.", "Write s3://BUCKET/PREFIX or gs://BUCKET/PREFIX.")
+            raise ConfigError(f"{address} has no bucket.", "Write s3://BUCKET/PREFIX or gs://BUCKET/PREFIX.")
         try:
             fs = fsspec.filesystem(protocol, use_listings_cache=False, skip_instance_cache=True)
         except ImportError as error:
             raise ConfigError(
-                f"{protocol}:// cannot be reached: {error}.", f"Install kame-pipeline[{_EXTRAS[protocol]}]."
+                f"{protocol}:// is not supported: {error}.", f"Install kame-pipeline[{_EXTRAS[protocol]}]."
             ) from error
         super().__init__(place, fs)
         self.address = f"{protocol}://{place}"
         self._is_s3 = protocol == "s3"
 
     def exists(self, path: str) -> bool:
-        """As `Store.exists`."""
+        """See `Store.exists`."""
         with self.translated(path, "look for"):
             return super().exists(path)
 
     def files(self, folder: str, suffix: str = "") -> list[str]:
-        """As `Store.files`."""
+        """See `Store.files`."""
         with self.translated(folder, "list"):
             return super().files(folder, suffix)
 
     def remove(self, path: str) -> None:
-        """As `Store.remove`; a file that is gone already is no error."""
+        """See `Store.remove`; a file that does not exist is not an error."""
         with self.translated(path, "remove"):
             try:
                 super().remove(path)
             except FileNotFoundError:
                 return
 
-    def states(self) -> dict[str, str]:
-        """All files, each with a mark that changes with its content."""
+    def list_states(self) -> dict[str, str]:
+        """Returns all files with their states; a state changes with the content."""
         with self.translated("", "list"):
             found = self.fs.find(self.root, detail=True)
-        return {name.removeprefix(f"{self.root}/"): _state(info) for name, info in found.items()}
+        return {name.removeprefix(f"{self.root}/"): _get_state(info) for name, info in found.items()}
 
-    def state(self, path: str) -> str | None:
-        """A file's mark; None where there is no such file."""
+    def get_state(self, path: str) -> str | None:
+        """Returns the state of a file (see `list_states`); None if there is no such file."""
         with self.translated(path, "look for"):
             try:
-                return _state(self.fs.info(self.at(path)))
+                return _get_state(self.fs.info(self.at(path)))
             except FileNotFoundError:
                 return None
 
     def upload(self, path: str, local: str) -> None:
-        """Puts a local file there, in the place of what may be there; it is whole or not there."""
+        """Uploads a local file, and replaces an existing one; the object is complete or absent."""
         with self.translated(path, "write"):
             self.fs.put_file(local, self.at(path))
 
     def put(self, path: str, data: bytes, state: str | None) -> str:
-        """Writes a small file if it is still as it was, and gives its new mark.
+        """Writes a small file if its state is unchanged, and returns its new state.
 
         Args:
-            state: the mark it had when it was read; None: it was not there.
+            path: the file.
+            data: its new content.
+            state: its state when it was read; None: it did not exist.
 
         Raises:
-            ChangedMeanwhile: somebody else has written or removed it; it is left as it is.
-            StoreError: the server fails, or refuses.
+            ChangedMeanwhile: another client has written or removed it; it is not changed.
+            StoreError: the server fails, or rejects the request.
         """
         try:
             with self.translated(path, "write"):
@@ -107,15 +109,15 @@ class Bucket(Store):
         except (StoreError, FileNotFoundError) as error:
             is_gone = isinstance(error, FileNotFoundError)
             if is_gone and state is None:
-                raise StoreError(f"{self.address} is in no bucket that is there.", "Make the bucket first.") from error
+                raise StoreError(f"The bucket of {self.address} does not exist.", "Create the bucket first.") from error
             if not is_gone and not _is_refusal(error.__cause__):
                 raise
-            now = self.state(path)  # an answer that was lost is asked for again, and what we wrote ourselves refuses it
+            now = self.get_state(path)  # a retry after a lost reply fails because of our own write
             if now is not None and self.read_bytes(path) == data:
                 return now
             raise ChangedMeanwhile(
-                f"Somebody else has changed {self.address}/{path} meanwhile.",
-                "Run the same command again: it takes in what is there now and makes only what is missing.",
+                f"{self.address}/{path} was changed by somebody else meanwhile.",
+                "Run the same command again: it reads the current files and makes only what is missing.",
             ) from error
 
     def _put(self, path: str, data: bytes, state: str | None) -> str:
@@ -132,11 +134,11 @@ class Bucket(Store):
             data=data,
             json_out=True,
         )
-        return _state(made)
+        return _get_state(made)
 
     @contextmanager
     def translated(self, path: str, doing: str) -> Iterator[None]:
-        """Turns what the client of the bucket raises in the block into a `StoreError` that names the file."""
+        """Context that converts errors of the bucket's client to a `StoreError` with the name of the file."""
         try:
             yield
         except (KameError, FileNotFoundError):
@@ -145,24 +147,24 @@ class Bucket(Store):
             why = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
             raise StoreError(
                 f"Cannot {doing} {self.address}/{path}: {why}.",
-                "Look at the network, the address and the credentials, and run the same command again.",
+                "Check the network, the address and the credentials, and run the same command again.",
             ) from error
 
     def read_bytes(self, path: str) -> bytes:
-        """As `Store.read_bytes`."""
+        """See `Store.read_bytes`."""
         try:
             return super().read_bytes(path)
         except FileNotFoundError as error:
-            raise StoreError(f"{self.address}/{path} is not there.", "Run the command that makes it.") from error
+            raise StoreError(f"{self.address}/{path} does not exist.", "Run the command that makes it.") from error
 
 
-def _state(info: dict[str, Any]) -> str:
-    """S3's ETag, or Google's generation."""
+def _get_state(info: dict[str, Any]) -> str:
+    """Returns S3's ETag, or Google's generation."""
     return str(info.get("ETag") or info["generation"])
 
 
 def _is_refusal(error: BaseException | None) -> bool:
-    """Whether a client's error, or one that it comes from, says that a condition does not hold."""
+    """Whether a client's error, or one of its causes, is a failed precondition."""
     while error is not None:
         response = getattr(error, "response", None)
         code = response.get("Error", {}).get("Code") if isinstance(response, dict) else getattr(error, "code", None)

@@ -37,7 +37,7 @@ class CodeLayout(Config):
         return self
 
     @classmethod
-    def of_mimi(cls, n_codebooks: int, card: int) -> Self:
+    def make_mimi(cls, n_codebooks: int, card: int) -> Self:
         """Returns Mimi's layout, as in Moshi (arXiv 2410.00037, section 3.4.4), for codecs with such a first codebook.
 
         The first codebook has no delay and the greatest weight; the others are delayed by one frame.
@@ -47,7 +47,7 @@ class CodeLayout(Config):
         return cls(sizes=(card,) * n_codebooks, delays=delays, other_delays=delays, weights=weights, temp=0.8)
 
     @classmethod
-    def of_parameters(cls, sizes: Sequence[int], text_lead: int, temp: float) -> Self:
+    def make_parametric(cls, sizes: Sequence[int], text_lead: int, temp: float) -> Self:
         """Returns the layout of a codec whose codebooks are all alike: the same delay and weight for each.
 
         Args:

@@ -17,67 +17,67 @@ SCHEME = 1
 
 DOES_NOT_MATTER: Mapping[str, Mapping[str, str]] = {
     "ChatConfig": {
-        "base_url": "where a model is served does not change what it says; endpoint, model and digest stand for it",
-        "api_key_env": "names a secret's place, not its effect",
-        "serve_args": "how a model is served; where that changes what it says the endpoint is to be named anew",
-        "extra": "the endpoint's digest stands for it",
-        "thinks": "what is said live; of whole answers the thought is always parted",
-        "port": "where a model is served does not change what it says",
-        "n_slots": "how many are answered at once; answers are cached one by one",
-        "max_in_flight": "how many are asked at once",
-        "max_attempts": "how often a failed request is tried; a failure is recorded as such, never as an answer",
-        "timeout_s": "how long an answer may take, not what it is",
-        "max_wait_s": "how long is waited, not what is asked",
-        "transport": "how a request travels; the same payload is asked either way and answers share their cache",
-        "max_requests_per_minute": "how fast is asked, not what is asked",
-        "max_tokens_per_minute": "how fast is asked, not what is asked",
-        "price": "what an answer costs, not what it is",
+        "base_url": "the address of a server does not change its answers; endpoint, model and digest are included",
+        "api_key_env": "the name of a variable, which does not change answers",
+        "serve_args": "arguments of a server; if they change its answers, the endpoint must get another name",
+        "extra": "included in the endpoint's digest",
+        "thinks": "only affects live answers; thoughts are always removed from complete answers",
+        "port": "the address of a server does not change its answers",
+        "n_slots": "number of concurrent requests; answers are cached one by one",
+        "max_in_flight": "number of concurrent requests",
+        "max_attempts": "number of retries; a failure is recorded as such, never as an answer",
+        "timeout_s": "a timeout, which does not change answers",
+        "max_wait_s": "a timeout, which does not change requests",
+        "transport": "how requests are sent; their payload is the same, and answers share their cache",
+        "max_requests_per_minute": "a rate limit, which does not change requests",
+        "max_tokens_per_minute": "a rate limit, which does not change requests",
+        "price": "the cost of an answer, not its content",
     },
     "OracleConfig": {
-        "prompt": "a name or path; the prompts' text is digested instead",
+        "prompt": "a name or path; the text of the prompts is included instead",
     },
     "ScriptConfig": {
-        "lexicon": "a path; the entries are digested instead",
+        "lexicon": "a path; the entries are included instead",
     },
     "SpeechConfig": {
-        "voice_a": "resolved to a voice that is there, whose digest counts",
-        "voices_b": "resolved to voices that are there, whose digests count",
-        "tts_options": "the back-end's digest stands for those that change the sound; paths, keys and devices do not",
-        "tts_b": "the digest of the user's back-end stands for it, where there is one",
-        "tts_b_options": "the digest of the user's back-end stands for those that change the sound",
+        "voice_a": "resolved to an existing voice, whose digest is included",
+        "voices_b": "resolved to existing voices, whose digests are included",
+        "tts_options": "the back-end's digest includes those that change the audio, not paths, keys and devices",
+        "tts_b": "the digest of the user's back-end is included, if there is one",
+        "tts_b_options": "the digest of the user's back-end includes those that change the audio",
     },
     "GateConfig": {
-        "asr": "the recogniser's digest stands for it",
-        "asr_options": "the recogniser's digest stands for those that change what it hears; paths and devices do not",
+        "asr": "the recogniser's digest is included",
+        "asr_options": "the recogniser's digest includes those that change its results, not paths and devices",
     },
     "AlignmentConfig": {
-        "aligner_options": "the back-end's digest stands for those that change the times; paths and devices do not",
+        "aligner_options": "the back-end's digest includes those that change the times, not paths and devices",
     },
     "DataConfig": {
-        "datasets": "paths; the datasets' fingerprints and weights count instead",
-        "workers": "who makes a batch does not change it",
+        "datasets": "paths; the fingerprints and weights of the datasets are included instead",
+        "workers": "the process that makes a batch does not change it",
     },
 }
 """Fields of a stage's configuration that do not count for the fingerprint, with the reason. All others count."""
 
 
-def what_matters(config: Config) -> dict[str, Any]:
+def dump_relevant_fields(config: Config) -> dict[str, Any]:
     """Returns a configuration as a dictionary without the fields that `DOES_NOT_MATTER` lists for its class."""
     left_out = DOES_NOT_MATTER.get(type(config).__name__, {})
     return {name: value for name, value in config.model_dump(mode="json").items() if name not in left_out}
 
 
-def versions(*packages: str) -> dict[str, str]:
+def get_versions(*packages: str) -> dict[str, str]:
     """Returns the installed versions of libraries that affect the output of a stage or a back-end."""
     return {package: version(package) for package in packages}
 
 
-def fingerprint(name: str, stage_version: int, matters: Mapping[str, Any], inputs: Sequence[str]) -> str:
+def compute_fingerprint(name: str, stage_version: int, matters: Mapping[str, Any], inputs: Sequence[str]) -> str:
     """Returns the fingerprint of one stage's output for one part: 16 hexadecimal digits.
 
     Args:
         name, stage_version: of the stage.
-        matters: `what_matters` of its configuration, and digests of the models and files that it uses.
+        matters: `dump_relevant_fields` of its configuration, and digests of the models and files that it uses.
         inputs: fingerprints of its inputs, in the order of the stage's inputs.
     """
     return ids.digest("fingerprint", SCHEME, name, stage_version, dict(matters), list(inputs))

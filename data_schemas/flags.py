@@ -13,7 +13,7 @@ from data_schemas.store import Store
 FLAGS = "flags.jsonl"
 
 
-def flagged(store: Store) -> dict[str, str]:
+def read_flagged(store: Store) -> dict[str, str]:
     """Returns flagged dialogues with their reasons; they are excluded from the next shards and from training.
 
     Raises:
@@ -46,19 +46,19 @@ def set_flag(store: Store, dialogue_id: str, reason: str) -> None:
     time = datetime.now(UTC).isoformat(timespec="seconds")
     flag = {"dialogue_id": dialogue_id, "reason": reason, "time": time}
     with _locked(store):
-        _write(store, [*_lines_of_others(store, dialogue_id), json.dumps(flag, ensure_ascii=False).encode()])
+        _write(store, [*_read_lines_of_others(store, dialogue_id), json.dumps(flag, ensure_ascii=False).encode()])
 
 
 def clear_flag(store: Store, dialogue_id: str) -> None:
     """Removes the flag of a dialogue, if it has one; raises the same errors as `set_flag`."""
     with _locked(store):
-        if dialogue_id in flagged(store):
-            _write(store, _lines_of_others(store, dialogue_id))
+        if dialogue_id in read_flagged(store):
+            _write(store, _read_lines_of_others(store, dialogue_id))
 
 
-def _lines_of_others(store: Store, dialogue_id: str) -> list[bytes]:
+def _read_lines_of_others(store: Store, dialogue_id: str) -> list[bytes]:
     """Returns the lines of the file unchanged, without those of one dialogue."""
-    flagged(store)  # raises for a line that cannot be read, which must not be lost
+    read_flagged(store)  # raises for a line that cannot be read, which must not be lost
     lines = store.read_bytes(FLAGS).splitlines() if store.exists(FLAGS) else []
     return [each for each in lines if each.strip() and str(json.loads(each)["dialogue_id"]) != dialogue_id]
 

@@ -15,7 +15,7 @@ def digest(*parts: object, n_hex: int = 16) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:n_hex]
 
 
-def sha256_of(file: Path) -> str:
+def compute_sha256(file: Path) -> str:
     """Returns the SHA-256 of a file's content as 64 hexadecimal digits.
 
     Raises:
@@ -25,7 +25,7 @@ def sha256_of(file: Path) -> str:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
-def item_id(source: str, native_id: str | None, question: str) -> str:
+def make_item_id(source: str, native_id: str | None, question: str) -> str:
     """Returns an item's id, from its id in the source or else from its question, so that it survives a new answer."""
     if native_id is None:
         return f"{source}-{digest(question)}"
@@ -33,7 +33,7 @@ def item_id(source: str, native_id: str | None, question: str) -> str:
     return f"{source}-{safe}" if safe == native_id else f"{source}-{safe}-{digest(native_id, n_hex=8)}"
 
 
-def dialogue_id(item: str, variant: int) -> str:
+def make_dialogue_id(item: str, variant: int) -> str:
     """Returns a dialogue's id: the id of its item and the number of the variant."""
     return f"{item}-v{variant}"
 
@@ -44,12 +44,12 @@ def normalise_question(question: str) -> str:
     return " ".join(re.findall(r"\w+|[^\w\s.,;:!?\"'()]", text))
 
 
-def group_id(question: str) -> str:
+def make_group_id(question: str) -> str:
     """Returns the id of the group of all items, from any source, with the same normalised question."""
     return f"q-{digest(normalise_question(question))}"
 
 
-def split_of(group: str, config: SplitConfig) -> str:
+def choose_split(group: str, config: SplitConfig) -> str:
     """Returns `train`, `validation` or `test`: the same for all items of a group, in any dataset."""
     share = int(digest("split", config.seed, group), 16) / 16**16
     if share < config.test_share:
@@ -57,6 +57,6 @@ def split_of(group: str, config: SplitConfig) -> str:
     return "validation" if share < config.test_share + config.validation_share else "train"
 
 
-def seed_for(*parts: object) -> int:
+def derive_seed(*parts: object) -> int:
     """Returns a seed in [0, 2**63) derived from ids, so that random draws do not depend on order or on workers."""
     return int(digest("seed", *parts), 16) >> 1

@@ -36,7 +36,7 @@ _HEAD = re.compile(r"---\n(.*?)\n---\n", re.DOTALL)
 _PIPER: Final = {"en_US-joe-medium": "CC0-1.0"}
 
 
-def hub_names(licence: str | None) -> list[str]:
+def get_hub_names(licence: str | None) -> list[str]:
     """Returns the Hub's names of licences joined by AND; empty if one does not permit redistribution."""
     parts = re.split(r"\s+and\s+", (licence or "").strip().lower())
     found = [_HUB_NAMES.get(re.sub(r"-(only|or-later)$", "", each)) for each in parts]
@@ -45,7 +45,7 @@ def hub_names(licence: str | None) -> list[str]:
 
 def judge(licence: str | None) -> Verdict:
     """Whether a licence permits redistribution of derived works."""
-    if hub_names(licence):
+    if get_hub_names(licence):
         return "open"
     told = (licence or "").lower()
     return "forbidden" if FORBIDS in told or re.search(r"\bnd\b|proprietary|all rights reserved", told) else "unknown"
@@ -95,25 +95,25 @@ def name_voice(engine: str, voice: str) -> str:
     return f"voice {voice} of {engine}"
 
 
-def dataset_licences(reader: DatasetReader) -> dict[str, str | None]:
+def collect_dataset_licences(reader: DatasetReader) -> dict[str, str | None]:
     """Returns the licences of a dataset's parts: `questions of SOURCE` and `voice NAME of ENGINE`.
 
     A source with several licences has one that is not open, if there is one; a source with only rejects has None.
     """
     found: dict[str, set[str | None]] = {}
-    for entry in reader.manifest.of_kind(DATA):
+    for entry in reader.manifest.select_kind(DATA):
         table = reader.store.read_table(entry.path, ["source", "licence", "provenance"])
         for pair in table.select(["source", "licence"]).group_by(["source", "licence"]).aggregate([]).to_pylist():
             found.setdefault(name_questions(pair["source"]), set()).add(pair["licence"])
         for engine, voice in {each for row in table["provenance"].to_pylist() for each in _list_voices(row)}:
-            found.setdefault(name_voice(engine, voice), set()).add(voice_licence(engine, voice))
+            found.setdefault(name_voice(engine, voice), set()).add(get_voice_licence(engine, voice))
     for entry in reader.manifest.shards:
         if entry.kind in (REJECTS, ORACLE) and name_questions(entry.source) not in found:
             found[name_questions(entry.source)] = {None}
     return {name: join_licences(licences) for name, licences in sorted(found.items())}
 
 
-def voice_licence(engine: str, voice: str) -> str | None:
+def get_voice_licence(engine: str, voice: str) -> str | None:
     """Returns the licence of a voice, or None if it is unknown for that engine."""
     return _PIPER.get(voice) if engine == "piper" else _VOICES.get(engine)
 
@@ -135,7 +135,7 @@ def put_into_card(card: str, licences: Mapping[str, str], more: str) -> str:
     """
     found = _HEAD.match(card)
     head = yaml.safe_load(found[1]) if found else {}
-    names = sorted({name for licence in licences.values() for name in hub_names(licence)})
+    names = sorted({name for licence in licences.values() for name in get_hub_names(licence)})
     head["license"] = names[0] if len(names) == 1 else names
     body = card[found.end() :] if found else card
     rows = "".join(f"| {name} | {licence} |\n" for name, licence in licences.items())

@@ -49,12 +49,12 @@ class Manifest(Config):
     counts: Counts
     shards: list[ShardEntry]
 
-    def of_kind(self, kind: str) -> list[ShardEntry]:
+    def select_kind(self, kind: str) -> list[ShardEntry]:
         """Returns the entries of one kind, in the manifest's order."""
         return [each for each in self.shards if each.kind == kind]
 
 
-def contents(shards: Iterable[ShardEntry]) -> list[list[str]]:
+def list_contents(shards: Iterable[ShardEntry]) -> list[list[str]]:
     """Returns path and SHA-256 of each file, for fingerprints."""
     return [[each.path, each.sha256] for each in shards]
 
@@ -64,7 +64,7 @@ def make_manifest(
 ) -> Manifest:
     """Makes a manifest with its fingerprint and its files sorted by path."""
     ordered = sorted(shards, key=lambda each: each.path)
-    print_ = ids.digest("dataset", SCHEMA_VERSION, contents(ordered))
+    print_ = ids.digest("dataset", SCHEMA_VERSION, list_contents(ordered))
     return Manifest(
         fingerprint=print_,
         oracle_version=oracle_version,

@@ -13,7 +13,7 @@ from data_schemas.typed_yaml import load_typed_yaml
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def names_in(folder: Traversable) -> list[str]:
+def list_names(folder: Traversable) -> list[str]:
     """Returns the sorted names of the YAML files of a folder, without their suffix."""
     return sorted(each.name.removesuffix(".yaml") for each in folder.iterdir() if each.name.endswith(".yaml"))
 
@@ -36,7 +36,7 @@ def load_named(name: str, folder: Traversable, model: type[Model], kind: str) ->
     Raises:
         ConfigError: if there is no such file, or it is not valid.
     """
-    there = names_in(folder)
+    there = list_names(folder)
     if name not in there and not Path(name).is_file():
         raise ConfigError(f"There is no {kind} {name!r}.", f"Choose one of: {', '.join(there)}; or give a YAML file.")
     source = folder / f"{name}.yaml" if name in there else Path(name)

@@ -52,7 +52,7 @@ class Preset:
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     begins_with: Mapping[str, str] = field(default_factory=dict)
 
-    def recipe(self, stage: str) -> dict[str, Any]:
+    def make_recipe(self, stage: str) -> dict[str, Any]:
         """Returns the training settings of a stage, without its data and folder."""
         row = next(each for each in self.plan if each.name == stage)
         optim = {"learning_rate": row.learning_rate, **self.settings.get("optim", {}), **row.settings.get("optim", {})}

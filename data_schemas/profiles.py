@@ -6,7 +6,7 @@ from data_schemas.config import ChatConfig, RefreshConfig
 
 
 def embedded() -> RefreshConfig:
-    """Everything on this machine: Kokoro, pocketsphinx, SmolLM2 on llama.cpp; no account, no GPU."""
+    """Returns a configuration for this machine: Kokoro, pocketsphinx, SmolLM2 on llama.cpp; no account, no GPU."""
     return RefreshConfig()
 
 

@@ -195,7 +195,7 @@ def _hash_content(file: HubFile) -> str:
     if isinstance(file.content, bytes):
         return hashlib.sha256(file.content).hexdigest()
     try:
-        return ids.sha256_of(file.content)
+        return ids.compute_sha256(file.content)
     except OSError as error:
         raise StoreError(f"{file.content} cannot be read: {error}.", "Check its permissions and the disk.") from error
 

@@ -182,7 +182,7 @@ class RateBook:
                     return row, rates.origin
         return None
 
-    def shape(self, source: str) -> tuple[DialogueShape, Origin] | None:
+    def find_shape(self, source: str) -> tuple[DialogueShape, Origin] | None:
         """Returns the average dialogue of a source."""
         return self.find(lambda rates: rates.shapes, lambda row: row.source == source)
 
@@ -193,8 +193,8 @@ class RateBook:
             lambda rates: rates.costs, lambda row: (row.step, row.engine) == wanted and is_device(row.device, device)
         )
 
-    def devices(self) -> list[str]:
-        """The devices of which any rates tell."""
+    def list_devices(self) -> list[str]:
+        """Returns the devices that any rates include."""
         known = {each.device for rates in self.rates for each in rates.costs}
         return sorted(known | {device for rates in self.rates for device in rates.mfu})
 
@@ -205,10 +205,10 @@ def is_device(part: str, name: str) -> bool:
 
 
 def read_rates(path: Path) -> Rates:
-    """The rates of a file.
+    """Reads the rates of a file.
 
     Raises:
-        ConfigError: it cannot be read, or holds none.
+        ConfigError: if it cannot be read, or has none.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -236,7 +236,7 @@ def _parse_rates(text: str, name: str) -> Rates:
         ) from error
 
 
-def how_to_measure(device: str) -> str:
+def describe_measurement(device: str) -> str:
     """Returns how to get a rate that is missing; `kame bench` measures CPUs only."""
     return "`kame bench` there does" if device == CPU else "write it by hand into a file for --rates (docs/planning.md)"
 
@@ -251,14 +251,16 @@ def price_step(
     """
     key = key or (f"processor.{step}" if device == CPU else f"gpu.{device}.{step}")
     named = f"{step} by {engine}" if engine else step
-    if (found := book.cost(step, engine, device)) is None:
-        return unknown(key, section, title, "s", f"nobody has measured {named} on {device}: {how_to_measure(device)}")
+    if (found := book.find_cost(step, engine, device)) is None:
+        return make_unknown(
+            key, section, title, "s", f"nobody has measured {named} on {device}: {describe_measurement(device)}"
+        )
     cost, origin = found
     formula = f"{amount:,.0f} {cost.per} × {cost.seconds:.4g} s"
     return Figure(key, section, title, amount * cost.seconds, "s", formula, str(origin))
 
 
-def unknown(key: str, section: str, title: str, unit: str, why: str) -> Figure:
+def make_unknown(key: str, section: str, title: str, unit: str, why: str) -> Figure:
     """Returns a figure whose value is unknown."""
     return Figure(key, section, title, None, unit, "", f"unknown: {why}")
 
@@ -267,6 +269,6 @@ def add_up(key: str, section: str, title: str, parts: Sequence[Figure], basis: s
     """Returns the sum of figures of one unit; unknown if one of them is, and its basis says which."""
     missing = [each.title for each in parts if each.value is None]
     if missing:
-        return unknown(key, section, title, parts[0].unit, f"so is {', '.join(missing)}")
+        return make_unknown(key, section, title, parts[0].unit, f"so is {', '.join(missing)}")
     total = sum(each.value for each in parts if each.value is not None)
     return Figure(key, section, title, total, parts[0].unit, " + ".join(each.title for each in parts), basis)

@@ -49,7 +49,7 @@ def read_manifest(store: Store) -> Manifest:
         ) from error
 
 
-def manifest_if_any(store: Store) -> Manifest | None:
+def read_manifest_if_any(store: Store) -> Manifest | None:
     """Reads the manifest of a dataset; None if none has been written yet.
 
     Raises:
@@ -59,7 +59,7 @@ def manifest_if_any(store: Store) -> Manifest | None:
 
 
 def open_store(root: str) -> Store:
-    """The files of a dataset in a folder or in a bucket, to be read where they are."""
+    """Opens the files of a dataset in a folder or bucket, to be read in place."""
     return Bucket(root) if is_in_bucket(root) else Store(root)
 
 
@@ -98,7 +98,7 @@ class DatasetReader:
         Raises:
             DatasetError: if there is no such dialogue.
         """
-        for entry in self.manifest.of_kind(DATA):
+        for entry in self.manifest.select_kind(DATA):
             table = self.store.read_table(entry.path, ["dialogue_id"])
             row = 0 if dialogue_id is None else pc.index(table["dialogue_id"], dialogue_id).as_py()
             if row >= 0:
@@ -114,13 +114,13 @@ class DatasetReader:
 
     def dialogues(self) -> Iterator[AudioDialogue]:
         """Iterates over all dialogues with their audio, shard by shard, with only a few of them in memory."""
-        for entry in self.manifest.of_kind(DATA):
+        for entry in self.manifest.select_kind(DATA):
             for table in self.store.read_batches(entry.path, _DIALOGUES_AT_ONCE):
                 yield from from_table(table, AudioDialogue)
 
     def shards(self) -> list[ShardEntry]:
         """Returns the shards of dialogues, in the manifest's order."""
-        return self.manifest.of_kind(DATA)
+        return self.manifest.select_kind(DATA)
 
     def rows(self, shard: ShardEntry) -> Iterator[tuple[AudioDialogue, OracleRow | None]]:
         """Iterates over a shard's dialogues with their audio, each with its oracles of this version, or None.
@@ -136,14 +136,14 @@ class DatasetReader:
     def _oracles_of(self, shard: ShardEntry) -> dict[str, OracleRow]:
         return {
             row.dialogue_id: row
-            for entry in self.manifest.of_kind(ORACLE)
+            for entry in self.manifest.select_kind(ORACLE)
             if entry.oracle_version == self.oracle_version and entry.data_path == shard.path
             for row in from_table(self.store.read_table(entry.path), OracleRow)
         }
 
     def oracle(self, dialogue_id: str) -> OracleRow | None:
         """Returns the oracles of a dialogue in this reader's version; None if it has none."""
-        for entry in self.manifest.of_kind(ORACLE):
+        for entry in self.manifest.select_kind(ORACLE):
             if entry.oracle_version == self.oracle_version:
                 table = self.store.read_table(entry.path)
                 found = table.filter(pc.equal(table["dialogue_id"], dialogue_id))
@@ -152,7 +152,7 @@ class DatasetReader:
         return None
 
 
-def as_json(row: AudioDialogue, oracle: OracleRow | None) -> dict[str, Any]:
+def dump_dialogue(row: AudioDialogue, oracle: OracleRow | None) -> dict[str, Any]:
     """Returns a dialogue with its oracles as a JSON-compatible dictionary, without the audio."""
     shown = {name: value for name, value in asdict(row).items() if name != "audio"}
     return {"dialogue": shown, "oracle": asdict(oracle) if oracle else None}

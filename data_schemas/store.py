@@ -193,20 +193,20 @@ class Batch:
         self._folders: dict[str, str] = {}  # folders in which names change, each with a path for error messages
 
     def write_bytes(self, path: str, data: bytes) -> Written:
-        """As `Store.write_bytes`."""
+        """See `Store.write_bytes`."""
         with self.writing(path) as sink:
             sink.write(data)
         return Written(path, len(data), hashlib.sha256(data).hexdigest())
 
     def write_table(self, path: str, table: pa.Table) -> Written:
-        """As `Store.write_table`."""
+        """See `Store.write_table`."""
         sink = io.BytesIO()
         pq.write_table(table, sink, compression="zstd")
         return self.write_bytes(path, sink.getvalue())
 
     @contextmanager
     def writing(self, path: str) -> Iterator[Any]:
-        """As `Store.writing`; the file gets its name at the end of the batch."""
+        """See `Store.writing`; the file gets its name at the end of the batch."""
         store, aside = self._store, f"{path}.{uuid.uuid4().hex}{TEMPORARY}"
         with store.translated(path, "write"):
             self._make_folder(path)

@@ -25,19 +25,19 @@ def round_s(time_s: float) -> float:
     return round(time_s, 6)
 
 
-def event_frame(time_s: float) -> int:
+def find_event_frame(time_s: float) -> int:
     """Returns the frame of an oracle event: `int(seconds * 12.5)`, as in kame_finetune."""
     return int(time_s * FRAMES_PER_S)
 
 
-def text_frame(start_s: float) -> int:
+def find_text_frame(start_s: float) -> int:
     """Returns the frame of a word's first token: `start_s // 0.08`, as in kame_finetune.
 
-    This differs from `event_frame`: 0.24 s gives 2 here and 3 there, because 0.24 / 0.08 is just below 3 in floats.
+    It differs from `find_event_frame`: 0.24 s gives 2 here and 3 there, because 0.24 / 0.08 is just below 3 in floats.
     """
     return int(start_s // FRAME_S)
 
 
-def n_frames_covering(n_samples: int) -> int:
+def count_covering_frames(n_samples: int) -> int:
     """Returns the number of frames for `n_samples` samples at 24 kHz; the last frame is padded."""
     return -(-n_samples // FRAME_N_SAMPLES)

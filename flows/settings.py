@@ -280,4 +280,4 @@ def build_train_config(preset: str, stage: str | None, file: Path | None, typed:
     stage = stage or stages[-1]
     if stage not in stages:
         raise ConfigError(f"The plan of {preset} has no stage {stage!r}.", f"Choose one of: {', '.join(stages)}.")
-    return build(TrainConfig, PRESETS[preset].recipe(stage), {} if file is None else read_yaml(file), typed)
+    return build(TrainConfig, PRESETS[preset].make_recipe(stage), {} if file is None else read_yaml(file), typed)

@@ -143,11 +143,11 @@ def _make_frames(tokens: SpeakerTokens, delays: Sequence[int], start_id: int, to
             ratio=round(float(oracle.ratio[event]), 3),
             n_tokens=len(said),
             text=tokenizer.decode(_convert_to_list(said)),
-            is_hint=bool(oracle.ratio[event] >= 1 and len(oracle.hint(event))),
+            is_hint=bool(oracle.ratio[event] >= 1 and len(oracle.get_hint(event))),
             is_last=bool(oracle.skip_forbid[event]),
         )
         for event in range(len(oracle))
-        for said in [oracle.said(event)]
+        for said in [oracle.get_fed(event)]
     ]
     # Position f + 1 of the model is where text token f is: counted by text frames, an oracle begins at its own.
     fed = lay_oracle(oracle.events(), n_frames + 1, start_id)[1:]

@@ -1,7 +1,7 @@
-"""What training and serving a front-end take, by arithmetic from its shape and from rates that were measured.
+"""Estimates the time and memory of training and serving a front-end, from its shape and from measured rates.
 
-Nothing here needs data, weights or a GPU: the model is built on PyTorch's meta device. Of a device on which nobody has
-trained, time is told by operations, at a share of the device's speed (MFU) that is named.
+No data, weights or GPU are needed: the model is built on PyTorch's meta device. For a device without measurements of
+training, time is computed from operations, at an assumed share of the device's peak (MFU), which is stated.
 """
 
 import copy
@@ -35,11 +35,11 @@ from kame_model.train.throughput import (
 )
 
 AIMED_MFU: Final = 0.45
-"""Share of a GPU's speed that is assumed where nobody has measured one: the project's aim."""
+"""Assumed share of a GPU's peak if it was not measured: the project's target."""
 
 TRAINING, SERVING = "training", "serving"
 LAUNCH_S: Final = 10e-6
-"""What PyTorch takes to launch one operation on a GPU, assumed: no device computes a step faster than it is told to."""
+"""Assumed time in which PyTorch launches one operation on a GPU: no device computes a step faster than its launches."""
 
 _BYTES_OF_TRAINED, _BYTES_OF_AVERAGE = 16, 4  # weight, gradient and AdamW's two means in float32; a moving average
 _PRODUCTS = [getattr(torch.ops.aten, name).default for name in ("mm", "addmm", "bmm")]
@@ -47,20 +47,20 @@ _LOGIT_COPIES = 4  # logits, in float32, their softmax, and its gradient
 
 
 def describe_codes(codec: str) -> tuple[int, CodeLayout]:
-    """Vocabulary and codes that a plan assumes: those of the shipped nano, or Moshi's with Mimi."""
+    """Returns the vocabulary size and code layout that a plan assumes: those of the shipped nano, or Moshi's."""
     if codec == "mimi":
-        return 32_000, CodeLayout.of_mimi(8, 2048)
-    return 1_500, CodeLayout.of_parameters((512,) * 6, 2, 0.8)
+        return 32_000, CodeLayout.make_mimi(8, 2048)
+    return 1_500, CodeLayout.make_parametric((512,) * 6, 2, 0.8)
 
 
-def shape_of(config: TrainConfig, text_card: int, layout: CodeLayout) -> FrontEnd:
-    """The front-end of a configuration on the meta device."""
+def build_meta_model(config: TrainConfig, text_card: int, layout: CodeLayout) -> FrontEnd:
+    """Builds the front-end of a configuration on the meta device."""
     speaks_with = SpeaksWith(tokenizer_digest="", text_card=text_card, codec_digest="", layout=layout)
     return build_shape(config, speaks_with, ForwardPass(Processes(torch.device("meta")), config.hardware.precision))
 
 
 def count_saved_bytes_per_frame(model: FrontEnd, with_audio: bool) -> float:
-    """Bytes that a forward pass in float32 keeps for the backward pass, weights not among them.
+    """Counts the bytes that a float32 forward pass saves for the backward pass, without weights.
 
     Args:
         model: on the meta device.
@@ -73,7 +73,7 @@ def count_saved_bytes_per_frame(model: FrontEnd, with_audio: bool) -> float:
 
     def keep(tensor: Tensor) -> Tensor:
         if (place := tensor.untyped_storage()._cdata) not in owned:
-            kept[place] = tensor  # held, so that no other one takes its place
+            kept[place] = tensor  # kept, so that its address is not reused
         return tensor
 
     with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
@@ -82,7 +82,7 @@ def count_saved_bytes_per_frame(model: FrontEnd, with_audio: bool) -> float:
 
 
 class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts operations, and the bytes of what products of matrices give, those of attention's [S, S] left out."""
+    """Counts operations, and the bytes of results of matrix products, except attention's [S, S] ones."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -100,7 +100,7 @@ class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def count_product_bytes_per_frame(model: FrontEnd, with_audio: bool) -> float:
-    """Bytes of what products of matrices give in a forward pass in float32, heads and attention's included.
+    """Counts the bytes of results of matrix products in a float32 forward pass, including heads and attention.
 
     Args:
         model: on the meta device.
@@ -114,7 +114,7 @@ def count_product_bytes_per_frame(model: FrontEnd, with_audio: bool) -> float:
 
 
 def count_operations(model: FrontEnd, with_audio: bool) -> int:
-    """Operations that are launched for a micro-batch's forward and backward pass, however long it is.
+    """Counts the operations launched for a micro-batch's forward and backward pass, which do not depend on its length.
 
     Args:
         model: on the meta device.
@@ -130,17 +130,16 @@ def count_operations(model: FrontEnd, with_audio: bool) -> int:
 
 
 def _make_columns(model: FrontEnd) -> Tensor:
-    """A short sequence on the meta device."""
+    """Returns a short sequence on the meta device."""
     shape = (1, 1 + 2 * model.n_codebooks, COUNTED_FRAMES + 1)
     return torch.full(shape, PADDING_ID % model.card, device="meta")
 
 
 def count_activation_bytes(config: TrainConfig, model: FrontEnd) -> float:
-    """Memory of a micro-batch between its forward and its backward pass.
+    """Returns the memory of a micro-batch between its forward and its backward pass, in bytes.
 
-    With activation checkpointing a share of the layers (`checkpoint_share`) keeps its inputs, and where
-    `checkpoint_keeps` is `products` the results of its products too; and one layer's own activations are there at a
-    time.
+    With activation checkpointing, a share of the layers (`checkpoint_share`) keeps only its inputs and, if
+    `checkpoint_keeps` is `products`, the results of its matrix products; the activations of one layer are added.
     """
     with_audio = config.shares.main != "copying"
     product_bytes = 2 if config.hardware.precision == "bf16-mixed" else 4
@@ -159,7 +158,7 @@ def count_activation_bytes(config: TrainConfig, model: FrontEnd) -> float:
 
 
 def count_weight_bytes(config: TrainConfig, model: FrontEnd) -> float:
-    """Memory of weights, gradients and what the optimiser keeps, over all processes together."""
+    """Returns the memory of weights, gradients and optimiser state over all processes, in bytes."""
     n_all, n_trained = count_weights(model)
     of_trained = _BYTES_OF_TRAINED + (0 if config.optim.ema_decay is None else _BYTES_OF_AVERAGE)
     frozen = sum(each.numel() * each.element_size() for each in model.parameters() if not each.requires_grad)
@@ -167,9 +166,9 @@ def count_weight_bytes(config: TrainConfig, model: FrontEnd) -> float:
 
 
 def count_copied_bytes(config: TrainConfig, model: FrontEnd) -> float:
-    """Memory of the bf16 copies that autocast makes of float32 matrices for a forward pass, in one process.
+    """Returns the memory of the bf16 copies of float32 matrices that autocast makes for a forward pass in one process.
 
-    Of several, sharding gathers layers in bf16 (`estimate_memory` counts them), and nothing is copied.
+    With several processes, layers are gathered in bf16 (`estimate_memory` counts them), and nothing is copied.
     """
     if config.hardware.precision != "bf16-mixed":
         return 0.0
@@ -181,16 +180,20 @@ def count_copied_bytes(config: TrainConfig, model: FrontEnd) -> float:
 def estimate_training(
     stages: Sequence[TrainConfig], text_card: int, layout: CodeLayout, book: RateBook, device: str, n_devices: int = 1
 ) -> list[Figure]:
-    """Hours and memory of the stages of a training, one after the other.
+    """Estimates hours and memory of the stages of a training, one after the other.
 
     Args:
         stages: their configurations.
+        text_card: size of the vocabulary.
+        layout: layout of the codes.
+        book: the rates.
         device: cpu, or a GPU's name.
-        n_devices: processes that share the weights and the micro-batches of a step, whose number stays as it is.
+        n_devices: processes that share the weights and the micro-batches of a step; the number of these does not
+            change.
     """
     hours, least = list[Figure](), list[Figure]()
     for config in stages:
-        model = shape_of(config, text_card, layout)
+        model = build_meta_model(config, text_card, layout)
         n_batches = config.optim.accumulation or 1
         if n_batches % n_devices:
             key, title = _name_time(config, device)
@@ -243,15 +246,17 @@ def _mark_as_most(time: Figure, config: TrainConfig) -> Figure:
 
 
 def _name_time(config: TrainConfig, device: str) -> tuple[str, str]:
-    """Key and title of a stage's hours."""
+    """Returns key and title of a stage's time."""
     preset = config.model.preset
     return f"training.{preset}.{device}.{config.stage}.s", f"stage {config.stage} of {preset} on {device}"
 
 
-def _time(config: TrainConfig, model: FrontEnd, book: RateBook, device: str, n_devices: int, n_frames: float) -> Figure:
-    """Of one stage: frames times a measured rate, else operations over the device's speed."""
+def _estimate_time(
+    config: TrainConfig, model: FrontEnd, book: RateBook, device: str, n_devices: int, n_frames: float
+) -> Figure:
+    """Estimates the time of one stage: frames times a measured rate, or operations divided by the device's speed."""
     key, title = _name_time(config, device)
-    if (found := book.cost("train", name_training(config), device)) is not None:
+    if (found := book.find_cost("train", name_training(config), device)) is not None:
         cost, origin = found
         told = f"{config.max_steps:,} steps, {n_frames:,.0f} frames × {cost.seconds:.4g} s / {n_devices}"
         return _limit_hours(
@@ -261,7 +266,7 @@ def _time(config: TrainConfig, model: FrontEnd, book: RateBook, device: str, n_d
     is_mixed = config.hardware.precision == "bf16-mixed"
     peak, mfu, basis = _get_speed(book, device, is_mixed)
     if peak is None:
-        return unknown(key, TRAINING, title, "s", basis)
+        return make_unknown(key, TRAINING, title, "s", basis)
     n_batches = n_frames / config.data.batch_frames / n_devices
     with_audio = config.shares.main != "copying"
     launches_s = LAUNCH_S * count_operations(model, with_audio) if find_known_gpu(device) is not None else 0.0
@@ -276,7 +281,7 @@ def _time(config: TrainConfig, model: FrontEnd, book: RateBook, device: str, n_d
 
 
 def _limit_hours(figure: Figure, config: TrainConfig) -> Figure:
-    """At most the hours that the stage may take."""
+    """Limits a figure to the maximum hours of the stage."""
     if config.max_hours is None or figure.value is None or figure.value <= config.max_hours * 3600:
         return figure
     told = f"max_hours {config.max_hours:g}, before {figure.formula}"
@@ -284,12 +289,12 @@ def _limit_hours(figure: Figure, config: TrainConfig) -> Figure:
 
 
 def name_training(config: TrainConfig) -> str:
-    """As rates name a stage of a training."""
+    """Returns the name of a stage of training in rates."""
     return f"{config.model.preset}/{config.stage}/{config.hardware.precision}"
 
 
 def _get_speed(book: RateBook, device: str, is_mixed: bool) -> tuple[float | None, float, str]:
-    """Operations a second of a device, the share of them that training reaches, and where both come from."""
+    """Returns a device's operations per second, the share that training reaches, and the source of both."""
     part = find_known_gpu(device)
     if part is None:
         found = book.find(lambda rates: rates.costs, lambda row: _is_flops(row, device))
@@ -317,19 +322,22 @@ def estimate_memory(
     n_devices: int,
     activation_bytes: float | None = None,
 ) -> Figure:
-    """Memory of one process: its share of weights, all activations of its micro-batch.
+    """Estimates the memory of one process: its share of the weights, and all activations of its micro-batch.
 
     Args:
+        config: configuration of the training.
         model: on the meta device.
-        n_devices: processes, of which those of one replica share the weights.
-        activation_bytes: of `count_activation_bytes`; None: they are counted.
+        book: the rates.
+        device: cpu, or a GPU's name.
+        n_devices: number of processes; those of one replica share the weights.
+        activation_bytes: from `count_activation_bytes`; None: they are counted.
     """
     weights = count_weight_bytes(config, model)
     activations = count_activation_bytes(config, model) if activation_bytes is None else activation_bytes
     n_shards = n_devices // config.hardware.replicas if n_devices % config.hardware.replicas == 0 else n_devices
     if n_shards == 1:
         beside, what = count_copied_bytes(config, model), "bf16 copies"
-    else:  # two layers in the products' type, as FSDP2 gathers the next while one computes
+    else:  # two layers in the type of products, because FSDP2 gathers the next one while one computes
         of_layers = sum(each.numel() for each in model.lm.transformer.parameters())
         of_depth = sum(each.numel() for each in model.lm.depformer.parameters())
         outside = sum(each.numel() for each in model.parameters()) - of_layers - of_depth
@@ -347,7 +355,7 @@ def estimate_memory(
 
 
 def estimate_callers(preset: str, book: RateBook, device: str) -> Figure:
-    """Callers in real time at once on one device."""
+    """Estimates the number of concurrent callers in real time on one device."""
     key, title = f"callers.{preset}.{device}", f"callers of {preset} on one {device}"
 
     def fits(row: StepTimes) -> bool:
@@ -355,8 +363,8 @@ def estimate_callers(preset: str, book: RateBook, device: str) -> Figure:
 
     found = book.find(lambda rates: rates.steps, fits)
     if found is None:
-        why = f"nobody has measured a step of {preset} on {device}: {how_to_measure(device)}"
-        return unknown(key, SERVING, title, "callers", why)
+        why = f"nobody has measured a step of {preset} on {device}: {describe_measurement(device)}"
+        return make_unknown(key, SERVING, title, "callers", why)
     times = dict(sorted(found[0].step_s.items()))
     share = float(LimitsConfig.model_fields["budget_share"].default)
     budget_s = share * FRAME_S
@@ -366,7 +374,7 @@ def estimate_callers(preset: str, book: RateBook, device: str) -> Figure:
     in_time = [n for n, step_s in times.items() if step_s <= budget_s]
     beyond = int((budget_s - begin_s) / growth_s) if growth_s > 0 else 0
     most = max(in_time, default=0)
-    if most == max(times):  # all that was measured keeps its time: a line through it tells how far
+    if most == max(times):  # all measured numbers are in time: extrapolate linearly
         most = max(most, beyond)
     told = (
         f"a step of n callers takes {begin_s * 1e3:.3g} + n × {growth_s * 1e3:.3g} ms, {share:.0%} of 80 are for it; "

@@ -1,1 +1,1 @@
-"""Written text to spoken words, and what of a chat model's answer is said: for training data and live answers alike."""
+"""Text normalisation (written to spoken words) and filters of chat answers, for training data and live answers."""

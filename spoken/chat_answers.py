@@ -1,7 +1,8 @@
-"""What is said of a chat model's answer: sentence by sentence, so that what cannot be said costs its sentence alone.
+"""Converts a chat model's answer to spoken words, sentence by sentence; unspeakable sentences are left out.
 
-Oracles of training, the live server's and the cascade's voice all ask here. A sentence is read with those before it as
-what it is about, and with none after it: so it is the same while the answer is still being written.
+It is used for the oracles of training and of the live server, and for the cascade's voice. The topic of a sentence is
+taken from the sentences before it, never from those after it, so the result is the same while the answer is still being
+written.
 """
 
 from typing import Final
@@ -12,21 +13,22 @@ from spoken.sentences import split_sentences
 from spoken.spoken_text import Unspeakable
 
 MAX_CHARS: Final = 1000
-"""Of a sentence: more than a minute of speech, and 0.1 s of work, for which the server's other callers wait."""
+"""Maximum characters of a sentence: more than a minute of speech, and 0.1 s of work, during which other callers
+wait."""
 
 _TOLD: Final = 500
-"""So many characters before a sentence tell what it is about."""
+"""Number of characters before a sentence from which its topic is taken."""
 
 
 def speak_sentence(sentence: str, before: str = "") -> str:
-    """A sentence as it is said, which ends where the written one does: "by 5 p.m." is "by five in the evening."
+    """Returns a sentence as spoken; it ends where the written one does: "by 5 p.m." is "by five in the evening."
 
     Args:
-        sentence: without what is for the eye alone (`spoken.plain_text`).
-        before: what was written before it.
+        sentence: without Markdown and emoji (`spoken.plain_text`).
+        before: the text before it.
 
     Raises:
-        Unspeakable: it cannot be said without garbling it.
+        Unspeakable: it cannot be read aloud correctly.
     """
     if len(sentence) > MAX_CHARS:
         raise Unspeakable("too_long", f"{sentence[:80]} ... ({len(sentence)} characters)")
@@ -37,10 +39,10 @@ def speak_sentence(sentence: str, before: str = "") -> str:
 
 
 def speak_answer(answer: str) -> list[str | Unspeakable]:
-    """Each sentence of an answer as it is said, or why it is left out.
+    """Returns each sentence of an answer as spoken, or the reason why it is left out.
 
     Args:
-        answer: one paragraph, without what is for the eye alone (`spoken.first_paragraph.strip_paragraph`).
+        answer: one paragraph, without Markdown and emoji (`spoken.first_paragraph.strip_paragraph`).
     """
     said: list[str | Unspeakable] = []
     at = 0

@@ -13,13 +13,13 @@ Message = dict[str, str]
 USER: Final = "User"
 ASSISTANT: Final = "Assistant"
 ROLES: Final = {"A": ASSISTANT, "B": USER}
-"""What a dialogue's speakers are called."""
+"""Names of a dialogue's speakers in prompts."""
 
 ROLE_LABEL: Final = rf"(?:{USER}|{ASSISTANT})(?: \(\w+\))?:"
-"""Pattern of what stands before a turn: `User:`, `Assistant (unfinished):`."""
+"""Pattern of the label before a turn: `User:`, `Assistant (unfinished):`."""
 
 CUT_OFF: Final = " ..."
-"""Stands behind what was said of a turn that was not, or is not yet, said to its end."""
+"""Marks a turn that was not, or is not yet, spoken to its end."""
 
 
 def format_history_line(role: str, said: str, *, is_whole: bool) -> str:

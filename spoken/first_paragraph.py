@@ -1,7 +1,7 @@
-"""Which part of what a chat model writes is its answer: the first paragraph that says something.
+"""Finds the answer in a chat model's text: the first paragraph that says something.
 
-Training judges an answer when it is whole, the server while it is being written. So a label before the answer, or a
-line for another speaker, refuses an oracle of training, and is cut off live: either way nothing of them is whispered.
+Training checks a complete answer, the server one that is being written. A label before the answer, or a line of another
+speaker, rejects an oracle of training, and is cut off live, so it never becomes oracle text.
 """
 
 from typing import Final
@@ -12,11 +12,11 @@ from spoken.conversation import ROLE_LABEL
 from spoken.plain_text import strip_markdown
 
 OWN_LABEL: Final = regex.compile(r"(?i)^\W*(?:Assistant|AI)(?: \(\w+\))?:\s*")
-"""What a model writes before its own words as if it wrote down the conversation."""
+"""Label that a model writes before its own words, as if it wrote down the conversation."""
 OTHER_LABEL: Final = regex.compile(r"(?i)^\W*(?:hidden |secret )?(?:hint|keyword|note|clue|answer|guess)s?\W*:\s*")
-"""What it calls its answer by, in the words of its instruction."""
+"""Label of the answer, in the words of the model's instruction."""
 ROLE: Final = regex.compile(rf"(?i)(?<![^\s.?!\"']){ROLE_LABEL}")
-"""Where it begins to speak for somebody."""
+"""Start of a line for another speaker."""
 _ANNOUNCEMENT: Final = regex.compile(
     r"(?i)\W*(?:(?:sure|certainly|absolutely|of course|okay|ok)\b\W*)?"
     r"(?:here(?:['’]s| is| are| goes)\b[^.?!:]*|(?:my|the) (?:\w+ )?(?:answer|guess|reply|response)(?: is)?)\W*:?\s*"
@@ -24,7 +24,7 @@ _ANNOUNCEMENT: Final = regex.compile(
 
 
 def strip_paragraph(line: str) -> str:
-    """A line as plain text, without quotation marks around it."""
+    """Returns a line as plain text, without surrounding quotation marks."""
     return strip_markdown(line).strip().strip('"').strip()
 
 
@@ -34,12 +34,12 @@ def says_nothing(paragraph: str) -> bool:
 
 
 def may_announce(begun: str) -> bool:
-    """Whether a paragraph that begins so may come to only announce the next one."""
+    """Whether a paragraph that begins like this may only announce the next one."""
     return _ANNOUNCEMENT.fullmatch(begun, partial=True) is not None
 
 
 def cut_own_words(paragraph: str) -> tuple[str, bool]:
-    """A paragraph without its label, up to where it speaks for somebody else; and whether it does."""
+    """Returns a paragraph without its label, up to a line of another speaker; and whether there is one."""
     own = OTHER_LABEL.sub("", OWN_LABEL.sub("", paragraph))
     other = ROLE.search(own)
     return (own[: other.start()], True) if other else (own, False)

@@ -1,9 +1,9 @@
-"""How names and terms are said where the rules or the speech engines would get them wrong.
+"""Lexicon of names and terms that the rules or the speech engines would read incorrectly.
 
-A lexicon is a file of lines `written<TAB>said`, `#` starting a comment. The written form is matched as it stands, as a
-whole word (also before "'s"); how it is said is words of ASCII letters, and these are the dialogue's words from then
-on. Where that is one word which engines say wrong, a third column spells it for them: `Gödel<TAB>Godel<TAB>Gurdel`
-leaves "Godel" in the row and has "Gurdel" said. Ours is `lexicon.tsv` beside this file.
+A lexicon is a file with lines `written<TAB>said`; `#` starts a comment. The written form is matched exactly, as a whole
+word (also before "'s"); the spoken form is words of ASCII letters, which become the dialogue's words. If engines
+mispronounce such a word, a third column respells it for them: `Gödel<TAB>Godel<TAB>Gurdel` keeps "Godel" in the row,
+and "Gurdel" is spoken. The default is `lexicon.tsv` beside this file.
 """
 
 import re
@@ -22,39 +22,39 @@ from spoken.written.traced import TracedText
 OURS: Final = Path(__file__).with_name("lexicon.tsv")
 _SAID: Final = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*(?: [A-Za-z]+(?:'[A-Za-z]+)*)*")
 _CONSONANT: Final = re.compile(r"[b-df-gj-np-tv-z][a-z]+\b")
-"""The start of what is said by words, where the form as it is written may begin with the name of a letter: "mRNA"."""
+"""Start of a spoken form that is a word, while the written form may begin with the name of a letter: "mRNA"."""
 
 _N_COLUMNS: Final = 3
 _MAX_WRITTEN: Final = 80
 _FIRST: Final = 0xE100
 _PLACES: Final = 0xF8FF - _FIRST
-"""Characters of the private use area stand for entries while the rules read the rest; none may be in a text."""
+"""Characters of the private use area replace entries while the rules read the rest; a text must not have any."""
 
 _REMEDY: Final = (
-    "Write one entry a line, `written<TAB>said`, such as `kg<TAB>kilograms`; a word that is to stay and only to sound "
-    "otherwise with its spelling for engines in a third column, such as `Goethe<TAB>Goethe<TAB>Gerta`."
+    "Write one entry per line, `written<TAB>said`, such as `kg<TAB>kilograms`; for a word that should only sound "
+    "different, add its spelling for engines in a third column, such as `Goethe<TAB>Goethe<TAB>Gerta`."
 )
 
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Written forms and how they are said; of some spoken words, how they are spelt for engines."""
+    """Written forms with their spoken forms; and respellings of some spoken words for engines."""
 
     entries: Mapping[str, str]
     spelt: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
-        """What identifies its entries; part of the script stage's fingerprint. Spellings change no word of a script."""
+        """Digest of its entries; part of the script stage's fingerprint. Respellings do not change a script."""
         return ids.digest("lexicon", sorted(self.entries.items()))
 
     @property
     def pronunciations(self) -> Pronunciations:
-        """Its spellings, for those who speak, align and listen."""
+        """Its respellings, for text-to-speech, aligners and recognisers."""
         return Pronunciations(self.spelt)
 
     def merge_over(self, other: "Lexicon") -> "Lexicon":
-        """Both, where this one's entries come first: a word that one of them says is spelt as that tells, if at all."""
+        """Merges two lexicons; this one has priority, also for the respelling of words in its spoken forms."""
         said = set(self.entries.values())
         kept = {word: spelt for word, spelt in other.spelt.items() if word not in said}
         return Lexicon({**other.entries, **self.entries}, {**kept, **self.spelt})
@@ -67,10 +67,10 @@ class Lexicon:
         return re.compile(rf"(?<![A-Za-z\d])(?:{forms})(?=(?:'s)?(?![A-Za-z\d]))")
 
     def hold(self, text: TracedText) -> tuple[TracedText, dict[str, str]]:
-        """The text with one character in place of each entry found, and what those characters are said as.
+        """Replaces each entry found by one character, and returns the text and the spoken forms of these characters.
 
         Raises:
-            Unspeakable: `symbol`: the text has characters of the private use area of its own.
+            Unspeakable: `symbol`: the text has characters of the private use area.
         """
         if re.search("[\ue000-\uf8ff]", text.text):
             raise Unspeakable("symbol", "a character of the private use area")
@@ -92,10 +92,10 @@ class Lexicon:
 
 
 def read_lexicon(path: Path) -> Lexicon:
-    """The lexicon of a file.
+    """Reads a lexicon from a file.
 
     Raises:
-        ConfigError: the file cannot be read, or a line is no entry; tells file and line.
+        ConfigError: the file cannot be read, or a line is not an entry; the message has file and line.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -118,10 +118,10 @@ def read_lexicon(path: Path) -> Lexicon:
 
 
 def load_lexicon(path: str | None) -> Lexicon:
-    """Ours, under that of the file at `path` if there is one.
+    """Loads the default lexicon, overridden by the file at `path` if there is one.
 
     Raises:
-        ConfigError: as `read_lexicon`.
+        ConfigError: see `read_lexicon`.
     """
     ours = read_lexicon(OURS)
     return ours if path is None else read_lexicon(Path(path)).merge_over(ours)

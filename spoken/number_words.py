@@ -1,7 +1,7 @@
-"""Number words to values, so that two readings of one number are equal: "nineteen fourteen" and 1,914 are both 1914.
+"""Parses number words, so that two readings of one number are equal: "nineteen fourteen" and 1,914 are both 1914.
 
-A sign is part of its number ("minus five", "negative five": -5); between two numbers, "minus" is a word of its own.
-Values that follow one another are written as one string of digits: no ear can tell "twenty, five" from "twenty five".
+A sign is part of its number ("minus five", "negative five": -5); between two numbers, "minus" is a separate word.
+Consecutive values are written as one string of digits: "twenty, five" and "twenty five" sound the same.
 """
 
 from collections.abc import Sequence
@@ -36,11 +36,11 @@ _ORDINALS: Final = {
 _PLAIN: Final = {*_UNITS, *_TEENS, *_TENS, "hundred", *_SCALES}
 _SIGNS: Final = {"minus", "negative"}
 _JOINERS: Final = {"and", "point", "oh", "o"}
-"""Parts of a number only where number words stand on both sides ("point" also in front of one)."""
+"""Parts of a number only if number words are on both sides ("point" also before one)."""
 
 
 def find_cardinal(word: str) -> str | None:
-    """The number word in `word`, which may be an ordinal ("twentieth", "thirds"); None where it is no number."""
+    """Returns the cardinal of a number word, which may be an ordinal ("twentieth", "thirds"); None for other words."""
     if word in _PLAIN:
         return word
     stem = word.removesuffix("s")
@@ -52,9 +52,9 @@ def find_cardinal(word: str) -> str | None:
 
 
 def count_number_words(words: Sequence[str], at: int) -> int:
-    """How many words from `at` on make one run of numbers; 0 where none starts there.
+    """Counts the words from `at` on that make one run of numbers; 0 if none starts there.
 
-    "a hundred" starts one, "point five" and "minus five" too; "and", "point" and "oh" go with it only inside.
+    "a hundred", "point five" and "minus five" start one; "and", "point" and "oh" belong to it only inside.
     """
     if words[at] in _SIGNS:
         follows_number = at > 0 and find_cardinal(words[at - 1]) is not None
@@ -76,16 +76,16 @@ def count_number_words(words: Sequence[str], at: int) -> int:
 
 
 def _joins_number(words: Sequence[str], at: int) -> bool:
-    """Whether the word belongs to the number around it; "and" does only after a hundred or more."""
+    """Whether the word belongs to the numbers around it; "and" does so only after a hundred or more."""
     if words[at] not in _JOINERS or at + 1 == len(words) or find_cardinal(words[at + 1]) is None:
         return False
     return words[at] != "and" or words[at - 1] in {"hundred", *_SCALES}
 
 
 def split_numbers(words: Sequence[str]) -> list[int]:
-    """The number of words of each number in a run that `count_number_words` found: two in "seventy two seventy two".
+    """Returns the number of words of each number in a run of `count_number_words`: two in "seventy two seventy two".
 
-    Which of them belong together ("nineteen fourteen") only who knows what is meant can tell.
+    Which of them belong together ("nineteen fourteen") depends on the meaning.
     """
     lengths: list[int] = []
     at = 0
@@ -105,7 +105,7 @@ def split_numbers(words: Sequence[str]) -> list[int]:
 
 
 def parse_number_words(words: Sequence[str]) -> str:
-    """The digits of a run of number words, as `count_number_words` found it; `#` stands after an ordinal.
+    """Returns the digits of a run of number words, as found by `count_number_words`, with `#` after an ordinal.
 
     "two thousand eight" is 2008, and so is "twenty oh eight"; "three point one four" is 3.14; "twenty first" is 21#;
     "minus two" is -2.
@@ -134,9 +134,9 @@ def parse_number_words(words: Sequence[str]) -> str:
 
 
 def _parse_whole_number(words: Sequence[str]) -> tuple[int, int]:
-    """The whole number that the words begin with, and how many of them it takes."""
+    """Returns the whole number at the start of the words, and how many words it has."""
     total, part, n_words = 0, 0, 0
-    room = 10**15  # what is added next must be below this: 20 leaves room for 1 to 9, a thousand for 1 to 999
+    room = 10**15  # the next value must be less than this: 10 after twenty, 1000 after a thousand
     scale_room = 10**15
     for word in words:
         plain = "one" if word == "a" else "" if word == "and" else find_cardinal(word)

@@ -1,8 +1,8 @@
-"""Strips Markdown and emoji from a chat model's text.
+"""Strips Markdown and emoji from a chat model's text, in the same way for training data and for live answers.
 
-One rule for what is trained on and for what is said live. `*` is a sign where people calculate ("3 * 4", "a*b"), and an
-underscore where something is left blank or named; by the characters beside a mark, and the word before and after, it is
-told which it is. So a text that is still being written can be read: what comes later changes its last word alone.
+`*` is a sign in calculations ("3 * 4", "a*b"), and an underscore where something is left blank or named; this is
+decided by the characters next to the mark and the words before and after. A text can therefore be stripped while it is
+being written: what follows changes only its last word.
 """
 
 import re
@@ -11,16 +11,16 @@ from typing import Final
 import regex  # type: ignore[import-untyped]
 
 _NO_EMOJI: Final = "©®™‼⁉ℹ↔-↙↩↪⤴⤵⬅-⬇➡♀♂♭♯✔✖➕➖➗▪▫"
-"""Pictographs by Unicode that are signs with a reading, or marks of a list."""
+"""Pictographs by Unicode that have a reading, or are list markers."""
 _EMOJI: Final = rf"[[\p{{Extended_Pictographic}}\p{{Regional_Indicator}}\p{{Emoji_Modifier}}]--[{_NO_EMOJI}]]"
 _JOINERS: Final = r"[\u200d\u20e3\ufe0e\ufe0f\U000e0020-\U000e007f]"
-"""Parts of emoji that are none by themselves: joiner, keycap, the choice between text and picture, tags of flags."""
+"""Parts of emoji that are not emoji themselves: joiner, keycap, variation selectors for text and picture, flag tags."""
 _PICTURES: Final = regex.compile(rf"(\s*)(?:{_EMOJI}{_JOINERS}*\s*)+|{_JOINERS}+", regex.V1)
 _HEADING: Final = re.compile(r"(?m)^[^\S\n]*(?:#{1,6}|>)\s+")
 
 _LINK: Final = re.compile(r"!?\[([^\[\]\n]{1,80})\]\([^()\s]{1,300}\)")
 _SOURCE: Final = re.compile(r"(?<=[a-z)][.,;?!])(?: ?\[\d{1,2}\])+(?=\s|$)")
-"""Numbers of sources behind a sentence: "It is Paris.[1][2]"."""
+"""Numbers of sources after a sentence: "It is Paris.[1][2]"."""
 
 _FENCE: Final = re.compile(r"\s*```\w*\s*")
 
@@ -31,9 +31,9 @@ _OPENS: Final = re.compile(r"""[\s"'“‘(\[/—–-]""")
 _CLOSES: Final = re.compile(r"""[\s"'”’)\],.?!;:…/—–-]""")
 _OPERAND_ENDS: Final = re.compile(r"(?:\d|\)|(?<![A-Za-z])[A-Za-z])\s*$")
 _OPERAND_CHARACTERS: Final = 16
-"""So far before a mark an operand may end; more spaces than that stand in no formula."""
+"""Maximum distance of an operand before a mark; formulas do not have more spaces than that."""
 _OPERAND_BEGINS: Final = re.compile(r"\s*[+-]?(?:\d|\(|[A-Za-z](?![A-Za-z]))")
-"""A number, a bracket or a single letter: between two of them `*` is "times"."""
+"""A number, a bracket or a single letter: between two of them, `*` means "times"."""
 
 
 def strip_markdown(written: str) -> str:
@@ -46,9 +46,9 @@ def strip_markdown(written: str) -> str:
 
 
 def _replace_emoji(picture: re.Match[str]) -> str:
-    """What stands for emoji: nothing at either end, inside brackets and before a mark, else a space."""
+    """Returns the replacement of emoji: nothing at either end, inside brackets or before a mark, otherwise a space."""
     text, (start, end) = picture.string, picture.span()
-    if picture[1] is None:  # joiners alone
+    if picture[1] is None:  # only joiners
         return ""
     is_before_mark = _CLOSES.match(text, end) is not None and not picture[0][-1].isspace()
     is_first = not start or text[start - 1] in "(["
@@ -69,14 +69,14 @@ def _strip_emphasis(text: str) -> str:
 
 
 def _find_sides(text: str, start: int, end: int) -> tuple[bool, bool]:
-    """Whether a mark stands before a word, and whether after one; between two letters or two spaces it does neither."""
+    """Returns whether a mark is before a word, and whether after one; neither between two letters or two spaces."""
     left, right = text[start - 1 : start] or " ", text[end : end + 1] or " "
     opens = bool(_OPENS.match(left) and _BEFORE_WORD.match(right))
     return opens, not opens and bool(_AFTER_WORD.match(left) and _CLOSES.match(right))
 
 
 def _is_meant(text: str, mark: re.Match[str], *, is_open: bool, opens: bool) -> bool:
-    """Whether it is a sign all the same; what closes an emphasis never is."""
+    """Whether the mark is a sign and not formatting; the end of an emphasis never is."""
     if is_open:
         return False
     if "*" in mark[0]:

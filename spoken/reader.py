@@ -35,34 +35,34 @@ __all__ = [
 ]
 
 MAX_CHARS: Final = 5000
-"""Of a text that is read at once: beyond any row that is said, and half a second of work."""
+"""Maximum length of a text: more than any row has, and half a second of work."""
 
 _MAX_DEPTH = 6
 _FORMULA_SIGNS = frozenset("\\^_{}|$°′'<>")
 _MARK_STRENGTH = ",:;.!?"
 
 Word = tuple[str, Span]
-"""A spoken word with its marks, and the characters of the text that it was read from."""
+"""A spoken word with its punctuation, and the span of the text that it was read from."""
 
 
 class Reader:
     """Reads text aloud with a lexicon.
 
     Args:
-        lexicon: asked before all rules.
+        lexicon: applied before all rules.
     """
 
     def __init__(self, lexicon: Lexicon) -> None:
         self.lexicon = lexicon
 
     def read(self, text: str) -> SpokenText:
-        """A text as it is said: words and the marks `, . ? ! ; :`, a full match of `SPOKEN`, with written spans.
+        """Reads a text: words and the marks `, . ? ! ; :` that fully match `SPOKEN`, with written spans.
 
-        Acronyms stay in capitals ("DNA": the phonemiser spells them); initials with dots, and capitals that look like a
-        word to phonemiser or aligner, become single letters ("U S").
+        Acronyms remain in capitals ("DNA": the phonemiser spells them); initials with dots, and capitals that look like
+        a word to phonemiser or aligner, become single letters ("U S").
 
         Raises:
-            Unspeakable: no sure reading; its reason is one of `REASONS`.
+            Unspeakable: there is no certain reading; its reason is one of `REASONS`.
         """
         if len(text) > MAX_CHARS:
             raise Unspeakable("too_long", f"{text[:80]} ... ({len(text)} characters)")
@@ -108,7 +108,7 @@ def _match(text: str, at: int, entries: Mapping[str, str], depth: int) -> tuple[
 
 
 def _resolve_saying(saying: Saying, entries: Mapping[str, str], depth: int) -> str:
-    """The words of a reading whose parts may have to be read by themselves."""
+    """Returns the words of a reading, after reading its nested formulas."""
     if isinstance(saying, str):
         return saying
     if depth >= _MAX_DEPTH:
@@ -132,7 +132,7 @@ def _make_unspeakable(text: str, at: int) -> Unspeakable:
 
 
 def _read_words(text: str, entries: Mapping[str, str], depth: int = 0) -> list[Word]:
-    """The words and marks of a normal text; `depth` above 0: a part of a formula."""
+    """Returns the words and marks of a normalised text; `depth` above 0: a nested formula."""
     line = Line(_scan(text, entries, depth), is_formula=depth > 0)
     brackets = say_brackets(line)
     words: list[Word] = []
@@ -171,7 +171,7 @@ def _attach_marks(words: list[Word]) -> list[Word]:
 
 
 def _find_spans(words: list[Word], normal: TracedText) -> tuple[Span, ...]:
-    """The written characters of each word, to the letter where it stands in the text as it is said."""
+    """Returns the written span of each word."""
     places = {place: normal.find_span(*place) for place in {place for _, place in words}}
     return tuple(places[place] for _, place in words)
 
@@ -205,18 +205,18 @@ def get_reader() -> Reader:
 
 
 def read_aloud(text: str) -> SpokenText:
-    """`Reader.read` with the reader in use.
+    """Reads a text with the current reader, see `Reader.read`.
 
     Raises:
-        Unspeakable: as `Reader.read`.
+        Unspeakable: see `Reader.read`.
     """
     return get_reader().read(text)
 
 
 def speak(text: str) -> str:
-    """The spoken text alone.
+    """Returns only the spoken text.
 
     Raises:
-        Unspeakable: as `Reader.read`.
+        Unspeakable: see `Reader.read`.
     """
     return read_aloud(text).text

@@ -1,4 +1,4 @@
-"""What refusing to answer sounds like, in English: the training data leaves such answers out, and the server too."""
+"""Recognises answers that refuse to answer, in English; training data and the server exclude them."""
 
 import re
 from typing import Final
@@ -18,7 +18,7 @@ REFUSAL: Final = (
     r"|\b(?:as|being) an? (?:voice |virtual )?assistant i\b"
     r"|\b(?:insufficient|more) (?:information|context) (?:is|to)\b"
 )
-"""A pattern for words in small letters, without marks, each with one space after it."""
+"""Pattern for lower-case words without punctuation, with one space after each."""
 
 _REFUSES: Final = re.compile(REFUSAL)
 IS_UNSURE: Final = (
@@ -29,7 +29,7 @@ IS_UNSURE: Final = (
     r"(?:answer|predict|guess|determine|find (?:out|the|an?)|know|say|tell)\b"
     r"|^(?:(?:well|so|oh),? )?i (?:don't|do not|would not|wouldn't) know\b"
 )
-"""Nobody who has heard half a question is sure: this refuses only where another clause guesses (`_GUESSES`)."""
+"""After half a question, nobody is sure: this is a refusal only if no other clause guesses (`_GUESSES`)."""
 _IS_UNSURE: Final = re.compile(IS_UNSURE)
 _CLAUSE: Final = re.compile(rf"(?:{IS_UNSURE})(?:(?! (?:but|though|although|however|so|i)\b)[^,.?!;:])*")
 _GUESSES: Final = re.compile(
@@ -39,7 +39,7 @@ _GUESSES: Final = re.compile(
 
 
 def find_refusal(said: str) -> str:
-    """The words, in small letters, by which a whole spoken answer refuses to be one; empty where it does not."""
+    """Returns the lower-case words by which a whole spoken answer refuses to answer; empty if it does not."""
     lowered = said.lower()
     if found := _REFUSES.search(" ".join(split_words(lowered))):
         return found[0]

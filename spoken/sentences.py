@@ -1,7 +1,8 @@
 """Sentence splitting of written text, including text that is still being streamed.
 
-The cascade says sentence after sentence, and of an answer only those sentences are left out that cannot be said
-(`spoken.chat_answers`). Two sentences taken for one cost little, one taken for two is garbled: in doubt none ends.
+The cascade speaks sentence by sentence, and only unspeakable sentences of an answer are left out
+(`spoken.chat_answers`). Joining two sentences costs little, but a sentence split in two is garbled; so in case of doubt
+no sentence ends.
 """
 
 import re
@@ -14,15 +15,15 @@ from spoken.rules.unit_names import IRREGULAR, REGULAR, WORDS_AS_UNITS
 _END: Final = re.compile(r"(?<![.?!…])(?P<stop>[.?!…]++)[\"'”’)\]*_`]*+(?=(?P<gap>\s+)(?P<next>\S*\s?))|\n")
 _BEFORE_WORD: Final = re.compile(r"[\s(\[\"'“‘*_`/-]")
 _LONGEST: Final = 40
-"""No word before a point is longer that does not end its sentence."""
+"""Maximum length of a word before a point that does not end its sentence."""
 
 _SIGNS: Final = frozenset("=+×÷/<>≤≥≠≈→")
-"""What goes on after a factorial or after dots in a formula: "5! = 120"."""
+"""Signs that continue a formula after a factorial or dots: "5! = 120"."""
 
 _NEVER_ENDS: Final = frozenset({*FULL.keys() - MAY_END, "St", "v", "wt", "gr"})
 _UNITS: Final = frozenset(each for each in (*REGULAR, *IRREGULAR) if each.isalpha()) - {*WORDS_AS_UNITS}
 _ORDINARY: Final = re.compile(r"(?!(?:incl|govt|resp|temp|misc)\b)[a-z]{4,}|(?!Assoc\b|Calif\b|Corps\b)[A-Z][a-z]{4,}")
-"""What a word looks like after which a point ends a sentence, whatever follows; names of five letters too, so that a
+"""Form of a word after which a point ends a sentence, whatever follows. It includes names of five letters, so that a
 cascade need not wait for the next word to say "It is Paris."."""
 _INITIALS: Final = re.compile(r"\d*[A-Za-z](?:\.[A-Za-z])*")
 _LISTED: Final = re.compile(r"\d{1,2}")
@@ -31,8 +32,8 @@ _LISTED: Final = re.compile(r"\d{1,2}")
 def find_sentence_end(text: str, start: int = 0) -> int | None:
     """Returns the end of the sentence that starts at `start`, after its punctuation; None if no end is certain yet.
 
-    A line's end is one. No point ends one after "Dr." or the number of a list, nor before a small letter, but after an
-    ordinary word; after "U.S.", "etc." or "5 ft." it does only where the next word is one that begins sentences.
+    The end of a line ends it. A point does not end it after "Dr." or a list number, nor before a lower-case letter
+    unless after an ordinary word; after "U.S.", "etc." or "5 ft." only if the next word typically begins sentences.
     """
     for end in _END.finditer(text, start):
         if end["stop"] is None:
@@ -45,7 +46,7 @@ def find_sentence_end(text: str, start: int = 0) -> int | None:
 
 
 def _ends(before: str, stop: str, following: str) -> bool | None:
-    """Whether a mark ends a sentence; None where what follows tells, and has not come."""
+    """Whether a mark ends a sentence; None if that depends on text that has not arrived yet."""
     word = _BEFORE_WORD.split(before[-_LONGEST:])[-1]
     if (stop == "." and _is_ordinary(word)) or not ("." in stop or "…" in stop or re.search(r"[\d)]$", before)):
         return True
@@ -71,7 +72,7 @@ def _ends_at_point(before: str, word: str, following: str) -> bool | None:
 
 
 def _is_listed(before: str, word: str) -> bool:
-    """Whether a number before a point counts the lines of a list: at the start, or after the number before it."""
+    """Whether a number before a point numbers the lines of a list: at the start, or after the previous number."""
     if _LISTED.fullmatch(word) is None:
         return False
     rest = before[: -len(word)].rstrip(" *_`")

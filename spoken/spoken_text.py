@@ -59,9 +59,9 @@ class Unspeakable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SpokenText:
-    """A text and how it is said; `spans[i]` are the characters `[start, end)` of `written` that word i came from.
+    """A text and its spoken form; `spans[i]` are the characters `[start, end)` of `written` that word i came from.
 
-    A word that stands for nothing written has no span. The length of `spans` is that of `split_words(text)`.
+    A word without a written counterpart has no span. The length of `spans` is that of `split_words(text)`.
     """
 
     written: str
@@ -70,7 +70,7 @@ class SpokenText:
 
     @property
     def n_words(self) -> int:
-        """Spoken words."""
+        """Number of spoken words."""
         return len(self.spans)
 
 

@@ -14,7 +14,7 @@ from backends.options import FilePath, WorkerOptions
 from backends.workers.environments import get_environment
 from backends.workers.process import Worker, WorkerRefusal, worker
 from data_schemas import ids
-from data_schemas.fingerprint import versions
+from data_schemas.fingerprint import get_versions
 from data_schemas.records import WordTiming
 from data_schemas.units import samples_to_seconds
 
@@ -52,7 +52,12 @@ class WhisperXAligner:
         """Model weights, package versions and this file's recipe."""
         weights = self._worker.call("describe", {})[0]["digest"]
         return ids.digest(
-            "whisperx", _RECIPE, versions("soxr"), get_environment("whisperx").digest(), weights, self._options.language
+            "whisperx",
+            _RECIPE,
+            get_versions("soxr"),
+            get_environment("whisperx").digest(),
+            weights,
+            self._options.language,
         )
 
     def align(self, samples: Samples, sample_rate_hz: int, words: Sequence[str]) -> list[WordTiming]:

@@ -12,7 +12,7 @@ from backends.workers.environments import get_environment
 from backends.workers.process import Worker, WorkerRefusal, worker
 from data_schemas import ids
 from data_schemas.errors import ConfigError
-from data_schemas.fingerprint import versions
+from data_schemas.fingerprint import get_versions
 
 _RECIPE = 1
 """Version of what this file and its engine do to sound and text; raise it when what is heard could change."""
@@ -53,7 +53,7 @@ class Whisper:
         """
         how = self._options.model_dump(include={"language", "compute_type", "beam_size"})
         return ids.digest(
-            "whisper", _RECIPE, versions("soxr"), get_environment("whisper").digest(), self._model_digest(), how
+            "whisper", _RECIPE, get_versions("soxr"), get_environment("whisper").digest(), self._model_digest(), how
         )
 
     def transcribe(self, samples: Samples, sample_rate_hz: int) -> str:
@@ -78,7 +78,7 @@ class Whisper:
         if not self._options.model_path:
             return self._options.model
         try:
-            return ids.sha256_of(Path(self._options.model_path) / _WEIGHTS)
+            return ids.compute_sha256(Path(self._options.model_path) / _WEIGHTS)
         except OSError as error:
             raise ConfigError(f"Cannot read the whisper model: {error}.", "Correct model_path.") from error
 

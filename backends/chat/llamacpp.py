@@ -109,7 +109,7 @@ def file_digest(path: Path) -> str:
 @functools.cache
 def _digest_of_state(path: Path, n_bytes: int, modified_ns: int) -> str:
     """A cache without a bound: a model's folder has many files, and a bounded one walked in order never hits."""
-    return ids.sha256_of(path)[:16]
+    return ids.compute_sha256(path)[:16]
 
 
 def _child_environment() -> dict[str, str]:

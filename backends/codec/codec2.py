@@ -25,8 +25,8 @@ from backends.engine import Samples
 from backends.options import Options, OptionValue
 from data_schemas import ids
 from data_schemas.code_layout import CodeLayout
-from data_schemas.fingerprint import versions
-from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ, n_frames_covering
+from data_schemas.fingerprint import get_versions
+from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ, count_covering_frames
 
 if TYPE_CHECKING:
     from pycodec2 import Codec2 as Vocoder
@@ -157,7 +157,7 @@ class VocoderCodec(ABC):
         return np.unpackbits(np.frombuffer(b"".join(parts), np.uint8)).reshape(len(parts), 8 * self.n_part_bytes)
 
     def _encode(self, sound: Samples) -> Codes:
-        n_frames = n_frames_covering(len(sound))
+        n_frames = count_covering_frames(len(sound))
         filled = np.pad(sound, (0, n_frames * FRAME_N_SAMPLES - len(sound)))
         codes, voice = np.zeros((self.n_codebooks, n_frames), np.int16), _Voice(self)
         for index, frame in enumerate(filled.reshape(n_frames, FRAME_N_SAMPLES)):
@@ -184,13 +184,13 @@ class Codec2(VocoderCodec):
     @property
     def digest(self) -> str:
         """The library's version, this file's recipe and the mode."""
-        return ids.digest("codec2", RECIPE, versions("pycodec2"), self.mode)
+        return ids.digest("codec2", RECIPE, get_versions("pycodec2"), self.mode)
 
     @cached_property
     def layout(self) -> CodeLayout:
         """Each field of each of Codec 2's frames in one of ours."""
         sizes = [2 ** len(bits) for bits in self._bits for _ in range(self.n_parts)]
-        return CodeLayout.of_parameters(sizes, TEXT_LEAD, temp=0.8)
+        return CodeLayout.make_parametric(sizes, TEXT_LEAD, temp=0.8)
 
     def save(self, folder: str) -> dict[str, OptionValue]:
         """Writes nothing: the mode is all there is."""

@@ -20,7 +20,7 @@ from backends.options import FilePath, Options, OptionValue
 from data_schemas import ids
 from data_schemas.code_layout import CodeLayout
 from data_schemas.errors import BackendError, ConfigError, DatasetError
-from data_schemas.fingerprint import versions
+from data_schemas.fingerprint import get_versions
 
 if TYPE_CHECKING:
     from backends.engine import Samples
@@ -105,14 +105,14 @@ class LearntCodec2(VocoderCodec):
     def digest(self) -> str:
         """The library's version, the recipes of both files, the codebooks and how many are used."""
         return ids.digest(
-            "codec2-learnt", RECIPE, versions("pycodec2"), ids.sha256_of(self._file), len(self._books.lines)
+            "codec2-learnt", RECIPE, get_versions("pycodec2"), ids.compute_sha256(self._file), len(self._books.lines)
         )
 
     @cached_property
     def layout(self) -> CodeLayout:
         """The stages of the spectrum and one more, of each half of a frame."""
         n_stages, card, _ = self._books.lines.shape
-        return CodeLayout.of_parameters([card] * 2 * (n_stages + 1), TEXT_LEAD, _TEMP)
+        return CodeLayout.make_parametric([card] * 2 * (n_stages + 1), TEXT_LEAD, _TEMP)
 
     def save(self, folder: str) -> dict[str, OptionValue]:
         """Copies the codebooks, all that there are."""

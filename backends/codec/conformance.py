@@ -12,7 +12,7 @@ from backends.conformance import check_identity, make_chirps, require
 from backends.engine import Samples
 from backends.options import OptionValue
 from backends.registry import build, find_options_class, validated_options
-from data_schemas.units import FRAME_N_SAMPLES, n_frames_covering
+from data_schemas.units import FRAME_N_SAMPLES, count_covering_frames
 
 _LENGTHS = (3 * FRAME_N_SAMPLES, 1, 40_000, 0, 61_000, 30_721)
 _LEAST_EQUAL = 0.99
@@ -43,7 +43,7 @@ def _check_whole(codec: Codec) -> None:
     encoded = codec.encode(sounds)
     require(len(encoded) == len(sounds), "each sound has its codes")
     for sound, codes in zip(sounds, encoded, strict=True):
-        n_frames = n_frames_covering(len(sound))
+        n_frames = count_covering_frames(len(sound))
         require(codes.shape == (codec.n_codebooks, n_frames), f"{len(sound)} samples have {n_frames} frames of codes")
         below = np.array(codec.layout.sizes)[:, None]
         require(codes.dtype == np.int16 and np.all((codes >= 0) & (codes < below)), "codes are int16 in [0, size)")

@@ -12,7 +12,7 @@ from backends.engine import Samples
 from backends.options import Options, OptionValue
 from data_schemas import ids
 from data_schemas.code_layout import CodeLayout
-from data_schemas.units import FRAME_N_SAMPLES, n_frames_covering
+from data_schemas.units import FRAME_N_SAMPLES, count_covering_frames
 
 _PRIME = 1_000_003
 
@@ -41,13 +41,13 @@ class DoubleCodec:
     @property
     def layout(self) -> CodeLayout:
         """Mimi's."""
-        return CodeLayout.of_mimi(self.n_codebooks, self.card)
+        return CodeLayout.make_mimi(self.n_codebooks, self.card)
 
     def encode(self, sounds: Sequence[Samples]) -> list[Codes]:
         """The codes of each sound, [n_codebooks, n_frames]."""
         found = []
         for sound in sounds:
-            n_frames = n_frames_covering(len(sound))
+            n_frames = count_covering_frames(len(sound))
             filled = np.pad(sound, (0, n_frames * FRAME_N_SAMPLES - len(sound)))
             found.append(self._encode_frames(filled.reshape(n_frames, FRAME_N_SAMPLES)).T)
         return found

@@ -49,7 +49,7 @@ class Mimi(MoshiCodec):
         weights = files[WEIGHTS]
         kwargs = read_kwargs(files[KWARGS]) if KWARGS in files else dict(loaders._mimi_config)
         model = load_model(weights, kwargs, options.n_codebooks, device)
-        digest = ids.digest("mimi", ids.sha256_of(weights), kwargs, options.n_codebooks)
+        digest = ids.digest("mimi", ids.compute_sha256(weights), kwargs, options.n_codebooks)
         super().__init__(model, kwargs, digest, device, files)
 
 

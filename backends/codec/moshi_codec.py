@@ -15,7 +15,7 @@ from backends.engine import Samples
 from backends.options import OptionValue
 from data_schemas.code_layout import CodeLayout
 from data_schemas.errors import ConfigError
-from data_schemas.units import FRAME_N_SAMPLES, n_frames_covering
+from data_schemas.units import FRAME_N_SAMPLES, count_covering_frames
 
 if TYPE_CHECKING:
     from moshi.models.compression import MimiModel
@@ -92,7 +92,7 @@ class MoshiCodec:
     @property
     def layout(self) -> CodeLayout:
         """Mimi's."""
-        return CodeLayout.of_mimi(self.n_codebooks, self.card)
+        return CodeLayout.make_mimi(self.n_codebooks, self.card)
 
     def save(self, folder: str) -> dict[str, OptionValue]:
         """Copies its files, byte by byte: all the codebooks there are, of which the options say how many are used."""
@@ -108,13 +108,13 @@ class MoshiCodec:
         """
         self._check_no_stream()
         found = [np.zeros((self.n_codebooks, 0), dtype=np.int16)] * len(sounds)
-        for n_frames, n_rows, members in self._make_batches([n_frames_covering(len(each)) for each in sounds]):
+        for n_frames, n_rows, members in self._make_batches([count_covering_frames(len(each)) for each in sounds]):
             batch = np.zeros((n_rows, 1, n_frames * FRAME_N_SAMPLES), dtype=np.float32)
             for row, member in enumerate(members):
                 batch[row, 0, : len(sounds[member])] = sounds[member]
             codes = self._encode(batch)
             for row, member in enumerate(members):
-                found[member] = codes[row, :, : n_frames_covering(len(sounds[member]))].copy()
+                found[member] = codes[row, :, : count_covering_frames(len(sounds[member]))].copy()
         return found
 
     def decode(self, codes: Codes) -> Samples:

@@ -52,7 +52,7 @@ class Codec(Engine, Protocol):
     def encode(self, sounds: Sequence[Samples]) -> list[Codes]:
         """The codes of each sound, of any lengths; what else is in `sounds` does not change them.
 
-        A sound has `data_schemas.units.n_frames_covering` frames: the last is filled with silence.
+        A sound has `data_schemas.units.count_covering_frames` frames: the last is filled with silence.
         """
 
     def decode(self, codes: Codes) -> Samples:

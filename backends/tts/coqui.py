@@ -17,7 +17,7 @@ from backends.workers.environments import get_environment
 from backends.workers.process import Worker, WorkerRefusal, worker
 from data_schemas import ids
 from data_schemas.errors import ConfigError
-from data_schemas.fingerprint import versions
+from data_schemas.fingerprint import get_versions
 
 _RECIPE = 2
 """Version of what this file and its engine do to text and sound; raise it when the samples change."""
@@ -63,7 +63,7 @@ class Coqui:
         return ids.digest(
             "coqui",
             _RECIPE,
-            versions("soxr"),
+            get_versions("soxr"),
             get_environment("coqui").digest(),
             self._described["files"],
             self._options.language,
@@ -105,7 +105,7 @@ class Coqui:
             "text": text,
             "voice": "" if voice == ONLY_VOICE else voice,
             "speed": speed,
-            "seed": ids.seed_for("coqui", text, voice, speed, take),
+            "seed": ids.derive_seed("coqui", text, voice, speed, take),
         }
         try:
             told, samples = self._worker.call("synthesise", asked)

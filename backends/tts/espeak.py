@@ -25,7 +25,7 @@ from backends.engine import Samples
 from backends.tts.protocol import Speech, SpeechRefused, Voice
 from data_schemas import ids
 from data_schemas.errors import BackendError, ConfigError
-from data_schemas.fingerprint import versions
+from data_schemas.fingerprint import get_versions
 from data_schemas.records import WordTiming
 from data_schemas.units import SAMPLE_RATE_HZ
 
@@ -77,7 +77,7 @@ class Espeak:
     @property
     def digest(self) -> str:
         """The library's version and this file's recipe."""
-        return ids.digest("espeak", _RECIPE, versions("espeakng-loader", "soxr"))
+        return ids.digest("espeak", _RECIPE, get_versions("espeakng-loader", "soxr"))
 
     def voices(self) -> Sequence[Voice]:
         """Four accents of one synthetic voice."""

@@ -17,7 +17,7 @@ from backends.tts.protocol import Speech, SpeechRefused, Voice
 from backends.tts.sound import at_our_rate
 from data_schemas import ids
 from data_schemas.errors import BackendError, ConfigError
-from data_schemas.fingerprint import versions
+from data_schemas.fingerprint import get_versions
 
 _RECIPE = 2
 """Version of what this file does to text and sound; raise it when the samples change."""
@@ -63,7 +63,7 @@ class OpenAISpeech:
         options = self._options
         rate_hz = options.pcm_rate_hz if options.response_format == "pcm" else None
         form = [options.response_format, rate_hz, options.language]
-        return ids.digest("openai speech", _RECIPE, versions("soxr"), options.model, options.revision, form)
+        return ids.digest("openai speech", _RECIPE, get_versions("soxr"), options.model, options.revision, form)
 
     def voices(self) -> Sequence[Voice]:
         """The voices of the options, in their order."""

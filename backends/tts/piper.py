@@ -18,7 +18,7 @@ from backends.workers.environments import get_environment
 from backends.workers.process import Worker, WorkerRefusal, worker
 from data_schemas import ids
 from data_schemas.errors import ConfigError
-from data_schemas.fingerprint import versions
+from data_schemas.fingerprint import get_versions
 from data_schemas.records import WordTiming
 
 _RECIPE = 1
@@ -51,7 +51,7 @@ class Piper:
     @property
     def digest(self) -> str:
         """Package versions and this file's recipe; voices have digests of their own."""
-        return ids.digest("piper", _RECIPE, versions("soxr"), get_environment("piper").digest())
+        return ids.digest("piper", _RECIPE, get_versions("soxr"), get_environment("piper").digest())
 
     def voices(self) -> Sequence[Voice]:
         """The voices of the files given, or the one that comes along.

@@ -13,7 +13,7 @@ from dashboard.index import PAGE_WAIT_S, IndexBeingMade
 from dashboard.provenance import read_run_of
 from dashboard.site import Site
 from data_schemas.errors import KameError
-from data_schemas.flags import flagged
+from data_schemas.flags import read_flagged
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def create_routes(site: Site) -> APIRouter:
                 " count(*) FILTER (status = 'answered') AS n_asked, count(*) FILTER (status = 'failed') AS n_failed"
                 " FROM events GROUP BY ALL ORDER BY ALL"
             ),
-            flags=flagged(dataset.store),
+            flags=read_flagged(dataset.store),
             n_bytes=sum(each.n_bytes for each in dataset.manifest.shards),
         )
 

@@ -18,7 +18,7 @@ from dashboard.site import Site
 from dashboard.sounds import SPECTRUM_ROWS, read_dialogue
 from dashboard.timeline import SPEAKERS, lay_out
 from dashboard.token_rows import TokenFolder
-from data_schemas.flags import clear_flag, flagged, set_flag
+from data_schemas.flags import clear_flag, read_flagged, set_flag
 
 _RANGE = re.compile(r"bytes=(\d{0,12})-(\d{0,12})")
 _MOST_RUNS = 10
@@ -58,7 +58,7 @@ def create_routes(site: Site) -> APIRouter:
             [dialogue_id, version],
         )
         view = View.parse(DIALOGUES, view_pairs)
-        flags = flagged(dataset.store)
+        flags = read_flagged(dataset.store)
         with closing(TableReader(index, view, flags)) as reader:
             neighbours = reader.neighbours(dialogue_id)
         told = index.records(
@@ -139,7 +139,7 @@ def create_routes(site: Site) -> APIRouter:
             set_flag(dataset.store, dialogue_id, wanted.reason or "no reason given")
         else:
             clear_flag(dataset.store, dialogue_id)
-        return {"dialogue_id": dialogue_id, "flag": flagged(dataset.store).get(dialogue_id)}
+        return {"dialogue_id": dialogue_id, "flag": read_flagged(dataset.store).get(dialogue_id)}
 
     return routes
 

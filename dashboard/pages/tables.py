@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, Response
 from dashboard.query import DIALOGUES, PAGE_ROWS, REJECTS, TableKind, TableReader, View
 from dashboard.results import MEDIA_TYPES, N_ROWS_EXPORTED, to_file
 from dashboard.site import Site
-from data_schemas.flags import flagged
+from data_schemas.flags import read_flagged
 
 _CHOICES: Final = {
     "dialogues": ("source", "split", "form", "voice", "level", "flag"),
@@ -47,7 +47,7 @@ def _show(site: Site, request: Request, key: str, kind: TableKind) -> HTMLRespon
     view = View.parse(kind, request.query_params.multi_items())
     choices = dict.fromkeys((*_CHOICES[kind.name], *view.choices))
     ranges = dict.fromkeys((*_HISTOGRAMS, *view.ranges)) if kind is DIALOGUES else {}
-    with closing(TableReader(index, view, flagged(dataset.store))) as reader:
+    with closing(TableReader(index, view, read_flagged(dataset.store))) as reader:
         n = reader.count()
         return site.render(
             request,
@@ -66,7 +66,7 @@ def _show(site: Site, request: Request, key: str, kind: TableKind) -> HTMLRespon
 def _export(site: Site, request: Request, key: str, kind: TableKind, form: str) -> Response:
     dataset, index = site.open(key)
     view = View.parse(kind, request.query_params.multi_items())
-    with closing(TableReader(index, view, flagged(dataset.store))) as reader:
+    with closing(TableReader(index, view, read_flagged(dataset.store))) as reader:
         table = reader.export(N_ROWS_EXPORTED)
     return file_response(to_file(table, form), f"{key}-{kind.name}", form)
 

@@ -6,7 +6,7 @@ The same classes are the options of `kame`, the form of the Prefect deployment a
 
 from pydantic import Field, field_validator
 
-from data_schemas.config.base import Config, at_home
+from data_schemas.config.base import Config, expand_home
 from data_schemas.config.chat import BudgetConfig, ChatConfig, OracleConfig, PriceConfig
 from data_schemas.config.execution import LOCAL, ResourcesConfig, StageResources, check_executor
 from data_schemas.config.script import FormsConfig, FormShares, ScriptConfig
@@ -108,5 +108,5 @@ class RefreshConfig(Config):
         default_factory=BudgetConfig, description="Maximum cost of the new answers of one run."
     )
 
-    _expanded = field_validator("out")(at_home)
+    _expanded = field_validator("out")(expand_home)
     _known = field_validator("executor")(check_executor)

@@ -1,12 +1,12 @@
-"""What all configuration classes share."""
+"""Base class of all configuration."""
 
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 
-def at_home(path: str | None) -> str | None:
-    """The path with `~` expanded, which shells do not do in `--out=~/x`, nor YAML anywhere."""
+def expand_home(path: str | None) -> str | None:
+    """Returns a path with `~` expanded, which shells do not do in `--out=~/x`, and YAML never does."""
     return None if path is None else str(Path(path).expanduser()) if path.startswith("~") else path
 
 

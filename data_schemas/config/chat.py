@@ -140,19 +140,19 @@ BaseUrl = Annotated[str, AfterValidator(_check_no_secrets)]
 """URL of an endpoint. It cannot hold a secret, because runs record it and messages quote it."""
 
 
-def _joined(urls: object) -> object:
-    """A list of URLs, which YAML may have, as what is typed: with commas between."""
+def _join_urls(urls: object) -> object:
+    """Converts a list of URLs, as YAML may have, to text with commas, as typed on the command line."""
     return ",".join(map(str, urls)) if isinstance(urls, list) else urls
 
 
-def _each_without_secrets(urls: str) -> str:
+def _check_urls(urls: str) -> str:
     listed = [_check_no_secrets(url.strip()) for url in urls.split(",")]
     if len({url.rstrip("/") for url in listed}) < len(listed):
         raise ValueError("a base URL is listed twice")
     return ",".join(listed)
 
 
-BaseUrls = Annotated[str, BeforeValidator(_joined), AfterValidator(_each_without_secrets)]
+BaseUrls = Annotated[str, BeforeValidator(_join_urls), AfterValidator(_check_urls)]
 """As `BaseUrl`; several servers of the same model with commas between."""
 
 
@@ -285,7 +285,7 @@ class ChatConfig(Config):
         return [url.rstrip("/") for url in self.base_url.split(",")] if self.base_url else []
 
     @model_validator(mode="after")
-    def _batches_have_one_server(self) -> Self:
+    def _check_one_server(self) -> Self:
         if self.transport == "batch" and len(self.base_urls) > 1:
             raise ValueError("transport batch needs one base_url: a batch is looked for where it was handed in")
         return self

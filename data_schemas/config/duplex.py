@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from data_schemas.config.base import at_home
+from data_schemas.config.base import expand_home
 from data_schemas.config.calls import CallsConfig
 from data_schemas.config.recall import Split, check_test_stands_alone
 from data_schemas.config.serving import Mode
@@ -47,7 +47,7 @@ class DuplexConfig(CallsConfig):
         "in `path`, if any. Datasets of `kame refresh` contain them.",
     )
 
-    _expanded = field_validator("path", "backchannel_times")(at_home)
+    _expanded = field_validator("path", "backchannel_times")(expand_home)
 
     @model_validator(mode="after")
     def _check_splits(self) -> Self:

@@ -2,7 +2,7 @@
 
 from pydantic import Field, field_validator
 
-from data_schemas.config.base import Config, at_home
+from data_schemas.config.base import Config, expand_home
 
 
 class EncodeConfig(Config):
@@ -39,9 +39,9 @@ class EncodeConfig(Config):
         description="Other folders of token rows: codes of the same audio by the same codec are copied from them.",
     )
 
-    _expanded = field_validator("dataset", "out", "tokenizer")(at_home)
+    _expanded = field_validator("dataset", "out", "tokenizer")(expand_home)
 
     @field_validator("codes_from")
     @classmethod
-    def _all_expanded(cls, folders: list[str]) -> list[str]:
-        return [str(at_home(each)) for each in folders]
+    def _expand_all(cls, folders: list[str]) -> list[str]:
+        return [str(expand_home(each)) for each in folders]

@@ -4,7 +4,7 @@ from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from data_schemas.config.base import Config, at_home
+from data_schemas.config.base import Config, expand_home
 from data_schemas.config.questions import QuestionSetName
 from data_schemas.config.serving import Mode
 
@@ -110,5 +110,5 @@ class EvaluateConfig(Config):
             if getattr(self, name) and self.kind not in kinds:
                 raise ValueError(f"{name}: kind {self.kind} has no such parameter; it is for {' and '.join(kinds)}")
         for name in ("path", "out", "checkpoint", "voices", "register_folder"):
-            object.__setattr__(self, name, at_home(getattr(self, name)) or "")
+            object.__setattr__(self, name, expand_home(getattr(self, name)) or "")
         return self

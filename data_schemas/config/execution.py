@@ -52,7 +52,7 @@ class ResourcesConfig(Config):
         default=300.0, ge=0, le=86400, description="Timeout in seconds for a worker with these resources to appear."
     )
 
-    def of(self, stage: str) -> StageResources:
+    def get_stage_resources(self, stage: str) -> StageResources:
         """Returns the resources of one part of that stage."""
         found: StageResources = getattr(self, stage)
         return found

@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple, Self
 from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic.config import JsonDict
 
-from data_schemas.config.base import Config, at_home
+from data_schemas.config.base import Config, expand_home
 from data_schemas.config.recall import Split
 from data_schemas.config.serving import Voice
 from data_schemas.presets import PRESETS
@@ -38,13 +38,13 @@ def with_weight(text: str) -> tuple[str, float]:
         return text, 1.0
 
 
-def dataset_share(text: str) -> DatasetShare:
+def parse_dataset_share(text: str) -> DatasetShare:
     """Parses `FOLDER[@VERSION][=WEIGHT]`; a folder whose name contains an @ is written `FOLDER/`."""
     name, weight = with_weight(text)
     folder, at, version = name.rpartition("@")
     if at and folder and version and "/" not in version:
-        return DatasetShare(str(at_home(folder)), version, weight)
-    return DatasetShare(str(at_home(name)), None, weight)
+        return DatasetShare(str(expand_home(folder)), version, weight)
+    return DatasetShare(str(expand_home(name)), None, weight)
 
 
 def _check_preset(name: str) -> str:
@@ -212,26 +212,26 @@ class FrontEndConfig(Config):
     @property
     def shares(self) -> list[DatasetShare]:
         """The datasets of the mixture, each with the version of its oracles."""
-        return [self._share(each) for each in self.datasets]
+        return [self._parse_share(each) for each in self.datasets]
 
     @property
     def held_out_share(self) -> DatasetShare | None:
         """The separate dataset of the evaluation, if there is one."""
-        return None if self.held_out is None else self._share(self.held_out)
+        return None if self.held_out is None else self._parse_share(self.held_out)
 
     @property
     def of_seed(self) -> Path:
         """The folder of what differs from seed to seed."""
         return Path(self.out) / f"{SEED_PREFIX}{self.seed}"
 
-    def _share(self, text: str) -> DatasetShare:
-        share = dataset_share(text)
+    def _parse_share(self, text: str) -> DatasetShare:
+        share = parse_dataset_share(text)
         return share._replace(oracle_version=share.oracle_version or self.oracle_version)
 
     @field_validator("out", "checkpoints", "speech", "tokenizer", "codec_path", "init_from")
     @classmethod
-    def _expanded(cls, path: str | None) -> str | None:
-        return at_home(path)
+    def _expand_home(cls, path: str | None) -> str | None:
+        return expand_home(path)
 
     @model_validator(mode="before")
     @classmethod

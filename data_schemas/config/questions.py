@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from data_schemas.config.base import at_home
+from data_schemas.config.base import expand_home
 from data_schemas.config.calls import CallsConfig
 
 QuestionSetName = Literal[
@@ -52,4 +52,4 @@ class QuestionsConfig(CallsConfig):
         description="Maximum wait for the end of the answer, in seconds from the question's end.",
     )
 
-    _expanded = field_validator("path")(at_home)
+    _expanded = field_validator("path")(expand_home)

@@ -4,7 +4,7 @@ from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from data_schemas.config.base import Config, at_home
+from data_schemas.config.base import Config, expand_home
 
 
 class ScriptConfig(Config):
@@ -45,7 +45,7 @@ class ScriptConfig(Config):
         "lexicon.",
     )
 
-    _expanded = field_validator("lexicon")(at_home)
+    _expanded = field_validator("lexicon")(expand_home)
 
     @model_validator(mode="before")
     @classmethod
@@ -105,7 +105,7 @@ class FormShares(Config):
             raise ValueError("at least one form needs a share above 0")
         return self
 
-    def that_matter(self) -> dict[str, float]:
+    def get_relevant_shares(self) -> dict[str, float]:
         """Returns the shares that count for fingerprints.
 
         A form whose default is 0 is omitted while its share is 0, so that adding a form does not invalidate existing

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from data_schemas.config.base import Config, at_home
+from data_schemas.config.base import Config, expand_home
 from data_schemas.config.chat import ChatConfig
 from data_schemas.config.model import SamplingConfig
 from data_schemas.guesses import TURN_END_SILENCE_S, Guesses
@@ -335,7 +335,7 @@ class CareConfig(Config):
         description="Whether Moshi's own clients, which do not support events, get the notice as the first text.",
     )
 
-    _expanded = field_validator("certificate", "private_key")(at_home)
+    _expanded = field_validator("certificate", "private_key")(expand_home)
 
     @model_validator(mode="after")
     def _check_certificate(self) -> Self:
@@ -362,7 +362,7 @@ class RecordConfig(Config):
         description="Notice that callers get before they consent; stored with each recording.",
     )
 
-    _expanded = field_validator("folder")(at_home)
+    _expanded = field_validator("folder")(expand_home)
 
 
 class ServeConfig(Config):

@@ -2,7 +2,7 @@
 
 from pydantic import Field, field_validator
 
-from data_schemas.config.base import Config, at_home
+from data_schemas.config.base import Config, expand_home
 
 
 class SourceConfig(Config):
@@ -34,7 +34,7 @@ class SourceConfig(Config):
     languages: list[str] = Field(default=["en"], min_length=1, description="Languages to read from a multilingual set.")
     pictures: str | None = Field(default=None, description="Folder of the pictures that the rows refer to.")
 
-    _expanded = field_validator("path", "pictures")(at_home)
+    _expanded = field_validator("path", "pictures")(expand_home)
 
 
 class SplitConfig(Config):

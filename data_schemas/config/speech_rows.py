@@ -5,7 +5,7 @@ from typing import Final, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from data_schemas.config import GateConfig, SourceConfig, SpeechConfig, SplitConfig
-from data_schemas.config.base import Config, at_home
+from data_schemas.config.base import Config, expand_home
 from data_schemas.config.speech import AlignmentConfig
 
 _S_AN_ENTRY: Final = 1.2
@@ -98,12 +98,12 @@ class SpeechRowsConfig(Config):
         default=0, ge=0, le=256, description="Number of processes that synthesise and encode; 0: one per core."
     )
 
-    _expanded = field_validator("out", "tokenizer", "lexicon")(at_home)
+    _expanded = field_validator("out", "tokenizer", "lexicon")(expand_home)
 
     @field_validator("without")
     @classmethod
-    def _all_expanded(cls, folders: list[str]) -> list[str]:
-        return [str(at_home(each)) for each in folders]
+    def _expand_all(cls, folders: list[str]) -> list[str]:
+        return [str(expand_home(each)) for each in folders]
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:

@@ -4,7 +4,7 @@ from typing import Final, Literal, Self, get_args
 
 from pydantic import Field, field_validator, model_validator
 
-from data_schemas.config.base import Config, at_home
+from data_schemas.config.base import Config, expand_home
 from data_schemas.config.copying import CopyConfig
 from data_schemas.config.model import InputDropoutConfig, LoraConfig, LossConfig, ModelConfig
 from data_schemas.guesses import Guesses
@@ -145,7 +145,7 @@ class DatasetMixConfig(Config):
         default=1.0, gt=0, le=1000, description="Sampling weight of its dialogues, relative to the other datasets."
     )
 
-    _expanded = field_validator("path")(at_home)
+    _expanded = field_validator("path")(expand_home)
 
 
 class DataConfig(Config):
@@ -396,7 +396,7 @@ class TrainConfig(Config):
     hardware: HardwareConfig = Field(default_factory=HardwareConfig, description="Device, precision, parallelism.")
     keep: KeepConfig = Field(default_factory=KeepConfig, description="Checkpoints, evaluation, metrics.")
 
-    _expanded = field_validator("out", "init_from", "tokenizer")(at_home)
+    _expanded = field_validator("out", "init_from", "tokenizer")(expand_home)
 
     @model_validator(mode="after")
     def _check_data(self) -> Self:

@@ -1,4 +1,4 @@
-"""Records of datasets. Each class also defines an Arrow schema (`arrow.schema_of`).
+"""Records of datasets. Each class also defines an Arrow schema (`arrow.make_schema`).
 
 Times are seconds on the dialogue's clock and end in `_s`; `None` means that a later stage sets the field.
 """

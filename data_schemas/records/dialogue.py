@@ -158,7 +158,7 @@ class Provenance:
     seed: int | None
 
     @classmethod
-    def of_script(cls, script_method: str, seed: int | None) -> Self:
+    def from_script(cls, script_method: str, seed: int | None) -> Self:
         """Returns the provenance of a dialogue that is not synthesised yet."""
         return cls(
             script_method=script_method,
@@ -196,7 +196,7 @@ class Dialogue:
     provenance: Provenance
 
     @classmethod
-    def of_item(
+    def from_item(
         cls,
         item: Item,
         variant: int,
@@ -209,7 +209,7 @@ class Dialogue:
     ) -> Self:
         """Makes a dialogue of an item; fields that are not given are copied from the item."""
         return cls(
-            dialogue_id=ids.dialogue_id(item.item_id, variant),
+            dialogue_id=ids.make_dialogue_id(item.item_id, variant),
             item_id=item.item_id,
             group_id=item.group_id,
             source=item.source,

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from data_schemas.records import AudioDialogue, Dialogue, OracleEvent, OracleRow
-from data_schemas.units import event_frame
+from data_schemas.units import find_event_frame
 from pipelines.figures import Figures, list_tables
 from pipelines.quality.check import Fault
 
@@ -40,7 +40,7 @@ def show_dialogue(row: Dialogue, oracle: OracleRow | None) -> RenderableType:
             own = [event for event in events if event.turn_index == turn.turn_index]
             for start_s, said, event in _group_words(spans, own):
                 shown = _format_event(event) if event else ""
-                lines.add_row(f"{start_s:.2f}", str(event_frame(start_s)), SPEAKER[turn.speaker], said, shown)
+                lines.add_row(f"{start_s:.2f}", str(find_event_frame(start_s)), SPEAKER[turn.speaker], said, shown)
     return Group(show_head(row), lines)
 
 

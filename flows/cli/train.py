@@ -205,12 +205,12 @@ def _are_datasets(folders: list[str]) -> bool:
         ConfigError: some do and some do not.
     """
     from data_schemas.buckets import is_in_bucket
-    from data_schemas.config.front_end import dataset_share
+    from data_schemas.config.front_end import parse_dataset_share
     from data_schemas.errors import ConfigError
     from data_schemas.hub import is_on_hub
     from data_schemas.manifest import MANIFEST
 
-    named = [dataset_share(folder).folder for folder in folders]
+    named = [parse_dataset_share(folder).folder for folder in folders]
     found = {is_on_hub(folder) or is_in_bucket(folder) or (Path(folder) / MANIFEST).is_file() for folder in named}
     if len(found) > 1:
         raise ConfigError(

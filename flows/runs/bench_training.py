@@ -29,7 +29,7 @@ from kame_model.encode.folder import TOKENIZER
 from kame_model.encode.manifest import MANIFEST, Counts, MadeWith, TokenFile, TokenShard, make_manifest, read_manifest
 from kame_model.encode.rows import write_codes, write_rows
 from kame_model.encode.sound import Sound, encode_window
-from kame_model.estimate import count_activation_bytes, count_weight_bytes, name_training, shape_of
+from kame_model.estimate import build_meta_model, count_activation_bytes, count_weight_bytes, name_training
 from kame_model.serve.device.engine import Engine
 from kame_model.train.run import train
 from kame_model.train.throughput import count_flops_per_frame
@@ -108,7 +108,7 @@ def _write_rows(
     shard = TokenShard(
         data_path="data/train", source="bench", split="train", codes=files[0], rows=files[1], counts=counts
     )
-    manifest = make_manifest([shard], MadeWith.of(codec, tokenizer), "bench", "bench")
+    manifest = make_manifest([shard], MadeWith.from_codec(codec, tokenizer), "bench", "bench")
     store.write_bytes(TOKENIZER, tokenizer.path.read_bytes())
     store.write_bytes(MANIFEST, manifest.model_dump_json().encode())
     duration_s = sum(each.duration_s for each in dialogues)
@@ -130,7 +130,7 @@ def _measure_steps(folder: Path, preset: str) -> tuple[list[Cost], float]:
             like = name_training(config).replace("/dialogues/", "/speak/")
             costs.append(Cost(step="train", engine=like, per="frame", seconds=frame_s))
             by = read_manifest(Store(str(folder / "rows"))).made_with
-            shape = shape_of(config, by.text_card, by.layout)
+            shape = build_meta_model(config, by.text_card, by.layout)
             costs.append(
                 Cost(step="flop", per="operation", seconds=frame_s / count_flops_per_frame(shape, with_audio=True))
             )

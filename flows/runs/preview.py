@@ -9,7 +9,7 @@ from typing import Any
 from backends.chat.budget import run_named
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import KameError, SourceError, StoreError
-from data_schemas.reader import as_json
+from data_schemas.reader import dump_dialogue
 from data_schemas.records import AudioDialogue, Item, OracleRow, Reject
 from data_schemas.store import Store
 from pipelines.audio import save_wav
@@ -32,7 +32,7 @@ class Previewed:
 
     def to_json(self) -> dict[str, Any]:
         """All of it for programs, the sound as its file's name."""
-        return {**as_json(self.dialogue, self.oracle), "sound_file": self.sound_file}
+        return {**dump_dialogue(self.dialogue, self.oracle), "sound_file": self.sound_file}
 
 
 def preview(config: RefreshConfig, n_dialogues: int) -> list[Previewed]:

@@ -28,7 +28,7 @@ from backends.processes import WorkerPool, interrupts_held, leave_with_parent
 from data_schemas import ids
 from data_schemas.config.speech_rows import SpeechRowsConfig
 from data_schemas.errors import BackendError, DatasetError
-from data_schemas.licences import name_voice, voice_licence
+from data_schemas.licences import get_voice_licence, name_voice
 from data_schemas.records import Reject, SpokenSentence
 from data_schemas.store import Store
 from data_schemas.units import samples_to_seconds
@@ -112,7 +112,7 @@ def make_speech_tasks(config: SpeechRowsConfig, on_seconds: OnSeconds) -> Tasks[
         yield [speech]
         built: Codec = registry.build("codec", config.codec, codec.made)
         make_shards = partial(compact_parts, store, speech.made, facts)
-        voice = {name_voice(config.speech.tts, speaker.voice): voice_licence(config.speech.tts, speaker.voice)}
+        voice = {name_voice(config.speech.tts, speaker.voice): get_voice_licence(config.speech.tts, speaker.voice)}
         licences = {**corpus.licences, **voice}
         encode = Task("encode", "", partial(make_shards, built, codec.made, text.made, config.before_s, licences))
         yield [encode]
@@ -199,7 +199,7 @@ class _PartMaker:
         said, rejects = self._speaker.say(sentences)
         padded = []
         for sentence, sound in said:
-            draw = random.Random(ids.seed_for(config.seed, "silence", sentence.sentence_id))
+            draw = random.Random(ids.derive_seed(config.seed, "silence", sentence.sentence_id))
             after_s = draw.uniform(config.after_min_s, config.after_max_s)
             padded.append((sentence, add_silence(sound, config.before_s, after_s)))
         return padded, rejects

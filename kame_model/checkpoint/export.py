@@ -44,7 +44,7 @@ from kame_model.checkpoint.kame_json import (
     read_kame_json,
     read_versions,
 )
-from kame_model.checkpoint.licences import run_licences
+from kame_model.checkpoint.licences import collect_run_licences
 from kame_model.checkpoint.load import Checkpoint, load_checkpoint
 from kame_model.checkpoint.summary import summarise
 from kame_model.encode.manifest import read_manifest
@@ -378,7 +378,7 @@ def _write(
 
 
 def _make_training_facts(facts: RunFacts, saved: Saved) -> TrainingFacts:
-    state = saved.state()
+    state = saved.read_state()
     columns: dict[str, dict[str, float]] = state.get("evaluation") or {}  # keys: which oracle was fed
     return TrainingFacts(
         run=facts.identity,
@@ -387,7 +387,7 @@ def _make_training_facts(facts: RunFacts, saved: Saved) -> TrainingFacts:
         data=facts.datasets,
         codec_digest=facts.speaks_with.codec_digest,
         init_from=facts.config.init_from,
-        licences=run_licences(facts),
+        licences=collect_run_licences(facts),
         lora=facts.config.lora is not None,
         figures={
             f"{column}.{name}": float(each) for column, figures in columns.items() for name, each in figures.items()

@@ -67,6 +67,6 @@ def digest_files(paths: Sequence[Path]) -> str:
         StoreError: a file cannot be read.
     """
     try:
-        return ids.digest("weights", [ids.sha256_of(each) for each in paths])
+        return ids.digest("weights", [ids.compute_sha256(each) for each in paths])
     except OSError as error:
         raise StoreError(f"Weights cannot be read: {error}.", "Check their permissions and the disk.") from error

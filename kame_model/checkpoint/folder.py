@@ -18,7 +18,7 @@ from data_schemas.errors import BackendError, ConfigError
 from data_schemas.presets import PRESETS
 from kame_model.checkpoint.files import CONFIG, FACTS, TOKENIZER, translate_read_errors
 from kame_model.checkpoint.kame_json import KameJson, read_kame_json
-from kame_model.model.front_end import lm_kwargs
+from kame_model.model.front_end import make_lm_kwargs
 from kame_model.text.tokenizer import HUB_PREFIX
 
 CODEC_WEIGHTS, CODEC_KWARGS = codec_folder.WEIGHTS, codec_folder.KWARGS
@@ -63,8 +63,8 @@ class Place(NamedTuple):
             return self.folder / name if (self.folder / name).is_file() else None
         return _fetch(self.name, name)
 
-    def require(self, name: str) -> Path:
-        """Like `find_file`, for a required file.
+    def require_file(self, name: str) -> Path:
+        """Returns the path of a required file, see `find_file`.
 
         Raises:
             ConfigError: the file does not exist.
@@ -136,7 +136,7 @@ def read_contents(place: Place) -> Contents:
     """
     path = place.find_file(KAME_RELEASE_CONFIG) or place.find_file(CONFIG)
     config = _make_kwargs_7b() if path is None else _read_config(path)
-    weights = place.require(config.get("moshi_name", loaders.MOSHI_NAME))
+    weights = place.require_file(config.get("moshi_name", loaders.MOSHI_NAME))
     facts = None if (found := place.find_file(FACTS)) is None else read_kame_json(found)
     if config.get("lora") or config.get("lora_name"):
         raise ConfigError(f"{place.name} holds LoRA adapters that are not merged.", "Merge them with moshi first.")
@@ -154,8 +154,8 @@ def read_contents(place: Place) -> Contents:
 
 
 def _make_kwargs_7b() -> dict[str, Any]:
-    """Moshi's defaults, which stock moshi uses if a repository has no configuration."""
-    return lm_kwargs(PRESETS["moshi-7b"].model, 32_000, CodeLayout.of_mimi(8, 2048))
+    """Returns Moshi's defaults, which stock moshi uses if a repository has no configuration."""
+    return make_lm_kwargs(PRESETS["moshi-7b"].model, 32_000, CodeLayout.make_mimi(8, 2048))
 
 
 def _read_config(path: Path) -> dict[str, Any]:

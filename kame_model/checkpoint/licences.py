@@ -19,25 +19,25 @@ _KYUTAIS: Final = "CC-BY-4.0"
 """Licence of Kyutai's weights according to the model cards of their repositories."""
 
 
-def run_licences(facts: RunFacts) -> Licences:
+def collect_run_licences(facts: RunFacts) -> Licences:
     """Returns the licences, by part, of the data of a run and of the runs it started from; None: unknown."""
     found: Licences = {}
     for rows, fingerprint in zip(facts.config.data.datasets, facts.datasets, strict=False):  # no datasets: only copying
-        found.update(_of_rows(rows.path, fingerprint))
+        found.update(_read_row_licences(rows.path, fingerprint))
     if facts.config.init_from is not None:
-        found.update(_of_weights(facts.config.init_from))
+        found.update(_find_weight_licences(facts.config.init_from))
     return dict(sorted(found.items()))
 
 
 def collect_licences(facts: KameJson) -> Licences:
     """Returns the licences, by part, of everything in a checkpoint's folder; None: unknown."""
-    found = dict(_of_training(facts.training))
+    found = dict(_list_training_licences(facts.training))
     if facts.codec is not None and facts.codec.is_mimi and facts.codec.files != []:
         found["codec"] = None  # Kyutai's or the user's own: the file does not say
     return found
 
 
-def _of_rows(folder: str, fingerprint: str) -> Licences:
+def _read_row_licences(folder: str, fingerprint: str) -> Licences:
     """Returns the licences in the manifest of token rows, if the folder still holds those that were trained on."""
     try:
         manifest = read_manifest(Store(folder))
@@ -47,10 +47,10 @@ def _of_rows(folder: str, fingerprint: str) -> Licences:
     return {f"token rows {fingerprint}": None} if known is None else known
 
 
-def _of_weights(place: str) -> Licences:
+def _find_weight_licences(place: str) -> Licences:
     run = find_run(place)
     if run is not None:
-        return run_licences(read_facts(run.folder))
+        return collect_run_licences(read_facts(run.folder))
     if not Path(place).expanduser().is_dir():  # on the Hub, or deleted: no request, because it may be a local path
         return {f"weights of {name_weights(place)}": _KYUTAIS if place.startswith(_KYUTAI) else None}
     try:
@@ -60,7 +60,7 @@ def _of_weights(place: str) -> Licences:
     return {f"weights of {name_weights(place)}": None} if facts is None else dict(_of_training(facts.training))
 
 
-def _of_training(told: TrainingFacts) -> Iterator[tuple[str, str | None]]:
+def _list_training_licences(told: TrainingFacts) -> Iterator[tuple[str, str | None]]:
     if told.licences is not None:
         yield from told.licences.items()
         return

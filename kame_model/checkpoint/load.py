@@ -48,7 +48,7 @@ class Checkpoint(NamedTuple):
             ConfigError: there is none, or its size does not match the model.
             StoreError: its digest differs from the one in `kame.json`.
         """
-        path = self.place.require(self.contents.tokenizer)
+        path = self.place.require_file(self.contents.tokenizer)
         tokenizer = Tokenizer(path)
         if tokenizer.text_card != self.front_end.text_card:
             raise ConfigError(
@@ -92,10 +92,10 @@ class Checkpoint(NamedTuple):
     def _find_codec(self, facts: CodecFacts) -> dict[str, OptionValue]:
         """Returns the codec's options for the paths of its files."""
         if facts.files is not None:
-            found = [self.place.require(each) for each in facts.files]
+            found = [self.place.require_file(each) for each in facts.files]
             return {"path": str(found[0].parent)} if found else {}
-        weights = self.place.require(self.contents.codec)
-        kwargs = None if self.contents.codec_kwargs is None else self.place.require(self.contents.codec_kwargs)
+        weights = self.place.require_file(self.contents.codec)
+        kwargs = None if self.contents.codec_kwargs is None else self.place.require_file(self.contents.codec_kwargs)
         return {"path": str(weights), **({} if kwargs is None else {"kwargs": str(kwargs)})}
 
     def _get_codec_facts(self) -> CodecFacts:
@@ -196,7 +196,7 @@ def init_from(
 def _make_mimi_layout(lm: LMModel) -> CodeLayout:
     """Returns Mimi's layout with the model's delays, for checkpoints whose `kame.json` is missing or has no layout."""
     delays = {"delays": tuple(lm.delays[1 : 1 + lm.dep_q]), "other_delays": tuple(lm.delays[1 + lm.dep_q :])}
-    return CodeLayout.of_mimi(lm.dep_q, lm.card).model_copy(update=delays)
+    return CodeLayout.make_mimi(lm.dep_q, lm.card).model_copy(update=delays)
 
 
 def _fill(module: nn.Module, state: dict[str, Tensor], contents: Contents, assign: bool = False) -> None:

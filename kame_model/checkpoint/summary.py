@@ -46,7 +46,7 @@ class Summary(NamedTuple):
     facts: KameJson | None
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Returns the summary as JSON values."""
         return {**self._asdict(), "facts": None if self.facts is None else self.facts.model_dump(mode="json")}
 
     def format_rows(self) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from backends.codec.codec2_learnt import BOOKS, learn_codebooks
 from data_schemas import ids
 from data_schemas.config.codec import CodecLearnConfig
 from data_schemas.errors import ConfigError, StoreError
-from data_schemas.manifest import DATA, contents
+from data_schemas.manifest import DATA, list_contents
 from data_schemas.reader import DatasetReader
 from data_schemas.store import Store
 from data_schemas.units import samples_to_seconds
@@ -63,5 +63,5 @@ def _read_record(store: Store) -> dict[str, Any]:
 
 def _compute_identity(readers: Sequence[DatasetReader], config: CodecLearnConfig) -> str:
     """Identifies settings and audio; other oracles or rejects of a dataset do not change it."""
-    sound = [contents(each.manifest.of_kind(DATA)) for each in readers]
+    sound = [list_contents(each.manifest.select_kind(DATA)) for each in readers]
     return ids.digest("codec learning", _RECIPE, config.model_dump(mode="json"), sound)

@@ -62,7 +62,7 @@ def _compute_magnitude(sound: Tensor, n_window: int) -> Tensor:
 
 @cache
 def _make_mel_filters(n_window: int, n_mels: int) -> Tensor:
-    """[n_mels, n_window / 2 + 1]: triangles of height 1, evenly spaced in mel (HTK: 2595 log10(1 + f / 700))."""
+    """Returns [n_mels, n_window / 2 + 1] triangles of height 1, evenly spaced in mel (HTK: 2595 log10(1 + f / 700))."""
     with torch.inference_mode(False):  # cached, and used in training too
         top_mel = 2595 * torch.log10(torch.tensor(1 + SAMPLE_RATE_HZ / 2 / 700))
         edges_hz = 700 * (10 ** (torch.linspace(0, 1, n_mels + 2) * top_mel / 2595) - 1)

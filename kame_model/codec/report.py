@@ -140,7 +140,7 @@ def measure(
         n_dialogues=len(rows),
         audio_s=round(sum(samples_to_seconds(each.n_samples) for each in seen), 3),
         split=", ".join(sorted({row.split for row in rows})),
-        codebooks=_use([each.codes[:, ~each.is_silent] for each in seen], codec.card),
+        codebooks=_count_use([each.codes[:, ~each.is_silent] for each in seen], codec.card),
         silence_alike=_measure_repetition([each.codes[:, each.is_silent] for each in seen]),
         spectral=Spectral(*(float(each) for each in distances)),
         wer_original=_compute_word_error_rates(seen, lambda each: each.original),
@@ -196,7 +196,7 @@ def _sum_counts(counts: Iterable[WordCounts]) -> WordCounts:
     return WordCounts(*np.array([WordCounts(0, 0, 0, 0), *counts]).sum(axis=0).tolist())
 
 
-def _use(codes: Sequence[Codes], card: int) -> tuple[CodebookUse, ...]:
+def _count_use(codes: Sequence[Codes], card: int) -> tuple[CodebookUse, ...]:
     """Computes the usage of each codebook over all given frames."""
     found = []
     for book in np.concatenate(codes, axis=1):
@@ -218,10 +218,10 @@ def _measure_repetition(codes: Sequence[Codes]) -> float | None:
 def _compute_word_error_rates(seen: Sequence[_Seen], counts_of: Callable[[_Seen], WordCounts]) -> dict[str, WordErrors]:
     """Computes word error rates of all speech and of each speaker."""
     groups = {"all": list(seen)} | {speaker: [each for each in seen if each.speaker == speaker] for speaker in "AB"}
-    return {name: _rate(group, counts_of) for name, group in groups.items()}
+    return {name: _compute_errors(group, counts_of) for name, group in groups.items()}
 
 
-def _rate(seen: Sequence[_Seen], counts_of: Callable[[_Seen], WordCounts]) -> WordErrors:
+def _compute_errors(seen: Sequence[_Seen], counts_of: Callable[[_Seen], WordCounts]) -> WordErrors:
     by_dialogue: dict[str, list[WordCounts]] = {}
     for each in seen:
         by_dialogue.setdefault(each.dialogue_id, []).append(counts_of(each))

@@ -12,7 +12,7 @@ from backends.engine import Samples
 from data_schemas import ids
 from data_schemas.config.codec import CodecLearnConfig
 from data_schemas.errors import DatasetError
-from data_schemas.flags import flagged
+from data_schemas.flags import read_flagged
 from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue
 from data_schemas.units import SAMPLE_RATE_HZ
@@ -34,7 +34,7 @@ def draw_voices(readers: Sequence[DatasetReader], config: CodecLearnConfig) -> I
     total_s = sum(shares.values()) * sum(reader.manifest.counts.audio_s for reader in readers)
     kept_share = min(1.0, config.most_speech_s / max(total_s, 1e-9))
     for row in _read_rows(readers, "train"):
-        draw = random.Random(ids.seed_for("voices", config.seed, row.dialogue_id))
+        draw = random.Random(ids.derive_seed("voices", config.seed, row.dialogue_id))
         if draw.random() < kept_share:
             channels = get_channels(row).T / np.float32(PCM_SCALE)
             wanted = [speaker for speaker, share in shares.items() if draw.random() < share]
@@ -71,7 +71,7 @@ def get_channels(row: AudioDialogue) -> Channels:
 
 def _read_rows(readers: Sequence[DatasetReader], split: str) -> Iterator[AudioDialogue]:
     for reader in readers:
-        flags = flagged(reader.store)
+        flags = read_flagged(reader.store)
         for shard in reader.shards():
             if shard.split == split:
                 yield from (row for row, _ in reader.rows(shard) if row.dialogue_id not in flags)

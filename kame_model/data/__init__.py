@@ -1,1 +1,1 @@
-"""Token rows to batches: what befalls examples in training, their order, and how the order is gone on with."""
+"""Makes training batches from token rows: augmentation, sampling order, and a loader that can be resumed."""

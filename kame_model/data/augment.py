@@ -1,8 +1,8 @@
-"""What is said in a dialogue changed for training: each augmentation a function of it and of what is drawn.
+"""Augmentations that change what is said in a training dialogue; `augment_timing.py` has those of the oracle's timing.
 
-Each gives None where the dialogue does not lend itself to it; `augment_timing.py` has those of when the oracle comes.
-In the pictures a line is a speaker, a letter a frame: `Q` the user's words, `l` the assistant's lead, `a` or `b` its
-answer, `t` what it says behind it, `.` silence, and under them where the oracle tells `a` or `b`.
+Each returns None if the dialogue is not suitable. In the pictures, a line is a speaker and a letter a frame: `Q` the
+user's words, `l` the assistant's lead, `a` or `b` its answer, `t` its tail, `.` silence; below them, `A` or `B` where
+the oracle with that answer arrives.
 """
 
 import random
@@ -17,112 +17,119 @@ from kame_model.data.splicing import (
     LAST_FRAMES,
     Clip,
     Sides,
-    clip_of,
-    handover,
+    cut_clip,
+    find_handover,
+    find_quiet_frames,
+    find_run,
+    find_told_frames,
     has_been_asked,
     is_silent,
-    joined,
-    laid_over,
+    join_at_cuts,
     make_empty_oracle,
-    quiet_frames,
-    run_of,
-    silence,
-    spliced,
-    told_frames,
+    make_silence,
+    overlay_clip,
+    splice_clip,
 )
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
 from kame_model.frames.inner_monologue import find_words
 from kame_model.frames.oracle_stream import OracleTokens
 
 FILLER_PAUSE_FRAMES = (3, 12)
-"""Silence before something that is said while the oracle is not there yet: a quarter of a second to one."""
+"""Silence before something that is said while there is no oracle yet: a quarter of a second to one second."""
 
 
-def swapped(question: Sides, answer: Sides) -> Sides | None:
-    """The question of one dialogue with the answer of another, its oracle, and all that follows it.
+def swap_answer(question: Sides, answer: Sides) -> Sides | None:
+    """Joins the question of one dialogue to another's answer, its oracle and everything after it.
 
-    A model that meets each question with one answer can learn the answer by heart and ignore its oracle. Both dialogues
-    are cut where the question has been said; oracle events keep their distance from there.
+    A model that always sees a question with the same answer can memorise the answer and ignore the oracle. Both
+    dialogues are cut after the question; oracle events keep their distance from the cut.
 
         QQQQQ......       QQ..........       QQQQQ.........
         ......lla..   +   ...llbbb.tt.   =   ......llbbb.tt.
             A               B                    B
 
-    None where one of them has no clean cut (`handover`).
+    Returns:
+        The dialogue; None if one of them has no clean cut (`find_handover`).
     """
-    cut, other_cut = handover(question.own), handover(answer.own)
+    cut, other_cut = find_handover(question.own), find_handover(answer.own)
     if cut is None or other_cut is None:
         return None
-    return Sides(joined(question.own, cut, answer.own, other_cut), joined(question.other, cut, answer.other, other_cut))
+    return Sides(
+        join_at_cuts(question.own, cut, answer.own, other_cut),
+        join_at_cuts(question.other, cut, answer.other, other_cut),
+    )
 
 
-def answer_span(sides: Sides) -> slice | None:
-    """The frames of the answer and of the pause behind it, which `spoken` replaces.
+def find_answer_span(sides: Sides) -> slice | None:
+    """Returns the frames of the answer and of the pause after it, which `replace_answer` replaces.
 
-    None where the answer's words are not those of its oracle, or the user talks while they are said.
+    None if the words of the answer are not those of its oracle, or the user talks during the answer.
     """
     own = sides.own
-    event = own.answering_event()
-    frames = None if event is None else told_frames(own, event)
-    if event is None or frames is None or len(frames) < len(own.oracle.said(event)):
+    event = own.find_answering_event()
+    frames = None if event is None else find_told_frames(own, event)
+    if event is None or frames is None or len(frames) < len(own.oracle.get_fed(event)):
         return None
     start, last = int(frames[0]), int(frames[-1])
     return slice(start, _find_next_word(sides, last)) if has_been_asked(sides, event, last) else None
 
 
-def spoken(sides: Sides, span: slice, utterance: Clip) -> Sides | None:
-    """The dialogue with an utterance of the speech rows for its answer, as text and as sound; the oracle tells it.
+def replace_answer(sides: Sides, span: slice, utterance: Clip) -> Sides | None:
+    """Replaces the answer by an utterance of the speech rows, in text, audio and oracle.
 
-    So new words are copied while the model hears itself say them. Guesses that were right tell the utterance too, other
-    guesses stay. Lead and tail stay; the user is silent meanwhile as before and after.
+    So the model copies new words while it hears itself say them. Right guesses of the oracle get the utterance too,
+    other guesses are kept, and so are lead and tail. The user is silent meanwhile, as before and after.
 
         QQQQQ..............Q       QQQQQ................Q
         ......lllaaa.tt.....   →   ......lllbbbbb..tt.....
             A                          B
 
     Args:
-        span: of `answer_span`.
+        sides: the dialogue.
+        span: frames to replace, from `find_answer_span`.
+        utterance: the new answer.
 
-    None where the user's words leave no silence to be repeated.
+    Returns:
+        The dialogue; None if the user is never silent, so that there is no silence to repeat.
     """
     own, other = sides
-    event, quiet = own.answering_event(), quiet_frames(other)
+    event, quiet = own.find_answering_event(), find_quiet_frames(other)
     if event is None or len(quiet) == 0:
         return None
     start, stop = span.start, span.stop
-    meanwhile = silence(other, quiet, start, len(utterance.text))
+    meanwhile = make_silence(other, quiet, start, len(utterance.text))
     told = utterance.text[find_words(utterance.text)]
-    changed = spliced(own, start, stop, utterance, is_answer=True)
+    changed = splice_clip(own, start, stop, utterance, is_answer=True)
     return Sides(
         replace(changed, oracle=_replace_event_tokens(changed.oracle, event, told)),
-        spliced(other, start, stop, meanwhile),
+        splice_clip(other, start, stop, meanwhile),
     )
 
 
-def substituted(sides: Sides, pieces: Pieces, draw: random.Random) -> Sides | None:
-    """The dialogue with its answer in other pieces, in oracle and text alike: `spoken` where there are no speech rows.
+def substitute_answer(sides: Sides, pieces: Pieces, draw: random.Random) -> Sides | None:
+    """Replaces the pieces of the answer by others, in oracle and text; for mixtures without speech rows.
 
-    Each piece of the vocabulary stands for another one, a beginning of a word for a beginning, in the whole run of the
-    oracle and in the answer. What the speaker is heard to say is not those words; so while they are said, their sound
-    (`~`) is neither fed nor learnt.
+    Each piece of the vocabulary is mapped to another one (pieces that begin a word to each other), in the whole run of
+    the oracle and in the answer. The audio of the speaker has other words, so it is neither fed nor learnt there (`~`).
 
         QQQQQ...........       QQQQQ...........
         ......lllaaa.tt.   →   ......lllbbb~tt.
             A                      B
 
-    None where the answer's words are not those of its oracle.
+    Returns:
+        The dialogue; None if the words of the answer are not those of its oracle.
     """
     own = sides.own
-    event = own.answering_event()
-    frames = None if event is None else told_frames(own, event)
-    if event is None or frames is None or len(frames) < len(own.oracle.said(event)):
+    event = own.find_answering_event()
+    frames = None if event is None else find_told_frames(own, event)
+    if event is None or frames is None or len(frames) < len(own.oracle.get_fed(event)):
         return None
     table = _draw_table(pieces, draw)
     text, codes, oracle = own.text.copy(), own.codes.copy(), own.oracle
     text[frames] = table[text[frames]]
     later = np.flatnonzero(find_words(own.text[frames[-1] + 1 :]))
     codes[:, frames[0] : int(frames[-1]) + 1 + int(later[0]) if len(later) else len(text)] = ZERO_ID
-    run = run_of(oracle, event)
+    run = find_run(oracle, event)
     preds, hints = oracle.pred_values.copy(), oracle.hint_values.copy()
     for values, offsets in ((preds, oracle.pred_offsets), (hints, oracle.hint_offsets)):
         of_run = slice(offsets[run.start], offsets[run.stop])
@@ -131,53 +138,57 @@ def substituted(sides: Sides, pieces: Pieces, draw: random.Random) -> Sides | No
     return sides._replace(own=replace(own, text=text, codes=codes, oracle=oracle))
 
 
-def stalled(sides: Sides, fillers: Sequence[Clip], draw: random.Random) -> Sides | None:
-    """The dialogue without any oracle, and so without an answer: its lead, then a stall, then silence to its end.
+def stall_answer(sides: Sides, fillers: Sequence[Clip], draw: random.Random) -> Sides | None:
+    """Removes the oracle and therefore the answer: the lead, then a stall, then silence to the end.
 
-    With the answer for a target, whoever has no oracle would be taught to guess.
+    If the answer were the target without an oracle, the model would be trained to guess.
 
         QQQQQ...........       QQQQQ...........
         ......lllaaa.tt.   →   ......lll.ss....
             A
 
     Args:
-        fillers: what is said from the answer's place on, one after the other ("I don't know yet"); maybe nothing. One
-            that does not fit before the dialogue's end is left out.
+        sides: the dialogue.
+        fillers: what is said from the start of the answer on, one after the other ("I don't know yet"); may be empty.
+            Fillers that do not fit before the end of the dialogue are dropped.
+        draw: generator for the pauses.
 
-    None where the answer is not found in the text, or somebody's words leave no silence to be repeated.
+    Returns:
+        The dialogue; None if the answer is not found in the text, or a speaker has no silence to repeat.
     """
     own, other = sides
-    event = own.answering_event()
-    frames = None if event is None else told_frames(own, event)
+    event = own.find_answering_event()
+    frames = None if event is None else find_told_frames(own, event)
     if event is None or frames is None:
         return None
     start, end = int(frames[0]), sides.n_frames
-    quiet = [quiet_frames(each) for each in sides]
+    quiet = [find_quiet_frames(each) for each in sides]
     if not all(map(len, quiet)) or not has_been_asked(sides, event, start):
         return None
-    said, meanwhile = (silence(each, its, start, end - start) for each, its in zip(sides, quiet, strict=True))
+    said, meanwhile = (make_silence(each, its, start, end - start) for each, its in zip(sides, quiet, strict=True))
     at = 0
     for each in fillers:
         at += draw.randint(*FILLER_PAUSE_FRAMES)
         if start + at + len(each.text) <= end:
-            said = laid_over(said, each, at)
+            said = overlay_clip(said, each, at)
             at += len(each.text)
-    own = spliced(own, start, end, said)
-    return Sides(replace(own, oracle=make_empty_oracle()), spliced(other, start, end, meanwhile))
+    own = splice_clip(own, start, end, said)
+    return Sides(replace(own, oracle=make_empty_oracle()), splice_clip(other, start, end, meanwhile))
 
 
-def waiting(sides: Sides, n_frames: int) -> Sides | None:
-    """The dialogue with silence behind it, so that an answer which has been said is not said again.
+def append_silence(sides: Sides, n_frames: int) -> Sides | None:
+    """Appends silence to a dialogue, so that an answer which was said is not said again.
 
-    A recording ends half a second after its last word, and what had trained on such recordings alone never met the time
-    after an answer: running freely, a `nano` that had said the right answer said it again until the recording ended, in
-    18 of 24 held-out dialogues. The last silent frames of both speakers are repeated.
+    A recording ends half a second after its last word, so a model trained only on recordings never sees the time after
+    an answer: running freely, a `nano` that had said the right answer repeated it until the recording ended, in 18 of
+    24 held-out dialogues. The last silent frames of both speakers are repeated.
 
         QQQQQ............       QQQQQ..................
         ......lllaaa.tt..   →   ......lllaaa.tt........
             A                       A
 
-    None where it does not end in silence.
+    Returns:
+        The dialogue; None if it does not end in silence.
     """
     ends = [each.text[-LAST_FRAMES:] for each in sides]
     if n_frames < 1 or not all(len(each) == LAST_FRAMES and is_silent(each) for each in ends):
@@ -185,11 +196,11 @@ def waiting(sides: Sides, n_frames: int) -> Sides | None:
     end = sides.n_frames
     repeated = np.resize(np.arange(end - LAST_FRAMES, end), n_frames)
     text = np.full(n_frames, PADDING_ID, np.int32)
-    return Sides(*(spliced(each, end, end, Clip(text, each.codes[:, repeated])) for each in sides))
+    return Sides(*(splice_clip(each, end, end, Clip(text, each.codes[:, repeated])) for each in sides))
 
 
-def told(utterance: Sides, frame: int, n_before: int) -> Sides | None:
-    """A speech row as an exchange: silence, an oracle that tells the utterance, the utterance.
+def prepend_oracle(utterance: Sides, frame: int, n_before: int) -> Sides | None:
+    """Turns a speech row into an exchange: silence, an oracle with the words of the utterance, the utterance.
 
         ..........       ................
         aaa.aa....   →   ......aaa.aa....
@@ -197,46 +208,47 @@ def told(utterance: Sides, frame: int, n_before: int) -> Sides | None:
 
     Args:
         utterance: the row, without an oracle of its own.
-        frame: at which the oracle comes.
+        frame: the frame at which the oracle arrives.
         n_before: frames of silence before the row.
 
-    None where nothing is said in it, or there is no silence.
+    Returns:
+        The exchange; None if nothing is said in the row, or it has no silence.
     """
     own, other = utterance
     words = find_words(own.text)
-    quiet = [quiet_frames(each) for each in utterance]
+    quiet = [find_quiet_frames(each) for each in utterance]
     if not all(map(len, quiet)) or not words.any():
         return None
     before, meanwhile = (
-        silence(each, its, utterance.n_frames, n_before) for each, its in zip(utterance, quiet, strict=True)
+        make_silence(each, its, utterance.n_frames, n_before) for each, its in zip(utterance, quiet, strict=True)
     )
     said = own.text[words].tolist()
     event = OracleTokens.pack([frame], [1.0], [5], [True], [said], [said])
-    own = spliced(replace(own, answer_mask=words), 0, 0, before)
-    return Sides(replace(own, oracle=event), spliced(other, 0, 0, meanwhile))
+    own = splice_clip(replace(own, answer_mask=words), 0, 0, before)
+    return Sides(replace(own, oracle=event), splice_clip(other, 0, 0, meanwhile))
 
 
-def lead_of(sides: Sides) -> Clip | None:
-    """What the speaker learnt says between the question's end and the answer; None where nothing is."""
-    own, cut = sides.own, handover(sides.own)
-    event = own.answering_event()
-    frames = None if cut is None or event is None else told_frames(own, event)
+def cut_lead(sides: Sides) -> Clip | None:
+    """Returns what the speaker to learn says between the end of the question and the answer; None if nothing."""
+    own, cut = sides.own, find_handover(sides.own)
+    event = own.find_answering_event()
+    frames = None if cut is None or event is None else find_told_frames(own, event)
     if cut is None or frames is None:
         return None
-    return clip_of(own.text[cut : frames[0]], own.codes[:, cut : frames[0]])
+    return cut_clip(own.text[cut : frames[0]], own.codes[:, cut : frames[0]])
 
 
 def _find_next_word(sides: Sides, last: int) -> int:
-    """The frame before the first word of either speaker after a frame; the end where there is none."""
+    """Returns the frame before the first word of either speaker after a frame; the end if there is none."""
     later = [np.flatnonzero(find_words(each.text[last + 1 :])) for each in sides]
     return min([max(last + 1, last + int(each[0])) for each in later if len(each)], default=sides.n_frames)
 
 
 def _replace_event_tokens(oracle: OracleTokens, event: int, told: NDArray[np.int32]) -> OracleTokens:
-    """The events of one run with other tokens wherever they told what `event` does."""
-    run, before = run_of(oracle, event), oracle.said(event)
+    """Replaces the tokens of one run's events where they are those of `event`."""
+    run, before = find_run(oracle, event), oracle.get_fed(event)
 
-    def tell(at: int, tokens: NDArray[np.int32]) -> list[int]:
+    def replace_tokens(at: int, tokens: NDArray[np.int32]) -> list[int]:
         is_told = run.start <= at < run.stop and np.array_equal(tokens, before)
         found: list[int] = (told if is_told else tokens).tolist()
         return found
@@ -246,13 +258,13 @@ def _replace_event_tokens(oracle: OracleTokens, event: int, told: NDArray[np.int
         ratio=oracle.ratio.tolist(),
         level=oracle.level.tolist(),
         skip_forbid=oracle.skip_forbid.tolist(),
-        preds=[tell(at, oracle.pred(at)) for at in range(len(oracle))],
-        hints=[tell(at, oracle.hint(at)) for at in range(len(oracle))],
+        preds=[replace_tokens(at, oracle.get_pred(at)) for at in range(len(oracle))],
+        hints=[replace_tokens(at, oracle.get_hint(at)) for at in range(len(oracle))],
     )
 
 
 def _draw_table(pieces: Pieces, draw: random.Random) -> NDArray[np.int32]:
-    """By id the id that stands for it; what is no piece of a word stands for itself."""
+    """Returns the new id of each id; ids that are not pieces of words are mapped to themselves."""
     generator = np.random.default_rng(draw.getrandbits(64))
     table = np.arange(pieces.text_card + 1, dtype=np.int32)
     for kind in (pieces.first, pieces.more):

@@ -1,4 +1,4 @@
-"""When an oracle comes, and what a dialogue makes of it in training; the pictures are those of `augment.py`."""
+"""Augmentations of when an oracle arrives, and how the dialogue responds; `augment.py` explains the pictures."""
 
 import random
 from collections.abc import Iterable
@@ -8,36 +8,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data_schemas.guesses import Guesses
-from kame_model.data.oracle_feed import Fed, apply_guesses
+from kame_model.data.oracle_feed import FedEvent, apply_guesses
 from kame_model.data.splicing import (
     Clip,
     Sides,
-    handover,
+    find_handover,
+    find_quiet_frames,
+    find_run,
+    find_told_frames,
     has_been_asked,
-    joined,
-    laid_over,
-    quiet_frames,
-    run_of,
-    silence,
-    spliced,
-    told_frames,
+    join_at_cuts,
+    make_silence,
+    overlay_clip,
+    splice_clip,
 )
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
 
 NOTICE_FRAMES = (6, 12)
-"""From the news of another answer to the change: half a second to a second, in which the word at hand is said to its
-end. The news is no part of the stream that training shifts: later than this, the answer would change before it."""
+"""From the arrival of another answer to the change, half a second to a second, so that the current word is finished.
+This oracle is not shifted with the stream: if it were later, the answer would change before it."""
 
 ANSWER_LAG_FRAMES = (1, 8)
-"""From the feeding of a token that had to be waited for to its saying."""
+"""From the feeding of a token that was waited for until it is said."""
 
 FILLER_SILENCE_FRAMES = (3, 9)
-"""Silence at least before and behind what is said in a wait, a quarter of a second; and how much more there may be
-before it."""
+"""Minimum silence before and after what is said in a wait (a quarter of a second), and the maximum of what is added to
+it before."""
 
 
 class Wait(NamedTuple):
-    """Silence before a frame of an answer: before its first word, or once it is begun."""
+    """Silence before a frame of an answer: before its first word, or after it has begun."""
 
     frame: int
     n_frames: int
@@ -45,37 +45,40 @@ class Wait(NamedTuple):
 
 
 class FedDialogue(NamedTuple):
-    """A dialogue, and the oracle as it comes to it."""
+    """A dialogue with the oracle events that are fed to it."""
 
     sides: Sides
-    fed: list[Fed]
+    fed: list[FedEvent]
 
 
-def delayed(
+def delay_answers(
     sides: Sides,
-    fed: list[Fed],
+    fed: list[FedEvent],
     n_spare: int,
     draw: random.Random,
     *,
     fillers: Iterable[Clip] = (),
     begins_word: NDArray[np.bool_] | None = None,
 ) -> FedDialogue:
-    """The dialogue with each answer said when its oracle has come, where the recording says it sooner.
+    """Delays each answer until its oracle has arrived, where the recording has the answer earlier.
 
-    Without it such an answer would have been told by nothing. The lead stretches, by silence or by another one; where
-    the oracle comes with gaps the answer waits between its words too. Both speakers are silent meanwhile.
+    Otherwise the answer would be said before any oracle contained it. The lead is extended by silence or by another
+    lead; if the oracle has gaps, the answer also waits between its words. Both speakers are silent meanwhile.
 
         QQQQQ...........       QQQQQ.................
         ......lllaaa.tt.   →   ......lll..ll.a..aa.tt.
             A        A-AA                    A-AA
 
-    What does not fit, and where the user talks, makes the back-end quicker.
+    If the dialogue cannot grow that much, or the user talks, the back-end is made faster instead.
 
     Args:
-        fed: the oracle as it comes; its frames are those of the recording.
-        n_spare: frames by which the dialogue may grow.
-        fillers: of which the first may be said in a wait before an answer.
-        begins_word: bool[text_card + 1], whether a piece begins a word; None: an answer once begun does not wait.
+        sides: the dialogue.
+        fed: its oracle events; their frames are those of the recording.
+        n_spare: number of frames by which the dialogue may grow.
+        draw: generator for lags and fillers.
+        fillers: the first of them may be said in a wait before an answer.
+        begins_word: bool[text_card + 1], whether a piece begins a word; None: an answer does not wait once it has
+            begun.
     """
     own = sides.own
     coming = {each.event: each for each in fed}
@@ -83,49 +86,50 @@ def delayed(
     for event in np.flatnonzero(own.oracle.skip_forbid).tolist():
         if event not in coming or coming[event].is_as_recorded(own.oracle):
             continue
-        frames = told_frames(own, event)
+        frames = find_told_frames(own, event)
         if frames is None:
             continue
-        late = np.asarray(coming[event].token_positions()[: len(frames)]) - frames
+        late = np.asarray(coming[event].find_token_positions()[: len(frames)]) - frames
         if late.max() <= 0:
             continue
         late += draw.randint(*ANSWER_LAG_FRAMES)
-        may_wait = has_been_asked(sides, event, int(frames[-1])) and all(map(len, map(quiet_frames, sides)))
+        may_wait = has_been_asked(sides, event, int(frames[-1])) and all(map(len, map(find_quiet_frames, sides)))
         n_quicker = max(0, int(late.max()) - (n_spare if may_wait else 0))
-        fed = _made_quicker(fed, run_of(own.oracle, event), n_quicker)
-        of_answer = _waits(own.text, frames, late - n_quicker, begins_word)
+        fed = _advance_run(fed, find_run(own.oracle, event), n_quicker)
+        of_answer = _find_waits(own.text, frames, late - n_quicker, begins_word)
         n_spare -= sum(each.n_frames for each in of_answer)
         waits += of_answer
-    return _with_waits(sides, fed, waits, fillers, draw) if waits else FedDialogue(sides, fed)
+    return _insert_waits(sides, fed, waits, fillers, draw) if waits else FedDialogue(sides, fed)
 
 
-def corrected(
+def correct_answer(
     sides: Sides,
-    fed: list[Fed],
+    fed: list[FedEvent],
     second: Sides,
     draw: random.Random,
     begins_word: NDArray[np.bool_] | None = None,
     guesses: Guesses = "feed",
 ) -> FedDialogue | None:
-    """The dialogue with another one's answer in the middle of its own, a moment after that one's oracle has come.
+    """Changes a dialogue to another one's answer in the middle of its own, shortly after the other's oracle arrived.
 
-    No dialogue of the corpus has an answer that turns out wrong while it is said, yet a server feeds such oracles. The
-    change is between two of the answer's words, the news `NOTICE_FRAMES` before it.
+    No dialogue of the corpus has an answer that turns out to be wrong while it is said, but a server feeds such
+    oracles. The change is between two words of the answer, `NOTICE_FRAMES` after the new oracle.
 
         QQQQQ...........       QQ..........       QQQQQ...............
         ......llaaaaa.t.   +   ...llbbb.tt.   =   ......llaa.llbbb.tt.
             A                    B                    A    B
 
     Args:
-        sides, fed: the first answer, and its oracle as it comes; of that all from the news on is lost.
-        second: whose last oracle before its answer is the news.
-        draw: where in the answer it changes, and how long before that the news comes.
-        begins_word: as `delayed` has it; None: the change may be in a word that is said slowly.
-        guesses: how answers to later questions that are not finished are treated.
+        sides, fed: the first answer and its oracle events; events from the new oracle on are dropped.
+        second: its last oracle before its answer is the new one.
+        draw: generator for the place of the change and the time of the new oracle before it.
+        begins_word: as in `delay_answers`; None: the change may be inside a word that is said slowly.
+        guesses: how answers to later, unfinished questions are treated.
 
-    None where the answer has no pause to change in, or the second has no clean cut.
+    Returns:
+        The dialogue; None if the answer has no pause in which to change, or the second has no clean cut.
     """
-    cut = handover(second.own)
+    cut = find_handover(second.own)
     answer = np.flatnonzero(sides.own.answer_mask)
     if cut is None or len(answer) == 0:
         return None
@@ -138,24 +142,26 @@ def corrected(
         return None
     change = int(pauses[draw.randrange(len(pauses))])
     news_frame = change - notice
-    own, other = joined(sides.own, change, second.own, cut), joined(sides.other, change, second.other, cut)
+    own, other = join_at_cuts(sides.own, change, second.own, cut), join_at_cuts(sides.other, change, second.other, cut)
     after = own.oracle
     known = np.flatnonzero((after.ratio >= 1) & (after.frame < change))[-1:].tolist()
     later = np.flatnonzero(after.frame >= change).tolist()
-    news = [Fed(-1, news_frame, after.said(event).tolist()) for event in known]
-    asked = [Fed(event, int(after.frame[event]), after.said(event).tolist()) for event in later]
+    news = [FedEvent(-1, news_frame, after.get_fed(event).tolist()) for event in known]
+    asked = [FedEvent(event, int(after.frame[event]), after.get_fed(event).tolist()) for event in later]
     news += [each._replace(event=-1) for each in apply_guesses(after, asked, guesses)]
     return FedDialogue(Sides(own, other), [each for each in fed if each.frame < news_frame] + news)
 
 
-def _waits(
+def _find_waits(
     text: NDArray[np.int32], frames: NDArray[np.int64], late: NDArray[np.int64], begins_word: NDArray[np.bool_] | None
 ) -> list[Wait]:
-    """Where an answer waits: before its first word, and between words after a pause.
+    """Returns where an answer waits: before its first word, and between words after a pause.
 
     Args:
-        frames: of its tokens.
-        late: by how many frames each is said too soon.
+        text: the speaker's text.
+        frames: frames of the answer's tokens.
+        late: number of frames by which each token is too early.
+        begins_word: as in `delay_answers`.
     """
     places = [0]
     if begins_word is not None:
@@ -173,34 +179,34 @@ def _waits(
     return waits
 
 
-def _made_quicker(fed: list[Fed], run: slice, n_frames: int) -> list[Fed]:
-    """The oracle with the events of one run earlier."""
+def _advance_run(fed: list[FedEvent], run: slice, n_frames: int) -> list[FedEvent]:
+    """Returns the events, those of one run `n_frames` earlier."""
     return [
         each._replace(frame=max(0, each.frame - n_frames)) if run.start <= each.event < run.stop else each
         for each in fed
     ]
 
 
-def _with_waits(
-    sides: Sides, fed: list[Fed], waits: list[Wait], fillers: Iterable[Clip], draw: random.Random
+def _insert_waits(
+    sides: Sides, fed: list[FedEvent], waits: list[Wait], fillers: Iterable[Clip], draw: random.Random
 ) -> FedDialogue:
-    """Silence put into a dialogue before some of its frames, a filler in the first before an answer if that has room.
+    """Inserts silence before some frames, with a filler in the first wait before an answer if it is long enough.
 
-    An event that is asked for behind a wait comes later by it.
+    An event that is requested after a wait is later by that wait.
     """
     asked = sides.own.oracle.frame
     fed = [each._replace(frame=each.frame + sum(n for at, n, _ in waits if at <= asked[each.event])) for each in fed]
     first = next((each for each in waits if not each.is_begun and each.n_frames > 2 * FILLER_SILENCE_FRAMES[0]), None)
     filler = next(iter(fillers), None) if first is not None else None
-    quiet = [quiet_frames(each) for each in sides]
+    quiet = [find_quiet_frames(each) for each in sides]
     own, other = sides
-    for wait in reversed(waits):  # the last first: frames before it stay
+    for wait in reversed(waits):  # the last one first, so that earlier frames do not move
         at, n_frames, _ = wait
-        said, meanwhile = (silence(each, its, at, n_frames) for each, its in zip(sides, quiet, strict=True))
+        said, meanwhile = (make_silence(each, its, at, n_frames) for each, its in zip(sides, quiet, strict=True))
         if filler is not None and wait is first:
             least, more = FILLER_SILENCE_FRAMES
             n_spare = n_frames - len(filler.text) - 2 * least
             if n_spare >= 0:
-                said = laid_over(said, filler, least + draw.randint(0, min(n_spare, more)))
-        own, other = spliced(own, at, at, said), spliced(other, at, at, meanwhile)
+                said = overlay_clip(said, filler, least + draw.randint(0, min(n_spare, more)))
+        own, other = splice_clip(own, at, at, said), splice_clip(other, at, at, meanwhile)
     return FedDialogue(Sides(own, other), fed)

@@ -1,13 +1,13 @@
-"""What is learnt first: to say what the oracle holds, once, and to wait. Random words and no sound.
+"""Makes copying lessons: random words without audio, to learn to say the oracle once, and to wait. The first stage.
 
-A word is a piece that begins one and up to two pieces that go on, as the tokenizer has them, so that no word can be
-guessed from the one before. Without sound the temporal transformer learns alone.
+A word is one piece that begins words and up to two that continue them, so no word can be predicted from the previous
+one. Without audio, only the temporal transformer learns.
 
-A lesson is made in two steps. `draw_script` settles what comes from outside: the oracle's stream, as the server's queue
-feeds it, and leads, which no oracle tells. `speak` then goes through the frames as the speaker does, and knows at each
-the right next token whatever was said so far: of the oracle that counts, the longest beginning that stands in order in
-what was said is said; the piece after it comes next, or padding where there is none. So what was said may hold slips,
-or be what the model itself guessed.
+A lesson is made in two steps. `draw_script` determines what does not depend on the speaker: the oracle stream, as the
+server's queue feeds it, and leads, which no oracle contains. `speak` then goes through the frames as the speaker does.
+At each frame it knows the right next token, whatever was said so far: the longest prefix of the current oracle that
+occurs, in order, in what was said counts as said; the piece after it is next, or padding if there is none. So what was
+said may contain slips, or the model's own guesses.
 """
 
 import random
@@ -31,33 +31,33 @@ from kame_model.frames.sequence import lay_sequence
 from kame_model.text.tokenizer import Tokenizer
 
 N_MORE_PIECES = (0, 0, 0, 1, 1, 2)
-"""Pieces of a word after its first, drawn evenly from these: 1.7 pieces a word in the mean."""
+"""Number of pieces of a word after the first, drawn from these: 1.7 pieces per word on average."""
 
 LAG_FRAMES = (2, 8)
-"""Frames from an oracle to the first word of it: at least until its first token has been fed."""
+"""Frames from an oracle to its first word: at least until its first token has been fed."""
 
 TICK_FRAMES = (4, 8)
-"""From one guess of a back-end to the next, while the user speaks: about half a second."""
+"""Frames from one guess of a back-end to the next while the user speaks: about half a second."""
 
 MOST_SLOW_FRAMES = 3
-"""Frames at most before a later piece of a word that is said slowly."""
+"""Maximum number of frames before a later piece of a word that is said slowly."""
 
 MOST_TOGETHER = 4
-"""Most words, or frames, of what comes together: words that come again, a lead, a slip."""
+"""Maximum length, in words or frames, of what is drawn at once: repeated words, a lead, a slip."""
 
 TRIAL_WORDS = (5, 12)
-"""Words of the oracle on which a model that runs freely is tried."""
+"""Range of the number of oracle words in a trial of free running."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """A vocabulary as copying needs it.
+    """The parts of a vocabulary that copying needs.
 
     Attributes:
         first: ids of pieces that begin a word.
-        more: ids of pieces that go on with one.
+        more: ids of pieces that continue one.
         text_card: size of the vocabulary.
-        layout: of the codes.
+        layout: layout of the codes.
     """
 
     first: Sequence[int]
@@ -67,17 +67,18 @@ class Pieces:
 
 
 def get_pieces(tokenizer: Tokenizer, layout: CodeLayout) -> Pieces:
-    """A vocabulary's pieces, less those that stand for no text.
+    """Returns a vocabulary's pieces, without those that are not text.
 
     Raises:
-        ConfigError: it has no pieces that begin a word, or none that go on with one.
+        ConfigError: it has no pieces that begin a word, or none that continue one.
     """
     spoken = [each for each in range(PADDING_ID + 1, tokenizer.text_card) if _is_said(tokenizer, each)]
     first = [each for each in spoken if tokenizer.starts_word(each)]
     more = [each for each in spoken if not tokenizer.starts_word(each)]
     if not first or not more:
         raise ConfigError(
-            f"{tokenizer.path} has no pieces that begin words, or none that go on with one.", "Train another one."
+            f"{tokenizer.path} has no pieces that begin words, or none that continue one.",
+            "Train another one with `kame text train`.",
         )
     return Pieces(first, more, tokenizer.text_card, layout)
 
@@ -88,7 +89,7 @@ def _is_said(tokenizer: Tokenizer, token: int) -> bool:
 
 
 class Trial(NamedTuple):
-    """What a model that runs freely is given: int32[S] of the oracle's stream, and the tokens that it holds."""
+    """Input of a model that runs freely: the oracle stream, int32[S], and the tokens that it contains."""
 
     oracle: NDArray[np.int32]
     tokens: list[int]
@@ -96,16 +97,16 @@ class Trial(NamedTuple):
 
 @dataclass(slots=True)
 class Script:
-    """What comes from outside in one example of S positions.
+    """What does not depend on the speaker in an example of S positions.
 
     Attributes:
         oracle: int32[S], the id fed at each position.
-        first_frame: by the position at which an oracle starts, the frame of its first word; an oracle that is not in it
-            is a guess, of which nothing is said.
-        untold: by frame, the words of leads and the padding around them.
-        max_gap: frames at most between two words.
-        slow_share: of the later pieces of words, those that come frames after the one before.
-        slip_share: of the frames, those at which a slip begins.
+        first_frame: for each position at which an oracle starts, the frame of its first word; an oracle that is not
+            included is a guess, which is not said.
+        untold: for each frame of a lead, its token or the padding around it.
+        max_gap: maximum number of frames between two words.
+        slow_share: share of the later pieces of words that come frames after the previous one.
+        slip_share: share of the frames at which a slip begins.
     """
 
     oracle: NDArray[np.int32]
@@ -117,7 +118,7 @@ class Script:
 
 
 def draw_words(pieces: Pieces, n_words: int, again_share: float, draw: random.Random) -> list[list[int]]:
-    """Words as their pieces; for a share of them up to `MOST_TOGETHER` that were there before come again in a row."""
+    """Draws words as their pieces; for a share of them, up to `MOST_TOGETHER` earlier words are repeated in a row."""
     words: list[list[int]] = []
     while len(words) < n_words:
         if words and draw.random() < again_share:
@@ -129,13 +130,13 @@ def draw_words(pieces: Pieces, n_words: int, again_share: float, draw: random.Ra
 
 
 def draw_script(pieces: Pieces, config: CopyConfig, hardness: float, draw: random.Random) -> Script:
-    """Exchanges one after the other, until the lesson's frames are full.
+    """Draws exchanges one after the other until the frames of the lesson are full.
 
     Args:
-        pieces: of the vocabulary.
-        config: how hard it is at last.
-        hardness: 0 … 1; at 0 oracles come one after the other, whole, and their words follow at once.
-        draw: of everything drawn.
+        pieces: pieces of the vocabulary.
+        config: the difficulty of the last lesson.
+        hardness: 0 to 1; at 0, oracles come one after the other, complete, and are said at once.
+        draw: generator of everything that is drawn.
     """
     n_frames = round(config.min_frames + hardness * (config.max_frames - config.min_frames))
     script = Script(
@@ -146,7 +147,7 @@ def draw_script(pieces: Pieces, config: CopyConfig, hardness: float, draw: rando
     )
     queue, events = OracleQueue(pieces.text_card), dict[int, list[tuple[int, list[int]]]]()
 
-    def come(frame: int, oracle: int, words: list[list[int]]) -> None:
+    def add_event(frame: int, oracle: int, words: list[list[int]]) -> None:
         events.setdefault(frame, []).append((oracle, [token for word in words for token in word]))
 
     def draw_word_tokens() -> list[list[int]]:
@@ -156,7 +157,7 @@ def draw_script(pieces: Pieces, config: CopyConfig, hardness: float, draw: rando
     frame = draw.randint(0, LAG_FRAMES[0])
     while frame < n_frames:
         for _ in range(draw.randint(0, round(hardness * config.max_guesses))):
-            come(frame, queue.start(), draw_word_tokens())
+            add_event(frame, queue.start(), draw_word_tokens())
             frame += draw.randint(*TICK_FRAMES)
         asked = led_until = frame
         frame += draw.randint(1, 1 + round(hardness * config.max_delay_frames))
@@ -167,9 +168,9 @@ def draw_script(pieces: Pieces, config: CopyConfig, hardness: float, draw: rando
             words, oracle = draw_word_tokens(), queue.start()
             script.first_frame[frame + 1] = max(frame + 1, led_until) + draw.randint(*LAG_FRAMES)
             n_tokens, came = sum(map(len, words)), frame
-            while words:  # it comes whole, or in parts as a slow back-end writes it
+            while words:  # complete, or in parts as a slow back-end writes it
                 n_part = len(words) if draw.random() >= hardness * config.part_share else draw.randint(1, len(words))
-                come(came, oracle, words[:n_part])
+                add_event(came, oracle, words[:n_part])
                 words, came = words[n_part:], came + draw.randint(1, 2 * TICK_FRAMES[1])
             ends = max(came, frame + n_tokens) + round(n_tokens * script.max_gap / 2)
             comes = draw.random() < hardness * config.correct_share
@@ -180,12 +181,12 @@ def draw_script(pieces: Pieces, config: CopyConfig, hardness: float, draw: rando
     for at in range(n_frames - 1):
         for oracle, tokens in events.get(at, ()):
             queue.extend(oracle, tokens)
-        script.oracle[at + 1] = queue.next()
+        script.oracle[at + 1] = queue.pop()
     return script
 
 
 def _lay_lead(script: Script, words: list[list[int]], start: int, until: int, draw: random.Random) -> int:
-    """Says words that no oracle tells, spread from a frame to about another; returns the frame behind them."""
+    """Places words that no oracle contains, spread over the frames to about `until`; returns the frame after them."""
     frame, widest = start, max(1, 2 * (until - start) // len(words))
     for word in words:
         gap = draw.randint(1, widest)
@@ -196,7 +197,7 @@ def _lay_lead(script: Script, words: list[list[int]], start: int, until: int, dr
 
 
 def draw_trial(pieces: Pieces, config: CopyConfig, draw: random.Random) -> Trial:
-    """One oracle of 5 to 12 words, some of them twice, that comes late; and the longest silence behind it."""
+    """Draws a late oracle of 5 to 12 words, some of them repeated, with the longest silence after it."""
     words = draw_words(pieces, draw.randint(*TRIAL_WORDS), config.again_share, draw)
     tokens = [token for word in words for token in word]
     frame = draw.randint(1, 1 + config.max_delay_frames)
@@ -211,34 +212,34 @@ def speak(
     guesses: Sequence[int] | NDArray[np.integer] = (),
     guess_share: float = 0.0,
 ) -> Example:
-    """An example of a script: what is said in it, and at each position what was to be said.
+    """Makes an example of a script: what is said, and at each position the label, which is what should be said.
 
-    `answer_mask` marks the tokens whose moment can be known, because the end of padding came before them or no gap is
-    ever left; by them accuracy is told.
+    `answer_mask` marks tokens at a predictable time, after an end of padding or in lessons without gaps; accuracy is
+    measured on them.
 
     Args:
-        script: what comes from outside.
-        pieces: of the vocabulary.
-        draw: of gaps and slips; the same for the same script gives the same example.
+        script: the oracle stream and the leads.
+        pieces: pieces of the vocabulary.
+        draw: generator of gaps and slips; the same script and generator give the same example.
         guesses: [S] what the model would say at each position.
-        guess_share: of the frames, those at which its guess is said.
+        guess_share: share of the frames at which the model's guess is said.
     """
     n_frames = len(script.oracle)
     begins = frozenset(pieces.first)
     text, labels = np.full(n_frames, PADDING_ID, np.int32), np.full(n_frames, PADDING_ID, np.int32)
     known = np.zeros(n_frames, np.bool_)
-    cue, broken = Cue(pieces.text_card), deque[int]()  # of the oracle that counts; of a word broken off
+    cue, broken = Cue(pieces.text_card), deque[int]()  # `broken`: the rest of a word of the replaced oracle
     first = ready = n_frames
     last, slip = PADDING_ID, deque[int]()
     for at, fed in enumerate(script.oracle.tolist()):
         if fed == pieces.text_card:
             first = script.first_frame.get(at, n_frames)
-        unsaid = cue.told[cue.n_said :] if fed != PADDING_ID else []  # padding gives no oracle up
+        unsaid = cue.told[cue.n_said :] if fed != PADDING_ID else []  # padding does not replace an oracle
         if cue.feed(fed):
             broken, ready = deque(takewhile(lambda piece: piece not in begins, unsaid)), first
         token = broken[0] if broken else cue.token if ready < n_frames else PADDING_ID
-        label = _label(token, last, 0 if broken else ready - at)
-        # As much is drawn at each frame whatever was said, so that guesses meet the gaps that they were made for.
+        label = _choose_label(token, last, 0 if broken else ready - at)
+        # The same numbers are drawn at each frame whatever is said, so that guesses see the gaps they were made with.
         gap, is_slow = draw.randint(0, script.max_gap), draw.random() < script.slow_share
         slips, guesses_on = draw.random() < script.slip_share, draw.random() < guess_share
         said = label
@@ -265,13 +266,13 @@ def speak(
     return Example(columns, script.oracle, labels, audio_labels, known, script.oracle != PADDING_ID)
 
 
-def _label(token: int, last: int, n_early: int) -> int:
-    """What is to be said: a token, or what comes before it. Padding ends in the frame before a token.
+def _choose_label(token: int, last: int, n_early: int) -> int:
+    """Returns what should be said: a token, or what comes before it. The end of padding is in the frame before a token.
 
     Args:
-        token: what comes next; padding where nothing does.
-        last: what was said in the frame before.
-        n_early: frames before the token's.
+        token: the next token; padding if there is none.
+        last: what was said in the previous frame.
+        n_early: number of frames until the token's frame.
     """
     if token == PADDING_ID or last == END_OF_PADDING_ID or (last > PADDING_ID and n_early <= 0):
         return token
@@ -279,8 +280,10 @@ def _label(token: int, last: int, n_early: int) -> int:
 
 
 def _make_slip(cue: Cue, last: int, pieces: Pieces, draw: random.Random) -> deque[int]:
-    """What is said by mistake from a frame on: another piece, the last one again, words said before, one left out, or
-    nothing for some frames."""
+    """Draws a mistake that begins at a frame.
+
+    It is another piece, the last one again, words that were said before, an omitted token, or silence for some frames.
+    """
     n = draw.randint(1, MOST_TOGETHER)
     again = draw.randrange(cue.n_said) if cue.n_said else 0
     slips = [

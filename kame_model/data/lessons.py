@@ -1,4 +1,4 @@
-"""Micro-batches of random words, and their curriculum: harder as the words are foreseen."""
+"""Source of copying micro-batches with a curriculum: lessons get harder as the accuracy on the words rises."""
 
 import random
 from collections.abc import Mapping
@@ -17,22 +17,22 @@ from kame_model.frames.batch import Batch, collate
 from kame_model.frames.ids import PADDING_ID
 
 GUESS_SHARE = 0.3
-"""Of the frames of an example, those at which the model's own guess is said, where it has a part in its past."""
+"""Share of an example's frames at which the model's own guess is said, if the example is made with guesses."""
 
 
 class CopySource:
-    """Micro-batches of random words; each a pure function of its number, of the lesson, and of what the model guesses.
+    """Micro-batches of random words; each is a pure function of its number, the lesson and the model's guesses.
 
     Its state is the number of the lesson, and the running accuracy in it.
 
     Args:
-        pieces: of the vocabulary.
+        pieces: pieces of the vocabulary.
         config: sizes and the curriculum.
-        accuracy: share of the words' tokens foreseen at which the next lesson begins, and after the last all is
-            learnt; None: the last lesson alone, without end.
-        seed: of everything drawn.
+        accuracy: share of correctly predicted word tokens at which the next lesson begins, and after the last lesson
+            the source is finished; None: only the last lesson, without end.
+        seed: seed of everything that is drawn.
         accumulation: micro-batches of a step, over all processes.
-        share: this process's part of them.
+        share: the part of them that this process gets.
     """
 
     def __init__(
@@ -50,19 +50,19 @@ class CopySource:
 
     @property
     def is_finished(self) -> bool:
-        """Whether words are foreseen well enough in the last lesson."""
+        """Whether the accuracy in the last lesson is high enough."""
         return self._finished
 
-    def batches_of(self, step: int) -> list[MicroBatch]:
-        """See `Source`; of any step, in the lesson at hand."""
+    def load_batches(self, step: int) -> list[MicroBatch]:
+        """See `Source`; micro-batches of any step, in the current lesson."""
         first = step * self._accumulation
         mine = range(first + self._share.rank, first + self._accumulation, self._share.world)
-        drawn = random.Random(ids.seed_for("guesses", self._seed, step)).random()  # all processes alike
+        drawn = random.Random(ids.derive_seed("guesses", self._seed, step)).random()  # the same in all processes
         asks = drawn < self._hardness * self._config.own_share
         return [self._make_batch(number, asks) for number in mine]
 
     def observe(self, share_right: float | None) -> dict[str, float]:
-        """Goes on to the next lesson when the running accuracy is high enough; shows where it is."""
+        """Updates the running accuracy and begins the next lesson if it is high enough; returns both as figures."""
         if share_right is not None:
             kept = self._config.smoothing
             self._accuracy = kept * self._accuracy + (1 - kept) * share_right
@@ -86,7 +86,7 @@ class CopySource:
         return self._lesson / (self._config.lessons - 1) if self._config.lessons > 1 else 1.0
 
     def _make_batch(self, number: int, asks: bool) -> MicroBatch:
-        seed = ids.seed_for("copy", self._seed, number)
+        seed = ids.derive_seed("copy", self._seed, number)
         make = partial(_make_batch, self._pieces, self._config, self._hardness, seed)
         return MicroBatch(number, make(), [], "copying", with_guesses=make if asks else None)
 
@@ -94,10 +94,14 @@ class CopySource:
 def _make_batch(
     pieces: Pieces, config: CopyConfig, hardness: float, seed: int, guesses: NDArray[np.integer] | None = None
 ) -> Batch:
-    """A micro-batch, the same with the same seed; fewer examples as they grow longer, so that a step stays as long.
+    """Makes a micro-batch; longer examples are fewer, so that a step takes the same time.
 
     Args:
-        guesses: [B, S] what the model would say in the very micro-batch without them.
+        pieces: pieces of the vocabulary.
+        config: sizes and the curriculum.
+        hardness: 0 to 1.
+        seed: the same seed gives the same micro-batch.
+        guesses: [B, S] what the model would say in the same micro-batch without guesses.
     """
     draw = random.Random(seed)
     n_frames = config.min_frames + hardness * (config.max_frames - config.min_frames)
@@ -111,8 +115,8 @@ def _make_batch(
 
 
 def make_judged_examples(pieces: Pieces, config: CopyConfig, n_examples: int, seed: int) -> list[Judged]:
-    """Examples of the last lesson that no step trains on, each beside the oracle of the one after it."""
-    draw = random.Random(ids.seed_for("copy-validation", seed))
+    """Makes examples of the last lesson that are not used in training, each with the oracle of the next one."""
+    draw = random.Random(ids.derive_seed("copy-validation", seed))
     examples = [speak(draw_script(pieces, config, 1.0, draw), pieces, draw) for _ in range(n_examples)]
     followers = [*examples[1:], *examples[:1]]
     return [

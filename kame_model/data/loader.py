@@ -1,4 +1,4 @@
-"""Micro-batches of a run's steps, made here or in worker processes, gone on with at any step."""
+"""Loads the micro-batches of a run's steps, in this process or in workers, and resumes at any step."""
 
 import itertools
 import math
@@ -16,7 +16,7 @@ from backends.processes import interrupts_held, leave_with_parent
 from data_schemas import ids
 from data_schemas.config.training import KINDS, DataConfig, Kind, SharesConfig
 from data_schemas.errors import ConfigError
-from data_schemas.fingerprint import what_matters
+from data_schemas.fingerprint import dump_relevant_fields
 from kame_model.data.copying import Pieces
 from kame_model.data.example import ExampleMaker
 from kame_model.data.plan import BatchPlan, Planned, Pool, RowKind
@@ -25,21 +25,21 @@ from kame_model.frames.batch import Batch, collate
 
 
 class Share(NamedTuple):
-    """Which of a step's micro-batches are this process's: those whose number leaves `rank` when divided by `world`."""
+    """The micro-batches of a step that a process gets: those whose number modulo `world` is `rank`."""
 
     rank: int = 0
     world: int = 1
 
 
 ALONE = Share()
-"""The share of the only process."""
+"""The share of a single process."""
 
 ONLY_DIALOGUES = SharesConfig(dialogues=1)
-"""The steps of a run without any other kind."""
+"""Shares of a run that only has steps of dialogues."""
 
 
 class Counts(NamedTuple):
-    """Examples made of dialogues, and how many of them `Changes` tells of."""
+    """Number of examples made of dialogues, and to how many of them each augmentation of `Changes` was applied."""
 
     examples: int = 0
     swapped: int = 0
@@ -53,13 +53,13 @@ class MicroBatch(NamedTuple):
     """One micro-batch.
 
     Attributes:
-        number: since the run began, over all processes and all kinds of steps.
-        batch: what the model sees.
-        dialogue_ids: whose examples they are; of made-up words there are none.
-        kind: of the step; that of copying has no sound. All micro-batches of a step say the same, on every process.
-        counts: what was made of the dialogues.
-        with_guesses: where the model's own past is to be trained on: the batch that it becomes by what the model would
-            say at each position, [B, S].
+        number: its number since the start of the run, over all processes and kinds of steps.
+        batch: model inputs and labels.
+        dialogue_ids: dialogues of its examples; empty for random words.
+        kind: kind of the step, the same for all micro-batches of a step on all processes; copying has no audio.
+        counts: augmentations of the dialogues.
+        with_guesses: if the model is trained on its own past: makes the batch from what the model would say at each
+            position, [B, S].
     """
 
     number: int
@@ -71,28 +71,29 @@ class MicroBatch(NamedTuple):
 
 
 class Source(Protocol):
-    """Where a run's micro-batches of one kind come from."""
+    """Protocol of a source of a run's micro-batches of one kind."""
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing more is to be learnt here, before the last step."""
+        """Whether there is nothing more to learn from it, even if the last step is not reached."""
 
-    def batches_of(self, step: int) -> list[MicroBatch]:
-        """This process's micro-batches of a step of the run, asked for in the order of the steps of this kind."""
+    def load_batches(self, step: int) -> list[MicroBatch]:
+        """Returns this process's micro-batches of a step of the run; called in the order of the steps of this kind."""
 
     def observe(self, share_right: float | None) -> dict[str, float]:
-        """Told of the share of text tokens that a step foresaw, None of a step of another kind; what it shows of its
-        own state, by name."""
+        """Receives the share of text tokens that a step predicted correctly (None for a step of another kind) and
+        returns figures of its own state by name.
+        """
 
     def state_dict(self) -> dict[str, Any]:
-        """All that is needed to go on with the next step, as JSON has it."""
+        """Returns the state needed to resume with the next step, as JSON values."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on where one with that state was."""
+        """Restores a state from `state_dict`."""
 
 
 def get_kind_at(step: int, shares: SharesConfig) -> Kind:
-    """Of which kind the run's step after so many is; each kind is spread evenly, and no rarer one comes first."""
+    """Returns the kind of a step; each kind is spread evenly over the steps, and a rarer kind is never the first."""
     kinds = list(KINDS)
     while len(kinds) > 1:
         weights = [float(getattr(shares, kind)) for kind in kinds]
@@ -100,18 +101,18 @@ def get_kind_at(step: int, shares: SharesConfig) -> Kind:
         before = math.floor(step * share)
         if math.floor((step + 1) * share) > before:
             return kind
-        step -= before  # of those that are left
+        step -= before  # the number of steps of the remaining kinds
     return kinds[0]
 
 
 class Loader:
-    """A run's micro-batches: each step has those of one kind, by the run's shares.
+    """Loads a run's micro-batches; all micro-batches of a step have one kind, by the run's shares.
 
-    Its state is the number of the next step, and those of its sources.
+    Its state is the number of the next step, and the states of its sources.
 
     Args:
-        sources: of each kind with a share above 0.
-        shares: of the steps.
+        sources: one for each kind with a share above 0.
+        shares: shares of the kinds in the steps.
     """
 
     def __init__(self, sources: Mapping[Kind, Source], shares: SharesConfig) -> None:
@@ -119,28 +120,28 @@ class Loader:
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing more is to be learnt of the run's main kind, before the last step."""
+        """Whether there is nothing more to learn of the run's main kind, even if the last step is not reached."""
         return self._sources[self._shares.main].is_finished
 
     def load_next_step(self) -> list[MicroBatch]:
-        """This process's micro-batches of the next optimiser step."""
+        """Returns this process's micro-batches of the next optimiser step."""
         self._step += 1
-        return self._sources[get_kind_at(self._step - 1, self._shares)].batches_of(self._step - 1)
+        return self._sources[get_kind_at(self._step - 1, self._shares)].load_batches(self._step - 1)
 
     def observe(self, share_right: float | None) -> dict[str, float]:
-        """Told of the share of text tokens that the last step foresaw; what the main kind shows, by name."""
+        """Receives the share of text tokens that the last step predicted correctly; returns the main kind's figures."""
         is_main = get_kind_at(self._step - 1, self._shares) == self._shares.main
         return self._sources[self._shares.main].observe(share_right if is_main else None)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that is needed to go on with the next step, as JSON has it."""
+        """Returns the state needed to resume with the next step, as JSON values."""
         return {"step": self._step, **{kind: each.state_dict() for kind, each in self._sources.items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on where a loader with that state was.
+        """Restores a state from `state_dict`.
 
         Raises:
-            ConfigError: the state is of other data or other settings of the data.
+            ConfigError: the state is of other data or other data settings.
         """
         self._step = state["step"]
         for kind, each in self._sources.items():
@@ -149,7 +150,7 @@ class Loader:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A micro-batch yet to be made: its number, the step of the run that it is for, its pool and its place in that."""
+    """A micro-batch to be made: its number, the step of the run, its pool and its index in the pool."""
 
     number: int
     step: int
@@ -158,21 +159,21 @@ class _Place:
 
 
 class RowSource:
-    """Dialogues, or speech rows, mixed, shuffled, batched by length and shared out over processes.
+    """Loads dialogues or speech rows: mixed, shuffled, batched by length and distributed over processes.
 
     Its state is the place of the next micro-batch in the plan. A step takes `accumulation` micro-batches over all
-    processes, so that the number of processes, or of workers, changes no example and no step; a run may even be gone
-    on with by another number of processes.
+    processes, so the number of processes or workers changes no example and no step; a run may even be resumed with
+    another number of processes.
 
     Args:
-        datasets: of one vocabulary and codec; those without rows of the kind may have what examples are made with.
+        datasets: datasets of one vocabulary and codec; those without rows of the kind are still used to make examples.
         config: mixture, batches, oracles.
-        seed: of order and examples.
+        seed: seed of order and examples.
         accumulation: micro-batches of a step, over all processes.
-        share: this process's part of them; their number divides `accumulation`.
-        pieces: of the vocabulary, where examples need them.
-        kind: which rows are met.
-        shares: of the run's steps, by which those of this kind are known.
+        share: the part of them that this process gets; the number of processes divides `accumulation`.
+        pieces: pieces of the vocabulary, if examples need them.
+        kind: kind of the rows.
+        shares: shares of the kinds in the run's steps.
     """
 
     is_finished = False
@@ -189,11 +190,11 @@ class RowSource:
         shares: SharesConfig = ONLY_DIALOGUES,
     ) -> None:
         self._plan = BatchPlan(datasets, config, seed, kind)
-        self._made = _Made(datasets, ExampleMaker(datasets, config, seed, pieces), kind)
+        self._made = _MicroBatchDataset(datasets, ExampleMaker(datasets, config, seed, pieces), kind)
         self._accumulation, self._share, self._workers = accumulation, share, config.workers
         self._kind: Kind = kind
         self._shares = shares
-        matters = what_matters(config)
+        matters = dump_relevant_fields(config)
         matters["datasets"] = [
             (each.fingerprint, mixed.weight) for each, mixed in zip(datasets, config.datasets, strict=True)
         ]
@@ -201,7 +202,7 @@ class RowSource:
         self._round, self._index = 0, 0
         self._coming: Iterator[MicroBatch] | None = None
 
-    def batches_of(self, step: int) -> list[MicroBatch]:
+    def load_batches(self, step: int) -> list[MicroBatch]:
         """See `Source`."""
         if self._coming is None:
             self._coming = self._begin(step)
@@ -213,7 +214,7 @@ class RowSource:
         return batches
 
     def observe(self, share_right: float | None) -> dict[str, float]:
-        """Shows the round, and how many rows have no oracle and are left out; nothing follows from what is foreseen."""
+        """Returns the round, and the number of rows that are skipped because they have no oracle."""
         return {"round": float(self._round), "rows_left_out": float(self._plan.n_left_out)}
 
     def state_dict(self) -> dict[str, Any]:
@@ -224,20 +225,20 @@ class RowSource:
         """See `Source`.
 
         Raises:
-            ConfigError: the state is of other data or other settings of the data.
+            ConfigError: the state is of other data or other data settings.
         """
         if state.get("identity") != self._identity:
             raise ConfigError(
-                "The run was begun with other data, other settings of it, or by a version with another order.",
-                "Go on with the same, or begin a new run from its weights: another --out with --init-from.",
+                "The run was started with other data or data settings, or by a version with another sampling order.",
+                "Resume it with the same ones, or start a new run from its weights: another --out with --init-from.",
             )
         self._round, self._index = state["round"], state["index"]
         self._coming = None
 
     def _begin(self, first: int) -> Iterator[MicroBatch]:
-        """The micro-batches of a step and of all those of this kind after it."""
+        """Yields the micro-batches of a step and of all later steps of this kind."""
         steps = _iterate_steps(self._kind, self._shares, first)
-        # batch_size None: an item of the data set is a whole micro-batch.
+        # batch_size=None: an item of the dataset is a whole micro-batch.
         loading: DataLoader[MicroBatch] = DataLoader(
             self._made,
             sampler=_iterate_places(self._plan, self._share, steps, self._accumulation, (self._round, self._index)),
@@ -247,25 +248,29 @@ class RowSource:
             multiprocessing_context="forkserver" if self._workers else None,
             worker_init_fn=_begin_worker if self._workers else None,
         )
-        with interrupts_held():  # Ctrl-C goes to all processes, those that are only beginning too
+        with interrupts_held():  # Ctrl-C is sent to all processes, also to workers that are starting
             return iter(loading)
 
 
 def _iterate_steps(kind: Kind, shares: SharesConfig, first: int) -> Iterator[int]:
-    """The run's steps of a kind from one on, without end."""
+    """Yields the run's steps of a kind from one on, without end."""
     return (step for step in itertools.count(first) if get_kind_at(step, shares) == kind)
 
 
 def _iterate_places(
     plan: BatchPlan, share: Share, steps: Iterator[int], accumulation: int, start: tuple[int, int]
 ) -> Iterator[_Place]:
-    """A process's micro-batches of the steps, without end.
+    """Yields this process's micro-batches of the steps, without end.
 
-    No method: what runs in it holds what it was given, and a loader that held itself would keep its workers after its
-    last use.
+    It is not a method, because a running generator keeps its arguments alive: a loader that was one of them would never
+    be collected, and its workers never stopped.
 
     Args:
-        start: round of the plan and place in it.
+        plan: the plan of the batches.
+        share: the share of this process.
+        steps: the steps of the run.
+        accumulation: micro-batches of a step, over all processes.
+        start: round of the plan, and place in it.
     """
     planned = _iterate_plan_from(plan, *start)
     for step in steps:
@@ -276,37 +281,37 @@ def _iterate_places(
 
 
 def _iterate_plan_from(plan: BatchPlan, number: int, index: int) -> Iterator[tuple[Pool, int]]:
-    """The plan's micro-batches from one of a round on, without end: each one's pool and place in that."""
+    """Yields the plan's micro-batches from one of a round on, without end: each one's pool and its index therein."""
     while True:
-        places = ((pool, at) for pool in plan.pools(number) for at in range(len(pool.sizes)))
+        places = ((pool, at) for pool in plan.get_pools(number) for at in range(len(pool.sizes)))
         yield from itertools.islice(places, index, None)
         number, index = number + 1, 0
 
 
 def _begin_worker(number: int) -> None:
-    """A worker leaves when its parent does, and not when both are asked to stop: the parent saves first."""
+    """Makes a worker exit with its parent, and ignore SIGINT and SIGTERM, because the parent saves first."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     leave_with_parent()
 
 
-class _Made(Dataset[MicroBatch]):
-    """Micro-batches by their places, as PyTorch's workers ask for them; pickled without the pools that were measured.
+class _MicroBatchDataset(Dataset[MicroBatch]):
+    """PyTorch dataset of micro-batches by place, for data loader workers; measured pools are not pickled.
 
-    A pool is measured by each process that makes one of its micro-batches, all of it each time: that takes about two
-    thirds of the time in which examples are made.
+    Each process that makes a micro-batch of a pool measures the whole pool, which takes about two thirds of the time of
+    making examples.
     """
 
     def __init__(self, datasets: Sequence[TokenDataset], maker: ExampleMaker, kind: RowKind) -> None:
         self._datasets, self._maker, self._kind = datasets, maker, kind
         self._cut = lru_cache(maxsize=2)(self._cut_pool)
 
-    def __reduce__(self) -> tuple[type["_Made"], tuple[Sequence[TokenDataset], ExampleMaker, RowKind]]:
+    def __reduce__(self) -> tuple[type["_MicroBatchDataset"], tuple[Sequence[TokenDataset], ExampleMaker, RowKind]]:
         return type(self), (self._datasets, self._maker, self._kind)
 
     def __getitem__(self, place: _Place) -> MicroBatch:
         batch = self._cut(place.pool)[place.index]
-        examples, made = zip(*(self._maker.train(planned, place.step) for planned in batch), strict=True)
+        examples, made = zip(*(self._maker.make_example(planned, place.step) for planned in batch), strict=True)
         changes = [each for each in made if each is not None]
         names = [self._datasets[unit.dataset].dialogue_ids[unit.row] for unit, *_ in batch]
         counts = Counts(len(changes), *map(sum, zip(*changes, strict=True)))

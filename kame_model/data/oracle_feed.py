@@ -1,11 +1,11 @@
-"""What befalls an example's oracle events in training: KAME's recipe, and what stands in its place here.
+"""Augments an example's oracle events in training: skipping, curriculum, jitter and delay.
 
-The order is that of the release: for an example, the probability of skipping and then the curriculum's draw; for each
-event by position, whether it is skipped (never the last of its run) and its jitter; at last one shift of all. What is
-ours: the shift to the right is a back-end's delay drawn from a
-configured distribution, never in addition to a shift; and some back-ends are slow, so that their tokens come with gaps.
-Every function draws from the generator it is given and from nothing else, so that an example depends on its seed alone.
-In evaluation none of this is called.
+The order is that of KAME's release. For each example, the skip probability is drawn, then whether the curriculum feeds
+hints only. For each event, in order of position, it is drawn whether the event is skipped (the last of its run never
+is), then its jitter. Finally one shift is drawn for all events. Two things are additions: the shift to the right is a
+back-end's delay from a configured distribution, never added to another shift; and some back-ends are slow, so that
+there are gaps between their tokens. Every function draws only from the generator it is given, so that an example
+depends on its seed alone. None of this is used in evaluation.
 """
 
 import random
@@ -20,22 +20,22 @@ from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_stream import OracleQueue, OracleTokenEvent, OracleTokens
 
 SLOW_TOKENS_PER_S = (5.0, 20.0)
-"""How fast a slow back-end writes: from a small model on a busy processor to above what it is fed at (12.5)."""
+"""Speed of a slow back-end: from a small model on a busy processor to above the speed of feeding (12.5)."""
 
 _START = -1
-"""What stands for the start of an oracle while its gaps are found."""
+"""Stands for the start of an oracle while its gaps are computed."""
 
 SENTENCE_TOKENS = (4, 16)
-"""Tokens of a sentence, drawn: the vocabulary has no marks by which its end would be known."""
+"""Range from which the tokens of a sentence are drawn: the vocabulary has no marks that show where one ends."""
 
 
-class Fed(NamedTuple):
-    """An event as an example is fed with it.
+class FedEvent(NamedTuple):
+    """An oracle event as it is fed to an example.
 
     Attributes:
-        event: its number in the speaker's stream; -1: of no stream.
-        frame: at which it comes.
-        tokens: one an input position, padding where the next has not come yet.
+        event: its index in the speaker's stream; -1: an event of another stream.
+        frame: the frame at which it arrives.
+        tokens: one per input position; padding where the next token has not arrived yet.
     """
 
     event: int
@@ -43,50 +43,51 @@ class Fed(NamedTuple):
     tokens: Sequence[int]
 
     def is_as_recorded(self, oracle: OracleTokens) -> bool:
-        """Whether it comes no later than in the stream that it is of, all at once."""
+        """Whether it arrives no later than in its own stream, and without gaps."""
         return self.frame <= oracle.frame[self.event] and PADDING_ID not in self.tokens
 
-    def token_positions(self) -> list[int]:
-        """The input positions at which its tokens are fed; its start is fed at frame + 1."""
+    def find_token_positions(self) -> list[int]:
+        """Returns the input positions at which its tokens are fed; its start is fed at frame + 1."""
         return [self.frame + 2 + at for at, token in enumerate(self.tokens) if token != PADDING_ID]
 
 
-def feed(oracle: OracleTokens, config: OracleFeedConfig, step: int, draw: random.Random) -> list[Fed]:
-    """The events that a training example is fed with.
+def draw_fed_events(oracle: OracleTokens, config: OracleFeedConfig, step: int, draw: random.Random) -> list[FedEvent]:
+    """Draws the events that are fed to a training example.
 
     Args:
-        oracle: all events of the speaker learnt, in the order of their frames.
+        oracle: all events of the speaker to learn, in the order of their frames.
         config: the probabilities.
-        step: optimiser step that the example is made for; only the curriculum looks at it.
+        step: optimiser step of the example; only the curriculum uses it.
         draw: the example's own generator.
     """
-    skip = skip_probability(config, draw)
-    hints_only = draws_hints_only(config, step, draw)
-    kept = keep_events(oracle, skip, draw)
+    skip = draw_skip_probability(config, draw)
+    hints_only = draw_hints_only(config, step, draw)
+    kept = draw_kept_events(oracle, skip, draw)
     events = [
-        Fed(event, frame, tokens_of(oracle, event, hints_only)) for event, frame in jitter(oracle, kept, config, draw)
+        FedEvent(event, frame, get_event_tokens(oracle, event, hints_only))
+        for event, frame in jitter_events(oracle, kept, config, draw)
     ]
     shift = draw_shift(config, draw)
     fed = [each._replace(frame=each.frame + shift) for each in events if len(each.tokens) and each.frame + shift >= 0]
     fed = apply_guesses(oracle, fed, config.guesses)
-    return slowed(fed, draw) if draw.random() < config.slow_share else fed
+    return slow_down(fed, draw) if draw.random() < config.slow_share else fed
 
 
-def apply_guesses(oracle: OracleTokens, fed: Sequence[Fed], guesses: Guesses) -> list[Fed]:
-    """Returns the events as a server feeds them that treats answers to the unfinished question like this."""
+def apply_guesses(oracle: OracleTokens, fed: Sequence[FedEvent], guesses: Guesses) -> list[FedEvent]:
+    """Returns the events as fed by a server that treats answers to the unfinished question in this way."""
     treated = [(each.event, oracle.apply_guesses(*each, guesses)) for each in fed]
-    return [Fed(event, now[0], list(now[1])) for event, now in treated if now is not None and len(now[1])]
+    return [FedEvent(event, now[0], list(now[1])) for event, now in treated if now is not None and len(now[1])]
 
 
-def skip_probability(config: OracleFeedConfig, draw: random.Random) -> float:
-    """The example's probability that an event is skipped: uniform between the configured bounds."""
+def draw_skip_probability(config: OracleFeedConfig, draw: random.Random) -> float:
+    """Draws an example's probability that an event is skipped, uniformly between the configured bounds."""
     return draw.uniform(config.skip_min, config.skip_max)
 
 
-def draws_hints_only(config: OracleFeedConfig, step: int, draw: random.Random) -> bool:
-    """Whether all events hold their hints: surely up to one step, never from another on, linearly in between.
+def draw_hints_only(config: OracleFeedConfig, step: int, draw: random.Random) -> bool:
+    """Draws whether all events have their hints: always before one step, never after another, linearly in between.
 
-    One number is drawn at any step, so that the curriculum changes nothing that is drawn after it.
+    One number is drawn at any step, so that the curriculum does not change what is drawn after it.
     """
     drawn = draw.random()
     start, end = config.hints_only_until_step, config.predictions_from_step
@@ -95,15 +96,15 @@ def draws_hints_only(config: OracleFeedConfig, step: int, draw: random.Random) -
     return step < end and drawn < (end - step) / (end - start)
 
 
-def keep_events(oracle: OracleTokens, skip: float, draw: random.Random) -> list[int]:
-    """Positions of the events that are not skipped; the last of a run never is, though a number is drawn for it too."""
+def draw_kept_events(oracle: OracleTokens, skip: float, draw: random.Random) -> list[int]:
+    """Draws the positions of the events that are kept; the last of a run always is, though a number is drawn for it."""
     return [event for event in range(len(oracle)) if not draw.random() < skip or oracle.skip_forbid[event]]
 
 
-def jitter(
+def jitter_events(
     oracle: OracleTokens, kept: Sequence[int], config: OracleFeedConfig, draw: random.Random
 ) -> list[tuple[int, int]]:
-    """Events with their frames, each moved on its own, still one after the other and never before the dialogue."""
+    """Returns events with their frames, each moved independently; their order is kept, and none is before frame 0."""
     moved: list[tuple[int, int]] = []
     for event in kept:
         frame = int(oracle.frame[event])
@@ -114,23 +115,23 @@ def jitter(
     return moved
 
 
-def tokens_of(oracle: OracleTokens, event: int, hints_only: bool) -> Sequence[int]:
-    """What an event feeds: with `hints_only` its hint, which may be empty; else as in evaluation (`said`)."""
-    tokens: Sequence[int] = (oracle.hint(event) if hints_only else oracle.said(event)).tolist()
+def get_event_tokens(oracle: OracleTokens, event: int, hints_only: bool) -> Sequence[int]:
+    """Returns the tokens of an event: with `hints_only` its hint, which may be empty, otherwise those of evaluation."""
+    tokens: Sequence[int] = (oracle.get_hint(event) if hints_only else oracle.get_fed(event)).tolist()
     return tokens
 
 
 def draw_shift(config: OracleFeedConfig, draw: random.Random) -> int:
-    """Frames by which the whole stream comes later (a back-end's delay) or, negative, earlier."""
+    """Draws the frames by which the whole stream is later (a back-end's delay) or, if negative, earlier."""
     if not draw.random() < config.shift_probability:
         return 0
     if draw.random() < config.left_share:
         return -draw.randint(1, config.left_max_frames)
-    return delay_frames(config.delay, draw)
+    return draw_delay_frames(config.delay, draw)
 
 
-def delay_frames(config: DelayConfig, draw: random.Random) -> int:
-    """A back-end's delay in whole frames, at least none."""
+def draw_delay_frames(config: DelayConfig, draw: random.Random) -> int:
+    """Draws a back-end's delay in whole frames, 0 or more."""
     if config.distribution == "uniform":
         delay_s = draw.uniform(config.min_s, config.max_s)
     else:
@@ -139,17 +140,18 @@ def delay_frames(config: DelayConfig, draw: random.Random) -> int:
     return round(delay_s / units.FRAME_S)
 
 
-def slowed(fed: Sequence[Fed], draw: random.Random) -> list[Fed]:
-    """The events of a back-end that writes slowly: all at one speed, drawn; the gaps are those of a server's queue."""
+def slow_down(fed: Sequence[FedEvent], draw: random.Random) -> list[FedEvent]:
+    """Returns the events of a slow back-end, which writes all of them at one drawn speed, with the gaps of a server."""
     frames_per_token = 1 / (draw.uniform(*SLOW_TOKENS_PER_S) * units.FRAME_S)
-    return [each._replace(tokens=with_gaps(each.tokens, frames_per_token, draw)) for each in fed]
+    return [each._replace(tokens=insert_gaps(each.tokens, frames_per_token, draw)) for each in fed]
 
 
-def with_gaps(tokens: Sequence[int], frames_per_token: float, draw: random.Random) -> list[int]:
-    """An oracle's tokens as a server feeds them while they are written, the first at once.
+def insert_gaps(tokens: Sequence[int], frames_per_token: float, draw: random.Random) -> list[int]:
+    """Returns an oracle's tokens as a server feeds them while they are written; the first is fed at once.
 
-    The first sentence leaves token by token, a later one when its last token is written (`serve/oracle/writer.py`); a
-    token that has come waits for its turn in the session's queue, and padding is fed while none waits.
+    The first sentence is released token by token, a later one when its last token is written
+    (`serve/oracle/writer.py`). A token that has arrived waits in the session's queue, and padding is fed while the
+    queue is empty.
 
         written at 2 frames a token, sentences of 3     a - b - c - - - - - d - e - f
         the same, as the queue feeds them               a - b - c - - - - - d e f
@@ -163,17 +165,17 @@ def with_gaps(tokens: Sequence[int], frames_per_token: float, draw: random.Rando
     fed: list[int] = []
     for start, stop in [*((at, at + 1) for at in range(ends[0])), *pairwise(ends)]:
         leaves = round((stop - 1) * frames_per_token)
-        fed += [queue.next() for _ in range(leaves - len(fed))]
+        fed += [queue.pop() for _ in range(leaves - len(fed))]
         queue.extend(oracle, tokens[start:stop])
     n_waiting = 1 + len(tokens) - sum(token != PADDING_ID for token in fed)
-    fed += [queue.next() for _ in range(n_waiting)]
+    fed += [queue.pop() for _ in range(n_waiting)]
     return fed[1:]
 
 
-def shifted(events: Sequence[OracleTokenEvent], n_frames: int) -> list[OracleTokenEvent]:
-    """Events later by `n_frames`, or earlier where that is negative.
+def shift_events(events: Sequence[OracleTokenEvent], n_frames: int) -> list[OracleTokenEvent]:
+    """Returns events that are later by `n_frames`, or earlier if that is negative.
 
-    What would begin before the dialogue is lost as a whole; the release keeps the tail of such an event, tokens that no
-    start announces, which no server ever feeds.
+    An event that would begin before the dialogue is dropped. The release keeps the last tokens of such an event,
+    without a start, which no server ever feeds.
     """
     return [(frame + n_frames, tokens) for frame, tokens in events if frame + n_frames >= 0]

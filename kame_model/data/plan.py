@@ -20,7 +20,7 @@ from data_schemas import ids
 from data_schemas.config.training import DataConfig
 from data_schemas.errors import ConfigError
 from kame_model.encode.token_dataset import TokenDataset
-from kame_model.frames.sequence import MAX_COLUMNS, chunks
+from kame_model.frames.sequence import MAX_COLUMNS, cut_chunks
 
 Speaker = Literal["a", "b"]
 RowKind = Literal["dialogues", "speech"]
@@ -101,19 +101,19 @@ class Units:
     n_left_out: int
 
 
-def longest_joined(n_frames: int, max_columns: int = MAX_COLUMNS) -> int:
-    """Returns the maximum frames of a joined dialogue whose question is from one of `n_frames`, with as many chunks."""
+def compute_longest_joined(n_frames: int, max_columns: int = MAX_COLUMNS) -> int:
+    """Returns the maximum frames of a joined dialogue whose question is from one of `n_frames`; chunks are as many."""
     return min(int(HEADROOM * n_frames), _compute_most_frames(n_frames, max_columns))
 
 
-def longest_told(n_frames: int, max_columns: int = MAX_COLUMNS) -> int:
+def compute_longest_told(n_frames: int, max_columns: int = MAX_COLUMNS) -> int:
     """Returns the maximum frames of a speech row of `n_frames` with its oracle before it, with as many chunks."""
     return min(n_frames + TOLD_FRAMES, _compute_most_frames(n_frames, max_columns))
 
 
 def _compute_most_frames(n_frames: int, max_columns: int) -> int:
     """Returns the maximum frames of a dialogue with as many chunks as one of `n_frames`."""
-    return len(chunks(n_frames + 2, max_columns)) * max_columns - 2
+    return len(cut_chunks(n_frames + 2, max_columns)) * max_columns - 2
 
 
 def make_units(
@@ -145,9 +145,9 @@ def make_units(
     for row in np.flatnonzero(in_split).tolist():
         longest = n_frames = int(dataset.lengths[row])
         if joins:
-            longest = (longest_told if is_speech else longest_joined)(n_frames, max_columns)
+            longest = (compute_longest_told if is_speech else compute_longest_joined)(n_frames, max_columns)
         n_spare = _compute_most_frames(n_frames, max_columns) - longest
-        cut = chunks(longest + 2, max_columns)
+        cut = cut_chunks(longest + 2, max_columns)
         for chunk, (start, stop) in enumerate(cut):
             for speaker in speakers:
                 if met[speaker][row]:
@@ -209,27 +209,27 @@ class BatchPlan:
         n_units = sum(len(each.units) for each in self._units)
         weights = np.asarray([each.weight for each in config.datasets]) * holds
         self._shares: list[float] = (n_units * (weights / weights.sum())).tolist()
-        self.pools = lru_cache(maxsize=2)(self._make_pools)
+        self.get_pools = lru_cache(maxsize=2)(self._make_pools)
         self._n_rows = [len(each) for each in datasets]
         self._order = lru_cache(maxsize=2 * len(datasets))(self._draw_permutation)
-        self._behind = lru_cache(maxsize=2 * len(datasets))(self._silence_behind)
+        self._behind = lru_cache(maxsize=2 * len(datasets))(self._draw_silence_behind)
 
     def _make_pools(self, number: int) -> list[Pool]:
         """Returns the pools of a round in the order of training."""
         planned, lengths = self._make_examples(number)
-        order = np.random.default_rng(ids.seed_for("round", self._seed, number)).permutation(len(planned))
+        order = np.random.default_rng(ids.derive_seed("round", self._seed, number)).permutation(len(planned))
         n_frames = self._config.batch_frames
         pools = []
         for place, pool in enumerate(_cut_pools(order, lengths, n_frames * self._config.pool_batches)):
             by_length = pool[np.argsort(lengths[pool], kind="stable")]
             sizes = [len(each) for each in cut_by_frames(by_length, lengths, n_frames)]
-            seed = ids.seed_for("pool", self._seed, *self._fingerprints, number, place)
+            seed = ids.derive_seed("pool", self._seed, *self._fingerprints, number, place)
             pools.append(Pool(seed, [planned[at] for at in pool.tolist()], sizes))
         return pools
 
     def count_batches(self, number: int) -> int:
         """Returns the number of micro-batches of a round."""
-        return sum(len(each.sizes) for each in self.pools(number))
+        return sum(len(each.sizes) for each in self.get_pools(number))
 
     def _make_examples(self, number: int) -> tuple[list[Planned], NDArray[np.int32]]:
         """Returns a round's examples, not shuffled yet, and their maximum lengths."""
@@ -257,12 +257,12 @@ class BatchPlan:
         return planned, np.concatenate(lengths)
 
     def _draw_permutation(self, dataset: int, epoch: int) -> NDArray[np.int64]:
-        seed = ids.seed_for("epoch", self._seed, self._fingerprints[dataset], int(epoch))
+        seed = ids.derive_seed("epoch", self._seed, self._fingerprints[dataset], int(epoch))
         return np.random.default_rng(seed).permutation(len(self._units[dataset].units))
 
-    def _silence_behind(self, dataset: int, epoch: int) -> NDArray[np.int32]:
+    def _draw_silence_behind(self, dataset: int, epoch: int) -> NDArray[np.int32]:
         """Draws int32[rows], the frames of silence after each row of a dataset in an epoch."""
-        draw = np.random.default_rng(ids.seed_for("behind", self._seed, self._fingerprints[dataset], int(epoch)))
+        draw = np.random.default_rng(ids.derive_seed("behind", self._seed, self._fingerprints[dataset], int(epoch)))
         waits = draw.random(self._n_rows[dataset]) < self._config.wait_share
         return np.where(waits, draw.integers(1, BEHIND_FRAMES, self._n_rows[dataset], endpoint=True), 0).astype(
             np.int32

@@ -1,4 +1,4 @@
-"""The rows of a mixture in which the assistant only speaks (`kame speech`): what training takes from them."""
+"""Draws utterances from the speech rows of a mixture (`kame speech`), in which only the assistant speaks."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -6,38 +6,38 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kame_model.data.splicing import Clip, clip_of
+from kame_model.data.splicing import Clip, cut_clip
 from kame_model.encode.token_dataset import TokenDataset
 
 ANSWERS = ("sentence", "words", "numbers")
-"""Forms of rows that may stand for an answer."""
+"""Forms of rows that may replace an answer."""
 
 STALLS = ("stall",)
-"""Forms of rows that are said when nothing is known."""
+"""Forms of rows that are said if nothing is known."""
 
 
 class SpeechRows:
-    """Utterances of the training split, to be drawn by length; empty where no dataset of the mixture holds any."""
+    """Utterances of the training split, drawn by length; empty if no dataset of the mixture has speech rows."""
 
     def __init__(self, datasets: Sequence[TokenDataset]) -> None:
         self._datasets = datasets
         self._answers, self._stalls = (self._sort_by_length(forms) for forms in (ANSWERS, STALLS))
 
     def draw_answer(self, n_most: int, draw: random.Random) -> Clip | None:
-        """Something to be said for an answer, in at most so many frames; None where there is nothing."""
+        """Draws an utterance of at most `n_most` frames for an answer; None if there is none."""
         return self._draw(self._answers, n_most, draw)
 
     def draw_stall(self, n_most: int, draw: random.Random) -> Clip | None:
-        """What is said when nothing is known, in at most so many frames; None where there is nothing."""
+        """Draws what is said if nothing is known, of at most `n_most` frames; None if there is none."""
         return self._draw(self._stalls, n_most, draw)
 
     @property
     def has_answers(self) -> bool:
-        """Whether anything may stand for an answer."""
+        """Whether any row may replace an answer."""
         return len(self._answers) > 0
 
     def _sort_by_length(self, forms: Iterable[str]) -> NDArray[np.int64]:
-        """int64[N, 3]: frames, dataset and row of each utterance of these forms, shortest first."""
+        """Returns int64[N, 3]: frames, dataset and row of each utterance of these forms, shortest first."""
         found = [
             (int(dataset.lengths[row]), number, row)
             for number, dataset in enumerate(self._datasets)
@@ -52,4 +52,4 @@ class SpeechRows:
             return None
         _, dataset, row = rows[draw.randrange(n_fit)].tolist()
         said = self._datasets[dataset][row].a
-        return clip_of(said.text, said.codes)
+        return cut_clip(said.text, said.codes)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from backends.codec.protocol import Codes
 from data_schemas.records import AudioDialogue, OracleEvent, OracleRow, SpokenSentence, Turn, WordTiming
-from data_schemas.units import FRAME_S, event_frame, round_s
+from data_schemas.units import FRAME_S, find_event_frame, round_s
 from kame_model.encode.manifest import Counts
 from kame_model.encode.rows import SpeakerTokens, TokenRow
 from kame_model.frames.ids import PADDING_ID
@@ -154,7 +154,7 @@ def make_oracle_tokens(
     Events that failed or that come after the last frame are skipped and counted. A run is the events of one turn.
     """
     answered = [each for each in events if each.text is not None]
-    kept = sorted((each for each in answered if event_frame(each.t_s) < n_frames), key=lambda each: each.t_s)
+    kept = sorted((each for each in answered if find_event_frame(each.t_s) < n_frames), key=lambda each: each.t_s)
     truth = {each.turn_index: each.text for each in answered if each.status == "truth"}
     last = {each.turn_index: each.event_id for each in kept}
     encoded: dict[str, list[int]] = defaultdict(list)
@@ -162,7 +162,7 @@ def make_oracle_tokens(
         encoded[text] = tokenizer.encode(text)
     hints = [str(truth.get(each.turn_index, "")) if each.r > HINT_FROM_R else "" for each in kept]
     packed = OracleTokens.pack(
-        frame=[event_frame(each.t_s) for each in kept],
+        frame=[find_event_frame(each.t_s) for each in kept],
         ratio=[each.r for each in kept],
         level=[each.level for each in kept],
         skip_forbid=[last[each.turn_index] == each.event_id for each in kept],

@@ -89,7 +89,7 @@ def to_table(rows: Iterable[TokenRow]) -> pa.Table:
 def _check_codes(dataset: TokenDataset) -> None:
     """Checks that the codes have Mimi's layout, the only one that kame_finetune supports."""
     layout = dataset.layout
-    if layout != CodeLayout.of_mimi(layout.n_codebooks, layout.card):
+    if layout != CodeLayout.make_mimi(layout.n_codebooks, layout.card):
         raise ConfigError(
             f"{dataset.folder} holds codes of {dataset.manifest.made_with.codec}. kame_finetune requires Mimi's: it "
             "delays all codebooks but the first by a frame, and gives the first a hundredfold loss weight.",
@@ -122,5 +122,5 @@ def _make_record(row: TokenRow) -> dict[str, Any]:
 
 
 def _stack_streams(tokens: SpeakerTokens) -> list[Any]:
-    """[1 + n, T]: the text, then each codebook."""
+    """Returns [1 + n, T]: the text, then each codebook."""
     return [tokens.text, *tokens.codes.astype(np.int32)]

@@ -31,7 +31,7 @@ class MadeWith(Config):
     text_card: int = Field(description="Size of the vocabulary; also the oracle's start id and the text's initial id.")
 
     @classmethod
-    def of(cls, codec: Codec, tokenizer: Tokenizer) -> Self:
+    def from_codec(cls, codec: Codec, tokenizer: Tokenizer) -> Self:
         """Collects the settings from a codec and a tokenizer."""
         return cls(
             codec=codec.name,

@@ -59,9 +59,11 @@ class SpeakerTokens:
     oracle: OracleTokens
     answer_mask: NDArray[np.bool_]
 
-    def answering_event(self) -> int | None:
-        """The last event before the answer's words that had heard a complete question (greetings and follow-ups have
-        such events too). None if there is none, or if no words are marked as the answer."""
+    def find_answering_event(self) -> int | None:
+        """Returns the last event with a complete question before the answer's words.
+
+        Greetings and follow-ups have such events too. None if there is none, or if no words are marked as the answer.
+        """
         answer = np.flatnonzero(self.answer_mask)
         heard = self.oracle.ratio >= 1
         before = np.flatnonzero(heard & (self.oracle.frame < answer[0])) if len(answer) else answer
@@ -133,7 +135,7 @@ class PackedFile:
     def __len__(self) -> int:
         return int(self._batch.num_rows)
 
-    def array(self, column: str, row: int) -> NDArray[np.generic]:
+    def read_array(self, column: str, row: int) -> NDArray[np.generic]:
         """Returns the array of one row of a ragged column, as a read-only view into the file."""
         offsets, values = self._ragged[column]
         view: NDArray[np.generic] = values[offsets[row] : offsets[row + 1]]
@@ -172,7 +174,7 @@ class CodesFile(PackedFile):
     def read_codes(self, row: int) -> tuple[Codes, Codes]:
         """Returns the codes of A and B, [n_codebooks, n_frames] each."""
         n_frames = int(self.read_value("n_frames", row))
-        a, b = (self.array(speaker, row).reshape(-1, n_frames) for speaker in SPEAKERS)
+        a, b = (self.read_array(speaker, row).reshape(-1, n_frames) for speaker in SPEAKERS)
         return a.view(np.int16), b.view(np.int16)
 
 
@@ -216,7 +218,9 @@ class RowsFile(PackedFile):
             self.count_values("b_oracle_frame") == 0
         )
         for row in np.flatnonzero(is_speech).tolist():
-            a_talks, b_talks = (find_words(self.array(f"{each}_text", row).view(np.int32)).any() for each in SPEAKERS)
+            a_talks, b_talks = (
+                find_words(self.read_array(f"{each}_text", row).view(np.int32)).any() for each in SPEAKERS
+            )
             is_speech[row] = a_talks and not b_talks
         return is_speech
 
@@ -225,11 +229,11 @@ class RowsFile(PackedFile):
         return (self.read_row(row) for row in range(len(self)))
 
     def _read_speaker(self, speaker: str, row: int, codes: Codes) -> SpeakerTokens:
-        oracle = {name: self.array(f"{speaker}_oracle_{name}", row) for name in _ORACLE}
+        oracle = {name: self.read_array(f"{speaker}_oracle_{name}", row) for name in _ORACLE}
         oracle["skip_forbid"] = oracle["skip_forbid"].view(np.bool_)
         return SpeakerTokens(
-            text=self.array(f"{speaker}_text", row).view(np.int32),
+            text=self.read_array(f"{speaker}_text", row).view(np.int32),
             codes=codes,
             oracle=OracleTokens(**oracle),  # type: ignore[arg-type]
-            answer_mask=self.array(f"{speaker}_answer_mask", row).view(np.bool_),
+            answer_mask=self.read_array(f"{speaker}_answer_mask", row).view(np.bool_),
         )

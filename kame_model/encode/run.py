@@ -21,9 +21,9 @@ from backends.codec.protocol import Codec, Codes
 from backends.options import OptionValue
 from data_schemas.config.encode import EncodeConfig
 from data_schemas.errors import DatasetError, StoreError
-from data_schemas.fingerprint import fingerprint
-from data_schemas.flags import flagged
-from data_schemas.licences import dataset_licences
+from data_schemas.fingerprint import compute_fingerprint
+from data_schemas.flags import read_flagged
+from data_schemas.licences import collect_dataset_licences
 from data_schemas.manifest import ORACLE, ShardEntry
 from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue, OracleRow
@@ -66,10 +66,10 @@ def encode_dataset(config: EncodeConfig, on_dialogues: OnDialogues = lambda n: N
         StoreError: another run is writing to `out`, or it cannot be written.
     """
     reader = DatasetReader(config.dataset, config.oracle_version)
-    oracles, flagged_ids = group_oracle_files(reader), frozenset(flagged(reader.store))
+    oracles, flagged_ids = group_oracle_files(reader), frozenset(read_flagged(reader.store))
     codec: Codec = registry.build("codec", config.codec, config.codec_options)
     tokenizer = Tokenizer.from_file(config.tokenizer)
-    by = MadeWith.of(codec, tokenizer)
+    by = MadeWith.from_codec(codec, tokenizer)
     done, damaged = [], dict[str, DamagedShard]()
     with claim_folder(config.out, MADE_WITH, by) as store, Encoders(config, codec) as encoders:
         if not store.exists(TOKENIZER):
@@ -118,7 +118,7 @@ class _ShardEncoder:
             DamagedShard: the shard or its oracles cannot be read.
             StoreError: the folder cannot be written.
         """
-        codes_print = fingerprint("codes", CODES_VERSION, {"codec": self.codec_digest}, [entry.sha256])
+        codes_print = compute_fingerprint("codes", CODES_VERSION, {"codec": self.codec_digest}, [entry.sha256])
         codes_path = f"codes/{entry.split}-{entry.source}-{codes_print}.arrow"
         found = find_record(self.store, codes_path) or self._copy_codes(codes_path)
         codes = found or self._write_codes(entry, codes_path)
@@ -127,7 +127,9 @@ class _ShardEncoder:
         hidden = self._find_flagged(codes_path)
         inputs = [codes_print, *(each.sha256 for each in self.oracles.get(entry.path, []))]
         matters = {"tokenizer": self.tokenizer.digest, "flagged": hidden}
-        rows_path = f"rows/{entry.split}-{entry.source}-{fingerprint('rows', ROWS_VERSION, matters, inputs)}.arrow"
+        rows_path = (
+            f"rows/{entry.split}-{entry.source}-{compute_fingerprint('rows', ROWS_VERSION, matters, inputs)}.arrow"
+        )
         rows = find_record(self.store, rows_path) or self._write_rows(entry, rows_path, codes_path, hidden)
         return TokenShard(
             data_path=entry.path,
@@ -191,7 +193,7 @@ class _ShardEncoder:
 def _read_licences(reader: DatasetReader) -> dict[str, str | None] | None:
     """Reads the licences of the rows' sources; None if a file of the dataset no longer exists."""
     try:
-        return dataset_licences(reader)
+        return collect_dataset_licences(reader)
     except StoreError:
         return None
 
@@ -211,7 +213,7 @@ def group_oracle_files(reader: DatasetReader) -> dict[str, list[ShardEntry]]:
     Raises:
         DatasetError: the dataset has no oracles of that version.
     """
-    every = reader.manifest.of_kind(ORACLE)
+    every = reader.manifest.select_kind(ORACLE)
     found: dict[str, list[ShardEntry]] = {}
     for entry in every:
         if entry.oracle_version == reader.oracle_version:

@@ -21,7 +21,7 @@ from data_schemas.errors import BackendError, StoreError
 from data_schemas.manifest import ShardEntry
 from data_schemas.records import SCHEMA_VERSION
 from data_schemas.store import Store
-from data_schemas.units import SAMPLE_RATE_HZ, n_frames_covering
+from data_schemas.units import SAMPLE_RATE_HZ, count_covering_frames
 
 Encoded = list[tuple[Codes, Codes]]
 """The codes of A and B, [n_codebooks, n_frames] each, of each dialogue of a window."""
@@ -102,7 +102,7 @@ def encode_voices(codec: Codec, voices: Sequence[Samples], names: Sequence[str])
     """
     encoded = codec.encode(voices)
     for name, voice, codes in zip(names, voices, encoded, strict=True):
-        wanted = (codec.n_codebooks, n_frames_covering(len(voice)))
+        wanted = (codec.n_codebooks, count_covering_frames(len(voice)))
         if codes.shape != wanted or not 0 <= codes.min(initial=0) <= codes.max(initial=0) < codec.card:
             raise BackendError(
                 f"The codec {codec.name} returned codes {codes.shape} up to {codes.max(initial=0)} for {name}; "

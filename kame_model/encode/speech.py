@@ -23,7 +23,7 @@ from backends.options import OptionValue
 from data_schemas import ids
 from data_schemas.arrow import from_table, to_table
 from data_schemas.config.base import Config
-from data_schemas.fingerprint import fingerprint
+from data_schemas.fingerprint import compute_fingerprint
 from data_schemas.records import Reject, SpokenSentence
 from data_schemas.store import Store
 from data_schemas.units import FRAME_N_SAMPLES, FRAMES_PER_S, seconds_to_samples
@@ -138,7 +138,7 @@ def compact_parts(
     Raises:
         StoreError: a part is damaged, or a file cannot be written.
     """
-    by, shards = MadeWith.of(codec, tokenizer), []
+    by, shards = MadeWith.from_codec(codec, tokenizer), []
     for first in range(0, n_parts, PARTS_A_SHARD):
         numbers = range(first, min(first + PARTS_A_SHARD, n_parts))
         inputs = [store.describe(get_part_path(number)).sha256 for number in numbers]
@@ -158,8 +158,8 @@ class _Shard:
 
     def __init__(self, store: Store, numbers: Sequence[int], inputs: list[str], split: str, by: MadeWith) -> None:
         self._store, self._numbers, self._split = store, numbers, split
-        codes_print = fingerprint("codes", CODES_VERSION, {"codec": by.codec_digest, "split": split}, inputs)
-        rows_print = fingerprint("rows", ROWS_VERSION, {"tokenizer": by.tokenizer_digest}, [codes_print])
+        codes_print = compute_fingerprint("codes", CODES_VERSION, {"codec": by.codec_digest, "split": split}, inputs)
+        rows_print = compute_fingerprint("rows", ROWS_VERSION, {"tokenizer": by.tokenizer_digest}, [codes_print])
         self._codes_path = f"codes/{split}-{SPEECH}-{codes_print}.arrow"
         self._rows_path = f"rows/{split}-{SPEECH}-{rows_print}.arrow"
 

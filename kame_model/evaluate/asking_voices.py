@@ -62,7 +62,7 @@ class AskingVoices:
 
     def draw(self, *by: object) -> str:
         """Chooses a voice; the same seeds and names give the same voice."""
-        return self.names[ids.seed_for("voice", *by) % len(self.names)]
+        return self.names[ids.derive_seed("voice", *by) % len(self.names)]
 
     def say(self, text: str, voice: str) -> Samples:
         """Synthesises a text as float32 at 24 kHz.

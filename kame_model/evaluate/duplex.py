@@ -117,7 +117,7 @@ def evaluate_duplex(
 
     def call(server: CalledServer, condition: Condition, item: DuplexItem) -> tuple[dict[str, Any], Call]:
         user, (mode, delay_s) = item.read(), condition
-        seed = ids.seed_for("duplex", config.seed, item.unit) % 2**31
+        seed = ids.derive_seed("duplex", config.seed, item.unit) % 2**31
         made = server.call(user, mode=mode, seed=seed, tail_s=0.0, delay_s=delay_s)
         scored = _Scored(item, made, len(user), hearer, find_segments)
         _write_output(Store(out), f"{OUTPUTS}/{condition.name}/{item.unit}", item, scored)

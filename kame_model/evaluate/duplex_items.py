@@ -26,7 +26,7 @@ from backends.engine import Samples
 from data_schemas import ids
 from data_schemas.config.duplex import DuplexConfig, DuplexTask
 from data_schemas.errors import SourceError
-from data_schemas.flags import flagged
+from data_schemas.flags import read_flagged
 from data_schemas.manifest import MANIFEST
 from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue, Turn
@@ -115,7 +115,7 @@ def find_items(config: DuplexConfig) -> DuplexItems:
     drawn = []
     for subset, items in sorted(by_subset.items()):
         n = config.n_items or len(items)
-        some = random.Random(ids.seed_for("duplex", config.items_seed, subset)).sample(items, min(n, len(items)))
+        some = random.Random(ids.derive_seed("duplex", config.items_seed, subset)).sample(items, min(n, len(items)))
         drawn += sorted(some, key=lambda item: (len(item.name), item.name))
     return DuplexItems(drawn, digest, is_ours)
 
@@ -133,7 +133,7 @@ def _read_bench_items(config: DuplexConfig) -> tuple[list[DuplexItem], str]:
                 assert task is not None  # mypy does not follow the condition above
                 found.append(_read_bench_item(item, task, people))
                 files = [item / INPUT, *([item / ANNOTATIONS[task]] if task in ANNOTATIONS else [])]
-                digests += [folder.name, item.name, *map(ids.sha256_of, files)]
+                digests += [folder.name, item.name, *map(ids.compute_sha256, files)]
     return found, ids.digest("bench", digests)
 
 
@@ -176,7 +176,7 @@ def _read_json(path: Path) -> Any:
 
 def _make_items(reader: DatasetReader, config: DuplexConfig) -> Iterator[DuplexItem]:
     """Makes items in the benchmark's format from dialogues; they are numbered, as the benchmark's scripts require."""
-    flags, n_found = flagged(reader.store), dict.fromkeys(config.tasks, 0)
+    flags, n_found = read_flagged(reader.store), dict.fromkeys(config.tasks, 0)
     for shard in reader.shards():
         if shard.split not in config.splits:
             continue

@@ -18,7 +18,7 @@ from data_schemas.config.model import SamplingConfig
 from data_schemas.config.recall import Told
 from data_schemas.guesses import Guesses
 from data_schemas.units import FRAMES_PER_S
-from kame_model.data.oracle_feed import shifted
+from kame_model.data.oracle_feed import shift_events
 from kame_model.evaluate.turns import Asked
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
 from kame_model.frames.oracle_stream import OracleQueue, OracleTokenEvent
@@ -93,10 +93,10 @@ def make_script(
     codes = asked.row.b.codes if other is None else other
     if oracle in ("wrong", "corrected") and stranger is not None:
         told = stranger.row.a.oracle
-        events = told.events(delay_frames, guesses, n_events=stranger.turn.event + 1)
-        events = shifted(events, asked.turn.start - stranger.turn.start)
+        events = told.list_events(delay_frames, guesses, n_events=stranger.turn.event + 1)
+        events = shift_events(events, asked.turn.start - stranger.turn.start)
     else:
-        events = [] if oracle == "none" else asked.row.a.oracle.events(delay_frames, guesses)
+        events = [] if oracle == "none" else asked.row.a.oracle.list_events(delay_frames, guesses)
     if oracle != "corrected" or stranger is None:
         return Script(codes, events)
     return Script(
@@ -194,7 +194,7 @@ class _Slot:
         if self._is_due(frame):
             self.correction_frame, self._coming = frame, []
             self._queue.push(self.script.correction)
-        return self._queue.next() if frame >= 0 else PADDING_ID
+        return self._queue.pop() if frame >= 0 else PADDING_ID
 
     def hear(self, frame: int, token: int) -> None:
         """Records the model's text token of a frame."""

@@ -125,7 +125,7 @@ def _converse(
 ) -> tuple[dict[str, Any], Call | None]:
     """Makes one call, and returns its record."""
     run, question = asked.run, asked.question
-    seed = ids.seed_for("mt-bench", config.seed, run, question.question_id) % 2**31
+    seed = ids.derive_seed("mt-bench", config.seed, run, question.question_id) % 2**31
     try:
         voice = voices.draw(seed, question.question_id)
         sounds = [voices.say(text, voice) for text in question.spoken]

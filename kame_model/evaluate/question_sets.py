@@ -233,7 +233,7 @@ def load_questions(name: QuestionSetName, path: str, columns: Mapping[str, str])
     form = _FORMS[name]
     if path:
         file = _find_file(name, Path(path).expanduser(), form)
-        rows, folder, digest = _read_rows(file), file.parent, ids.sha256_of(file)[:16]
+        rows, folder, digest = _read_rows(file), file.parent, ids.compute_sha256(file)[:16]
     else:
         hub_rows = _read_hub(name, form)
         rows, folder, digest = hub_rows, Path(), ids.digest(hub_rows)

@@ -112,7 +112,7 @@ def evaluate_questions(
     }
 
     def call(server: CalledServer, condition: Condition, asked: _AskedQuestion) -> tuple[dict[str, Any], Call]:
-        seed = ids.seed_for("questions", config.seed, asked.question.id) % 2**31
+        seed = ids.derive_seed("questions", config.seed, asked.question.id) % 2**31
         mode, delay_s = condition
         made = server.call([asked.sound], mode=mode, seed=seed, tail_s=config.tail_s, delay_s=delay_s)
         return _record(made, asked, questions.rule, condition, hearer), made

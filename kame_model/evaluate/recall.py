@@ -211,7 +211,7 @@ class _Running:
         other: Codes | None = None
         if condition.channel not in (None, OTHER_VOICES):
             assert self.codec is not None
-            seed = ids.seed_for("channel", self.config.seed, asked.row.dialogue_id) % 2**63
+            seed = ids.derive_seed("channel", self.config.seed, asked.row.dialogue_id) % 2**63
             other = send_through(asked.row.b.codes, condition.channel, self.codec, seed)  # type: ignore[arg-type]
         delay_s, after_s = condition.delay_s or 0.0, self.config.correction_after_s
         guesses = choose_guesses(self.checkpoint.facts, self.config.guesses)

@@ -80,7 +80,7 @@ def _select_one_per_item(
 ) -> Iterator[tuple[int, TokenRow]]:
     """Returns a source's rows that can be judged, each with its number, in sampling order."""
     seen: set[str] = set()
-    random.Random(ids.seed_for("held out", config.items_seed, source)).shuffle(numbers)
+    random.Random(ids.derive_seed("held out", config.items_seed, source)).shuffle(numbers)
     for number in numbers:
         row = dataset[number]
         if row.item_id not in seen and row.answer and _is_answered(row):
@@ -199,7 +199,7 @@ def _measure(turn: Turn, said: Sequence[SaidWord], later: Sequence[SaidWord]) ->
 
 def _is_told_in_time(asked: Asked, turn: Turn, delay_s: float) -> bool:
     """Whether the complete oracle could be fed before the end of the turn; otherwise it comes too late to be said."""
-    n_tokens = len(asked.row.a.oracle.said(turn.event))
+    n_tokens = len(asked.row.a.oracle.get_fed(turn.event))
     return turn.start + round(delay_s * FRAMES_PER_S) + 1 + n_tokens < turn.end  # a start id before them
 
 

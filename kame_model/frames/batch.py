@@ -33,7 +33,7 @@ class Example:
     oracle_fed: NDArray[np.bool_]
 
     @classmethod
-    def of(
+    def from_columns(
         cls,
         columns: NDArray[np.int32],
         oracle: NDArray[np.int32],

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data_schemas.records import WordTiming
-from data_schemas.units import text_frame
+from data_schemas.units import find_text_frame
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
 from kame_model.text.tokenizer import Tokenizer
 
@@ -47,7 +47,7 @@ def lay_text(words: Sequence[WordTiming], tokenizer: Tokenizer, n_frames: int) -
     for token in tokenizer.place_words([word.word for word in said]):
         word = said[token.word_index]
         char_s = (word.end_s - word.start_s) / token.n_chars
-        own_frame = text_frame(word.start_s + token.first_char * char_s)
+        own_frame = find_text_frame(word.start_s + token.first_char * char_s)
         frame = max(own_frame, next_free)
         if frame >= n_frames:
             n_cut += 1

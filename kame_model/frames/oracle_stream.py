@@ -20,12 +20,12 @@ from data_schemas.units import FRAME_S
 from kame_model.frames.ids import PADDING_ID
 
 TURN_END_FRAMES: Final = round(TURN_END_SILENCE_S / FRAME_S)
-"""From the end of a question to the frame at which a server knows that it has ended."""
+"""Number of frames from the end of a question until a server knows that it has ended."""
 
 TokenSequence = Sequence[int] | NDArray[np.int32]
 
 OracleTokenEvent = tuple[int, TokenSequence]
-"""The frame at which an oracle comes, and its tokens without the start id."""
+"""The frame at which an oracle arrives, and its tokens without the start id."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +36,7 @@ class OracleTokens:
     and memory mapping; `level` is an addition.
 
     Attributes:
-        frame: int32[E], `units.event_frame` of the event's time.
+        frame: int32[E], `units.find_event_frame` of the event's time.
         ratio: float32[E], share of the words of the user's turn that were heard, 0 to 1.
         level: int8[E], hint level 0 to 5.
         skip_forbid: bool[E], the last event of its run, which training never skips.
@@ -74,9 +74,9 @@ class OracleTokens:
             ValueError: if the lists differ in length, or the frames are not sorted.
         """
         if len({len(each) for each in (frame, ratio, level, skip_forbid, preds, hints)}) != 1:
-            raise ValueError("events need a frame, ratio, level, skip_forbid, prediction and hint each")
+            raise ValueError("each event must have a frame, ratio, level, skip_forbid, prediction and hint")
         if any(later < earlier for earlier, later in pairwise(frame)):
-            raise ValueError(f"events are to come in the order of their frames, not {list(frame)}")
+            raise ValueError(f"events must be sorted by frame, not {list(frame)}")
         return cls(
             np.asarray(frame, np.int32),
             np.asarray(ratio, np.float32),
@@ -86,20 +86,20 @@ class OracleTokens:
             *_pack(hints),
         )
 
-    def pred(self, event: int) -> NDArray[np.int32]:
+    def get_pred(self, event: int) -> NDArray[np.int32]:
         """Returns the tokens of an event's prediction."""
         return self.pred_values[self.pred_offsets[event] : self.pred_offsets[event + 1]]
 
-    def hint(self, event: int) -> NDArray[np.int32]:
+    def get_hint(self, event: int) -> NDArray[np.int32]:
         """Returns the tokens of an event's hint; empty if it had none."""
         return self.hint_values[self.hint_offsets[event] : self.hint_offsets[event + 1]]
 
-    def said(self, event: int) -> NDArray[np.int32]:
+    def get_fed(self, event: int) -> NDArray[np.int32]:
         """Returns the tokens to feed: the hint, if it exists and the whole question was heard, else the prediction."""
-        hint = self.hint(event)
-        return hint if self.ratio[event] >= 1 and len(hint) else self.pred(event)
+        hint = self.get_hint(event)
+        return hint if self.ratio[event] >= 1 and len(hint) else self.get_pred(event)
 
-    def events(
+    def list_events(
         self,
         delay_frames: int = 0,
         guesses: Guesses = "feed",
@@ -115,7 +115,7 @@ class OracleTokens:
             n_events: only so many events, from the first one on; None: all.
         """
         asked = enumerate(self.frame[:n_events].tolist())
-        fed = ((event, frame + delay_frames, self.said(event)) for event, frame in asked)
+        fed = ((event, frame + delay_frames, self.get_fed(event)) for event, frame in asked)
         events = (self.apply_guesses(*each, guesses, turn_end_frames) for each in fed)
         return [event for event in events if event is not None]
 
@@ -133,7 +133,7 @@ class OracleTokens:
             event: its number.
             frame: frame at which its answer arrives.
             tokens: the tokens of the answer.
-            guesses, turn_end_frames: as for `events`.
+            guesses, turn_end_frames: as for `list_events`.
 
         Returns:
             The frame from which it is fed, and the tokens that are fed (none: it has no effect); None if it is held and
@@ -189,11 +189,12 @@ class OracleQueue:
     The original KAME server indexed tokens by elapsed frames and lost some whenever the LLM was slow. Here tokens wait
     in the queue, and only the start of a newer oracle discards them.
 
-    For the same events at the same frames it gives what `lay_oracle` lays out: push what came at frame f, then take
-    `next()` for position f + 1. An oracle that is still being written comes by `start` and `extend`, and counts as an
-    event of the frame in which its first token comes: until then the one before goes on, and if none ever comes nothing
-    happened. While its tokens come slower than one a frame, padding fills the gap (a back-end slower than 12.5 tokens a
-    second, or one whose next sentence is not whole yet); training makes its gaps by this very queue.
+    For the same events at the same frames, the queue feeds what `lay_oracle` returns: `push` the oracle that arrived at
+    frame f, then call `pop` for position f + 1. An oracle that is still being written is added by `start` and `extend`;
+    it counts as an event of the frame of its first token. Until then the previous one continues, and if no token ever
+    arrives it has no effect. If its tokens arrive more slowly than one a frame, the gaps are filled with padding (a
+    back-end with less than 12.5 tokens a second, or one whose next sentence is incomplete); training uses this queue to
+    make its gaps.
 
     Args:
         start_id: `text_card`.
@@ -231,7 +232,7 @@ class OracleQueue:
         """Adds a complete oracle, which replaces the previous one; an empty one has no effect."""
         self.extend(self.start(), tokens)
 
-    def next(self) -> int:
+    def pop(self) -> int:
         """Returns the id to feed at this input position."""
         return self._waiting.popleft() if self._waiting else PADDING_ID
 

@@ -78,7 +78,7 @@ def make_labels(columns: NDArray[np.int32], text_card: int, card: int) -> tuple[
     return np.where(text < text_card, text, ZERO_ID), np.where(audio < card, audio, ZERO_ID)
 
 
-def chunks(n_columns: int, max_columns: int = MAX_COLUMNS) -> list[Chunk]:
+def cut_chunks(n_columns: int, max_columns: int = MAX_COLUMNS) -> list[Chunk]:
     """Cuts a sequence into as few chunks as possible, whose lengths differ by at most one column.
 
     Only the first chunk has the initial column. The first column of a later chunk is input but never a label.

@@ -54,7 +54,7 @@ class TiedTextHead(nn.Module):
         return self._text_emb[0].weight[:-1]
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """[B, S, dim] to [B, S, text_card]."""
+        """Returns the logits [B, S, text_card] of hidden states [B, S, dim]."""
         return functional.linear(hidden, self.weight)
 
 
@@ -65,7 +65,7 @@ class FrontEnd(nn.Module):
         lm: the model as moshi builds it; its `dep_q` codebooks are the own voice's.
         oracle: "table" or "tied", see `OracleEmbedding`.
         lm_kwargs: the keyword arguments that `lm` was built with; they become a checkpoint's `config.json`.
-        layout: delays, sizes and loss weights of the codes; `lm_kwargs` has the same delays.
+        layout: delays, sizes and loss weights of the codes; `make_lm_kwargs` has the same delays.
         preset: name of the shape, for `kame.json`.
         tie_text_head: whether the text head shares the weights of the text embedding.
         cue: whether its input includes, at each position, the first token of the oracle that it has not said yet.
@@ -152,7 +152,7 @@ class FrontEnd(nn.Module):
         return torch.tensor([lay_cues(*row, self.text_card) for row in rows], device=text.device)
 
 
-def lm_kwargs(config: ModelConfig, text_card: int, layout: CodeLayout) -> dict[str, Any]:
+def make_lm_kwargs(config: ModelConfig, text_card: int, layout: CodeLayout) -> dict[str, Any]:
     """Returns the keyword arguments of `LMModel`, with exactly the keys of Kyutai's `_lm_kwargs`.
 
     Args:
@@ -204,7 +204,7 @@ def build_front_end(
         text_card: size of the text vocabulary.
         layout: of the codes.
     """
-    kwargs = lm_kwargs(config, text_card, layout)
+    kwargs = make_lm_kwargs(config, text_card, layout)
     lm = LMModel(device=device, dtype=torch.float32, **kwargs)
     return FrontEnd(lm, config.oracle, kwargs, layout, config.preset, config.tie_text_head, config.cue)
 

@@ -104,7 +104,7 @@ def compute_loss(logits: Logits, batch: Batch, config: LossConfig, code_weights:
 
 
 def _compute_nats(logits: Tensor, labels: Tensor) -> Tensor:
-    """Cross-entropy of each label in nats, float32; zero for `ZERO_ID`. [*, card] and [*] to [*]."""
+    """Returns the cross-entropy of each label in nats, float32; zero for `ZERO_ID`. [*, card] and [*] to [*]."""
     flat = functional.cross_entropy(
         logits.float().flatten(0, -2), labels.flatten(), ignore_index=ZERO_ID, reduction="none"
     )
@@ -112,7 +112,7 @@ def _compute_nats(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def _compute_weighted_mean(nats: Tensor, weights: Tensor) -> Tensor:
-    """Weighted mean; zero with zero gradient if all weights are zero."""
+    """Returns the weighted mean; zero with zero gradient if all weights are zero."""
     weights = weights.to(nats.dtype)
     total = weights.sum()
     return (nats * weights).sum() / torch.where(total > 0, total, torch.ones_like(total))

@@ -56,7 +56,7 @@ class OracleEmbedding(nn.Module):
         self.shift.copy_(torch.randn(dim, device=device) / math.sqrt(dim))
 
     def forward(self, oracle: Tensor, text_emb: nn.Embedding) -> Tensor:
-        """[B, S] ids to [B, S, dim]."""
+        """Embeds ids: [B, S] to [B, S, dim]."""
         if self.mode == "table":
             vectors: Tensor = self.embedding(oracle)
             return vectors
@@ -117,6 +117,6 @@ class CueEmbedding(nn.Module):
         nn.init.zeros_(self.projection.weight)
 
     def forward(self, cues: Tensor, text_emb: nn.Embedding) -> Tensor:
-        """[B, S] ids to [B, S, dim]; the zero vector for padding, when nothing is left to say."""
+        """Embeds ids: [B, S] to [B, S, dim]; padding, when nothing is left to say, becomes the zero vector."""
         vectors: Tensor = self.projection(text_emb(cues))
         return torch.where((cues != PADDING_ID)[..., None], vectors, torch.zeros_like(vectors))

@@ -92,7 +92,7 @@ class FrontEndGen:
                 self._cues[slot].say(self._gen.said[slot])
         return Frame(said[:, 0, 0], said[:, 1:, 0])
 
-    def rest(self, resting: Tensor) -> None:
+    def pause(self, resting: Tensor) -> None:
         """Pauses slots, bool[B]: further calls do not change their state. All other slots run."""
         self._gen.set_exec_mask(~resting)
         self._running = (~resting).nonzero()[:, 0].tolist()

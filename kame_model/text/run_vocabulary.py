@@ -11,7 +11,7 @@ from typing import Final
 
 from data_schemas import ids
 from data_schemas.errors import ConfigError
-from data_schemas.manifest import DATA, contents
+from data_schemas.manifest import DATA, list_contents
 from data_schemas.reader import DatasetReader
 from data_schemas.store import Store
 from kame_model.text.tokenizer import Tokenizer
@@ -66,6 +66,6 @@ def _digest_texts(readers: Sequence[DatasetReader]) -> bytes:
     """Identifies the texts. Oracles added to a version do not count: they need no other vocabulary."""
     told = set()
     for reader in readers:
-        dialogues = ids.digest("texts", contents(reader.manifest.of_kind(DATA)))
+        dialogues = ids.digest("texts", list_contents(reader.manifest.select_kind(DATA)))
         told.add(f"{dialogues}@{reader.oracle_version}")
     return (json.dumps(sorted(told), indent=1) + "\n").encode()

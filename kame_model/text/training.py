@@ -22,7 +22,7 @@ from typing import Any, Final
 import sentencepiece
 
 from data_schemas.errors import ConfigError, DatasetError, StoreError
-from data_schemas.flags import flagged
+from data_schemas.flags import read_flagged
 from data_schemas.manifest import DATA, ORACLE
 from data_schemas.reader import DatasetReader
 from data_schemas.store import Store
@@ -57,11 +57,11 @@ def read_training_texts(reader: DatasetReader) -> Iterator[str]:
     Raises:
         StoreError: a file is missing or damaged.
     """
-    left_out = flagged(reader.store)
-    for entry in reader.manifest.of_kind(DATA):
+    left_out = read_flagged(reader.store)
+    for entry in reader.manifest.select_kind(DATA):
         for row in _read_training_rows(reader, entry.path, "turns", left_out):
             yield from (turn["spoken_text"] for turn in row["turns"])
-    for entry in reader.manifest.of_kind(ORACLE):
+    for entry in reader.manifest.select_kind(ORACLE):
         if entry.oracle_version == reader.oracle_version:
             for row in _read_training_rows(reader, entry.path, "events", left_out):
                 yield from sorted({event["text"] for event in row["events"] if event["text"] is not None})

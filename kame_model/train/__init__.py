@@ -1,1 +1,1 @@
-"""Training a front-end: its steps, and checkpoints from which a run goes on as if it had never been stopped."""
+"""Training of a front-end: the loop, and checkpoints from which an interrupted run resumes with the same result."""

@@ -1,15 +1,15 @@
-"""A run's own checkpoints, from which it goes on: whole or not there, for any number of processes.
+"""A run's own checkpoints, from which it resumes; complete or absent, and loadable with any number of processes.
 
-    checkpoints/step-00000500/   __0_0.distcp …, .metadata   weights, optimiser, moving average; in the last ones alone
-                                 weights/                    in the same form the weights, averaged where they are so
-                                 state.json                  step, loader, figures: all that is no tensor
-                                 DONE                        written last; a folder without it does not count
+    checkpoints/step-00000500/   __0_0.distcp …, .metadata   weights, optimiser, moving average; only in the latest
+                                 weights/                    the (averaged) weights in the same format
+                                 state.json                  step, loader, figures: everything except tensors
+                                 DONE                        written last; a folder without it is ignored
 
-`torch.distributed.checkpoint` writes it aside (`.saving-…`), then it is renamed, and then marked. Of one that is
-written beside the training the last two are done between two steps, as soon as every process has written. Only from the
-last ones (`keep.keep_full`) can a run go on; of those before, weights alone stay, in bf16 an eighth of the whole. They
-are written when the checkpoint is, so that it becomes one of weights by removing files and nothing else. No random
-state is in it because there is none: each micro-batch has a generator of its own, seeded by its number.
+`torch.distributed.checkpoint` writes to a temporary folder (`.saving-…`), which is then renamed and marked as done. For
+a checkpoint that is written in the background, this happens between two steps, as soon as every process has written. A
+run can only resume from the latest checkpoints (`keep.keep_full`); older ones keep only their weights, in bf16 an
+eighth of the size. The weights are written with the checkpoint, so that pruning only removes files. There is no random
+state to save: each micro-batch has its own generator, seeded by its number.
 """
 
 import errno
@@ -35,27 +35,27 @@ from kame_model.train.parallel import Processes
 
 CHECKPOINTS, DONE, STATE, WEIGHTS = "checkpoints", "DONE", "state.json", "weights"
 _METADATA = ".metadata"
-"""Of `torch.distributed.checkpoint`, without which a folder's tensors cannot be read."""
+"""File of `torch.distributed.checkpoint`, without which the tensors of a folder cannot be read."""
 _ASIDE = ".saving-"
 
 
 class Saved(NamedTuple):
-    """A whole checkpoint."""
+    """A complete checkpoint."""
 
     step: int
     folder: Path
 
     @property
     def is_full(self) -> bool:
-        """Whether a run can go on from it; else it has weights alone."""
+        """Whether a run can resume from it; otherwise it only has weights."""
         return not (self.folder / WEIGHTS).is_dir() or (self.folder / _METADATA).is_file()
 
     def list_files(self) -> list[Path]:
-        """The files that hold its weights, and in a full one all else."""
+        """Returns the files with its weights, in a full one those with all tensors."""
         return sorted((self.folder if self.is_full else self.folder / WEIGHTS).glob("*.distcp"))
 
-    def state(self) -> dict[str, Any]:
-        """What `save` was given beside the tensors.
+    def read_state(self) -> dict[str, Any]:
+        """Returns what was saved besides the tensors.
 
         Raises:
             StoreError: it cannot be read.
@@ -77,15 +77,15 @@ class Checkpoints:
     """The checkpoints of a run's folder.
 
     Args:
-        folder: the run's.
-        keep: how many stay.
-        processes: all call every method, at the same step.
+        folder: folder of the run.
+        keep: how many are kept.
+        processes: all processes call every method, at the same step.
     """
 
     def __init__(self, folder: Path, keep: KeepConfig, processes: Processes) -> None:
         self._folder, self._keep, self._processes = folder / CHECKPOINTS, keep, processes
         self._pending: _Pending | None = None
-        # What is written in the background speaks in a group of its own: in `control` the steps go on meanwhile.
+        # Writing in the background uses a process group of its own, because steps use `control` meanwhile.
         self._group = None if processes.control is None else dist.new_group(backend="gloo")
         if processes.is_first:
             for left in _find_left_over(self._folder):
@@ -99,37 +99,37 @@ class Checkpoints:
         state: Mapping[str, Any],
         weights: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
-        """Writes a checkpoint; on a GPU in the background, and it counts once it is settled.
+        """Writes a checkpoint; on a GPU in the background, and it is complete after `finish_saving`.
 
         Args:
-            step: steps done.
+            step: number of steps done.
             tensors: state dictionaries of weights and optimiser.
-            state: as JSON has it; `evaluation` and `evaluation_step` of it tell the best, see `read_score`.
-            weights: what stays of it once it is no longer among the last; None: all does. Written at once, on a GPU
-                too: an eighth of the whole in bf16, and no copy of it has to be kept.
+            state: JSON values; its `evaluation` and `evaluation_step` determine the score, see `read_score`.
+            weights: what is kept when the checkpoint is no longer among the latest; None: everything. It is written at
+                once, even on a GPU: in bf16 it is an eighth of the whole, and no copy of it has to be held in memory.
 
         Raises:
-            StoreError: it cannot be written; those before it stay as they are.
+            StoreError: it cannot be written; earlier checkpoints are unchanged.
         """
-        self.settle()
+        self.finish_saving()
         aside = self._get_temporary_path(step)
         with _guard_writing(aside), _ignore_single_process_warning():
             if weights is not None:
                 save(dict(weights), checkpoint_id=aside / WEIGHTS, process_group=self._group, no_dist=self._alone)
             if self._keep.save_async and self._processes.device.type != "cpu":
                 future = async_save(tensors, checkpoint_id=aside, process_group=self._group, no_dist=self._alone)
-                self._pending = _Pending(step, state, cast("Future[Any]", future))  # no staging apart is asked for
+                self._pending = _Pending(step, state, cast("Future[Any]", future))  # a future, as staging is not async
                 return
             save(tensors, checkpoint_id=aside, process_group=self._group, no_dist=self._alone)
             self._finish(step, state)
 
     @property
     def is_written(self) -> bool:
-        """Whether this process has written its part of a checkpoint in the background, and it waits to be settled."""
+        """Whether this process has written its part of a background checkpoint that is not finished yet."""
         return self._pending is not None and self._pending.future.done()
 
-    def settle(self) -> None:
-        """Waits for a checkpoint in the background, and makes it count.
+    def finish_saving(self) -> None:
+        """Waits for a background checkpoint and completes it.
 
         Raises:
             StoreError: it could not be written.
@@ -141,25 +141,25 @@ class Checkpoints:
                 self._finish(step, state)
 
     def find_latest(self) -> Saved | None:
-        """The last whole checkpoint, from which the run goes on; None where there is none at all.
+        """Returns the latest full checkpoint, from which the run resumes; None if there is none.
 
         Raises:
-            StoreError: those that are there have weights alone.
+            StoreError: all existing ones only have weights.
         """
         saved = list_saved(self._folder)
         full = [each for each in saved if each.is_full]
         if saved and not full:
             raise StoreError(
-                f"The checkpoints in {self._folder} have weights alone, so that the run cannot go on from them.",
-                "Put its last checkpoint back from a copy, or begin another run from these weights: another --out with "
+                f"The checkpoints in {self._folder} only have weights, so the run cannot be resumed from them.",
+                "Restore its last checkpoint from a copy, or start another run from these weights: another --out with "
                 "--init-from.",
             )
         return full[-1] if full else None
 
     def find_best_score(self) -> float | None:
-        """The least score of all checkpoints; None where none has one."""
+        """Returns the lowest score of all checkpoints; None if none has one."""
         best = find_best(list_saved(self._folder), self._keep.best_by)
-        return None if best is None else read_score(best.state(), self._keep.best_by)
+        return None if best is None else read_score(best.read_state(), self._keep.best_by)
 
     def load(self, saved: Saved, tensors: dict[str, Any]) -> dict[str, Any]:
         """Fills tensors in place, and returns the rest of the state.
@@ -168,7 +168,7 @@ class Checkpoints:
             StoreError: the checkpoint is damaged, or of a model of another shape.
         """
         load_tensors(saved, tensors, self._processes)
-        return saved.state()
+        return saved.read_state()
 
     @property
     def _alone(self) -> bool:
@@ -178,7 +178,7 @@ class Checkpoints:
         return self._folder / f"{_ASIDE}step-{step:08d}"
 
     def _finish(self, step: int, state: Mapping[str, Any]) -> None:
-        """What makes a checkpoint count, and others go."""
+        """Completes a checkpoint in the temporary folder, and prunes older ones."""
         if self._processes.is_first:
             aside, whole = self._get_temporary_path(step), self._folder / f"step-{step:08d}"
             (aside / STATE).write_text(json.dumps({"step": step, **state}), encoding="utf-8")
@@ -199,17 +199,17 @@ class Checkpoints:
             kept.add(best.step)
         for each in saved:
             if each.step not in kept:
-                (each.folder / DONE).unlink()  # first, so that half a folder never counts
+                (each.folder / DONE).unlink()  # first, so that an incomplete folder is ignored
                 shutil.rmtree(each.folder)
         for each in saved[: -self._keep.keep_full]:
             if each.step in kept and (each.folder / WEIGHTS).is_dir():
-                (each.folder / _METADATA).unlink(missing_ok=True)  # first, so that half a state is never read
+                (each.folder / _METADATA).unlink(missing_ok=True)  # first, so that an incomplete state is never read
                 for file in each.folder.glob("*.distcp"):
                     file.unlink()
 
 
 def list_saved(folder: Path) -> list[Saved]:
-    """The whole checkpoints of a folder of checkpoints, by step."""
+    """Returns the complete checkpoints of a folder of checkpoints, by step."""
     return [
         Saved(int(each.parent.name.removeprefix("step-")), each.parent)
         for each in sorted(folder.glob(f"step-*/{DONE}"))
@@ -217,9 +217,9 @@ def list_saved(folder: Path) -> list[Saved]:
 
 
 def read_score(state: Mapping[str, Any], best_by: BestBy | None) -> float | None:
-    """What tells the best checkpoint, the least: a figure of validation with the right oracle.
+    """Returns the score of a checkpoint (lower is better): a figure of validation with the right oracle.
 
-    None where nobody looked at validation just when the checkpoint was written, or nothing is to tell the best.
+    None if there was no validation at the step of the checkpoint, or no figure is configured.
     """
     if state.get("evaluation_step") != state["step"]:
         return None
@@ -228,13 +228,13 @@ def read_score(state: Mapping[str, Any], best_by: BestBy | None) -> float | None
 
 
 def find_best(saved: list[Saved], best_by: BestBy | None) -> Saved | None:
-    """The one of the least score; None where none has a score."""
-    scores = {each: score for each in saved if (score := read_score(each.state(), best_by)) is not None}
+    """Returns the checkpoint with the lowest score; None if none has a score."""
+    scores = {each: score for each in saved if (score := read_score(each.read_state(), best_by)) is not None}
     return min(scores, key=lambda each: scores[each], default=None)
 
 
 def load_weights_alone(saved: Saved, tensors: Mapping[str, Any], processes: Processes) -> None:
-    """Fills tensors in place from the weights of a checkpoint that has nothing else; they may be of another type.
+    """Fills tensors in place from a checkpoint that only has weights; they may be of another type.
 
     Raises:
         StoreError: it is damaged, or of a model of another shape.
@@ -243,7 +243,7 @@ def load_weights_alone(saved: Saved, tensors: Mapping[str, Any], processes: Proc
 
 
 def load_tensors(saved: Saved, tensors: dict[str, Any], processes: Processes) -> None:
-    """Fills tensors in place from a checkpoint; what it holds beyond them is left.
+    """Fills tensors in place from a checkpoint; other tensors of the checkpoint are ignored.
 
     Raises:
         StoreError: it is damaged, or of a model of another shape.
@@ -257,7 +257,7 @@ def load_tensors(saved: Saved, tensors: dict[str, Any], processes: Processes) ->
 
 
 def _find_left_over(folder: Path) -> list[Path]:
-    """What a killed run was in the middle of writing or removing."""
+    """Returns the folders that a killed run was writing or removing."""
     if not folder.is_dir():
         return []
     return [each for each in folder.iterdir() if each.is_dir() and not (each / DONE).exists()]
@@ -265,7 +265,7 @@ def _find_left_over(folder: Path) -> list[Path]:
 
 @contextmanager
 def _guard_writing(aside: Path) -> Iterator[None]:
-    """A block in which a checkpoint is written: when it fails, nothing of it is left and the error says why."""
+    """Context in which a checkpoint is written: on failure, it is removed, and the error gives the cause."""
     try:
         yield
     except BaseException as error:
@@ -283,16 +283,16 @@ def _guard_writing(aside: Path) -> Iterator[None]:
 
 @contextmanager
 def _ignore_single_process_warning() -> Iterator[None]:
-    """A block without PyTorch's warning that one process saves alone, which is no mistake here."""
+    """Context without PyTorch's warning that a single process saves, which is intended here."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch.distributed is disabled", category=UserWarning)
         yield
 
 
 def _list_causes(error: BaseException) -> list[BaseException]:
-    """What a checkpoint's exception holds of each process, and what was raised before that; the first comes last.
+    """Returns the errors of all processes in a checkpoint's exception, and their contexts; the original comes last.
 
-    On a full disk PyTorch's zip writer raises once more while it closes ("unexpected pos"), over the disk's own error.
+    On a full disk, PyTorch's zip writer raises another error while it closes ("unexpected pos"), which hides the first.
     """
     causes: list[BaseException] = []
     for cause, _ in error.failures.values() if isinstance(error, CheckpointException) else ():
@@ -308,6 +308,6 @@ def _make_damage_error(folder: Path, error: BaseException) -> StoreError:
     why = (str(cause) or type(cause).__name__).splitlines()[0]
     return StoreError(
         f"The checkpoint {folder} cannot be read: {why}.",
-        "Put that folder back from a copy; or move it elsewhere, and the run goes on from the one before it, if that "
+        "Restore that folder from a copy; or move it elsewhere, and the run resumes from the one before it, if that "
         "has more than weights (keep.keep_full).",
     )

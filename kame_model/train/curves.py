@@ -1,4 +1,4 @@
-"""Where a run's curves are drawn beside its `metrics.jsonl`: TensorBoard's files, a project of Weights & Biases."""
+"""Draws a run's curves, in addition to its `metrics.jsonl`: TensorBoard files, a project of Weights & Biases."""
 
 import os
 import secrets
@@ -14,28 +14,28 @@ from data_schemas.store import Store
 
 TENSORBOARD: Final = "tensorboard"
 WANDB_ID: Final = "wandb_id"
-"""File of a run's folder: the name by which the same run is gone on with at Weights & Biases."""
+"""File in a run's folder with the id of the run at Weights & Biases, by which it is resumed."""
 
 _KEY, _MODE = "WANDB_API_KEY", "WANDB_MODE"
 _WITHOUT_KEY = {"offline", "disabled", "dryrun"}
 
 
 class Curves(Protocol):
-    """Something that draws a run's numbers over its steps."""
+    """Protocol of an object that draws a run's numbers over its steps."""
 
     def write(self, step: int, numbers: Mapping[str, float]) -> None:
-        """Numbers of a step, by `kind/name`."""
+        """Writes the numbers of a step, by `kind/name`."""
 
     def close(self) -> None:
-        """Writes or sends what is still held."""
+        """Writes or sends what is buffered."""
 
 
 class TensorBoard:
-    """TensorBoard's files.
+    """Writes TensorBoard files.
 
     Args:
-        folder: of the run.
-        step: steps done; what a killed run wrote of later ones is not shown.
+        folder: folder of the run.
+        step: number of steps done; what a killed run wrote for later ones is not shown.
     """
 
     def __init__(self, folder: Path, step: int) -> None:
@@ -53,23 +53,23 @@ class TensorBoard:
             self._writer.add_scalar(name, value, step)
 
     def close(self) -> None:
-        """Writes out what is still held."""
+        """Writes what is buffered."""
         self._writer.close()
 
 
 class WeightsAndBiases:
-    """A run of a project of Weights & Biases; with WANDB_MODE=offline, files that `wandb sync` sends later.
+    """Sends a run to a project of Weights & Biases; with WANDB_MODE=offline, it writes files for `wandb sync`.
 
-    A run that is gone on with is the same one there. Steps that were made twice, because a kill took them, are there
-    twice: nothing that was sent is taken back.
+    A resumed run is the same one there. Steps that were repeated after a kill appear twice, because nothing that was
+    sent can be removed.
 
     Args:
-        folder: of the run; files of `wandb` lie in it.
-        project: its name.
-        config: of the run, which is sent as its settings.
+        folder: folder of the run; `wandb` puts its files there.
+        project: name of the project.
+        config: configuration of the run, which is sent as its settings.
 
     Raises:
-        ConfigError: the service does not take the run.
+        ConfigError: the service rejects the run.
         StoreError: the folder cannot be written to.
     """
 
@@ -89,23 +89,23 @@ class WeightsAndBiases:
             )
         except wandb.Error as error:
             raise ConfigError(
-                f"Weights & Biases did not take the run: {error}.",
-                f"Look at {_KEY}, keep.wandb_project and the network; {_MODE}=offline writes files for `wandb sync`.",
+                f"Weights & Biases did not accept the run: {error}.",
+                f"Check {_KEY}, keep.wandb_project and the network; {_MODE}=offline writes files for `wandb sync`.",
             ) from error
         self._run.define_metric("step")
-        self._run.define_metric("*", step_metric="step")  # its own counter would refuse a step that is made again
+        self._run.define_metric("*", step_metric="step")  # its own counter rejects a repeated step
 
     def write(self, step: int, numbers: Mapping[str, float]) -> None:
-        """See `Curves`; it is sent in the background."""
+        """See `Curves`; it sends in the background."""
         self._run.log({"step": step, **numbers})
 
     def close(self) -> None:
-        """Sends what is still held."""
+        """Sends what is buffered."""
         self._run.finish()
 
 
 def check_curves(config: TrainConfig) -> None:
-    """Whether what is to draw a run's curves is there, before anything else is begun.
+    """Checks that the packages and keys for a run's curves are available, before anything else is started.
 
     Raises:
         ConfigError: the package or the key of Weights & Biases is missing.
@@ -126,10 +126,12 @@ def check_curves(config: TrainConfig) -> None:
 
 
 def open_curves(config: TrainConfig, folder: Path, step: int) -> list[Curves]:
-    """All that a run's configuration names.
+    """Opens all curves of a run's configuration.
 
     Args:
-        step: steps done.
+        config: configuration of the run.
+        folder: folder of the run.
+        step: number of steps done.
 
     Raises:
         ConfigError: see `WeightsAndBiases`.
@@ -142,12 +144,12 @@ def open_curves(config: TrainConfig, folder: Path, step: int) -> list[Curves]:
             opened.callback(curves[-1].close)
         if config.keep.wandb_project is not None:
             curves.append(WeightsAndBiases(folder, config.keep.wandb_project, config))
-        opened.pop_all()  # all are open; whoever asked for them closes them
+        opened.pop_all()  # all are open; the caller closes them
     return curves
 
 
 def flatten_numbers(figures: Mapping[str, Any], prefix: str) -> dict[str, float]:
-    """Numbers of figures, nested ones too, by `prefix/name/name`."""
+    """Returns the numbers of figures, including nested ones, by `prefix/name/name`."""
     flat: dict[str, float] = {}
     for name, value in figures.items():
         if isinstance(value, Mapping):
@@ -158,11 +160,11 @@ def flatten_numbers(figures: Mapping[str, Any], prefix: str) -> dict[str, float]
 
 
 def _name_run(folder: Path) -> str:
-    """The name that a run's folder has at Weights & Biases; a new one for a new folder."""
+    """Returns the id of a run's folder at Weights & Biases; a new one for a new folder."""
     path = folder / WANDB_ID
     try:
         if not path.is_file():
             Store(str(folder)).write_bytes(WANDB_ID, secrets.token_hex(8).encode())
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise StoreError(f"Cannot use {path}: {error.strerror or error}.", "Look at the folder's rights.") from error
+        raise StoreError(f"Cannot use {path}: {error.strerror or error}.", "Check the folder's permissions.") from error

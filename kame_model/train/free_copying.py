@@ -1,4 +1,4 @@
-"""Whether a front-end that runs freely says an oracle once and then is silent: text alone, no teacher forcing."""
+"""Measures whether a front-end that runs freely says an oracle once and is then silent; text only."""
 
 from collections.abc import Sequence
 
@@ -14,22 +14,22 @@ from kame_model.frames.ids import PADDING_ID, ZERO_ID
 from kame_model.model.front_end import FrontEnd, eager_on_cpu
 
 N_TRIALS = 32
-"""Oracles at most at each look at validation: half a minute of one core with `nano`."""
+"""Maximum number of oracles at each validation: half a minute on one core with `nano`."""
 
 TEMPERATURES = {"greedy": 0.0, "sampled": 0.3}
-"""How text is chosen; 0: always the likeliest token."""
+"""Sampling temperatures of the text; 0: always the most likely token."""
 
 
 def measure_copying(front_end: FrontEnd, trials: Sequence[Trial]) -> dict[str, float]:
-    """Shares of the trials, each by its name and `greedy` or `sampled`.
+    """Returns shares of the trials, each by its name and `greedy` or `sampled`.
 
-    `once`: all that was said is the oracle, to the last token. `first`: it begins so, whatever follows. `more`: half as
-    many tokens again were said as the oracle has, or more. `token`: the probability that the next token is right where
-    all before it were.
+    `once`: all that was said is the oracle, to the last token. `first`: it begins with the oracle, whatever follows.
+    `more`: at least half as many tokens again as the oracle has were said. `token`: the probability that the next token
+    is right if all before it were.
 
     Args:
-        front_end: on one device; its mode stays.
-        trials: run side by side.
+        front_end: on one device; its mode is restored.
+        trials: trials, run as one batch.
     """
     was_training = front_end.training
     front_end.eval()
@@ -44,13 +44,13 @@ def measure_copying(front_end: FrontEnd, trials: Sequence[Trial]) -> dict[str, f
 
 @torch.no_grad()
 def run_text(front_end: FrontEnd, trials: Sequence[Trial], temperature: float) -> NDArray[np.int64]:
-    """The text that is said, [trials, positions]; its own past goes back in, and there is no sound."""
+    """Returns the text that is said, [trials, positions]; the model reads its own text, and there is no audio."""
     lm, n = front_end.lm, len(trials)
     n_positions = max(len(each.oracle) for each in trials)
     oracle = torch.full((n, n_positions), PADDING_ID)
     for row, trial in zip(oracle, trials, strict=True):
         row[: len(trial.oracle)] = torch.from_numpy(trial.oracle)
-    draw = torch.Generator().manual_seed(ids.seed_for("free copying"))
+    draw = torch.Generator().manual_seed(ids.derive_seed("free copying"))
     column = torch.full((n, 1 + 2 * front_end.n_codebooks, 1), ZERO_ID)
     column[:, 0] = front_end.text_card
     cues = [Cue(front_end.text_card) for _ in trials]
@@ -70,7 +70,7 @@ def run_text(front_end: FrontEnd, trials: Sequence[Trial], temperature: float) -
 
 
 def _choose(logits: Tensor, temperature: float, draw: torch.Generator) -> Tensor:
-    """[B, card] to [B]."""
+    """Chooses ids: [B, card] to [B]."""
     if not temperature:
         return logits.argmax(-1)
     return torch.multinomial((logits / temperature).softmax(-1), 1, generator=draw)[:, 0]

@@ -1,7 +1,7 @@
-"""How a front-end answers while it is trained: a few validation dialogues run freely, told by their own oracles.
+"""Measures how a front-end answers during training: a few validation dialogues run freely, with their own oracles.
 
-The measure is that of `kame evaluate recall`, on fewer dialogues and under one delay: a curve that shows when a run
-begins to answer, no figure to be published.
+The measure is that of `kame evaluate recall`, with fewer dialogues and one delay: a curve that shows when a run begins
+to answer, not a result to publish.
 """
 
 from collections.abc import Sequence
@@ -22,16 +22,19 @@ from kame_model.model.streaming import FrontEndGen
 from kame_model.text.tokenizer import Tokenizer
 
 DELAY_S: Final = 0.32
-"""How long the back-end takes; the delay of `kame evaluate recall` where one is to stand for all."""
+"""Delay of the back-end in seconds; the one that `kame evaluate recall` uses if it uses only one."""
 
 _BATCH_SIZE: Final = 32
 
 
 def draw_dialogues(datasets: Sequence[TokenDataset], tokenizer: Tokenizer, n_dialogues: int, seed: int) -> list[Asked]:
-    """Validation dialogues whose answer follows an oracle that knows it, the datasets in turn, by the run's seed.
+    """Draws validation dialogues whose answer follows an oracle that contains it, from the datasets in turn.
 
     Args:
-        datasets: of the tokenizer's vocabulary.
+        datasets: datasets with the vocabulary of the tokenizer.
+        tokenizer: the tokenizer.
+        n_dialogues: maximum number of dialogues.
+        seed: seed of the run.
     """
     choice = RecallConfig(splits=["validation"], n_items=n_dialogues, items_seed=seed)
     found = [find_turns(select_rows(each, choice), tokenizer) for each in datasets]
@@ -46,15 +49,18 @@ def measure_dialogues(
     generator: MakesGenerator = FrontEndGen,
     guesses: Guesses = "feed",
 ) -> dict[str, float]:
-    """Shares of the turns, each dialogue run once with the right oracle; text and sound are the model's own.
+    """Returns shares of the turns; each dialogue runs once with the right oracle and the model's own text and audio.
 
-    `once`: the key words of the answer were said once, and no other answer. `first`: of all answers that were said the
-    first is the right one, of turns where another could be told. `words`: of the words that the oracle tells, those
-    said in their order. `silent`: nothing was said. `recorded_once`: `once` of the recording, the most to be expected.
+    `once`: the key words of the answer were said once, and no other answer. `first`: the first of all answers that were
+    said is the right one; only of turns in which another answer can be recognised. `words`: share of the oracle's words
+    that were said in order. `silent`: nothing was said. `recorded_once`: `once` of the recording, the maximum to
+    expect.
 
     Args:
-        front_end: on one device, all weights of one type; its mode stays. Nothing global is drawn from.
-        asked: at least one.
+        front_end: on one device, all weights of one type; its mode is restored. Global random states are not used.
+        asked: at least one dialogue.
+        tokenizer: the tokenizer.
+        generator: makes the streaming generator.
         guesses: how answers to an unfinished question are treated, as in training.
     """
     was_training, sampling = front_end.training, SamplingConfig()
@@ -74,7 +80,7 @@ def measure_dialogues(
 
 
 def _judge(turn: Turn, asked: Asked, text: Sequence[int], tokenizer: Tokenizer) -> dict[str, float]:
-    """Figures of one turn; `first` is not there where no other answer could be told."""
+    """Returns the figures of one turn; `first` is missing if no other answer can be recognised."""
     said = decode_said_words(text, tokenizer, turn.start, turn.end)
     answered = judge_turn(turn, said)
     recorded = judge_turn(turn, decode_said_words(asked.row.a.text, tokenizer, turn.start, turn.end))

@@ -1,4 +1,4 @@
-"""What a run tells while it goes: a line of JSON a look, losses that leap, and their picture."""
+"""Logs of a training run: `metrics.jsonl`, loss spikes and the plot of losses."""
 
 import io
 import json
@@ -24,7 +24,7 @@ N_TALLIES = 2 * len(LOSS_METRICS)
 N_COUNTS = len(Counts._fields)
 _MEMORY = 50
 PREFIXES: Final[dict[Kind, str]] = {"dialogues": "dialogue_", "speech": "speech_", "copying": "copy_"}
-"""Begins the names of figures of steps of a kind that is not the run's main one."""
+"""Prefixes of the figures of steps of another kind than the run's main one."""
 
 METRICS = "metrics.jsonl"
 PICTURE = "losses.png"
@@ -37,12 +37,12 @@ _COLUMNS = {
 
 
 class MetricsLog:
-    """A run's `metrics.jsonl`: one object a line, each with `kind` and `step`; and curves of the same numbers.
+    """A run's `metrics.jsonl`: one object per line, each with `kind` and `step`; the numbers are also drawn as curves.
 
     Args:
-        folder: of the run.
-        step: steps done; lines of later ones, which a killed run left, are taken out.
-        curves: where the numbers are drawn too.
+        folder: folder of the run.
+        step: number of steps done; lines of later steps, which a killed run wrote, are removed.
+        curves: where the numbers are also drawn.
 
     Raises:
         StoreError: the disk is full.
@@ -50,11 +50,11 @@ class MetricsLog:
 
     def __init__(self, folder: Path, step: int, curves: Sequence[Curves] = ()) -> None:
         self._path = folder / METRICS
-        self._forget_after(step)
+        self._remove_after(step)
         self._curves = curves
 
     def write(self, kind: str, step: int, figures: Mapping[str, Any]) -> None:
-        """One line; numbers of it, nested ones too, are drawn as `kind/name`.
+        """Writes one line; its numbers, including nested ones, are drawn as `kind/name`.
 
         Raises:
             StoreError: the disk is full.
@@ -68,22 +68,22 @@ class MetricsLog:
         except OSError as error:
             raise StoreError(
                 f"Cannot write {self._path}: {error.strerror or error}.",
-                "Make room and run the same command again; it goes on from the last checkpoint.",
+                "Make room and run the same command again; it resumes from the last checkpoint.",
             ) from error
 
     def close(self) -> None:
-        """Writes out what the curves still hold."""
+        """Closes the curves, which write what they buffer."""
         for each in self._curves:
             each.close()
 
-    def _forget_after(self, step: int) -> None:
+    def _remove_after(self, step: int) -> None:
         if self._path.exists():
             kept = [json.dumps(line, ensure_ascii=False) for line in read_metrics(self._path) if line["step"] <= step]
             Store(str(self._path.parent)).write_bytes(METRICS, "".join(f"{line}\n" for line in kept).encode())
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """All whole lines of a `metrics.jsonl`; the last of a killed run may be cut, and is left out."""
+    """Reads all complete lines of a `metrics.jsonl`; the last line of a killed run may be incomplete and is ignored."""
     lines = path.read_text(encoding="utf-8").split("\n")[:-1]
     return [json.loads(line) for line in lines]
 
@@ -93,10 +93,10 @@ class Window:
     """Sums over the steps of one kind since the last line of metrics.
 
     Attributes:
-        n_steps: how many.
-        loss, gradient_norm: sums of theirs.
+        n_steps: number of steps.
+        loss, gradient_norm: sums of their values.
         counts: sums of `Counts`.
-        tallies: sums and counts of `LossParts.tallies`, flat.
+        tallies: sums and counts of `LossParts.tallies`, flattened.
     """
 
     n_steps: int = 0
@@ -106,7 +106,7 @@ class Window:
     tallies: list[float] = field(default_factory=lambda: [0.0] * N_TALLIES)
 
     def add(self, loss: float, gradient_norm: float, counts: list[float], tallies: list[float]) -> None:
-        """One step more."""
+        """Adds a step."""
         self.n_steps += 1
         self.loss += loss
         self.gradient_norm += gradient_norm
@@ -114,7 +114,7 @@ class Window:
         self.tallies = [one + other for one, other in zip(self.tallies, tallies, strict=True)]
 
     def compute_figures(self) -> dict[str, float]:
-        """Means over the steps, and shares of the examples that were changed; nothing where there was no step."""
+        """Returns means over the steps, and the shares of augmented examples; empty if there was no step."""
         if not self.n_steps:
             return {}
         n_examples, *changed = self.counts
@@ -131,23 +131,23 @@ class Windows:
     """A window for each kind of steps.
 
     Args:
-        main: the kind whose figures go by their own names; those of others begin with its name.
+        main: the kind whose figures have no prefix.
     """
 
     def __init__(self, main: Kind) -> None:
         self._main = main
         self._by_kind = {kind: Window() for kind in KINDS}
 
-    def of(self, kind: Kind) -> Window:
-        """That of a kind of steps."""
+    def get_window(self, kind: Kind) -> Window:
+        """Returns the window of a kind of steps."""
         return self._by_kind[kind]
 
     def clear(self) -> None:
-        """Begins all anew."""
+        """Resets all windows."""
         self._by_kind = {kind: Window() for kind in KINDS}
 
     def compute_figures(self) -> dict[str, float]:
-        """Those of all kinds."""
+        """Returns the figures of all kinds."""
         prefixes = PREFIXES | {self._main: ""}
         return {
             f"{prefixes[kind]}{name}": each
@@ -156,26 +156,26 @@ class Windows:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Returns the state as JSON values."""
         return {kind: asdict(one) for kind, one in self._by_kind.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on with sums."""
+        """Restores a state from `state_dict`."""
         self._by_kind = {kind: Window(**state[kind]) for kind in KINDS}
 
 
 def to_means(tallies: list[float]) -> dict[str, float]:
-    """Means by name of tallies laid flat."""
+    """Converts flattened tallies to means by name."""
     return compute_means(torch.tensor(tallies, dtype=torch.float64).view(-1, 2))
 
 
 def sum_counts(batches: Sequence[MicroBatch]) -> list[float]:
-    """What was made of the dialogues of some micro-batches, summed."""
+    """Sums the augmentations of the dialogues of some micro-batches."""
     return [float(sum(each)) for each in zip(*(batch.counts for batch in batches), strict=True)]
 
 
 def gather_dialogues(batches: Sequence[MicroBatch], processes: Processes) -> list[str]:
-    """The dialogues of some micro-batches and of those that the other processes name; all must call this."""
+    """Gathers the dialogues of micro-batches from all processes; all processes must call it."""
     names = [name for each in batches for name in each.dialogue_ids]
     if processes.control is None:
         return names
@@ -186,14 +186,14 @@ def gather_dialogues(batches: Sequence[MicroBatch], processes: Processes) -> lis
 
 @dataclass(slots=True)
 class SpikeWatch:
-    """Tells a loss that leaps out of its running mean, by its running deviation.
+    """Detects spikes of the loss: values far above its running mean, in running standard deviations.
 
-    A leap is told, not acted upon; it counts into mean and deviation like any other.
+    A spike is only reported; it is part of mean and deviation like any other value.
 
     Attributes:
-        deviations: how many standard deviations are a leap.
-        mean, variance: over about the last 50 losses.
-        n_seen: losses so far; the first 50 are never a leap.
+        deviations: number of standard deviations that make a spike.
+        mean, variance: running values over about the last 50 losses.
+        n_seen: number of losses so far; the first 50 are never a spike.
     """
 
     deviations: float
@@ -202,7 +202,7 @@ class SpikeWatch:
     n_seen: int = 0
 
     def is_spike(self, loss: float) -> bool:
-        """Whether this loss is one; then it is remembered."""
+        """Returns whether this loss is a spike, and adds it to the running values."""
         leap = self.n_seen >= _MEMORY and loss - self.mean > self.deviations * math.sqrt(self.variance)
         self.n_seen += 1
         weight = max(1 / self.n_seen, 1 / _MEMORY)
@@ -213,9 +213,9 @@ class SpikeWatch:
 
 
 def plot_losses(run: str) -> bytes:
-    """Writes `losses.png` into a run's folder and returns it: text, semantic and acoustic loss in nats, over steps.
+    """Writes `losses.png` to a run's folder and returns it: text, semantic and acoustic loss in nats, over steps.
 
-    Validation is drawn with the right oracle, another's and none, where the run looked at it.
+    Validation is drawn with the right oracle, another dialogue's and none, where available.
 
     Raises:
         StoreError: the picture cannot be written.
@@ -226,7 +226,7 @@ def plot_losses(run: str) -> bytes:
 
 
 def _draw(lines: Sequence[dict[str, Any]]) -> bytes:
-    """A PNG of the lines of a run's metrics; one panel a part of the loss that was measured."""
+    """Draws the lines of a run's metrics as PNG, with one panel for each part of the loss that was measured."""
     from matplotlib.figure import Figure  # no pyplot: it keeps figures and wants a display
 
     trained = [line for line in lines if line["kind"] == "train"]

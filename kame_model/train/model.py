@@ -1,4 +1,4 @@
-"""The front-end that a run trains: its shape, its first weights and their way to all processes, its forward pass."""
+"""The front-end that a run trains: its shape, its initial weights on all processes, and its forward pass."""
 
 from dataclasses import dataclass
 
@@ -18,11 +18,11 @@ from kame_model.train.run_folder import start_from
 
 @dataclass(frozen=True, slots=True)
 class ForwardPass:
-    """How a forward pass is made in this run: on which device, in which precision.
+    """Forward passes on the device and in the precision of a run.
 
     Attributes:
-        processes: the run's; their device is where batches must be.
-        precision: bf16-mixed computes products in bf16, under autocast.
+        processes: processes of the run; batches must be on their device.
+        precision: bf16-mixed computes matrix products in bf16, with autocast.
     """
 
     processes: Processes
@@ -30,19 +30,19 @@ class ForwardPass:
 
     @property
     def product_type(self) -> torch.dtype:
-        """The type in which products of matrices are made, and matrices are kept that are not trained."""
+        """The type of matrix products, and of matrices that are not trained."""
         return torch.bfloat16 if self.precision == "bf16-mixed" else torch.float32
 
     def __call__(
         self, model: nn.Module, batch: Batch, inputs: Tensor | None = None, *, with_audio: bool = True
     ) -> Logits:
-        """Logits of a batch.
+        """Returns the logits of a batch.
 
         Args:
-            model: on the device of the batch.
-            batch: of examples.
-            inputs: what the temporal transformer reads in the place of the batch's columns.
-            with_audio: False leaves the depth transformer out; the same on every process, for weights are gathered.
+            model: the model, on the device of the batch.
+            batch: the examples.
+            inputs: what the temporal transformer reads instead of the batch's columns.
+            with_audio: False omits the depth transformer; the same on every process, because weights are gathered.
         """
         is_mixed = self.product_type == torch.bfloat16
         with torch.autocast(self.processes.device.type, dtype=torch.bfloat16, enabled=is_mixed):
@@ -51,7 +51,7 @@ class ForwardPass:
 
 
 def build_shape(config: TrainConfig, speaks_with: SpeaksWith, forward: ForwardPass) -> FrontEnd:
-    """The front-end that is trained, with adapters where it has them, on PyTorch's meta device: it takes no memory."""
+    """Builds the front-end to train, with adapters if configured, on PyTorch's meta device, without memory."""
     with torch.device("meta"):
         front_end = build_front_end(config.model, speaks_with.text_card, speaks_with.layout, "meta")
         return _prepare_training(front_end, config, forward)
@@ -60,18 +60,21 @@ def build_shape(config: TrainConfig, speaks_with: SpeaksWith, forward: ForwardPa
 def build_model(
     shape: FrontEnd, config: TrainConfig, speaks_with: SpeaksWith, forward: ForwardPass, is_new: bool
 ) -> FrontEnd:
-    """The front-end on its device or devices, parallelised, with the weights that the run begins with.
+    """Builds the parallelised front-end on its devices, with the initial weights of the run.
 
-    Of several processes the first alone makes or reads all weights, on its device; the others hold no more than their
-    shards, which come to them from it, a tensor at a time. Where a checkpoint has all weights none does: shards are
-    left empty, to be filled from it.
+    Of several processes, only the first makes or reads all weights, on its device; the others only hold their shards,
+    which it sends tensor by tensor. If a checkpoint has all weights, no process does: the shards stay empty, to be
+    filled from the checkpoint.
 
     Args:
-        shape: of `build_shape`; it becomes the model where weights are sharded.
-        is_new: no checkpoint is there to go on from.
+        shape: from `build_shape`; it becomes the model if weights are sharded.
+        config: configuration of the run.
+        speaks_with: vocabulary and codec.
+        forward: device and precision.
+        is_new: whether there is no checkpoint to resume from.
 
     Raises:
-        ConfigError, DatasetError, StoreError, BackendError: the weights named to begin with; see `start_from`.
+        ConfigError, DatasetError, StoreError, BackendError: errors of the initial weights; see `start_from`.
     """
     processes = forward.processes
     if processes.mesh is not None and not is_new and config.lora is None:  # a checkpoint has all of them
@@ -86,20 +89,20 @@ def build_model(
 
 
 def _load_weights(config: TrainConfig, speaks_with: SpeaksWith, forward: ForwardPass, is_new: bool) -> FrontEnd:
-    """All weights on this process's device."""
-    torch.manual_seed(ids.seed_for("weights", config.seed))
+    """Loads all weights on this process's device."""
+    torch.manual_seed(ids.derive_seed("weights", config.seed))
     model = build_front_end(config.model, speaks_with.text_card, speaks_with.layout, forward.processes.device)
-    if config.init_from is not None and (is_new or config.lora is not None):  # adapters' checkpoints lack the rest
+    if config.init_from is not None and (is_new or config.lora is not None):  # adapter checkpoints lack base weights
         start_from(model, config.init_from, speaks_with)
     return _prepare_training(model, config, forward)
 
 
 def _prepare_training(model: FrontEnd, config: TrainConfig, forward: ForwardPass) -> FrontEnd:
-    """Puts adapters in, and freezes what is not trained."""
+    """Adds adapters, and freezes what is not trained."""
     if config.lora is not None:
         add_lora(model, config.lora, forward.product_type)
     if not config.shares.has_sound:
         for name, each in model.named_parameters():
-            if name.startswith(SOUND_WEIGHTS):  # without sound no gradient comes to them
+            if name.startswith(SOUND_WEIGHTS):  # without audio they get no gradient
                 each.requires_grad_(False)
     return model

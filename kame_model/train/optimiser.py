@@ -1,4 +1,4 @@
-"""AdamW over the weights that are trained, the learning rate of a step, and the moving average of the weights."""
+"""AdamW over the trained weights, the learning rate schedule, and the moving average of the weights."""
 
 import math
 from collections.abc import Iterator
@@ -10,19 +10,19 @@ from torch import Tensor, nn
 from data_schemas.config.training import OptimConfig
 
 _DECAYING = (nn.Linear, nn.Embedding)
-"""Modules whose `weight` decays: matrices, adapters among them, and tables of embeddings."""
+"""Modules whose `weight` has weight decay: matrices, including adapters, and embeddings."""
 
 
 def get_trained_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters that are trained, by name."""
+    """Returns the parameters that are trained, by name."""
     return {name: each for name, each in model.named_parameters() if each.requires_grad}
 
 
 def make_optimiser(model: nn.Module, config: OptimConfig) -> torch.optim.AdamW:
-    """AdamW over the trained weights; matrices and tables decay, norms' scales and the oracle's shift do not.
+    """Returns AdamW over the trained weights, with weight decay for matrices and embeddings only.
 
-    A weight's number of dimensions does not tell which it is: moshi's norm scales are (1, 1, dim). So it goes by the
-    module that holds the weight.
+    Scales of norms and the shift of the oracle do not decay. They are distinguished by module, because the number of
+    dimensions is not enough: moshi's norm scales are (1, 1, dim).
     """
     decaying = {f"{name}.weight" for name, each in model.named_modules() if isinstance(each, _DECAYING)}
     parameters = get_trained_parameters(model)
@@ -34,12 +34,12 @@ def make_optimiser(model: nn.Module, config: OptimConfig) -> torch.optim.AdamW:
         lr=config.learning_rate,
         betas=(config.beta1, config.beta2),
         eps=config.eps,
-        fused=True,  # one kernel for all weights; on a CPU 5 ms a step of nano in the place of 16
+        fused=True,  # one kernel for all weights; on a CPU 5 ms instead of 16 for a step of nano
     )
 
 
 def compute_learning_rate(step: int, max_steps: int, config: OptimConfig) -> float:
-    """The learning rate of a step, 0 to max_steps - 1: a linear warm-up, then half a cosine down to its last share."""
+    """Returns the learning rate of a step, 0 to max_steps - 1: linear warm-up, then half a cosine to the last share."""
     if step < config.warmup_steps:
         return config.learning_rate * (step + 1) / config.warmup_steps
     done = (step - config.warmup_steps) / max(1, max_steps - config.warmup_steps)
@@ -51,8 +51,8 @@ class MovingAverage:
     """An exponential moving average of the trained weights.
 
     Args:
-        model: whose trained weights are averaged, starting from what they are now.
-        decay: weight of the past at each step, once as many steps are done that their mean is no longer of few.
+        model: model whose trained weights are averaged, starting from their current values.
+        decay: weight of the past at each step, after enough steps (see `update`).
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
@@ -63,11 +63,11 @@ class MovingAverage:
 
     @torch.no_grad()
     def update(self, n_done: int) -> None:
-        """Moves the average towards the weights as they are now.
+        """Moves the average towards the current weights.
 
         Args:
-            n_done: updates before this one. The decay is at most (1 + n) / (10 + n), as in TensorFlow's
-                `ExponentialMovingAverage(num_updates=n)`: a short run is not averaged with its random start.
+            n_done: number of updates before this one. The decay is at most (1 + n) / (10 + n), as in TensorFlow's
+                `ExponentialMovingAverage(num_updates=n)`, so that in a short run the random start has little weight.
         """
         decay = min(self._decay, (1 + n_done) / (10 + n_done))
         for name, each in get_trained_parameters(self._model).items():
@@ -75,7 +75,7 @@ class MovingAverage:
 
     @contextmanager
     def swap_in(self) -> Iterator[None]:
-        """A block in which the model has the averaged weights."""
+        """Context in which the model has the averaged weights."""
         self._exchange()
         try:
             yield

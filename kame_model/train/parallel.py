@@ -1,9 +1,9 @@
-"""The processes of a run, one or those that `torchrun` started, and what makes the model parallel over them.
+"""The processes of a run (one, or those of `torchrun`), and how the model is parallelised over them.
 
-Nothing else does: compile, then activation checkpointing, then sharding. torchtitan (pytorch/torchtitan,
-`models/llama3/parallelize.py`) has the first two the other way round; here it is the compiled layer that is run again.
-moshi's own switch for checkpointing is not used: it knows all layers or none. Modules of a layer are sharded, not the
-layer (see `_list_units`), so its compiled code is cut where they are gathered.
+Only `parallelize` does this: compile, then activation checkpointing, then sharding. torchtitan (pytorch/torchtitan,
+`models/llama3/parallelize.py`) has the first two in the opposite order; here the compiled layer is recomputed. moshi's
+own switch for checkpointing is not used, because it applies to all layers or none. The modules of a layer are sharded,
+not the layer (see `_list_units`), so its compiled code is split where they are gathered.
 """
 
 import math
@@ -43,19 +43,20 @@ _PRODUCTS = [
         "_scaled_dot_product_flash_attention_for_cpu",
     )
 ]
-"""Products of matrices, attention among them: nearly all of a layer's work, and about half of what it remembers."""
+"""Matrix products, including attention: nearly all of a layer's computation, and about half of its saved
+activations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """All processes of a run, seen from one of them.
+    """All processes of a run, as seen from one of them.
 
     Attributes:
-        device: where it computes.
-        share: this process among all.
-        mesh: all of them, to shard weights over: of one dimension, or of two, the copies of the weights and the shards
-            of a copy; None: it is alone.
-        control: a group of their CPUs, for what must not wait for a GPU; None: it is alone.
+        device: device of this process.
+        share: rank of this process, and number of processes.
+        mesh: device mesh over which weights are sharded: one dimension, or two for replicas of the weights and shards
+            of a replica; None: a single process.
+        control: a CPU process group, for what must not wait for a GPU; None: a single process.
     """
 
     device: torch.device
@@ -65,27 +66,27 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """Whether this one writes what is written once."""
+        """Whether this is the process that writes files."""
         return self.share.rank == 0
 
     def sum_over_all(self, values: torch.Tensor) -> torch.Tensor:
-        """A vector summed over all processes, on the CPU."""
+        """Sums a vector over all processes, on the CPU."""
         values = values.cpu()
         if self.control is not None:
             dist.all_reduce(values, group=self.control)
         return values
 
     def barrier(self) -> None:
-        """Waits until all are here."""
+        """Waits until all processes have reached this point."""
         if self.control is not None:
             dist.barrier(group=self.control)
 
 
 def find_device(wanted: str) -> torch.device:
-    """cpu, cuda, or what `auto` comes to here.
+    """Returns the device: cpu, cuda, or what `auto` means here.
 
     Raises:
-        ConfigError: no such device.
+        ConfigError: there is no such device.
     """
     try:
         return torch.device(choose_device(wanted))
@@ -95,15 +96,15 @@ def find_device(wanted: str) -> torch.device:
 
 @contextmanager
 def join_processes(wanted: str, n_replicas: int = 1) -> Iterator[Processes]:
-    """The processes of this run for as long as the block lasts; under `torchrun` it joins the others.
+    """Context with the processes of this run; under `torchrun`, it joins the process group.
 
     Args:
-        wanted: hardware.device; each process of a machine takes a GPU of its own.
-        n_replicas: hardware.replicas. `torchrun` numbers processes node by node, so that with as many replicas as nodes
-            the shards of a copy are those of one node.
+        wanted: hardware.device; each process of a machine uses its own GPU.
+        n_replicas: hardware.replicas. `torchrun` numbers processes node by node, so with as many replicas as nodes the
+            shards of a replica are on one node.
 
     Raises:
-        ConfigError: no such device, or processes that cannot be divided so.
+        ConfigError: there is no such device, or the number of processes is not a multiple of the replicas.
     """
     device, world = find_device(wanted), int(os.environ.get("WORLD_SIZE", "1"))
     if world % n_replicas:
@@ -131,11 +132,11 @@ def join_processes(wanted: str, n_replicas: int = 1) -> Iterator[Processes]:
 
 
 def parallelize(model: FrontEnd, config: HardwareConfig, mesh: DeviceMesh | None) -> FrontEnd:
-    """Applies what is configured, in place; names of weights stay as they are.
+    """Applies compilation, activation checkpointing and sharding as configured, in place; weights keep their names.
 
     Args:
-        model: single-device code, with its weights or, to be sharded, on the meta device.
-        config: which of the three.
+        model: single-device code, with its weights or, if it is to be sharded, on the meta device.
+        config: which of the three to apply.
         mesh: the processes to shard over, see `Processes`; None: one process, nothing is sharded.
     """
     transformers = (model.lm.transformer, model.lm.depformer)
@@ -146,36 +147,36 @@ def parallelize(model: FrontEnd, config: HardwareConfig, mesh: DeviceMesh | None
     if config.activation_checkpointing:
         for each in transformers:
             for layer in spread_evenly(list(each.layers), config.checkpoint_share):
-                _compute_again(layer, config.checkpoint_keeps, model.lm_kwargs["context"])
+                _recompute_activations(layer, config.checkpoint_keeps, model.lm_kwargs["context"])
     if mesh is not None:
-        # FrontEnd returns views of moshi's logits; the loss changes none of them in place, of which PyTorch warns.
+        # FrontEnd returns views of moshi's logits. PyTorch warns about changes in place, which the loss does not make.
         warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view", category=UserWarning)
         policy = MixedPrecisionPolicy()
-        if config.precision == "bf16-mixed":  # layers are gathered in bf16, as their products are made in it
+        if config.precision == "bf16-mixed":  # layers are gathered in bf16, the type of their matrix products
             policy = MixedPrecisionPolicy(
                 param_dtype=torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False
             )
         for layer in layers:
             fully_shard(list(_list_units(layer)), mesh=mesh, mp_policy=policy)  # gathered together, freed together
-        fully_shard(model, mesh=mesh)  # the rest in float32, so that embeddings are summed as one process sums them
+        fully_shard(model, mesh=mesh)  # the rest in float32, so that embeddings are summed as in one process
     return model
 
 
 def spread_evenly(layers: list[nn.Module], share: float) -> list[nn.Module]:
-    """A share of the layers, as far from each other as can be."""
+    """Returns a share of the layers, as far from each other as possible."""
     return [
         layer for at, layer in enumerate(layers) if math.floor((at + 1) * share + 1e-9) > math.floor(at * share + 1e-9)
     ]
 
 
-def _compute_again(layer: nn.Module, keeps: CheckpointKeeps, context: int) -> None:
-    """Lets a layer compute its activations again in the backward pass, in place; names of weights stay as they are."""
+def _recompute_activations(layer: nn.Module, keeps: CheckpointKeeps, context: int) -> None:
+    """Makes a layer recompute its activations in the backward pass, in place; weights keep their names."""
     forward: Callable[..., torch.Tensor] = layer.forward
 
     def run(x: torch.Tensor, **more: Any) -> torch.Tensor:
         if not torch.is_grad_enabled():
             return forward(x, **more)
-        # As moshi has it, but for the contexts.
+        # As in moshi, except for the contexts.
         contexts = partial(_make_checkpoint_contexts, keeps, choose_attention(x.device.type, context))
         how: dict[str, Any] = {"use_reentrant": False, "preserve_rng_state": False, "determinism_check": "none"}
         out: torch.Tensor = checkpoint(forward, x, **how, context_fn=contexts, **more)
@@ -185,7 +186,7 @@ def _compute_again(layer: nn.Module, keeps: CheckpointKeeps, context: int) -> No
 
 
 def _make_checkpoint_contexts(keeps: CheckpointKeeps, attention: TorchFunctionMode) -> tuple[Any, Any]:
-    """Blocks of a layer's forward pass and of the same computed again, which has attention as it was."""
+    """Returns contexts of a layer's forward pass and of its recomputation, which uses the same attention."""
     if keeps == "nothing":
         return nullcontext(), attention
     first, again = create_selective_checkpoint_contexts(_PRODUCTS)  # type: ignore[no-untyped-call]
@@ -199,10 +200,10 @@ def _make_checkpoint_contexts(keeps: CheckpointKeeps, attention: TorchFunctionMo
 
 
 def _list_units(module: nn.Module) -> Iterator[nn.Module]:
-    """The modules that make up a layer, each run once in a forward pass.
+    """Yields the modules that make up a layer; each runs once in a forward pass.
 
     Not the layer itself: `fully_shard` changes a module's class in place, and Python refuses that for moshi's streaming
-    modules, whose first base is no `nn.Module` ("object layout differs").
+    modules, whose first base is not an `nn.Module` ("object layout differs").
     """
     for child in module.children():
         if isinstance(child, StreamingModule | nn.ModuleList):

@@ -1,4 +1,4 @@
-"""One training run from its configuration to its end; again = go on."""
+"""Runs one training from its configuration; called again, it resumes."""
 
 import random
 import signal
@@ -41,15 +41,15 @@ from kame_model.train.validation import Evaluation, Evaluator
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run ended.
+    """The result of a run.
 
     Attributes:
-        folder: of the run.
-        step: steps done, those of earlier starts too.
-        is_done: the end was reached; otherwise somebody asked to stop, and the same command goes on.
-        n_weights, n_trained: weights of the front-end, and those of them that are trained.
+        folder: folder of the run.
+        step: number of steps done, including earlier starts.
+        is_done: whether the end was reached; otherwise the run was asked to stop, and the same command resumes it.
+        n_weights, n_trained: number of weights of the front-end, and of those that are trained.
         figures: the last line of metrics.
-        evaluation: the last look at validation; None: there was none.
+        evaluation: the last validation; None: there was none.
     """
 
     folder: str
@@ -62,15 +62,15 @@ class RunResult:
 
 
 def train(config: TrainConfig, progress: Progress = SILENT, stop: threading.Event | None = None) -> RunResult:
-    """Trains, or goes on training, the front-end of a run's folder.
+    """Trains the front-end of a run's folder, or resumes its training.
 
-    A run killed anywhere and gone on with gives the same losses, on the CPU to the last bit, as one never killed.
-    Asked to stop, by SIGTERM, SIGINT or `stop`, it finishes the step, saves, and returns.
+    A run that was killed at any time and resumed has the same losses as an uninterrupted one, bit-exact on the CPU.
+    When asked to stop by SIGTERM, SIGINT or `stop`, it finishes the step, saves, and returns.
 
     Raises:
-        ConfigError: settings that do not go together, or not with the run that was begun in this folder.
+        ConfigError: settings that do not fit together, or do not fit the run in this folder.
         DatasetError, StoreError: data or a checkpoint that cannot be read, or a full disk.
-        TrainingError: a loss or a gradient is no number.
+        TrainingError: a loss or gradient is not finite.
     """
     if config.hardware.threads:
         torch.set_num_threads(config.hardware.threads)
@@ -83,7 +83,7 @@ def train(config: TrainConfig, progress: Progress = SILENT, stop: threading.Even
         trainer, sizes = _assemble(config, processes)
         trainer.resume()
         if processes.is_first:
-            (out / DONE).unlink(missing_ok=True)  # of a run that is now to be longer
+            (out / DONE).unlink(missing_ok=True)  # exists if a finished run is extended
         with _log_metrics(config, trainer, processes):
             is_done = trainer.run(progress, stop)
         if is_done and processes.is_first:
@@ -92,16 +92,16 @@ def train(config: TrainConfig, progress: Progress = SILENT, stop: threading.Even
 
 
 def fill_config(config: TrainConfig, world: int) -> TrainConfig:
-    """Settles what was left open: paths in full, the vocabulary beside the rows, and the micro-batches of a step.
+    """Fills in what was left open: absolute paths, the vocabulary of the rows, and the micro-batches of a step.
 
-    The run's folder then tells all of it.
+    All of it is recorded in the run's folder.
 
     Args:
-        config: as it was typed.
-        world: the run's processes.
+        config: the configuration as it was given.
+        world: number of processes of the run.
 
     Raises:
-        ConfigError: the processes cannot share a step.
+        ConfigError: the micro-batches of a step cannot be divided among the processes.
     """
     datasets = [each.model_copy(update={"path": str(Path(each.path).absolute())}) for each in config.data.datasets]
     return config.model_copy(
@@ -109,17 +109,16 @@ def fill_config(config: TrainConfig, world: int) -> TrainConfig:
             "init_from": config.init_from and _expand_path(config.init_from),
             "tokenizer": _expand_path(config.tokenizer) if config.tokenizer else _find_vocabulary(datasets[0].path),
             "data": config.data.model_copy(update={"datasets": datasets}),
-            "optim": config.optim.model_copy(update={"accumulation": _settle_accumulation(config, world)}),
+            "optim": config.optim.model_copy(update={"accumulation": _resolve_accumulation(config, world)}),
         }
     )
 
 
 @contextmanager
 def set_by_signals(stop: threading.Event) -> Iterator[None]:
-    """A block in which SIGTERM and SIGINT set an event; a second one interrupts at once.
+    """Context in which SIGTERM and SIGINT set an event; a second signal interrupts at once.
 
-    Signals reach the main thread only; elsewhere (a worker of a scheduler) the block listens to none, and whoever runs
-    it sets the event.
+    Signals reach the main thread only; in another thread (a worker of a scheduler), the caller has to set the event.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -139,17 +138,17 @@ def set_by_signals(stop: threading.Event) -> Iterator[None]:
 
 
 def _assemble(config: TrainConfig, processes: Processes) -> tuple[Trainer, tuple[int, int]]:
-    """A trainer at step 0 with all that it works with, and the front-end's weights in all and those trained."""
+    """Makes a trainer at step 0 with all components; also returns the number of weights, and of trained ones."""
     out = Path(config.out)
     datasets = open_datasets(config.data.datasets)
-    speaks_with = SpeaksWith.of(datasets[0])
-    config = config.model_copy(update={"shares": _settle_shares(config, datasets)})
+    speaks_with = SpeaksWith.from_dataset(datasets[0])
+    config = config.model_copy(update={"shares": _resolve_shares(config, datasets)})
     fingerprints = [each.fingerprint for each in datasets] if config.shares.has_sound else []
     loader, judged = _open_data(config, datasets, processes)
-    keep = config.keep.model_copy(update={"best_by": _settle_best_by(config, judged)})
+    keep = config.keep.model_copy(update={"best_by": _resolve_best_by(config, judged)})
     config = config.model_copy(update={"keep": keep})
     if processes.is_first:
-        is_read = config.lora is not None or not list_saved(out / CHECKPOINTS)  # as `build_model` does
+        is_read = config.lora is not None or not list_saved(out / CHECKPOINTS)  # as in `build_model`
         base = digest_weights(config.init_from) if config.init_from and is_read else None
         facts = RunFacts(config=config, speaks_with=speaks_with, datasets=fingerprints, base_digest=base)
         begin_run(out, facts)
@@ -171,7 +170,7 @@ def _assemble(config: TrainConfig, processes: Processes) -> tuple[Trainer, tuple
 
 
 def _open_data(config: TrainConfig, datasets: list[TokenDataset], processes: Processes) -> tuple[Loader, list[Judged]]:
-    """Where micro-batches come from, and the examples of validation."""
+    """Opens the loader of micro-batches, and returns it with the validation examples."""
     accumulation, n_judged = config.optim.accumulation or 1, config.keep.evaluate_examples
     how = (config.seed, accumulation, processes.share)
     shares, sources = config.shares, dict[Kind, Source]()
@@ -181,7 +180,7 @@ def _open_data(config: TrainConfig, datasets: list[TokenDataset], processes: Pro
         if not getattr(shares, kind):
             continue
         if kind == "copying":
-            assert pieces is not None  # its share needs them
+            assert pieces is not None  # copying needs them
             accuracy = config.accuracy if shares.main == kind else None
             sources[kind] = lessons.CopySource(pieces, config.copying, accuracy, *how)
         else:
@@ -194,11 +193,11 @@ def _open_data(config: TrainConfig, datasets: list[TokenDataset], processes: Pro
     return Loader(sources, shares), judged
 
 
-def _settle_shares(config: TrainConfig, datasets: list[TokenDataset]) -> SharesConfig:
-    """The shares of what there is.
+def _resolve_shares(config: TrainConfig, datasets: list[TokenDataset]) -> SharesConfig:
+    """Returns the shares of the kinds that the datasets have.
 
     Raises:
-        ConfigError: there is nothing of the kind that most steps are of.
+        ConfigError: they have nothing of the run's main kind.
     """
     rows: tuple[RowKind, ...] = ("dialogues", "speech")
     missing = [kind for kind in rows if not any(has_rows_of(each, kind) for each in datasets)]
@@ -213,15 +212,15 @@ def _settle_shares(config: TrainConfig, datasets: list[TokenDataset]) -> SharesC
 def _list_free_runs(
     config: TrainConfig, datasets: list[TokenDataset], forward: ForwardPass
 ) -> dict[str, Callable[[FrontEnd], dict[str, float]]]:
-    """What is run freely at each look at validation: what is copied, or dialogues where oracles are learnt from.
+    """Returns what is measured by free running at each validation: copying, or dialogues if oracles are learnt.
 
-    Only on one process: with several no process has all weights. Dialogues need the vocabulary too, and weights of one
-    type, which adapters in bf16-mixed do not have.
+    Only with one process, because of several none has all weights. Dialogues also need the vocabulary, and weights of
+    one type, which adapters in bf16-mixed do not have.
     """
     if forward.processes.mesh is not None:
         return {}
     if config.shares.main == "copying":
-        pieces, draw = _read_pieces(config, datasets[0]), random.Random(ids.seed_for("copy-trials", config.seed))
+        pieces, draw = _read_pieces(config, datasets[0]), random.Random(ids.derive_seed("copy-trials", config.seed))
         n_trials = min(N_TRIALS, config.keep.evaluate_examples)
         trials = [copying.draw_trial(pieces, config.copying, draw) for _ in range(n_trials)]
         return {"copied": partial(measure_copying, trials=trials)}
@@ -236,7 +235,7 @@ def _list_free_runs(
 
 
 def _draw_validation(config: TrainConfig, datasets: list[TokenDataset], kind: RowKind, n_examples: int) -> list[Judged]:
-    """Examples of validation rows of a kind, drawn by the run's seed."""
+    """Draws validation examples of a kind, by the run's seed."""
     maker = ExampleMaker(datasets, config.data, config.seed)
     units = [
         unit
@@ -251,26 +250,28 @@ def _draw_validation(config: TrainConfig, datasets: list[TokenDataset], kind: Ro
             max_columns=config.data.max_columns,
         ).units
     ]
-    order = torch.randperm(len(units), generator=torch.Generator().manual_seed(ids.seed_for("validation", config.seed)))
-    return [maker.judge(units[at]) for at in order[:n_examples].tolist()]
+    order = torch.randperm(
+        len(units), generator=torch.Generator().manual_seed(ids.derive_seed("validation", config.seed))
+    )
+    return [maker.make_judged(units[at]) for at in order[:n_examples].tolist()]
 
 
 def _expand_path(place: str) -> str:
-    """A folder or file from the root on, so that it is found from anywhere; what is on the Hub stays as it is."""
+    """Returns an absolute path, which is valid from any folder; the name of a repository on the Hub is unchanged."""
     is_here = not place.startswith(HUB_PREFIX) and Path(place).exists()
     return str(Path(place).absolute()) if is_here else place
 
 
 def _find_vocabulary(rows: str) -> str | None:
-    """The vocabulary that `kame encode` put beside its rows."""
+    """Returns the vocabulary that `kame encode` stored with its rows."""
     path = Path(rows) / TOKENIZER
     return str(path) if path.is_file() else None
 
 
-def _settle_accumulation(config: TrainConfig, world: int) -> int:
-    """Micro-batches of a step: as told, or as the run was begun with, or one.
+def _resolve_accumulation(config: TrainConfig, world: int) -> int:
+    """Returns the number of micro-batches of a step: as configured, or as recorded in the run, or one.
 
-    Never by the number of processes: a run on more GPUs would be another run, of larger and fewer steps.
+    It never depends on the number of processes: otherwise a run on more GPUs would have larger and fewer steps.
     """
     told = config.optim.accumulation
     if told is None and list_saved(Path(config.out) / CHECKPOINTS):
@@ -281,17 +282,17 @@ def _settle_accumulation(config: TrainConfig, world: int) -> int:
         raise ConfigError(
             f"{n_batches} micro-batches a step cannot be shared by {world} processes.",
             f"Set optim.accumulation to a multiple of the processes: with {world} a step has up to {world * n_frames} "
-            f"frames in the place of {n_batches * n_frames}, unless data.batch_frames is made smaller. A run begun "
-            "with another number goes on with a number of processes that divides it.",
+            f"frames instead of {n_batches * n_frames}, unless data.batch_frames is made smaller. A run that was "
+            "started with another number resumes with a number of processes that divides it.",
         )
     return n_batches
 
 
-def _settle_best_by(config: TrainConfig, judged: list[Judged]) -> BestBy:
-    """What tells the best checkpoint: as told, or as the run was begun with, or the answer, where one is to be said.
+def _resolve_best_by(config: TrainConfig, judged: list[Judged]) -> BestBy:
+    """Returns the measure of the best checkpoint: as configured, or as recorded in the run, or the answer if any.
 
     Raises:
-        ConfigError: it is told to be the answer, and none is to be said.
+        ConfigError: the configured measure is the answer, and no validation dialogue has one.
     """
     has_answer = any(each.example.answer_mask.any() for each in judged)
     if config.keep.best_by is None and list_saved(Path(config.out) / CHECKPOINTS):
@@ -299,7 +300,7 @@ def _settle_best_by(config: TrainConfig, judged: list[Judged]) -> BestBy:
         return "text" if begun_by == "answer" and judged and not has_answer else begun_by or "answer"
     if config.keep.best_by == "answer" and judged and not has_answer:
         raise ConfigError(
-            "No validation dialogue has an answer, by whose loss the best checkpoint was to be told.",
+            "No validation dialogue has an answer, by whose loss the best checkpoint should be chosen.",
             "Set keep.best_by to text or loss.",
         )
     return config.keep.best_by or ("answer" if has_answer or not judged else "text")
@@ -326,7 +327,7 @@ def _read_vocabulary(config: TrainConfig, dataset: TokenDataset) -> Tokenizer:
 
 @contextmanager
 def _log_metrics(config: TrainConfig, trainer: Trainer, processes: Processes) -> Iterator[None]:
-    """The run's metrics are written by the first process."""
+    """Context in which the first process writes the run's metrics."""
     if not processes.is_first:
         yield
         return
@@ -341,7 +342,7 @@ def _log_metrics(config: TrainConfig, trainer: Trainer, processes: Processes) ->
 
 @contextmanager
 def _lock_folder(folder: Path, processes: Processes) -> Iterator[None]:
-    """One run at a time in a folder."""
+    """Context that locks a folder, so that only one run at a time uses it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

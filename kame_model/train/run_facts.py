@@ -1,4 +1,4 @@
-"""What a run was begun with: its settings, what its weights speak with, and what stands for it; without torch."""
+"""The facts that identify a run: its configuration, vocabulary and codec, and digests; without importing torch."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -27,49 +27,49 @@ MAY_CHANGE = (
     "tokenizer",
     "init_from",
 )
-"""Settings of which a run may be gone on with other values: where and how it is computed, how long, how often it is
-looked at, and paths (the datasets' content is compared by fingerprint, their weights by the loader; what `init_from`
-holds, which adapters need again, by digest). Another `max_steps` bends what is left of the cosine."""
+"""Settings that may change when a run is resumed: where, how and how long it is computed, how often it is evaluated,
+and paths (the contents of datasets are compared by fingerprint, their weights by the loader; the weights of
+`init_from`, which adapters need again, by digest). Another `max_steps` changes the rest of the cosine."""
 
 
 class SpeaksWith(Config):
-    """What a run's weights belong to; nothing else can go with them."""
+    """The vocabulary and codec that a run's weights belong to."""
 
     tokenizer_digest: str
     text_card: int = Field(description="Size of the vocabulary.")
     codec_digest: str
-    layout: CodeLayout = Field(description="How the codes are read and said.")
+    layout: CodeLayout = Field(description="Layout of the codes.")
 
     @classmethod
-    def of(cls, dataset: "TokenDataset") -> Self:
-        """What a dataset was encoded with."""
+    def from_dataset(cls, dataset: "TokenDataset") -> Self:
+        """Returns the vocabulary and codec of a dataset."""
         return cls(**{name: getattr(dataset, name) for name in cls.model_fields})
 
 
 class RunFacts(Config):
-    """`config.json` of a run's folder."""
+    """`config.json` in a run's folder."""
 
     config: TrainConfig
     speaks_with: SpeaksWith
     datasets: list[str] = Field(
-        description="Fingerprints of the datasets of token rows, in the order of the mixture; none of copying alone, "
-        "which takes only what they speak with."
+        description="Fingerprints of the datasets of token rows, in the order of the mixture; empty for copying, "
+        "which only uses their vocabulary and codec."
     )
     base_digest: str | None = Field(
-        default=None, description="Of the weights that the run began with, `config.init_from`; empty: random ones."
+        default=None, description="Digest of the initial weights, `config.init_from`; empty: random ones."
     )
 
     @property
     def identity(self) -> str:
-        """Stands for what is trained, on what and how, rows and first weights by their digests: 16 hexadecimal digits.
+        """Digest of what is trained, with which data and settings, and from which weights: 16 hexadecimal digits.
 
-        The run's length is left out, and so is all of `MAY_CHANGE`: precision and device too.
+        The length of the run and all of `MAY_CHANGE`, including precision and device, are excluded.
         """
-        return ids.digest("run", _flatten_what_counts(self), [each.weight for each in self.config.data.datasets])
+        return ids.digest("run", _flatten_identity(self), [each.weight for each in self.config.data.datasets])
 
     def list_differences(self, now: Self) -> list[str]:
-        """Settings that differ and matter, each with both values."""
-        one, other = _flatten_what_counts(self), _flatten_what_counts(now)
+        """Returns the settings that differ and matter, each with both values."""
+        one, other = _flatten_identity(self), _flatten_identity(now)
         return [
             f"{name} was {one.get(name)} and is {other.get(name)}"
             for name in sorted(one.keys() | other.keys())
@@ -78,17 +78,17 @@ class RunFacts(Config):
 
 
 def read_facts(folder: str | Path) -> RunFacts:
-    """What a run was begun with.
+    """Reads the facts of a run.
 
     Raises:
-        DatasetError: the folder is no run's, or of another version.
+        DatasetError: the folder is not a run's, or of another version.
     """
     path = Path(folder) / CONFIG
     if not path.is_file():
         if any(next(each.glob(f"*/{CONFIG}"), None) for each in find_seed_folders(folder).values()):
-            raise DatasetError(f"{folder} has not come to its last stage so far.", "Let `kame train` go on with it.")
+            raise DatasetError(f"{folder} has not reached its last stage yet.", "Resume it with `kame train`.")
         raise DatasetError(
-            f"{folder} is no training run: it has no {CONFIG}.", "Name a folder that `kame train` wrote."
+            f"{folder} is not a training run: it has no {CONFIG}.", "Give a folder that `kame train` wrote."
         )
     try:
         return RunFacts.model_validate_json(path.read_bytes())
@@ -96,8 +96,8 @@ def read_facts(folder: str | Path) -> RunFacts:
         raise DatasetError(f"{path} cannot be read: {error}.", "It may be of another version of kame.") from error
 
 
-def _flatten_what_counts(facts: RunFacts) -> dict[str, Any]:
-    """Everything that a run is gone on with only as it was, by dotted name."""
+def _flatten_identity(facts: RunFacts) -> dict[str, Any]:
+    """Returns everything that must not change when a run is resumed, by dotted name."""
     flat = _flatten(facts.model_dump(mode="json"))
     return {name.removeprefix("config."): value for name, value in flat.items()}
 

@@ -1,4 +1,4 @@
-"""A run's folder from outside: found, begun or gone on with, and the front-end that came of it."""
+"""Finds, starts and loads a run's folder: its configuration, its checkpoints and its front-end."""
 
 import json
 from pathlib import Path
@@ -14,23 +14,23 @@ from data_schemas.store import Store
 from kame_model.checkpoint.files import digest_files
 from kame_model.checkpoint.folder import find_place, read_contents
 from kame_model.checkpoint.load import init_from
-from kame_model.model.front_end import SOUND_WEIGHTS, FrontEnd, build_front_end, lm_kwargs
+from kame_model.model.front_end import SOUND_WEIGHTS, FrontEnd, build_front_end, make_lm_kwargs
 from kame_model.model.lora import add_lora
 from kame_model.train.checkpoints import CHECKPOINTS, Saved, find_best, list_saved, load_tensors, load_weights_alone
 from kame_model.train.parallel import Processes
 from kame_model.train.run_facts import CONFIG, RunFacts, SpeaksWith, read_facts
 
 _SHAPE = {*ModelConfig.model_fields, "text_card", "card", "dep_q"} - {"preset", "context"}
-"""Keyword arguments and settings of a model by which its weights are told apart; any look-back fits the same ones."""
+"""Keyword arguments and settings of a model that must agree for its weights to fit; `context` may differ."""
 
 
 class FoundRun(NamedTuple):
-    """A run's folder, found in the place that was named.
+    """A run's folder, found under the given path.
 
     Attributes:
-        folder: of the run itself.
-        seed: of the run, where the place holds one for each seed; None: the place is the run's folder.
-        other_seeds: whose runs lie there too.
+        folder: folder of the run itself.
+        seed: seed of the run, if the path has a run for each seed; None: the path is the run's folder.
+        other_seeds: seeds of the other runs there.
     """
 
     folder: Path
@@ -47,9 +47,9 @@ class FoundRun(NamedTuple):
 
 
 def find_run(place: str | Path) -> FoundRun | None:
-    """The run in a folder that `kame train` wrote: of token rows that folder, of datasets OUT/seed-N/run.
+    """Finds the run in a folder of `kame train`: for token rows the folder itself, for datasets OUT/seed-N/run.
 
-    Of several seeds it is the first one that has a checkpoint. None where there is no run.
+    Of several seeds, it is the first one with a checkpoint. None if there is no run.
     """
     folder = Path(place).expanduser()
     if _is_run(folder):
@@ -62,48 +62,49 @@ def find_run(place: str | Path) -> FoundRun | None:
 
 
 def begin_run(folder: Path, facts: RunFacts) -> None:
-    """Writes a new run's facts, or makes sure that one with a checkpoint is gone on with as it was begun.
+    """Writes the facts of a new run, or checks that a run with a checkpoint is resumed with the same settings.
 
     Raises:
-        ConfigError: a setting that changes what is computed is another than when the run began.
+        ConfigError: a setting that affects the result differs from that of the run.
         StoreError: the disk is full.
     """
     if list_saved(folder / CHECKPOINTS):
         before = read_facts(folder)
         check_base(folder, before, facts.base_digest)
-        if facts.config.lora is None:  # weights to begin with are not looked at again: what the run began with stays
+        if facts.config.lora is None:  # initial weights are not read again, so the recorded ones stay
             config = facts.config.model_copy(update={"init_from": before.config.init_from})
             facts = facts.model_copy(update={"config": config, "base_digest": before.base_digest})
         differing = before.list_differences(facts)
         if differing:
             raise ConfigError(
-                f"The run in {folder} was begun with other settings: {'; '.join(differing)}.",
-                "Go on with the same ones, or begin another run: another --out, with --init-from for its weights.",
+                f"The run in {folder} was started with other settings: {'; '.join(differing)}.",
+                "Resume it with the same ones, or start another run: another --out, with --init-from for its weights.",
             )
     Store(str(folder)).write_bytes(CONFIG, json.dumps(facts.model_dump(mode="json"), indent=1).encode())
 
 
 def check_base(folder: str | Path, facts: RunFacts, found: str | None) -> None:
-    """Whether weights are those beside which a run's adapters were trained; a run without adapters needs none.
+    """Checks that weights are those with which a run's adapters were trained; a run without adapters needs none.
 
     Args:
-        facts: of the run's folder.
-        found: digest of the weights at hand.
+        folder: folder of the run, for the message.
+        facts: facts of the run.
+        found: digest of the weights; None: not known.
 
     Raises:
-        ConfigError: they are others; with them the adapters are worth nothing.
+        ConfigError: the weights are others, with which the adapters are useless.
     """
     if facts.config.lora is not None and found is not None and facts.base_digest != found:
         raise ConfigError(
-            f"The adapters of {folder} were trained beside other weights than {facts.config.init_from} has now "
+            f"The adapters of {folder} were trained with other weights than {facts.config.init_from} has now "
             f"({facts.base_digest}, and now {found}).",
-            "Name those weights again. A run that goes on changes its own: export it, and train adapters beside the "
-            "export.",
+            "Give those weights again. A run that is resumed changes its weights: export it, and train adapters on "
+            "the export.",
         )
 
 
 def choose_saved(folder: str | Path, which: Literal["last", "best"]) -> Saved:
-    """A run's last checkpoint, or the best on validation by `keep.best_by`, which is the last where nobody looked.
+    """Returns a run's last checkpoint, or the best by `keep.best_by`, which is the last if there was no validation.
 
     Raises:
         DatasetError: it has none.
@@ -111,19 +112,21 @@ def choose_saved(folder: str | Path, which: Literal["last", "best"]) -> Saved:
     """
     saved = list_saved(Path(folder) / CHECKPOINTS)
     if not saved:
-        raise DatasetError(f"The run in {folder} has no whole checkpoint.", "Let it train until it has saved one.")
+        raise DatasetError(f"The run in {folder} has no complete checkpoint.", "Let it train until it has saved one.")
     return (find_best(saved, read_facts(folder).config.keep.best_by) if which == "best" else None) or saved[-1]
 
 
 def load_weights(model: FrontEnd, folder: str | Path, which: Literal["last", "best"] = "last") -> Saved:
-    """Fills a front-end with a run's weights: the moving average where one was kept.
+    """Fills a front-end with a run's weights, which are the moving average if one was kept.
 
     Args:
-        model: of the run's shape; with adapters if the run had them, for then only what was trained is there.
+        model: front-end of the run's shape; with adapters if the run has them, because only trained weights are saved.
+        folder: folder of the run.
+        which: the last or the best checkpoint.
 
     Raises:
-        ConfigError: the run's model is of another shape; what differs is named.
-        DatasetError: no run, or one without a checkpoint.
+        ConfigError: the run's model has another shape; the message lists the differences.
+        DatasetError: there is no run, or it has no checkpoint.
         StoreError: its checkpoint is damaged.
     """
     facts, saved = read_facts(folder), choose_saved(folder, which)
@@ -145,15 +148,15 @@ def load_weights(model: FrontEnd, folder: str | Path, which: Literal["last", "be
 
 
 def load_run(folder: str | Path, which: Literal["last", "best"] = "best") -> tuple[FrontEnd, RunFacts, Saved]:
-    """The front-end that a run has come to, on the CPU, with adapters where it has them, for export or evaluation.
+    """Loads the front-end of a run on the CPU, with adapters if it has them, for export or evaluation.
 
     Raises:
         DatasetError, StoreError: see `load_weights`.
-        ConfigError: a run with adapters whose `init_from` is gone, or has other weights now.
+        ConfigError: a run with adapters whose `init_from` is missing, or has other weights now.
     """
     facts = read_facts(folder)
     model = build_front_end(facts.config.model, facts.speaks_with.text_card, facts.speaks_with.layout)
-    if facts.config.lora is not None and facts.config.init_from is not None:  # neither without the other
+    if facts.config.lora is not None and facts.config.init_from is not None:  # LoRA requires init_from
         check_base(folder, facts, digest_weights(facts.config.init_from))
         start_from(model, facts.config.init_from)
         add_lora(model, facts.config.lora)
@@ -161,19 +164,19 @@ def load_run(folder: str | Path, which: Literal["last", "best"] = "best") -> tup
 
 
 def start_from(model: FrontEnd, place: str, speaks_with: SpeaksWith | None = None) -> None:
-    """Fills a front-end from a run of ours, an export of ours, KAME's release or Moshi's.
+    """Fills a front-end from a run, an export, KAME's release or Moshi's.
 
-    Of a run the last checkpoint is taken, for more training goes on from where the run came to; to begin with its best
-    one, name its export.
+    Of a run, the last checkpoint is used, because training continues from there; to start from its best one, give its
+    export.
 
     Args:
-        model: without adapters.
+        model: front-end without adapters.
         place: a folder, or a repository of the Hugging Face Hub.
-        speaks_with: what the model is to speak with; None: it is not compared.
+        speaks_with: vocabulary and codec that the weights must have; None: not checked.
 
     Raises:
-        ConfigError: the weights belong to another shape, vocabulary or codec, or to a run with adapters.
-        DatasetError, StoreError: a run without a whole checkpoint, or with a damaged one.
+        ConfigError: the weights have another shape, vocabulary or codec, or are of a run with adapters.
+        DatasetError, StoreError: a run without a complete checkpoint, or with a damaged one.
         BackendError: the Hub does not answer.
     """
     if not _is_run(place):
@@ -182,10 +185,10 @@ def start_from(model: FrontEnd, place: str, speaks_with: SpeaksWith | None = Non
         return
     facts = read_facts(place)
     if facts.config.lora is not None:
-        raise ConfigError(f"The run {place} holds adapters alone.", "Export it, and start from the export.")
+        raise ConfigError(f"The run {place} only has adapters.", "Export it, and start from the export.")
     if speaks_with is not None and facts.speaks_with != speaks_with:
         raise ConfigError(
-            f"The weights of {place} speak with another vocabulary or codec ({facts.speaks_with}) than the datasets "
+            f"The weights of {place} use another vocabulary or codec ({facts.speaks_with}) than the datasets "
             f"({speaks_with}).",
             "Encode the datasets with the tokenizer and codec of those weights.",
         )
@@ -195,7 +198,7 @@ def start_from(model: FrontEnd, place: str, speaks_with: SpeaksWith | None = Non
 
 
 def digest_weights(place: str) -> str:
-    """Stands for the weights that `start_from` takes from a place: 16 hexadecimal digits. Reads all of them.
+    """Computes a digest of the weights that `start_from` loads: 16 hexadecimal digits. It reads all of them.
 
     Raises:
         ConfigError, DatasetError, StoreError, BackendError: see `start_from`.
@@ -209,10 +212,10 @@ def digest_weights(place: str) -> str:
 
 
 def _check_shapes(model: FrontEnd, facts: RunFacts, folder: str | Path) -> None:
-    """Whether a run's weights fit a model, told before any of them is read."""
+    """Checks that a run's weights fit a model, before they are read."""
     theirs = facts.config.model
     there = {
-        **lm_kwargs(theirs, facts.speaks_with.text_card, facts.speaks_with.layout),
+        **make_lm_kwargs(theirs, facts.speaks_with.text_card, facts.speaks_with.layout),
         "oracle": theirs.oracle,
         "cue": theirs.cue,
         "tie_text_head": theirs.tie_text_head,
@@ -229,7 +232,7 @@ def _check_shapes(model: FrontEnd, facts: RunFacts, folder: str | Path) -> None:
     if differing:
         raise ConfigError(
             f"The run {folder} is of another shape: {'; '.join(differing)}.",
-            "Give the model that run's shape, by --preset or --set model.NAME=VALUE, or begin with other weights.",
+            "Give the model that run's shape, by --preset or --set model.NAME=VALUE, or start with other weights.",
         )
 
 
@@ -238,8 +241,10 @@ def _is_run(place: str | Path) -> bool:
 
 
 def _zero_codes(model: FrontEnd) -> None:
-    """Embeddings of codes that copying alone never saw: random ones, summed over all codebooks, are four times as
-    large as the text's and drown what was learnt."""
+    """Sets the embeddings of codes to zero, which copying never trains.
+
+    Random ones, summed over all codebooks, are four times as large as the text's and would dominate what was learnt.
+    """
     with torch.no_grad():
         for embedding in model.lm.emb:
             embedding.get_parameter("weight").zero_()

@@ -1,4 +1,4 @@
-"""How fast a run is and what memory it takes: frames and tokens a second, share of the device's speed, gigabytes."""
+"""Measures the speed and memory of a run: frames and tokens per second, FLOPs utilisation, gigabytes."""
 
 import copy
 import os
@@ -16,7 +16,7 @@ from kame_model.frames.ids import PADDING_ID
 from kame_model.model.front_end import FrontEnd
 
 COUNTED_FRAMES = 256
-"""Length of the sequence on which operations are counted; attention's share, alone in growing with it, is small."""
+"""Length of the sequence on which operations are counted; only attention's share, which is small, grows with it."""
 
 PEAK_FLOPS = {
     "H200": 989e12,
@@ -25,8 +25,8 @@ PEAK_FLOPS = {
     "L40S": 362e12,
     "RTX 4090": 165e12,
 }
-"""Dense bf16 operations a second by a part of the device's name, from NVIDIA's data sheets (without sparsity; the
-H100's is the SXM's). In a run's figures fp32 on such a device is told against the same figure."""
+"""Dense bf16 operations per second by a part of the device's name, from NVIDIA's data sheets (without sparsity; the
+H100's is the SXM's). In a run's figures, fp32 on such a device is compared with the same figure."""
 
 PEAK_FLOPS_FP32 = {
     "H200": 67e12,
@@ -35,7 +35,7 @@ PEAK_FLOPS_FP32 = {
     "L40S": 91.6e12,
     "RTX 4090": 82.6e12,
 }
-"""The same in fp32, without TF32, which PyTorch does not use for products unless it is told to."""
+"""The same in fp32, without TF32, which PyTorch does not use for matrix products by default."""
 
 
 GPU_BYTES = {
@@ -57,10 +57,10 @@ _STATM = Path("/proc/self/statm")
 
 
 def read_memory_gb(device: torch.device) -> float:
-    """Memory that training takes, in units of 10^9 bytes.
+    """Returns the memory that training takes, in units of 10^9 bytes.
 
-    On a GPU it is the most that PyTorch has held of it since the process began, which must fit; on a CPU what is
-    resident of this process now, or where there is no /proc, the most that ever was.
+    On a GPU it is the maximum that PyTorch has reserved since the process started; on a CPU the resident memory of this
+    process now or, without /proc, its maximum.
     """
     if device.type == "cuda":
         return torch.cuda.max_memory_reserved(device) / 1e9
@@ -72,10 +72,10 @@ def read_memory_gb(device: torch.device) -> float:
 
 
 def count_flops_per_frame(model: FrontEnd, with_audio: bool) -> float:
-    """Floating-point operations of one frame's forward and backward pass, counted by PyTorch on a short sequence.
+    """Counts the floating-point operations of a frame's forward and backward pass, by PyTorch on a short sequence.
 
-    Weights that are trained cost six a frame, frozen ones four: they need no gradient of their own. Recomputation is
-    not counted, as is usual for MFU.
+    Trained weights cost six operations per frame, frozen ones four, because they need no gradient. Recomputation is not
+    counted, as is usual for MFU.
 
     Args:
         model: on the meta device, where nothing is computed; before it is compiled or sharded.
@@ -84,7 +84,7 @@ def count_flops_per_frame(model: FrontEnd, with_audio: bool) -> float:
     columns = torch.full(
         (1, 1 + 2 * model.n_codebooks, COUNTED_FRAMES + 1), PADDING_ID % model.card, device=model.lm.device
     )
-    model = copy.deepcopy(model).float()  # of one type, for autocast knows no meta device
+    model = copy.deepcopy(model).float()  # one type, because autocast does not support the meta device
     trained = [each for each in model.parameters() if each.requires_grad]
     with torch.enable_grad(), FlopCounterMode(display=False) as counter:
         logits: list[Tensor] = [each for each in model(columns, with_audio=with_audio) if each is not None]
@@ -93,10 +93,11 @@ def count_flops_per_frame(model: FrontEnd, with_audio: bool) -> float:
 
 
 def find_peak_flops(device: torch.device, product_type: torch.dtype) -> float:
-    """Operations a second that a device can do: a known GPU by its data sheet, others by a matrix product.
+    """Returns a device's operations per second: of a known GPU from its data sheet, otherwise measured.
 
     Args:
-        product_type: of the run's products, in which an unknown device is measured.
+        device: the device.
+        product_type: type of the run's matrix products, in which an unknown device is measured.
     """
     if device.type == "cuda":
         known = find_known_gpu(torch.cuda.get_device_name(device))
@@ -106,24 +107,24 @@ def find_peak_flops(device: torch.device, product_type: torch.dtype) -> float:
 
 
 def _measure_flops(device: torch.device, product_type: torch.dtype, n_rounds: int = 5) -> float:
-    """The best of a few products of square matrices, on a GPU large enough to keep all of it busy."""
+    """Returns the best of a few products of square matrices, which are large enough to keep a GPU busy."""
     size = 4096 if device.type == "cuda" else 1024
     matrix = torch.ones(size, size, device=device, dtype=product_type)
     best_s = float("inf")
     for _ in range(n_rounds):
         started_s = time.perf_counter()
-        (matrix @ matrix)[0, 0].item()  # the item is there when all is done
+        (matrix @ matrix)[0, 0].item()  # waits for the product
         best_s = min(best_s, time.perf_counter() - started_s)
     return 2 * size**3 / best_s
 
 
 class Speedometer:
-    """Frames over time, told at each look and then begun anew.
+    """Measures frames over time, between two readings.
 
     Args:
-        frame_flops: of `count_flops_per_frame`.
-        peak: of `find_peak_flops`, of all devices together.
-        n_rows: ids of a frame: text and both voices' codes.
+        frame_flops: from `count_flops_per_frame`.
+        peak: from `find_peak_flops`, summed over all devices.
+        n_rows: number of ids of a frame: text and both voices' codes.
     """
 
     def __init__(self, frame_flops: float, peak: float, n_rows: int) -> None:
@@ -131,18 +132,18 @@ class Speedometer:
         self._n_frames, self._spent_s, self._since_s = 0, 0.0, time.perf_counter()
 
     def begin(self) -> None:
-        """A step begins."""
+        """Starts the time of a step."""
         self._since_s = time.perf_counter()
 
     def end(self, n_frames: int) -> None:
-        """The step is done; `n_frames` of it, over all processes, were no padding."""
+        """Ends a step; `n_frames`, over all processes, were not padding."""
         self._spent_s += time.perf_counter() - self._since_s
         self._n_frames += n_frames
 
     def read(self) -> dict[str, float]:
-        """Frames, tokens (a frame's ids) a second and model FLOPs utilisation (0 to 1) since the last look.
+        """Returns frames and tokens (ids of frames) per second and FLOPs utilisation (0 to 1) since the last reading.
 
-        Time outside of steps (evaluation, saving) does not count; padding is no work done.
+        Time outside of steps (evaluation, saving) is not counted, and neither is padding.
         """
         frames_per_s = self._n_frames / self._spent_s if self._spent_s else 0.0
         self._n_frames, self._spent_s = 0, 0.0
@@ -154,11 +155,11 @@ class Speedometer:
 
 
 def count_frames(batch: Batch) -> int:
-    """Input positions of a batch that are no padding."""
+    """Counts the input positions of a batch that are not padding."""
     return int((batch.columns[:, 0, 1:] >= 0).sum())
 
 
 def count_weights(model: nn.Module) -> tuple[int, int]:
-    """Weights in all, and those of them that are trained."""
+    """Counts all weights, and those that are trained."""
     sizes = [(each.numel(), each.requires_grad) for each in model.parameters()]
     return sum(size for size, _ in sizes), sum(size for size, trained in sizes if trained)

@@ -1,4 +1,4 @@
-"""The loop: steps, looks at validation, checkpoints; all of its state can be saved, and it goes on to the last bit."""
+"""The training loop: steps, validation, checkpoints. All of its state is saved; resuming is bit-exact on the CPU."""
 
 import math
 import threading
@@ -38,36 +38,36 @@ from kame_model.train.validation import Evaluation, Evaluator
 
 
 class Progress(Protocol):
-    """What wants to be told how far a training run is."""
+    """Protocol of an object that is notified of the progress of a training run."""
 
     def begin(self, step: int, max_steps: int) -> None:
-        """The run begins, or goes on, after so many steps."""
+        """Called when the run starts or resumes, with the number of steps done."""
 
     def step(self, step: int, figures: Mapping[str, float]) -> None:
-        """So many steps are done; figures of the last look at them."""
+        """Called after each step, with the last figures that were logged."""
 
     def on_evaluation(self, step: int, evaluation: Evaluation) -> None:
-        """Validation was looked at."""
+        """Called after each validation."""
 
 
 class Silent:
-    """Progress that tells nobody."""
+    """Progress that shows nothing."""
 
     def begin(self, step: int, max_steps: int) -> None:
-        """Nothing is shown."""
+        """Does nothing."""
 
     def step(self, step: int, figures: Mapping[str, float]) -> None:
-        """Nothing is shown."""
+        """Does nothing."""
 
     def on_evaluation(self, step: int, evaluation: Evaluation) -> None:
-        """Nothing is shown."""
+        """Does nothing."""
 
 
 SILENT = Silent()
 
 
 class Parts(NamedTuple):
-    """What a trainer is put together from; see `kame_model.train.run`."""
+    """The components of a trainer; `kame_model.train.run` makes them."""
 
     model: FrontEnd
     loader: Loader
@@ -76,15 +76,15 @@ class Parts(NamedTuple):
     checkpoints: Checkpoints
     speedometer: Speedometer
     run_freely: Mapping[str, Callable[[FrontEnd], dict[str, float]]] = MappingProxyType({})
-    """What is measured of a model that runs freely, by the kind of its lines of metrics."""
+    """Functions that measure a model that runs freely, by the kind of their lines in the metrics."""
 
 
 class Trainer:
-    """One run's state and how it moves on.
+    """The state of one run, and its training loop.
 
     Args:
-        config: the run's.
-        parts: what it works with; the model is parallelised already.
+        config: configuration of the run.
+        parts: its components; the model is parallelised already.
     """
 
     def __init__(self, config: TrainConfig, parts: Parts) -> None:
@@ -95,7 +95,7 @@ class Trainer:
         self._average = None if decay is None else MovingAverage(parts.model, decay)
         self._spikes = SpikeWatch(config.keep.spike_deviations)
         self._windows = Windows(config.shares.main)
-        self.log: MetricsLog | None = None  # the first process has one
+        self.log: MetricsLog | None = None  # only in the first process
         self.step = 0
         self.figures: dict[str, float] = {}
         self.evaluation: Evaluation | None = None
@@ -103,32 +103,32 @@ class Trainer:
         self._shown: dict[str, float] = {}
         self._best: float | None = None
         self._saved_step: int | None = None
-        self._began_s, self._earlier_s = time.monotonic(), 0.0  # this start, and how long those before it trained
+        self._began_s, self._earlier_s = time.monotonic(), 0.0  # this start, and training time of earlier starts
         self._is_late = False
 
     @property
     def is_done(self) -> bool:
-        """Whether no step is left, or no time."""
+        """Whether no steps or no time is left."""
         return self.step >= self._config.max_steps or self._parts.loader.is_finished or self._is_late
 
     @property
     def hours(self) -> float:
-        """How long the run has trained; what earlier starts did after their last checkpoint is not counted."""
+        """Training time of the run in hours, without what earlier starts did after their last checkpoint."""
         return (self._earlier_s + time.monotonic() - self._began_s) / 3600
 
     def run(self, progress: Progress, stop: threading.Event) -> bool:
-        """Trains to the end, or until asked to stop; then everything is saved.
+        """Trains to the end or until `stop` is set, and saves a checkpoint.
 
         Returns:
-            whether the end was reached.
+            Whether the end was reached.
 
         Raises:
-            TrainingError: a loss or gradient is no number; the last checkpoint stays.
-            StoreError: the disk is full; the last checkpoint stays.
+            TrainingError: a loss or gradient is not finite; the last checkpoint remains.
+            StoreError: the disk is full; the last checkpoint remains.
         """
         keep, self._began_s = self._config.keep, time.monotonic()
         progress.begin(self.step, self._config.max_steps)
-        while not self.is_done and self._agree_to_go_on(stop):
+        while not self.is_done and self._agree_to_continue(stop):
             self._train_step()
             if self.step % keep.log_every == 0:
                 self._write_metrics()
@@ -138,40 +138,40 @@ class Trainer:
                 self._save()
         if self._saved_step != self.step:
             self._save()
-        self._parts.checkpoints.settle()
+        self._parts.checkpoints.finish_saving()
         return self.is_done
 
     @property
     def _limit_s(self) -> float:
         return math.inf if self._config.max_hours is None else self._config.max_hours * 3600
 
-    def _agree_to_go_on(self, stop: threading.Event) -> bool:
-        """Whether no process was asked to stop: all leave before the same step, and none waits for batches then.
+    def _agree_to_continue(self, stop: threading.Event) -> bool:
+        """Returns whether no process was asked to stop; all stop before the same step, so that none waits for another.
 
-        A checkpoint that all have written in the background counts from here on.
+        It also completes a checkpoint that all processes have written in the background.
         """
         here = torch.tensor([stop.is_set(), self._parts.checkpoints.is_written], dtype=torch.int64)
         n_asked, n_written = map(int, self._processes.sum_over_all(here))
         if n_written == self._processes.share.world:
-            self._parts.checkpoints.settle()
+            self._parts.checkpoints.finish_saving()
         return n_asked == 0
 
     def _is_due(self, every: int) -> bool:
-        """Whether something done every so many steps, and at the end, is to be done now."""
+        """Whether something that is done every `every` steps, and at the end, is due now."""
         return self.step % every == 0 or self.is_done
 
     def resume(self) -> bool:
-        """Goes on from the last checkpoint; False where there is none.
+        """Restores the last checkpoint; returns False if there is none.
 
         Raises:
             StoreError: it is damaged, or of a model of another shape.
-            ConfigError: it was begun with other data.
+            ConfigError: the run was started with other data.
         """
         saved = self._parts.checkpoints.find_latest()
         if saved is None:
             return False
         tensors = self._collect_tensors()
-        groups = tensors["optimiser"].pop("param_groups")  # the configuration's; a checkpoint may hold others
+        groups = tensors["optimiser"].pop("param_groups")  # from the configuration, not from the checkpoint
         state = self._parts.checkpoints.load(saved, tensors)
         set_state_dict(
             self._parts.model,
@@ -185,13 +185,13 @@ class Trainer:
         self._windows.load_state_dict(state["windows"])
         self.step = self._saved_step = state["step"]
         self._best, self.evaluation = self._parts.checkpoints.find_best_score(), state["evaluation"]
-        self._evaluation_step = state.get("evaluation_step")  # a run of before has none
+        self._evaluation_step = state.get("evaluation_step")  # older runs have none
         self._earlier_s = state.get("trained_s", 0.0)
         self._is_late = self._earlier_s >= self._limit_s
         return True
 
     def _train_step(self) -> None:
-        """One optimiser step."""
+        """Runs one optimiser step."""
         self._parts.speedometer.begin()
         batches = self._parts.loader.load_next_step()
         losses, tallies, n_frames = self._compute_gradients(batches)
@@ -202,8 +202,8 @@ class Trainer:
         told = torch.cat([torch.tensor(here, dtype=torch.float64), tallies])
         loss, frames, late, *sums = self._processes.sum_over_all(told).tolist()
         loss /= self._processes.share.world
-        self._is_late = late > 0  # all leave when one's time is up
-        self._refuse_no_numbers(loss, norm, losses.tolist(), batches)
+        self._is_late = late > 0  # all processes stop when the time of one is up
+        self._check_finite(loss, norm, losses.tolist(), batches)
         rate = compute_learning_rate(self.step, self._config.max_steps, self._config.optim)
         for group in self._optimiser.param_groups:
             group["lr"] = rate
@@ -212,12 +212,12 @@ class Trainer:
         if self._average is not None:
             self._average.update(self.step)
         self.step += 1
-        if batches[0].kind == self._config.shares.main:  # frames without sound take less
+        if batches[0].kind == self._config.shares.main:  # frames without audio take less time
             self._parts.speedometer.end(int(frames))
-        self._note({"loss": loss, "learning_rate": rate, "gradient_norm": norm}, sums, batches)
+        self._record_step({"loss": loss, "learning_rate": rate, "gradient_norm": norm}, sums, batches)
 
     def _compute_gradients(self, batches: list[MicroBatch]) -> tuple[torch.Tensor, torch.Tensor, int]:
-        """Gradients of a step's micro-batches; their losses, summed tallies and frames."""
+        """Computes the gradients of a step's micro-batches; returns their losses, summed tallies and frames."""
         model, forward, config = self._parts.model, self._parts.forward, self._config
         device = self._processes.device
         losses = torch.zeros(len(batches), device=device)
@@ -231,7 +231,7 @@ class Trainer:
                 if config.hardware.replicas > 1:
                     model.set_requires_all_reduce(is_last)
             n_frames += count_frames(micro.batch)
-            draw = torch.Generator().manual_seed(ids.seed_for("dropout", config.seed, micro.number))
+            draw = torch.Generator().manual_seed(ids.derive_seed("dropout", config.seed, micro.number))
             batch = (micro.batch if micro.with_guesses is None else self._replace_with_own_past(micro)).to(device)
             inputs = drop_inputs(batch.inputs, config.dropout, draw)
             logits = forward(model, batch, inputs, with_audio=micro.kind != "copying")
@@ -243,27 +243,30 @@ class Trainer:
 
     @torch.no_grad()
     def _replace_with_own_past(self, micro: MicroBatch) -> Batch:
-        """The micro-batch with a part of what the model would say in the place of what was to be said."""
+        """Returns the micro-batch with some of what should be said replaced by what the model would say."""
         batch = micro.batch.to(self._processes.device)
         logits = self._parts.forward(self._parts.model, batch, with_audio=False).text.float().cpu()
-        draw = torch.Generator().manual_seed(ids.seed_for("guesses", self._config.seed, micro.number))
+        draw = torch.Generator().manual_seed(ids.derive_seed("guesses", self._config.seed, micro.number))
         guesses = torch.multinomial(logits.flatten(0, 1).softmax(-1), 1, generator=draw).view(logits.shape[:2])
-        assert micro.with_guesses is not None  # the caller looked
+        assert micro.with_guesses is not None  # checked by the caller
         return micro.with_guesses(guesses.numpy())
 
-    def _refuse_no_numbers(self, loss: float, norm: float, losses: list[float], batches: list[MicroBatch]) -> None:
-        """Stops the run where the step's loss or gradient is no number, on all processes alike.
+    def _check_finite(self, loss: float, norm: float, losses: list[float], batches: list[MicroBatch]) -> None:
+        """Stops the run, on all processes, if the step's loss or gradient is not finite.
 
         Args:
-            loss, norm: of the step, over all processes.
-            losses, batches: of this one.
+            loss, norm: values of the step, over all processes.
+            losses, batches: those of this process.
+
+        Raises:
+            TrainingError: one of them is not finite.
         """
         if math.isfinite(loss) and math.isfinite(norm):
             return
-        self._parts.checkpoints.settle()
+        self._parts.checkpoints.finish_saving()
         saved = self._parts.checkpoints.find_latest()
         kept = f"the checkpoint of step {saved.step} is whole" if saved else "no checkpoint is there yet"
-        if not math.isfinite(loss):  # a gradient alone does not tell of which micro-batches it is
+        if not math.isfinite(loss):  # from the gradient alone, the micro-batch is not known
             batches = [each for each, its_loss in zip(batches, losses, strict=True) if not math.isfinite(its_loss)]
         names = gather_dialogues(batches, self._processes)
         raise TrainingError(
@@ -272,15 +275,16 @@ class Trainer:
             f"The step was not made; {kept}. Look at those dialogues, lower the learning rate, or train in fp32.",
         )
 
-    def _note(self, told: dict[str, float], sums: list[float], batches: list[MicroBatch]) -> None:
-        """Remembers a step's figures, and reports a leap of the main kind's loss.
+    def _record_step(self, told: dict[str, float], sums: list[float], batches: list[MicroBatch]) -> None:
+        """Records a step's figures, and logs a spike of the main kind's loss.
 
         Args:
-            told: loss, learning rate and norm of the gradient.
-            sums: over all processes, of `Counts` and of the tallies.
+            told: loss, learning rate and gradient norm.
+            sums: `Counts` and tallies, summed over all processes.
+            batches: the micro-batches of this process.
         """
         kind, counts, tallies = batches[0].kind, sums[:N_COUNTS], sums[N_COUNTS:]
-        self._windows.of(kind).add(told["loss"], told["gradient_norm"], counts, tallies)
+        self._windows.get_window(kind).add(told["loss"], told["gradient_norm"], counts, tallies)
         shown = self._parts.loader.observe(to_means(tallies).get("answer_right"))
         self._shown = {"learning_rate": told["learning_rate"], **shown}
         mean = self._spikes.mean
@@ -290,8 +294,8 @@ class Trainer:
                 self.log.write("spike", self.step, {"mean": mean, "dialogues": names, **told})
 
     def _write_metrics(self) -> None:
-        """A line of metrics."""
-        speed = self._parts.speedometer.read() if self._windows.of(self._config.shares.main).n_steps else {}
+        """Writes a line of metrics."""
+        speed = self._parts.speedometer.read() if self._windows.get_window(self._config.shares.main).n_steps else {}
         taken = {"memory_gb": read_memory_gb(self._processes.device), "hours": self.hours}
         self.figures = self._windows.compute_figures() | self._shown | speed | taken
         self._windows.clear()
@@ -299,7 +303,7 @@ class Trainer:
             self.log.write("train", self.step, self.figures)
 
     def _evaluate(self, progress: Progress) -> bool:
-        """Looks at validation, by the averaged weights where there are some; whether it was never better."""
+        """Runs validation, with the averaged weights if there are any; returns whether the score is the best so far."""
         if self._parts.evaluator is None:
             return False
         with nullcontext() if self._average is None else self._average.swap_in():
@@ -318,14 +322,14 @@ class Trainer:
         return is_better
 
     def _collect_tensors(self) -> dict[str, Any]:
-        """All tensors of the run: weights (with LoRA the trained ones), optimiser, moving average."""
+        """Returns all tensors of the run: weights (with LoRA the trained ones), optimiser, moving average."""
         options = StateDictOptions(ignore_frozen_params=self._config.lora is not None)
         model, optimiser = get_state_dict(self._parts.model, self._optimiser, options=options)
         average = {} if self._average is None else {"average": self._average.weights}
         return {"model": model, "optimiser": optimiser, **average}
 
     def _collect_weights(self, tensors: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-        """What is evaluated and exported, in the type of the run's products: averaged weights where there are some."""
+        """Returns the weights to evaluate and export, averaged if configured, in the type of matrix products."""
         product_type = self._parts.forward.product_type
         weights = {**tensors["model"], **tensors.get("average", {})}
         return {
@@ -333,7 +337,7 @@ class Trainer:
         }
 
     def _save(self) -> None:
-        """A checkpoint of all that is needed to go on."""
+        """Saves a checkpoint with everything needed to resume."""
         state = {
             "loader": self._parts.loader.state_dict(),
             "spikes": asdict(self._spikes),

@@ -1,4 +1,4 @@
-"""Validation within a run: what the model foresees with the right oracle, with a wrong one, and with none."""
+"""Validation within a run: the model's predictions with the right oracle, with a wrong one, and with none."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,21 +17,21 @@ from kame_model.model.loss import METRICS, compute_loss, compute_means
 from kame_model.train.model import ForwardPass
 
 COLUMNS = ("right", "wrong", "none")
-"""Whose oracle the model is given. The frames told apart as fed are those of the right one in all three."""
+"""The oracles that the model gets. Positions count as fed if the right oracle is fed there, in all three."""
 
 Evaluation = dict[str, dict[str, float]]
-"""Figures by column: `loss` as it is trained on, and the metrics of the loss in nats."""
+"""Figures by column: `loss` as it is trained, and the metrics of the loss in nats."""
 
 
 class Evaluator:
-    """The same validation examples each time, without anything drawn.
+    """Evaluates the same validation examples each time, without drawing anything.
 
     Args:
         judged: the examples.
-        batch_frames: frames of a batch at most.
+        batch_frames: maximum number of frames of a batch.
         loss: weights of the loss.
-        forward: how a forward pass is made here.
-        with_audio: whether the examples have sound.
+        forward: device and precision of forward passes.
+        with_audio: whether the examples have audio.
     """
 
     def __init__(
@@ -41,13 +41,13 @@ class Evaluator:
         batches = cut_by_frames(np.argsort(lengths, kind="stable"), lengths, batch_frames)
         share = forward.processes.share
         self._batches = [_collate_with_wrong([judged[at] for at in batch]) for batch in batches]
-        n_turns = -(-len(batches) // share.world)  # all processes make as many passes, for sharded weights are gathered
+        n_turns = -(-len(batches) // share.world)  # equal on all processes, because sharded weights are gathered
         self._mine = [turn * share.world + share.rank for turn in range(n_turns)]
         self._loss, self._forward, self._with_audio = loss, forward, with_audio
 
     @torch.no_grad()
     def __call__(self, model: FrontEnd) -> Evaluation:
-        """Figures of all columns; the model is left in the mode it was in."""
+        """Returns the figures of all columns; the mode of the model is restored."""
         was_training = model.training
         model.eval()
         device = self._forward.processes.device
@@ -63,7 +63,7 @@ class Evaluator:
                     sums[row] += torch.cat([parts.tallies.flatten(), parts.total[None].double()]).cpu()
         model.train(was_training)
         if isinstance(model, FSDPModule):
-            model.reshard()  # a forward pass alone leaves the outermost weights gathered
+            model.reshard()  # a forward pass without a backward pass leaves the outermost weights gathered
         sums = self._forward.processes.sum_over_all(sums)
         return {
             column: {"loss": float(row[-1]) / len(self._batches), **compute_means(row[:-1].view(-1, 2))}
@@ -72,7 +72,7 @@ class Evaluator:
 
 
 def _collate_with_wrong(judged: Sequence[Judged]) -> tuple[Batch, torch.Tensor]:
-    """A batch, and the wrong oracles of its examples: int64[B, S]."""
+    """Returns a batch, and the wrong oracles of its examples: int64[B, S]."""
     batch = collate([each.example for each in judged])
     wrong = torch.full_like(batch.oracle, PADDING_ID)
     for row, each in zip(wrong, judged, strict=True):

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from backends.aligner.protocol import Aligner, AlignmentRefused, TimesRefused, check_order
 from data_schemas.config import AlignmentConfig
-from data_schemas.fingerprint import what_matters
+from data_schemas.fingerprint import dump_relevant_fields
 from data_schemas.records import Clip, Clips, Dialogue, DialogueWords, Reject, UtteranceWords, WordTiming
 from data_schemas.units import SAMPLE_RATE_HZ, round_s, samples_to_seconds
 from pipelines.audio import decode_flac

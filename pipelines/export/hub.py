@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from data_schemas.errors import DatasetError
-from data_schemas.flags import flagged
+from data_schemas.flags import read_flagged
 from data_schemas.hub import HUB_DATASETS
-from data_schemas.licences import check_licences, dataset_licences, put_into_card
+from data_schemas.licences import check_licences, collect_dataset_licences, put_into_card
 from data_schemas.manifest import DATA, MANIFEST
 from data_schemas.publishing import HubFile, Offer
 from data_schemas.reader import DatasetReader
@@ -44,7 +44,7 @@ def offer_dataset(folder: str, repository: str, told: Mapping[str, str]) -> Offe
     """
     reader = DatasetReader(folder)
     store = reader.store
-    licences = check_licences(dataset_licences(reader), told, folder)
+    licences = check_licences(collect_dataset_licences(reader), told, folder)
     _refuse_flagged(reader, folder)
     shards = [HubFile(each.path, Path(store.at(each.path)), each.sha256) for each in reader.manifest.shards]
     beside = [HubFile(path, store.read_bytes(path)) for path in store.files("prompts") if _OURS.fullmatch(path)]
@@ -60,8 +60,8 @@ def offer_dataset(folder: str, repository: str, told: Mapping[str, str]) -> Offe
 
 
 def _refuse_flagged(reader: DatasetReader, folder: str) -> None:
-    flags = flagged(reader.store)
-    for entry in reader.manifest.of_kind(DATA) if flags else ():
+    flags = read_flagged(reader.store)
+    for entry in reader.manifest.select_kind(DATA) if flags else ():
         there = reader.store.read_table(entry.path, ["dialogue_id"])["dialogue_id"].to_pylist()
         if found := sorted(flags.keys() & set(there)):
             raise DatasetError(

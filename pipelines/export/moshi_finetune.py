@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from data_schemas.flags import flagged
+from data_schemas.flags import read_flagged
 from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue
 from data_schemas.store import new_folder
@@ -56,7 +56,7 @@ def export_moshi_finetune(folder: str, out: str, on_dialogue: Callable[[], None]
 
 
 def _write(reader: DatasetReader, folder: Path, on_dialogue: Callable[[], None]) -> Exported:
-    flags, lines = flagged(reader.store), dict[str, list[str]]()
+    flags, lines = read_flagged(reader.store), dict[str, list[str]]()
     counts, audio_s, n_flagged = Counter[str](), 0.0, 0
     for dialogue in reader.dialogues():
         if dialogue.dialogue_id in flags:

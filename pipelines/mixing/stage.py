@@ -9,7 +9,7 @@ import numpy as np
 
 from data_schemas import ids
 from data_schemas.config import MixingConfig, SurroundingsConfig
-from data_schemas.fingerprint import versions, what_matters
+from data_schemas.fingerprint import dump_relevant_fields, get_versions
 from data_schemas.records import (
     Audio,
     AudioDialogue,
@@ -48,10 +48,10 @@ class MixingStage:
     def matters(self) -> dict[str, Any]:
         """Returns the configuration, the seed, and the versions of the libraries that process audio."""
         return {
-            "config": what_matters(self.config),
-            "surroundings": what_matters(self.surroundings),
+            "config": dump_relevant_fields(self.config),
+            "surroundings": dump_relevant_fields(self.surroundings),
             "seed": self.seed,
-            "made_with": versions("pyroomacoustics", "scipy", "soundfile"),
+            "made_with": get_versions("pyroomacoustics", "scipy", "soundfile"),
         }
 
     def run(self, batch: Sequence[tuple[Dialogue, Clips, DialogueWords]]) -> StageResult[AudioDialogue]:
@@ -110,7 +110,7 @@ class MixingStage:
         )
 
     def _draw(self, dialogue_id: str, what: str) -> random.Random:
-        return random.Random(ids.seed_for(self.seed, dialogue_id, what))
+        return random.Random(ids.derive_seed(self.seed, dialogue_id, what))
 
 
 def _mix_channels(clips: Clips, layout: Layout) -> Sound:

@@ -62,7 +62,7 @@ def remove_unused_prompts(store: Store, manifest: Manifest) -> None:
     """Removes prompt files that no row of the dataset was made with."""
     used = {
         make_prompts_path(entry.oracle_version or "", digest)
-        for entry in manifest.of_kind(ORACLE)
+        for entry in manifest.select_kind(ORACLE)
         for digest in set(store.read_table(entry.path, ["prompt_digest"])["prompt_digest"].to_pylist())
     }
     for path in store.files("prompts", ".yaml"):

@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from data_schemas import ids
 from data_schemas.config import ChatConfig, Config, OracleConfig
 from data_schemas.errors import ConfigError
-from data_schemas.named_yaml import load_named, names_in
+from data_schemas.named_yaml import list_names, load_named
 from data_schemas.records import OracleRow
 from pipelines.oracle.hints import HINT_FIELDS, make_hint_fields
 from pipelines.oracle.plan import PlannedRequest
@@ -129,7 +129,7 @@ def make_payload(
         "messages": texts.make_messages(request.history, request.heard, request.level, request.hint),
         "max_tokens": asked.max_tokens,
         "temperature": temperature,
-        "seed": ids.seed_for(seed, attempt) % 2**31,
+        "seed": ids.derive_seed(seed, attempt) % 2**31,
     }
     return payload | ({"stop": prompts.stop} if prompts.stop else {})
 

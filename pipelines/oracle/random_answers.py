@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from backends.chat.protocol import Endpoint
 from data_schemas import ids
 from data_schemas.config import OracleConfig
-from data_schemas.fingerprint import what_matters
+from data_schemas.fingerprint import dump_relevant_fields
 from data_schemas.records import Dialogue, OracleRow
 from pipelines.oracle.events import Said, add_row_or_reject, make_oracle_row
 from pipelines.oracle.plan import PlannedRequest, plan_dialogue
@@ -91,6 +91,6 @@ class RandomOracleStage:
         ]
         if not bodies:
             return Said("failed", error="random: no other item has such a turn, or all say the same")
-        draw = random.Random(ids.seed_for(self.seed, dialogue.dialogue_id, "random", number))
+        draw = random.Random(ids.derive_seed(self.seed, dialogue.dialogue_id, "random", number))
         other_id, text = draw.choice(bodies)
         return Said("answered", text, taken_from=other_id)

@@ -73,7 +73,7 @@ def measure(reader: DatasetReader, embeddings: Embeddings | None = None) -> Ladd
     every = [each for sources in ladders.values() for measured in sources.values() for each in measured]
     figures = {
         group: {
-            source: measure_source(measured, ids.seed_for("ladder", source) % 2**32)
+            source: measure_source(measured, ids.derive_seed("ladder", source) % 2**32)
             for source, measured in sources.items()
         }
         for group, sources in ladders.items()
@@ -91,9 +91,9 @@ def measure(reader: DatasetReader, embeddings: Embeddings | None = None) -> Ladd
 
 
 def _read_rows(reader: DatasetReader) -> list[OracleRow]:
-    entries = [each for each in reader.manifest.of_kind(ORACLE) if each.oracle_version == reader.oracle_version]
+    entries = [each for each in reader.manifest.select_kind(ORACLE) if each.oracle_version == reader.oracle_version]
     if not entries:
-        there = sorted({each.oracle_version or "" for each in reader.manifest.of_kind(ORACLE)})
+        there = sorted({each.oracle_version or "" for each in reader.manifest.select_kind(ORACLE)})
         raise DatasetError(
             f"{reader.store.root} has no oracles of version {reader.oracle_version!r}.",
             f"There are: {', '.join(there) or 'none'}; choose one with --version.",
@@ -141,7 +141,7 @@ class _TrueAnswer:
 
 def _read_items(reader: DatasetReader) -> dict[str, _Item]:
     found = {}
-    for entry in reader.manifest.of_kind(DATA):
+    for entry in reader.manifest.select_kind(DATA):
         table = reader.store.read_table(entry.path, ["dialogue_id", "item_id", "answer", "turns"])
         turns = table["turns"].combine_chunks()
         flat = pc.list_flatten(turns)  # word timings stay in Arrow: they are most of a table
@@ -251,5 +251,5 @@ def _measure_near(near: Nearness | None, text: str, truth: str | None, others: S
 def _draw_others(event_id: str, item_id: str, truths: Mapping[str, _TrueAnswer]) -> list[_TrueAnswer]:
     """Draws true answers of other items of the source, by the event's id."""
     others = sorted(each for each in truths if each != item_id)
-    chosen = random.Random(ids.seed_for("chance", event_id)).sample(others, min(N_OTHERS, len(others)))
+    chosen = random.Random(ids.derive_seed("chance", event_id)).sample(others, min(N_OTHERS, len(others)))
     return [truths[other] for other in chosen]

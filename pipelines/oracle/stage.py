@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from backends.chat.protocol import ChatClient, ChatReply, Endpoint
 from data_schemas.config import OracleConfig
 from data_schemas.errors import RequestError
-from data_schemas.fingerprint import what_matters
+from data_schemas.fingerprint import dump_relevant_fields
 from data_schemas.records import Dialogue, OracleRow
 from pipelines.asking import Usability, gather_all
 from pipelines.oracle.events import Said, add_row_or_reject, make_oracle_row
@@ -48,7 +48,7 @@ class OracleStage:
     def matters(self) -> dict[str, Any]:
         """Returns configuration, seed, the prompts' digest and the model's identity."""
         return {
-            "config": what_matters(self.config),
+            "config": dump_relevant_fields(self.config),
             "seed": self.seed,
             "prompts": self.prompts.digest,
             "endpoint": [self.endpoint.name, self.endpoint.model, self.endpoint.model_digest],

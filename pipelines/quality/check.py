@@ -8,7 +8,7 @@ from itertools import groupby
 
 import pyarrow as pa
 
-from data_schemas.arrow import from_table, schema_of
+from data_schemas.arrow import from_table, make_schema
 from data_schemas.errors import StoreError
 from data_schemas.manifest import DATA, MANIFEST, ORACLE, REJECTS, Manifest, ShardEntry, make_manifest
 from data_schemas.reader import open_store, read_manifest

@@ -104,13 +104,13 @@ def _find_reason(text: SessionText, contaminated: frozenset[str]) -> str | None:
 def _make_item(config: SourceConfig, split: SplitConfig, text: SessionText, digest: str) -> Item:
     """Makes an item: `question` is all the caller's text, `answer` all the server's, `revision` the file's digest."""
     question = " ".join(turn.text for turn in text.heard)
-    group = ids.group_id(question)
+    group = ids.make_group_id(question)
     return Item(
-        item_id=ids.item_id(config.name, text.session_id, question),
+        item_id=ids.make_item_id(config.name, text.session_id, question),
         group_id=group,
         source=config.name,
         native_id=text.session_id,
-        split=ids.split_of(group, split),
+        split=ids.choose_split(group, split),
         language=text.language,
         question=question,
         answer="".join(piece.text for piece in text.said).strip(),
@@ -127,5 +127,5 @@ def _make_item(config: SourceConfig, split: SplitConfig, text: SessionText, dige
 
 
 def _reject(source: str, session_id: str, reason: str, detail: str) -> Reject:
-    item_id = ids.item_id(source, session_id, "")
+    item_id = ids.make_item_id(source, session_id, "")
     return Reject(item_id=item_id, source=source, stage=STAGE, reason=reason, detail=detail[:500])

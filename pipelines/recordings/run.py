@@ -15,7 +15,7 @@ from backends.chat.cache import ReplyCache
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import ConfigError, SourceError, StoreError
 from data_schemas.manifest import Manifest, ShardEntry
-from data_schemas.reader import manifest_if_any
+from data_schemas.reader import read_manifest_if_any
 from data_schemas.records import Item
 from data_schemas.store import Store
 from pipelines.figures import Figures
@@ -43,7 +43,7 @@ def check_request(config: RefreshConfig) -> None:
     if len(config.sources) != 1 or config.pictures is not None or config.wording is not None:
         raise ConfigError("A dataset of recordings has one folder, and no pictures or wording.", "Omit them.")
     (source,) = config.sources
-    before = manifest_if_any(Store(config.out))
+    before = read_manifest_if_any(Store(config.out))
     is_known = before is not None and any(entry.source == source.name for entry in before.shards)
     if not is_known and not open_folder(source).files("", ".parquet"):
         raise SourceError(f"{source.path} holds no recordings.", "Give the folder of `kame serve --record`.")

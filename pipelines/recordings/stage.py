@@ -19,7 +19,7 @@ from data_schemas import ids
 from data_schemas.arrow import from_table
 from data_schemas.config import AlignmentConfig
 from data_schemas.errors import StoreError
-from data_schemas.fingerprint import versions, what_matters
+from data_schemas.fingerprint import dump_relevant_fields, get_versions
 from data_schemas.records import (
     Audio,
     AudioDialogue,
@@ -81,10 +81,10 @@ class RecordingsStage:
         """Returns the configuration and the aligner's digest; each item has the digest of its recording."""
         return {
             "stage": STAGE,
-            "config": what_matters(self.config),
+            "config": dump_relevant_fields(self.config),
             "alignment": [self.alignment.version, self.alignment.matters()],
             "seed": self.seed,
-            "made_with": versions("soundfile"),
+            "made_with": get_versions("soundfile"),
         }
 
     def run(self, batch: Sequence[tuple[Item]]) -> StageResult[AudioDialogue]:
@@ -116,7 +116,7 @@ class RecordingsStage:
     def _make_dialogue(
         self, item: Item, session: RecordedSession, variant: int, piece: Piece, sound: soundfile.SoundFile
     ) -> AudioDialogue | Reject:
-        dialogue_id = ids.dialogue_id(item.item_id, variant)
+        dialogue_id = ids.make_dialogue_id(item.item_id, variant)
 
         def reject(reason: str, detail: str) -> Reject:
             return replace(make_reject(item, STAGE, reason, detail), dialogue_id=dialogue_id)
@@ -157,7 +157,7 @@ def make_draft(item: Item, session: RecordedSession, variant: int, piece: Piece,
     """
     voice = name_voice(session, piece)
     turns = tuple(_make_turn(index, rough, voice) for index, rough in enumerate(piece.turns))
-    return Dialogue.of_item(
+    return Dialogue.from_item(
         item,
         variant,
         form=RECORDED,

@@ -25,8 +25,8 @@ from data_schemas.rates import (
     Rates,
     Sizes,
     add_up,
+    make_unknown,
     price_step,
-    unknown,
 )
 from pipelines.asking import read_texts
 from pipelines.oracle.prompts import choose_prompts
@@ -171,7 +171,9 @@ def _chat_of_stage(
     for key, title in (("tokens_in", "tokens in"), ("tokens_cached", "…cached"), ("tokens_out", "tokens out")):
         each = per[key]
         if each is None:
-            rows.append(unknown(key, CHAT, title, "tokens", f"nobody has told how many {model} takes from its cache"))
+            rows.append(
+                make_unknown(key, CHAT, title, "tokens", f"nobody has told how many {model} takes from its cache")
+            )
         else:
             rows.append(Figure(key, CHAT, title, calls * each, "tokens", f"{calls:,.0f} × {each:.4g}", basis))
     price = price_of(chat, model)
@@ -179,7 +181,7 @@ def _chat_of_stage(
         why = f"no bill: {chat.engine} answers on a machine of your own"
         rows.append(Figure("usd", CHAT, f"price of {model}", 0.0, "USD", "", why))
     elif price is None:
-        rows.append(unknown("usd", CHAT, f"price of {model}", "USD", "no price is known: set chat.price"))
+        rows.append(make_unknown("usd", CHAT, f"price of {model}", "USD", "no price is known: set chat.price"))
     else:
         tokens = [round(calls * (each or 0.0)) for each in per.values()]
         each_mtok = f"{price.in_usd_per_mtok:g} in, {price.cached_usd_per_mtok} cached, {price.out_usd_per_mtok:g} out"
@@ -191,7 +193,7 @@ def _chat_of_stage(
         rows.append(Figure("chat_s", CHAT, "time of answers", calls * rate.wall_s, "s", told, basis))
     else:
         why = f"nobody has measured how fast {model} answers: `kame bench` with these settings does"
-        rows.append(unknown("chat_s", CHAT, "time of answers", "s", why))
+        rows.append(make_unknown("chat_s", CHAT, "time of answers", "s", why))
     return rows
 
 
@@ -264,7 +266,7 @@ def _wall(
     total = add_up("wall_s", MACHINE, "", [by_key["processor"], by_key["processor.publish"], *asks])
     title = f"wall time, {n_workers} worker{'s' if n_workers > 1 else ''}"
     if total.value is None:
-        return unknown("wall_s", MACHINE, title, "s", total.basis.removeprefix("unknown: "))
+        return make_unknown("wall_s", MACHINE, title, "s", total.basis.removeprefix("unknown: "))
     n_busy = max(1, min(n_workers, math.ceil(n_dialogues / config.parts.dialogues_per_part)))
     worked, alone = by_key["processor"].value or 0.0, by_key["processor.publish"].value or 0.0
     start, asked = by_key["processor.start"].value, sum(each.value or 0.0 for each in asks)
@@ -295,7 +297,7 @@ def _room(config: RefreshConfig, duration_s: float, book: RateBook, n_workers: i
         ("shards_bytes", "disk, the dataset", "shards_bytes_per_s"),
     ):
         if disk is None:
-            rows.append(unknown(key, MACHINE, title, "bytes", "no rates tell of sizes"))
+            rows.append(make_unknown(key, MACHINE, title, "bytes", "no rates tell of sizes"))
             continue
         rate = float(getattr(disk[0], field))
         rows.append(
@@ -304,7 +306,7 @@ def _room(config: RefreshConfig, duration_s: float, book: RateBook, n_workers: i
     rows.append(add_up("disk_bytes", MACHINE, "disk", list(rows)))
     if found is None:
         why = f"nobody has measured {engines}: `kame bench` with these settings does"
-        return [*rows, unknown("memory_bytes", MACHINE, "memory at most", "bytes", why)]
+        return [*rows, make_unknown("memory_bytes", MACHINE, "memory at most", "bytes", why)]
     size, origin = found
     chat_bytes = size.chat_bytes if has_server else 0.0
     value = size.main_bytes + n_workers * size.worker_bytes + chat_bytes

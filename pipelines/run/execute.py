@@ -23,10 +23,10 @@ from backends.chat.client import OpenAIChatClient
 from backends.chat.limits import Pace
 from backends.chat.protocol import ChatClient, Endpoint
 from backends.chat.providers import price_of
-from data_schemas.arrow import from_table, schema_of, to_table
+from data_schemas.arrow import from_table, make_schema, to_table
 from data_schemas.config import BudgetConfig, ChatConfig, RefreshConfig
 from data_schemas.errors import BackendError, StoreError
-from data_schemas.fingerprint import fingerprint
+from data_schemas.fingerprint import compute_fingerprint
 from data_schemas.records import Dialogue, Item, Reject
 from data_schemas.store import Batch, Store
 from pipelines.asking import AskingStage, OpenClient, gather_all, run_alone
@@ -168,7 +168,7 @@ def check_fingerprint(part: Part, stage: StageDescription) -> None:
             or they have changed since.
     """
     inputs = [part.fingerprints[name] for name in stage.inputs]
-    if fingerprint(stage.name, stage.version, stage.matters(), inputs) != part.fingerprints[stage.name]:
+    if compute_fingerprint(stage.name, stage.version, stage.matters(), inputs) != part.fingerprints[stage.name]:
         raise BackendError(
             f"{platform.node()} would make a different {stage.name} of part {part.part_id} than was planned.",
             "Install the same versions of all packages, models and voices on all machines, and run again.",

@@ -43,7 +43,7 @@ class Lease:
         Raises:
             StoreError: another run holds it, or the bucket is not writable.
         """
-        state = self._bucket.state(LEASE)
+        state = self._bucket.get_state(LEASE)
         if state is not None:
             self._refuse_if_held(json.loads(self._bucket.read_bytes(LEASE)))
         try:

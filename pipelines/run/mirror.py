@@ -27,7 +27,7 @@ from data_schemas.buckets import Bucket, ChangedMeanwhile, is_in_bucket
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import KameError, StoreError
 from data_schemas.manifest import MANIFEST
-from data_schemas.reader import manifest_if_any, read_manifest
+from data_schemas.reader import read_manifest, read_manifest_if_any
 from data_schemas.store import TEMPORARY, Store
 from pipelines.run.lease import Lease, hold_lease
 from pipelines.run.parts import FOLDER as PARTS
@@ -221,7 +221,7 @@ class Mirror:
             stamp, known = self._read_stamp(path), self._same.get(path)
             if path.startswith(_NAMED_BY_CONTENT):
                 self._bucket.upload(path, self._store.at(path))
-                state = self._bucket.state(path) or ""
+                state = self._bucket.get_state(path) or ""
             else:
                 state = self._bucket.put(path, self._store.read_bytes(path), known[0] if known else None)
             if stamp is not None:

@@ -15,7 +15,7 @@ from typing import Any
 from data_schemas import ids
 from data_schemas.arrow import from_table, to_table
 from data_schemas.config import PartConfig, SplitConfig
-from data_schemas.fingerprint import fingerprint
+from data_schemas.fingerprint import compute_fingerprint
 from data_schemas.records import Item, Reject
 from data_schemas.store import Store
 from pipelines.sources.items import STAGE, SourceReading
@@ -181,7 +181,9 @@ def make_part(members: Sequence[Member], recipes: Mapping[str, Recipe]) -> Part:
     items = [member.item for member in members]
     prints = {ITEMS: ids.digest("items", [asdict(item) for item in items])}
     for name, recipe in recipes.items():
-        prints[name] = fingerprint(name, recipe.version, recipe.matters, [prints[each] for each in recipe.inputs])
+        prints[name] = compute_fingerprint(
+            name, recipe.version, recipe.matters, [prints[each] for each in recipe.inputs]
+        )
     return Part(
         part_id=first.part_id,
         shard_id=first.shard_id,

@@ -15,9 +15,9 @@ from filelock import FileLock, Timeout
 
 from data_schemas.config import RefreshConfig, SourceConfig, SplitConfig
 from data_schemas.errors import ConfigError, StoreError
-from data_schemas.flags import flagged
+from data_schemas.flags import read_flagged
 from data_schemas.manifest import MANIFEST, Manifest
-from data_schemas.reader import manifest_if_any
+from data_schemas.reader import read_manifest_if_any
 from data_schemas.records import Reject
 from data_schemas.store import Store
 from pipelines.run.execute import Runner
@@ -114,8 +114,8 @@ def check_folder(config: RefreshConfig) -> None:
         and not (store.exists(".store") or store.exists(MANIFEST))
     ):
         raise ConfigError(f"{config.out} is not empty and holds no dataset.", "Choose a folder of its own with --out.")
-    flagged(store)
-    before = manifest_if_any(store)
+    read_flagged(store)
+    before = read_manifest_if_any(store)
     if before is None or (before.split, before.oracle_version) == (config.split, config.oracle.version):
         return
     if others := _list_other_sources(config, before):

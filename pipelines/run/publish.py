@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import yaml
 
 from data_schemas import ids
-from data_schemas.arrow import from_table, schema_of, to_table
+from data_schemas.arrow import from_table, make_schema, to_table
 from data_schemas.config import RefreshConfig
-from data_schemas.flags import flagged
+from data_schemas.flags import read_flagged
 from data_schemas.manifest import DATA, MANIFEST, ORACLE, REJECTS, Counts, Manifest, ShardEntry, make_manifest
-from data_schemas.reader import manifest_if_any
+from data_schemas.reader import read_manifest_if_any
 from data_schemas.records import AudioDialogue, OracleRow, Reject
 from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ
@@ -39,7 +39,7 @@ def compact(config: RefreshConfig, group: Sequence[Part]) -> list[ShardEntry]:
     Flagged dialogues are excluded, and a shard without rows is not written.
     """
     store, first = Store(config.out), group[0]
-    runner, before = Runner(store), manifest_if_any(store)
+    runner, before = Runner(store), read_manifest_if_any(store)
     known = {entry.path: entry for entry in before.shards} if before else {}
     hidden = _find_flagged(runner, group, frozenset(flagged(store)))
     entries: list[ShardEntry] = []
@@ -136,7 +136,7 @@ def publish(
     Sources that this run does not name are kept, and so are oracles of other versions whose data file is unchanged.
     """
     store = Store(config.out)
-    before = manifest_if_any(store)
+    before = read_manifest_if_any(store)
     earlier = before.shards if before else []
     kept = _keep_entries(earlier, config, entries)
     refused = [
@@ -242,7 +242,7 @@ def _make_flagged_rejects(store: Store, source: str) -> list[Reject]:
             reason="flagged",
             detail=reason,
         )
-        for dialogue_id, reason in sorted(flagged(store).items())
+        for dialogue_id, reason in sorted(read_flagged(store).items())
         if dialogue_id.startswith(f"{source}-")
     ]
 
@@ -322,7 +322,7 @@ def _format_recognisers(figures: Figures) -> str:
 def _make_configs(manifest: Manifest) -> list[dict[str, Any]]:
     configs = [{"config_name": "default", "data_files": _list_data_files(manifest.of_kind(DATA)), "default": True}]
     by_version: dict[str, list[ShardEntry]] = {}
-    for entry in manifest.of_kind(ORACLE):
+    for entry in manifest.select_kind(ORACLE):
         by_version.setdefault(entry.oracle_version or "", []).append(entry)
     for version, entries in sorted(by_version.items()):
         name = "oracles" if version == manifest.oracle_version else f"oracles-{version}"

@@ -144,7 +144,7 @@ class StageRun:
 
     @property
     def _needs(self) -> StageResources:
-        return self._workers.config.resources.of(self._stage)
+        return self._workers.config.resources.get_stage_resources(self._stage)
 
     def finish(self, parts: Sequence[Part]) -> None:
         """Returns when these parts are made; parts of later groups are started and made meanwhile.

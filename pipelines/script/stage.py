@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from data_schemas import ids
 from data_schemas.config import FormsConfig, ScriptConfig
-from data_schemas.fingerprint import what_matters
+from data_schemas.fingerprint import dump_relevant_fields
 from data_schemas.records import Dialogue, Item, Provenance, Reject, Turn
 from pipelines.script.exchange import make_exchange
 from pipelines.script.forms.table import FORMS, draw_form
@@ -49,8 +49,8 @@ class ScriptStage:
     def matters(self) -> dict[str, Any]:
         """Returns configuration, lexicon digest, variants and seed; the stage's version identifies the rules."""
         return {
-            "config": what_matters(self._config),
-            "forms": what_matters(self._forms) | {"shares": self._forms.shares.that_matter()},
+            "config": dump_relevant_fields(self._config),
+            "forms": dump_relevant_fields(self._forms) | {"shares": self._forms.shares.get_relevant_shares()},
             "lexicon": self._lexicon.digest,
             "variants": self._variants,
             "seed": self._seed,
@@ -88,7 +88,7 @@ class ScriptStage:
 
     def _count_variants(self, item: Item) -> int:
         whole = math.floor(self._variants)
-        draw = random.Random(ids.seed_for(self._seed, item.item_id, "variants")).random()
+        draw = random.Random(ids.derive_seed(self._seed, item.item_id, "variants")).random()
         return whole + (draw < self._variants - whole)
 
     def _make_dialogues(self, item: Item) -> list[Dialogue]:
@@ -116,12 +116,12 @@ class ScriptStage:
 
 
 def _record(item: Item, variant: int, form: str, turns: tuple[Turn, ...], seed: int) -> Dialogue:
-    return Dialogue.of_item(
+    return Dialogue.from_item(
         item,
         variant,
         form=form,
         question=item.question,
         answer=item.answer,
         turns=turns,
-        provenance=Provenance.of_script(METHOD, seed=seed),
+        provenance=Provenance.from_script(METHOD, seed=seed),
     )

@@ -136,5 +136,5 @@ def _as_dialogue(sentence: Sentence, said: SpokenText) -> Dialogue:
         question="",
         answer="",
         turns=(make_assistant_turn(0, Reply(None, said, None, None)),),
-        provenance=Provenance.of_script(STAGE, seed=None),
+        provenance=Provenance.from_script(STAGE, seed=None),
     )

@@ -86,7 +86,7 @@ class _Reading:
             draft = self.spec.draft(self.spec.in_language(row, language))
             # All languages of a row are one question, in one split: that of its first language.
             first = self.spec.in_language(row, self.spec.languages_of(row)[0])
-            group = ids.group_id(self.spec.draft(first).question)
+            group = ids.make_group_id(self.spec.draft(first).question)
             item = _make_item(self.spec, self.config, self.split, draft, language, group)
             row_id = item.item_id
             if item.item_id in self.items:
@@ -147,13 +147,13 @@ def _check_columns(spec: SourceSpec, rows: list[Row | NotARow], where: str) -> N
 def _make_item(
     spec: SourceSpec, config: SourceConfig, split: SplitConfig, draft: Draft, language: str, group: str
 ) -> Item:
-    item_id = ids.item_id(spec.name, draft.native_id, draft.question)
+    item_id = ids.make_item_id(spec.name, draft.native_id, draft.question)
     return Item(
         item_id=item_id if language == ENGLISH else f"{item_id}-{language}",
         group_id=group,
         source=spec.name,
         native_id=draft.native_id,
-        split=ids.split_of(group, split),
+        split=ids.choose_split(group, split),
         language=language,
         question=draft.question,
         answer=draft.answer,
@@ -172,4 +172,4 @@ def _make_item(
 def _digest_picture(folder: str | None, picture: str | None) -> str | None:
     """Returns the digest of a picture, so that a change of the picture remakes its item's part."""
     file = find_picture_file(folder, picture) if folder and picture else None
-    return ids.sha256_of(file)[:16] if file else None
+    return ids.compute_sha256(file)[:16] if file else None

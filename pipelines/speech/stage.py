@@ -8,7 +8,7 @@ from backends.asr.protocol import Recogniser
 from backends.tts.long_texts import say
 from backends.tts.protocol import Speech, SpeechRefused, TakeRefused, TextToSpeech
 from data_schemas.config import GateConfig, SpeechConfig
-from data_schemas.fingerprint import versions, what_matters
+from data_schemas.fingerprint import dump_relevant_fields, get_versions
 from data_schemas.records import USERS_BY, Clip, Clips, Dialogue, Hearing, Reject
 from pipelines.audio import scale_to_level, to_flac
 from pipelines.speech.gate import Fault, Gate, find_answer_words
@@ -72,12 +72,12 @@ class SpeechStage:
         """Returns configuration, seed, digests of engines and voices, and versions of the packages that compare."""
         recogniser = self.gate.recogniser
         return {
-            "config": what_matters(self.config),
-            "gate": what_matters(self.gate.config),
+            "config": dump_relevant_fields(self.config),
+            "gate": dump_relevant_fields(self.gate.config),
             "seed": self.seed,
             "tts": self.tts.digest,
             "recogniser": recogniser.digest if recogniser else None,
-            "compared_with": versions(*_LISTENS_WITH) if recogniser else None,
+            "compared_with": get_versions(*_LISTENS_WITH) if recogniser else None,
             "voices": [[voice.name, voice.digest] for voice in self.cast.list_voices()],
             **({"tts_b": self.tts_b.digest} if self.tts_b else {}),
         }

@@ -80,7 +80,7 @@ class Cast:
         """Draws the speed of a speaker in a dialogue; 1, the voice's own speed, if the engine supports no other."""
         if not self._has_speed[speaker]:
             return 1.0
-        draw = random.Random(ids.seed_for(self.seed, dialogue_id, "speed", speaker))
+        draw = random.Random(ids.derive_seed(self.seed, dialogue_id, "speed", speaker))
         return round(draw.uniform(self.config.speed_min, self.config.speed_max), 2)
 
     def list_candidates(self, dialogue: Dialogue, speaker: str, n_most: int) -> Sequence[str]:
@@ -95,7 +95,7 @@ class Cast:
         names = [name for name in names if self._voices[speaker][name].language.split("-")[0] == dialogue.language]
         if not names:
             raise SpeechRefused(f"speaker {speaker} has no voice of the language {dialogue.language!r}")
-        draw = random.Random(ids.seed_for(self.seed, dialogue.dialogue_id, "voice", speaker))
+        draw = random.Random(ids.derive_seed(self.seed, dialogue.dialogue_id, "voice", speaker))
         return draw.sample(names, min(n_most, len(names)))
 
     def _list_users(self, split: str) -> list[str]:

@@ -104,7 +104,7 @@ class WordingStage:
             "messages": [{"role": "system", "content": prompt["system"].strip()}, {"role": "user", "content": request}],
             "max_tokens": MAX_TOKENS,
             "temperature": TEMPERATURE,
-            "seed": ids.seed_for(self._seed, *place, attempt) % 2**31,
+            "seed": ids.derive_seed(self._seed, *place, attempt) % 2**31,
         }
 
     def _apply_wordings(self, dialogue: Dialogue, said: Mapping[Place, SpokenText]) -> Dialogue:

@@ -1,1 +1,1 @@
-"""Formulas, brackets and signs between numbers and letters, said from their neighbours."""
+"""Formulas, brackets and signs between numbers and letters, read according to their neighbours."""

@@ -1,7 +1,7 @@
-"""Brackets: a pause in prose, "of" after a function, words of their own where they group a formula.
+"""Reads brackets: a pause in prose, "of" after a function, and named if they group a formula.
 
-Grouping brackets are named, as teachers do and as the ClearSpeak rules for reading mathematics say: without them
-"2 × (3 + 4)" and "2 × 3 + 4" would sound alike. Square brackets and braces in formulas are refused.
+Grouping brackets are named, as teachers and the ClearSpeak rules for reading mathematics do: otherwise "2 × (3 + 4)"
+and "2 × 3 + 4" would sound the same. Square brackets and braces in formulas are refused.
 """
 
 import re
@@ -13,26 +13,26 @@ from spoken.formulas.tokens import NUMBERS, Line, Token, is_operand
 from spoken.spoken_text import make_word_set
 
 _JOINING: Final = frozenset("=+*×÷/<>≤≥≠≈±√∛")
-"""Signs that make brackets beside them part of a formula."""
+"""Signs next to which brackets are part of a formula."""
 
 _MAX_NESTED: Final = 12
 _MAX_ARGUMENTS: Final = 4
-"""With as many commas in its brackets or more, a letter before them is no function."""
+"""With this many commas or more in its brackets, the letter before them is not a function."""
 
 _CALLED: Final = make_word_set("f g h u v y z F G H P E V T U C Q N O φ ψ Φ Ψ phi psi sigma pi")
-"""Letters that a bracket right after them makes a function of what is in it; after others it is a factor."""
+"""Letters that are functions if a bracket follows directly; other letters are factors."""
 
 _CALLED_OF: Final = make_word_set("x p q r s w i e c d k m D X Y R S M I v a b nu rho W")
 _ARGUMENTS: Final = make_word_set("t x n z 0 P Q q s T")
-"""Letters that are functions of one of these: "p(x)", "x(t)"."""
+"""Arguments of which `_CALLED_OF` are functions: "p(x)", "x(t)"."""
 
 _QUANTITIES: Final = frozenset("TPVNCQ")
-"""Letters that "(1 + r)" after them is rather a factor of."""
+"""Letters of which "(1 + r)" is rather a factor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two brackets that belong together, by their places among the tokens of a line."""
+    """A pair of brackets, by their indices among the tokens of a line."""
 
     start: int
     end: int
@@ -40,38 +40,38 @@ class Pair:
 
     @property
     def inside(self) -> list[Token]:
-        """What stands between them."""
+        """The tokens between them."""
         return list(self.line.tokens[self.start + 1 : self.end])
 
     @property
     def before(self) -> Token | None:
-        """What stands before them."""
+        """The token before them."""
         return self.line.tokens[self.start - 1] if self.start else None
 
     @property
     def after(self) -> Token | None:
-        """What stands after them."""
+        """The token after them."""
         return self.line.tokens[self.end + 1] if self.end + 1 < len(self.line.tokens) else None
 
     @property
     def is_glued(self) -> bool:
-        """Whether something stands right before the bracket, without a space."""
+        """Whether a token directly precedes the bracket, without a space."""
         return self.before is not None and not self.line.tokens[self.start].space_before
 
     @property
     def is_maths(self) -> bool:
-        """Whether they hold a formula and no prose."""
+        """Whether they contain a formula and no prose."""
         return bool(self.inside) and all(_is_maths(token) for token in self.inside)
 
     @property
     def is_plain(self) -> bool:
-        """Whether the content is one thing that needs no brackets to be heard as such."""
+        """Whether the content is one operand, which is understood without brackets."""
         unraised = [token for token in self.inside if token.kind != "suffix"]
         return len(unraised) == 1 and self.inside[0].kind != "operator"
 
     @property
     def n_commas(self) -> int:
-        """Marks in them, which are commas in a formula."""
+        """Number of marks inside, which are commas in a formula."""
         return sum(token.kind == "mark" for token in self.inside)
 
 
@@ -82,10 +82,10 @@ def _is_maths(token: Token) -> bool:
 
 
 def say_brackets(line: Line) -> dict[int, str]:
-    """What each bracket of a text is called, by its place among the tokens.
+    """Returns the reading of each bracket of a text, by its index among the tokens.
 
     Raises:
-        Unspeakable: a bracket that has no partner, a square bracket or a brace stands in a formula.
+        Unspeakable: a formula has a bracket without a partner, a square bracket or a brace.
     """
     said: dict[int, str] = {}
     opened: list[int] = []
@@ -148,7 +148,7 @@ def _say_prose(pair: Pair) -> tuple[str, str]:
 
 
 def _say_call(pair: Pair) -> tuple[str, str]:
-    """ "f(x)", "f(x, y)", "P(A | B)": an argument that is a sum keeps its brackets."""
+    """Reads "f(x)", "f(x, y)", "P(A | B)"; an argument that is a sum keeps its brackets."""
     opening = "" if pair.before is not None and pair.before.kind == "function" else "of"
     if not any(token.kind == "operator" and token.text in "+-=<>≤≥±" for token in pair.inside[1:]):
         divides = any(token.text == "/" for token in pair.inside)
@@ -157,7 +157,7 @@ def _say_call(pair: Pair) -> tuple[str, str]:
 
 
 def _is_factor(pair: Pair) -> bool:
-    """Whether a letter is no function of the brackets after it: "y(4 - y)", "RT(1 + B/V)", "P(1 + r)"."""
+    """Whether a letter is not a function of the brackets after it: "y(4 - y)", "RT(1 + B/V)", "P(1 + r)"."""
     letter, inside = pair.line.tokens[pair.start - 1].written, [token.written for token in pair.inside]
     is_sum = inside[:1] == ["1"] and inside[1:2] in (["+"], ["-"])
     is_product = letter == "π" and any(sign in inside for sign in "+-×")
@@ -166,7 +166,7 @@ def _is_factor(pair: Pair) -> bool:
 
 
 def _is_called(pair: Pair) -> bool:
-    """Whether the brackets hold the argument of a function: "f(x)", "f'(2)", "F_1(x)"."""
+    """Whether the brackets contain the argument of a function: "f(x)", "f'(2)", "F_1(x)"."""
     at = pair.start - 1
     tokens = pair.line.tokens
     if _is_factor(pair):
@@ -189,7 +189,7 @@ def _is_called(pair: Pair) -> bool:
 
 
 def _joins(pair: Pair) -> bool:
-    """Whether what stands beside the brackets makes them part of a formula."""
+    """Whether the neighbours of the brackets make them part of a formula."""
     before, after, line = pair.before, pair.after, pair.line
     if before is not None and _is_sign(line, pair.start - 1, before):
         return True

@@ -1,4 +1,4 @@
-"""Signs between numbers, letters and words: what each is called where it stands, or a refusal."""
+"""Reads signs between numbers, letters and words according to their neighbours, or refuses them."""
 
 import re
 from itertools import takewhile
@@ -22,7 +22,7 @@ from spoken.rules.unit_names import WORDS_AS_UNITS
 from spoken.spoken_text import make_word_set
 
 SIGNS: Final = "=+*×÷/<>≤≥≠≈~±√∛-—&#%→⇌•_|↔⇒←∀∃⊃∨∧¬∩∪⊂⊆∈∉∥∠∂∇△⊥‖∖↑↓@∝≡≪≫∓∜"
-"""Signs that are tokens of their own; those that no function here names are refused with their neighbours."""
+"""Signs that are tokens of their own; those that no function here reads are refused with their neighbours."""
 
 _BINARY: Final = {"+": "plus", "*": "times", "×": "times", "÷": "divided by", "±": "plus or minus", "•": "times"}
 _ROOTS: Final = {"√": "the square root of", "∛": "the cube root of"}
@@ -37,7 +37,7 @@ _RATES: Final = make_word_set(
 
 
 def say_sign(line: Line, at: int) -> str:
-    """What the sign at `at` is called, "," for a dash, "" for a hyphen.
+    """Returns the reading of the sign at `at`: "," for a dash, "" for a hyphen.
 
     Raises:
         Unspeakable: it has no clear reading there.
@@ -92,7 +92,7 @@ def _is_long_word(token: Token | None) -> bool:
 
 
 def _is_size(place: Place) -> bool:
-    """ "a 4 m × 3 m room", "of dimensions 3 × 4"."""
+    """Whether it is "a 4 m × 3 m room", or "of dimensions 3 × 4"."""
     cue = place.get_neighbour(-2)
     if cue is not None and cue.text.lower() in {"dimension", "dimensions", "size"}:
         return True
@@ -101,7 +101,7 @@ def _is_size(place: Place) -> bool:
 
 
 def _say_prefix(place: Place) -> str:
-    """Signs that belong to the number after them: about five, number one."""
+    """Reads signs that belong to the number after them: about five, number one."""
     if place.right is not None and place.right.kind in NUMBERS and not is_operand(place.left):
         return {"~": "about", "#": "number"}[place.sign.text]
     raise place.make_refusal()
@@ -141,7 +141,7 @@ def _say_slash(place: Place) -> str:
 
 
 def _say_arrow(place: Place) -> str:
-    """ "yields" in a reaction, else "to"; of a reaction that goes both ways "in equilibrium with"."""
+    """Reads "yields" in a reaction, otherwise "to"; an arrow in both directions is "in equilibrium with"."""
     if not (ends_term(place.left) and starts_term(place)):
         raise place.make_refusal()
     if place.sign.text == "⇌":
@@ -160,10 +160,10 @@ _DOMAINS: Final = make_word_set(
     "let for of even odd on over in with interval range domain all any every each some integer integers number numbers "
     "constant"
 )
-"""Words after which "x > 0" tells what x is, not that it is so."""
+"""Words after which "x > 0" is a domain of x, not a statement."""
 
 _CLAUSES: Final = make_word_set("if that when where whether because since as then which while unless until say says")
-"""Words that begin a sentence of its own, whose verb must be said."""
+"""Words that begin a clause, whose verb must be said."""
 
 
 _IS: Final = make_word_set("is are was were be it's that's")
@@ -171,11 +171,11 @@ _SCORED: Final = re.compile(
     r"\b(?:won|wins?|winning|beat|beating|lost|loses?|losing|defeat\w*|scor\w+|finish\w*|ended|ends?|tied|drew|lead\w*|led"
     r"|record|victor\w+|loss|vot\w+|ruled|ruling|decision)\b"
 )
-"""What a score of two numbers that fall is told of."""
+"""Context of a score, of two numbers of which the first is greater."""
 
 
 def _find_term_start(place: Place) -> int:
-    """Where the term begins that ends before a sign: numbers, letters, signs and whole brackets, but no words."""
+    """Returns where the term before a sign begins: numbers, letters, signs and whole brackets, but no words."""
     tokens, depth, at = place.line.tokens, 0, place.at
     while at > 0:
         token = tokens[at - 1]
@@ -193,7 +193,7 @@ def _find_term_start(place: Place) -> int:
 
 
 def _say_comparison(place: Place) -> str:
-    """ "is less than"; without "is" after "for all x"; a chain such as "0 < x < 1" is refused, as nobody follows it."""
+    """Reads "is less than", without "is" after "for all x"; a chain such as "0 < x < 1" is refused as too complex."""
     name, left, right = _COMPARED[place.sign.text], place.left, place.right
     if not starts_term(place):
         raise place.make_refusal()
@@ -226,16 +226,16 @@ def _say_equals(place: Place) -> str:
 # ── hyphens ──
 
 _BEFORE_NUMBERS: Final = make_word_set("at of is to from by was be between and or than equals minus it's that's")
-"""Words after which "- 5" is a number below zero, not a dash."""
+"""Words after which "- 5" is a negative number, not a dash."""
 
 _UNCOUNTED: Final = (FUNCTION_WORDS - {"people", "per", "more"}) | {"today", "now", "later", "tomorrow", "again"}
 
 
 def _say_hyphen(place: Place) -> str:
-    """ "minus", "to" or "and" in a range, "," for a dash, nothing inside a word.
+    """Reads "minus", "to" or "and" in a range, "," for a dash, and nothing inside a word.
 
     Raises:
-        Unspeakable: two numbers beside it have no sure reading.
+        Unspeakable: the two numbers beside it have no certain reading.
     """
     left, right, sign = place.left, place.right, place.sign
     if right is None or left is None or left.kind in {"mark", "open", "operator"}:
@@ -276,12 +276,12 @@ def _say_hyphen(place: Place) -> str:
 
 
 def _is_numbered(token: Token) -> bool:
-    """ "j50"."""
+    """Whether a token is like "j50"."""
     return re.fullmatch(r"[a-z]\d+", token.written) is not None
 
 
 def _opens_formula(place: Place) -> bool:
-    """Whether the bracket after a sign holds letters and numbers only, no words: "-(x - 4)"."""
+    """Whether the bracket after a sign contains only letters and numbers, no words: "-(x - 4)"."""
     inside = takewhile(lambda token: token.kind != "close", place.line.tokens[place.at + 2 :])
     return all(token.kind != "word" or is_operand(token) for token in inside)
 
@@ -293,7 +293,7 @@ def _is_symbolic(left: Token, right: Token) -> bool:
 
 
 def _say_minus_or_dash(place: Place) -> str:
-    """A hyphen with nothing to subtract from: the sign of what follows, or a dash."""
+    """Reads a hyphen after nothing to subtract from: the sign of what follows, or a dash."""
     right, left = place.right, place.left
     if right is None:
         return ","
@@ -311,7 +311,7 @@ def _say_minus_or_dash(place: Place) -> str:
 
 
 def _say_between_numbers(place: Place, left: Token, right: Token) -> str:
-    """A difference in an equation, else a range from low to high."""
+    """Reads a difference in an equation, otherwise a range from low to high."""
     if place.in_equation:
         return "minus"
     if place.sign.space_before != place.sign.space_after:
@@ -340,7 +340,7 @@ def _say_between_numbers(place: Place, left: Token, right: Token) -> str:
 
 
 def _is_rising(left: Token, right: Token) -> bool:
-    """Whether two numbers rise, or are of a kind without a size here, such as times of day."""
+    """Whether the second number is greater, or the two cannot be compared here, such as times of day."""
     low, high = _get_value(left), _get_value(right)
     return low is None or high is None or low < high
 
@@ -351,11 +351,11 @@ def _get_value(token: Token) -> float | None:
 
 
 _MULTIPLIES: Final = make_word_set("expression product products multiply multiplied factors calculate compute evaluate")
-"""Words of sums, in which "9 x 80" is a product and no measure."""
+"""Words of exercises in which "9 x 80" is a product and not a size."""
 
 
 def say_times(line: Line, at: int) -> str:
-    """The letter x between two numbers: "times" in an equation, "by" in measures, else the letter."""
+    """Reads the letter x between two numbers: "times" in an equation, "by" in sizes, otherwise the letter."""
     place = Place(line, at)
     left, right = place.left, place.right
     if left is None or right is None or right.kind not in NUMBERS:

@@ -1,4 +1,4 @@
-"""Pieces of a text with their readings, and what can be asked of a piece among its neighbours."""
+"""Tokens of a text with their readings, and questions about a token and its neighbours."""
 
 import re
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from spoken.spoken_text import Unspeakable
 
 NUMBERS: Final = frozenset({"number", "quantity"})
 OPERANDS: Final = frozenset({"number", "quantity", "variable", "suffix"})
-"""Kinds that end what a sign joins. A suffix is a power or index of what stands before it."""
+"""Kinds of tokens that end an operand. A suffix is a power or index of the previous token."""
 
 _RELATIONS: Final = "=<>≤≥≠≈"
 _JOINS_VARIABLES: Final = frozenset("=+*×/<>≤≥≠≈√")
 OVER_LETTERS: Final = frozenset({"hat", "tilde", "bar"})
-"""Marks over a letter, which they are said after."""
+"""Marks over a letter, which are said after it."""
 
 _SENTENCE_ENDS: Final = frozenset({".", "?", "!", ";"})
 
@@ -37,7 +37,7 @@ class Token:
 
 
 class Line:
-    """All tokens of a text, and what is known of them as a whole."""
+    """All tokens of a text, and their common properties."""
 
     def __init__(self, tokens: Sequence[Token], is_formula: bool = False) -> None:
         self.tokens = tokens
@@ -45,7 +45,7 @@ class Line:
         self.tokens = [self._as_variable(at) for at in range(len(tokens))]
 
     def _as_variable(self, at: int) -> Token:
-        """Capitals beside a sign in an equation are variables multiplied, not a word: "v = RT/P"."""
+        """Returns a token; capitals beside a sign in an equation become a product of variables: "v = RT/P"."""
         token = self.tokens[at]
         if token.kind != "word" or not (
             token.written.isalpha()
@@ -64,7 +64,7 @@ class Line:
 
     @cached_property
     def in_equation(self) -> list[bool]:
-        """For each token, whether an equals sign or the like stands in its sentence."""
+        """For each token, whether its sentence has an equals sign or another relation."""
         flags = [self._is_formula] * len(self.tokens)
         start = 0
         for at, token in enumerate([*self.tokens, Token("mark", ".", ".", 0, 0, False, False)]):
@@ -75,17 +75,17 @@ class Line:
         return flags
 
     def has_nearby(self, pattern: re.Pattern[str], at: int) -> bool:
-        """Whether a pattern stands in the 20 tokens before the one at `at`, or in the four after it."""
+        """Whether a pattern occurs in the 20 tokens before the one at `at`, or in the four after it."""
         return pattern.search(" ".join(token.text for token in self.tokens[max(0, at - 20) : at + 5])) is not None
 
     def make_refusal(self, at: int, reason: str = "formula") -> Unspeakable:
-        """The refusal of the token at `at`, with its neighbours for the eye."""
+        """Returns the error for the token at `at`, with its neighbours as detail."""
         return Unspeakable(reason, " ".join(token.written for token in self.tokens[max(0, at - 3) : at + 4]))
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One token among its neighbours."""
+    """One token with its neighbours."""
 
     line: Line
     at: int
@@ -106,27 +106,27 @@ class Place:
         return self.get_neighbour(1)
 
     def get_neighbour(self, offset: int) -> Token | None:
-        """The token so many places further on, or back."""
+        """Returns the token at an offset from this one; None beyond the text."""
         at = self.at + offset
         return self.line.tokens[at] if 0 <= at < len(self.line.tokens) else None
 
     @property
     def in_equation(self) -> bool:
-        """Whether an equals sign or the like stands in the same sentence."""
+        """Whether its sentence has an equals sign or another relation."""
         return self.line.in_equation[self.at]
 
     @property
     def is_tight(self) -> bool:
-        """Whether no space stands on either side of it."""
+        """Whether there is no space on either side of it."""
         return not (self.sign.space_before or self.sign.space_after)
 
     def make_refusal(self, reason: str = "formula") -> Unspeakable:
-        """The refusal of this token."""
+        """Returns the error for this token."""
         return self.line.make_refusal(self.at, reason)
 
 
 def is_operand(token: Token | None) -> bool:
-    """Whether a sign may have this on its left."""
+    """Whether a token may be to the left of a sign."""
     if token is None:
         return False
     is_letter = token.kind == "word" and (len(token.text) == 1 or token.text in OVER_LETTERS)
@@ -134,17 +134,17 @@ def is_operand(token: Token | None) -> bool:
 
 
 def is_term(token: Token | None) -> bool:
-    """Whether this is a number, a letter or a word."""
+    """Whether a token is a number, a letter or a word."""
     return token is not None and (token.kind in OPERANDS or token.kind in {"word", "function"})
 
 
 def ends_term(token: Token | None) -> bool:
-    """Whether a sum or product may end here: an operand, a word, or a closing bracket."""
+    """Whether a sum or product may end with a token: an operand, a word, or a closing bracket."""
     return is_term(token) or (token is not None and token.kind == "close")
 
 
 def starts_term(place: Place) -> bool:
-    """Whether a number, letter, word or bracket follows, possibly after its own sign."""
+    """Whether a number, letter, word or bracket follows, possibly after a sign of its own."""
     right = place.right
     if right is None:
         return False

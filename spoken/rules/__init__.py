@@ -1,1 +1,1 @@
-"""The rules that read what stands at one place of a text: numbers, units, money, chemistry, words."""
+"""Rules that read one kind of token each: numbers, units, money, chemistry, words."""

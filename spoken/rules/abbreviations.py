@@ -1,4 +1,4 @@
-"""Short forms that are said in full, and letters that are said one by one."""
+"""Abbreviations that are read in full, and letters that are spelt."""
 
 import re
 from typing import Final
@@ -11,7 +11,8 @@ MONTH_NAMES: Final = (
 )  # fmt: skip
 MONTHS: Final = "|".join(MONTH_NAMES)
 MONTH_FORMS: Final = {name[:3]: name for name in MONTH_NAMES if name != "May"} | {"Sept": "September"}
-"""Months cut short; "Mar", "Jun" and the like are names too, so they count as months before a day or with their dot."""
+"""Abbreviated months; "Mar", "Jun" and the like are names too, so they count as months only before a day or with a
+dot."""
 
 FULL: Final = {
     "e.g": "for example", "i.e": "that is", "E.g": "For example", "I.e": "That is",
@@ -26,10 +27,10 @@ FULL: Final = {
     "Mt": "Mount", "mol. wt": "molecular weight", "Mol. wt": "Molecular weight", "at. wt": "atomic weight",
     "sp. gr": "specific gravity", "Sp. gr": "Specific gravity", "Ph.D": "P H D", **MONTH_FORMS,
 }  # fmt: skip
-"""Without the last dot, which they need to count (so "Gen" and "Dec" alone stay as they are)."""
+"""Abbreviations without their last dot, which they need to match (so "Gen" and "Dec" alone are unchanged)."""
 
 MAY_END: Final = frozenset({"etc", "et al", "al", "Inc", "Corp", "Ltd", "Jr", "Sr", "Co", "Ave", "Ph.D"})
-"""What a sentence may end with, so that its dot is also a full stop."""
+"""Abbreviations with which a sentence may end, so that their dot is also a full stop."""
 
 FULL_WITHOUT_DOT: Final = {"vs": "versus", "etc": "et cetera", "Mr": "Mister", "Mrs": "Missus", "Ms": "Miz",
                            "Dr": "Doctor", "Jr": "Junior", "Sr": "Senior", "ie": "that is", "eg": "for example",
@@ -39,7 +40,7 @@ FULL_WITHOUT_DOT: Final = {"vs": "versus", "etc": "et cetera", "Mr": "Mister", "
                            "Inc": "Incorporated", "Corp": "Corporation", "Bros": "Brothers",
                            "sq": "square", "avg": "average",
                            "PM": "P M", "pm": "P M"}  # fmt: skip
-"""Also without a dot; the capitals are those that the phonemiser or the aligner would take for a word."""
+"""Abbreviations also without a dot, and capitals that the phonemiser or the aligner would take for a word."""
 
 EMPHASISED: Final = make_word_set(
     "ALL ALSO ALWAYS AN AND ANY ARE AT BEST BOTH BUT BY CANNOT CORRECT DO DOES EACH EVERY EXACTLY EXCEPT FALSE FEWER "
@@ -47,23 +48,23 @@ EMPHASISED: Final = make_word_set(
     "ONE ONLY OR OTHER OUT SHE SHOULD SOME THAN THAT THE THEIR THEY THIS THREE TO TOTAL TRUE TWO WAS WERE WHAT WHEN "
     "WHERE WHICH WHY WILL WITH WITHOUT WOULD YES YOU YOUR"
 )
-"""Words in capitals for emphasis, said as words and so written in small letters."""
+"""Words that are capitalised for emphasis; they are read as words, in lower case."""
 
 PLACES: Final = {
     "p": "page", "pp": "pages", "pg": "page", "fig": "figure", "figs": "figures", "vol": "volume", "vols": "volumes",
     "ch": "chapter", "sec": "section", "sect": "section", "eq": "equation", "eqs": "equations", "no": "number",
     "nos": "numbers", "ex": "example", "op": "opus", "pop": "population",
 }  # fmt: skip
-"""Where something stands in a book, before its number; "2 sec. 5" are seconds."""
+"""Abbreviations of places in a book, before a number; "2 sec. 5" are seconds."""
 
 RATES: Final = {"min": "minute", "sec": "second", "hr": "hour", "wk": "week", "mo": "month", "yr": "year"}
-"""Units that are said in full after a slash."""
+"""Units that are read in full after a slash."""
 
 TITLED: Final = (
     "World War|Part|Chapter|Title|Article|Phase|Stage|Class|Act|Section|Volume|Book|Schedule|Factor|Algorithm|Method"
     "|Program|Sample|Experiment|Design|meiosis|prophase|metaphase|anaphase|telophase|photosystem|angiotensin|bipolar"
 )
-"""What a Roman numeral after it numbers."""
+"""Words after which a Roman numeral is a number."""
 
 
 RULERS: Final = (
@@ -71,18 +72,18 @@ RULERS: Final = (
     "|Pius|Gregory|Leo|Urban|Innocent|John|Paul|Catherine|Ramses|Darius|Ptolemy|Benedict|Francis|Ferdinand|Peter|Ivan"
     "|Wilhelm|Gustav|Leopold"
 )
-"""Names that more than one king, queen or pope bore, so that a numeral of several letters after them is an ordinal."""
+"""Names of several kings, queens or popes, after which a numeral of several letters is an ordinal."""
 
 
 def _write_roman(number: int) -> str:
-    """A number below 50 as a Roman numeral."""
+    """Returns a number below 50 as a Roman numeral."""
     tens, ones = divmod(number, 10)
     return ("X" * tens if tens < 4 else "XL") + ("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX")[ones]
 
 
 ROMAN_VALUES: Final = {_write_roman(number): number for number in range(1, 50)}
 ROMAN: Final = "|".join(sorted(ROMAN_VALUES, key=len, reverse=True))
-"""Pattern of a Roman numeral below 50; larger ones are mostly short forms ("CD", "MC")."""
+"""Pattern of a Roman numeral below 50; larger ones are mostly abbreviations ("CD", "MC")."""
 
 CAPITALISED: Final = re.compile(r"[A-Z][a-z]{2,}[A-Z][a-z]+")
-"""A name with a capital inside, of letters that happen to be chemical symbols."""
+"""A name with a capital inside whose letters are also chemical symbols."""

@@ -27,7 +27,7 @@ _IONS: Final = (
 
 
 def spell_compound(text: str) -> str:
-    """The letters and counts of a chemical formula."""
+    """Spells the letters and counts of a chemical formula."""
     spoken: list[str] = []
     for piece in re.findall(rf"{_ELEMENT}|\d+", text):
         if piece.startswith("0"):
@@ -37,7 +37,7 @@ def spell_compound(text: str) -> str:
 
 
 def _read_compound(match: Match) -> str:
-    """A formula, maybe with its charge and state."""
+    """Reads a formula, optionally with its charge and state."""
     said = spell_compound(match["formula"])
     if sign := match["sign"] or match["sign3"]:
         size = match["size"] or match["size3"] or ("2" if match["sign2"] else "")
@@ -53,7 +53,7 @@ def _read_ion(match: Match) -> str:
 
 
 def _read_name(match: Match) -> str:
-    """Letters and digits that are a name: "B12", "CD4", "p53", "G6PD"."""
+    """Reads names of letters and digits: "B12", "CD4", "p53", "G6PD"."""
     pieces = re.findall(r"[A-Z]?[a-z]{2,}|[A-Za-z]+|\d+", match[0])
     if len(pieces) > 6 or any(len(piece) > 1 and piece.startswith("0") for piece in pieces):
         raise Unspeakable("code", match[0])
@@ -69,7 +69,7 @@ def _read_name(match: Match) -> str:
 
 
 _SURE: Final = "Na|Fe|Cu|Ag|Ca|Mn|Hg|Pt|Sn|Zn|Cd|Rb|Cs|Rn|Pb|Mg|Br|Cl|Kr|Sr|Pd"
-"""Symbols that are no words and no variables."""
+"""Symbols that are neither words nor variables."""
 
 _NOT_A_WORD: Final = (
     r"(?![ABD-Z]\(s\)|C\(s\)(?! ?[+→=]))(?!(?:I|In|As|At|He|Be|No|Y|U|V|W|D|Po|Co|La|S|C|N|B|P|K|H|O|F)(?![\w^(]))"

@@ -24,31 +24,31 @@ _YEAR_CUE: Final = re.compile(
     re.IGNORECASE,
 )
 _NAME_AND_VERB: Final = re.compile(r" (?!(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)[A-Z][a-z]+ [a-z]+s\b")
-"""What begins a sentence after "6 P.M.": "Anna takes", but not "Monday" nor "Eastern time"."""
+"""What begins a sentence after "6 P.M.": "Anna takes", but neither "Monday" nor "Eastern time"."""
 
 _BEARS_YEAR: Final = re.compile(
     r"\b(?:Acts?|Laws?|Amendments?|Treaty|Treaties|Constitution|Convention|Code|Compromise|Proclamation|Declaration"
     r"|Agreement|Ordinance|Decree|Revolution|War|Panic|Crash|Election) of $"
     r"|\b(?:income|taxes|tax returns?|budget|expenses|profits?) for $"
 )
-"""What bears the year of its making for a name, "the Act of 1933", or is told by the year."""
+"""Things that are named after their year, "the Act of 1933", or counted by year."""
 
 _DATED: Final = re.compile(
     r" (?:model|movie|film|novel|book|album|song|paper|article|study|report|case|decision|ruling|constitution|treaty"
     r"|election|campaign|season|war|revolution|crash|depression|earthquake)s?\b"
 )
-"""What a year stands before; other nouns after four digits may be counted."""
+"""Nouns after a year; four digits before other nouns may be a count."""
 
 _MADE: Final = re.compile(
     r" (?!Watt|Hertz|Hz|Ohm|Calorie|Kelvin|Pound|Euro|Dollar|Joule|Newton|Pascal|BTU|Btu|MHz|GHz|MW|KW)[A-Z][a-z]+"
 )
-"""What a year stands before: "a 1957 Chevy", "the 1787 Convention"."""
+"""Capitalised words after a year: "a 1957 Chevy", "the 1787 Convention"."""
 
 _HALF: Final = r"(?P<half>[ap]\. ?m\.|[ap]m\b|[AP]\. ?M\.|[AP]M\b)"
 
 
 _OF_ATOMS: Final = re.compile(r"(?i)\b(?:electron|atom|molecul|lattice|bond|nucle|wavelength|ion)")
-"""Of such texts nobody can tell "10 pm" as a time from picometers."""
+"""Texts in which "10 pm" may be a time or picometers."""
 
 
 def _read_clock(match: Match) -> str:
@@ -80,7 +80,7 @@ _OF_RATIOS: Final = re.compile(r"\bratios?\b|\bproportion|\bodds\b|\bscale\b|\bm
 
 
 def _read_colon(match: Match) -> str:
-    """Numbers about a colon: a ratio, or a time of day."""
+    """Reads numbers around a colon: a ratio, or a time of day."""
     parts = re.split(r" ?: ?", match[0])
     is_ratio = _OF_RATIOS.search(get_topic(match)) is not None
     could_be_time = match["hour"].isdigit() and len(match["minute"]) == 2 and " " not in match[0]
@@ -108,12 +108,12 @@ _ONLY_YEARS: Final = re.compile(
     r".*(?:\b[Ii]n \|(?:[,.;)]|,? (?:[A-Z]|(?:the|an?|he|she|they|it|there|and|at|by|when|was|after|as)\b))"
     r"|[A-Z][a-z]+ \(\|\)).*"
 )
-"""What stands about a year before 1100, the place of which is the bar: fewer words than about others, as most such
-numbers count something."""
+"""Context of a year before 1100, at the place of the bar: fewer words than for other years, because most such numbers
+are counts."""
 
 
 def is_year(match: Match) -> bool:
-    """Whether four digits are read in pairs: a cue before, nothing counted after."""
+    """Whether four digits are read in pairs: they follow a cue, and nothing that they count follows them."""
     if not re.fullmatch(r"1\d\d\d|20[0-4]\d", match[0]):
         return False
     left, right = get_text_before(match), get_text_after(match)

@@ -1,4 +1,4 @@
-"""The chemical elements that texts name by their symbols."""
+"""The chemical elements whose symbols occur in texts."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Powers, indexes, functions, roots, sums and integrals: what has a part that is read by itself."""
+"""Rules for powers, indexes, functions, roots, sums and integrals, which contain nested formulas."""
 
 import re
 from typing import Final
@@ -38,7 +38,7 @@ CALLED_FUNCTIONS: Final = {
     "var": "the variance", "cov": "the covariance", "Cov": "the covariance", "sqrt": "the square root",
     "floor": "the floor", "ceil": "the ceiling", "abs": "the absolute value", "arg": "the argument",
 }  # fmt: skip
-"""Functions that are words of their own: only where brackets follow."""
+"""Functions whose names are also words: only before brackets."""
 
 _BRACED: Final = r"\{((?:[^{}]|\{[^{}]{0,80}\}){1,160})\}"
 _ROUND: Final = r"\(((?:[^()]|\([^()]{0,80}\)){1,120})\)"
@@ -46,16 +46,16 @@ _SIMPLE: Final = r"([-+]?(?:\d+(?:\.\d+)?(?:/\d+)?|[A-Za-zα-ωΓ-Ω∞](?![A-Za
 _BOUND: Final = rf"(?:(-?[\w∞π.]+?(?=\^|[ _]|$)|-?[\w∞π.])|{_BRACED}|{_ROUND})"
 _BOUNDS: Final = rf"(?: ?_ ?{_BOUND})?(?: ?\^ ?{_BOUND})?"
 _HARD: Final = re.compile(r"[/=<>≤≥√∫∑(]|[a-z]{3}.*\W|\W.*[a-z]{3}|_.*_")
-"""What makes an exponent or index too hard to follow by ear: a fraction, a function, an equation."""
+"""Exponents or indexes that are too complex to understand by ear: a fraction, a function, an equation."""
 
 
 def _find_first_group(match: Match, start: int, count: int = 3) -> str | None:
-    """The one of several alternative groups that matched."""
+    """Returns the one of several alternative groups that matched."""
     return next((match[at] for at in range(start, start + count) if match[at] is not None), None)
 
 
 def say_power(exponent: str) -> Saying:
-    """What is said after a base: "squared", "to the power of minus four", "to the n plus one power".
+    """Returns what is said after a base: "squared", "to the power of minus four", "to the n plus one power".
 
     Raises:
         Unspeakable: a fraction, a function or an equation.
@@ -71,12 +71,12 @@ def say_power(exponent: str) -> Saying:
 
 
 def spell_charge(size: str, sign: str) -> str:
-    """The charge of an ion: "two plus", "minus"."""
+    """Spells the charge of an ion: "two plus", "minus"."""
     return f"{spell_cardinal(int(size)) if size else ''} {'plus' if sign == '+' else 'minus'}".strip()
 
 
 def _read_power(match: Match) -> Saying:
-    """ "3^x - x^2" is "three to the power of x, minus x squared"."""
+    """Reads "3^x - x^2" as "three to the power of x, minus x squared"."""
     said = say_power(_find_first_group(match, 1) or "")
     goes_on = (
         isinstance(said, str) and said.startswith("to the power") and re.match(r" ?[-+*×•] ?\w", get_text_after(match))
@@ -85,7 +85,7 @@ def _read_power(match: Match) -> Saying:
 
 
 def _read_index(match: Match) -> Saying:
-    """ "x_1", "V_max", "a_{n+1}": of a fraction, a function or an index of several letters there is no reading."""
+    """Reads "x_1", "V_max", "a_{n+1}"; a fraction, a function or an index of several letters has no reading."""
     index = (_find_first_group(match, 1) or "").strip()
     if _HARD.search(index) or re.match(r"/\d", get_text_after(match)):
         raise Unspeakable("formula", match[0])
@@ -101,7 +101,7 @@ def _read_index(match: Match) -> Saying:
 
 
 def _say_letters(letters: str) -> str:
-    """A group of letters as a word where it can be one, else letter by letter."""
+    """Reads a group of letters as a word if possible, otherwise letter by letter."""
     is_word = len(letters) > 2 and re.search("[aeiouy]", letters) and not re.search("[a-z][A-Z]", letters)
     return letters if is_word and not letters.isupper() else " ".join(letters)
 
@@ -125,7 +125,7 @@ _SUMS: Final = {"∫": "the integral", "∬": "the double integral", "∮": "the
 
 def _read_sum(match: Match) -> Saying:
     if re.search(r"\b(?:integral|sum|product)(?: of)?:? $", get_text_before(match)):
-        raise Unspeakable("formula", get_text_before(match)[-15:] + match[0])  # told twice
+        raise Unspeakable("formula", get_text_before(match)[-15:] + match[0])  # named twice
     low, high = _find_first_group(match, 2), _find_first_group(match, 5)
     words: list[str | NestedFormula] = [_SUMS[match[1]]]
     if low is not None:
@@ -164,4 +164,4 @@ MATHS_RULES: Final[list[Rule]] = [
          rf"|{_ROUND})", _read_index, "x_1 + V_max", "x one plus V max"),
     make_rule("Greek letter", "variable", f"[{''.join(GREEK)}]", lambda m: GREEK[m[0]], "2π", "two pi"),
 ]  # fmt: skip
-"""Tried before words and numbers that stand by themselves."""
+"""Tried before words and numbers without such a context."""

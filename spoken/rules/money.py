@@ -1,4 +1,4 @@
-"""Readings of money."""
+"""Rules for amounts of money."""
 
 import re
 from typing import Final
@@ -24,7 +24,7 @@ _DESCRIBED: Final = re.compile(
     r"|loan|mortgage|bet|reward|bonus|fine|rebate|scholarship|allowance|budget)s?\b|par\b|liability\b|deductible\b"
     r"|polic(?:y|ies)\b"
 )
-"""What a sum of money stands before to describe it: "$50 par-value stock", "$1000 deposits"."""
+"""Nouns that an amount before them describes: "$50 par-value stock", "$1000 deposits"."""
 
 _OWN: Final = r"(?:his|her|their) (?:\w+al|own|first|new)"
 _ARTICLE: Final = re.compile(
@@ -33,7 +33,7 @@ _ARTICLE: Final = re.compile(
 )
 _FIGURES: Final = r"\d+(?:[.,]\d+)*"
 _JOINED: Final = "(?:,|,? (?:and|or))"
-"""Between amounts before one noun: "$20 and $10 bills", "a 90° or 180° pulse"."""
+"""Joins amounts before one noun: "$20 and $10 bills", "a 90° or 180° pulse"."""
 
 
 def _make_plural(name: str) -> str:
@@ -41,7 +41,7 @@ def _make_plural(name: str) -> str:
 
 
 def measures_noun(match: Match) -> bool:
-    """Whether "the 5 kg ..." goes on with the noun that it describes; of "the 5 km covered" one cannot tell so."""
+    """Whether the noun that "the 5 kg ..." describes follows; "the 5 km covered" is ambiguous."""
     noun = re.match(r" ([a-z]{3,})", get_text_after(match))
     is_one = (
         re.search(rf"\b(?:the|this|that|each|its|another|{_OWN}) $", get_text_before(match), re.IGNORECASE) is not None
@@ -50,7 +50,7 @@ def measures_noun(match: Match) -> bool:
 
 
 def follows_as_noun(match: Match) -> bool:
-    """Whether "a $5 ..." or "a 5 kg ..." goes on with the noun that it describes."""
+    """Whether the noun that "a $5 ..." or "a 5 kg ..." describes follows."""
     mark = re.escape(match.groupdict().get("sign") or match["unit"])
     other = rf"(?:{mark} ?{_FIGURES}|{_FIGURES} ?{mark})"
     noun = re.match(rf"(?:{_JOINED} {other})*[ -](?:\d+-|off )?([a-z]+)", get_text_after(match))

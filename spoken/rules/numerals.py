@@ -1,4 +1,4 @@
-"""Numbers as words, the way American speakers say them: no hyphens, no commas, no "and" inside a number."""
+"""Spells numbers as American speakers say them: no hyphens, no commas, no "and" inside a number."""
 
 from typing import Final
 
@@ -7,10 +7,10 @@ from num2words import num2words
 from spoken.spoken_text import Unspeakable
 
 MAX_DIGITS: Final = 13
-"""Longest whole number read out; ten trillion. Beyond it nobody follows by ear."""
+"""Maximum number of digits of a whole number: ten trillion. Longer ones are not understood by ear."""
 
 MAX_DECIMALS: Final = 12
-"""Most decimals read out one by one."""
+"""Maximum number of decimals, which are read one by one."""
 
 NUM: Final = r"(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
 """Pattern of a number as written, with thousands commas or a decimal point."""
@@ -23,32 +23,32 @@ def _strip_hyphens(words: str) -> str:
 
 
 def spell_cardinal(number: int) -> str:
-    """A whole number, zero or above: 1234 is "one thousand two hundred thirty four"."""
+    """Spells a whole number, 0 or more: 1234 is "one thousand two hundred thirty four"."""
     if len(str(number)) > MAX_DIGITS:
         raise Unspeakable("number", str(number))
     return _strip_hyphens(num2words(number))
 
 
 def spell_ordinal(number: int) -> str:
-    """1 is "first", 22 is "twenty second"."""
+    """Spells an ordinal: 1 is "first", 22 is "twenty second"."""
     if len(str(number)) > MAX_DIGITS:
         raise Unspeakable("number", str(number))
     return _strip_hyphens(num2words(number, to="ordinal"))
 
 
 def spell_year(number: int) -> str:
-    """1914 is "nineteen fourteen", 1905 "nineteen oh five", 2008 "two thousand eight"."""
+    """Spells a year: 1914 is "nineteen fourteen", 1905 "nineteen oh five", 2008 "two thousand eight"."""
     return _strip_hyphens(num2words(number, to="year"))
 
 
 def spell_decade(number: int) -> str:
-    """1960 is "nineteen sixties", 20 is "twenties"; `number` ends in zero."""
+    """Spells a decade: 1960 is "nineteen sixties", 20 is "twenties"; `number` ends in zero."""
     words = spell_year(number)
     return words[:-1] + "ies" if words.endswith("y") else words + "s"
 
 
 def spell_number(text: str) -> str:
-    """Digits as written, with thousands commas or a decimal point: "1,250.5" is "... fifty point five"."""
+    """Spells digits with thousands commas or a decimal point: "1,250.5" is "... fifty point five"."""
     whole, _, decimals = text.replace(",", "").partition(".")
     if (len(whole) > 1 and whole.startswith("0")) or len(decimals) > MAX_DECIMALS:
         raise Unspeakable("number", text)
@@ -59,18 +59,18 @@ def spell_number(text: str) -> str:
 
 
 def is_one(text: str) -> bool:
-    """Whether a written number takes the singular: "1", not "1.0" or "0.5"."""
+    """Whether the singular follows a written number: "1", but not "1.0" or "0.5"."""
     return text == "1"
 
 
 def spell_fraction(numerator: int, denominator: int) -> str:
-    """3/4 is "three quarters", 1/20 "one twentieth"; the denominator is at least 2."""
+    """Spells a fraction: 3/4 is "three quarters", 1/20 "one twentieth"; the denominator is at least 2."""
     one, many = _NAMED_DENOMINATORS.get(denominator, (spell_ordinal(denominator), spell_ordinal(denominator) + "s"))
     return f"{spell_cardinal(numerator)} {one if numerator == 1 else many}"
 
 
 def spell_power(exponent: str) -> str:
-    """What is said after the base: "2" is "squared", "-4" is "to the power of minus four"."""
+    """Returns what is said after a base: "2" is "squared", "-4" is "to the power of minus four"."""
     if exponent in {"2", "3"}:
         return "squared" if exponent == "2" else "cubed"
     sign = "minus " if exponent.startswith("-") else ""
@@ -79,7 +79,7 @@ def spell_power(exponent: str) -> str:
 
 
 START: Final = r"(?<![A-Za-z\d._^])"
-"""What may stand before a number."""
+"""Lookbehind: what may precede a number."""
 
 END: Final = r"(?![\dA-Za-z_°]|[.,]\d|')"
-"""What may stand after a number."""
+"""Lookahead: what may follow a number."""

@@ -1,4 +1,4 @@
-"""Readings of what has digits: fractions, powers of ten, ordinals, quantities with their unit, plain numbers."""
+"""Rules for tokens with digits: fractions, powers of ten, ordinals, quantities with units, plain numbers."""
 
 import re
 from functools import lru_cache
@@ -38,7 +38,7 @@ def _read_ordinal(match: Match) -> str:
 
 
 def _spell_parts(top: int, bottom: int) -> str:
-    """A fraction as parts where people say it so, else as one number over the other."""
+    """Spells a fraction as parts if people say it like that, otherwise as one number over the other."""
     is_proper = 0 < top < bottom and (bottom <= 20 or (top == 1 and (bottom <= 100 or bottom in {1000, 10_000})))
     is_improper = 1 < bottom <= 10 and bottom < top <= 20 and top % bottom
     return (
@@ -67,7 +67,7 @@ def _read_fraction(match: Match) -> str:
 
 
 def _read_power_of_ten(match: Match) -> str:
-    """A number times a power of ten, with its unit; the sign between them may be lost."""
+    """Reads a number times a power of ten, with its unit; the sign between them may be missing."""
     exponent = match["exponent"].replace(" ", "").lstrip("+").strip("{}()")
     said = (
         "to the power of two"
@@ -99,7 +99,7 @@ def _read_number(match: Match) -> str:
 
 
 _NAMED_BY: Final = re.compile(r"\b(?:Form|Section|Rule|Title|Room|Route|Highway) $")
-"""What four digits after it name, in pairs: "Form 1041"."""
+"""Words after which four digits are a name, read in pairs: "Form 1041"."""
 
 _OF_MONEY: Final = re.compile(r"\$ ?\d|\bdollars?\b|\bcosts?\b")
 _OF_HEAT: Final = re.compile(
@@ -121,19 +121,19 @@ _OF_SOLUTIONS: Final = re.compile(
     r"(?i)solution|dilute|molar|concentrat|acid|\bmol|\bpH\b|titrat|buffer|reaction|ions?\b"
 )
 _TELLS: Final = {"K": _OF_HEAT, "T": _OF_MAGNETS, "M": _OF_SOLUTIONS}
-"""What a text must speak of that a letter after a number is a unit."""
+"""Topics that a text must have for a letter after a number to be a unit."""
 
 _DENIES: Final = {"N": _OF_ACIDS, "A": _OF_ATOMS, "g": _OF_PULL, "mg": _OF_PULL, "μg": _OF_PULL}
-"""What it must not speak of: normal solutions, sizes in angstroms, grams that may be times the earth's pull."""
+"""Topics that it must not have: normal solutions, sizes in angstroms, and grams that may be mass times gravity."""
 
 _AMBIGUOUS: Final = {"C": ("degree Celsius", "coulomb"), "F": ("degree Fahrenheit", "farad")}
 
 
 def _say_unit(match: Match, plural: bool) -> str:
-    """The unit of a match with the group `unit`; a single letter by what the text is about.
+    """Returns the unit in the match's group `unit`; that of a single letter depends on the topic.
 
     Raises:
-        Unspeakable: the text does not tell.
+        Unspeakable: the topic does not decide it.
     """
     unit, told = match["unit"], get_topic(match)
     needed = _TELLS.get(unit)
@@ -154,7 +154,7 @@ def _say_unit(match: Match, plural: bool) -> str:
 
 @lru_cache(maxsize=256)
 def _is_quantity_symbol(letter: str, text: str) -> bool:
-    """Whether a letter stands for a quantity somewhere in a text: "mass m", "a voltage V", "V = 3"."""
+    """Whether a letter is the symbol of a quantity in a text: "mass m", "a voltage V", "V = 3"."""
     named = (
         r"\b(?:mass(?:es)?|voltage|difference|lengths?|force|weight|area|width|period|volume|radius|distance|height"
         rf"|time) \$?{letter}(?![\w'°])"
@@ -168,7 +168,7 @@ _MEASURED: Final = re.compile(
     r"|bolts?|nails?|screws?|planks?|tiles?|strips?|cubes?|pizzas?|bottles?|jars?|bags?|jugs?|pans?|race|speed limits?)"
     r"(?![\w-])"
 )
-"""What a quantity stands before to describe it, with or without an article: "two 60 W bulbs"."""
+"""Nouns that a quantity before them describes, with or without an article: "two 60 W bulbs"."""
 
 _SIDE: Final = r"\d[\d.]* ?-?(?:[ckm]?m|ft|in|inch|foot|yd)\.?"
 _OF_ONE: Final = re.compile(rf"(?i)\b(?:an?|the|each|this|one) (?:{_SIDE} ?(?:by|x|×) ?)*$")
@@ -176,7 +176,7 @@ _BY_SIDES: Final = re.compile(rf"((?: ?(?:by|x|×) ?{_SIDE})*) ([a-z]{{3,}})")
 
 
 def _is_side(match: Match) -> bool:
-    """Whether a length is a side of what "a 4 m by 3 m room" describes."""
+    """Whether a length is a side in "a 4 m by 3 m room"."""
     sides, beyond = _OF_ONE.search(get_text_before(match)), _BY_SIDES.match(get_text_after(match))
     if sides is None or beyond is None or not (beyond[1] or re.search("by|x|×", sides[0])):
         return False
@@ -184,7 +184,7 @@ def _is_side(match: Match) -> bool:
 
 
 def _describes_noun(match: Match) -> bool:
-    """Whether a quantity stands before the noun that it describes, so that its unit is said in the singular."""
+    """Whether a quantity is before the noun that it describes, so that its unit is singular."""
     if re.match(r" ?[x×] ?\d", get_text_after(match)):
         return _is_side(match)
     return (
@@ -217,10 +217,10 @@ _LETTER: Final = re.compile(r"([A-Za-z])(?: ?\^? ?\{? ?([23]) ?\}?)?")
 
 
 def _read_quantity(match: Match) -> str:
-    """A number and what follows it, as a quantity if that is a unit there.
+    """Reads a number and what follows it, as a quantity if that is a unit.
 
     Raises:
-        Unspeakable: it may be one of two units, or none.
+        Unspeakable: it may be one of two units, or no unit.
     """
     unit, is_tight = match["unit"], not match["gap"]
     letter = _LETTER.fullmatch(unit)
@@ -247,7 +247,7 @@ _NO_UNIT: Final = (
     rf"|[;,]|$|[.)] ?(?:$|[a-z),])|\^|\. [a-z]|-lb)|[AHKMNTVWJLGC] (?:atom|ion|bond|cell|nucle|molecule|people|subject)"
     rf"|M(?: (?!sol|[A-Z]|in\b|of\b|and|at\b|or\b)|[.,]? ?$)(?<=\d )|deg\b(?!\.)|(?:{_WORDS})\b(?! ?[/^]|-atm)|h\(|s's)"
 )
-"""Not amps but marks ("5 A students"), not inches but a word ("5 in the morning")."""
+"""Exclusions: not amps but grades ("5 A students"), not inches but a word ("5 in the morning")."""
 
 _NOUN: Final = "(?!and|the|for|when|where|then|with|from|but|plus|minus)[a-z]{3}"
 _ANY_UNIT: Final = (
@@ -315,4 +315,4 @@ QUANTITY_RULES: Final[list[Rule]] = [
          _read_number,
          "in 1914, not 1,234.5", "in nineteen fourteen, not one thousand two hundred thirty four point five"),
 ]  # fmt: skip
-"""What has digits, in the order in which it is tried."""
+"""Rules for tokens with digits, in the order in which they are tried."""

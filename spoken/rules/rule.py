@@ -1,4 +1,4 @@
-"""What a rule of reading is, and what a rule may ask of the text around its match."""
+"""Rules of text normalisation, and how they access the text around a match."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -12,15 +12,15 @@ from spoken.written.traced import TracedText
 
 Match = re.Match[str]
 _SEEN: Final = 60
-"""How far a rule looks to either side of its match; bounded so that reading takes time linear in the text."""
+"""Number of characters that a rule sees on either side of its match; limited, so that time is linear in the text."""
 
 _TOPIC: Final = 4000
-"""How much of a text tells what it is about."""
+"""Number of characters of a text that determine its topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class NestedFormula:
-    """A part of a match that is read by itself, as a formula: an exponent, the bounds of an integral."""
+    """A part of a match that is read by itself as a formula: an exponent, the bounds of an integral."""
 
     text: str
 
@@ -33,13 +33,13 @@ class Rule:
     """How one written form is read.
 
     Args:
-        name: what `benchmarks.readings --hits` and a failing test call it.
-        kind: of the token that it makes (see `spoken.formulas.tokens.Token`), or "rewrite": it changes the text before
-            the rules of the other kinds go over it, "refused": it refuses the text, "nothing": it says nothing.
-        pattern: what it reads, tried at each place of the text.
+        name: name in `benchmarks.readings --hits` and in failing tests.
+        kind: kind of the token that it makes (see `spoken.formulas.tokens.Token`); or "rewrite": it changes the text
+            before rules of other kinds are applied; "refused": it refuses the text; "nothing": it says nothing.
+        pattern: what it reads, tried at each position of the text.
         reading: what is said, or written instead, of a match.
-        example: a text in which it has a part.
-        expected: what is said of the example; of a rewriting, what it makes of it; of a refusal, its reason.
+        example: a text to which it applies.
+        expected: reading of the example; for a rewriting its result, for a refusal its reason.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Rule:
     expected: str
 
     def rewrite(self, text: TracedText) -> TracedText:
-        """The text with each match rewritten."""
+        """Returns the text with each match rewritten."""
         made = text.sub(self.pattern, lambda match: str(self.reading(match)))
         if made is not text:
             record_fired_rule(self.name)
@@ -60,19 +60,19 @@ class Rule:
 def make_rule(
     name: str, kind: str, pattern: str, reading: str | Callable[[Match], Saying], example: str, expected: str
 ) -> Rule:
-    """A rule whose reading is a function of the match, or a template of it."""
+    """Makes a rule whose reading is a function of the match, or a template."""
     template = reading if isinstance(reading, str) else ""
     read = reading if callable(reading) else lambda match: match.expand(template)
     return Rule(name, kind, re.compile(pattern), read, example, expected)
 
 
 def make_rewriting(name: str, pattern: str, new: str | Callable[[Match], str], example: str, becomes: str) -> Rule:
-    """A rule that writes one form in place of another."""
+    """Makes a rule that replaces one written form by another."""
     return make_rule(name, "rewrite", pattern, new, example, becomes)
 
 
 def make_refusal(name: str, reason: str, pattern: str, example: str) -> Rule:
-    """A rule that keeps a wrong reading out: it refuses the text, with what it found and a little around it."""
+    """Makes a rule that refuses a text, to prevent a wrong reading; the error has the match and some context."""
 
     def refuse(match: Match) -> str:
         raise Unspeakable(reason, match.string[max(0, match.start() - 15) : match.end() + 15])
@@ -81,7 +81,7 @@ def make_refusal(name: str, reason: str, pattern: str, example: str) -> Rule:
 
 
 def apply_rewritings(text: TracedText, rules: Sequence[Rule]) -> TracedText:
-    """The text after each rewriting, in their order."""
+    """Applies rewritings to a text, in order."""
     for each in rules:
         text = each.rewrite(text)
     return text
@@ -92,7 +92,7 @@ _ABOUT: ContextVar[str] = ContextVar("what a text is about", default="")
 
 @contextmanager
 def use_topic(text: str) -> Iterator[None]:
-    """Within it, what a short text such as an option is about is told by this one too: whether "30 C" are degrees."""
+    """Context in which this text adds to the topic of a short text, such as an option: whether "30 C" are degrees."""
     token = _ABOUT.set(text[:_TOPIC])
     try:
         yield
@@ -101,7 +101,7 @@ def use_topic(text: str) -> Iterator[None]:
 
 
 def get_topic(match: Match) -> str:
-    """The text of a match with what `use_topic` tells of it, bounded."""
+    """Returns the text of a match with that of `use_topic`, limited in length."""
     told = _ABOUT.get()
     return f"{match.string[:_TOPIC]}\n{told}" if told else match.string[:_TOPIC]
 
@@ -111,7 +111,7 @@ _FIRED: ContextVar[set[str] | None] = ContextVar("rules that fired", default=Non
 
 @contextmanager
 def record_fired_rules() -> Iterator[set[str]]:
-    """The names of all rules that read or rewrite something within it, as they do so."""
+    """Context that yields a set, to which the names of all rules are added that read or rewrite something."""
     fired = set[str]()
     token = _FIRED.set(fired)
     try:
@@ -121,7 +121,7 @@ def record_fired_rules() -> Iterator[set[str]]:
 
 
 def record_fired_rule(name: str) -> None:
-    """Notes that a rule has read or rewritten something."""
+    """Records that a rule has read or rewritten something."""
     if (fired := _FIRED.get()) is not None:
         fired.add(name)
 
@@ -135,15 +135,15 @@ _STARTERS: Final = re.compile(
 
 
 def starts_sentence(text: str) -> bool:
-    """Whether a text after an abbreviation begins with a word that begins sentences."""
+    """Whether a text after an abbreviation begins with a word that typically begins sentences."""
     return _STARTERS.match(text) is not None
 
 
 def get_text_before(match: Match) -> str:
-    """The text just before a match."""
+    """Returns the text just before a match."""
     return match.string[max(0, match.start() - _SEEN) : match.start()]
 
 
 def get_text_after(match: Match) -> str:
-    """The text just after a match."""
+    """Returns the text just after a match."""
     return match.string[match.end() : match.end() + _SEEN]

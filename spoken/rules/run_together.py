@@ -1,4 +1,4 @@
-"""Words that have surely lost a space inside, which no reading puts right: "isthe", "productsA"."""
+"""Recognises words that have lost a space inside ("isthe", "productsA"), which no reading can repair."""
 
 import re
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from spoken.spoken_text import make_word_set
 
 _MAX_LETTERS: Final = 20
-"""Of 126,000 words of the CMU dictionary two are longer; of those in MMLU-Pro that are, nine of ten lost a space."""
+"""Of 126,000 words of the CMU dictionary, two are longer; of such words in MMLU-Pro, nine of ten have lost a space."""
 
 _LONG_WORDS: Final = make_word_set(
     "deinstitutionalization deinstitutionalisation hypercholesterolaemia dehydroepiandrosterone "
@@ -24,26 +24,26 @@ _CAPITAL_INSIDE: Final = re.compile(
 """Names with a capital inside, products and quantities with one small letter before: "McDonald", "iPhone", "pH"."""
 
 _ENZYME: Final = re.compile("[A-Z][a-z]?s$|[DR]NAi$|[A-Z]{2}A?ses?$|[A-Z]ases?$")
-"""Several short forms, or an enzyme: "DNAs", "ATPase"."""
+"""The plural of an abbreviation, or an enzyme: "DNAs", "ATPase"."""
 
 _NOT_A_NAME: Final = re.compile(r"a[A-Z][a-z]{2,}")
-"""The article and a name: "aRogerian"."""
+"""An article and a name: "aRogerian"."""
 
 _GLUED: Final = re.compile(
     r"(?:what|how|it|there|this|that)(?:is|are|was|would|will)"
     r"|[a-z]{3,}(?:ofthe|would|should|which)|[a-z]{5,}inthe|[a-z]{8,}this",
     re.IGNORECASE,
 )
-"""Frequent small words without the space beside them; none of the CMU dictionary's words matches."""
+"""Frequent small words without their space; no word of the CMU dictionary matches."""
 
 _LETTER_AND: Final = re.compile(
     r"[A-Za-z][A-Z](?:and|is|in|of|for|with|to|at|the|from|if|as|are|has)|(?:of|is|in|at|by|if|as|or|an|on)[A-Z]"
 )
-"""A quantity with a small word after it or before it: "tAand", "ofE"."""
+"""A symbol joined to a small word: "tAand", "ofE"."""
 
 
 def is_run_together(word: str) -> bool:
-    """Whether a word of ASCII letters has surely lost a space inside, by its capitals, its length or small words."""
+    """Whether a word of ASCII letters has certainly lost a space inside, by its capitals, its length or small words."""
     if len(word) > _MAX_LETTERS and word.lower() not in _LONG_WORDS:
         return True
     if re.search("[A-Z]{2,}[a-z]{2,}", word) and not _ENZYME.search(word):

@@ -1,4 +1,4 @@
-"""The order in which all rules of reading are tried at each place of a text; the first that matches reads it."""
+"""All rules, in the order in which they are tried at each position of a text; the first that matches is used."""
 
 import re
 from typing import Final
@@ -19,7 +19,7 @@ def _read_marks(match: Match) -> str:
 
 
 def _quote(match: Match) -> str:
-    """Nothing, as quotes are not said; a double quote after a number, where none is open, may be a mark of inches."""
+    """Reads a quote as nothing; after a number, a double quote that closes nothing may be an inch mark."""
     left, is_open = get_text_before(match), match.string.count('"', 0, match.start()) % 2 == 1
     is_closed = is_open and match.string.count('"') % 2 == 0
     opens = left.endswith(" ") and re.match(r"\w", get_text_after(match)) is not None
@@ -62,4 +62,4 @@ RULES: Final[list[Rule]] = [
     *MONEY_RULES, *MATHS_RULES[:-1], *DATE_RULES, *QUANTITY_RULES, *CHEMISTRY_RULES,
     *MATHS_RULES[-1:], *WORD_RULES, *_LAST,
 ]  # fmt: skip
-"""Money before formulas, formulas before plain numbers, and words after all that is made of letters and digits."""
+"""Money before formulas, formulas before plain numbers, and words after all rules for letters and digits."""

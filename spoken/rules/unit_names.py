@@ -1,4 +1,4 @@
-"""Units of measure: how each is written, and its name for one and for many."""
+"""Units of measure: notations, and names in singular and plural."""
 
 from typing import Final
 
@@ -93,8 +93,8 @@ WORDS_AS_UNITS: Final = tuple(
     for name in sorted({*REGULAR, *IRREGULAR}, key=len, reverse=True)
     if name in REGULAR.values() or name.removesuffix("s") in REGULAR.values() or name in {"feet", "foot", "inches"}
 )
-"""Units written out, which are words like others unless something stands over or under them."""
+"""Units written in full, which are ordinary words except in a fraction or power."""
 
 LENGTHS: Final = frozenset({"mm", "cm", "dm", "m", "km", "nm", "μm", "pm", "ft", "in", "inch", "yd", "mi", "meter",
                             "centimeter", "feet", "foot", "kilometer", "mile", "inches", "meters"})  # fmt: skip
-"""What "square" and "cubic" are said of; other units are squared."""
+"""Units with which "square" and "cubic" are used; other units are "squared"."""

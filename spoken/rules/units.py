@@ -1,4 +1,4 @@
-"""Units of measure after a number: "5 kg" is "five kilograms", "3 m/s^2" is "three meters per second squared"."""
+"""Reads units of measure after a number: "5 kg" is "five kilograms", "3 m/s^2" is "three meters per second squared"."""
 
 import re
 from typing import Final
@@ -12,7 +12,7 @@ _FULL_NAMES: Final = make_word_set(
     "student game class lesson acre book ticket kilowatt cycle revolution molecule degree atom slice pack can dozen "
     "set jar room car tree ton plant child bar pair row head employee customer trip sec yard yd shirt hr"
 )
-"""What a quantity may be told per, beside the units."""
+"""Words besides the units that may follow "per"."""
 
 _ABBREVIATIONS: Final = sorted({*REGULAR, *UNCHANGING, *IRREGULAR}, key=len, reverse=True)
 _ONE: Final = "(?:" + "|".join(map(re.escape, _ABBREVIATIONS)) + ")"
@@ -37,11 +37,10 @@ _NO_MORE: Final = (
 UNIT: Final = (
     rf"(?:{_TOP}(?:(?:{_SLASH})+|(?:{_LOWERED}){{1,4}})?|(?<= ){_ONE}{_INVERSE}(?:{_LOWERED}){{0,3}}){_NO_MORE}"
 )
-"""Pattern of a unit as it may stand after a number: alone, times another,
-or over others by slashes or powers below zero.
+"""Pattern of a unit after a number: alone, multiplied, or divided by slashes or negative powers.
 
-One over a unit needs a space before it ("3 s^-1", but not "3s^-1"). After a slash all that follows without another sign
-is below it: "J/kg K" is "joules per kilogram per kelvin".
+The inverse of a unit needs a space before it ("3 s^-1", but not "3s^-1"). After a slash, everything without another
+sign is in the denominator: "J/kg K" is "joules per kilogram per kelvin".
 """
 
 UNIT_BEYOND: Final = (
@@ -54,7 +53,7 @@ _NAMED: Final = re.compile(
     rf"(?P<name>{_NAMES}){_ENDS}(?P<inverse>{_INVERSE})?(?P<power>{_POWER})?|(?P<odd>{_ONE})(?P<oddpower>[23])"
 )
 _COUNTED_WORD: Final = re.compile(r"\b(?:feet|[a-z]+s)\b(?= per | of | [A-Z]|$)")
-"""The word of a unit that has a plural: "miles per hour", "square feet"."""
+"""The word of a unit that is in the plural: "miles per hour", "square feet"."""
 
 _POWERS: Final = {"2": "squared", "3": "cubed", "4": "to the fourth", "5": "to the fifth", "6": "to the sixth"}
 
@@ -87,12 +86,12 @@ def _name_factor(name: str, exponent: str, plural: bool) -> str:
 
 
 def is_unit(text: str) -> bool:
-    """Whether a text is a unit and nothing else."""
+    """Whether a text is exactly a unit."""
     return re.fullmatch(UNIT, text) is not None
 
 
 def say_unit(text: str, plural: bool) -> str:
-    """The words of a unit that matched `UNIT`, in the singular or the plural.
+    """Returns the words of a unit that matched `UNIT`, in singular or plural.
 
     Raises:
         Unspeakable: `formula`: it did not match.
@@ -114,7 +113,7 @@ def say_unit(text: str, plural: bool) -> str:
 
 
 def _split_units(text: str) -> list[re.Match[str]]:
-    """The units of a product, all of whose characters they are but signs between them."""
+    """Splits a product into units; between them there must only be signs."""
     found = list(_NAMED.finditer(text))
     rest = _NAMED.sub("", text)
     if re.search(r"[A-Za-z\d°]", rest):
@@ -125,9 +124,9 @@ def _split_units(text: str) -> list[re.Match[str]]:
 PLAIN_UNITS: Final = make_word_set(
     "lbs hrs kgs mins mL mph kWh kJ kPa kW yds Hz kHz MHz GHz kcal mmHg atm kVA kVAR MB GB TB"
 )
-"""Units said in full even without a number before them, for they can be nothing else."""
+"""Units that are read in full even without a number, because they are unambiguous."""
 
 NUMBERED_UNITS: Final = make_word_set(
     "km cm mm kg mg lb hr hp nm ml ft oz kw kbps Mbps Gbps lbf lbm cc rpm mL dB cfm mol psi dm"
 )
-"""Units said in full only where something counts them, as in "how many km": alone they may be two variables."""
+"""Units that are read in full only if something counts them, as in "how many km"; alone they may be two variables."""

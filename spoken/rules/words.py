@@ -1,4 +1,4 @@
-"""Readings of words, letters, short forms with a dot, initials and numbered titles."""
+"""Rules for words, letters, abbreviations with a dot, initials and numbered titles."""
 
 import re
 from functools import lru_cache
@@ -28,12 +28,12 @@ _COUNTS: Final = make_word_set(
     "many two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty sixty seventy "
     "eighty ninety hundred thousand million few several half dozen more fewer extra additional total cubic square sq"
 )
-"""Words before a unit that say how many there are."""
+"""Words before a unit that count it."""
 
 _ONE_OF: Final = re.compile(
     r"\b(?:a|an|one|per|each|every) (?:(?:cubic|square) )?$|/ ?$|(?<!\d )\b\d+/\d+[ -]$", re.IGNORECASE
 )
-"""What stands before a unit in the singular."""
+"""What precedes a unit in the singular."""
 
 _NO_VOWEL_WORDS: Final = make_word_set("hmm nth th Mc tv shh psst pfft brr hm")
 _SHORT_WORDS: Final = make_word_set(
@@ -51,15 +51,15 @@ _RESERVED: Final = frozenset(
     )
     for word in words
 )  # fmt: skip
-"""Words that a rule may read in another way than as they stand; "ax" is a factor more often than a tool."""
+"""Words that a rule may read differently; "ax" is a product of variables more often than a tool."""
 
 PLAIN: Final = re.compile(r"[A-Za-z]?[a-z]{2,19}(?=[ ,?;]|\. |$)")
-"""What may be a plain word, where no letter or sign stands before it."""
+"""What may be a plain word, if no letter or sign precedes it."""
 
 
 @lru_cache(maxsize=100_000)
 def is_plain(word: str) -> bool:
-    """Whether a word that `PLAIN` matched stands for itself wherever it is, so that no rule need be tried."""
+    """Whether a word that matched `PLAIN` is always read unchanged, so that no rule needs to be tried."""
     lower = word.lower()
     return (
         lower not in _RESERVED
@@ -115,12 +115,12 @@ def _is_unpronounceable(letters: str, word: str) -> bool:
 
 
 def spell(letters: str) -> str:
-    """Letters one by one; variables, symbols and codes are said so."""
+    """Spells letters one by one, as in variables, symbols and codes."""
     return " ".join(letters)
 
 
 def _read_unit_alone(match: Match) -> str:
-    """A unit without digits before it; mg may be mass times gravity, so such a one needs a word that counts it."""
+    """Reads a unit without digits before it; mg may be mass times gravity, so it must be counted by a word."""
     unit, left, right = match[0], get_text_before(match), get_text_after(match)
     one = _ONE_OF.search(left)
     counted = re.search(r"([A-Za-z]+)[ -]$", left)
@@ -136,7 +136,7 @@ def _read_unit_alone(match: Match) -> str:
 
 
 def _read_short_form(match: Match) -> str:
-    """ "Mr." and "Fig. 4"; "Roe v. Wade" and "Osman v UK", but a speed v that ends a sentence."""
+    """Reads "Mr." and "Fig. 4"; "Roe v. Wade" and "Osman v UK", but not a speed v that ends a sentence."""
     if match[0] in {"v.", "v"}:
         return "versus" if re.search(r"(?:^|[^A-Za-z])[A-Z][\w.']+,? $", get_text_before(match)) else " ".join(match[0])
     name = match["short"] or match["place"]
@@ -152,7 +152,7 @@ def _read_short_form(match: Match) -> str:
 
 
 def _read_saint_or_street(match: Match) -> str:
-    """ "In St. Paul", "on 5th St. at noon"; of "Main St. Paul" nobody can tell."""
+    """Reads "In St. Paul", "on 5th St. at noon"; "Main St. Paul" is ambiguous."""
     name = re.search(r"([A-Z]\w*|\d(?:st|nd|rd|th)) $", get_text_before(match))
     is_street = name is not None and not starts_sentence(f" {name[1]} ") and name[1] not in {"Mount", "Lake", "Fort"}
     if is_street and (not get_text_after(match).strip() or starts_sentence(get_text_after(match))):
@@ -163,7 +163,7 @@ def _read_saint_or_street(match: Match) -> str:
 
 
 def _read_initials(match: Match) -> str:
-    """ "U.S." and "John F. Kennedy"; "Box A. Anna opens it" ends a sentence, where there is a box B too."""
+    """Reads "U.S." and "John F. Kennedy"; "Box A. Anna opens it" ends a sentence if there is a box B too."""
     letters = spell(re.sub(r"[. ]", "", match[1]).upper())
     if not get_text_after(match).strip() or starts_sentence(get_text_after(match)):
         return letters + "."
@@ -182,7 +182,7 @@ _AFTER_PRONOUN: Final = (
     r"(?:am|was|have|had|like|love|want|saw|see|know|knew|think|would|could|can|will|do|did|need|used?|prefer|mean"
     r"|bought|wrote|chose|choose)\b"
 )
-"""What goes on after the pronoun, as in "the type I like", and not after a numeral."""
+"""What follows the pronoun, as in "the type I like", but not a numeral."""
 
 _AFTER_NAME: Final = "".join(f"|(?<=[A-Z][a-z]{{{n}}} )" for n in range(1, 9))
 _DOTTED: Final = "|".join(map(re.escape, sorted(short.FULL, key=len, reverse=True)))
@@ -219,4 +219,4 @@ WORD_RULES: Final[list[Rule]] = [
     make_rule("word", "word", r"[A-Za-z]+(?:'[A-Za-z]+)*(?:\(e?s\))?", _read_word,
          "NOT many friend(s) eat 5 per hr", "not many friends eat five per hour"),
 ]  # fmt: skip
-"""Words, short forms and names, in the order in which they are tried."""
+"""Rules for words, abbreviations and names, in the order in which they are tried."""

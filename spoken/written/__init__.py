@@ -1,1 +1,1 @@
-"""Written text brought to one form before it is read: characters, markup, LaTeX, layout."""
+"""Normalisation of written text before it is read: characters, markup, LaTeX, layout."""

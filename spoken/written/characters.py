@@ -1,4 +1,4 @@
-"""One form of each character: straight quotes, one minus, plain digits and letters."""
+"""Normalises characters: straight quotes, one minus, plain digits and letters."""
 
 import unicodedata
 from typing import Final
@@ -8,7 +8,7 @@ from spoken.written.traced import TracedText
 _ACCENTED: Final = frozenset(
     "àáâãäåāăçćčèéêëēěėìíîïīñńňòóôõöōőøùúûüūůűýÿšśşžźżřłąęğďťÉÈÊÇÅÖÜÄÑÁÀÂÍÓÔÚÎŠŽĀŚŌØČİĞŞŐŰơưƠƯ"
 ) | {*map(chr, range(0x1EA0, 0x1EFA))}
-"""Letters folded to their base. Others with marks are mostly text broken by a wrong decoding, such as "Ã" and "ȇ"."""
+"""Letters that are reduced to their base. Others with marks mostly come from wrong decoding, such as "Ã" and "ȇ"."""
 
 _LIGATURES: Final = {"ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ı": "i",
                      "œ": "oe", "æ": "ae", "Æ": "Ae", "ﬂ": "fl", "ﬁ": "fi", "ﬀ": "ff",
@@ -34,7 +34,7 @@ _ONE_FORM: Final = {
 
 
 def replace_characters(text: TracedText) -> TracedText:
-    """The text with one character for each mark, sign and digit, raised and lowered ones as powers and indexes."""
+    """Replaces variants of marks, signs and digits by one form; super- and subscripts become powers and indexes."""
     text = text.sub("(?s).[\u0300-\u036f]+", lambda m: unicodedata.normalize("NFC", m[0]))
     text = text.sub("[\U0001d400-\U0001d7ff]", lambda m: unicodedata.normalize("NFKC", m[0]))
     raised, lowered = "".join(_SUPERSCRIPTS), "".join(_SUBSCRIPTS)
@@ -48,7 +48,7 @@ def _wrap_in_braces(script: str) -> str:
 
 
 def strip_accents(text: TracedText) -> TracedText:
-    """Letters without their accents; "Å" by itself is a unit."""
+    """Strips accents from letters; "Å" by itself is a unit."""
     text = text.sub(r"Å (?=ngstr)|Å(?=[^\W\d_])|(?<=[^\W\d_])Å", "A")
     folded = {char: unicodedata.normalize("NFD", char)[0] for char in set(text.text) & _ACCENTED - {"Å"}}
     return text.translate({**folded, **_LIGATURES})

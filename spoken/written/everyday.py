@@ -1,6 +1,6 @@
-"""Dates, times, sizes, addresses and lists as people and chat models write them, in the one form that the rules read.
+"""Rewrites dates, times, sizes, addresses and lists of people and chat models to the one form that the rules read.
 
-Chat answers have more of them than question sets, so the rows here are kept though few rows of those have them.
+Chat answers have more of them than question sets, so these rules are kept though they apply to few rows of those.
 """
 
 import re
@@ -23,11 +23,11 @@ _NAME: Final = "[A-Za-z]+(?:-[A-Za-z]+)*"
 _SCALE: Final = r"(?:[ -]?(?:thousand|million|billion|trillion)\b|[kKMB]\b)"
 _UNCOUNTED: Final = r"(?:is|was|has|does|as|this|us|its|goes|less|plus)\b"
 _VALUED: Final = re.compile(r"(?i)\b(?:rat(?:e|ed|es|ing)|scor(?:e|ed|es)|grades?d?|reviews?|stars)\b|\b(?:an?|it) $")
-"""What an amount "out of ten" is told of."""
+"""Context in which an amount is "out of ten"."""
 
 
 def _expand_name(short: str) -> str:
-    """Of a day or a month."""
+    """Returns the full name of a day or a month."""
     return next(name for name in (*_DAY_NAMES, *MONTH_NAMES) if name.startswith(short[:3]))
 
 
@@ -41,7 +41,7 @@ def _rewrite_range(match: Match) -> str:
 
 
 def _rewrite_date(match: Match) -> str:
-    """Only where the parts can stand in one order alone: "5/6/2020" is not the same day everywhere."""
+    """Rewrites a date only if its parts have one possible order: "5/6/2020" depends on the country."""
     if match["iso"]:
         year, month, day = map(int, match[0].split("-"))
     else:
@@ -53,7 +53,7 @@ def _rewrite_date(match: Match) -> str:
 
 
 def _rewrite_in_parts(large: str, small: str) -> Callable[[Match], str]:
-    """ "2h 5m" with both units in full."""
+    """Makes a rewriting of "2h 5m" with both units in full."""
 
     def read(match: Match) -> str:
         units = [name if match[group] == "1" else f"{name}s" for group, name in ((1, large), (2, small))]
@@ -70,7 +70,7 @@ def _rewrite_height(match: Match) -> str:
 
 
 def _rewrite_inches(match: Match) -> str:
-    """The mark for inches, unless it may close a quotation."""
+    """Replaces the inch mark, unless it may close a quotation."""
     quoted = re.sub(r'(?<=\d)"', "", match.string[: match.start()]).count('"') % 2
     return match[0] if quoted else match[0].replace('"', " inch")
 
@@ -88,7 +88,7 @@ def _rewrite_shares(match: Match) -> str:
 
 
 def _rewrite_version(match: Match) -> str:
-    """Of a product; three numbers after other words may be a date."""
+    """Rewrites the version of a product; after other words, three numbers may be a date."""
     is_version = re.search(r"(?:\w*[A-Z]\w*|\b(?:version|release|v)) ?$", get_text_before(match)) is not None
     return match[0].replace(".", " point ") if is_version else match[0]
 
@@ -113,7 +113,7 @@ def _rewrite_address(match: Match) -> str:
 
 
 def _list_number(match: Match) -> str:
-    """The number of a list's line, said with a pause; the first stands at the start, or after a colon."""
+    """Rewrites a list number with a pause after it; the first one is at the start, or after a colon."""
     told = match.string[: match.start()]
     number = int(match[2])
     is_first = not told.strip() or told.rstrip(" ").endswith((":", ";", "\n"))
@@ -211,4 +211,4 @@ EVERYDAY: Final[tuple[Rule, ...]] = (
     make_rewriting("number of a list's line", r"(^|(?<=\n)|(?<=[:;] )| )(\d{1,2})[.)] (?=[\"']?[A-Z])", _list_number,
               "Three: 1. Paris 2. Rome. Then 5. And", "Three: 1, Paris, 2, Rome. Then 5. And"),
 )  # fmt: skip
-"""Tried on plain characters, before the other rewritings."""
+"""Applied to plain characters, before the other rewritings."""

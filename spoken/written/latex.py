@@ -1,4 +1,4 @@
-"""LaTeX as the linear notation that the rules read: `\\frac{a+b}{2}` is "(a+b)/2", `\\alpha` is "α"."""
+r"""Converts LaTeX to the linear notation of the rules: `\frac{a+b}{2}` is "(a+b)/2", `\alpha` is "α"."""
 
 import re
 from collections.abc import Sequence
@@ -38,23 +38,23 @@ _AFTER: Final = {"hat": " hat", "widehat": " hat", "bar": " bar", "overline": " 
 _ROOTS: Final = {"": "√", "2": "√", "3": "∛", "4": "∜"}
 _ESCAPED: Final = "%$&#_{}"
 _HIDDEN: Final = {"%": "\ue000", "$": "\ue001", "#": "\ue002", "~": "\ue003"}
-"""Signs that are not what LaTeX takes them for, since the texts are prose with pieces of LaTeX in it."""
+"""Signs that do not have their LaTeX meaning, because the texts are prose with some LaTeX."""
 
 _ATOM: Final = re.compile(r"\s*(?:\d+(?:\.\d+)?|[A-Za-z]|[α-ωΑ-Ω])\s*")
 _SHORT: Final = make_word_set("to mid pm le ge ne lt gt AA int")
-"""Names that begin others, such as "\\pmod"."""
+r"""Names that are the beginning of others, such as "\pmod"."""
 
 _GLUED: Final = re.compile(rf"\\({'|'.join(sorted(_SIGNS.keys() - _SHORT, key=len, reverse=True))})(?=[A-Za-z])")
-"""A name with a letter stuck to it: "\\DeltaH"; LaTeX's own longer names are looked up first."""
+r"""A name joined to a letter: "\DeltaH"; longer names of LaTeX are matched first."""
 
 _KNOWN: Final = _SIGNS.keys() | _FUNCTIONS | _DROPPED | _UNWRAPPED | _BEFORE.keys() | _AFTER.keys() | {"frac", "sqrt"}
 _MINUS_FRACTION: Final = re.compile(r"(?:(?<=[\d)}\]])|(?<=(?<![A-Za-z\\])[A-Za-z])) *-\s*(?=\\frac)")
 _SIGN_OF_FRACTION: Final = re.compile(r"(?<!\w |[\d)}\]] )-\s+(?=\\frac)")
-"""A minus between two terms stands apart from both, a sign right before its fraction."""
+"""A minus between two terms has spaces on both sides; a sign directly precedes its fraction."""
 
 
 class _LatexRenderer:
-    """Walks the tree that pylatexenc makes of a text; every piece keeps its written place."""
+    """Renders the node tree of pylatexenc; every piece keeps its written span."""
 
     def __init__(self, source: TracedText) -> None:
         self._source = source
@@ -68,7 +68,7 @@ class _LatexRenderer:
     def _render_node(self, node: Any, is_script: bool = False) -> TracedText:
         whole = self._source[node.pos : node.pos + node.len]
         if type(node).__name__ == "LatexMacroNode":
-            whole = whole[: len(whole.text.rstrip()) or 1]  # the parser counts the space after a name as its own
+            whole = whole[: len(whole.text.rstrip()) or 1]  # pylatexenc includes the space after a macro
         name = type(node).__name__
         if name == "LatexMacroNode":
             return self._render_macro(node, whole)
@@ -128,7 +128,7 @@ def _group(piece: TracedText, whole: TracedText) -> TracedText:
 
 
 def open_latex(text: TracedText) -> TracedText:
-    """A text whose LaTeX is written in plain signs; one without backslashes comes back as it is.
+    """Converts LaTeX to plain signs; a text without backslashes is returned unchanged.
 
     Raises:
         Unspeakable: `formula`: commands without a reading, matrices, LaTeX that does not parse.

@@ -1,4 +1,4 @@
-"""Signs, units, months, numbers and lines that are written in several ways, and the one way in which the rules read."""
+"""Rewrites signs, units, months, numbers and lines with several notations to the one form that the rules read."""
 
 import re
 from typing import Final
@@ -16,7 +16,7 @@ _OPENED_QUOTE: Final = re.compile(r"(?:^|[\s(])'\w")
 
 
 def _rewrite_number_list(match: Match) -> str:
-    """ "1,2,3" is a list and "1,250" a number; "5,41" may be either and stays."""
+    """Rewrites "1,2,3", which is a list; "1,250" is a number, and "5,41", which may be either, is unchanged."""
     text = match[0]
     is_grouped = re.fullmatch(r"[1-9]\d{0,2}(?:,\d{3})+", text)
     left, right = match.string[match.start() - 1 : match.start()], match.string[match.end() : match.end() + 1]
@@ -26,35 +26,35 @@ def _rewrite_number_list(match: Match) -> str:
 
 
 def _rewrite_fraction(match: Match) -> str:
-    """ "1 / 36" as "1/36", so that it is read as a fraction; "6 / 3" stays a division."""
+    """Rewrites "1 / 36" as "1/36", so that it is read as a fraction; "6 / 3" remains a division."""
     return f"{match[1]}/{match[2]}" if int(match[1]) < int(match[2]) else match[0]
 
 
 def _rewrite_possessive(match: Match) -> str:
-    """ "Mr. Atlas' car"; after an opening quote the mark may close it."""
+    """Rewrites "Mr. Atlas' car"; after an opening quote, the mark may close it."""
     return match[0] if _OPENED_QUOTE.search(match.string[: match.start()]) else f"{match[1]}'s"
 
 
 def _remove_brackets(match: Match) -> str:
-    """ "5 (kg)" without its brackets."""
+    """Removes the brackets of "5 (kg)"."""
     return f"{match[1]} {match[2]}" if is_unit(match[2]) else match[0]
 
 
 def _rewrite_inches(match: Match) -> str:
-    """ "a 4 in. pipe", and "It is 2 in. The box", where the dot ends the sentence too."""
+    """Rewrites "a 4 in. pipe", and "It is 2 in. The box", in which the dot also ends the sentence."""
     ends = re.match(r" (?![IO]\. ?D)[A-Z]", match.string[match.end() :])
     return f"{match[1]}inch{'.' if ends else ''}"
 
 
 def _remove_initials(match: Match) -> str:
-    """ "positron emission tomography (PET) scan" without the short form, unless the text goes on to use that."""
+    """Removes the abbreviation of "positron emission tomography (PET) scan", unless the text uses it again."""
     is_short = re.search(rf"\b{'.*'.join(match[2].lower())}", match[1].lower())
     is_used_again = re.search(rf"\b{match[2]}", match.string[match.end() :]) is not None
     return match[0] if is_short is None or is_used_again else match[1]
 
 
 def _pause(match: Match) -> str:
-    """Dots for words left out: a pause inside a sentence, its end before a capital."""
+    """Replaces dots for omitted words: a pause inside a sentence, its end before a capital."""
     return ". " if match.string[match.end()].isupper() else ", "
 
 
@@ -103,7 +103,7 @@ FIGURES: Final[tuple[Rule, ...]] = (
               "5 (kg) or 5 (of it)", "5 kg or 5 (of it)"),
     make_rewriting("script apart", _BEFORE_SCRIPT, "", "x ^2 + y _1", "x^2 + y_1"),
 )  # fmt: skip
-"""Units, numbers and what stands with them."""
+"""Units, numbers and their context."""
 
 _ASKS: Final = "Which|What|How|Based on|According to|Who|Why"
 LINES: Final[tuple[Rule, ...]] = (
@@ -113,4 +113,4 @@ LINES: Final[tuple[Rule, ...]] = (
     make_rewriting("space", r"\s{2,}|[^\S ]", " ", "a \n lake", "a lake"),
     make_rewriting("space at an end", "^ | $", "", " a lake ", "a lake"),
 )  # fmt: skip
-"""Line ends as pauses: a blank line ends a sentence, a single one only where the next line starts a new one."""
+"""Rewrites line ends as pauses: a blank line ends a sentence, a single line end only before a new sentence."""

@@ -1,4 +1,4 @@
-"""Marks of formatting, tags and dollar signs about formulas, rewritten before LaTeX is opened; the rest is refused."""
+"""Rewrites Markdown, tags and dollar signs around formulas before LaTeX is converted; other markup is refused."""
 
 import re
 from typing import Final
@@ -16,7 +16,7 @@ MARKUP: Final[tuple[Rule, ...]] = (
     make_rewriting("formulas run together", r"(?<=[^$\s])\$\$(?=[^$\s.,;:?)])", "$ $", "$x$$y$", "$x$ $y$"),
     make_rewriting("formula between dollars", _MATHS, r" \1 ", "if $x = 2$ holds", "if  x = 2  holds"),
 )  # fmt: skip
-"""Tried on the text as it is written."""
+"""Applied to the text as written."""
 
 _MARKUP: Final = re.compile(
     r"https?:|www\.|\w@\w+\.|\w\.(?:com|org|net|edu|gov|io)\b|__[A-Za-z][^_\n]*__|</?[a-zA-Z][^<>]{0,200}>|<!--|```|#include|</|/\*|\*/|\*\*|<<|&#?[a-z\d]{2,8};"
@@ -26,7 +26,7 @@ _TABLE: Final = re.compile(r"\|[^|\n]{0,60}\n[^|\n]{0,60}\||\|[^|]{0,40} \| [^|]
 
 
 def check_markup(text: str) -> None:
-    """Refuses what no rewriting has taken away.
+    """Refuses markup that no rewriting has removed.
 
     Raises:
         Unspeakable: `markup`.
@@ -37,7 +37,7 @@ def check_markup(text: str) -> None:
 
 
 def check_table(text: str) -> None:
-    """Refuses cells between bars.
+    """Refuses tables: cells between vertical bars.
 
     Raises:
         Unspeakable: `table`.

@@ -1,4 +1,4 @@
-"""Written text before it is read: one form for each mark, no LaTeX, no formatting, one line."""
+"""Normalises written text before it is read: one form for each mark, no LaTeX, no formatting, one line."""
 
 import re
 from typing import Final
@@ -13,21 +13,21 @@ from spoken.written.markup import MARKUP, check_markup, check_table
 from spoken.written.traced import TracedText
 
 REWRITINGS: Final = (*MARKUP, *EVERYDAY, *FIGURES, *LINES)
-"""All of them, in their order."""
+"""All rewritings, in the order in which they are applied."""
 
 _UNREADABLE: Final = re.compile(
     r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ufffd]|\b[?]{2,}\w|(?<![A-Za-z\\])(?:ext(?:phi|theta|bullet)|lpha|ullet|heta)(?![a-z])"
     r"|[\u202a-\u202e\u2066-\u2069]|‚Ä|â€|Ã[©¨¼¶¤±¡³§ª´¢]|Â[ °]|[a-z]Õ[a-z]"
     r"|\A[^=]*\d\u2212\d[^=]*\Z"
 )
-"""Control characters, LaTeX that lost its backslash, wrongly decoded text, and "10−14 m", once a power of ten."""
+"""Control characters, LaTeX that lost its backslash, wrongly decoded text, and "10−14 m", which was a power of ten."""
 
 _TOO_LONG: Final = re.compile(r"\d{25}|\d(?:,\d{3}){8}")
-"""Numbers that nobody reads out, and that Python would not convert."""
+"""Numbers that are too long to read out or to convert."""
 
 
 def normalise(written: TracedText) -> TracedText:
-    """Written text in one form: straight quotes, plain letters, no LaTeX, one line.
+    """Normalises written text: straight quotes, plain letters, no LaTeX, one line.
 
     Raises:
         Unspeakable: broken text, markup, a table, or LaTeX without a reading.

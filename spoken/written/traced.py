@@ -1,4 +1,4 @@
-"""A text that is rewritten step by step and still knows which written characters each of its own came from."""
+"""A text that is rewritten step by step and keeps the written origin of each character."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -9,19 +9,19 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class TracedText:
-    """`text`, and for each of its characters the written span `[start, end)` that it stands for."""
+    """`text`, and for each of its characters the written span `[start, end)` that it came from."""
 
     text: str
     origins: tuple[Span, ...]
 
     @classmethod
     def from_written(cls, written: str) -> "TracedText":
-        """A written text as it is."""
+        """Makes a traced text from a written text, without changes."""
         return cls(written, tuple((at, at + 1) for at in range(len(written))))
 
     @classmethod
     def join(cls, pieces: Iterable["TracedText"]) -> "TracedText":
-        """Pieces of one written text in their order."""
+        """Joins pieces of one written text in their order."""
         kept = list(pieces)
         origins = tuple(origin for piece in kept for origin in piece.origins)
         return cls("".join(piece.text for piece in kept), origins)
@@ -30,15 +30,15 @@ class TracedText:
         return TracedText(self.text[part], self.origins[part])
 
     def find_span(self, start: int, end: int) -> Span:
-        """The written span of the characters `[start, end)` of `text`, of which there is at least one."""
+        """Returns the written span of the characters `[start, end)` of `text`, at least one."""
         covered = self.origins[start:end]
         return min(first for first, _ in covered), max(last for _, last in covered)
 
     def replace(self, start: int, end: int, new: str) -> "TracedText":
-        """The characters `[start, end)` rewritten as `new`.
+        """Replaces the characters `[start, end)` by `new`.
 
-        What `new` keeps of the old ones, at its start, at its end or as one run, keeps its place; the rest of it stands
-        for all of the old ones.
+        Characters of the old text that `new` keeps, at its start, at its end or as one run, keep their origin; the
+        other ones get all of the old span.
         """
         old = self[start:end]
         if not new or not old.text:
@@ -61,7 +61,7 @@ class TracedText:
         return self.origins[min(position, len(self.origins) - 1)]
 
     def sub(self, pattern: str | re.Pattern[str], new: str | Callable[[re.Match[str]], str]) -> "TracedText":
-        """`re.sub`, with the written place of every character."""
+        """Like `re.sub`, with the written origin of every character."""
         compiled = re.compile(pattern) if isinstance(pattern, str) else pattern
         pieces, at = [], 0
         for match in compiled.finditer(self.text):
@@ -71,7 +71,7 @@ class TracedText:
         return TracedText.join([*pieces, self[at:]]) if pieces else self
 
     def translate(self, table: dict[str, str]) -> "TracedText":
-        """Each character by what the table has for it, none, one or several; others stay."""
+        """Replaces each character by its entry in the table (none, one or several characters); others are kept."""
         if not any(char in table for char in self.text):
             return self
         made = [table.get(char, char) for char in self.text]
@@ -80,7 +80,7 @@ class TracedText:
 
 
 def _count_common(left: str, right: str) -> int:
-    """Characters that two texts have in common at their start."""
+    """Counts the characters that two texts have in common at their start."""
     for at, (one, other) in enumerate(zip(left, right, strict=False)):
         if one != other:
             return at

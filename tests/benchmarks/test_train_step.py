@@ -28,7 +28,7 @@ def benchmark(*arguments: str) -> dict[str, Any]:
     ids=["small", "moshi-7b"],
 )
 def test_hardware_settings_are_the_named_recipes_but_for_what_is_typed(preset: str, typed: dict[str, str]) -> None:
-    recipes = HardwareConfig.model_validate(PRESETS[preset].recipe("dialogues")["hardware"]).model_dump()
+    recipes = HardwareConfig.model_validate(PRESETS[preset].make_recipe("dialogues")["hardware"]).model_dump()
     assert recipes != HardwareConfig().model_dump(), "else nothing is told apart"
     options = [part for name, value in typed.items() for part in (f"--{name}", value)]
     assert benchmark("--preset", preset, *options, "--dry-run")["hardware"] == recipes | typed

@@ -17,7 +17,7 @@ from schemathesis.core.result import Ok
 from dashboard.forms import ROW as BLANK
 from dashboard.forms import Node, Rows, Section, build_form, read_form
 from dashboard.runs import KINDS
-from data_schemas.flags import flagged
+from data_schemas.flags import read_flagged
 from data_schemas.store import Store
 from tests.support.dashboards import SCRIPT, TOKEN, client_of, dialogues, write_small
 
@@ -103,7 +103,7 @@ def test_a_flag_needs_the_token_and_a_page_of_ours(
     client: TestClient, root: Path, headers: dict[str, str], status: int
 ) -> None:
     assert client.post(FLAG, json=WANTED, headers=headers).status_code == status
-    assert flagged(Store(str(root / "small"))) == {}
+    assert read_flagged(Store(str(root / "small"))) == {}
 
 
 @pytest.mark.parametrize(
@@ -113,11 +113,11 @@ def test_a_flag_is_set_and_taken_away(client: TestClient, root: Path, headers: d
     store = Store(str(root / "small"))
     set_ = client.post(FLAG, json=WANTED, headers=WITH_TOKEN | headers)
     assert set_.json() == {"dialogue_id": ROW, "flag": "hiss"}
-    assert flagged(store) == {ROW: "hiss"}
+    assert read_flagged(store) == {ROW: "hiss"}
     assert ROW in client.get("/datasets/small/rows?flag=hiss").text
     cleared = client.post(FLAG, json={"is_flagged": False}, headers=WITH_TOKEN | headers)
     assert cleared.json()["flag"] is None
-    assert flagged(store) == {}
+    assert read_flagged(store) == {}
 
 
 def test_without_a_token_nothing_can_be_changed_and_pages_say_so(root: Path, tmp_path: Path) -> None:

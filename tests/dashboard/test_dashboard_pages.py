@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dashboard.app import create_app
-from data_schemas.flags import flagged
+from data_schemas.flags import read_flagged
 from data_schemas.store import Store
 from tests.support.dashboards import TOKEN, dialogues, write_small
 from tests.support.pages import CHROMIUM, LOOKS, browsing, grave_faults, opened, play_slowly, play_until_a_word, served
@@ -112,7 +112,7 @@ def test_a_dialogue_is_flagged_by_keyboard_with_the_token_asked_once(browser: "B
         page.fill("#token", TOKEN)
         page.keyboard.press("Enter")
         page.locator("#flag-text", has_text="Flagged: wrong answer").wait_for()
-        assert flagged(store) == {"mine-2-v0": "wrong answer"}
+        assert read_flagged(store) == {"mine-2-v0": "wrong answer"}
         page.goto(f"{url}datasets/small/rows?flag=wrong+answer")
         page.locator("tbody th a").click()
         page.locator("#wave-A canvas").first.wait_for()  # its scripts run
@@ -122,7 +122,7 @@ def test_a_dialogue_is_flagged_by_keyboard_with_the_token_asked_once(browser: "B
         page.click("#flag-clear")
         page.locator("#flag-text", has_text="Flag").wait_for()
         page.locator("#flagging").wait_for(state="hidden")
-        assert flagged(store) == {}
+        assert read_flagged(store) == {}
 
 
 def test_next_and_previous_follow_the_view(browser: "Browser", url: str) -> None:

@@ -52,7 +52,7 @@ def test_every_digest_and_fingerprint_of_the_row_is_told(root: Path, page: str) 
     for value in (by.script_method, by.tts, by.tts_digest, by.voice_a, by.voice_b, by.aligner_digest, ROW.group_id):
         assert value is None or f"<dd>{value}</dd>" in page
     dataset = opened(root / "small")
-    (shard,) = [each for each in dataset.manifest.of_kind("data") if each.path in page]
+    (shard,) = [each for each in dataset.manifest.select_kind("data") if each.path in page]
     assert shard.sha256 in page
     assert dataset.manifest.fingerprint in page
 

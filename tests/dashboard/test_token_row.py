@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from dashboard.app import create_app
 from data_schemas.flags import clear_flag, set_flag
 from data_schemas.store import Store
-from data_schemas.units import event_frame, text_frame
+from data_schemas.units import find_event_frame, find_text_frame
 from kame_model.encode.manifest import MANIFEST
 from kame_model.encode.token_dataset import TokenDataset
 from tests.support.dashboards import TOKENIZER, dialogues, encode_small, indexed_client, write_small
@@ -86,14 +86,14 @@ def test_pieces_spell_the_words_that_are_said_from_their_frames_on(client: TestC
     pieces = [shown["pieces"][str(each)] for each in text if each not in silent]
     assert "".join(pieces) == " so how many eggs"
     first = next(frame for frame, each in enumerate(text) if each not in silent)
-    assert first == text_frame(0.1)
+    assert first == find_text_frame(0.1)
 
 
 def test_an_oracle_is_fed_from_the_frame_in_which_it_comes(client: TestClient) -> None:
     shown = row_of(client, ROWS[0].dialogue_id)
     told = shown["speakers"]["A"]
     first, truth = told["events"]
-    assert [first["frame"], truth["frame"]] == [event_frame(0.4), event_frame(0.64)]
+    assert [first["frame"], truth["frame"]] == [find_event_frame(0.4), find_event_frame(0.64)]
     assert [each["text"] for each in told["events"]] == ["a few eggs", "eighteen eggs"]
     assert (first["level"], truth["level"], truth["is_hint"], truth["is_last"]) == (0, 5, True, True)
     stream = told["oracle"]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_schemas import records
-from data_schemas.arrow import from_table, schema_of, to_table
+from data_schemas.arrow import from_table, make_schema, to_table
 from data_schemas.errors import StoreError
 from data_schemas.records import AudioDialogue, Item, OracleEvent, OracleRow, Reject, Turn
 from tests.support.token_rows import event, oracle_row
@@ -26,7 +26,7 @@ COLUMNS = json.loads((Path(__file__).parent / f"schema_{records.SCHEMA_VERSION}.
 @pytest.mark.parametrize("record", [AudioDialogue, OracleRow, Reject])
 def test_columns_are_those_of_the_schema_version(record: type) -> None:
     """When this fails, files that exist cannot be read any more: raise `SCHEMA_VERSION`, and write its columns down."""
-    found = {field.name: f"{field.type}{'' if field.nullable else ' not null'}" for field in schema_of(record)}
+    found = {field.name: f"{field.type}{'' if field.nullable else ' not null'}" for field in make_schema(record)}
     assert found == COLUMNS[record.__name__]
 
 
@@ -105,7 +105,7 @@ def test_what_may_be_null_is_null_in_files_from_before_it_was_there() -> None:
 
 
 def test_null_is_for_optional_fields_alone() -> None:
-    turn = schema_of(Turn)
+    turn = make_schema(Turn)
     assert turn.field("lead").nullable
     assert not turn.field("body").nullable
     utterance = turn.field("utterances").type.value_field
@@ -116,7 +116,7 @@ def test_null_is_for_optional_fields_alone() -> None:
 
 
 def test_a_schema_names_its_record_and_version() -> None:
-    assert schema_of(OracleRow).metadata == {b"kame_schema_version": b"2", b"kame_record": b"OracleRow"}
+    assert make_schema(OracleRow).metadata == {b"kame_schema_version": b"2", b"kame_record": b"OracleRow"}
 
 
 def test_a_type_that_files_cannot_hold_is_refused() -> None:
@@ -126,4 +126,4 @@ def test_a_type_that_files_cannot_hold_is_refused() -> None:
 
     Odd.__annotations__["name"] = complex
     with pytest.raises(TypeError, match=r"no Arrow type for .*complex"):
-        schema_of(Odd)
+        make_schema(Odd)

@@ -7,7 +7,7 @@ import pytest
 from data_schemas import config as configs
 from data_schemas.config import Config
 from data_schemas.config.training import DataConfig
-from data_schemas.fingerprint import DOES_NOT_MATTER, fingerprint, what_matters
+from data_schemas.fingerprint import DOES_NOT_MATTER, compute_fingerprint, dump_relevant_fields
 
 STAGE_CONFIGS: dict[str, Config] = {
     each.__name__: each()
@@ -26,7 +26,7 @@ FIELDS = [(name, field) for name, config in STAGE_CONFIGS.items() for field in t
 
 
 def print_of(config: Config) -> str:
-    return fingerprint("stage", 1, what_matters(config), ["0" * 16])
+    return compute_fingerprint("stage", 1, dump_relevant_fields(config), ["0" * 16])
 
 
 OF_NONE: dict[str, Any] = {"voices_b": ["other"], "max_in_flight": 2}
@@ -61,19 +61,19 @@ def test_what_is_listed_as_not_mattering_exists_and_has_its_reason() -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        fingerprint("other", 1, {"a": 1}, ["x", "y"]),
-        fingerprint("stage", 2, {"a": 1}, ["x", "y"]),
-        fingerprint("stage", 1, {"a": 2}, ["x", "y"]),
-        fingerprint("stage", 1, {"b": 1}, ["x", "y"]),
-        fingerprint("stage", 1, {"a": 1}, ["y", "x"]),
-        fingerprint("stage", 1, {"a": 1}, ["x"]),
+        compute_fingerprint("other", 1, {"a": 1}, ["x", "y"]),
+        compute_fingerprint("stage", 2, {"a": 1}, ["x", "y"]),
+        compute_fingerprint("stage", 1, {"a": 2}, ["x", "y"]),
+        compute_fingerprint("stage", 1, {"b": 1}, ["x", "y"]),
+        compute_fingerprint("stage", 1, {"a": 1}, ["y", "x"]),
+        compute_fingerprint("stage", 1, {"a": 1}, ["x"]),
     ],
     ids=["name", "version", "value", "key", "order of inputs", "an input less"],
 )
 def test_name_version_settings_and_inputs_all_count(changed: str) -> None:
-    assert changed != fingerprint("stage", 1, {"a": 1}, ["x", "y"])
+    assert changed != compute_fingerprint("stage", 1, {"a": 1}, ["x", "y"])
 
 
 def test_a_fingerprint_is_the_same_on_every_machine_and_day() -> None:
-    assert fingerprint("stage", 1, {"b": 1, "a": [0.5, None]}, ["x"]) == "46e87b33e99cbe22"
-    assert fingerprint("stage", 1, {"a": [0.5, None], "b": 1}, ["x"]) == "46e87b33e99cbe22"
+    assert compute_fingerprint("stage", 1, {"b": 1, "a": [0.5, None]}, ["x"]) == "46e87b33e99cbe22"
+    assert compute_fingerprint("stage", 1, {"a": [0.5, None], "b": 1}, ["x"]) == "46e87b33e99cbe22"

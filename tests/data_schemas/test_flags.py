@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from data_schemas.errors import DatasetError
-from data_schemas.flags import FLAGS, clear_flag, flagged, set_flag
+from data_schemas.flags import FLAGS, clear_flag, read_flagged, set_flag
 from data_schemas.store import Store
 
 
@@ -19,10 +19,10 @@ def test_a_flag_is_set_changed_and_taken_away(store: Store) -> None:
     set_flag(store, "a-v0", "hiss")
     set_flag(store, "b-v0", "übersteuert")
     set_flag(store, "a-v0", "wrong answer")
-    assert flagged(store) == {"b-v0": "übersteuert", "a-v0": "wrong answer"}
+    assert read_flagged(store) == {"b-v0": "übersteuert", "a-v0": "wrong answer"}
     clear_flag(store, "a-v0")
     clear_flag(store, "never-v0")
-    assert flagged(store) == {"b-v0": "übersteuert"}
+    assert read_flagged(store) == {"b-v0": "übersteuert"}
 
 
 def test_lines_of_others_stay_as_they_are(store: Store) -> None:
@@ -37,7 +37,7 @@ def test_lines_of_others_stay_as_they_are(store: Store) -> None:
 def test_people_who_flag_at_once_lose_no_flag(store: Store) -> None:
     with ThreadPoolExecutor(8) as people:
         list(people.map(lambda number: set_flag(store, f"d{number}-v0", "hiss"), range(24)))
-    assert len(flagged(store)) == 24
+    assert len(read_flagged(store)) == 24
 
 
 def test_a_file_with_another_line_is_not_written_over(store: Store) -> None:

@@ -28,8 +28,8 @@ def test_the_fingerprint_changes_with_content_and_names_and_with_nothing_else() 
 
 def test_entries_are_told_apart_by_kind() -> None:
     manifest = make_manifest([entry("b", kind="oracle"), entry("c"), entry("a")], COUNTS, "default")
-    assert [each.path for each in manifest.of_kind("data")] == ["a", "c"]
-    assert [each.path for each in manifest.of_kind("rejects")] == []
+    assert [each.path for each in manifest.select_kind("data")] == ["a", "c"]
+    assert [each.path for each in manifest.select_kind("rejects")] == []
 
 
 def test_a_manifest_is_read_back_as_it_was_written() -> None:

@@ -54,7 +54,7 @@ def test_a_gpu_is_found_by_a_part_of_its_name_and_another_is_unknown() -> None:
 def test_a_sum_with_something_unknown_is_unknown_and_says_what() -> None:
     known = price_step(RateBook([rates_of(1.0)]), "", "speech", "tts", "piper", "cpu", 3)
     assert add_up("all", "", "all", [known, known]).value == 6
-    missing = add_up("all", "", "all", [known, unknown("x", "", "alignment", "s", "never measured")])
+    missing = add_up("all", "", "all", [known, make_unknown("x", "", "alignment", "s", "never measured")])
     assert missing.value is None
     assert "alignment" in missing.basis
 

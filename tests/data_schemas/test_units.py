@@ -26,14 +26,14 @@ def test_stored_times_name_their_sample(n_samples: int) -> None:
 
 
 def test_the_two_roundings_to_frames_differ_where_floats_do() -> None:
-    assert (units.text_frame(0.24), units.event_frame(0.24)) == (2, 3)
-    assert (units.text_frame(0.0), units.event_frame(0.0)) == (0, 0)
-    assert (units.text_frame(1.0), units.event_frame(1.0)) == (12, 12)
+    assert (units.find_text_frame(0.24), units.find_event_frame(0.24)) == (2, 3)
+    assert (units.find_text_frame(0.0), units.find_event_frame(0.0)) == (0, 0)
+    assert (units.find_text_frame(1.0), units.find_event_frame(1.0)) == (12, 12)
 
 
 @given(time_s=st.floats(0, 10_000))
 def test_the_two_roundings_to_frames_are_one_apart_at_most(time_s: float) -> None:
-    assert abs(units.event_frame(time_s) - units.text_frame(time_s)) <= 1
+    assert abs(units.find_event_frame(time_s) - units.find_text_frame(time_s)) <= 1
 
 
 def test_a_frame_is_the_same_in_all_units() -> None:
@@ -43,11 +43,11 @@ def test_a_frame_is_the_same_in_all_units() -> None:
 
 @given(n_samples=st.integers(0, 10**9))
 def test_frames_cover_all_samples_and_no_frame_is_empty(n_samples: int) -> None:
-    n_frames = units.n_frames_covering(n_samples)
+    n_frames = units.count_covering_frames(n_samples)
     assert (n_frames - 1) * units.FRAME_N_SAMPLES < n_samples or (n_samples, n_frames) == (0, 0)
     assert n_samples <= n_frames * units.FRAME_N_SAMPLES
 
 
 @pytest.mark.parametrize(("n_samples", "n_frames"), [(0, 0), (1, 1), (1_920, 1), (1_921, 2)])
 def test_frames_at_the_edges(n_samples: int, n_frames: int) -> None:
-    assert units.n_frames_covering(n_samples) == n_frames
+    assert units.count_covering_frames(n_samples) == n_frames

@@ -7,6 +7,7 @@ from data_schemas.config.training import TrainConfig
 from data_schemas.rates import Cost, Figure, Origin, RateBook, Rates, StepTimes
 from flows.settings import build_train_config
 from kame_model.estimate import (
+    build_meta_model,
     count_activation_bytes,
     count_copied_bytes,
     count_saved_bytes_per_frame,
@@ -15,7 +16,6 @@ from kame_model.estimate import (
     estimate_callers,
     estimate_training,
     name_training,
-    shape_of,
 )
 from kame_model.model.front_end import build_front_end
 from kame_model.train.throughput import COUNTED_FRAMES, count_weights
@@ -38,10 +38,10 @@ def plan(config: TrainConfig, rates: Rates, device: str, n_devices: int = 1) -> 
 def test_moshi_7b_takes_what_the_table_says() -> None:
     config = config_of("moshi-7b", init_from="weights")
     text_card, layout = describe_codes("mimi")
-    weights = count_weight_bytes(config, shape_of(config, text_card, layout))
+    weights = count_weight_bytes(config, build_meta_model(config, text_card, layout))
     assert weights == pytest.approx(125e9, rel=0.02)
     adapters = config_of("moshi-7b", **{"init_from": "weights", "lora.rank": 64})
-    assert count_weight_bytes(adapters, shape_of(adapters, text_card, layout)) == pytest.approx(21e9, rel=0.05)
+    assert count_weight_bytes(adapters, build_meta_model(adapters, text_card, layout)) == pytest.approx(21e9, rel=0.05)
     alone, of_four = (plan(config, Rates(origin=ORIGIN), "H200", n)["training.moshi-7b.H200.bytes"] for n in (1, 4))
     assert alone.value == pytest.approx(151e9, rel=0.02)
     assert "bf16 copies 14,7" in alone.formula
@@ -71,7 +71,7 @@ def test_layers_that_compute_again_take_less_by_their_share_and_more_where_produ
     def counted(**hardware: object) -> float:
         typed = {f"hardware.{name}": each for name, each in hardware.items()}
         config = config_of("nano", **typed)
-        return count_activation_bytes(config, shape_of(config, *describe_codes("codec2-learnt")))
+        return count_activation_bytes(config, build_meta_model(config, *describe_codes("codec2-learnt")))
 
     nothing, half, all_ = (
         counted(),
@@ -93,7 +93,7 @@ def test_a_copy_of_the_weights_on_each_node_takes_as_much_as_one_node() -> None:
 
 def test_bf16_copies_are_of_one_process_that_computes_in_bf16() -> None:
     mixed, plain = config_of("small"), config_of("small", **{"hardware.precision": "fp32"})
-    model = shape_of(mixed, *describe_codes("mimi"))
+    model = build_meta_model(mixed, *describe_codes("mimi"))
     assert count_copied_bytes(plain, model) == 0
     n_all, _ = count_weights(model)
     assert 0.7 * 2 * n_all < count_copied_bytes(mixed, model) < 0.8 * 2 * n_all  # all but tables of embeddings
@@ -119,7 +119,7 @@ def test_fp32_is_told_by_the_speed_of_fp32() -> None:
 
 def test_the_count_of_many_weights_is_the_same_twice() -> None:
     text_card, layout = describe_codes("mimi")
-    model = shape_of(config_of("small"), text_card, layout)  # 220 weights
+    model = build_meta_model(config_of("small"), text_card, layout)  # 220 weights
     once, again = (count_saved_bytes_per_frame(model, True) for _ in range(2))
     assert once == again
 

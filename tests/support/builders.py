@@ -15,7 +15,7 @@ def make_item(question: str = "What is one and one?", answer: str = "two", **fie
     """An open question of a source called `mine`."""
     values: dict[str, Any] = {
         "item_id": "mine-1",
-        "group_id": ids.group_id(question),
+        "group_id": ids.make_group_id(question),
         "source": "mine",
         "native_id": "1",
         "split": "train",
@@ -70,7 +70,7 @@ def make_dialogue(*turns: Turn, **fields: Any) -> Dialogue:
     """A dialogue of these turns, made from `make_item()`."""
     item = make_item()
     values: dict[str, Any] = {
-        "dialogue_id": ids.dialogue_id(item.item_id, 0),
+        "dialogue_id": ids.make_dialogue_id(item.item_id, 0),
         "item_id": item.item_id,
         "group_id": item.group_id,
         "source": item.source,
@@ -84,7 +84,7 @@ def make_dialogue(*turns: Turn, **fields: Any) -> Dialogue:
         "form": "plain",
         "question": item.question,
         "answer": item.answer,
-        "provenance": Provenance.of_script("made", seed=0),
+        "provenance": Provenance.from_script("made", seed=0),
     }
     return Dialogue(turns=turns, **(values | fields))
 

@@ -165,7 +165,7 @@ class ChatServer:
     def _fault(self, body: dict[str, Any]) -> str | None:
         key = ids.digest(body)
         self.counts.n_tries[key] += 1
-        drawn = random.Random(ids.seed_for("fault", self.behaviour.seed, key, self.counts.n_tries[key]))
+        drawn = random.Random(ids.derive_seed("fault", self.behaviour.seed, key, self.counts.n_tries[key]))
         return drawn.choice(self.behaviour.faults) if drawn.random() < self.behaviour.fault_share else None
 
     def _slow_down(self) -> web.Response:

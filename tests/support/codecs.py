@@ -28,7 +28,7 @@ from backends.engine import Samples
 from data_schemas.code_layout import CodeLayout
 from data_schemas.manifest import DATA, MANIFEST
 
-TINY_LAYOUT = CodeLayout.of_mimi(n_codebooks=3, card=32)
+TINY_LAYOUT = CodeLayout.make_mimi(n_codebooks=3, card=32)
 """Of the tiny Mimi."""
 
 _DIM = 16

@@ -17,8 +17,8 @@ from kame_model.frames.sequence import lay_sequence
 from kame_model.model.front_end import FrontEnd, Logits, build_front_end
 
 TEXT_CARD, CARD, N_CODEBOOKS = 40, 24, 3
-LAYOUT = CodeLayout.of_mimi(N_CODEBOOKS, CARD)
-LED_BY_TEXT = CodeLayout.of_parameters([CARD, 5, CARD], text_lead=2, temp=0.4)
+LAYOUT = CodeLayout.make_mimi(N_CODEBOOKS, CARD)
+LED_BY_TEXT = CodeLayout.make_parametric([CARD, 5, CARD], text_lead=2, temp=0.4)
 """A layout as far from Mimi's as Codec 2's is; one codebook is smaller."""
 
 torch.set_num_threads(1)
@@ -60,7 +60,7 @@ def random_example(n_frames: int = 20, seed: int = 0, layout: CodeLayout = LAYOU
     columns = lay_sequence(text.astype(np.int32), own, other, TEXT_CARD, layout)
     oracles = [(frame, random.integers(4, TEXT_CARD, n_tokens, np.int32)) for frame, n_tokens in ((4, 5), (7, 6))]
     oracle = lay_oracle(oracles, n_frames + 1, TEXT_CARD)
-    return Example.of(columns, oracle, random.random(n_frames + 1) < 0.3, TEXT_CARD, CARD)
+    return Example.from_columns(columns, oracle, random.random(n_frames + 1) < 0.3, TEXT_CARD, CARD)
 
 
 def random_batch(batch_size: int = 2, n_frames: int = 20) -> Batch:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from data_schemas.reader import DatasetReader, as_json
+from data_schemas.reader import DatasetReader, dump_dialogue
 from data_schemas.records import SCHEMA_VERSION, Audio
 from pipelines.audio import to_flac
 from tests.support.small_datasets import noisy_dialogue, write_dataset
@@ -32,7 +32,7 @@ def read_rows(folder: Path) -> Iterator[dict[str, Any]]:
     reader = DatasetReader(str(folder))
     for shard in reader.shards():
         for row, oracle in reader.rows(shard):
-            yield {**as_json(row, oracle), "n_bytes": len(row.flac)}
+            yield {**dump_dialogue(row, oracle), "n_bytes": len(row.flac)}
 
 
 def write(folder: Path) -> None:

@@ -28,7 +28,7 @@ def made_with(text_card: int = 200, card: int = 32, n_codebooks: int = 4, tokeni
     return MadeWith(
         codec="made",
         codec_digest="made",
-        layout=CodeLayout.of_mimi(n_codebooks, card),
+        layout=CodeLayout.make_mimi(n_codebooks, card),
         tokenizer_digest=tokenizer_digest,
         text_card=text_card,
     )
@@ -36,7 +36,7 @@ def made_with(text_card: int = 200, card: int = 32, n_codebooks: int = 4, tokeni
 
 def make_row(number: int, split: str, by: MadeWith, n_words: tuple[int, int] = (4, 12)) -> TokenRow:
     """One dialogue: a question of B's, events while it is asked, an answer of A's; each of so many words."""
-    draw = random.Random(ids.seed_for("made-row", number))
+    draw = random.Random(ids.derive_seed("made-row", number))
     words = [_drawn_words(draw, by, n_words) for _ in range(2)]
     asked = _placed(words[0], draw.randint(2, 8), draw)
     heard = asked[-1][0] + 5
@@ -118,7 +118,7 @@ def _codes(placed: _Placed, n_frames: int, by: MadeWith) -> NDArray[np.int16]:
     codes = np.full((by.layout.n_codebooks, n_frames), SILENCE, np.int16)
     for frame, word in placed:
         for codebook in range(by.layout.n_codebooks):
-            codes[codebook, frame : frame + 3] = ids.seed_for("code", word, codebook) % by.layout.card
+            codes[codebook, frame : frame + 3] = ids.derive_seed("code", word, codebook) % by.layout.card
     return codes
 
 
@@ -137,7 +137,7 @@ def _oracle(answer: list[int], asked: _Placed, heard: int, by: MadeWith, draw: r
 
 def make_speech_row(number: int, split: str, by: MadeWith, form: str = "sentence") -> TokenRow:
     """An utterance as `kame speech` makes them: A says it, B is silent, no oracle."""
-    draw = random.Random(ids.seed_for("made-speech", number))
+    draw = random.Random(ids.derive_seed("made-speech", number))
     placed = _placed(_drawn_words(draw, by, (3, 9)), 1, draw)
     n_frames = placed[-1][0] + 9
     nothing, nobody = OracleTokens.pack([], [], [], [], [], []), np.zeros(n_frames, np.bool_)

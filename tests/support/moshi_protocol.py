@@ -25,10 +25,10 @@ class MoshiClient(AsgiSocket):
             self.send(b"\x01" + self._opus.append_pcm(saying(word)))
             await asyncio.sleep(wait_s)
 
-    def of_kind(self, kind: int) -> list[bytes]:
+    def select_kind(self, kind: int) -> list[bytes]:
         """What came of one kind, without its first byte."""
         return [each[1:] for each in self.received if isinstance(each, bytes) and each[0] == kind]
 
     def told(self, kind: str) -> list[dict[str, Any]]:
         """What events of one kind said."""
-        return [event["data"] for event in map(json.loads, self.of_kind(4)) if event["kind"] == kind]
+        return [event["data"] for event in map(json.loads, self.select_kind(4)) if event["kind"] == kind]

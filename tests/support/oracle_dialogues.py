@@ -134,7 +134,7 @@ def laid_out(dialogue: Dialogue) -> Dialogue | None:
             n_samples = round(len(timed) * WORD_S * SAMPLE_RATE_HZ)
             clips.append(Clip(**key, voice="made", speed=1.0, n_samples=n_samples, flac=b"", words=timed, hearing=None))
             words.append(UtteranceWords(**key, words=timed))
-    draw = random.Random(ids.seed_for("laid out", dialogue.dialogue_id))
+    draw = random.Random(ids.derive_seed("laid out", dialogue.dialogue_id))
     try:
         layout = lay_out(dialogue, clips, words, MixingConfig(), draw)
     except NoPlace:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from kame_model.data.oracle_feed import Fed
+from kame_model.data.oracle_feed import FedEvent
 from kame_model.data.splicing import Clip, Sides, mark_padding_ends
 from kame_model.encode.rows import SpeakerTokens
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
@@ -53,9 +53,9 @@ def dialogue(user: str, own: str, *oracle: tuple[int, str]) -> Sides:
     return Sides(SpeakerTokens(speaker.text, speaker.codes, events, speaker.answer_mask), other)
 
 
-def fed_at(frame: int, told: str, event: int = 0) -> Fed:
+def fed_at(frame: int, told: str, event: int = 0) -> FedEvent:
     """An event as it comes; a point is a gap."""
-    return Fed(event, frame, [PADDING_ID if each == "." else ord(each) for each in told])
+    return FedEvent(event, frame, [PADDING_ID if each == "." else ord(each) for each in told])
 
 
 def words(text: np.ndarray) -> str:
@@ -70,10 +70,10 @@ def sound(side: SpeakerTokens) -> str:
     return "".join(UNHEARD if code == ZERO_ID else chr(code) for code in side.codes[0].tolist())
 
 
-def picture(sides: Sides, fed: Iterable[Fed] | None = None) -> str:
+def picture(sides: Sides, fed: Iterable[FedEvent] | None = None) -> str:
     """The three lines; the oracle as its own stream has it, unless it comes otherwise."""
     events: list[OracleTokenEvent] = (
-        sides.own.oracle.events() if fed is None else [(each.frame, each.tokens) for each in fed]
+        sides.own.oracle.list_events() if fed is None else [(each.frame, each.tokens) for each in fed]
     )
     stream = lay_oracle(events, sides.n_frames, START).tolist()
     oracle = "".join("." if token == PADDING_ID else chr(token) for token in stream)

@@ -100,7 +100,7 @@ def write_recall_rows(folder: Path, rows: Sequence[TokenRow], tokenizer: Tokeniz
     by = {
         "codec": "made",
         "codec_digest": "c",
-        "layout": CodeLayout.of_mimi(N_CODEBOOKS, CARD),
+        "layout": CodeLayout.make_mimi(N_CODEBOOKS, CARD),
         "tokenizer_digest": tokenizer.digest,
         "text_card": TEXT_CARD,
     }

@@ -11,7 +11,7 @@ from data_schemas import ids
 from data_schemas.arrow import to_table
 from data_schemas.config.encode import EncodeConfig
 from data_schemas.manifest import DATA, MANIFEST, ORACLE, Counts, ShardEntry, make_manifest
-from data_schemas.reader import manifest_if_any
+from data_schemas.reader import read_manifest_if_any
 from data_schemas.records import Audio, AudioDialogue, OracleRow
 from data_schemas.store import Store
 from kame_model.encode.folder import LOCK
@@ -61,8 +61,8 @@ def write_dataset(
 ) -> Path:
     """A dataset of these shards, each of one split; oracles of other versions stay if its data files do."""
     store = Store(str(folder))
-    before = manifest_if_any(store)
-    entries = [each for each in before.of_kind(ORACLE) if each.oracle_version != version] if before else []
+    before = read_manifest_if_any(store)
+    entries = [each for each in before.select_kind(ORACLE) if each.oracle_version != version] if before else []
     for rows in shards:
         name = f"{rows[0].split}-mine-{ids.digest('shard', [row.dialogue_id for row in rows])}.parquet"
         data = store.write_table(f"data/{name}", to_table(list(rows), AudioDialogue))

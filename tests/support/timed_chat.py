@@ -127,7 +127,7 @@ class CycleTalk:
     def queued(self) -> str:
         """The words that wait in the queue; takes them."""
         tokens = []
-        while (token := self.queue.next()) != PADDING_ID:
+        while (token := self.queue.pop()) != PADDING_ID:
             tokens.append(token)
         return self.tokenizer.decode([token for token in tokens if token != self.tokenizer.text_card])
 

@@ -27,7 +27,7 @@ QUALITY = Quality(
 )
 SURROUNDINGS = Surroundings(level_dbfs=-27.0, noise_dbfs=None, room_rt60_s=None, is_telephone=False)
 MADE_WITH = MadeWith(
-    codec="made", codec_digest="c", layout=CodeLayout.of_mimi(8, 2048), tokenizer_digest="t", text_card=16
+    codec="made", codec_digest="c", layout=CodeLayout.make_mimi(8, 2048), tokenizer_digest="t", text_card=16
 )
 
 

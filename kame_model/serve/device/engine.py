@@ -127,7 +127,7 @@ class Engine:
             samples[slot], oracle[slot] = given
         self._stream.set_active(active & self._has_begun)
         codes = self._stream.encode_frame(samples).astype(np.int64)
-        self._gen.rest(torch.from_numpy(~active))
+        self._gen.pause(torch.from_numpy(~active))
         frame = self._gen.step(torch.from_numpy(codes).to(self._device), torch.from_numpy(oracle).to(self._device))
         text, own = frame.text.cpu().numpy(), frame.own.cpu().numpy()
         self._has_begun |= active

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from data_schemas.config import Config
 from data_schemas.errors import ConfigError
-from data_schemas.named_yaml import load_named, names_in
+from data_schemas.named_yaml import list_names, load_named
 from spoken.conversation import Message, fill_request, to_messages
 
 _OURS = files("kame_model.serve.oracle") / "prompt_files"

@@ -19,7 +19,7 @@ from backends.chat.remote import RemoteEngine
 from backends.chat.servers import FIRST_LEFT_OUT_S, LONGEST_LEFT_OUT_S, Server, Servers
 from data_schemas.config import BudgetConfig, ChatConfig
 from data_schemas.errors import BackendError, BudgetError, ConfigError
-from data_schemas.fingerprint import what_matters
+from data_schemas.fingerprint import dump_relevant_fields
 from tests.backends.chat.chatting import QUICK, asking, numbered, use
 from tests.support.chat_server import MODEL, Behaviour, ChatServer, served
 
@@ -171,7 +171,7 @@ def test_a_list_is_typed_with_commas_or_written_in_yaml_and_each_url_is_checked(
 
 def test_identity_does_not_see_how_many_servers_there_are() -> None:
     one, two = config_of("http://a/v1"), config_of("http://a/v1", "http://b:9/v1")
-    assert what_matters(one) == what_matters(two)
+    assert dump_relevant_fields(one) == dump_relevant_fields(two)
     assert endpoint_name_of(one) == endpoint_name_of(two) == "a"
     payload = numbered(1)[0]
     keys = {reply_key(RemoteEngine(each).describe(), payload, 0) for each in (one, two)}

@@ -22,7 +22,7 @@ from backends.codec.mimi import Mimi, MimiOptions
 from backends.codec.moshi_codec import MoshiCodec
 from backends.conformance import make_chirps
 from data_schemas.errors import BackendError, ConfigError
-from data_schemas.units import FRAME_N_SAMPLES, n_frames_covering
+from data_schemas.units import FRAME_N_SAMPLES, count_covering_frames
 from tests.support.codecs import open_mimi, random_model, tiny_kwargs, tiny_mimi, write_mimi
 
 SOUNDS = [make_chirps(seed, n_samples) for seed, n_samples in enumerate((3 * 1920, 1, 40_000, 0, 61_000, 30_721))]
@@ -110,7 +110,7 @@ def test_mimi_is_read_from_a_file(tmp_path: Path) -> None:
     options = {"path": str(tmp_path / "weights.safetensors"), "kwargs": str(tmp_path / "kwargs.json")}
     mimi = registry.build("codec", "mimi", options | {"n_codebooks": 2})
     codes = mimi.encode(SOUNDS)
-    assert [each.shape for each in codes] == [(2, n_frames_covering(len(sound))) for sound in SOUNDS]
+    assert [each.shape for each in codes] == [(2, count_covering_frames(len(sound))) for sound in SOUNDS]
     assert mimi.decode(codes[2]).shape == (21 * FRAME_N_SAMPLES,)
     frames = SOUNDS[4][: 4 * FRAME_N_SAMPLES].reshape(4, 1, FRAME_N_SAMPLES)
     with mimi.stream(1) as stream:
@@ -172,7 +172,7 @@ def test_a_batch_on_an_accelerator_is_hardly_filled_up(
     monkeypatch.setattr(tiny.model, "encode", counting)
     lengths = [(62 + 17 * number) * FRAME_N_SAMPLES for number in range(n_dialogues)]
     many.encode([make_chirps(0, length) for length in lengths for _ in "ab"])
-    assert sum(given) < 1.1 * 2 * sum(n_frames_covering(length) for length in lengths)
+    assert sum(given) < 1.1 * 2 * sum(count_covering_frames(length) for length in lengths)
     assert len(given) == n_dialogues
 
 

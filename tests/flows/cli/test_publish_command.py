@@ -20,7 +20,7 @@ from data_schemas.config.front_end import FrontEndConfig
 from data_schemas.errors import BackendError
 from data_schemas.flags import set_flag
 from data_schemas.hub import open_dataset, parse_address
-from data_schemas.licences import dataset_licences
+from data_schemas.licences import collect_dataset_licences
 from data_schemas.manifest import MANIFEST
 from data_schemas.publishing import HubFile, Offer
 from data_schemas.publishing import publish as send
@@ -327,7 +327,7 @@ def test_a_front_end_is_trained_of_it(hub: HubServer, quick_config: FrontEndConf
     forget_commits(reading)
     trained = run_front_end(quick_config.model_copy(update={"datasets": [ADDRESS]}))
     assert trained.facts.training.step == 3
-    assert trained.facts.training.licences == dataset_licences(DatasetReader(folder))
+    assert trained.facts.training.licences == collect_dataset_licences(DatasetReader(folder))
 
 
 @pytest.mark.parametrize("address", ["hf://datasets/eggs", "hf://datasets/me/eggs/data", "hf://datasets/../eggs"])

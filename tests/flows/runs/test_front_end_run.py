@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from backends import registry
 from backends.codec.codec2 import VocoderCodec
-from data_schemas.config.front_end import DatasetShare, FrontEndConfig, dataset_share
+from data_schemas.config.front_end import DatasetShare, FrontEndConfig, parse_dataset_share
 from data_schemas.errors import BackendError, ConfigError, DatasetError
 from data_schemas.presets import PRESETS
 from data_schemas.records import AudioDialogue
@@ -380,4 +380,4 @@ def test_versions_of_a_datasets_oracles_are_mixed_by_weight(
     ],
 )
 def test_a_dataset_is_named_with_its_oracles_and_its_weight(text: str, share: DatasetShare) -> None:
-    assert dataset_share(text) == share
+    assert parse_dataset_share(text) == share

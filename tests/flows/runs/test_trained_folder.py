@@ -51,7 +51,7 @@ def test_a_training_that_has_only_learnt_to_copy_is_told_so(tmp_path: Path) -> N
     begin(tmp_path / "out" / "seed-0" / "copy")
     told = CliRunner().invoke(app, ["checkpoint", "export", str(tmp_path / "out"), str(tmp_path / "exported")])
     assert told.exit_code != 0
-    assert "has not come to its last stage so far" in told.output
+    assert "has not reached its last stage yet" in told.output
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:torch")

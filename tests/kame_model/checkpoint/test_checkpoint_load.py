@@ -136,7 +136,7 @@ def test_attention_may_look_farther_than_the_checkpoints(tmp_path: Path) -> None
 def test_another_shape_is_named_by_both_values(
     text_card: int, card: int, n_codebooks: int, dim: int, said: str, tmp_path: Path
 ) -> None:
-    begun = build_front_end(tiny_config(dim=dim), text_card, CodeLayout.of_mimi(n_codebooks, card))
+    begun = build_front_end(tiny_config(dim=dim), text_card, CodeLayout.make_mimi(n_codebooks, card))
     with pytest.raises(ConfigError, match=said):
         init_from(begun, exported(tmp_path / "out"))
 

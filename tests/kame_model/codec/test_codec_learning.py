@@ -58,7 +58,9 @@ def test_more_oracles_leave_the_codec_as_it_is(
     folder = tmp_path / "more"
     shutil.copytree(made, folder)
     manifest = readers[0].manifest
-    added = manifest.of_kind(ORACLE)[0].model_copy(update={"path": "oracles/more.parquet", "oracle_version": "more"})
+    added = manifest.select_kind(ORACLE)[0].model_copy(
+        update={"path": "oracles/more.parquet", "oracle_version": "more"}
+    )
     more = make_manifest([*manifest.shards, added], manifest.counts, manifest.oracle_version, manifest.split)
     assert more.fingerprint != manifest.fingerprint
     (folder / MANIFEST).write_text(more.model_dump_json())

@@ -12,7 +12,7 @@ from backends.engine import Samples
 from data_schemas.errors import DatasetError
 from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue
-from data_schemas.units import FRAME_N_SAMPLES, n_frames_covering
+from data_schemas.units import FRAME_N_SAMPLES, count_covering_frames
 from kame_model.codec.report import WordCounts, measure
 from kame_model.codec.speech import read_held_out
 from tests.support.codecs import with_validation
@@ -28,7 +28,7 @@ class Remembering(DoubleCodec):
     def encode(self, sounds: Sequence[Samples]) -> list[Codes]:
         found = []
         for sound in sounds:
-            n_frames = n_frames_covering(len(sound))
+            n_frames = count_covering_frames(len(sound))
             codes = np.tile(np.arange(n_frames, dtype=np.int16) % self.card, (self.n_codebooks, 1))
             self.known[id(codes)] = np.pad(sound, (0, n_frames * FRAME_N_SAMPLES - len(sound)))
             found.append(codes)

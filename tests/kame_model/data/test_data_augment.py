@@ -4,9 +4,18 @@ import numpy as np
 import pytest
 
 from data_schemas.code_layout import CodeLayout
-from kame_model.data.augment import answer_span, lead_of, spoken, stalled, substituted, swapped, told, waiting
+from kame_model.data.augment import (
+    append_silence,
+    cut_lead,
+    find_answer_span,
+    prepend_oracle,
+    replace_answer,
+    stall_answer,
+    substitute_answer,
+    swap_answer,
+)
 from kame_model.data.copying import Pieces
-from kame_model.data.splicing import QUIET_FRAMES, Sides, handover
+from kame_model.data.splicing import QUIET_FRAMES, Sides, find_handover
 from tests.support.pictures import clip, dialogue, picture, sound, words
 
 ONE = dialogue(
@@ -17,7 +26,9 @@ TWO = dialogue(
     "..RRR............................",
     "...........mmm..ghij.............", (6, "ghij"),
 )  # fmt: skip
-PIECES = Pieces([ord(each) for each in "abcdefgh"], [ord(each) for each in "ijklmnop"], 200, CodeLayout.of_mimi(2, 200))
+PIECES = Pieces(
+    [ord(each) for each in "abcdefgh"], [ord(each) for each in "ijklmnop"], 200, CodeLayout.make_mimi(2, 200)
+)
 
 
 def drawn(*lines: str) -> str:
@@ -30,7 +41,7 @@ def sounds_as_said(sides: Sides) -> bool:
 
 
 def test_an_answer_is_swapped_for_anothers_with_its_oracle_and_its_lead() -> None:
-    joined = swapped(ONE, TWO)
+    joined = swap_answer(ONE, TWO)
     assert joined is not None
     assert picture(joined) == drawn(
         "......QQQQQQ...........................",
@@ -47,7 +58,7 @@ def test_guesses_before_the_first_frame_are_left_out_of_a_swap() -> None:
         ".......................abcd......", (8, "xy"), (20, "ef"), (22, "abcd"),
     )  # fmt: skip
     short = dialogue("QQQ.............", "..........efgh..", (7, "efgh"))
-    joined = swapped(short, early)
+    joined = swap_answer(short, early)
     assert joined is not None
     assert picture(joined) == drawn(
         "QQQ...............",
@@ -61,25 +72,25 @@ def test_a_dialogue_in_which_the_answer_begins_early_is_not_cut(n_before: int) -
     text = ONE.own.text.copy()
     text[13 - n_before] = ord("l")  # a word of a lead, while the question still runs
     early = ONE._replace(own=type(ONE.own)(text, ONE.own.codes, ONE.own.oracle, ONE.own.answer_mask))
-    assert handover(early.own) is None
-    assert swapped(early, TWO) is None
-    assert swapped(TWO, early) is None
+    assert find_handover(early.own) is None
+    assert swap_answer(early, TWO) is None
+    assert swap_answer(TWO, early) is None
 
 
 @pytest.mark.parametrize(
     "sides", [dialogue("QQQ......", "......abcd"), dialogue("QQQ......", "......lllltt", (3, "llll"))]
 )
 def test_without_an_answer_or_its_oracle_there_is_nothing_to_change(sides: Sides) -> None:
-    assert handover(sides.own) is None
-    assert answer_span(sides) is None
-    assert stalled(sides, [], random.Random(0)) is None
-    assert substituted(sides, PIECES, random.Random(0)) is None
+    assert find_handover(sides.own) is None
+    assert find_answer_span(sides) is None
+    assert stall_answer(sides, [], random.Random(0)) is None
+    assert substitute_answer(sides, PIECES, random.Random(0)) is None
 
 
 def test_an_utterance_is_said_for_the_answer_with_its_sound_and_its_oracle() -> None:
-    span = answer_span(ONE)
+    span = find_answer_span(ONE)
     assert span is not None
-    said = spoken(ONE, span, clip("ghijgh..k...."))
+    said = replace_answer(ONE, span, clip("ghijgh..k...."))
     assert said is not None
     assert picture(said) == drawn(
         "......QQQQQQ.................................",
@@ -106,15 +117,15 @@ def test_a_right_guess_tells_the_utterance_and_what_follows_comes_later() -> Non
         [0.5, 1.0, 1.0],
         [0, 5, 5],
         [False, True, True],
-        [*(oracle.pred(at).tolist() for at in range(2)), later.pred(0).tolist()],
+        [*(oracle.get_pred(at).tolist() for at in range(2)), later.get_pred(0).tolist()],
         [[], [], []],
     )
     mask = whole.own.answer_mask.copy()
     mask[20:] = False  # the answer is the first one
     sides = whole._replace(own=type(whole.own)(whole.own.text, whole.own.codes, both, mask))
-    span = answer_span(sides)
+    span = find_answer_span(sides)
     assert span is not None
-    said = spoken(sides, span, clip("ijkijk........"))
+    said = replace_answer(sides, span, clip("ijkijk........"))
     assert said is not None
     assert picture(said) == drawn(
         "....QQQQQQ...................QQQ...............",
@@ -127,11 +138,11 @@ def test_an_answer_over_which_the_user_talks_is_left_alone() -> None:
     text = ONE.other.text.copy()
     text[25] = ord("Q")
     other = type(ONE.other)(text, ONE.other.codes, ONE.other.oracle, ONE.other.answer_mask)
-    assert answer_span(ONE._replace(other=other)) is None
+    assert find_answer_span(ONE._replace(other=other)) is None
 
 
 def test_without_speech_the_answer_has_other_pieces_and_no_sound() -> None:
-    changed = substituted(ONE, PIECES, random.Random(3))
+    changed = substitute_answer(ONE, PIECES, random.Random(3))
     assert changed is not None
     said, before = words(changed.own.text), words(ONE.own.text)
     assert said.replace(".", "").strip("lt") == picture(changed).splitlines()[2][13:].strip("|.")
@@ -141,19 +152,19 @@ def test_without_speech_the_answer_has_other_pieces_and_no_sound() -> None:
     answer = [at for at, each in enumerate(before) if each in "abcdef"]
     assert all(said[at] in "abcdefgh" for at in answer), "a beginning of a word stands for a beginning"
     assert len({said[at] for at in answer}) == len(answer)
-    again = substituted(ONE, PIECES, random.Random(4))
+    again = substitute_answer(ONE, PIECES, random.Random(4))
     assert again is not None
     assert words(again.own.text) != said
 
 
 def test_an_answer_that_is_not_the_oracles_gets_no_other_words() -> None:
     other = dialogue("QQQ...........", "..........abcd", (5, "abce"))
-    assert answer_span(other) is None
-    assert substituted(other, PIECES, random.Random(0)) is None
+    assert find_answer_span(other) is None
+    assert substitute_answer(other, PIECES, random.Random(0)) is None
 
 
 def test_without_an_oracle_the_answer_is_a_stall_and_silence() -> None:
-    stall = stalled(ONE, [clip("ss")], random.Random(1))
+    stall = stall_answer(ONE, [clip("ss")], random.Random(1))
     assert stall is not None
     assert picture(stall) == drawn(
         "......QQQQQQ............................",
@@ -165,30 +176,30 @@ def test_without_an_oracle_the_answer_is_a_stall_and_silence() -> None:
 
 
 def test_a_lead_and_a_stall_stand_one_after_the_other_and_what_does_not_fit_is_left_out() -> None:
-    both = stalled(ONE, [clip("mm"), clip("sss")], random.Random(2))
+    both = stall_answer(ONE, [clip("mm"), clip("sss")], random.Random(2))
     assert both is not None
     assert picture(both).splitlines()[1] == "...................ll.....mm....sss....."
-    long = stalled(ONE, [clip("m" * 20)], random.Random(2))
+    long = stall_answer(ONE, [clip("m" * 20)], random.Random(2))
     assert long is not None
     assert picture(long).splitlines()[1] == "...................ll..................."
 
 
 @pytest.mark.parametrize("n_frames", [1, 7, 50])
 def test_behind_the_last_word_both_are_silent_as_they_were_at_the_end(n_frames: int) -> None:
-    after = waiting(ONE, n_frames)
+    after = append_silence(ONE, n_frames)
     assert after is not None
     assert picture(after) == "\n".join(line + "." * n_frames for line in picture(ONE).splitlines())
     assert sounds_as_said(after)
 
 
 def test_who_talks_to_the_end_is_not_repeated() -> None:
-    assert waiting(dialogue("QQQ...", ".....l"), 9) is None
-    assert waiting(dialogue("QQQQQQ", "l....."), 9) is None
-    assert waiting(ONE, 0) is None
+    assert append_silence(dialogue("QQQ...", ".....l"), 9) is None
+    assert append_silence(dialogue("QQQQQQ", "l....."), 9) is None
+    assert append_silence(ONE, 0) is None
 
 
 def test_a_speech_row_is_told_by_an_oracle_before_it() -> None:
-    exchange = told(dialogue("", "abc.de...."), frame=1, n_before=6)
+    exchange = prepend_oracle(dialogue("", "abc.de...."), frame=1, n_before=6)
     assert exchange is not None
     assert picture(exchange) == drawn(
         "................",
@@ -197,11 +208,11 @@ def test_a_speech_row_is_told_by_an_oracle_before_it() -> None:
     )
     assert sounds_as_said(exchange)
     assert exchange.own.answer_mask.sum() == 5
-    assert told(dialogue("", ".........."), 1, 6) is None
+    assert prepend_oracle(dialogue("", ".........."), 1, 6) is None
 
 
 def test_a_lead_is_what_stands_between_the_question_and_the_answer() -> None:
-    lead = lead_of(ONE)
+    lead = cut_lead(ONE)
     assert lead is not None
     assert "".join(map(chr, lead.codes[0])) == "ll.."
-    assert lead_of(dialogue("QQQ...........", "..........abcd", (7, "abcd"))) is None
+    assert cut_lead(dialogue("QQQ...........", "..........abcd", (7, "abcd"))) is None

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kame_model.data.augment_timing import ANSWER_LAG_FRAMES, NOTICE_FRAMES, FedDialogue, corrected, delayed
-from kame_model.data.oracle_feed import with_gaps
-from kame_model.data.splicing import Sides, told_frames
+from kame_model.data.augment_timing import ANSWER_LAG_FRAMES, NOTICE_FRAMES, FedDialogue, correct_answer, delay_answers
+from kame_model.data.oracle_feed import insert_gaps
+from kame_model.data.splicing import Sides, find_told_frames
 from tests.support.pictures import clip, dialogue, fed_at, picture, sound, words
 
 ONE = dialogue(
@@ -35,14 +35,14 @@ def told_in_time(found: FedDialogue) -> bool:
     """Whether each token of the answer is fed at the position at which it is to be said, or before."""
     last = found.sides.own.oracle.skip_forbid.nonzero()[0][-1]
     told = next(each for each in found.fed if each.event == last)
-    frames = told_frames(found.sides.own, int(last))
+    frames = find_told_frames(found.sides.own, int(last))
     assert frames is not None
-    return all(at <= frame for at, frame in zip(told.token_positions(), frames, strict=False))
+    return all(at <= frame for at, frame in zip(told.find_token_positions(), frames, strict=False))
 
 
 def test_an_answer_waits_for_its_oracle_and_another_lead_fills_the_time() -> None:
     late = [fed_at(20, "xy", 0), fed_at(24, "ab.c..def", 1)]
-    found = delayed(ONE, late, 30, random.Random(1), fillers=[clip("mm")])
+    found = delay_answers(ONE, late, 30, random.Random(1), fillers=[clip("mm")])
     assert picture(*found) == drawn(
         "......QQQQQQ.....................................",
         "...................ll....mm.....abcde.f..t.......",
@@ -52,33 +52,33 @@ def test_an_answer_waits_for_its_oracle_and_another_lead_fills_the_time() -> Non
 
 
 def test_where_no_lead_fits_the_wait_is_silent() -> None:
-    found = delayed(ONE, [fed_at(24, "abcdef", 1)], 30, random.Random(2), fillers=[clip("m" * 20)])
+    found = delay_answers(ONE, [fed_at(24, "abcdef", 1)], 30, random.Random(2), fillers=[clip("m" * 20)])
     assert words(found.sides.own.text).replace(".", "") == "llabcdeft"
     assert told_in_time(found)
 
 
 def test_an_answer_waits_between_its_words_where_the_oracle_has_a_gap() -> None:
     gap = [fed_at(14, "abcde..........f", 1)]
-    found = delayed(ONE, gap, 30, random.Random(1), begins_word=BEGINS_WORD)
+    found = delay_answers(ONE, gap, 30, random.Random(1), begins_word=BEGINS_WORD)
     assert picture(*found) == drawn(
         "......QQQQQQ.................................",
         "...................ll..abcde......f..t.......",
         "...............|abcde..........f.............",
     )
-    before = delayed(ONE, gap, 30, random.Random(1))  # it is not known what begins a word
+    before = delay_answers(ONE, gap, 30, random.Random(1))  # it is not known what begins a word
     assert picture(*before).splitlines()[1] == "...................ll.......abcde.f..t......."
 
 
 def test_an_oracle_in_time_changes_nothing() -> None:
     for at in (5, 12, 20):
         fed = [fed_at(at, "abcdef", 1)]
-        found = delayed(ONE, fed, 30, random.Random(0))
+        found = delay_answers(ONE, fed, 30, random.Random(0))
         assert found.sides is ONE
         assert found.fed == fed
 
 
 def test_what_does_not_fit_makes_the_back_end_quicker() -> None:
-    found = delayed(ONE, [fed_at(27, "xy", 0), fed_at(31, "abcdef", 1)], 5, random.Random(1))
+    found = delay_answers(ONE, [fed_at(27, "xy", 0), fed_at(31, "abcdef", 1)], 5, random.Random(1))
     assert found.sides.n_frames == ONE.n_frames + 5
     assert told_in_time(found)
     assert found.fed[1].frame - found.fed[0].frame == 4
@@ -88,7 +88,7 @@ def test_nobody_is_made_to_wait_while_the_user_talks() -> None:
     text = ONE.other.text.copy()
     text[25] = ord("Q")
     talking = ONE._replace(other=replace(ONE.other, text=text))
-    found = delayed(talking, [fed_at(30, "abcdef", 1)], 30, random.Random(1))
+    found = delay_answers(talking, [fed_at(30, "abcdef", 1)], 30, random.Random(1))
     assert found.sides is talking
     assert told_in_time(found)
 
@@ -103,7 +103,7 @@ def test_a_later_question_comes_later_with_its_oracle() -> None:
         "............abcd.....................efgh.........",
     )  # fmt: skip
     sides = sides._replace(own=replace(sides.own, oracle=oracle))
-    found = delayed(sides, [fed_at(18, "abcd", 0), fed_at(40, "efgh", 1)], 40, random.Random(3))
+    found = delay_answers(sides, [fed_at(18, "abcd", 0), fed_at(40, "efgh", 1)], 40, random.Random(3))
     n_lag = random.Random(3).randint(*ANSWER_LAG_FRAMES)
     first = 18 + 2 + n_lag
     assert words(found.sides.own.text).index("a") == first
@@ -124,10 +124,10 @@ def test_each_token_is_told_before_it_is_said(
     delay: int, frames_per_token: float, n_spare: int, knows_words: bool, seed: int
 ) -> None:
     draw = random.Random(seed)
-    told = with_gaps([*map(ord, "abcdefghij")], frames_per_token, draw)
+    told = insert_gaps([*map(ord, "abcdefghij")], frames_per_token, draw)
     come = [fed_at(max(0, 12 + delay), "", 1)._replace(tokens=told)]
     begins_word = BEGINS_WORD if knows_words else None
-    found = delayed(LONG, come, n_spare, draw, fillers=[clip("mmm")], begins_word=begins_word)
+    found = delay_answers(LONG, come, n_spare, draw, fillers=[clip("mmm")], begins_word=begins_word)
     assert LONG.n_frames <= found.sides.n_frames <= LONG.n_frames + n_spare
     assert found.fed[0].frame == 0 or told_in_time(found)
     assert words(found.sides.own.text).replace(".", "").replace("mmm", "") == "llabcdefghijt"
@@ -135,7 +135,7 @@ def test_each_token_is_told_before_it_is_said(
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_corrected_answer_begins_as_the_one_and_ends_as_the_other(seed: int) -> None:
-    found = corrected(LONG, [fed_at(12, "abcdefghij", 1)], TWO, random.Random(seed))
+    found = correct_answer(LONG, [fed_at(12, "abcdefghij", 1)], TWO, random.Random(seed))
     assert found is not None
     said = words(found.sides.own.text).replace(".", "")
     assert said.endswith("mmmghij")
@@ -146,7 +146,7 @@ def test_a_corrected_answer_begins_as_the_one_and_ends_as_the_other(seed: int) -
 
 
 def test_a_correction_looks_so() -> None:
-    found = corrected(LONG, [fed_at(12, "abcdefghij", 1)], TWO, random.Random(1))
+    found = correct_answer(LONG, [fed_at(12, "abcdefghij", 1)], TWO, random.Random(1))
     assert found is not None
     assert picture(*found) == drawn(
         "......QQQQQQ...............................................",
@@ -160,10 +160,10 @@ def test_a_correction_is_between_words_where_these_are_known() -> None:
     only_g[ord("f")] = False
     for seed in range(6):
         sides: Sides = LONG
-        found = corrected(sides, [fed_at(12, "abcdefghij", 1)], TWO, random.Random(seed), only_g)
+        found = correct_answer(sides, [fed_at(12, "abcdefghij", 1)], TWO, random.Random(seed), only_g)
         assert found is None or "llabcdefmmm" in words(found.sides.own.text).replace(".", "")
 
 
 def test_an_answer_without_a_pause_is_not_corrected() -> None:
-    assert corrected(ONE, [], TWO, random.Random(0)) is None
-    assert corrected(LONG, [], dialogue("QQQ", "...abcd"), random.Random(0)) is None
+    assert correct_answer(ONE, [], TWO, random.Random(0)) is None
+    assert correct_answer(LONG, [], dialogue("QQQ", "...abcd"), random.Random(0)) is None

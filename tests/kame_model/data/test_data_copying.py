@@ -19,7 +19,7 @@ from kame_model.frames.cue import lay_cues
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID, ZERO_ID
 from tests.support.vocabularies import make_vocabulary
 
-PIECES = Pieces(first=range(10, 5000), more=range(5000, 9000), text_card=9000, layout=CodeLayout.of_mimi(3, 16))
+PIECES = Pieces(first=range(10, 5000), more=range(5000, 9000), text_card=9000, layout=CodeLayout.make_mimi(3, 16))
 """So many that none is drawn twice by chance where it matters."""
 PLAIN = dict.fromkeys(("again", "slow", "lead", "part", "correct", "silent", "slip", "own"), 0.0)
 """Shares of a course in which nothing happens but that oracles come and are said."""
@@ -191,7 +191,7 @@ def test_guesses_stand_in_the_past_and_change_no_oracle() -> None:
 
 
 def steps(source: CopySource, first: int, n: int) -> list[torch.Tensor]:
-    return [each.batch.columns for step in range(first, first + n) for each in source.batches_of(step)]
+    return [each.batch.columns for step in range(first, first + n) for each in source.load_batches(step)]
 
 
 def test_a_loader_gone_on_with_makes_the_same_words_in_the_same_lesson() -> None:
@@ -210,7 +210,7 @@ def test_two_processes_share_the_words_of_one_and_ask_for_guesses_at_the_same_st
     shares = [CopySource(PIECES, course, None, 0, 2, Share(rank, 2)) for rank in range(2)]
     n_asked = 0
     for step in range(12):
-        whole, parts = alone.batches_of(step), [each for one in shares for each in one.batches_of(step)]
+        whole, parts = alone.load_batches(step), [each for one in shares for each in one.load_batches(step)]
         assert all(torch.equal(a.batch.columns, b.batch.columns) for a, b in zip(whole, parts, strict=True))
         assert len({each.with_guesses is None for each in [*whole, *parts]}) == 1
         n_asked += whole[0].with_guesses is not None
@@ -218,7 +218,7 @@ def test_two_processes_share_the_words_of_one_and_ask_for_guesses_at_the_same_st
 
 
 def test_a_micro_batch_with_guesses_has_the_same_oracles() -> None:
-    micro = CopySource(PIECES, config(own_share=1.0), None, 0, 1).batches_of(0)[0]
+    micro = CopySource(PIECES, config(own_share=1.0), None, 0, 1).load_batches(0)[0]
     assert micro.with_guesses is not None
     guessed = micro.with_guesses(np.full(micro.batch.oracle.shape, 42))
     assert torch.equal(guessed.oracle, micro.batch.oracle)
@@ -230,7 +230,7 @@ def test_lessons_become_harder_and_the_stage_ends_with_the_last() -> None:
     assert loader.observe(0.9) == {"lesson": 0.0, "lessons": 3.0, "accuracy": pytest.approx(0.45)}
     met, sizes = list[float](), list[tuple[int, ...]]()
     while not loader.is_finished:
-        sizes.append(tuple(loader.batches_of(len(sizes))[0].batch.oracle.shape))
+        sizes.append(tuple(loader.load_batches(len(sizes))[0].batch.oracle.shape))
         met.append(loader.observe(1.0)["lesson"])
     assert met == sorted(met)
     assert set(met) == {0.0, 1.0, 2.0}
@@ -257,7 +257,7 @@ def test_a_trial_is_one_oracle_that_comes_late_and_silence_behind_it() -> None:
 
 def test_pieces_are_those_of_words(tmp_path: Path) -> None:
     tokenizer = make_vocabulary(tmp_path)
-    pieces = get_pieces(tokenizer, CodeLayout.of_mimi(3, 16))
+    pieces = get_pieces(tokenizer, CodeLayout.make_mimi(3, 16))
     assert all(tokenizer.starts_word(each) for each in pieces.first)
     assert not any(tokenizer.starts_word(each) for each in pieces.more)
     assert all(tokenizer.decode([each]).strip() for each in [*pieces.first, *pieces.more])

@@ -24,7 +24,7 @@ from tests.support.made_rows import made_with, make_row
 from tests.support.token_rows import write_token_rows
 from tests.support.train_runs import tiny_dataset
 
-PIECES = Pieces(range(10, 120), range(120, 200), 200, CodeLayout.of_mimi(4, 32))
+PIECES = Pieces(range(10, 120), range(120, 200), 200, CodeLayout.make_mimi(4, 32))
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def loader_of(
 
 def met(plan: BatchPlan, number: int = 0) -> list[Planned]:
     """The examples of a round."""
-    return [each for pool in plan.pools(number) for each in pool.planned]
+    return [each for pool in plan.get_pools(number) for each in pool.planned]
 
 
 def same(one: MicroBatch, other: MicroBatch) -> bool:
@@ -94,7 +94,7 @@ def test_worker_processes_change_nothing(rows: Path) -> None:
 
 def test_other_data_or_settings_of_it_are_not_gone_on_with(rows: Path) -> None:
     state = loader_of(config_of(rows)).state_dict()
-    with pytest.raises(ConfigError, match="begun with other data"):
+    with pytest.raises(ConfigError, match="started with other data"):
         loader_of(config_of(rows, swap_share=0.4)).load_state_dict(state)
     loader_of(config_of(rows, workers=1)).load_state_dict(state)  # who makes the batches does not matter
 
@@ -116,7 +116,7 @@ def test_both_speakers_may_be_learnt(rows: Path) -> None:
     plan = BatchPlan([dataset], config, 0)
     assert len(Counter((unit.row, unit.speaker) for (unit, *_) in met(plan))) == 2 * dataset.splits.count("train")
     maker = ExampleMaker([dataset], config, seed=0)
-    of_a, of_b = (maker.judge(unit).example for unit in make_units(0, dataset, "validation", "both").units[:2])
+    of_a, of_b = (maker.make_judged(unit).example for unit in make_units(0, dataset, "validation", "both").units[:2])
     n = dataset.layout.n_codebooks
     assert (of_a.columns[1 : 1 + n] == of_b.columns[1 + n :]).all()  # A's own voice is B's other
 
@@ -128,8 +128,8 @@ def test_micro_batches_keep_within_their_frames_padding_included(
 ) -> None:
     config, dataset = config_of(rows, batch_frames=batch_frames, pool_batches=pool_batches), opened
     maker = ExampleMaker([dataset], config, seed)
-    for batch in (each for pool in BatchPlan([dataset], config, seed).pools(0) for each in pool.cut(maker.measure)):
-        lengths = [maker.train(planned, 0)[0].n_positions for planned in batch]
+    for batch in (each for pool in BatchPlan([dataset], config, seed).get_pools(0) for each in pool.cut(maker.measure)):
+        lengths = [maker.make_example(planned, 0)[0].n_positions for planned in batch]
         assert lengths == [maker.measure(planned) for planned in batch]
         assert len(batch) == 1 or len(batch) * max(lengths) <= batch_frames
 
@@ -208,7 +208,7 @@ def test_a_share_of_dialogues_has_up_to_ten_seconds_of_silence_behind_it(rows: P
     datasets = open_datasets(config.datasets)
     plan, maker = BatchPlan(datasets, config, seed=0), ExampleMaker(datasets, config, seed=0)
     planned = [each for number in range(8) for each in met(plan, number)]
-    behind = [maker.train(each, 0)[0].n_positions - 1 - datasets[0][each.unit.row].n_frames for each in planned]
+    behind = [maker.make_example(each, 0)[0].n_positions - 1 - datasets[0][each.unit.row].n_frames for each in planned]
     assert behind == [each.n_behind for each in planned]
     assert max(behind) <= 125
     assert sum(n > 0 for n in behind) / len(behind) == pytest.approx(share, abs=0.12)
@@ -223,7 +223,7 @@ def test_without_its_oracle_no_example_has_its_answer(rows: Path) -> None:
     stalled = 0
     plan = BatchPlan(datasets, config, 0)
     for planned in (each for number in range(3) for each in met(plan, number)):
-        example, changes = maker.train(planned, 0)
+        example, changes = maker.make_example(planned, 0)
         assert changes is not None
         row = datasets[0][planned.unit.row]
         answer = row.a.text[row.a.text > PADDING_ID].tolist()
@@ -288,9 +288,9 @@ def test_a_wrong_oracle_is_never_that_of_the_same_item(tmp_path: Path) -> None:
     dataset = write_token_rows(tmp_path, [made[0], variant, made[1], made[2]], made_with=made_with())
     maker = ExampleMaker([dataset], config_of(tmp_path), seed=0)
     units = make_units(0, dataset, "validation", "a").units
-    answers = [dataset[at].a.oracle.hint(len(dataset[at].a.oracle) - 1).tolist() for at in range(4)]
+    answers = [dataset[at].a.oracle.get_hint(len(dataset[at].a.oracle) - 1).tolist() for at in range(4)]
     for unit, stranger in zip(units, (2, 2, 3, 0), strict=True):
-        fed = maker.judge(unit).wrong_oracle.tolist()
+        fed = maker.make_judged(unit).wrong_oracle.tolist()
         assert holds(fed, answers[stranger]), unit
 
 
@@ -298,7 +298,7 @@ def test_the_only_item_of_a_split_has_no_wrong_oracle(tmp_path: Path) -> None:
     dataset = write_token_rows(tmp_path, [make_row(0, "validation", made_with())], made_with=made_with())
     maker = ExampleMaker([dataset], config_of(tmp_path), seed=0)
     (unit,) = make_units(0, dataset, "validation", "a").units
-    assert set(maker.judge(unit).wrong_oracle.tolist()) == {PADDING_ID}
+    assert set(maker.make_judged(unit).wrong_oracle.tolist()) == {PADDING_ID}
 
 
 def holds(stream: list[int], tokens: list[int]) -> bool:
@@ -324,8 +324,8 @@ def test_an_example_is_the_same_wherever_it_is_met(rows: Path) -> None:
     config = config_of(rows)
     datasets = open_datasets(config.datasets)
     planned = met(BatchPlan(datasets, config, 0))[0]
-    here, there = (ExampleMaker(datasets, config, seed=0).train(planned, step=0)[0] for _ in range(2))
-    other_epoch, _ = ExampleMaker(datasets, config, seed=0).train(planned._replace(epoch=1), step=0)
+    here, there = (ExampleMaker(datasets, config, seed=0).make_example(planned, step=0)[0] for _ in range(2))
+    other_epoch, _ = ExampleMaker(datasets, config, seed=0).make_example(planned._replace(epoch=1), step=0)
     assert (here.oracle == there.oracle).all()
     assert here.oracle.tolist() != other_epoch.oracle.tolist() or here.columns.shape != other_epoch.columns.shape
 
@@ -335,7 +335,7 @@ def test_validation_has_the_whole_oracle_and_beside_it_anothers(rows: Path) -> N
     (dataset,) = open_datasets(config.datasets)
     maker = ExampleMaker([dataset], config, seed=0)
     for unit in make_units(0, dataset, "validation", "a").units:
-        judged, row = maker.judge(unit), dataset[unit.row]
+        judged, row = maker.make_judged(unit), dataset[unit.row]
         assert judged.example.oracle.tolist().count(dataset.text_card) == len(row.a.oracle)
         assert len(judged.wrong_oracle) == judged.example.n_positions
         assert judged.wrong_oracle.tolist() != judged.example.oracle.tolist()

@@ -30,7 +30,7 @@ def rehearsal_of(folder: Path, copy_share: float) -> Loader:
     config = DataConfig.model_validate(settings)
     shares = SharesConfig(dialogues=1 - copy_share, copying=copy_share)
     dialogues = RowSource(open_datasets(config.datasets), config, 0, 2, shares=shares)
-    pieces = Pieces(first=range(10, 100), more=range(100, 200), text_card=200, layout=CodeLayout.of_mimi(4, 32))
+    pieces = Pieces(first=range(10, 100), more=range(100, 200), text_card=200, layout=CodeLayout.make_mimi(4, 32))
     course = CopyConfig(batch_size=8, max_gap_frames=1, max_frames=200)
     return Loader({"dialogues": dialogues, "copying": CopySource(pieces, course, None, 0, 2)}, shares)
 
@@ -63,8 +63,8 @@ def test_examples_are_made_for_the_runs_step(rows: Path, monkeypatch: pytest.Mon
         steps.append(step)
         return make(maker, planned, step)
 
-    make = ExampleMaker.train
-    monkeypatch.setattr(ExampleMaker, "train", remember)
+    make = ExampleMaker.make_example
+    monkeypatch.setattr(ExampleMaker, "make_example", remember)
     loader = rehearsal_of(rows, copy_share=0.25)
     for _ in range(6):
         loader.load_next_step()

@@ -66,11 +66,11 @@ def test_speech_alone_is_trained_on_each_row_told_by_its_oracle(speech: Path) ->
     config = config_of(speech, feed={"slow_share": 0.5})
     datasets = open_datasets(config.datasets)
     plan, maker = BatchPlan(datasets, config, 0, "speech"), ExampleMaker(datasets, config, 0)
-    met = [planned for pool in plan.pools(0) for planned in pool.planned]
+    met = [planned for pool in plan.get_pools(0) for planned in pool.planned]
     assert sorted(each.unit.row for each in met) == list(range(30))
     assert plan.n_left_out == 0
     for planned in met:
-        example, changes = maker.train(planned, 0)
+        example, changes = maker.make_example(planned, 0)
         row = datasets[0][planned.unit.row]
         words = [token for token in row.a.text.tolist() if token > PADDING_ID]
         fed = [at for at, token in enumerate(example.oracle.tolist()) if token not in (PADDING_ID, BY.text_card)]
@@ -86,8 +86,8 @@ def test_without_any_oracle_speech_is_trained_on_as_it_is(speech: Path) -> None:
     config = config_of(speech, feed={"drop_share": 1.0})
     datasets = open_datasets(config.datasets)
     maker = ExampleMaker(datasets, config, 0)
-    for planned in (each for pool in BatchPlan(datasets, config, 0, "speech").pools(0) for each in pool.planned):
-        example, _ = maker.train(planned, 0)
+    for planned in (each for pool in BatchPlan(datasets, config, 0, "speech").get_pools(0) for each in pool.planned):
+        example, _ = maker.make_example(planned, 0)
         assert example.n_positions == datasets[0][planned.unit.row].n_frames + 1
         assert set(example.oracle.tolist()) == {PADDING_ID}
 
@@ -100,7 +100,7 @@ def test_answers_are_spoken_by_utterances_with_their_sound(dialogues: Path, spee
     rows = [datasets[1][at].a for at in range(len(datasets[1]))]
     known, n_spoken = utterances(datasets[1], "sentence", "words", "numbers"), 0
     for unit in make_units(0, datasets[0], "train", "a").units:
-        example, changes = maker.train(Planned(unit, 0), 0)
+        example, changes = maker.make_example(Planned(unit, 0), 0)
         if changes is None or not changes.substituted:
             continue
         n_spoken += 1
@@ -119,7 +119,7 @@ def test_an_answer_that_no_oracle_tells_is_a_stall_of_the_speech_rows(dialogues:
     config = config_of(dialogues, speech, feed={"drop_share": 0.99})
     datasets = open_datasets(config.datasets)
     maker = ExampleMaker(datasets, config, 0)
-    found = [maker.train(Planned(unit, 0), 0) for unit in make_units(0, datasets[0], "train", "a").units]
+    found = [maker.make_example(Planned(unit, 0), 0) for unit in make_units(0, datasets[0], "train", "a").units]
     stalls = [said(example) for example, changes in found if changes is not None and changes.stalled]
     known = utterances(datasets[1], "stall")
     assert all(each in ([], *known) for each in stalls)
@@ -153,7 +153,7 @@ def test_validation_tells_a_speech_row_and_beside_it_another(speech: Path) -> No
     assert len(units) == 3
     rows = utterances_of_split(datasets[0], "validation")
     for unit, own, stranger in zip(units, rows, [*rows[1:], rows[0]], strict=True):
-        judged = maker.judge(unit)
+        judged = maker.make_judged(unit)
         assert said(judged.example) == own
         assert [each for each in judged.example.oracle.tolist() if each not in (PADDING_ID, BY.text_card)] == own
         wrong = [each for each in judged.wrong_oracle.tolist() if each not in (PADDING_ID, BY.text_card)]

@@ -108,12 +108,12 @@ def test_hints_are_the_true_answer_beyond_half_the_question(tokenizer: Tokenizer
         event(2, t_s=0.9, r=1.0, level=5, status="truth", text="sixty litres"),
     ]
     oracle, _ = make_oracle_tokens(events, 50, tokenizer)
-    assert [tokenizer.decode(oracle.pred(at).tolist()) for at in range(3)] == [
+    assert [tokenizer.decode(oracle.get_pred(at).tolist()) for at in range(3)] == [
         "ten dollars",
         "more litres",
         "sixty litres",
     ]
-    assert [tokenizer.decode(oracle.hint(at).tolist()) for at in range(3)] == ["", "sixty litres", "sixty litres"]
+    assert [tokenizer.decode(oracle.get_hint(at).tolist()) for at in range(3)] == ["", "sixty litres", "sixty litres"]
     assert oracle.frame.tolist() == [3, 6, 11]
     assert oracle.skip_forbid.tolist() == [False, False, True]
 

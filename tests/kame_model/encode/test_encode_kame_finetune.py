@@ -64,7 +64,7 @@ def exported(tmp_path: Path) -> Path:
 
 
 def test_codes_that_are_not_laid_out_as_mimis_are_refused(tmp_path: Path) -> None:
-    layout = CodeLayout.of_parameters([2048] * 8, text_lead=2, temp=0.4)
+    layout = CodeLayout.make_parametric([2048] * 8, text_lead=2, temp=0.4)
     made_with = MADE_WITH.model_copy(update={"codec": "codec2-learnt", "layout": layout})
     write_token_rows(tmp_path / "tokens", [golden_row(tmp_path)], made_with=made_with)
     with pytest.raises(ConfigError, match=r"codes of codec2-learnt\. kame_finetune requires Mimi's"):

@@ -75,7 +75,7 @@ def test_arrays_of_any_lengths_come_back(tmp_path_factory: pytest.TempPathFactor
     }
     write_packed(store, "file.arrow", columns)
     file = PackedFile(store.at("file.arrow"))
-    assert [file.array("values", at).tolist() for at in range(len(file))] == rows
+    assert [file.read_array("values", at).tolist() for at in range(len(file))] == rows
     assert file.count_values("values").tolist() == [len(each) for each in rows]
     assert file.read_column("name") == [str(each) for each in rows]
 
@@ -95,7 +95,7 @@ def test_rows_come_back_whole_from_several_shards(tmp_path: Path) -> None:
 def test_the_dataset_tells_what_made_it(tmp_path: Path) -> None:
     dataset = write_token_rows(tmp_path, [random_row(1)])
     assert (dataset.codec_digest, dataset.tokenizer_digest) == ("c", "t")
-    assert (dataset.layout, dataset.text_card) == (CodeLayout.of_mimi(8, 2048), MADE_WITH.text_card)
+    assert (dataset.layout, dataset.text_card) == (CodeLayout.make_mimi(8, 2048), MADE_WITH.text_card)
     assert dataset.counts.n_rows == 1
 
 

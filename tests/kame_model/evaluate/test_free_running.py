@@ -32,7 +32,7 @@ def script(n_frames: int, seed: int, events: list[OracleTokenEvent] | None = Non
 def foreseen(front_end: FrontEnd, given: Script, run: FreeRun, oracle: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
     """The likeliest next text, and the codes' logits, when the training forward reads what was said and heard."""
     columns = lay_sequence(run.text, run.own, given.other, TEXT_CARD, front_end.layout)
-    example = Example.of(columns, oracle, np.zeros(len(oracle), np.bool_), TEXT_CARD, CARD)
+    example = Example.from_columns(columns, oracle, np.zeros(len(oracle), np.bool_), TEXT_CARD, CARD)
     batch = collate([example])
     with torch.no_grad():
         logits = front_end(batch.columns, batch.oracle)

@@ -34,7 +34,7 @@ def table(tokenizer: Tokenizer) -> str:
     ]
     codes = np.tile(np.arange(N_FRAMES, dtype=np.int32), (2, 1))
     text = lay_text(words, tokenizer, N_FRAMES).tokens
-    columns = lay_sequence(text, codes, codes, tokenizer.text_card, CodeLayout.of_mimi(2, CARD))
+    columns = lay_sequence(text, codes, codes, tokenizer.text_card, CodeLayout.make_mimi(2, CARD))
     events = [(1, tokenizer.encode("Nine litres.")), (3, tokenizer.encode("Sixty litres."))]
     oracle = lay_oracle(events, N_FRAMES + 1, tokenizer.text_card)
     text, audio = make_labels(columns, tokenizer.text_card, CARD)

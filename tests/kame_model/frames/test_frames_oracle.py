@@ -78,7 +78,7 @@ def test_the_queue_feeds_what_training_lays_out(oracle: tuple[list[OracleTokenEv
         for frame, tokens in events:
             if frame + 1 == position:
                 queue.push(tokens)
-        fed.append(queue.next())
+        fed.append(queue.pop())
     assert fed == laid(events, n_positions)
 
 
@@ -99,7 +99,7 @@ def test_streamed_oracles_are_fed_alike_as_long_as_tokens_come_in_time(
     for position in range(n_positions):
         for number, token in coming.get(position - 1, []):
             queue.extend(number, [token])
-        fed.append(queue.next())
+        fed.append(queue.pop())
     assert fed == laid(events, n_positions)
 
 
@@ -107,11 +107,11 @@ def test_an_oracle_announced_but_still_silent_leaves_the_old_one_on() -> None:
     queue = OracleQueue(START)
     queue.push([11, 12, 13])
     newer = queue.start()
-    assert [queue.next(), queue.next()] == [START, 11]
+    assert [queue.pop(), queue.pop()] == [START, 11]
     assert queue.extend(newer, [])
-    assert queue.next() == 12
+    assert queue.pop() == 12
     assert queue.extend(newer, [21])
-    assert [queue.next() for _ in range(3)] == [START, 21, PADDING_ID]
+    assert [queue.pop() for _ in range(3)] == [START, 21, PADDING_ID]
 
 
 def test_tokens_of_an_oracle_that_a_newer_one_replaced_are_refused() -> None:
@@ -119,7 +119,7 @@ def test_tokens_of_an_oracle_that_a_newer_one_replaced_are_refused() -> None:
     older, newer = queue.start(), queue.start()
     assert queue.extend(newer, [21])
     assert not queue.extend(older, [11])
-    assert [queue.next() for _ in range(3)] == [START, 21, PADDING_ID]
+    assert [queue.pop() for _ in range(3)] == [START, 21, PADDING_ID]
 
 
 def test_no_token_is_lost_when_the_back_end_is_slow() -> None:
@@ -127,7 +127,7 @@ def test_no_token_is_lost_when_the_back_end_is_slow() -> None:
     oracle = queue.start()
     for token in range(11, 16):
         queue.extend(oracle, [token])
-        fed += [queue.next() for _ in range(3)]
+        fed += [queue.pop() for _ in range(3)]
     assert [token for token in fed if token != PADDING_ID] == [START, 11, 12, 13, 14, 15]
 
 
@@ -137,9 +137,9 @@ def test_after_a_reset_nothing_of_the_last_caller_is_heard() -> None:
     queue.extend(on_its_way, [11, 12])
     queue.reset()
     assert not queue.extend(on_its_way, [13])
-    assert queue.next() == PADDING_ID
+    assert queue.pop() == PADDING_ID
     queue.push([21])
-    assert [queue.next(), queue.next()] == [START, 21]
+    assert [queue.pop(), queue.pop()] == [START, 21]
 
 
 def packed() -> OracleTokens:
@@ -158,13 +158,17 @@ def test_events_are_packed_as_kame_finetune_has_them() -> None:
     assert len(oracle) == 3
     assert oracle.pred_offsets.tolist() == [0, 2, 2, 3]
     assert oracle.hint_values.tolist() == [22, 23, 32, 33]
-    assert [oracle.pred(event).tolist() for event in range(3)] == [[11, 12], [], [31]]
-    assert [oracle.hint(event).tolist() for event in range(3)] == [[], [22, 23], [32, 33]]
+    assert [oracle.get_pred(event).tolist() for event in range(3)] == [[11, 12], [], [31]]
+    assert [oracle.get_hint(event).tolist() for event in range(3)] == [[], [22, 23], [32, 33]]
     assert (oracle.frame.dtype, oracle.ratio.dtype) == (np.dtype(np.int32), np.dtype(np.float32))
 
 
 def test_the_hint_is_fed_once_all_is_heard_and_the_prediction_before() -> None:
-    assert [(frame, list(tokens)) for frame, tokens in packed().events()] == [(3, [11, 12]), (9, []), (9, [32, 33])]
+    assert [(frame, list(tokens)) for frame, tokens in packed().list_events()] == [
+        (3, [11, 12]),
+        (9, []),
+        (9, [32, 33]),
+    ]
 
 
 def two_questions() -> OracleTokens:
@@ -182,26 +186,26 @@ def test_a_guess_is_fed_up_to_the_frame_in_which_the_server_withdraws_it() -> No
     oracle = two_questions()
 
     def fed(delay_frames: int) -> list[tuple[int, list[int]]]:
-        events = oracle.events(delay_frames, "withdraw", turn_end_frames=9)
+        events = oracle.list_events(delay_frames, "withdraw", turn_end_frames=9)
         return [(frame, list(tokens)) for frame, tokens in events]
 
     assert fed(3) == [(3, [1, 2, 3]), (9, [4, 5, 6, 7, 8]), (13, [9, 10]), (33, [11]), (43, [12])]
     assert fed(8)[1:3] == [(14, [4, 5, 6, 7]), (18, [9, 10])]  # withdrawn in frame 19: the start, four tokens
     assert fed(25) == [(25, []), (31, []), (35, [9, 10]), (55, []), (65, [12])]
-    assert [(frame, list(tokens)) for frame, tokens in oracle.events(25)][1] == (31, [4, 5, 6, 7, 8])
+    assert [(frame, list(tokens)) for frame, tokens in oracle.list_events(25)][1] == (31, [4, 5, 6, 7, 8])
 
 
 def test_no_guess_is_fed_where_they_are_held_and_no_answer_before_the_turn_has_ended() -> None:
     oracle = two_questions()
     for delay_frames, frames in ((0, [19, 49]), (8, [19, 49]), (9, [19, 49]), (25, [35, 65])):
-        events = oracle.events(delay_frames, "hold", turn_end_frames=9)
+        events = oracle.list_events(delay_frames, "hold", turn_end_frames=9)
         assert [(frame, list(tokens)) for frame, tokens in events] == list(zip(frames, [[9, 10], [12]], strict=True))
-    assert len(oracle.events(0, "hold", n_events=3)) == 1
+    assert len(oracle.list_events(0, "hold", n_events=3)) == 1
 
 
 def test_a_question_that_nobody_heard_to_its_end_keeps_its_guesses() -> None:
     oracle = OracleTokens.pack([3, 9], [0.2, 0.8], [0, 3], [False, True], [[1], [2]], [[], []])
-    assert [frame for frame, _ in oracle.events(4, "hold")] == [7, 13]
+    assert [frame for frame, _ in oracle.list_events(4, "hold")] == [7, 13]
 
 
 def test_withdrawn_tokens_are_those_that_a_queue_would_still_hold() -> None:
@@ -212,7 +216,7 @@ def test_withdrawn_tokens_are_those_that_a_queue_would_still_hold() -> None:
             queue.push(tokens)
         if frame == withdrawn:
             queue.withdraw(1)
-        fed.append(queue.next())
+        fed.append(queue.pop())
     guess = OracleTokens.pack([0, 6], [0.5, 1.0], [0, 5], [False, True], [tokens, []], [[], []])
     event = guess.apply_guesses(0, arrives, tokens, "withdraw", turn_end_frames=withdrawn - 6)
     assert event is not None
@@ -222,7 +226,7 @@ def test_withdrawn_tokens_are_those_that_a_queue_would_still_hold() -> None:
 
 def test_no_events_are_a_stream_too() -> None:
     nothing = OracleTokens.pack([], [], [], [], [], [])
-    assert nothing.events() == []
+    assert nothing.list_events() == []
     assert nothing.pred_offsets.tolist() == [0]
 
 
@@ -238,8 +242,8 @@ def test_an_oracle_that_is_withdrawn_is_fed_no_further_and_the_next_one_is() -> 
     older, newer = queue.start(), queue.start()
     queue.extend(newer, [5, 6, 7])
     queue.withdraw(older)
-    assert [queue.next() for _ in range(2)] == [START, 5]
+    assert [queue.pop() for _ in range(2)] == [START, 5]
     queue.withdraw(newer)
-    assert queue.next() == PADDING_ID
+    assert queue.pop() == PADDING_ID
     queue.push([8])
-    assert [queue.next() for _ in range(3)] == [START, 8, PADDING_ID]
+    assert [queue.pop() for _ in range(3)] == [START, 8, PADDING_ID]

@@ -12,10 +12,10 @@ from data_schemas.code_layout import CodeLayout
 from kame_model.frames.batch import Example, collate
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
 from kame_model.frames.oracle_stream import OracleTokenEvent, lay_oracle
-from kame_model.frames.sequence import chunks, lay_sequence, make_labels, select_events
+from kame_model.frames.sequence import cut_chunks, lay_sequence, make_labels, select_events
 
 TEXT_CARD, CARD = 1000, 64
-LAYOUT = CodeLayout.of_mimi(2, CARD)
+LAYOUT = CodeLayout.make_mimi(2, CARD)
 
 
 def tokens(*rows: list[int]) -> NDArray[np.int32]:
@@ -33,7 +33,7 @@ def dialogue(
 def example(n_frames: int, events: list[OracleTokenEvent] | None = None) -> Example:
     columns = lay_sequence(*dialogue(n_frames), TEXT_CARD, LAYOUT)
     answer = np.arange(n_frames + 1) == 1
-    return Example.of(columns, lay_oracle(events or [], n_frames + 1, TEXT_CARD), answer, TEXT_CARD, CARD)
+    return Example.from_columns(columns, lay_oracle(events or [], n_frames + 1, TEXT_CARD), answer, TEXT_CARD, CARD)
 
 
 def test_a_sequence_by_hand() -> None:
@@ -67,7 +67,7 @@ def test_parts_of_different_dialogues_are_refused() -> None:
 
 
 def test_text_leads_the_own_sound_and_what_is_heard_comes_at_once() -> None:
-    led = CodeLayout.of_parameters([CARD, 8], text_lead=2, temp=0.4)
+    led = CodeLayout.make_parametric([CARD, 8], text_lead=2, temp=0.4)
     columns = lay_sequence(tokens([5, 6, 3])[0], tokens([10, 11, 12], [1, 2, 3]), tokens([30, 31, 32], [4, 5, 6]),
                            TEXT_CARD, led)  # fmt: skip
     assert columns.tolist() == [
@@ -82,8 +82,8 @@ def test_text_leads_the_own_sound_and_what_is_heard_comes_at_once() -> None:
 
 @given(n_frames=st.integers(1, 12), n_codebooks=st.integers(1, 8), lead=st.integers(-1, 3), seed=st.integers(0, 99))
 def test_all_but_the_tail_is_what_stock_moshi_delays(n_frames: int, n_codebooks: int, lead: int, seed: int) -> None:
-    of_mimi = CodeLayout.of_mimi(n_codebooks, CARD)
-    layout = of_mimi if lead < 0 else CodeLayout.of_parameters(of_mimi.sizes, lead, temp=1.0)
+    of_mimi = CodeLayout.make_mimi(n_codebooks, CARD)
+    layout = of_mimi if lead < 0 else CodeLayout.make_parametric(of_mimi.sizes, lead, temp=1.0)
     text, own, other = dialogue(n_frames, n_codebooks, seed)
     initial = torch.tensor([TEXT_CARD] + [CARD] * 2 * n_codebooks)[None, :, None]
     codes = torch.from_numpy(np.concatenate([text[None], own, other])).long()[None]
@@ -94,7 +94,7 @@ def test_all_but_the_tail_is_what_stock_moshi_delays(n_frames: int, n_codebooks:
 @given(n_columns=st.integers(1, 3000), longest=st.integers(1, 600))
 def test_chunks_are_those_of_array_split(n_columns: int, longest: int) -> None:
     split = np.array_split(np.arange(n_columns), -(-n_columns // longest))
-    found = chunks(n_columns, longest)
+    found = cut_chunks(n_columns, longest)
     assert [list(range(*chunk)) for chunk in found] == [part.tolist() for part in split]
     assert max(chunk.stop - chunk.start for chunk in found) <= longest
 
@@ -103,7 +103,7 @@ def test_chunks_are_those_of_array_split(n_columns: int, longest: int) -> None:
 def test_a_chunks_oracle_is_the_wholes_less_tails_across_its_border(frames: list[int], longest: int) -> None:
     events: list[OracleTokenEvent] = [(frame, [10 + index] * 5) for index, frame in enumerate(frames)]
     whole = lay_oracle(events, 61, TEXT_CARD)
-    for chunk in chunks(62, longest):
+    for chunk in cut_chunks(62, longest):
         laid = lay_oracle(select_events(events, chunk), chunk.stop - chunk.start - 1, TEXT_CARD)
         expected = whole[chunk.start : chunk.stop - 1].copy()
         starts = np.flatnonzero(expected == TEXT_CARD)

@@ -12,7 +12,7 @@ from data_schemas.code_layout import CodeLayout
 from data_schemas.config.model import InputDropoutConfig, ModelConfig
 from data_schemas.presets import PRESETS
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
-from kame_model.model.front_end import build_front_end, drop_inputs, lm_kwargs
+from kame_model.model.front_end import build_front_end, drop_inputs, make_lm_kwargs
 from tests.support.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, audio_of, random_batch, stock_logits, tiny_front_end
 
 
@@ -77,14 +77,14 @@ def test_a_tied_text_head_is_the_text_embedding_and_learns_with_it() -> None:
 @pytest.mark.parametrize("config", [PRESETS["nano"].model, PRESETS["small"].model], ids=lambda config: config.preset)
 def test_presets_are_what_is_said_of_them(config: ModelConfig) -> None:
     text_card, card = {"nano": (2000, 512), "small": (8000, 2048)}[config.preset]
-    front_end = build_front_end(config, text_card, CodeLayout.of_mimi(8, card), device="meta")
+    front_end = build_front_end(config, text_card, CodeLayout.make_mimi(8, card), device="meta")
     n_parameters = sum(parameter.numel() for parameter in front_end.parameters())
     least, most = {"nano": (5e6, 25e6), "small": (2e8, 5e8)}[config.preset]
     assert least < n_parameters < most
 
 
 def test_moshi_7b_has_kyutais_own_keyword_arguments() -> None:
-    assert lm_kwargs(PRESETS["moshi-7b"].model, 32_000, CodeLayout.of_mimi(8, 2048)) == loaders._lm_kwargs
+    assert make_lm_kwargs(PRESETS["moshi-7b"].model, 32_000, CodeLayout.make_mimi(8, 2048)) == loaders._lm_kwargs
 
 
 @given(seed=st.integers(0, 1000), text=st.floats(0, 1), own=st.floats(0, 1), dialogue=st.floats(0, 1))

@@ -132,9 +132,9 @@ def test_a_slot_that_was_reset_starts_anew_and_one_that_rests_stands_still() -> 
     with gen.streaming(2):
         said += [gen.step(heard[..., position], oracle) for position in range(4)]
         gen.reset(second)
-        gen.rest(~second)  # the first slot rests while the second one, started anew, catches up
+        gen.pause(~second)  # the first slot rests while the second one, started anew, catches up
         said += [gen.step(heard[..., position], oracle) for position in range(4)]
-        gen.rest(torch.tensor([False, False]))
+        gen.pause(torch.tensor([False, False]))
         said += [gen.step(heard[..., position], oracle) for position in range(4, 8)]
     for first_time, second_time in zip(said[:4], said[4:8], strict=True):
         assert torch.equal(first_time.own[1], second_time.own[1])
@@ -156,7 +156,7 @@ def test_cues_are_those_of_the_training_forward_whoever_was_reset_or_rested() ->
     with gen.streaming(2):
         for call in range(12):
             rests = 4 <= call < 7
-            gen.rest(torch.tensor([False, rests]))
+            gen.pause(torch.tensor([False, rests]))
             if call == 9:
                 gen.reset(torch.tensor([False, True]))
                 places[1] = 0

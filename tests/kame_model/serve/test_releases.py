@@ -59,7 +59,7 @@ def release(tmp_path: Path, small_mimi: dict[str, Any], monkeypatch: pytest.Monk
         save_file(codec, folder / MIMI)
         torch.manual_seed(0)
         front_end = build_front_end(
-            tiny_config(), tokenizer.text_card, CodeLayout.of_mimi(N_CODEBOOKS, TINY_LAYOUT.card)
+            tiny_config(), tokenizer.text_card, CodeLayout.make_mimi(N_CODEBOOKS, TINY_LAYOUT.card)
         )
         state = make_stock_state(front_end.eval(), torch.bfloat16)
         if "kame" not in kind:

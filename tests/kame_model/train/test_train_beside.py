@@ -126,4 +126,4 @@ def test_two_processes_agree_on_what_is_written_and_name_the_dialogues_of_either
 def fourth_step(config: TrainConfig, rank: int) -> list[str]:
     """The dialogues of a process's micro-batches of the fourth step."""
     source = RowSource(open_datasets(config.data.datasets), config.data, config.seed, 2, Share(rank, 2))
-    return [name for batch in [source.batches_of(step) for step in range(4)][3] for name in batch.dialogue_ids]
+    return [name for batch in [source.load_batches(step) for step in range(4)][3] for name in batch.dialogue_ids]

@@ -31,7 +31,7 @@ def looked_at(step: int, **figures: float) -> dict[str, Any]:
 
 def save_now(keeping: Checkpoints, step: int) -> None:
     keeping.save(step, tensors(step), {})
-    keeping.settle()
+    keeping.finish_saving()
 
 
 def saved_steps(folder: Path) -> list[int]:
@@ -42,7 +42,7 @@ def saved_steps(folder: Path) -> list[int]:
 def test_what_is_saved_is_loaded(tmp_path: Path, processes: Processes) -> None:
     keeping = checkpoints(tmp_path, processes)
     keeping.save(5, tensors(2.5), {"loader": {"round": 1}})
-    keeping.settle()
+    keeping.finish_saving()
     saved = keeping.find_latest()
     assert saved is not None
     empty = tensors(0.0)
@@ -56,7 +56,7 @@ def test_beside_the_training_a_checkpoint_counts_when_it_is_settled(tmp_path: Pa
     assert saved_steps(tmp_path) == []
     keeping.save(2, tensors(2.0), {})  # settles the first
     assert saved_steps(tmp_path) == [1]
-    keeping.settle()
+    keeping.finish_saving()
     assert saved_steps(tmp_path) == [1, 2]
 
 
@@ -182,7 +182,7 @@ def test_a_run_does_not_go_on_from_weights_alone_nor_begin_anew(tmp_path: Path) 
     for step in (1, 2):
         keeping.save(step, tensors(step), {}, tensors(step)["model"])
     shutil.rmtree(list_saved(tmp_path / CHECKPOINTS)[-1].folder)
-    with pytest.raises(StoreError, match="have weights alone"):
+    with pytest.raises(StoreError, match="only have weights"):
         checkpoints(tmp_path).find_latest()
 
 

@@ -96,7 +96,7 @@ def test_what_the_service_refuses_is_told_and_nothing_stays_open(
     monkeypatch.setitem(sys.modules, "wandb", Refusing)
     monkeypatch.setattr(curves.TensorBoard, "close", lambda board: closed.append(board))
     run = tiny_run(tmp_path, tmp_path, keep={"wandb_project": "trials", "tensorboard": True})
-    with pytest.raises(ConfigError, match="did not take the run: permission denied"):
+    with pytest.raises(ConfigError, match="did not accept the run: permission denied"):
         open_curves(run, tmp_path, 0)
     assert len(closed) == 1
 

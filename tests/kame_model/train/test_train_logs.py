@@ -45,8 +45,8 @@ def test_a_window_tells_means_over_its_steps() -> None:
 
 def test_steps_of_copying_again_have_a_window_of_their_own() -> None:
     windows, nothing = Windows("dialogues"), [0.0] * len(Window().tallies)
-    windows.of("dialogues").add(2.0, 0.5, NO_CHANGES, nothing)
-    windows.of("copying").add(4.0, 1.5, NO_CHANGES, nothing)
+    windows.get_window("dialogues").add(2.0, 0.5, NO_CHANGES, nothing)
+    windows.get_window("copying").add(4.0, 1.5, NO_CHANGES, nothing)
     expected = {"loss": 2.0, "gradient_norm": 0.5, "copy_loss": 4.0, "copy_gradient_norm": 1.5}
     assert windows.compute_figures() == expected
     again = Windows("dialogues")

@@ -15,7 +15,9 @@ from kame_model.train.parallel import Processes
 from kame_model.train.run_facts import SpeaksWith
 from tests.support.train_runs import tiny_run
 
-SPEAKS_WITH = SpeaksWith(tokenizer_digest="made", text_card=200, codec_digest="made", layout=CodeLayout.of_mimi(4, 32))
+SPEAKS_WITH = SpeaksWith(
+    tokenizer_digest="made", text_card=200, codec_digest="made", layout=CodeLayout.make_mimi(4, 32)
+)
 ADAPTERS: dict[str, Any] = {"init_from": "base", "lora": {"rank": 2}}
 
 

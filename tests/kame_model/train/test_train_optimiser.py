@@ -87,7 +87,7 @@ def test_moving_average_of_few_steps_is_not_of_the_random_start() -> None:
 def front_end(preset: str, oracle: Literal["table", "tied"]) -> FrontEnd:
     """A preset on a device of no memory."""
     config = PRESETS[preset].model.model_copy(update={"oracle": oracle})
-    return build_front_end(config, 1500, CodeLayout.of_mimi(8, 64), "meta")
+    return build_front_end(config, 1500, CodeLayout.make_mimi(8, 64), "meta")
 
 
 def of_oracle(model: FrontEnd, oracle: Literal["table", "tied"]) -> tuple[set[str], set[str]]:

@@ -218,7 +218,7 @@ def test_figures_of_validation_have_their_step(rows: Path, tmp_path: Path) -> No
     train(tiny_run(tmp_path / "run", rows, max_steps=3, keep={"evaluate_every": 2}), Asking(3))
     train(tiny_run(tmp_path / "on", rows, max_steps=9, keep={"evaluate_every": 2, "save_every": 9}), Asking(3))
     (saved,) = list_saved(tmp_path / "on" / CHECKPOINTS)[-1:]
-    assert (saved.step, saved.state()["evaluation_step"]) == (3, 2)
+    assert (saved.step, saved.read_state()["evaluation_step"]) == (3, 2)
 
 
 def test_a_folder_without_a_run_cannot_be_loaded(tmp_path: Path) -> None:

@@ -33,13 +33,13 @@ def test_beside_dialogues_speech_is_trained_on_and_not_judged(
     speech: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged: list[Unit] = []
-    judge = ExampleMaker.judge
+    judge = ExampleMaker.make_judged
 
     def remember(maker: ExampleMaker, unit: Unit) -> Judged:
         judged.append(unit)
         return judge(maker, unit)
 
-    monkeypatch.setattr(ExampleMaker, "judge", remember)
+    monkeypatch.setattr(ExampleMaker, "make_judged", remember)
     dialogues = tiny_dataset(tmp_path / "dialogues")
     config = tiny_run(tmp_path / "run", dialogues, max_steps=3)
     mixed = [*config.data.datasets, config.data.datasets[0].model_copy(update={"path": str(speech)})]

@@ -92,7 +92,7 @@ def test_copying_with_another_vocabulary_is_refused(rows: Path, tmp_path: Path) 
 
 def test_weights_of_another_vocabulary_are_refused(whole: Path, tmp_path: Path) -> None:
     other = tiny_dataset(tmp_path / "rows", tokenizer_digest="another")
-    with pytest.raises(ConfigError, match="speak with another vocabulary or codec"):
+    with pytest.raises(ConfigError, match="use another vocabulary or codec"):
         train(tiny_run(tmp_path / "run", other, init_from=str(whole)))
 
 
@@ -124,10 +124,10 @@ def test_adapters_need_the_weights_that_they_were_trained_beside(rows: Path, who
     moved = base.rename(tmp_path / "moved")
     train(tiny_run(tmp_path / "run", rows, init_from=str(moved), max_steps=3, **adapters))  # the same, elsewhere
     train(tiny_run(tmp_path / "other", rows, max_steps=1, seed=7))
-    with pytest.raises(ConfigError, match="trained beside other weights"):
+    with pytest.raises(ConfigError, match="trained with other weights"):
         train(tiny_run(tmp_path / "run", rows, init_from=str(tmp_path / "other"), max_steps=4, **adapters))
     train(tiny_run(moved, rows, max_steps=3))  # the base goes on, and is another then
-    with pytest.raises(ConfigError, match="trained beside other weights"):
+    with pytest.raises(ConfigError, match="trained with other weights"):
         load_run(tmp_path / "run")
 
 

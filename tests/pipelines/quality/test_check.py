@@ -47,7 +47,7 @@ def relist(store: Store, path: str, recount: bool = True) -> None:
 
 def first_path(store: Store, kind: str) -> str:
     """A file of a kind; of data and oracles one whose first row is in train."""
-    return next(each.path for each in read_manifest(store).of_kind(kind) if each.split in (None, "train"))
+    return next(each.path for each in read_manifest(store).select_kind(kind) if each.split in (None, "train"))
 
 
 def spoil_first(root: Path, kind: str, change: Callable[[Any], Any]) -> None:
@@ -137,16 +137,16 @@ def test_oracles_of_nobody_and_a_dialogue_without_any_are_found(dataset: Path) -
 @pytest.mark.parametrize(("variant", "excused"), [(0, True), (1, False), (None, False)])
 def test_a_reject_excuses_its_own_dialogue_alone(dataset: Path, variant: int | None, excused: bool) -> None:
     store = Store(str(dataset))
-    entry = next(each for each in read_manifest(store).of_kind("oracle") if each.split == "train")
+    entry = next(each for each in read_manifest(store).select_kind("oracle") if each.split == "train")
     (row, *_) = from_table(store.read_table(entry.path), OracleRow)
     item_id = row.dialogue_id.rpartition("-v")[0]
     spoil_first(dataset, "oracle", lambda row: [])
     relist(store, entry.path)
-    dialogue_id = None if variant is None else ids.dialogue_id(item_id, variant)
+    dialogue_id = None if variant is None else ids.make_dialogue_id(item_id, variant)
     refusal = Reject(
         item_id=item_id, dialogue_id=dialogue_id, source=row.source, stage="oracle", reason="failed", detail=""
     )
-    rejects = next(each for each in read_manifest(store).of_kind("rejects") if each.source == row.source)
+    rejects = next(each for each in read_manifest(store).select_kind("rejects") if each.source == row.source)
     rows = from_table(store.read_table(rejects.path), Reject)
     store.write_table(rejects.path, to_table([refusal, *rows[1:]], Reject))
     relist(store, rejects.path)
@@ -155,7 +155,7 @@ def test_a_reject_excuses_its_own_dialogue_alone(dataset: Path, variant: int | N
 
 def test_a_question_in_two_splits_is_found(dataset: Path) -> None:
     store = Store(str(dataset))
-    splits: dict[str | None, str] = {each.split: each.path for each in read_manifest(store).of_kind("data")}
+    splits: dict[str | None, str] = {each.split: each.path for each in read_manifest(store).select_kind("data")}
     assert len(splits) > 1
     group = store.read_table(next(path for split, path in splits.items() if split != "train"))["group_id"][0].as_py()
     spoil_first(dataset, "data", lambda row: replace(row, group_id=group))

@@ -52,19 +52,19 @@ def make(config: RefreshConfig) -> DatasetReader:
 
 def rows_of(config: RefreshConfig) -> list[AudioDialogue]:
     reader = DatasetReader(config.out)
-    tables = [reader.store.read_table(entry.path) for entry in reader.manifest.of_kind("data")]
+    tables = [reader.store.read_table(entry.path) for entry in reader.manifest.select_kind("data")]
     return [row for table in tables for row in from_table(table, AudioDialogue)]
 
 
 def oracles_of(config: RefreshConfig) -> list[OracleRow]:
     reader = DatasetReader(config.out)
-    tables = [reader.store.read_table(entry.path) for entry in reader.manifest.of_kind("oracle")]
+    tables = [reader.store.read_table(entry.path) for entry in reader.manifest.select_kind("oracle")]
     return [row for table in tables for row in from_table(table, OracleRow)]
 
 
 def rejects_of(config: RefreshConfig) -> list[tuple[str, str]]:
     reader = DatasetReader(config.out)
-    tables = [reader.store.read_table(entry.path) for entry in reader.manifest.of_kind(REJECTS)]
+    tables = [reader.store.read_table(entry.path) for entry in reader.manifest.select_kind(REJECTS)]
     return [(row.item_id, row.reason) for table in tables for row in from_table(table, Reject)]
 
 

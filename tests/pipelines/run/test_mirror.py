@@ -87,7 +87,7 @@ def files(held: dict[str, bytes]) -> dict[str, bytes]:
 
 def in_bucket() -> dict[str, bytes]:
     bucket = Bucket(OUT)
-    return files({path: bucket.read_bytes(path) for path in bucket.states()})
+    return files({path: bucket.read_bytes(path) for path in bucket.list_states()})
 
 
 def config(**changes: object) -> RefreshConfig:
@@ -98,7 +98,7 @@ def config(**changes: object) -> RefreshConfig:
 def test_a_run_into_a_bucket_leaves_what_a_run_into_a_folder_leaves(s3: S3, whole: dict[str, bytes]) -> None:
     run_refresh(config(), Silent())
     assert in_bucket() == whole
-    there = set(Bucket(OUT).states())
+    there = set(Bucket(OUT).list_states())
     assert not [path for path in there if "answers" in path or path.endswith((".chat.jsonl", "/lock"))]
     assert check(OUT) == []
     s3.asked.clear()
@@ -127,7 +127,7 @@ def test_another_machine_goes_on_where_one_was_killed(
 ) -> None:
     with monkeypatch.context() as until_killed, pytest.raises(Killed):
         run_refresh(config(), Killer(until_killed, stage, n_parts))
-    left = Bucket(OUT).states()
+    left = Bucket(OUT).list_states()
     assert "dataset.json" not in left
     assert [path for path in left if "/items-" in path and path.endswith(".json")]
     move_to_machine(monkeypatch, tmp_path, "second")
@@ -250,7 +250,7 @@ def test_a_run_whose_lease_was_taken_writes_no_more(s3: S3, tmp_path: Path) -> N
     ):
         mirror.push()
     lease.release()
-    assert set(bucket.states()) == {LEASE}
+    assert set(bucket.list_states()) == {LEASE}
     with pytest.raises(StoreError, match="Another run is writing"):
         leases.Lease(bucket).take()
 
@@ -275,7 +275,7 @@ def test_others_read_it_where_it_is(s3: S3, tmp_path: Path) -> None:
     reader, fs = DatasetReader(OUT), s3fs.S3FileSystem(skip_instance_cache=True)
     n_dialogues = reader.manifest.counts.dialogues
     assert len(list(reader.dialogues())) == n_dialogues > 0
-    paths = [f"corpora/team/spoken/{entry.path}" for entry in reader.manifest.of_kind(DATA)]
+    paths = [f"corpora/team/spoken/{entry.path}" for entry in reader.manifest.select_kind(DATA)]
     assert pyarrow.dataset.dataset(paths, filesystem=fs).count_rows() == n_dialogues
     with duckdb.connect() as connection:
         connection.register_filesystem(fs)
@@ -296,7 +296,7 @@ def test_what_was_removed_from_the_bucket_is_no_longer_here(s3: S3) -> None:
     run_refresh(config(), Silent())
     here = Store(get_work_folder(OUT))
     assert here.exists("dataset.json")
-    for path in Bucket(OUT).states():
+    for path in Bucket(OUT).list_states():
         Bucket(OUT).remove(path)
     shutil.rmtree(Path(here.at(".store/parts")))
     run_refresh(config(limit=2), Silent())

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.dataset
 import pytest
 
-from data_schemas.arrow import schema_of
+from data_schemas.arrow import make_schema
 from data_schemas.manifest import Manifest
 from data_schemas.reader import read_manifest
 from data_schemas.records import AudioDialogue, OracleRow
@@ -37,8 +37,8 @@ def test_datasets_gives_the_splits_and_plays_the_sound(made: Path, manifest: Man
     if ctypes.util.find_library("avcodec") is None:
         pytest.skip("the libraries of ffmpeg are not there, by which datasets decodes sound: make system")
     splits = load(made, tmp_path)
-    rows = {entry.split: 0 for entry in manifest.of_kind("data")}
-    for entry in manifest.of_kind("data"):
+    rows = {entry.split: 0 for entry in manifest.select_kind("data")}
+    for entry in manifest.select_kind("data"):
         rows[entry.split] += entry.n_rows
     assert {name: split.num_rows for name, split in splits.items()} == rows
     row = splits["train"][0]
@@ -88,8 +88,8 @@ def test_pandas(made: Path, manifest: Manifest) -> None:
 def test_pyarrow(made: Path, manifest: Manifest) -> None:
     dialogues = pyarrow.dataset.dataset(made / "data", format="parquet")
     oracles = pyarrow.dataset.dataset(made / "oracles" / "default", format="parquet")
-    assert dialogues.schema.equals(schema_of(AudioDialogue))
-    assert oracles.schema.equals(schema_of(OracleRow))
+    assert dialogues.schema.equals(make_schema(AudioDialogue))
+    assert oracles.schema.equals(make_schema(OracleRow))
     ids = dialogues.to_table(columns=["dialogue_id"])["dialogue_id"].to_pylist()
     assert sorted(ids) == sorted(oracles.to_table(columns=["dialogue_id"])["dialogue_id"].to_pylist())
     assert len(set(ids)) == manifest.counts.dialogues

@@ -41,7 +41,9 @@ def run(of: RefreshConfig) -> Manifest:
 
 def answers(of: RefreshConfig) -> dict[str, str]:
     reader = DatasetReader(of.out)
-    tables = [reader.store.read_table(each.path, ["question", "answer"]) for each in reader.manifest.of_kind("data")]
+    tables = [
+        reader.store.read_table(each.path, ["question", "answer"]) for each in reader.manifest.select_kind("data")
+    ]
     return {row["question"]: row["answer"] for table in tables for row in table.to_pylist()}
 
 
@@ -113,7 +115,7 @@ def test_a_corrected_answer_takes_the_place_of_the_wrong_one_and_what_is_removed
 
 def test_a_damaged_shard_is_written_again(tmp_path: Path) -> None:
     manifest = run(config(tmp_path))
-    shard = tmp_path / "out" / manifest.of_kind("data")[0].path
+    shard = tmp_path / "out" / manifest.select_kind("data")[0].path
     whole = shard.read_bytes()
     shard.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
     assert check(str(tmp_path / "out")) != []

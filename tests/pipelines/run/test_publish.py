@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from data_schemas.config import OracleConfig, RefreshConfig, SourceConfig, SpeechConfig
 from data_schemas.errors import DatasetError, StoreError
-from data_schemas.flags import FLAGS, flagged
+from data_schemas.flags import FLAGS, read_flagged
 from data_schemas.manifest import MANIFEST, Manifest
 from data_schemas.named_yaml import read_model
 from data_schemas.reader import read_manifest
@@ -71,7 +71,7 @@ def other_source(config: RefreshConfig) -> RefreshConfig:
 
 def test_a_data_shard_tells_datasets_that_it_holds_sound(config: RefreshConfig) -> None:
     manifest = refresh(config)
-    for entry in manifest.of_kind("data"):
+    for entry in manifest.select_kind("data"):
         metadata = pq.read_schema(Path(config.out, entry.path)).metadata
         features = json.loads(metadata[b"huggingface"])["info"]["features"]
         assert features["audio"] == {"sampling_rate": 24_000, "num_channels": 2, "_type": "Audio"}
@@ -143,12 +143,12 @@ def test_another_source_is_added_and_the_first_stays(config: RefreshConfig) -> N
 def test_other_oracles_stay_as_long_as_their_dialogues_do(config: RefreshConfig) -> None:
     refresh(config)
     both = refresh(config, oracle=OracleConfig(version="brief", interval_s=2.0))
-    assert {entry.oracle_version for entry in both.of_kind("oracle")} == {"default", "brief"}
+    assert {entry.oracle_version for entry in both.select_kind("oracle")} == {"default", "brief"}
     assert both.oracle_version == "brief"
     changed = refresh(
         config, oracle=OracleConfig(version="brief", interval_s=2.0), speech=SpeechConfig(tts="double", speed_min=1.1)
     )
-    assert {entry.oracle_version for entry in changed.of_kind("oracle")} == {"brief"}
+    assert {entry.oracle_version for entry in changed.select_kind("oracle")} == {"brief"}
 
 
 def test_oracles_of_the_same_settings_under_another_name_bear_that_name(config: RefreshConfig) -> None:
@@ -179,18 +179,18 @@ def test_flags_of_all_dialogues_leave_an_empty_dataset(config: RefreshConfig) ->
     Path(config.out, FLAGS).write_text("\n".join(lines), encoding="utf-8")
     after = refresh(config)
     assert (after.counts.dialogues, after.counts.rejects) == (0, len(ROWS))
-    assert after.of_kind("data") == after.of_kind("oracle") == []
+    assert after.select_kind("data") == after.select_kind("oracle") == []
 
 
 def test_a_line_that_is_no_flag_is_named(config: RefreshConfig) -> None:
     Path(config.out).mkdir()
     Path(config.out, FLAGS).write_text('{"dialogue_id": "a", "reason": "b"}\n{"reason": "c"}\n', encoding="utf-8")
     with pytest.raises(DatasetError, match=r"Line 2 of flags\.jsonl"):
-        flagged(Store(config.out))
+        read_flagged(Store(config.out))
 
 
 def test_without_a_flags_file_nothing_is_flagged(tmp_path: Path) -> None:
-    assert flagged(Store(str(tmp_path))) == {}
+    assert read_flagged(Store(str(tmp_path))) == {}
 
 
 def test_an_evaluation_set_that_is_added_later_takes_its_questions_out(config: RefreshConfig, tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_shares_of_a_corpus_are_versions_with_no_dialogue_in_common(config: Refr
 
 def test_dialogues_out_of_all_shares_want_no_oracles_and_those_inside_do(config: RefreshConfig) -> None:
     manifest = refresh(config, oracle=OracleConfig(share_to=MIDDLE))
-    assert 0 < sum(entry.n_rows for entry in manifest.of_kind("oracle")) < len(ROWS)
+    assert 0 < sum(entry.n_rows for entry in manifest.select_kind("oracle")) < len(ROWS)
 
 
 def test_the_card_names_who_wrote_each_version(config: RefreshConfig) -> None:

@@ -13,7 +13,7 @@ import yaml
 from backends.chat.double import DoubleEngine
 from data_schemas.config import OracleConfig, RefreshConfig, SpeechConfig
 from data_schemas.errors import StoreError
-from data_schemas.ids import group_id, split_of
+from data_schemas.ids import choose_split, make_group_id
 from data_schemas.manifest import Manifest
 from flows.runs.record import RunRecord
 from flows.runs.refresh import run_refresh
@@ -155,7 +155,7 @@ def test_another_oracle_version_adds_a_folder_and_keeps_the_first(world: World) 
     _, manifest, _ = world.refresh(oracle=OracleConfig(version="brief", interval_s=2.0))
     written = of_dataset(world.written_since(before))
     assert {name.split("/")[1] for name in written} == {"brief"}
-    assert {entry.oracle_version for entry in manifest.of_kind("oracle")} == {"brief", "default"}
+    assert {entry.oracle_version for entry in manifest.select_kind("oracle")} == {"brief", "default"}
     assert before.keys() <= world.files().keys()
 
 
@@ -200,7 +200,7 @@ def test_an_item_corrected_at_its_source_makes_its_part_alone_again(world: World
     written = world.written_since(before)
     assert len({Path(name).parent for name in written if name.startswith(".store/parts")}) == 1
     assert len(world.shards() - shards_before) == len(shards_before - world.shards()) == 1
-    answers_now = [row for entry in manifest.of_kind("data") for row in _column(world.out / entry.path, "answer")]
+    answers_now = [row for entry in manifest.select_kind("data") for row in _column(world.out / entry.path, "answer")]
     assert answers_now.count("Sulphur dioxide") == 1
 
 
@@ -211,11 +211,11 @@ def test_an_item_whose_question_is_corrected_into_another_split_leaves_the_one_i
     plants = ("moss", "ferns", "grass", "trees", "herbs", "shrubs", "vines", "palms", "reeds", "weeds", "crops", "ivy")
     split = config_on_doubles(world.out).split
     questions = (f"Think of {one} and of {other}. {rows[0]['question']}" for one in plants for other in plants)
-    rows[0]["question"] = next(each for each in questions if split_of(group_id(each), split) == "test")
+    rows[0]["question"] = next(each for each in questions if choose_split(make_group_id(each), split) == "test")
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     _, manifest, _ = world.refresh()
-    splits = {entry.path: set(_column(world.out / entry.path, "split")) for entry in manifest.of_kind("data")}
-    assert splits == {entry.path: {entry.split} for entry in manifest.of_kind("data")}
+    splits = {entry.path: set(_column(world.out / entry.path, "split")) for entry in manifest.select_kind("data")}
+    assert splits == {entry.path: {entry.split} for entry in manifest.select_kind("data")}
     assert sorted(world.dialogue_ids()) == ids_before
     held = contents(world.out)
     world.refresh()

@@ -8,7 +8,7 @@ import pytest
 
 from data_schemas.config.speech_rows import SpeechRowsConfig
 from data_schemas.errors import ConfigError, DatasetError
-from data_schemas.ids import split_of
+from data_schemas.ids import choose_split
 from pipelines.meaning import list_common_words
 from pipelines.sentences.corpus import Corpus, Line, draw_sentence, read_corpus
 from pipelines.sources.items import read_items
@@ -28,7 +28,7 @@ def config(tmp_path: Path, **shares: float) -> SpeechRowsConfig:
 def test_only_train_items_speak_and_none_that_is_left_out(tmp_path: Path) -> None:
     made = speech_config(tmp_path)
     items = read_items(made.sources[0], None, made.split).items
-    train = {each.item_id for each in items if split_of(each.group_id, made.split) == "train"}
+    train = {each.item_id for each in items if choose_split(each.group_id, made.split) == "train"}
     assert 0 < len(train) < len(items)
     corpus = read_corpus(made)
     assert {each.item_id for each in corpus.lines} == train

@@ -60,7 +60,7 @@ def test_gsm8k_row(tmp_path: Path) -> None:
     assert (item.question, item.answer) == ("How many pens are 3 boxes of 4?", "12")
     assert item.explanation == "3*4 = 12 pens."
     assert (item.options, item.answer_index, item.native_id, item.licence) == ((), None, None, "MIT")
-    assert item.item_id == ids.item_id("gsm8k", None, item.question)
+    assert item.item_id == ids.make_item_id("gsm8k", None, item.question)
 
 
 def test_mmlu_pro_row(tmp_path: Path) -> None:
@@ -79,8 +79,8 @@ def test_hssbench_row_in_both_forms(tmp_path: Path, row: dict[str, Any]) -> None
 
 def test_split_and_group_are_functions_of_the_question(tmp_path: Path) -> None:
     item = the_item(tmp_path, "gsm8k", GSM8K)
-    assert item.group_id == ids.group_id(item.question)
-    assert item.split == ids.split_of(item.group_id, SplitConfig())
+    assert item.group_id == ids.make_group_id(item.question)
+    assert item.split == ids.choose_split(item.group_id, SplitConfig())
 
 
 REFUSED: list[tuple[str, Any, str]] = [

@@ -149,7 +149,7 @@ def test_what_waits_of_a_guess_is_discarded_once_the_whole_question_is_sent(toke
     async def course() -> None:
         talk.user("How many")
         await asyncio.sleep(0.3)
-        talk.queue.next()
+        talk.queue.pop()
         talk.user("How many litres", is_final=True)
         await asyncio.sleep(1)
         assert talk.queued() == ""

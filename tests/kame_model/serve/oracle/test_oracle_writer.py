@@ -55,7 +55,7 @@ def written(pieces: Iterable[str], tokenizer: Tokenizer) -> tuple[list[int], str
 
 
 def queued(queue: OracleQueue, n: int) -> list[int]:
-    return [queue.next() for _ in range(n)]
+    return [queue.pop() for _ in range(n)]
 
 
 @pytest.mark.parametrize(
@@ -126,11 +126,11 @@ def test_the_newer_oracle_ends_the_older_and_an_unbegun_one_ends_nothing(tokeniz
     queue = OracleQueue(tokenizer.text_card)
     older, newer = (OracleWriter(queue, tokenizer, MAX_WORDS) for _ in range(2))
     assert older.write("she earned it all ") == "she earned it"
-    queue.next()
+    queue.pop()
     newer.write("the")
-    assert queue.next() == tokenizer.encode("she")[0], "the newer has said nothing yet"
+    assert queue.pop() == tokenizer.encode("she")[0], "the newer has said nothing yet"
     assert newer.write(" tank is full") == "the tank"
-    assert queue.next() == tokenizer.text_card
+    assert queue.pop() == tokenizer.text_card
     assert (older.write("because of minutes "), older.finish()) == ("", "")
     tokens = tokenizer.encode("the tank")
     assert queued(queue, len(tokens) + 1) == [*tokens, PADDING_ID]

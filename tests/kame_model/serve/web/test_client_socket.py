@@ -35,12 +35,12 @@ async def test_who_sends_sound_ten_times_too_fast_loses_it_and_the_neighbour_hea
         flood = asyncio.create_task(fast.say("golf", 10 * n_frames, FRAME_S / 10))
         for number in range(n_frames):
             await neighbour.say("golf", 1)
-            late += len(neighbour.of_kind(1)) < number
+            late += len(neighbour.select_kind(1)) < number
         await flood
         assert late == 0
         assert fast.closed is None
         most = (SOUND_AT_ONCE_S + SOUND_SPEED * LENGTH_S) / FRAME_S
-        assert len(fast.of_kind(1)) + server.n_dropped["heard"] <= most + 2
+        assert len(fast.select_kind(1)) + server.n_dropped["heard"] <= most + 2
         await fast.leave()
         await neighbour.leave()
         assert server.n_dropped["said"] == 0
@@ -54,9 +54,9 @@ async def test_who_was_too_fast_is_heard_again_once_it_is_not(checkpoint: Checkp
         client = MoshiClient(app)
         await client.say("golf", 200, 0.006)
         await asyncio.sleep(8)
-        n_before = len(client.of_kind(1))
+        n_before = len(client.select_kind(1))
         await client.say("golf", 40)
-        assert len(client.of_kind(1)) - n_before >= 39
+        assert len(client.select_kind(1)) - n_before >= 39
         await client.leave()
 
 
@@ -108,7 +108,7 @@ async def test_silence_is_no_burden(checkpoint: Checkpoint) -> None:
     async with app_of(checkpoint) as (server, app):
         client = MoshiClient(app)
         await client.say(None, 150)
-        assert len(client.of_kind(1)) >= 149
+        assert len(client.select_kind(1)) >= 149
         assert server.n_dropped["heard"] == 0
         await client.leave()
 
@@ -135,7 +135,7 @@ class Callers:
         await asyncio.sleep(1)
         error = of_type(self.realtime, "error")[-1]["error"]
         return [
-            self.chat.of_kind(5)[-1].decode(),
+            self.chat.select_kind(5)[-1].decode(),
             f"{error['code']}: {error['message']}",
             f"{answer.status_code} {answer.json()['error']['code']}",
         ]
@@ -205,7 +205,7 @@ async def test_half_a_character_is_refused_by_either_socket_and_by_http(checkpoi
         for wished in ({"kame": {"prompt": "be \ud83d kind"}}, {"session": {"instructions": "be \ud83d kind"}}):
             callers.realtime.send({"type": "session.update", **wished})
         await asyncio.sleep(1)
-        assert len(callers.chat.of_kind(5)) == 1
+        assert len(callers.chat.select_kind(5)) == 1
         errors = [each["error"]["message"] for each in of_type(callers.realtime, "error")]
         assert len(errors) == 2
         assert all("half a character" in each for each in errors)

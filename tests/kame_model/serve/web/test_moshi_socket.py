@@ -33,9 +33,9 @@ async def test_a_frame_is_said_for_each_one_heard_and_nothing_is_sent_that_was_n
     assert talker.received[0] == b"\x00"
     assert {each[0] for each in talker.received[1:]} == {1, 2}
     reader = sphn.OpusStreamReader(SAMPLE_RATE_HZ)
-    n_samples = sum(len(reader.append_bytes(each)) for each in talker.of_kind(1))
+    n_samples = sum(len(reader.append_bytes(each)) for each in talker.select_kind(1))
     assert n_samples == 30 * FRAME_N_SAMPLES
-    assert b"".join(talker.of_kind(2)).decode().strip()
+    assert b"".join(talker.select_kind(2)).decode().strip()
     assert talker.accepted is not None
     assert "machine" in talker.accepted["kame-notice"]
 
@@ -59,7 +59,7 @@ async def test_a_client_that_knows_no_events_reads_the_notice_before_anything_is
         talker = MoshiClient(app, f"{query}")
         await asyncio.sleep(0.5)
         await talker.leave()
-    assert talker.of_kind(2) == texts
+    assert talker.select_kind(2) == texts
 
 
 async def test_events_are_told_and_wishes_are_done_where_they_were_asked_for(checkpoint: Checkpoint) -> None:
@@ -77,7 +77,7 @@ async def test_events_are_told_and_wishes_are_done_where_they_were_asked_for(che
     assert [event["mode"] for event in talker.told("started")] == ["tandem", "direct"]
     assert talker.told("changed") == [{"mode": "direct", "back_end": "default", "model": ""}]
     assert talker.told("heard")[0]["text"] == "alpha"
-    errors = [each.decode() for each in talker.of_kind(5)]
+    errors = [each.decode() for each in talker.select_kind(5)]
     assert len(errors) == 3
     assert "mode, back_end, model, prompt, reset" in errors[0]
     assert "nobody" in errors[1]
@@ -101,8 +101,8 @@ async def test_messages_of_other_kinds_are_passed_over(checkpoint: Checkpoint) -
         await talker.say("bravo", 5)
         assert talker.closed is None
         await talker.leave()
-    assert len(talker.of_kind(1)) > 0
-    assert talker.of_kind(5) == []
+    assert len(talker.select_kind(1)) > 0
+    assert talker.select_kind(5) == []
 
 
 LONG = "You answer as a pirate would. " * 530
@@ -120,8 +120,8 @@ async def test_a_long_prompt_comes_in_the_first_message(checkpoint: Checkpoint, 
         await talker.leave()
     assert chat.asked
     assert all(payload["messages"][0]["content"].startswith(LONG.strip()) for payload in chat.asked)
-    assert len(talker.of_kind(1)) == 24
-    assert talker.of_kind(5) == []
+    assert len(talker.select_kind(1)) == 24
+    assert talker.select_kind(5) == []
 
 
 async def test_a_first_message_that_cannot_be_done_is_told_and_later_ones_are_passed_over(
@@ -135,7 +135,7 @@ async def test_a_first_message_that_cannot_be_done_is_told_and_later_ones_are_pa
         await talker.say(None, 3)
         assert [session.mode for session in server.sessions.values()] == ["tandem"]
         await talker.leave()
-    (told,) = talker.of_kind(5)
+    (told,) = talker.select_kind(5)
     assert b"16000 are taken at most" in told
 
 
@@ -183,7 +183,7 @@ async def test_what_is_no_microphone_ends_its_own_session_alone(
     assert bad.closed is not None
     assert bad.closed[0] == 1008
     assert reason in bad.closed[1]
-    assert len(other.of_kind(1)) == 23
+    assert len(other.select_kind(1)) == 23
 
 
 async def test_too_many_messages_end_the_session(checkpoint: Checkpoint) -> None:
@@ -209,7 +209,7 @@ async def test_a_client_that_takes_nothing_is_let_go_and_slows_nobody(
         stuck.takes.clear()
         n_frames = round(2.0 / FRAME_S) + 10
         await asyncio.gather(stuck.say("alpha", n_frames), other.say("golf", n_frames))
-        assert len(other.of_kind(1)) == 3 + n_frames
+        assert len(other.select_kind(1)) == 3 + n_frames
         assert len(server.sessions) == 1
         assert server.n_dropped["said"] > 0
         stuck.takes.set()
