@@ -36,13 +36,13 @@ from data_schemas.records import AudioDialogue, WordTiming
 from data_schemas.units import FRAME_S
 from flows.settings import shipped_checkpoint
 from kame_model.frames.inner_monologue import lay_text
-from kame_model.frames.sequence import chunks, lay_sequence, make_labels
+from kame_model.frames.sequence import cut_chunks, lay_sequence, make_labels
 from kame_model.text.tokenizer import Tokenizer
 from pipelines.oracle.plan import plan_dialogue
 
 TOOLS = Path(__file__).with_name("reference_tools.py")
 NEEDED = ("tools/oracle_generation.py", "tools/tokenize_text.py", "utils/data.py")
-LAYOUT = CodeLayout.of_mimi(N_CODEBOOKS, CARD)
+LAYOUT = CodeLayout.make_mimi(N_CODEBOOKS, CARD)
 
 Rows = list[list[NDArray[np.int32]]]
 """Text and codes of A and B of each dialogue, int32[1 + N_CODEBOOKS, T]."""
@@ -83,7 +83,7 @@ def pack(rows: Rows, text_card: int) -> list[list[NDArray[np.int32]]]:
     packed = []
     for a, b in rows:
         columns = lay_sequence(a[0], a[1:], b[1:], text_card, LAYOUT)
-        parts = [columns[:, chunk.start : chunk.stop] for chunk in chunks(columns.shape[1], MAX_COLUMNS)]
+        parts = [columns[:, chunk.start : chunk.stop] for chunk in cut_chunks(columns.shape[1], MAX_COLUMNS)]
         for part in parts:
             make_labels(part, text_card, LAYOUT.card)
         packed.append(parts)

@@ -186,7 +186,7 @@ class RateBook:
         """Returns the average dialogue of a source."""
         return self.find(lambda rates: rates.shapes, lambda row: row.source == source)
 
-    def cost(self, step: str, engine: str = "", device: str = CPU) -> tuple[Cost, Origin] | None:
+    def find_cost(self, step: str, engine: str = "", device: str = CPU) -> tuple[Cost, Origin] | None:
         """What a step costs with an engine, on a device by its name or words of it."""
         wanted = (step, engine)
         return self.find(

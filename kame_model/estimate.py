@@ -17,7 +17,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.serving import LimitsConfig
 from data_schemas.config.training import TrainConfig
-from data_schemas.rates import CPU, Cost, Figure, RateBook, StepTimes, add_up, how_to_measure, is_device, unknown
+from data_schemas.rates import (
+    CPU,
+    Cost,
+    Figure,
+    RateBook,
+    StepTimes,
+    add_up,
+    describe_measurement,
+    is_device,
+    make_unknown,
+)
 from data_schemas.units import FRAME_S
 from kame_model.frames.ids import PADDING_ID
 from kame_model.model.front_end import FrontEnd
@@ -198,10 +208,10 @@ def estimate_training(
         if n_batches % n_devices:
             key, title = _name_time(config, device)
             why = f"{n_devices} processes cannot share {n_batches} micro-batches a step: set optim.accumulation"
-            time = unknown(key, TRAINING, title, "s", why)
+            time = make_unknown(key, TRAINING, title, "s", why)
         else:
             n_frames = config.max_steps * config.data.batch_frames * n_batches
-            time = _mark_as_most(_time(config, model, book, device, n_devices, n_frames), config)
+            time = _mark_as_most(_estimate_time(config, model, book, device, n_devices, n_frames), config)
         memory = estimate_memory(config, model, book, device, n_devices)
         hours.append(replace(time, title=f"{time.title}{_tell_misfit(memory, device)}"))
         least.append(memory)

@@ -185,7 +185,7 @@ def check_device(name: str, book: RateBook) -> str:
     """
     from kame_model.train.throughput import PEAK_FLOPS
 
-    known = list(dict.fromkeys([CPU, *PEAK_FLOPS, *book.devices()]))
+    known = list(dict.fromkeys([CPU, *PEAK_FLOPS, *book.list_devices()]))
     found = next((each for each in known if is_device(each, name)), None)
     if found is None:
         raise ConfigError(

@@ -57,7 +57,9 @@ def _find_weight_licences(place: str) -> Licences:
         facts = read_contents(find_place(place)).facts
     except KameError:
         facts = None  # damaged, or no longer a checkpoint
-    return {f"weights of {name_weights(place)}": None} if facts is None else dict(_of_training(facts.training))
+    return (
+        {f"weights of {name_weights(place)}": None} if facts is None else dict(_list_training_licences(facts.training))
+    )
 
 
 def _list_training_licences(told: TrainingFacts) -> Iterator[tuple[str, str | None]]:

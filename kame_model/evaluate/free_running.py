@@ -103,8 +103,8 @@ def make_script(
         codes,
         events,
         asked.turn.start,
-        _cut_opening(stranger.row.a.oracle.said(stranger.turn.event).tolist(), tokenizer),
-        asked.row.a.oracle.said(asked.turn.event).tolist(),
+        _cut_opening(stranger.row.a.oracle.get_fed(stranger.turn.event).tolist(), tokenizer),
+        asked.row.a.oracle.get_fed(asked.turn.event).tolist(),
         round(correction_after_s * FRAMES_PER_S),
     )
 

@@ -192,7 +192,7 @@ class _Running:
     ) -> None:
         began_s = time.monotonic()
         scripts = [self._make_script(condition, *pair) for pair in group]
-        seed = ids.seed_for("recall", self.config.seed, condition.name, number) % 2**63
+        seed = ids.derive_seed("recall", self.config.seed, condition.name, number) % 2**63
         runs = run_freely(self.checkpoint.front_end, scripts, self.config.sampling, seed, generator=self.generator)
         run_s = round((time.monotonic() - began_s) / len(group), 3)
         for (asked, stranger), script, ran in zip(group, scripts, runs, strict=True):

@@ -120,7 +120,7 @@ def find_answered_turns(row: TokenRow, tokenizer: Tokenizer) -> list[Turn]:
                     question=row.question,
                     answer=tuple(answer),
                     key=key,
-                    told=tuple(extract_words(tokenizer.decode(oracle.said(event).tolist()))),
+                    told=tuple(extract_words(tokenizer.decode(oracle.get_fed(event).tolist()))),
                     options=tuple(find_offered_options(row.question, key)),
                 )
             )

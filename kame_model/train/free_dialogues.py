@@ -70,7 +70,7 @@ def measure_dialogues(
         for batch in plan_batches([each.row.n_frames for each in asked], _BATCH_SIZE):
             group = [asked[at] for at in batch]
             scripts = [make_script(each, None, "right", DELAY_S, 0.0, tokenizer, guesses=guesses) for each in group]
-            runs = run_freely(front_end, scripts, sampling, ids.seed_for("free dialogues") % 2**63, generator)
+            runs = run_freely(front_end, scripts, sampling, ids.derive_seed("free dialogues") % 2**63, generator)
             for each, ran in zip(group, runs, strict=True):
                 turns += [_judge(turn, each, ran.text.tolist(), tokenizer) for turn in each.turns]
     front_end.train(was_training)

@@ -29,7 +29,7 @@ class AlignmentStage:
 
     def matters(self) -> dict[str, Any]:
         """Returns the configuration and the aligner's digest."""
-        return {"config": what_matters(self.config), "aligner": self.aligner.digest}
+        return {"config": dump_relevant_fields(self.config), "aligner": self.aligner.digest}
 
     def run(self, batch: Sequence[tuple[Dialogue, Clips]]) -> StageResult[DialogueWords]:
         """Returns the word timings of each dialogue; rejects it for missing, doubtful, overlapping or outside words."""

@@ -136,7 +136,7 @@ def make_payload(
 
 def list_prompt_sets() -> list[str]:
     """Returns the names of the built-in prompt sets."""
-    return names_in(_OURS)
+    return list_names(_OURS)
 
 
 @lru_cache(maxsize=8)

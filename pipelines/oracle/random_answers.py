@@ -51,7 +51,7 @@ class RandomOracleStage:
 
     def matters(self) -> dict[str, Any]:
         """Returns the schedule's configuration and the seed."""
-        return {"config": what_matters(self.config), "seed": self.seed, "simulator": "random"}
+        return {"config": dump_relevant_fields(self.config), "seed": self.seed, "simulator": "random"}
 
     def run(self, batch: Sequence[tuple[Dialogue]]) -> StageResult[OracleRow]:
         """Returns a row for each dialogue in this version's share; `taken_from` names the origin of an answer."""

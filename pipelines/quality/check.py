@@ -134,7 +134,7 @@ def _read(store: Store, entry: ShardEntry) -> pa.Table | Fault:
 
 def _compare_columns(table: pa.Table, record: type) -> str:
     """Returns how a file's columns differ from the record's; empty if only columns of later versions are missing."""
-    wanted = schema_of(record)
+    wanted = make_schema(record)
     if foreign := [name for name in table.column_names if name not in wanted.names]:
         return f"columns differ: {', '.join(foreign)}"
     try:

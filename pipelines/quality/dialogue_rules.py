@@ -32,7 +32,7 @@ _MADE_WITH = ("tts", "tts_digest", "voice_a", "voice_b", "aligner", "aligner_dig
 
 def check_dialogue(row: AudioDialogue) -> Wrong:
     """Yields what is wrong with a row, independently of the rest of the dataset."""
-    if row.dialogue_id != ids.dialogue_id(row.item_id, row.variant):
+    if row.dialogue_id != ids.make_dialogue_id(row.item_id, row.variant):
         yield "a dialogue's id is its item's and variant's", f"{row.item_id}, variant {row.variant}"
     missing = [name for name in _MADE_WITH if getattr(row.provenance, name) is None]
     if missing or not row.provenance.script_method or row.licence is None:

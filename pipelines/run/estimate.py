@@ -93,7 +93,7 @@ def estimate_dataset(
 
 def _shape_of(source: str, book: RateBook) -> tuple[DialogueShape, str]:
     """Returns the shape of a source's dialogues and its origin; for an unknown source, the mean of the others."""
-    if (found := book.shape(source)) is not None:
+    if (found := book.find_shape(source)) is not None:
         return found[0], f"{found[1]}, {found[0].n_spoken} dialogues"
     known = {each.source: each for rates in reversed(book.rates) for each in rates.shapes}
     names = [name for name, field in DialogueShape.model_fields.items() if field.annotation is float]
@@ -162,7 +162,7 @@ def _chat_of_stage(
     if found is None:
         how = "`kame bench` with these settings does" if stage == WORDING else "look at a small run"
         why = f"nobody has counted what {stage} asks {model}: {how}"
-        return [unknown(key, CHAT, title, unit, why) for key, (title, unit) in _CHAT_FIGURES.items()]
+        return [make_unknown(key, CHAT, title, unit, why) for key, (title, unit) in _CHAT_FIGURES.items()]
     rate, basis = found
     calls = n_requests * rate.calls_per_request
     told = f"{n_requests:,.0f} × {rate.calls_per_request:.3g}"

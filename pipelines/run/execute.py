@@ -122,7 +122,7 @@ class Runner:
     def read(self, part: Part, stage: str, record_type: type[Record]) -> list[Record]:
         """Reads a stage's output for a part as records, which may have fewer fields than the file has columns."""
         record = self.read_finished(part, stage)
-        names = schema_of(record_type).names
+        names = make_schema(record_type).names
         return from_table(self.store.read_table(part.get_path(stage), names, record.sha256), record_type)
 
     def run(self, part: Part, stage: Stage[Any]) -> PartRecord:

@@ -140,7 +140,7 @@ class Mirror:
 
     def pull(self) -> None:
         """Downloads what the bucket holds into the folder; local files that were never uploaded are kept."""
-        there = {path: state for path, state in self._bucket.states().items() if not _STAYS.fullmatch(path)}
+        there = {path: state for path, state in self._bucket.list_states().items() if not _STAYS.fullmatch(path)}
         for path in self._same.keys() - there.keys():
             if self._is_as_copied(path):
                 self._store.remove(path)
@@ -196,12 +196,12 @@ class Mirror:
     def _check_manifest(self) -> None:
         """Checks that nobody has published, before gigabytes are uploaded in vain."""
         known = self._same.get(MANIFEST)
-        if self._bucket.state(MANIFEST) != (known[0] if known else None):
+        if self._bucket.get_state(MANIFEST) != (known[0] if known else None):
             raise ChangedMeanwhile(f"{self._bucket.address}/{MANIFEST} has changed since this run began.")
 
     def _remove_ours(self) -> None:
         """Removes the files that this run has uploaded and that the other run's manifest does not list."""
-        theirs = manifest_if_any(self._bucket)
+        theirs = read_manifest_if_any(self._bucket)
         listed = {entry.path for entry in theirs.shards} if theirs else set()
         for path in self._shown_now - listed:
             if path.endswith(".parquet"):  # surplus prompt files do no harm to a dataset

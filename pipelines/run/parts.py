@@ -105,7 +105,7 @@ class MembershipBook:
         members = from_table(table, Member)
         if (table.schema.metadata or {}).get(_PLAN) == self._plan.encode():
             return members
-        items = [replace(each.item, split=ids.split_of(each.item.group_id, self.split)) for each in members]
+        items = [replace(each.item, split=ids.choose_split(each.item.group_id, self.split)) for each in members]
         return self._assign_parts([], items)
 
     def update(self, reading: SourceReading, contaminated: frozenset[str]) -> Membership:

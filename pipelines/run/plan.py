@@ -175,7 +175,7 @@ def _update_contaminated(config: RefreshConfig, store: Store) -> frozenset[str]:
     now = before | read_evaluation_questions(config.evaluation_sets)
     if now == before:
         return frozenset(before)
-    if others := _list_other_sources(config, manifest_if_any(store)):
+    if others := _list_other_sources(config, read_manifest_if_any(store)):
         raise ConfigError(
             f"The evaluation sets are new to {config.out}, and {', '.join(others)} may hold their questions.",
             "Name all sources of the dataset with --source in this run.",

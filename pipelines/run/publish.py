@@ -41,7 +41,7 @@ def compact(config: RefreshConfig, group: Sequence[Part]) -> list[ShardEntry]:
     store, first = Store(config.out), group[0]
     runner, before = Runner(store), read_manifest_if_any(store)
     known = {entry.path: entry for entry in before.shards} if before else {}
-    hidden = _find_flagged(runner, group, frozenset(flagged(store)))
+    hidden = _find_flagged(runner, group, frozenset(read_flagged(store)))
     entries: list[ShardEntry] = []
     for kind, record_type in ((DATA, AudioDialogue), (ORACLE, OracleRow)):
         version = config.oracle.version if kind == ORACLE else None
@@ -118,7 +118,7 @@ def _write(store: Store, path: str, schema: pa.Schema, tables: Iterator[pa.Table
 
 def _make_schema(record_type: type) -> pa.Schema:
     """Returns the record's schema; if it has audio, with the metadata that makes Hugging Face `datasets` decode it."""
-    schema = schema_of(record_type)
+    schema = make_schema(record_type)
     if "audio" not in schema.names:
         return schema
     import datasets  # slow to import (1 s), needed for its metadata only
@@ -320,7 +320,7 @@ def _format_recognisers(figures: Figures) -> str:
 
 
 def _make_configs(manifest: Manifest) -> list[dict[str, Any]]:
-    configs = [{"config_name": "default", "data_files": _list_data_files(manifest.of_kind(DATA)), "default": True}]
+    configs = [{"config_name": "default", "data_files": _list_data_files(manifest.select_kind(DATA)), "default": True}]
     by_version: dict[str, list[ShardEntry]] = {}
     for entry in manifest.select_kind(ORACLE):
         by_version.setdefault(entry.oracle_version or "", []).append(entry)

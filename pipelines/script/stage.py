@@ -106,8 +106,8 @@ class ScriptStage:
 
     def _make_dialogue(self, item: Item, variant: int, draw: int) -> Dialogue | None:
         """Makes one dialogue of an item; returns None if no form fits it."""
-        seed = ids.seed_for(self._seed, item.item_id, self.name, variant, draw)
-        exchange, rng = make_exchange(item, self._config, seed), random.Random(ids.seed_for(seed, "form"))
+        seed = ids.derive_seed(self._seed, item.item_id, self.name, variant, draw)
+        exchange, rng = make_exchange(item, self._config, seed), random.Random(ids.derive_seed(seed, "form"))
         form = draw_form(exchange, self._forms, rng)
         if form is None:
             return None

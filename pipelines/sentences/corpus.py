@@ -101,7 +101,7 @@ def read_corpus(config: SpeechRowsConfig, left_out: frozenset[str] = frozenset()
 
 def draw_sentence(corpus: Corpus, config: SpeechRowsConfig, position: int) -> Sentence:
     """Draws the sentence at a position; all sentences of the sources occur before one is repeated."""
-    rng = random.Random(ids.seed_for(config.seed, "sentence", position))
+    rng = random.Random(ids.derive_seed(config.seed, "sentence", position))
     kind: SentenceKind = rng.choices(_KINDS, [getattr(config.shares, kind) for kind in _KINDS])[0]
     line = _draw_line(corpus, config.seed, position) if kind == "sentence" else None
     return Sentence(
@@ -126,7 +126,7 @@ def _draw_line(corpus: Corpus, seed: int, position: int) -> Line:
 
 @lru_cache(maxsize=2)
 def _draw_order(n_lines: int, seed: int, epoch: int) -> NDArray[np.int64]:
-    return np.random.default_rng(ids.seed_for(seed, "lines", epoch)).permutation(n_lines)
+    return np.random.default_rng(ids.derive_seed(seed, "lines", epoch)).permutation(n_lines)
 
 
 def _make_up(kind: SentenceKind, corpus: Corpus, rng: random.Random) -> str:

@@ -12,9 +12,9 @@ from data_schemas.rates import (
     Rates,
     add_up,
     is_device,
+    make_unknown,
     price_step,
     read_rates,
-    unknown,
     write_rates,
 )
 

@@ -68,7 +68,7 @@ class Prompt(Config):
 
 def list_prompts() -> list[str]:
     """Returns the names of the prompts that come with the program."""
-    return names_in(_OURS)
+    return list_names(_OURS)
 
 
 def load_prompt(name: str) -> Prompt:

@@ -147,7 +147,7 @@ class Answering:
 
     def take_oracle(self) -> int:
         """Returns the oracle's id for the front-end's next input position."""
-        return self._queue.next() if self.mode == "tandem" else PADDING_ID
+        return self._queue.pop() if self.mode == "tandem" else PADDING_ID
 
     def take_frame(self) -> tuple[Samples, str] | None:
         """Returns the cascade's next 80 ms and the words that begin in it, or None in the other modes."""

@@ -44,7 +44,7 @@ async def test_who_sends_sound_ten_times_too_fast_loses_it_and_the_neighbour_hea
         await fast.leave()
         await neighbour.leave()
         assert server.n_dropped["said"] == 0
-    told = fast.of_kind(5)
+    told = fast.select_kind(5)
     assert b"faster than real time" in told[0]
     assert len(told) <= LENGTH_S, "it is told once a second, not with each message"
 
