@@ -33,8 +33,8 @@ def resolve_voices(config: SpeechConfig, tts: TextToSpeech, tts_b: TextToSpeech 
     _check_there(tts_b, voices_b, there_b)
     if not voices_b:
         raise ConfigError(
-            f"The speech back-end {tts_b.name} has no voice other than the assistant's, {voice_a}: it needs at least "
-            "one voice for the user.",
+            f"The speech back-end {tts_b.name} has no voice for the user other than the assistant's, {voice_a}: it "
+            "needs at least one voice for the user.",
             f"Voices here: {', '.join(there_b)}. Choose another back-end for the user in speech.tts_b, or name "
             f"{voice_a} in speech.voices_b to have both speak with it.",
         )

@@ -275,7 +275,7 @@ def test_seeds_differ_in_wording_and_agree_with_themselves() -> None:
 
 def test_an_unknown_reason_is_a_fault_of_ours() -> None:
     assert "needs_options" in REASONS
-    with pytest.raises(ValueError, match="no reason"):
+    with pytest.raises(ValueError, match="not a reason"):
         NotAskable("whatever", "x")
 
 
