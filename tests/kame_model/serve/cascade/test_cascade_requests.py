@@ -98,7 +98,7 @@ def test_an_answer_without_end_is_cut_and_told(caplog: pytest.LogCaptureFixture)
     talking(talk, course)
     assert [each["n_tokens"] for each in talk.told("oracle_done")] == [40, 1]
     assert chat.n_open == 0
-    assert "far more than the 20 tokens" in caplog.text
+    assert "far more than the requested 20 tokens" in caplog.text
 
 
 def test_rules_and_the_session_s_own_wish_choose_whom_the_cascade_asks() -> None:
