@@ -150,7 +150,7 @@ def _make_frames(tokens: SpeakerTokens, delays: Sequence[int], start_id: int, to
         for said in [oracle.get_fed(event)]
     ]
     # Position f + 1 of the model is where text token f is: counted by text frames, an oracle begins at its own.
-    fed = lay_oracle(oracle.events(), n_frames + 1, start_id)[1:]
+    fed = lay_oracle(oracle.list_events(), n_frames + 1, start_id)[1:]
     return SpeakerFrames(
         text=_convert_to_list(tokens.text),
         codes=[_convert_to_list(each) for each in tokens.codes],

@@ -86,7 +86,7 @@ def inspect(
     """Show the figures of a dataset, and one dialogue as text: its words with their times, and its oracle events."""
     with speaking_plainly(as_json, goes_on=""):
         from data_schemas.reader import DatasetReader
-        from data_schemas.reader import as_json as told
+        from data_schemas.reader import dump_dialogue as told
         from flows.cli import show
         from pipelines.figures import collect_figures
 

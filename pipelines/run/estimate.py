@@ -80,7 +80,7 @@ def estimate_dataset(
 
 def _shape_of(source: str, book: RateBook) -> tuple[DialogueShape, str]:
     """What dialogues of a source are like, and where that comes from; of one that nobody knows, the mean of others."""
-    if (found := book.shape(source)) is not None:
+    if (found := book.find_shape(source)) is not None:
         return found[0], f"{found[1]}, {found[0].n_spoken} dialogues"
     known = {each.source: each for rates in reversed(book.rates) for each in rates.shapes}
     names = [name for name, field in DialogueShape.model_fields.items() if field.annotation is float]

@@ -140,4 +140,4 @@ def test_a_device_is_known_in_any_letters_and_nonsense_is_refused() -> None:
 
 def test_the_reference_rates_know_the_sources_that_were_measured() -> None:
     book = open_rates()
-    assert all(book.shape(source) is not None for source in ("gsm8k", "mmlu_pro"))
+    assert all(book.find_shape(source) is not None for source in ("gsm8k", "mmlu_pro"))
