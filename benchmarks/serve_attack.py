@@ -23,7 +23,7 @@ from websockets.exceptions import InvalidStatus
 from benchmarks.serve_process import Running, running
 from benchmarks.serve_realtime import RealtimeCall
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
-from kame_model.serve.client.client import in_real_time
+from kame_model.serve.client.client import play_in_real_time
 from tests.support.arrivals import longest_wait_s
 from tests.support.runs import RunError
 
@@ -338,7 +338,7 @@ async def _attacked(server: Running, attack: Attack) -> Outcome:
             await asyncio.sleep(_TICK_S)
     sound = np.zeros(round((_BEFORE_S + attack.seconds + _BEHIND_S) * SAMPLE_RATE_HZ), np.float32)
     async with RealtimeCall(server.url, "mode=direct") as call:
-        talking = asyncio.create_task(call.say(in_real_time(sound, 0.0)))
+        talking = asyncio.create_task(call.say(play_in_real_time(sound, 0.0)))
         await asyncio.sleep(_BEFORE_S)
         watching = asyncio.create_task(_watch(process, server.url, _mib(process), outcome))
         harm.begins.set()

@@ -18,7 +18,7 @@ from benchmarks.serve_process import running
 from benchmarks.serve_questions import Question
 from data_schemas.units import FRAME_N_SAMPLES, samples_to_seconds
 from kame_model.evaluate.key_words import find_key
-from kame_model.serve.client.client import Call, in_real_time, talk
+from kame_model.serve.client.client import Call, play_in_real_time, talk
 from tests.support.soak_verdict import MODES, words_of
 
 _LISTEN_ON_S = 4.0
@@ -70,7 +70,7 @@ class _Caller:
         clock = asyncio.get_running_loop()
         n_frames = len(self.question.sound) // FRAME_N_SAMPLES
         number = 0
-        async for frame in in_real_time(self.question.sound, self.most_wait_s):
+        async for frame in play_in_real_time(self.question.sound, self.most_wait_s):
             yield frame
             number += 1
             if number == n_frames:

@@ -127,7 +127,7 @@ async def served_steps(
         sessions = [await server.open_session(each) for each in addresses]
         await asyncio.gather(*(_call(session, number, seconds) for number, session in enumerate(sessions)))
         meter, n_heard = server.meter, n_sessions * round(seconds / FRAME_S)
-        times_ms = [1000 * meter.step_s(percentile) for percentile in (50, 99)]
+        times_ms = [1000 * meter.compute_step_s(percentile) for percentile in (50, 99)]
         return (*times_ms, meter.n_late / max(1, meter.n_steps), server.n_dropped["heard"] / n_heard)
 
 
@@ -145,7 +145,7 @@ async def _call(session: Session, number: int, seconds: float) -> None:
 
 
 async def _read(session: Session) -> None:
-    async for _ in session.frames():
+    async for _ in session.read_frames():
         pass
 
 

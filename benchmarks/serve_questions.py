@@ -19,7 +19,7 @@ from data_schemas.units import FRAME_N_SAMPLES, seconds_to_samples
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.encode.dialogue import find_question_and_answer
 from kame_model.encode.token_dataset import TokenDataset
-from kame_model.evaluate.key_words import key_words, words_of
+from kame_model.evaluate.key_words import extract_words, find_key_words
 from kame_model.evaluate.recall_items import select_rows
 from kame_model.evaluate.turns import INTERRUPTION, find_turns
 from pipelines.audio import decode_flac
@@ -85,4 +85,4 @@ def _question(dialogue: AudioDialogue) -> Question:
     user = decode_flac(dialogue.flac)[: seconds_to_samples(end_s), CHANNEL["B"]]
     _, answer = find_question_and_answer(dialogue.turns)
     user = np.pad(user, (0, -len(user) % FRAME_N_SAMPLES))
-    return Question(dialogue.dialogue_id, user.astype(np.float32), key_words(words_of(answer)))
+    return Question(dialogue.dialogue_id, user.astype(np.float32), find_key_words(extract_words(answer)))

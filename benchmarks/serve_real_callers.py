@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosed
 from backends.engine import Samples
 from benchmarks.serve_realtime import RealtimeCall, said_in
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
-from kame_model.serve.client.client import Call, in_real_time, talk
+from kame_model.serve.client.client import Call, play_in_real_time, talk
 from kame_model.serve.client.talk_record import TalkRecord
 from kame_model.serve.web.moshi_protocol import Kind as MessageKind
 from kame_model.serve.web.realtime_events import to_pcm16
@@ -41,12 +41,12 @@ async def talk_once(url: str, talked: Talk, sound: Samples) -> None:
     talked.began_s = clock()
     if talked.path == CHAT:
         call = Call(url=url, mode=talked.mode)
-        _note_chat(talked, await talk(call, in_real_time(sound, SILENCE_S)))
+        _note_chat(talked, await talk(call, play_in_real_time(sound, SILENCE_S)))
         talked.n_sent = -(-(len(sound) + round(SILENCE_S * SAMPLE_RATE_HZ)) // FRAME_N_SAMPLES)
         talked.ended_s = clock()
         return
     async with RealtimeCall(url, f"mode={talked.mode}") as realtime:
-        await realtime.say(in_real_time(sound, SILENCE_S))
+        await realtime.say(play_in_real_time(sound, SILENCE_S))
         talked.ended_s = clock()
         await realtime.until_answered()
     _note_realtime(talked, realtime)
@@ -54,7 +54,7 @@ async def talk_once(url: str, talked: Talk, sound: Samples) -> None:
 
 def _note_chat(talked: Talk, came: TalkRecord) -> None:
     talked.n_answered, talked.n_gaps = came.player.n_samples // FRAME_N_SAMPLES, came.player.n_gaps
-    talked.n_dropped.update(came.dropped())
+    talked.n_dropped.update(came.count_dropped_frames())
     _note_events(talked, came.events)
     talked.ended = came.ended
 

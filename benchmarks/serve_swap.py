@@ -20,7 +20,7 @@ from backends.tts.kokoro import Kokoro
 from benchmarks.serve_process import Running, running
 from benchmarks.serve_realtime import RealtimeCall
 from data_schemas.units import SAMPLE_RATE_HZ
-from kame_model.serve.client.client import in_real_time
+from kame_model.serve.client.client import play_in_real_time
 from kame_model.serve.oracle.prompts import Prompt
 from tests.support.soak_verdict import SENTENCES
 from tests.support.swap_report import Swap, SwapReport, report_of
@@ -57,7 +57,7 @@ async def _talk(server: Running, sound: Samples, n_swaps: int) -> SwapReport:
     asked: list[tuple[str, float]] = []
     async with RealtimeCall(server.url) as call:
         began_s = clock()
-        saying = asyncio.create_task(call.say(in_real_time(sound, 0.0)))
+        saying = asyncio.create_task(call.say(play_in_real_time(sound, 0.0)))
         for number in range(n_swaps):
             await asyncio.sleep(began_s + number * TURN_S + _INTO_TURN_S - clock())
             back_end = tuple(PROMPTS)[(number + 1) % len(PROMPTS)]

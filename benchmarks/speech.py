@@ -137,7 +137,7 @@ def _rate(workers: Workers, parts: Sequence[Part]) -> float:
     taken_s = time.monotonic() - started_s
     clips = [clip for part in parts for row in runner.read(part, SPEECH, Clips) for clip in row.clips]
     for part in parts:
-        for path in (part.record_path(SPEECH), part.path(SPEECH)):
+        for path in (part.get_record_path(SPEECH), part.get_path(SPEECH)):
             Path(runner.store.at(path)).unlink()
     return sum(samples_to_seconds(clip.n_samples) for clip in clips) / taken_s
 

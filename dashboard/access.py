@@ -69,10 +69,7 @@ class AccessMiddleware:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(raw=list(message.get("headers", [])))
-                headers["Content-Security-Policy"] = _POLICY.format(nonce=nonce)
-                for name, value in _HEADERS:
-                    headers[name] = value
-                headers.setdefault("Cache-Control", "no-cache")
+                set_policy(headers, nonce)
                 message["headers"] = headers.raw
             await send(message)
 
@@ -118,13 +115,13 @@ class AccessMiddleware:
         promised = request.headers.get("content-length", "0")
         body, is_more = b"", request.method not in _READS
         if not re.fullmatch(r"\d{1,6}", promised) or int(promised) > MAX_BODY_BYTES:
-            raise RefusedError(413, f"A request may have {MAX_BODY_BYTES} bytes.")
+            raise RefusedError(413, f"A request may have {MAX_BODY_BYTES} bytes.", "Send less at once.")
         while is_more:
             message = await receive()
             body += message.get("body", b"")
             is_more = message.get("more_body", False)
             if len(body) > MAX_BODY_BYTES:
-                raise RefusedError(413, f"A request may have {MAX_BODY_BYTES} bytes.")
+                raise RefusedError(413, f"A request may have {MAX_BODY_BYTES} bytes.", "Send less at once.")
         is_told = False
 
         async def replay() -> Message:
@@ -135,6 +132,18 @@ class AccessMiddleware:
             return {"type": "http.request", "body": body, "more_body": False}
 
         return replay
+
+
+def set_policy(headers: MutableHeaders, nonce: str) -> None:
+    """Says in an answer's headers what its page may load and do.
+
+    Args:
+        nonce: what the page's own styles carry.
+    """
+    headers["Content-Security-Policy"] = _POLICY.format(nonce=nonce)
+    for name, value in _HEADERS:
+        headers[name] = value
+    headers.setdefault("Cache-Control", "no-cache")
 
 
 def is_same_origin(headers: Headers) -> bool:

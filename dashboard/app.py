@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from dashboard.access import AccessMiddleware, RefusedError
+from dashboard.access import AccessMiddleware, RefusedError, set_policy
 from dashboard.catalog import Catalog, MissingError
 from dashboard.checkpoints import CheckpointReader, Checkpoints
 from dashboard.figures import (
@@ -133,13 +133,16 @@ def _tell_errors(app: FastAPI, site: Site) -> None:
 
     async def of_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        remedy = "Start from the list of datasets." if error.status_code == 404 else ""
+        remedy = "Start from the list of datasets."
+        if error.status_code == 405:
+            remedy = f"Use {(error.headers or {}).get('Allow', 'another method')}."
         return _answer(site, request, error.status_code, f"{error.detail}.", remedy, error.headers)
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
-        return _answer(site, request, 422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}.", "")
+        what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}."
+        return _answer(site, request, 422, what, "Correct that value in the address or in the request.")
 
     async def waiting(request: Request, error: Exception) -> Response:
         assert isinstance(error, IndexBeingMade)
@@ -152,10 +155,17 @@ def _tell_errors(app: FastAPI, site: Site) -> None:
         assert isinstance(error, RefusedError)
         return await ours(error.code, request, error)
 
+    async def unforeseen(request: Request, error: Exception) -> Response:
+        remedy = "Try again. The log of the dashboard has the whole error."
+        answer = _answer(site, request, 500, f"The dashboard failed to answer: {type(error).__name__}.", remedy)
+        set_policy(answer.headers, request.state.nonce)  # it is sent outside of the middleware that does so
+        return answer
+
     app.add_exception_handler(RefusedError, refused)
     codes = {MissingError: 404, ConfigError: 400, QueryError: 400, RefusedRunError: 400, SchedulerGoneError: 503}
     for kind, code in {**codes, KameError: 500}.items():
         app.add_exception_handler(kind, partial(ours, code))
+    app.add_exception_handler(Exception, unforeseen)
     app.add_exception_handler(HTTPException, of_http)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(IndexBeingMade, waiting)

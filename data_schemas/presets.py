@@ -126,7 +126,7 @@ _PRESETS: Final = (
             "keep": {"evaluate_every": 200, "save_every": 200},
         },
     ),
-    # Trains on one GPU from scratch: 306 M parameters with 8,000 pieces and Mimi's first 8 codebooks. Never trained to
+    # Trains on one GPU from scratch: 307 M parameters with 8,000 pieces and Mimi's first 8 codebooks. Never trained to
     # convergence: a usual learning rate at this width, and nano's data settings.
     Preset(
         model=ModelConfig(

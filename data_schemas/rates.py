@@ -4,16 +4,17 @@ A rates file is YAML with the fields of `Rates`. Several are searched in order (
 those shipped with the program. Each figure says which rate it was calculated from.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Final, Self, TypeVar
+from typing import Final, Literal, Self, TypeVar
 
 import yaml
 from pydantic import Field, ValidationError
 
-from data_schemas.config.base import Config
+from data_schemas.config.base import Config, describe_faults
 from data_schemas.errors import ConfigError
 from data_schemas.named_yaml import read_model
 
@@ -61,12 +62,15 @@ class Cost(Config):
 
 
 class ChatRate(Config):
-    """Calls, tokens and time that a chat model needs for an oracle."""
+    """Calls, tokens and time that a chat model needs for an oracle, or to word a dialogue anew."""
 
     model: str = Field(description="Name of the model.")
     prompt: str = Field(description="Version of the prompt set.")
     n_calls: int = Field(ge=1, description="Number of calls measured.")
-    calls_per_request: float = Field(gt=0, description="Calls per oracle, including repeated ones.")
+    stage: Literal["oracle", "wording"] = Field(default="oracle", description="Stage of the pipeline that calls it.")
+    calls_per_request: float = Field(
+        gt=0, description="Calls per oracle, including repeated ones; of the stage wording, per dialogue."
+    )
     tokens_in: float = Field(ge=0, description="Input tokens per call.")
     tokens_cached: float | None = Field(
         default=None, ge=0, description="Input tokens per call that were read from a cache; empty: not reported."
@@ -183,16 +187,21 @@ class RateBook:
         return self.find(lambda rates: rates.shapes, lambda row: row.source == source)
 
     def find_cost(self, step: str, engine: str = "", device: str = CPU) -> tuple[Cost, Origin] | None:
-        """Returns the cost of a step with an engine, on a device by its name or a part of it."""
+        """What a step costs with an engine, on a device by its name or words of it."""
         wanted = (step, engine)
         return self.find(
-            lambda rates: rates.costs, lambda row: (row.step, row.engine) == wanted and row.device in device
+            lambda rates: rates.costs, lambda row: (row.step, row.engine) == wanted and is_device(row.device, device)
         )
 
     def list_devices(self) -> list[str]:
         """Returns the devices that any rates include."""
         known = {each.device for rates in self.rates for each in rates.costs}
         return sorted(known | {device for rates in self.rates for device in rates.mfu})
+
+
+def is_device(part: str, name: str) -> bool:
+    """Whether a part of a device's name stands in a name as whole words: H200 in NVIDIA H200, but not in GH200."""
+    return re.search(rf"(?<![a-z0-9]){re.escape(part.casefold())}(?![a-z0-9])", name.casefold()) is not None
 
 
 def read_rates(path: Path) -> Rates:
@@ -220,7 +229,11 @@ def _parse_rates(text: str, name: str) -> Rates:
     try:
         return read_model(text, Rates)
     except (yaml.YAMLError, ValidationError) as error:
-        raise ConfigError(f"{name} is not a valid rates file: {error}.", "Measure rates with `kame bench`.") from error
+        wrong = describe_faults(error) if isinstance(error, ValidationError) else " ".join(str(error).split())
+        raise ConfigError(
+            f"{name} is not a valid rates file: {wrong}.",
+            "Correct it, or measure rates with `kame bench --out FILE`; docs/planning.md lists what it can hold.",
+        ) from error
 
 
 def describe_measurement(device: str) -> str:

@@ -36,7 +36,7 @@ from flows.runs.record import RunRecord
 from flows.runs.refresh import run_refresh
 from flows.runs.tasks import Task
 from pipelines.figures import Figures, list_tables
-from pipelines.run.mirror import folder_of
+from pipelines.run.mirror import get_work_folder
 from pipelines.run.parts import Part, PartRecord
 from pipelines.run.publish import render_card
 from pipelines.run.stages import CHAT_STAGES, STAGES, chat_model_of
@@ -59,7 +59,7 @@ class ShownProgress:
         self._n_items = 1
         self._shown = 0.0
 
-    def stage(self, name: str, n_items: int) -> None:
+    def begin_stage(self, name: str, n_items: int) -> None:
         """Says that a stage begins."""
         get_run_logger().info("%s: %d items", name, n_items)
         self._n_stages, self._n_done, self._n_items = self._n_stages + 1, 0, max(1, n_items)
@@ -90,7 +90,7 @@ def refresh(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:
         rows = [dict(zip(each.head, row, strict=True)) for row in each.rows]
         create_table_artifact(rows, key=each.key, description=f"{each.title}, {config.out}")
     create_markdown_artifact(format_card(manifest, figures), key="dataset-card", description=f"Card of {config.out}")
-    if tell_of_change(folder_of(config.out), manifest):
+    if tell_of_change(get_work_folder(config.out), manifest):
         get_run_logger().info("%s has changed: %d dialogues", config.out, manifest.counts.dialogues)
     return record, manifest, figures
 

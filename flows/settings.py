@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from data_schemas.config import RefreshConfig, SourceConfig
+from data_schemas.config.base import describe_faults
 from data_schemas.errors import ConfigError
 from data_schemas.profiles import PROFILES
 
@@ -199,11 +200,9 @@ def validate_settings(model: type[Model], settings: Mapping[str, Any]) -> Model:
     try:
         return model.model_validate(dict(settings))
     except ValidationError as error:
-        faults = [each for each in error.errors() if each["type"] != "default_factory_not_called"]  # of another fault
-        wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in faults)
         place = f"{model.__name__} in {model.__module__.replace('.', '/')}.py"
         listed = "`kame config show` lists all fields." if model is RefreshConfig else f"All fields: {place}."
-        raise ConfigError(f"The configuration does not hold: {wrong}.", listed) from error
+        raise ConfigError(f"The configuration does not hold: {describe_faults(error)}.", listed) from error
 
 
 def read_yaml(file: Path) -> dict[str, Any]:

@@ -17,7 +17,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.serving import LimitsConfig
 from data_schemas.config.training import TrainConfig
-from data_schemas.rates import CPU, Cost, Figure, RateBook, StepTimes, add_up, describe_measurement, make_unknown
+from data_schemas.rates import (
+    CPU,
+    Cost,
+    Figure,
+    RateBook,
+    StepTimes,
+    add_up,
+    describe_measurement,
+    is_device,
+    make_unknown,
+)
 from data_schemas.units import FRAME_S
 from kame_model.frames.ids import PADDING_ID
 from kame_model.model.front_end import FrontEnd
@@ -26,6 +36,7 @@ from kame_model.train.parallel import Processes
 from kame_model.train.run_facts import SpeaksWith
 from kame_model.train.throughput import (
     COUNTED_FRAMES,
+    GPU_BYTES,
     PEAK_FLOPS,
     PEAK_FLOPS_FP32,
     count_flops_per_frame,
@@ -190,30 +201,58 @@ def estimate_training(
         n_devices: processes that share the weights and the micro-batches of a step; the number of these does not
             change.
     """
-    rows, hours, least = list[Figure](), list[Figure](), list[Figure]()
+    hours, least = list[Figure](), list[Figure]()
     for config in stages:
         model = build_meta_model(config, text_card, layout)
         n_batches = config.optim.accumulation or 1
         if n_batches % n_devices:
             key, title = _name_time(config, device)
             why = f"{n_devices} processes cannot share {n_batches} micro-batches a step: set optim.accumulation"
-            hours.append(make_unknown(key, TRAINING, title, "s", why))
+            time = make_unknown(key, TRAINING, title, "s", why)
         else:
             n_frames = config.max_steps * config.data.batch_frames * n_batches
-            hours.append(_estimate_time(config, model, book, device, n_devices, n_frames))
-        least.append(estimate_memory(config, model, book, device, n_devices))
+            time = _mark_as_most(_estimate_time(config, model, book, device, n_devices, n_frames), config)
+        memory = estimate_memory(config, model, book, device, n_devices)
+        hours.append(replace(time, title=f"{time.title}{_tell_misfit(memory, device)}"))
+        least.append(memory)
     preset = stages[0].model.preset
     where = device if n_devices == 1 else f"{n_devices} × {device}"
-    total = add_up(f"training.{preset}.{device}.s", TRAINING, f"training of {preset} on {where}", hours)
     most = max(least, key=lambda each: each.value or 0.0)
+    misfit, at_most = _tell_misfit(most, device), ", at most" if any(map(_may_end_early, stages)) else ""
+    title = f"training of {preset} on {where}{at_most}{misfit}"
     each_device = "" if n_devices == 1 else " each"
-    title = f"memory of training {preset} on {where}{each_device}"
-    rows += [
+    return [
         *hours,
-        total,
-        Figure(f"training.{preset}.{device}.bytes", TRAINING, title, most.value, "bytes", most.formula, most.basis),
+        add_up(f"training.{preset}.{device}.s", TRAINING, title, hours),
+        replace(
+            most,
+            key=f"training.{preset}.{device}.bytes",
+            title=f"memory of training {preset} on {where}{each_device}{misfit}",
+        ),
     ]
-    return rows
+
+
+def _tell_misfit(memory: Figure, device: str) -> str:
+    """For a title: that the memory is more than the device has by its data sheet; empty if it fits or is not known."""
+    known = find_known_gpu(device)
+    if known is None or memory.value is None or memory.value <= GPU_BYTES[known]:
+        return ""
+    return f", does not fit into its {GPU_BYTES[known] / 1e9:,.0f} GB"
+
+
+def _may_end_early(config: TrainConfig) -> bool:
+    """Whether a stage ends when it copies well enough, however many steps are left."""
+    return config.shares.main == "copying" and config.accuracy is not None
+
+
+def _mark_as_most(time: Figure, config: TrainConfig) -> Figure:
+    """The hours of a stage, marked as the most that they can be if the stage may end before its last step."""
+    if not _may_end_early(config) or time.value is None:
+        return time
+    ends = f"it ends at an accuracy of {config.accuracy:.0%}, usually before its last step"
+    return replace(
+        time, title=f"{time.title}, at most", formula=f"at most {time.formula}", basis=f"{time.basis}; {ends}"
+    )
 
 
 def _name_time(config: TrainConfig, device: str) -> tuple[str, str]:
@@ -276,13 +315,13 @@ def _get_speed(book: RateBook, device: str, is_mixed: bool) -> tuple[float | Non
     peak = (PEAK_FLOPS if is_mixed else PEAK_FLOPS_FP32)[part]
     for rates in book.rates:
         for measured, mfu in rates.mfu.items():
-            if measured.casefold() in device.casefold():
+            if is_device(measured, device):
                 return peak, mfu, f"data sheet; MFU {rates.origin}"
     return peak, AIMED_MFU, f"data sheet; an MFU of {AIMED_MFU:.0%} is assumed, nobody has measured it"
 
 
 def _is_flops(row: Cost, device: str) -> bool:
-    return row.step == "flop" and row.device in device
+    return row.step == "flop" and is_device(row.device, device)
 
 
 def estimate_memory(
@@ -330,7 +369,7 @@ def estimate_callers(preset: str, book: RateBook, device: str) -> Figure:
     key, title = f"callers.{preset}.{device}", f"callers of {preset} on one {device}"
 
     def fits(row: StepTimes) -> bool:
-        return row.preset == preset and row.device in device
+        return row.preset == preset and is_device(row.device, device)
 
     found = book.find(lambda rates: rates.steps, fits)
     if found is None:

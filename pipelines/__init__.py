@@ -1,1 +1,1 @@
-"""From items to shards: sources, script, speech, alignment, oracle, and what runs and stores them."""
+"""The pipelines that make datasets of spoken dialogues with oracles from sources of questions."""

@@ -1,4 +1,4 @@
-"""What stages that ask a chat model have in common: how they are run, their prompts, and when to ask no more."""
+"""Common to stages that call a chat model: their protocol, their prompts, and the check that answers are usable."""
 
 import asyncio
 from collections import Counter, deque
@@ -19,22 +19,22 @@ OpenClient = Callable[[], AbstractAsyncContextManager[ChatClient]]
 
 N_JUDGED = 40
 TOO_MANY_UNUSABLE = 38
-"""When so many of the last `N_JUDGED` first answers cannot be used, no answer to come is worth its price."""
+"""If so many of the last `N_JUDGED` first answers are unusable, the run stops: further requests would be wasted."""
 N_QUOTED = 80
-"""Characters of an unusable answer that a message quotes."""
+"""Number of characters of an unusable answer that a message quotes."""
 
 
 _NOT_USABLE = (
-    "Take another model or prompt. One that thinks must be told not to (chat.extra: {reasoning_effort: none}, or "
-    "{chat_template_kwargs: {enable_thinking: false}}), or given more oracle.max_tokens. Then run again: answers are "
-    "kept."
+    "Use another model or prompt. Disable the thinking of a reasoning model (chat.extra: {reasoning_effort: none}, or "
+    "{chat_template_kwargs: {enable_thinking: false}}), or raise oracle.max_tokens. Then run again: answers are cached."
 )
 
 
 class Usability:
-    """Whether an endpoint's answers are of any use: stops a run that would pay for nothing to its end.
+    """Counts unusable answers of an endpoint, and stops a run whose requests would be wasted.
 
-    First answers alone are judged. What is asked again was unusable before, so a few hard questions would make many.
+    Only first answers count. A request is repeated because its answer was unusable, so a few hard questions would
+    otherwise count many times.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -42,15 +42,15 @@ class Usability:
         self._faults: deque[str] = deque(maxlen=N_JUDGED)
 
     def note(self, attempt: int, fault: str = "", example: str = "") -> None:
-        """Notes an answer.
+        """Counts an answer.
 
         Args:
-            attempt: only those of attempt 0 count.
-            fault: why it cannot be used, as a name; empty: it can.
-            example: what shows that.
+            attempt: only answers to attempt 0 count.
+            fault: the name of the reason why it is unusable; empty if it is usable.
+            example: the text that shows it.
 
         Raises:
-            BackendError: too few of the last ones could be used.
+            BackendError: too few of the last answers were usable.
         """
         if attempt:
             return
@@ -67,14 +67,14 @@ class Usability:
 
 
 class AskingStage(StageDescription, Protocol[Out]):
-    """A step from records to records that asks a chat model."""
+    """A stage that calls a chat model."""
 
     async def run_with(self, batch: Sequence[Any], client: ChatClient) -> StageResult[Out]:
-        """The batch's outputs and rejects; the same batch and the same answers give the same result."""
+        """Returns the outputs and rejects of a batch; they are determined by the batch and the model's answers."""
 
 
 def run_alone(stage: AskingStage[Out], batch: Sequence[Any], open_client: OpenClient) -> StageResult[Out]:
-    """What an asking stage makes of one batch, with a client of its own."""
+    """Runs a stage that calls a chat model on one batch, with a client of its own."""
 
     async def ask() -> StageResult[Out]:
         async with open_client() as client:
@@ -84,7 +84,7 @@ def run_alone(stage: AskingStage[Out], batch: Sequence[Any], open_client: OpenCl
 
 
 async def gather_all(works: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:
-    """What all of them return, in their order; the first error ends the others and is raised as it is."""
+    """Awaits all coroutines and returns their results in order; the first error cancels the others and is raised."""
     tasks = [asyncio.create_task(work) for work in works]
     try:
         return list(await asyncio.gather(*tasks))
@@ -96,7 +96,7 @@ async def gather_all(works: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answe
 
 @cache
 def read_texts(package: str) -> dict[str, str]:
-    """The texts of a package's `prompt.yaml`: its version, and what a chat model is told, by name."""
+    """Returns the contents of a package's `prompt.yaml` by name: its version and the texts of its prompts."""
     text = (files(package) / "prompt.yaml").read_text(encoding="utf-8")
     texts: dict[str, str] = yaml.safe_load(text)
     return texts

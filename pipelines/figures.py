@@ -1,4 +1,4 @@
-"""A dataset's figures: counted once from its files, shown alike on the card, on the terminal and in Prefect."""
+"""Counts the figures of a dataset from its files, for the card, the terminal and Prefect."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -37,10 +37,11 @@ class FigureTable:
 
 @dataclass(slots=True)
 class Figures:
-    """What a dataset holds, counted. Keys of the counters are what they are counted by.
+    """The counts of a dataset. The keys of a counter are what it counts by.
 
     `heard` has the sums of the counts of `Hearing` over a group of utterances, by kind of group (source, form, voice)
-    and name; and `n_utterances`, those that were heard. `engines` has dialogues by role and name of what made them.
+    and name, and `n_utterances`, the number that a recogniser heard. `engines` has the number of dialogues by role and
+    name of the engines that made them.
     """
 
     dialogues: Counter[str] = field(default_factory=Counter)
@@ -65,27 +66,27 @@ class Figures:
 
     @property
     def n_dialogues(self) -> int:
-        """Dialogues of all sources."""
+        """The number of dialogues of all sources."""
         return sum(self.dialogues.values())
 
     @property
     def total_audio_s(self) -> float:
-        """Sound of all sources, in seconds."""
+        """The duration of the audio of all sources, in seconds."""
         return round(sum(self.audio_s.values()), 3)
 
     @property
     def n_utterances_heard(self) -> int:
-        """Utterances that a recogniser listened to."""
+        """The number of utterances that a recogniser heard."""
         return sum(counts["n_utterances"] for (kind, _), counts in self.heard.items() if kind == "source")
 
     @property
     def n_events(self) -> int:
-        """Oracle events of all levels."""
+        """The number of oracle events of all levels."""
         return sum(self.levels.values())
 
 
 def count(store: Store, entries: Sequence[ShardEntry], oracle_version: str) -> Figures:
-    """The figures of the listed files; of the oracles, events of one version and who wrote each."""
+    """Counts the figures of the listed files; oracle events are those of one version."""
     figures = Figures()
     for entry in entries:
         if entry.kind == DATA:
@@ -103,7 +104,7 @@ def count(store: Store, entries: Sequence[ShardEntry], oracle_version: str) -> F
 
 
 def list_tables(figures: Figures) -> list[FigureTable]:
-    """All figures, in the order they are shown."""
+    """Returns all figures as tables, in the order of display."""
     rejects = Counter[str]()
     for (source, _), n in figures.rejects.items():
         rejects[source] += n
@@ -141,7 +142,7 @@ def _list_writers(figures: Figures) -> list[tuple[object, ...]]:
 
 
 def _list_answering_models(figures: Figures) -> list[tuple[object, ...]]:
-    """The models that really answered: by the name that their server gave in each answer."""
+    """Lists the models that answered, by the name that their server gave with each answer."""
     return [
         (version, asked, told, "yes" if is_as_asked(told, asked) else "no", n)
         for (version, asked, told), n in sorted(figures.answerers.items())
@@ -153,7 +154,7 @@ def _compute_shares(counts: Counter[str]) -> list[tuple[object, ...]]:
 
 
 def _make_hearing_table(figures: Figures, kind: str) -> FigureTable:
-    """What the recogniser heard after the gate: rates of all words of a group, not means of its utterances' rates."""
+    """Makes the table of what the recogniser heard after the quality gate; rates are over all words of a group."""
     head = (kind, "utterances", "retakes", "WER %", "numbers heard %", "names heard %")
     rows: list[tuple[object, ...]] = [
         (
@@ -192,10 +193,10 @@ def _count_dialogues(figures: Figures, table: Any) -> None:
 
 
 def _list_engines(provenance: dict[str, Any]) -> list[tuple[str, str]]:
-    """Role and name of all that made a dialogue.
+    """Returns role and name of everything that made a dialogue.
 
-    Whose words its turns have stands behind the script's method (`rules-3; turns 0, 1 by NAME`, as `wording.stage`
-    writes it), and the engine of the user's voices behind the assistant's, where it is another.
+    The model that worded its turns follows the script's method (`rules-3; turns 0, 1 by NAME`, as `wording.stage`
+    writes it), and the engine of the user's voices follows the assistant's, if it is another one.
     """
     method, _, by_model = provenance["script_method"].partition("; ")
     model = by_model.partition(" by ")[2]
@@ -234,10 +235,10 @@ def _count_simulators(figures: Figures, table: Any) -> None:
 
 
 def _count_answerers(figures: Figures, table: Any) -> None:
-    """Counts answers that stand, once a request, by who gave them."""
+    """Counts successful answers, once per request, by the model that gave them."""
     events = table["events"].combine_chunks()
     rows, flat = pc.list_parent_indices(events), pc.list_flatten(events)
-    is_known = flat.type.get_field_index("answered_by") >= 0  # files of before have no such field
+    is_known = flat.type.get_field_index("answered_by") >= 0  # older files lack the field
     columns = {
         "version": pc.take(table["oracle_version"].combine_chunks(), rows),
         "asked": pc.take(table["model"].combine_chunks(), rows),
@@ -252,5 +253,5 @@ def _count_answerers(figures: Figures, table: Any) -> None:
 
 
 def collect_figures(reader: DatasetReader) -> Figures:
-    """The card's figures of a dataset."""
+    """Counts the figures of a dataset, as on its card."""
     return count(reader.store, reader.manifest.shards, reader.oracle_version)

@@ -1,4 +1,4 @@
-"""Words that the meaning of a sentence hangs on, and that nobody may change or mishear: names and negations.
+"""Finds the words on which the meaning of a sentence depends, names and negations, which must not change.
 
 Numbers are the third kind; `spoken.number_words` finds them.
 """
@@ -17,30 +17,30 @@ NEGATIONS: Final = make_word_set(
     "no not never none nobody nothing nowhere neither nor without except minus negative cannot cant couldnt dont "
     "doesnt didnt isnt arent wasnt werent wont wouldnt shouldnt hasnt havent hadnt mustnt neednt mightnt aint"
 )
-"""Words that turn a sentence round, apostrophes left out."""
+"""Words that negate a sentence, without apostrophes."""
 
 COMMON_WORDS: Final = Path(__file__).with_name("common_words.txt")
 _MARKED_WORD: Final = re.compile(r"([A-Za-z]+(?:'[A-Za-z]+)*)([,.?!;:]?)")
 _SHORT_FORMS: Final = re.compile(r"'(?:s|m|d|ll|re|ve)$")
 _ENDINGS: Final = (("s", ""), ("es", ""), ("d", ""), ("ed", ""), ("ing", ""), ("ing", "e"), ("ly", ""), ("ness", ""))
-"""Endings of forms that the list leaves out, and what the word itself has in their place."""
+"""Endings of inflected forms that the list lacks, and what the base form has in their place."""
 _ENDINGS_OF_NO_NAME: Final = (
     *("tion", "tions", "sion", "sions", "ment", "ments", "ive", "able", "ible", "ous", "ize", "ized", "izes", "less"),
 )
-"""Words of the dictionary that end so, and verbs in -ing, are common ones where the list lacks them."""
+"""Dictionary words with these endings, and verbs in -ing, are common words although the list lacks them."""
 _SHORTEST_STEM: Final = 4
 
 
 def is_negation(word: str) -> bool:
-    """Whether a spoken word turns its sentence into the opposite."""
+    """Returns whether a spoken word negates its sentence."""
     return word.lower().replace("'", "") in NEGATIONS
 
 
-def names_of(spoken_text: str) -> frozenset[str]:
-    """The words of a spoken text that are names, as they stand in it ("Weng", "Bob's"); no acronyms.
+def find_names(spoken_text: str) -> frozenset[str]:
+    """Returns the words of a spoken text that are names, as written in it ("Weng", "Bob's"), without acronyms.
 
-    They have a capital. At a sentence's start, and after any other mark, where options and quotations begin, a word
-    that is also written in small letters is none.
+    Names are capitalised. At the start of a sentence, and after any other punctuation mark, where options and
+    quotations begin, a word that is also written in lower case is not a name.
     """
     names = set()
     may_begin = True
@@ -54,9 +54,9 @@ def names_of(spoken_text: str) -> frozenset[str]:
 
 
 def is_common(word: str) -> bool:
-    """Whether a word in small letters is written so in running text, not only as part of a name.
+    """Returns whether a lower-case word is written so in running text, not only as part of a name.
 
-    Pronouncing dictionaries and lists of words do not tell: they have names in small letters too.
+    Pronouncing dictionaries and word lists do not show this, since they have names in lower case too.
     """
     words = _load_common_words()
     return (
@@ -77,7 +77,7 @@ def _split_stems(word: str) -> Iterator[tuple[str, str]]:
 
 @cache
 def list_common_words() -> tuple[str, ...]:
-    """English words that are written in small letters, without their commonest forms; by the alphabet."""
+    """Returns English words that are written in lower case, without their most frequent forms, sorted."""
     lines = COMMON_WORDS.read_text(encoding="utf-8").splitlines()
     return tuple(sorted(make_word_set(" ".join(line for line in lines if not line.startswith("#")))))
 

@@ -1,4 +1,4 @@
-"""What a stage is: a name, a version, record types in and out, and one method on a batch. It knows nothing of files."""
+"""The protocol of a stage: a name, a version, record types in and out, and one method on a batch of records."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ Out = TypeVar("Out")
 
 @dataclass(frozen=True, slots=True)
 class StageResult(Generic[Out]):
-    """What a stage made of a batch, in the batch's order, and what it refused.
+    """The outputs of a stage for a batch, in the batch's order, and its rejects.
 
-    `n_to_retry` counts what failed for a reason that may pass; a later run makes such a part again.
+    `n_to_retry` counts what failed for a temporary reason; a later run makes such a part again.
     """
 
     outputs: list[Out]
@@ -22,11 +22,11 @@ class StageResult(Generic[Out]):
 
 
 class StageDescription(Protocol):
-    """What is known of a step from records to records without doing it.
+    """Describes a stage without running it.
 
-    `inputs` names the stages it reads (`items` is the first of all); `input_types` says as what: a record class with
-    fewer fields than the file has columns reads just those. Each element of a batch holds one record of each input,
-    joined on `dialogue_id`.
+    `inputs` names the stages it reads (`items` is the first of all). `input_types` are the record classes as which it
+    reads them; a class with fewer fields than the file has columns reads just those. Each element of a batch holds one
+    record of each input, joined on `dialogue_id`.
     """
 
     name: ClassVar[str]
@@ -36,18 +36,18 @@ class StageDescription(Protocol):
     output_type: ClassVar[type]
 
     def matters(self) -> dict[str, Any]:
-        """The configuration and digests that decide the output; goes into the fingerprint."""
+        """Returns the configuration and digests that determine the output, for the fingerprint."""
 
 
 class Stage(StageDescription, Protocol[Out]):
-    """A step that needs nobody else; those that ask a chat model are `asking.AskingStage`."""
+    """A stage that calls no chat model; those that call one are `asking.AskingStage`."""
 
     def run(self, batch: Sequence[Any]) -> StageResult[Out]:
-        """The batch's outputs and rejects; the same batch gives the same result."""
+        """Returns the outputs and rejects of the batch; the result is deterministic."""
 
 
 def make_reject(record: Item | Dialogue, stage: str, reason: str, detail: str) -> Reject:
-    """The reject row of an item, or of the dialogue made from it; a long detail is cut."""
+    """Makes the reject row of an item, or of the dialogue made from it; the detail is cut at 500 characters."""
     return Reject(
         item_id=record.item_id,
         dialogue_id=record.dialogue_id if isinstance(record, Dialogue) else None,
@@ -60,7 +60,7 @@ def make_reject(record: Item | Dialogue, stage: str, reason: str, detail: str) -
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What identifies a stage's work on any part, taken from the stage once: asking it may cost reading models."""
+    """What identifies a stage's work on any part; computed once per stage, since it may require reading models."""
 
     version: int
     inputs: tuple[str, ...]
@@ -68,5 +68,5 @@ class Recipe:
 
 
 def make_recipes(stages: Mapping[str, StageDescription]) -> dict[str, Recipe]:
-    """The recipes of all stages, in their order."""
+    """Makes the recipes of all stages, in their order."""
     return {name: Recipe(stage.version, stage.inputs, stage.matters()) for name, stage in stages.items()}

@@ -1,9 +1,9 @@
-"""English words: which there are, how frequent they are, and which unknown ones ran together or are misprints.
+"""English vocabulary: which words exist, how frequent they are, and which unknown ones are run together or misprinted.
 
-Words are those of the CMU Pronouncing Dictionary and pyspellchecker's list of 160,000; frequencies are the unigrams of
-the English language model that ships with pocketsphinx, then those of the list. A rare term of science is in neither,
-so an unknown word is taken for several only where these are frequent for their length: "temperatureof", "ratedload",
-but neither "chitin" nor "asymptomatic".
+Words are those of the CMU Pronouncing Dictionary and of pyspellchecker's list of 160,000. Frequencies are the unigrams
+of the English language model that ships with pocketsphinx, then those of the list. A rare scientific term is in
+neither, so an unknown word is split into several only if these are frequent for their length: "temperatureof",
+"ratedload", but neither "chitin" nor "asymptomatic".
 """
 
 import math
@@ -44,22 +44,22 @@ _TERMS: Final = make_word_set(
 _ENDS_OF_TERMS: Final = (
     *("ism", "isms", "ion", "ions", "ity", "ics", "osis", "itis", "ide", "ine", "ate", "ase", "oid", "ous", "ical"),
 )
-"""Endings that the model has as words, beginnings that need no space after them, words of trades that no list has, and
-ends of terms of science."""
+"""Endings that the model has as words, prefixes that need no space after them, technical words that no list has, and
+endings of scientific terms."""
 
 _LONGEST: Final = 48
 _LONGEST_PART: Final = 18
 _NATS_A_LETTER: Final = 2.46
-"""Of the unknown words of MMLU-Pro nearly all with fewer nats a letter are words run together, nearly all above not."""
+"""Of the unknown words of MMLU-Pro nearly all with fewer nats per letter are words run together, and few with more."""
 _NATS_BESIDE_SMALL: Final = 2.6
 _RARE_NATS: Final = 13.5
 _COMMON_NATS: Final = 12.0
 _ALONE_NATS: Final = 9.5
 _SHORT_NATS: Final = 9.0
-"""Other words of at most three letters are found in terms by chance."""
+"""Other words of at most three letters occur in terms by chance."""
 
 _LOG_BASE: Final = 1e-4
-"""Of the model's integers, whose base is 1.0001."""
+"""The scale of the model's integer logarithms, whose base is 1.0001."""
 _UNKNOWN: Final = -500_000_000
 _SHORTEST_LISTED: Final = 5
 _SHORTEST_CONTENT: Final = 4
@@ -70,12 +70,12 @@ _ENDINGS: Final = tuple(
     for ending in endings.split()
 )
 _BRITISH: Final = (("is", "iz"), ("ys", "yz"), ("our", "or"), ("oe", "e"), ("ae", "e"), ("ence", "ense"), ("ll", "l"))
-"""What American spelling, which the lists have, writes for it."""
+"""British spellings and the American ones, which the lists have."""
 
 
 @cache
 def _load_dictionary() -> frozenset[str]:
-    """The dictionary's 125,000 words of letters alone, in lower case."""
+    """Returns the dictionary's 125,000 words that consist of letters only, in lower case."""
     from pocketsphinx import get_model_path
 
     lines = Path(get_model_path("en-us/cmudict-en-us.dict")).read_text(encoding="utf-8").splitlines()
@@ -101,7 +101,7 @@ def _is_listed(word: str) -> bool:
 
 
 def is_word(word: str) -> bool:
-    """Whether a word in lower case, or what an ending was added to, is in the dictionary or the larger list."""
+    """Returns whether a lower-case word, with or without its ending, is in the dictionary or the larger list."""
     words = _load_dictionary()
     return (
         _is_listed(word)
@@ -115,7 +115,7 @@ def is_word(word: str) -> bool:
 
 
 def is_content(part: str, shortest: int = _SHORTEST_CONTENT) -> bool:
-    """Whether a part of a word is in the dictionary itself and long enough to be no chance find."""
+    """Returns whether a part of a word is in the dictionary itself and too long to be found by chance."""
     return len(part) >= shortest and part in _load_dictionary()
 
 
@@ -125,7 +125,7 @@ def _is_known(word: str) -> bool:
 
 @lru_cache(maxsize=100_000)
 def _measure_rarity(word: str) -> float:
-    """How rare a word is by itself; infinite where neither the model nor the list has it."""
+    """Returns how rare a word is, in nats; infinite if neither the model nor the list has it."""
     logarithm = int(_load_model().prob([word]))
     if logarithm >= _UNKNOWN:
         return -logarithm * _LOG_BASE
@@ -134,7 +134,7 @@ def _measure_rarity(word: str) -> float:
 
 
 def is_frequent(word: str) -> bool:
-    """Whether a word in lower case is so frequent that it is hardly a piece of a rare one."""
+    """Returns whether a lower-case word is so frequent that it is hardly a part of a rare one."""
     return _measure_rarity(word) <= _RARE_NATS
 
 
@@ -146,8 +146,8 @@ def _is_part(part: str) -> bool:
 
 
 @lru_cache(maxsize=20_000)
-def run_together(word: str) -> tuple[str, ...]:
-    """The likeliest words that an unknown word in lower case is made of; empty where it is a word or may be a term."""
+def split_run_together(word: str) -> tuple[str, ...]:
+    """Splits an unknown lower-case word into its likeliest words; empty if it is a word or may be a term."""
     if len(word) > _LONGEST or _is_known(word):
         return ()
     best: list[tuple[float, tuple[str, ...]]] = [(0.0, ()), *[(math.inf, ())] * len(word)]
@@ -161,7 +161,7 @@ def run_together(word: str) -> tuple[str, ...]:
 
 
 def _split_small_word(word: str) -> tuple[str, ...]:
-    """A common word with a small one before or after it, which few terms begin or end with: "afish", "ableto"."""
+    """Splits off a small word before or after a common one, where few terms have one: "afish", "ableto"."""
     for at in range(1, len(word)):
         left, right = word[:at], word[at:]
         if (left in _FIRST and is_very_frequent(right)) or (right in _LAST and is_very_frequent(left)):
@@ -170,12 +170,12 @@ def _split_small_word(word: str) -> tuple[str, ...]:
 
 
 def is_very_frequent(part: str) -> bool:
-    """Whether a word of at least four letters is so frequent that what stands beside it is another one."""
+    """Returns whether a word of at least four letters is so frequent that its neighbour must be a word too."""
     return len(part) >= _SHORTEST_CONTENT and is_word(part) and _measure_rarity(part) <= _COMMON_NATS
 
 
 def _are_words(parts: tuple[str, ...], cost: float, n_letters: int) -> bool:
-    """Whether parts are words beside each other, not pieces of a rare one ("induct orson")."""
+    """Returns whether the parts are separate words, not parts of a rare one ("induct orson")."""
     if len(parts) < 2 or parts[0] in _PREFIXES or (parts[0] == "in" and parts[1].endswith(_ENDS_OF_TERMS)):
         return False
     if parts[-1] in {"in", "is"} and (
@@ -190,7 +190,7 @@ def _are_words(parts: tuple[str, ...], cost: float, n_letters: int) -> bool:
 
 
 def stands_alone(part: str) -> bool:
-    """Whether a part before a hyphen is a word or a beginning that people write so: "red-eyed", "co-workers"."""
+    """Returns whether the part before a hyphen is a word or a prefix that is written so: "red-eyed", "co-workers"."""
     is_short = len(part) < _SHORTEST_CONTENT
     return (
         part in _PREFIXES or part in SMALL_WORDS or _measure_rarity(part) <= (_ALONE_NATS if is_short else _RARE_NATS)
@@ -199,7 +199,7 @@ def stands_alone(part: str) -> bool:
 
 @lru_cache(maxsize=20_000)
 def is_misprint(word: str) -> bool:
-    """Whether an unknown word in lower case has one letter too few, too many or wrong: "theorm", "flouride"."""
+    """Returns whether an unknown lower-case word has one letter too few, too many or wrong: "theorm", "flouride"."""
     if len(word) < _SHORTEST_MISPRINT or _is_known(word):
         return False
     nearest = _load_speller().known(_load_speller().edit_distance_1(word))

@@ -4,6 +4,7 @@ const GROUPS = {
   "Losses, nats": ["loss", "text", "answer", "semantic", "acoustic", "padding"],
   "Said right, share": ["text_right", "answer_right"],
   "Copying words": ["accuracy", "lesson", "token_greedy", "once_greedy", "once_sampled", "more_sampled", "copy_text", "copy_answer"],
+  "Dialogues run freely, share of answers": ["once", "first", "words", "silent", "recorded_once", "turns"],
   "Steps": ["learning_rate", "gradient_norm"],
   "Speed and memory": ["frames_per_s", "mfu", "memory_gb"],
 };
@@ -21,6 +22,12 @@ const TITLES = {
   once_greedy: "freely: said once, greedy",
   once_sampled: "freely: said once, sampled",
   more_sampled: "freely: half as much again or more, sampled",
+  once: "the right answer said once, and no other",
+  first: "the right answer said before any other",
+  words: "words of the oracle that are said",
+  silent: "nothing said",
+  recorded_once: "right in the recording: the most to expect",
+  turns: "answers that were judged, number",
 };
 const ORACLES = { right: ", right oracle", wrong: ", wrong oracle", none: ", no oracle" };
 const NO_FIGURES = ["step", "hours"];

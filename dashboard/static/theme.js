@@ -1,14 +1,17 @@
 // What every page needs before it is painted. Light or dark: as the system says, until the switch says otherwise.
 const chosen = localStorage.getItem("theme");
 if (chosen) document.documentElement.dataset.theme = chosen;
+const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+const tellTheme = () => dispatchEvent(new Event("themechange")); // what is drawn on a canvas is drawn anew
+prefersDark.addEventListener("change", tellTheme);
 
 addEventListener("DOMContentLoaded", () => {
   document.getElementById("theme").addEventListener("click", () => {
-    const root = document.documentElement;
-    const isDark = getComputedStyle(root).colorScheme === "dark" || (!root.dataset.theme && matchMedia("(prefers-color-scheme: dark)").matches);
-    root.dataset.theme = isDark ? "light" : "dark";
-    localStorage.setItem("theme", root.dataset.theme);
-    dispatchEvent(new Event("themechange"));
+    const { dataset } = document.documentElement;
+    const isDark = dataset.theme ? dataset.theme === "dark" : prefersDark.matches;
+    dataset.theme = isDark ? "light" : "dark";
+    localStorage.setItem("theme", dataset.theme);
+    tellTheme();
   });
 });
 

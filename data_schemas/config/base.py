@@ -2,12 +2,18 @@
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 
 def expand_home(path: str | None) -> str | None:
     """Returns a path with `~` expanded, which shells do not do in `--out=~/x`, and YAML never does."""
     return None if path is None else str(Path(path).expanduser()) if path.startswith("~") else path
+
+
+def describe_faults(error: ValidationError) -> str:
+    """Returns what is wrong with which field, in one line."""
+    faults = [each for each in error.errors() if each["type"] != "default_factory_not_called"]  # of another fault
+    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in faults)
 
 
 class Config(BaseModel):

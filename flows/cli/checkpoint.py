@@ -95,4 +95,11 @@ def show(
             return
         from flows.cli import show as shown
 
-        shown.console().print(shown.table(summary.name, ("", ""), summary.format_rows()))
+        console = shown.console()
+        console.print(shown.table(summary.name, ("", ""), summary.format_rows()))
+        head, figures = summary.format_figures()
+        if figures:
+            console.print(shown.table(summary.validated, head, figures))
+        if free := summary.format_free_running():
+            title = "Held-out dialogues with the true answer in free running; 95 % intervals"
+            console.print(shown.table(title, ("", "share"), free))

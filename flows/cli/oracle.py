@@ -43,9 +43,9 @@ def report(
         written = [*write_report(reader.store, measured), CARD]
         write_card(reader.store, reader.manifest, collect_figures(DatasetReader(folder)))
         if as_json:
-            print_json({**measured.as_json(), "files": written})
+            print_json({**measured.to_json(), "files": written})
         else:
-            _show(measured.as_json(), written)
+            _show(measured.to_json(), written)
 
 
 def _connect_embeddings(url: str | None, model: str | None) -> "EmbeddingModel | None":

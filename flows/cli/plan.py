@@ -1,7 +1,7 @@
 """`kame plan` and `kame bench`: what a run will take, and the rates by which that is told."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,7 +22,7 @@ from flows.cli.refresh import (
 from flows.cli.terminal import AsJson, print_json, speaking_plainly
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from data_schemas.rates import Figure
 
@@ -62,6 +62,9 @@ def plan(
     train_settings: Annotated[
         list[str], typer.Option("--train-set", help="A setting of training, e.g. max_steps=200.")
     ] = [],  # noqa: B006
+    actual: Annotated[
+        str | None, typer.Option("--actual", help="Dataset: shows what its last run planned and what it took.")
+    ] = None,
     formulas: Annotated[bool, typer.Option("--formulas", help="Show how each figure was worked out.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -79,10 +82,18 @@ def plan(
             parse_sizes,
             plan_dataset,
             plan_training,
+            read_comparison,
         )
         from flows.settings import build_config, parse_settings, parse_sources
         from pipelines.run.estimate import count_dialogues
 
+        if actual is not None:
+            run, compared = read_comparison(actual)
+            if as_json:
+                print_json({"run": run, "plan": compared})
+            else:
+                show_comparison(run, compared)
+            return
         typed = {
             "limit": limit,
             "variants": variants,
@@ -189,7 +200,7 @@ def show_figures(figures: "Sequence[Figure]", with_formulas: bool) -> None:
     console = show.console()
     for section in dict.fromkeys(each.section for each in figures):
         rows = [
-            (each.title, write_value(each), *([each.formula] if with_formulas else []), each.basis)
+            (each.title, write_value(each.value, each.unit), *([each.formula] if with_formulas else []), each.basis)
             for each in figures
             if each.section == section
         ]
@@ -197,14 +208,30 @@ def show_figures(figures: "Sequence[Figure]", with_formulas: bool) -> None:
         console.print(show.table(section.capitalize(), head, rows))
 
 
-def write_value(figure: "Figure") -> str:
+def show_comparison(run: str, compared: "Mapping[str, Mapping[str, Any]]") -> None:
+    """Planned beside actual of a run, with planned over actual."""
+    from flows.cli import show
+
+    rows = [
+        (
+            key,
+            write_value(each["planned"], each["unit"]),
+            write_value(each["actual"], each["unit"]),
+            UNKNOWN if each["ratio"] is None else f"{each['ratio']:.2f}",
+        )
+        for key, each in compared.items()
+    ]
+    show.console().print(show.table(run, ("figure", "planned", "actual", "planned ÷ actual"), rows))
+
+
+def write_value(value: float | None, unit: str) -> str:
     """A figure's value as people read it."""
-    if figure.value is None:
+    if value is None:
         return UNKNOWN
-    if figure.unit == "s":
-        return f"{figure.value / 3600:,.2f} h" if figure.value >= 3600 else f"{figure.value:,.0f} s"
-    if figure.unit == "bytes":
-        return f"{figure.value / 1e9:,.2f} GB"
-    if figure.unit == "USD":
-        return f"{figure.value:,.2f} USD"
-    return f"{figure.value:,.0f} {figure.unit}"
+    if unit == "s":
+        return f"{value / 3600:,.2f} h" if value >= 3600 else f"{value:,.0f} s"
+    if unit == "bytes":
+        return f"{value / 1e9:,.2f} GB"
+    if unit == "USD":
+        return f"{value:,.2f} USD"
+    return f"{value:,.0f} {unit}"

@@ -55,7 +55,7 @@ class Bars:
         self._progress = Progress(*columns, console=Console(stderr=True), disable=quiet)
         self._bars: dict[str, TaskID] = {}
 
-    def stage(self, name: str, n_items: int) -> None:
+    def begin_stage(self, name: str, n_items: int) -> None:
         """Begins a stage's bar."""
         self._bars[name] = self._progress.add_task(name, total=n_items)
 

@@ -166,9 +166,9 @@ def _list_notices(record: "RunRecord", figures: "Figures") -> Iterator[str]:
 
 def _tell_of_few_voices(config: "RefreshConfig") -> None:
     """Says before hours of work that users will have few voices, where nobody chose them."""
-    from pipelines.run.stages import user_voices
+    from pipelines.run.stages import list_user_voices
 
-    n_voices = len(user_voices(config))
+    n_voices = len(list_user_voices(config))
     if config.speech.voices_b is None and n_voices < FEW_VOICES:
         typer.echo(
             f"note: users have {n_voices} voices only; {FEW_VOICES} or more are better. Kokoro's come by: make voices",

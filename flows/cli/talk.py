@@ -191,14 +191,14 @@ async def _talk(
     """
     from dataclasses import replace
 
-    from kame_model.serve.client.client import in_real_time, play_one_after_another, play_until_answered, talk
+    from kame_model.serve.client.client import play_in_real_time, play_in_sequence, play_until_answered, talk
 
     answer_timeout_s, silence_s = waits_s
 
     def say(sound: "Samples") -> "AsyncIterator[Samples]":
-        return (
-            play_until_answered(sound, kept, answer_timeout_s) if silence_s is None else in_real_time(sound, silence_s)
-        )
+        if silence_s is None:
+            return play_until_answered(sound, kept, answer_timeout_s)
+        return play_in_real_time(sound, silence_s)
 
     async with AsyncExitStack() as stack:
         if server is not None:
@@ -213,7 +213,7 @@ async def _talk(
         if sounds:
             if not quiet:
                 typer.echo(f"kame: talking with {call.url}, in real time ...", err=True)
-            await talk(call, play_one_after_another(sounds, say), told, kept=kept)
+            await talk(call, play_in_sequence(sounds, say), told, kept=kept)
             return
         from kame_model.serve.client.sound_device import open_sound_device
 
@@ -303,7 +303,7 @@ def _tell(kept: "TalkRecord", out: Path, as_json: bool) -> None:
             "ended": kept.ended,
             "lacks": kept.lacks,
         }
-        print_json({"out": str(out), **told, "n_gaps": kept.player.n_gaps, "dropped": kept.dropped()})
+        print_json({"out": str(out), **told, "n_gaps": kept.player.n_gaps, "dropped": kept.count_dropped_frames()})
         return
     console = show.console()
     for (at_s, speaker, text), whispered in lines:
@@ -324,7 +324,7 @@ def _tell(kept: "TalkRecord", out: Path, as_json: bool) -> None:
         console.print(kept.lacks, markup=False)
     if kept.ended:
         console.print(f"The server ended it: {kept.ended}", markup=False)
-    for direction, n_frames in kept.dropped().items():
+    for direction, n_frames in kept.count_dropped_frames().items():
         console.print(f"{n_frames} frames of 80 ms of what was {direction} were too late and dropped.")
     if kept.player.n_gaps:
         console.print(f"The server's sound came late {kept.player.n_gaps} times; gaps are where it did.")

@@ -282,7 +282,7 @@ def _train_datasets(typed: Mapping[str, Any], as_json: bool) -> None:
     from flows.cli.progress import TrainingBar
     from flows.runs.train import run_front_end
     from flows.settings import build
-    from kame_model.evaluate.recall import tell_row
+    from kame_model.evaluate.recall import format_row
 
     config = build(FrontEndConfig, {}, typed)
     with TrainingBar(quiet=as_json) as bar:
@@ -293,7 +293,7 @@ def _train_datasets(typed: Mapping[str, Any], as_json: bool) -> None:
     if config.evaluate_items and not made.figures:
         typer.echo("note: no held-out dialogue has an answer and its oracle; nothing was run freely.", err=True)
     for row in made.figures:
-        typer.echo(tell_row(row))
+        typer.echo(format_row(row))
     if made.figures:
         typer.echo(f"{config.of_seed}/evaluation/report.md has the rest; over all seeds so far: {config.out}/report.md")
     _tell_losses(config)

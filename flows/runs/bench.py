@@ -27,12 +27,12 @@ from data_schemas.records import AudioDialogue, Clips, Dialogue, Item, OracleRow
 from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds
 from flows.runs.usage import UsageMeter, read_usage
-from pipelines.asking import run_alone
+from pipelines.asking import read_texts, run_alone
 from pipelines.audio import decode_flac
 from pipelines.oracle.plan import plan_dialogue
 from pipelines.oracle.prompts import choose_prompts, list_prompt_sets, load_prompts, make_payload
 from pipelines.run.estimate import engines_of, speaking_engine
-from pipelines.run.execute import join_inputs, open_client, run_in_memory
+from pipelines.run.execute import join_inputs, open_client
 from pipelines.run.stages import (
     CHAT_STAGES,
     MIXING,
@@ -42,6 +42,7 @@ from pipelines.run.stages import (
     build_chat_stage,
     build_cpu_stages,
     build_recogniser,
+    build_stage_without_chat,
     chat_engine,
     chat_model_of,
     describe_stages,
@@ -138,7 +139,9 @@ def measure_dataset(config: RefreshConfig, n_dialogues: int, meter: UsageMeter, 
                 tell(name)
                 batch = join_inputs([made[each] for each in stage.inputs])
                 if name in CHAT_STAGES:
-                    made[name] = run_in_memory(config, name, batch, f"{folder}/answers.sqlite").outputs
+                    asks = chat_model_of(config, name) is not None
+                    make = _measure_chat if asks else _run_without_chat
+                    made[name] = make(bench, name, batch, f"{folder}/answers.sqlite")
                     continue
                 made[name], warm_s, processor_s = _run_warm(stages[name], batch)
                 load_s += warm_s
@@ -154,7 +157,10 @@ def measure_dataset(config: RefreshConfig, n_dialogues: int, meter: UsageMeter, 
         )
         if chat_model_of(config, ORACLE) is not None:
             tell("oracles")
-            _measure_chat(bench, f"{folder}/answers.sqlite")
+            batch = [(each,) for each in bench.dialogues]
+            bench.oracles = _measure_chat(bench, ORACLE, batch, f"{folder}/answers.sqlite")
+            if not any(each.stage == ORACLE for each in bench.chat):
+                raise BackendError("The chat model answered nothing that could be counted.", "Look at its log.")
     _measure_shapes(bench, scripted, made["speech"])
     return bench
 
@@ -299,7 +305,7 @@ def _measure_prompt_sizes(bench: Bench) -> list[PromptSize]:
         payloads = (make_payload(prompts, each, oracle, bench.config.seed, 0) for each in asked)
         sizes[prompts.version] = [estimated_tokens(each)[0] for each in payloads]
     means = {name: fmean(each) for name, each in sizes.items() if each}
-    counted = {each.prompt: each.tokens_in for each in bench.chat}
+    counted = {each.prompt: each.tokens_in for each in bench.chat if each.stage == ORACLE}
     right = next((counted[name] / means[name] for name in means if counted.get(name)), 1.0)
     return [PromptSize(prompt=name, tokens_in=mean * right) for name, mean in means.items()]
 
@@ -326,37 +332,52 @@ def _measure_sizes(bench: Bench, speech: Sequence[Clips], folder: Path, first_by
     )
 
 
-def _measure_chat(bench: Bench, answers: str) -> None:
-    """Asks for the oracles of the dialogues."""
-    chat, config = bench.config.chat, bench.config
+def _run_without_chat(bench: Bench, stage: str, batch: Sequence[Any], answers: str) -> list[Any]:
+    """What a stage that may ask a chat model makes of a batch where none is configured for it."""
+    return build_stage_without_chat(bench.config, stage).run(batch).outputs
+
+
+def _measure_chat(bench: Bench, stage: str, batch: Sequence[Any], answers: str) -> list[Any]:
+    """What a stage makes of a batch with its chat model; calls, tokens and time are kept, where it asked anything."""
+    config, chat = bench.config, chat_model_of(bench.config, stage)
+    assert chat is not None
     usages: list[ChatUsage] = []
     others_bytes = bench.meter.look().others_bytes
+    rest = batch[1:] or batch
     with chat_engine(chat).serve() as endpoint:
         client = open_client(chat, endpoint, config.budget, answers, usages.append)
-        stage = build_chat_stage(config, ORACLE, endpoint)
-        batch = [(each,) for each in bench.dialogues]
-        run_alone(stage, batch[:1], client)
+        asking = build_chat_stage(config, stage, endpoint)
+        first = run_alone(asking, batch[:1], client).outputs
         warm, before_s, used_s = ChatUsage.total(usages), time.monotonic(), read_usage().processor_s
-        made = run_alone(stage, batch[1:] or batch, client)
+        outputs = run_alone(asking, rest, client).outputs
         taken_s, all_used = time.monotonic() - before_s, ChatUsage.total(usages)
         if chat.engine != "openai":  # it runs here: a busy machine lengthens the clock's time more than the processor's
             taken_s = min(taken_s, read_usage().processor_s - used_s)
         chat_bytes = max(0, bench.meter.look().others_bytes - others_bytes)
-    bench.oracles = made.outputs
-    if not all_used.n_requests:
-        raise BackendError(f"{endpoint.model} answered nothing that could be counted.", "Look at its log, then again.")
-    n_calls = all_used.n_requests - warm.n_requests or all_used.n_requests
+    if (n_calls := all_used.n_requests) > 0:
+        is_oracle = stage == ORACLE
+        prompt = (
+            choose_prompts(config.oracle, chat).version if is_oracle else read_texts(f"pipelines.{stage}")["version"]
+        )
+        rate = ChatRate(
+            model=endpoint.model,
+            prompt=prompt,
+            stage="oracle" if is_oracle else "wording",
+            n_calls=n_calls,
+            calls_per_request=n_calls / (_count_oracles(config, batch) if is_oracle else len(batch)),
+            tokens_in=all_used.n_tokens_in / n_calls,
+            tokens_cached=None if all_used.n_tokens_cached is None else all_used.n_tokens_cached / n_calls,
+            tokens_out=all_used.n_tokens_out / n_calls,
+            wall_s=taken_s / (n_calls - warm.n_requests or n_calls),
+        )
+        bench.chat.append(rate)
+        bench.sizes = [
+            each.model_copy(update={"chat_bytes": max(each.chat_bytes, float(chat_bytes))}) for each in bench.sizes
+        ]
+    return outputs if rest is batch else [*first, *outputs]
+
+
+def _count_oracles(config: RefreshConfig, batch: Sequence[tuple[AudioDialogue]]) -> float:
+    """Oracles that the version asks for, of these dialogues."""
     planned = sum(len(plan_dialogue(row.turns, config.oracle).requests) for (row,) in batch)
-    share = config.oracle.share_to - config.oracle.share_from
-    rate = ChatRate(
-        model=endpoint.model,
-        prompt=choose_prompts(config.oracle, chat).version,
-        n_calls=all_used.n_requests,
-        calls_per_request=all_used.n_requests / max(1.0, planned * share),
-        tokens_in=all_used.n_tokens_in / all_used.n_requests,
-        tokens_cached=None if all_used.n_tokens_cached is None else all_used.n_tokens_cached / all_used.n_requests,
-        tokens_out=all_used.n_tokens_out / all_used.n_requests,
-        wall_s=taken_s / n_calls,
-    )
-    bench.chat.append(rate)
-    bench.sizes = [each.model_copy(update={"chat_bytes": float(chat_bytes)}) for each in bench.sizes]
+    return max(1.0, planned * (config.oracle.share_to - config.oracle.share_from))

@@ -5,6 +5,7 @@ a file (--rates)          ├─▶ RateBook ─▶ figures, each with its formu
 reference machine's       ─┘
 """
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -17,9 +18,10 @@ from backends.assets import get_cache_dir
 from data_schemas.config import RefreshConfig
 from data_schemas.config.front_end import FrontEndConfig
 from data_schemas.config.training import TrainConfig
-from data_schemas.errors import ConfigError, StoreError
+from data_schemas.errors import ConfigError, DatasetError, StoreError
 from data_schemas.presets import PRESETS
-from data_schemas.rates import CPU, Figure, RateBook, Rates, price_step, write_rates
+from data_schemas.rates import CPU, Figure, RateBook, Rates, is_device, price_step, write_rates
+from data_schemas.reader import open_store
 from flows.settings import build_train_config
 from pipelines.run.estimate import PAPER, count_dialogues, estimate_dataset
 from pipelines.run.parts import Part
@@ -184,7 +186,7 @@ def check_device(name: str, book: RateBook) -> str:
     from kame_model.train.throughput import PEAK_FLOPS
 
     known = list(dict.fromkeys([CPU, *PEAK_FLOPS, *book.list_devices()]))
-    found = next((each for each in known if each.casefold() in name.casefold()), None)
+    found = next((each for each in known if is_device(each, name)), None)
     if found is None:
         raise ConfigError(
             f"No speed of the device {name!r} is known.",
@@ -218,6 +220,25 @@ def compare(figures: Sequence[Figure], actual: Mapping[str, float | None]) -> di
         rounded = None if planned is None else round(planned, 3)
         told[figure.key] = {"planned": rounded, "actual": real, "unit": figure.unit, "ratio": ratio}
     return told
+
+
+def read_comparison(dataset: str) -> tuple[str, dict[str, dict[str, Any]]]:
+    """The last run of a dataset that made something: its file, and planned beside actual as `compare` has it.
+
+    Raises:
+        DatasetError: there is none, or its file is damaged.
+    """
+    store = open_store(dataset)
+    for path in reversed(store.files("runs", ".json")):
+        try:
+            told = json.loads(store.read_bytes(path))["plan"]
+        except (ValueError, LookupError, TypeError) as error:
+            raise DatasetError(f"{path} of {dataset} is damaged: {error}.", "Look at the file.") from error
+        if told:
+            return path, told
+    raise DatasetError(
+        f"No run of {dataset} has a plan.", "A run that made a dialogue has one: kame refresh --out FOLDER."
+    )
 
 
 def as_rows(figures: Sequence[Figure]) -> list[dict[str, Any]]:

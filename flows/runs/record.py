@@ -105,7 +105,7 @@ def _count_bytes(folder: str) -> int:
 def _read_actual(record: RunRecord, store: Store, n_bytes_made: int, usd: float | None) -> dict[str, float | None]:
     """What came of a run, by the keys of a plan's figures."""
     runner, chat = Runner(store), record.chat
-    made = [found.n_rows for part in record.parts if (found := runner.record(part, MIXING)) is not None]
+    made = [found.n_rows for part in record.parts if (found := runner.read_record(part, MIXING)) is not None]
     by_step = {f"processor.{step}": used_s for step, used_s in record.processor_s.items()}
     return {
         **by_step,

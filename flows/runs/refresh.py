@@ -28,7 +28,7 @@ from pipelines.run.workers import Workers
 class Progress(Protocol):
     """What wants to be told how far a run is."""
 
-    def stage(self, name: str, n_items: int) -> None:
+    def begin_stage(self, name: str, n_items: int) -> None:
         """A stage begins, on so many items."""
 
     def on_part(self, stage: str, part: Part, record: PartRecord) -> None:
@@ -75,7 +75,7 @@ def run_recordings(config: RefreshConfig, progress: Progress) -> tuple[RunRecord
 def refresh_tasks(config: RefreshConfig, progress: Progress, record: RunRecord, by_shard: bool) -> Tasks[Dataset]:
     """The tasks of a refresh of question sets."""
     plan = yield from _plan(partial(make_plan, config), record)
-    record.parts = Runner(Store(config.out)).pending(ORACLE, plan.parts)
+    record.parts = Runner(Store(config.out)).list_pending(ORACLE, plan.parts)
     record.planned = plan_parts(config, record.parts, open_rates())
     yield from _run_stages(config, plan, STAGES, run_on_part, progress, record, by_shard)
     entries = yield from _compact(config, plan, record)
@@ -113,10 +113,10 @@ def _run_stages(
         with record.time_step("plan"):
             servers = while_asked.enter_context(start_chat_servers(config, plan.parts))
         for stage in stages:
-            progress.stage(stage, n_items)
+            progress.begin_stage(stage, n_items)
             groups = {"": plan.parts}
             if by_shard and not (stage == ORACLE and chat_model_of(config, stage) is None):  # random: in all shards
-                groups = {group[0].shard_id: group for group in plan.groups()}
+                groups = {group[0].shard_id: group for group in plan.group_by_shard()}
             with record.time_step(stage), servers.endpoint_for(stage) as endpoint, ExitStack() as while_run:
                 if stage in CHAT_STAGES:
                     told, counted = progress.on_part, record.usages.append
@@ -129,7 +129,7 @@ def _run_stages(
 
 
 def _compact(config: RefreshConfig, plan: Plan, record: RunRecord) -> Tasks[list[ShardEntry]]:
-    tasks = [Task("compact", group[0].shard_id, partial(compact, config, group)) for group in plan.groups()]
+    tasks = [Task("compact", group[0].shard_id, partial(compact, config, group)) for group in plan.group_by_shard()]
     with record.time_step("publish"):
         yield [*tasks]
     return [entry for task in tasks for entry in task.made]

@@ -15,7 +15,7 @@ from data_schemas.config.serving import ServeConfig
 from data_schemas.errors import KameError
 from flows.runs.listening import catch_end_signals, wait_for_first
 from flows.runs.serve import get_page_folder, load_server, run_web
-from kame_model.serve.processes.channel import Report, tell
+from kame_model.serve.processes.channel import Report, send_report
 from kame_model.serve.processes.member import Member
 from kame_model.serve.processes.shared_counts import COUNTS, SharedCounts
 from kame_model.serve.web.app import create_app
@@ -44,7 +44,7 @@ async def serve_member(config: ServeConfig, channel: socket.socket, number: int,
         within_s = None
         if member.is_retired.is_set():  # it loses no call: sessions have an end of their own
             within_s = config.limits.max_session_s
-            await member.let_in_those_who_came(app, config.limits.entry_timeout_s)
+            await member.wait_for_entering_callers(app, config.limits.entry_timeout_s)
         await wait_for_first(server.drain(within_s), asked.wait(), member.is_over.wait())
 
 
@@ -68,7 +68,7 @@ def main() -> None:
                 unready="failed",
             )
             channel.setblocking(True)
-            tell(channel, failed)
+            send_report(channel, failed)
             sys.exit(error.exit_code)
 
 

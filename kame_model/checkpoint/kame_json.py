@@ -3,12 +3,13 @@
 import json
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.base import Config
+from data_schemas.config.front_end import SEED_PREFIX
 from data_schemas.config.model import SamplingConfig
 from data_schemas.config.serving import Voice
 from data_schemas.errors import StoreError
@@ -17,6 +18,20 @@ from data_schemas.guesses import Guesses
 FORMAT: Final = 5
 """Version of `kame.json` and of its folder. Added in 2: sampling and delays of training; 3: layout of the codes;
 4: licences; 5: guesses."""
+
+
+def name_weights(place: str) -> str:
+    """Returns the name of weights for a file that others read, without the folders of this machine.
+
+    Args:
+        place: a path, or a name on the Hub, which stays as it is. Of a path the last part stays, and before it
+            those from the name of a training on if it is inside of one (`NAME/seed-0/copy`).
+    """
+    path = Path(place)
+    if not path.is_absolute() and len(path.parts) <= 2 and not {"..", "~"} & {*path.parts}:
+        return place
+    last = next((at for at, part in enumerate(path.parts) if part.startswith(SEED_PREFIX)), len(path.parts))
+    return "/".join(path.parts[last - 1 :])
 
 
 class CodecFacts(Config):
@@ -49,7 +64,9 @@ class TrainingFacts(Config):
     codec_digest: str | None = Field(
         default=None, description="Digest of the codec that the data was encoded with, also if the folder has no codec."
     )
-    init_from: str | None = Field(default=None, description="Weights that the run started from; empty: random.")
+    init_from: Annotated[str, AfterValidator(name_weights)] | None = Field(
+        default=None, description="Name of the weights that the run started from, without folders; empty: random."
+    )
     lora: bool = Field(default=False, description="Whether LoRA adapters were trained and merged into the weights.")
     licences: dict[str, str | None] | None = Field(
         default=None,

@@ -1,11 +1,27 @@
 """Summarises a checkpoint from its headers and configuration; no tensor is read."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kame_model.checkpoint.files import read_header
 from kame_model.checkpoint.folder import ORACLE_KEY, find_place, read_contents
 from kame_model.checkpoint.kame_json import KameJson
+
+FIGURES: Final = {
+    "loss": "loss that was minimised",
+    "text": "loss of words",
+    "answer": "loss of the answer's words",
+    "padding": "loss of padding between words",
+    "semantic": "loss of the first codebook",
+    "acoustic": "loss of the other codebooks",
+    "text_right": "accuracy of words",
+    "answer_right": "accuracy of the answer's words",
+    "text_fed": "loss of words, frames with an oracle",
+    "padding_fed": "loss of padding, frames with an oracle",
+    "semantic_fed": "loss of the first codebook, frames with an oracle",
+    "acoustic_fed": "loss of the other codebooks, frames with an oracle",
+}
+"""What each figure of a validation is, by its name in `metrics.jsonl` (`kame_model.model.loss.METRICS`)."""
 
 
 class Summary(NamedTuple):
@@ -61,8 +77,32 @@ class Summary(NamedTuple):
             rows.append(("back-end in training", f"{facts.trained_delays.min_s:g} to {facts.trained_delays.max_s:g} s"))
         if facts.guesses is not None:
             rows.append(("answers to an unfinished question", facts.guesses))
-        rows += [(name, f"{value:.4g}") for name, value in sorted(told.figures.items())]
-        return rows + [(each.name, str(each)) for each in facts.free_running]
+        return rows
+
+    @property
+    def validated(self) -> str:
+        """Title of the table of `format_figures`."""
+        step = None if self.facts is None else self.facts.training.figures_step
+        return f"Validation{'' if step is None else f' at step {step:,}'}: losses in nats, accuracies from 0 to 1"
+
+    def format_figures(self) -> tuple[list[str], list[list[str]]]:
+        """Returns head and rows of the validation's figures: a row for each figure, a column for each oracle fed."""
+        told = {} if self.facts is None else self.facts.training.figures
+        columns = list(dict.fromkeys(key.partition(".")[0] for key in told))
+        names = dict.fromkeys([*FIGURES, *(key.partition(".")[2] for key in told)])
+        rows = [
+            [
+                FIGURES.get(name, name),
+                *("" if (value := told.get(f"{one}.{name}")) is None else f"{value:.4g}" for one in columns),
+            ]
+            for name in names
+            if any(f"{one}.{name}" in told for one in columns)
+        ]
+        return ["", *(f"{one} oracle" if one != "none" else "no oracle" for one in columns)], rows
+
+    def format_free_running(self) -> list[tuple[str, str]]:
+        """Returns label and value of each share of dialogues in which the free-running model gave the true answer."""
+        return [] if self.facts is None else [(each.name, str(each)) for each in self.facts.free_running]
 
 
 def summarise(source: str | Path) -> Summary:

@@ -326,7 +326,7 @@ class _Caller:
         session.hear(frame)
 
     async def _read_frames(self, session: Session) -> None:
-        async for frame in session.frames():
+        async for frame in session.read_frames():
             at_s = self._get_time_s()
             self._said.append((at_s, frame.samples))
             self._watch.hear(at_s, frame.samples)

@@ -25,8 +25,8 @@ from kame_model.evaluate.intervals import (
     compute_difference,
     compute_value,
     estimate,
-    measure_names,
-    sample_of,
+    list_measures,
+    make_sample,
 )
 from kame_model.evaluate.plots import COLOURS, compute_error_bars, create_figure, render_png
 from kame_model.evaluate.report import PLOTS, check_holds_no_items, format_table, format_with_interval, write_results
@@ -137,8 +137,8 @@ def _make_rows(key: Key, read: Systems) -> Iterator[dict[str, Any]]:
     units = sorted({record["unit"] for record in records})
     base = next(iter(read))
     is_paired = {name: {record["unit"] for run in runs for record in run} == {*units} for name, runs in having.items()}
-    for measure in measure_names(records):
-        samples = {name: sample_of(runs, measure, units) for name, runs in having.items()}
+    for measure in list_measures(records):
+        samples = {name: make_sample(runs, measure, units) for name, runs in having.items()}
         for statistic, quantile in {MEAN: None, **(QUANTILES if measure.endswith(TIME) else {})}.items():
             for name, sample in samples.items():
                 told = {
@@ -148,7 +148,7 @@ def _make_rows(key: Key, read: Systems) -> Iterator[dict[str, Any]]:
                     "system": name,
                     "n": sample.n_asked,
                     **estimate(sample, quantile)._asdict(),
-                    "each": [compute_value(sample_of([run], measure), quantile) for run in having[name]],
+                    "each": [compute_value(make_sample([run], measure), quantile) for run in having[name]],
                     "is_share": sample.is_share,
                     "difference": None,
                 }

@@ -50,17 +50,17 @@ from kame_model.evaluate.duplex_scores import (
     find_speech,
     is_turn,
 )
-from kame_model.evaluate.intervals import figures_of
+from kame_model.evaluate.intervals import compute_figures
 from kame_model.evaluate.judge import Judgement, JudgeRequest, request_relevance
-from kame_model.evaluate.looks import note_look_at_test, tell_looks
+from kame_model.evaluate.looks import format_looks, note_look_at_test
 from kame_model.evaluate.served import (
     Condition,
     Counting,
     Finished,
     Item,
     Record,
-    condition_of,
     describe_run,
+    get_condition,
     run_calls,
     show_no_progress,
     transcribe,
@@ -260,10 +260,10 @@ def _write_output(store: Store, place: str, item: DuplexItem, scored: _Scored) -
 
 def _write_results(done: Finished) -> list[dict[str, Any]]:
     kinds = {json.dumps(record["row"]): record["row"] for record in done.records}.values()
-    conditions = list(dict.fromkeys(map(condition_of, kinds)))
+    conditions = list(dict.fromkeys(map(get_condition, kinds)))
     rows = [
-        {**row, **figures_of([record for record in done.records if record["row"] == row])}
-        for row in sorted(kinds, key=lambda row: conditions.index(condition_of(row)))
+        {**row, **compute_figures([record for record in done.records if record["row"] == row])}
+        for row in sorted(kinds, key=lambda row: conditions.index(get_condition(row)))
     ]
     measures = ("take_over", "latency_s", "backchannels_per_s", "take_over_text")
     plots = {PLOT: draw_figures(rows, {name: name for name in measures}, group="subset")}
@@ -303,7 +303,7 @@ def _format_markdown(rows: Sequence[Record], done: Finished) -> str:
         "over items, after times the median and the 90th percentile. Latency is of items in which the turn is taken, "
         f"and 0 if it was taken too early; the time to the first sound is then negative. `{OUTPUTS}/` has the files "
         "that the benchmark's scripts read.\n",
-        *([] if done.looks_at_test is None else [f"{tell_looks(done.looks_at_test)}\n"]),
+        *([] if done.looks_at_test is None else [f"{format_looks(done.looks_at_test)}\n"]),
         f"![Means with their intervals](plots/{PLOT}.png)\n",
     ]
     for task, better in _BETTER.items():
@@ -313,13 +313,13 @@ def _format_markdown(rows: Sequence[Record], done: Finished) -> str:
     parts += [
         *list_faults(done.records, _RELEVANCE),
         "\n## Examples\n",
-        *list_examples(done.records, lambda record: record["unit"], _tell_words, _N_SHOWN),
+        *list_examples(done.records, lambda record: record["unit"], _list_texts, _N_SHOWN),
         "## Cost\n",
         format_costs_table(done.costs),
     ]
     return "\n".join(parts)
 
 
-def _tell_words(record: Record) -> dict[str, object]:
+def _list_texts(record: Record) -> dict[str, object]:
     takes = "yes" if record["measures"]["take_over"] else "no"
     return {"heard": record["heard"], "text": record["text"], "takes the turn": takes}

@@ -105,7 +105,7 @@ def find_items(config: DuplexConfig) -> DuplexItems:
         found, digest = list(_make_items(reader, config)), reader.manifest.fingerprint
         lacking = f"{config.path} has no dialogue of {', '.join(config.splits)} in the forms {', '.join(FORMS)}."
     else:
-        found, digest = _bench_items(config)
+        found, digest = _read_bench_items(config)
         lacking = f"{config.path} has no folder of Full-Duplex-Bench for {', '.join(config.tasks)}."
     if not found:
         raise SourceError(lacking, "Use a folder that has some, such as candor_turn_taking/1/input.wav.")
@@ -120,7 +120,7 @@ def find_items(config: DuplexConfig) -> DuplexItems:
     return DuplexItems(drawn, digest, is_ours)
 
 
-def _bench_items(config: DuplexConfig) -> tuple[list[DuplexItem], str]:
+def _read_bench_items(config: DuplexConfig) -> tuple[list[DuplexItem], str]:
     """Reads the items of the benchmark's folders (possibly below a folder such as `v1.0`), and their digest."""
     root = Path(config.path)
     people = _read_people(config)
@@ -131,13 +131,13 @@ def _bench_items(config: DuplexConfig) -> tuple[list[DuplexItem], str]:
         for item in sorted(folder.iterdir()) if task is not None else ():
             if item.name.isdigit() and item.is_dir():
                 assert task is not None  # mypy does not follow the condition above
-                found.append(_bench_item(item, task, people))
+                found.append(_read_bench_item(item, task, people))
                 files = [item / INPUT, *([item / ANNOTATIONS[task]] if task in ANNOTATIONS else [])]
                 digests += [folder.name, item.name, *map(ids.compute_sha256, files)]
     return found, ids.digest("bench", digests)
 
 
-def _bench_item(folder: Path, task: DuplexTask, people: dict[str, Sequence[float]]) -> DuplexItem:
+def _read_bench_item(folder: Path, task: DuplexTask, people: dict[str, Sequence[float]]) -> DuplexItem:
     sound = folder / INPUT
     if not sound.is_file():
         raise SourceError(f"{folder} has no {INPUT}.", _REMEDY)

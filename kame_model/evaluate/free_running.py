@@ -69,7 +69,7 @@ class FreeRun:
     correction_frame: int | None
 
 
-def script_for(
+def make_script(
     asked: Asked,
     stranger: Asked | None,
     oracle: Told,
@@ -103,13 +103,13 @@ def script_for(
         codes,
         events,
         asked.turn.start,
-        _opening(stranger.row.a.oracle.get_fed(stranger.turn.event).tolist(), tokenizer),
+        _cut_opening(stranger.row.a.oracle.get_fed(stranger.turn.event).tolist(), tokenizer),
         asked.row.a.oracle.get_fed(asked.turn.event).tolist(),
         round(correction_after_s * FRAMES_PER_S),
     )
 
 
-def _opening(tokens: Sequence[int], tokenizer: Tokenizer) -> Sequence[int]:
+def _cut_opening(tokens: Sequence[int], tokenizer: Tokenizer) -> Sequence[int]:
     """Returns the tokens up to the first one of the third word; all tokens of a shorter answer."""
     starts = [at for at, token in enumerate(tokens) if at == 0 or tokenizer.starts_word(token)]
     return tokens if len(starts) < N_OPENING_WORDS else tokens[: starts[N_OPENING_WORDS - 1] + 1]

@@ -74,12 +74,12 @@ class Sample:
         return len(np.unique(self.unit[self.whole > 0]))
 
 
-def measure_names(records: Sequence[Mapping[str, Any]]) -> list[str]:
+def list_measures(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns the names of all measures of these records, in order."""
     return list(dict.fromkeys(name for record in records for name in record["measures"]))
 
 
-def sample_of(runs: Sequence[Sequence[Mapping[str, Any]]], name: str, units: Sequence[str] | None = None) -> Sample:
+def make_sample(runs: Sequence[Sequence[Mapping[str, Any]]], name: str, units: Sequence[str] | None = None) -> Sample:
     """Collects one measure of a row's records.
 
     Args:
@@ -151,7 +151,7 @@ def average(figures: Sequence[Estimate], *, is_one_seed: bool) -> Estimate:
     return _round_estimate(value.mean(), value.mean() - below, value.mean() + above)
 
 
-def figures_of(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def compute_figures(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Computes the figures of a row of `figures.json` from its items' records.
 
     Returns:
@@ -160,8 +160,8 @@ def figures_of(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """
     n = len({record["unit"] for record in records})
     told: dict[str, Any] = {"n": n}
-    for name in measure_names(records):
-        sample = sample_of([records], name)
+    for name in list_measures(records):
+        sample = make_sample([records], name)
         mean = estimate(sample)
         told[name] = mean.value
         told[f"{name}_interval"] = None if mean.low is None else [mean.low, mean.high]

@@ -57,7 +57,7 @@ class Unit(NamedTuple):
         return self.text[-1].isdigit()
 
 
-def words_of(text: str) -> list[str]:
+def extract_words(text: str) -> list[str]:
     """Returns a text's words in lower case, without punctuation."""
     return "".join(char if char.isalpha() or char in "' " else " " for char in text.lower()).split()
 
@@ -104,7 +104,7 @@ def find_content_units(words: Sequence[str]) -> list[Unit]:
     ]
 
 
-def key_words(answer: Sequence[str]) -> tuple[str, ...]:
+def find_key_words(answer: Sequence[str]) -> tuple[str, ...]:
     """Returns the key words of an answer: the number it starts with, if that is the amount, else all content words.
 
     The key of "thirty six students got B" is 36. The first words of "one could argue so", "first in first out", "four
@@ -182,7 +182,7 @@ def _is_part_of_more(unit: Unit, words: Sequence[str]) -> bool:
     return unit.is_number and bool(_PARTS.intersection(rest[:1]))
 
 
-def offered_options(question: str, key: Sequence[str]) -> list[tuple[str, ...]]:
+def find_offered_options(question: str, key: Sequence[str]) -> list[tuple[str, ...]]:
     """Returns the keys of the wrong options of a question: "Is it X, Y, or Z?", "…: first, X; or second, Y?".
 
     A list counts as options only if the right answer is in it; otherwise there are none.
@@ -193,7 +193,7 @@ def offered_options(question: str, key: Sequence[str]) -> list[tuple[str, ...]]:
     """
     last = re.split(r"(?<=[.?!])\s+(?=[A-Z])", question.strip())[-1] if question.strip() else ""
     for listed in _find_possible_lists(last):
-        keys = [key_words(words_of(each)) for each in listed]
+        keys = [find_key_words(extract_words(each)) for each in listed]
         if tuple(key) in keys and len(keys) > 1:
             return [each for each in keys if each and each != tuple(key)]
     return []

@@ -50,7 +50,7 @@ def note_look_at_test(
     return note_look(folder, look, again=again)
 
 
-def tell_looks(n: int) -> str:
+def format_looks(n: int) -> str:
     """Returns a sentence for reports on the number of evaluations on test items."""
     times = f"{n} time{'s' if n > 1 else ''}"
     return f"**Test items: these weights were evaluated on them {times}**, according to the checkpoint registry."

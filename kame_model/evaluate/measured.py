@@ -75,7 +75,7 @@ class MeasuredTimes:
         self._records[key] = append_line(self._path, {"key": key, **record}, is_synced=False)
         return self._records[key]
 
-    def select_kind(self, kind: str) -> list[dict[str, Any]]:
+    def list_records(self, kind: str) -> list[dict[str, Any]]:
         """Returns the records of requests (`back_end`, `pieces`, `usage`), recognitions, syntheses, hearings or steps.
 
         Each has `took_s`; its `kind` is `request`, `recognition`, `synthesis`, `hearing` or `step`.

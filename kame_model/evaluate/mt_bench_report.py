@@ -7,12 +7,12 @@ from typing import Any, Final
 from data_schemas.config import ChatConfig
 from data_schemas.config.mt_bench import MtBenchConfig
 from kame_model.evaluate.heard_words import warn_unheard
-from kame_model.evaluate.intervals import figures_of
+from kame_model.evaluate.intervals import compute_figures
 from kame_model.evaluate.judge import HIGHEST, LOWEST
 from kame_model.evaluate.mt_bench_questions import MtBenchQuestions
 from kame_model.evaluate.plots import COLOURS, compute_error_bars, create_figure, render_png
 from kame_model.evaluate.report import PLOTS
-from kame_model.evaluate.served import Finished, Record, condition_of, make_rows
+from kame_model.evaluate.served import Finished, Record, get_condition, make_rows
 from kame_model.evaluate.served_report import (
     draw_figures,
     format_costs_table,
@@ -65,7 +65,7 @@ def write_results(config: MtBenchConfig, questions: MtBenchQuestions, done: Fini
 def _compute_figures(records: Sequence[Record]) -> dict[str, Any]:
     faults = {name: Counter(fault for each in records if (fault := each["faults"].get(name))) for name in TITLES}
     return {
-        **figures_of(records),
+        **compute_figures(records),
         "n_answers": len(records),
         "n_empty": sum(each["measures"]["is_empty"] for each in records),
         "n_empty_text": sum(each["measures"]["is_empty_text"] for each in records),
@@ -89,7 +89,7 @@ def _format_markdown(
         "Ratings from 1 to 10, in brackets 95% over questions: *heard* by the recogniser, *own text* of the model, and "
         "*last oracle*, the back-end's text alone, which is the upper bound. An empty answer has 1. Answers that the "
         "judge did not rate are excluded from the means.\n",
-        *warn_unheard(rows, [condition_of(row).title for row in rows]),
+        *warn_unheard(rows, [get_condition(row).title for row in rows]),
         format_figures_table([row for row in rows if "category" not in row], TITLES | _OTHERS),
         f"![Ratings by category]({PLOTS}/{SCORES_PLOT}.png)\n",
         *([f"![Rating against the back-end's delay]({PLOTS}/{CURVE_PLOT}.png)\n"] if _has_curve(rows) else []),
@@ -103,14 +103,14 @@ def _format_markdown(
         *list_examples(
             [each for each in done.records if each["run"] == 0],
             lambda record: f"{record['unit']} ({record['row']['category']}): {record['question']}",
-            _tell_words,
+            _list_texts,
             _N_SHOWN,
         ),
     ]
     return "\n".join(parts)
 
 
-def _tell_words(record: Record) -> dict[str, object]:
+def _list_texts(record: Record) -> dict[str, object]:
     """Returns the texts of an answer, each with its rating or the reason why it has none."""
     told: dict[str, object] = {}
     for name, title in TITLES.items():
@@ -137,7 +137,7 @@ def _list_missing(questions: MtBenchQuestions, rows: Sequence[Record], done: Fin
     yield from list_faults(done.records, TITLES)
     for row in rows:
         if "category" not in row and row["has_ended"] is not None and row["has_ended"] < 1:
-            yield f"- {condition_of(row).title}: {1 - row['has_ended']:.0%} of the answers had not ended in time"
+            yield f"- {get_condition(row).title}: {1 - row['has_ended']:.0%} of the answers had not ended in time"
     reasons = Counter(reason for each in done.called.values() for reason in each["failures"])
     for reason, n in reasons.most_common(_N_REASONS):
         yield f"- {n} times: {reason}"

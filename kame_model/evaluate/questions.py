@@ -37,7 +37,7 @@ from kame_model.evaluate.asking_voices import AskingVoices
 from kame_model.evaluate.call import Call, CalledServer
 from kame_model.evaluate.delays import find_audible_spans, measure_delays
 from kame_model.evaluate.heard_words import count_word_errors
-from kame_model.evaluate.intervals import figures_of
+from kame_model.evaluate.intervals import compute_figures
 from kame_model.evaluate.judge import Judgement, JudgeRequest, request_verdict
 from kame_model.evaluate.measured import MeasuredTimes
 from kame_model.evaluate.question_sets import Question, QuestionSet, load_questions
@@ -137,9 +137,9 @@ def evaluate_questions(
 def _summarise_charged_times(times: MeasuredTimes) -> list[dict[str, Any]]:
     """Summarises the charged times by kind: count, median and 90th percentile in seconds."""
     told = {
-        "request, first piece": [each["pieces"][0][0] for each in times.select_kind("request") if each["pieces"]],
-        "request, whole": [each["took_s"] for each in times.select_kind("request")],
-        **{kind: [each["took_s"] for each in times.select_kind(kind)] for kind in ("recognition", "synthesis")},
+        "request, first piece": [each["pieces"][0][0] for each in times.list_records("request") if each["pieces"]],
+        "request, whole": [each["took_s"] for each in times.list_records("request")],
+        **{kind: [each["took_s"] for each in times.list_records(kind)] for kind in ("recognition", "synthesis")},
     }
     return [
         {"what": what, "n": len(all_s), "median_s": float(np.median(all_s)), "p90_s": float(np.percentile(all_s, 90))}
@@ -192,7 +192,7 @@ def _choose(
 
 def _compute_figures(records: Sequence[Record]) -> dict[str, Any]:
     counts = {f"n_{name}": sum(bool(each["measures"][name]) for each in records) for name in COUNTED}
-    return {**figures_of(records), **counts}
+    return {**compute_figures(records), **counts}
 
 
 def _record(

@@ -7,7 +7,7 @@ from data_schemas.config.questions import QuestionsConfig
 from kame_model.evaluate.heard_words import warn_unheard
 from kame_model.evaluate.question_sets import QuestionSet
 from kame_model.evaluate.report import format_table
-from kame_model.evaluate.served import Record, condition_of
+from kame_model.evaluate.served import Record, get_condition
 from kame_model.evaluate.served_report import (
     draw_figures,
     format_costs_table,
@@ -66,7 +66,7 @@ def format_markdown(
         f"skipped before them: {left_out}; malformed rows: {more['n_bad_rows']}. Answers: {questions.rule}. "
         "Confidence intervals of 95%.\n",
         "## Answers\n",
-        *warn_unheard(rows, [condition_of(row).title for row in rows]),
+        *warn_unheard(rows, [get_condition(row).title for row in rows]),
         format_figures_table(rows, _SHARES),
         "![answers and delays](plots/answers.png)\n",
         "## Delays in seconds: mean, median, 90th percentile\n",
@@ -77,7 +77,7 @@ def format_markdown(
         format_figures_table(rows, {f"n_{name}": title for name, title in COUNTED.items()}),
         *list_faults(records, _JUDGED),
         "\n## Examples\n",
-        *list_examples(records, _tell_title, _tell_words, _N_SHOWN),
+        *list_examples(records, _get_title, _list_texts, _N_SHOWN),
         "## Cost\n",
         format_costs_table(more["costs"]),
     ]
@@ -89,11 +89,11 @@ def draw_answers(rows: Sequence[Record]) -> bytes:
     return draw_figures(rows, {**_ANSWERS, "ttfat_s": "first sound, s", "answer_delay_s": "answer's word, s"})
 
 
-def _tell_title(record: Record) -> str:
+def _get_title(record: Record) -> str:
     return f"{record['question']} Accepted: {' / '.join(record['answers'])}."
 
 
-def _tell_words(record: Record) -> dict[str, object]:
+def _list_texts(record: Record) -> dict[str, object]:
     return {
         "understood": record["understood"],
         "oracle": record["reference"],

@@ -30,23 +30,23 @@ from kame_model.evaluate.free_running import (
     FreeRun,
     MakesGenerator,
     Script,
+    make_script,
     plan_batches,
     run_freely,
-    script_for,
 )
-from kame_model.evaluate.intervals import figures_of
-from kame_model.evaluate.key_words import words_of
+from kame_model.evaluate.intervals import compute_figures
+from kame_model.evaluate.key_words import extract_words
 from kame_model.evaluate.looks import note_look_at_test
 from kame_model.evaluate.recall_items import (
     Condition,
     Record,
-    condition_of,
+    choose_strangers,
+    find_same_dialogues,
+    get_condition,
     make_record,
-    same_dialogues,
     select_rows,
-    strangers_of,
 )
-from kame_model.evaluate.recall_report import as_markdown, draw_plots
+from kame_model.evaluate.recall_report import draw_plots, format_markdown
 from kame_model.evaluate.report import EvaluationFolder, write_sound
 from kame_model.evaluate.turns import GROUPS, Asked, Turn, find_turns
 from kame_model.model.streaming import FrontEndGen
@@ -114,7 +114,7 @@ def evaluate_recall(
             f"{dataset.folder} has no dialogue in {', '.join(config.splits)} with an answer and its oracle.",
             "Choose other splits, or encode a dataset with oracles.",
         )
-    others = [] if voices is None else find_turns(same_dialogues(asked, voices), tokenizer)
+    others = [] if voices is None else find_turns(find_same_dialogues(asked, voices), tokenizer)
     run = _describe(checkpoint, dataset, voices, config, hear is not None)
     needs_codec = hear is not None or config.n_sounds > 0 or bool(config.channels)
     codec = checkpoint.codec(str(checkpoint.front_end.lm.device)) if needs_codec else None
@@ -135,7 +135,7 @@ def evaluate_recall(
         "costs": _add_up_costs(records),
     }
     plots = draw_plots(rows)
-    folder.write_results(rows, as_markdown(run, rows, records, more, plots), plots, more)
+    folder.write_results(rows, format_markdown(run, rows, records, more, plots), plots, more)
     return rows
 
 
@@ -170,7 +170,7 @@ class _Running:
         """Returns the records of a condition, including those finished in an earlier run."""
         pairs: list[tuple[Asked, Asked | None]] = [(each, None) for each in asked]
         if condition.has_stranger:  # a wrong oracle and a correction apply to one turn only
-            strangers = zip(asked, strangers_of(asked), strict=True)
+            strangers = zip(asked, choose_strangers(asked), strict=True)
             pairs = [(each._replace(turns=each.turns[:1]), other) for each, other in strangers if other is not None]
         with_sound = {each.row.dialogue_id for each in asked[: self.config.n_sounds]}
         if condition.delay_s not in (None, self.config.delay_s):
@@ -178,10 +178,10 @@ class _Running:
         batches = plan_batches([each.row.n_frames for each, _ in pairs], self.config.batch_size)
         for number, batch in enumerate(batches):
             group = [pairs[at] for at in batch]
-            if not all(item in self.folder for each, _ in group for item in _items(condition, each)):
+            if not all(item in self.folder for each, _ in group for item in _name_items(condition, each)):
                 self._run_batch(condition, number, group, with_sound)
             self.on_batch(len(group))
-        return [self.folder[item] for each, _ in pairs for item in _items(condition, each)]
+        return [self.folder[item] for each, _ in pairs for item in _name_items(condition, each)]
 
     def _run_batch(
         self,
@@ -191,7 +191,7 @@ class _Running:
         with_sound: Container[str],
     ) -> None:
         began_s = time.monotonic()
-        scripts = [self._script(condition, *pair) for pair in group]
+        scripts = [self._make_script(condition, *pair) for pair in group]
         seed = ids.derive_seed("recall", self.config.seed, condition.name, number) % 2**63
         runs = run_freely(self.checkpoint.front_end, scripts, self.config.sampling, seed, generator=self.generator)
         run_s = round((time.monotonic() - began_s) / len(group), 3)
@@ -200,14 +200,14 @@ class _Running:
                 assert self.codec is not None
                 voices = [self.codec.decode(np.ascontiguousarray(codes)) for codes in (ran.own, script.other)]
                 write_sound(self.out, f"{asked.row.dialogue_id}-{condition.name}", *voices)
-            for turn, item in zip(asked.turns, _items(condition, asked), strict=True):
+            for turn, item in zip(asked.turns, _name_items(condition, asked), strict=True):
                 if item not in self.folder:
                     heard = self._listen(condition, turn, ran)
                     after_s = self.config.correction_after_s
                     record = make_record(asked, turn, stranger, ran, condition, heard, self.tokenizer, after_s)
                     self.folder.keep(item, record | {"run_s": run_s if turn is asked.turn else 0.0})
 
-    def _script(self, condition: Condition, asked: Asked, stranger: Asked | None) -> Script:
+    def _make_script(self, condition: Condition, asked: Asked, stranger: Asked | None) -> Script:
         other: Codes | None = None
         if condition.channel not in (None, OTHER_VOICES):
             assert self.codec is not None
@@ -215,17 +215,17 @@ class _Running:
             other = send_through(asked.row.b.codes, condition.channel, self.codec, seed)  # type: ignore[arg-type]
         delay_s, after_s = condition.delay_s or 0.0, self.config.correction_after_s
         guesses = choose_guesses(self.checkpoint.facts, self.config.guesses)
-        return script_for(asked, stranger, condition.oracle, delay_s, after_s, self.tokenizer, other, guesses)
+        return make_script(asked, stranger, condition.oracle, delay_s, after_s, self.tokenizer, other, guesses)
 
     def _listen(self, condition: Condition, turn: Turn, ran: FreeRun) -> list[str] | None:
         """Recognises the words of a turn if there is a recogniser; turns under a wrong oracle are not recognised."""
         if self.hear is None or self.codec is None or condition.has_stranger:
             return None
         sound = self.codec.decode(ran.own)[turn.start * FRAME_N_SAMPLES : turn.end * FRAME_N_SAMPLES]
-        return words_of(" ".join(self.hear(sound)))
+        return extract_words(" ".join(self.hear(sound)))
 
 
-def _items(condition: Condition, asked: Asked) -> list[str]:
+def _name_items(condition: Condition, asked: Asked) -> list[str]:
     """Returns the names of the items of a dialogue, one for each turn."""
     return [f"{condition.name}/{asked.row.dialogue_id}/{turn.number}" for turn in asked.turns]
 
@@ -234,7 +234,7 @@ def make_rows(records: Sequence[Record], conditions: Sequence[Condition]) -> lis
     """Returns a row of figures for each condition and group, in order."""
     keys = [{**condition._asdict(), "group": group} for condition in conditions for group in GROUPS]
     found = [(key, [each for each in records if each["row"] == key]) for key in keys]
-    return [key | figures_of(own) for key, own in found if own]
+    return [key | compute_figures(own) for key, own in found if own]
 
 
 def list_free_shares(rows: Sequence[Record]) -> list[FreeShare]:
@@ -250,12 +250,12 @@ def list_free_shares(rows: Sequence[Record]) -> list[FreeShare]:
     return shares
 
 
-def tell_row(row: Record) -> str:
+def format_row(row: Record) -> str:
     """Formats a row as one line for the terminal."""
     names = {"said_once": "once", "right_first": "first", "said": "said", "said_stranger": "the other's",
              "said_at_last": "right at last", "heard": "heard"}  # fmt: skip
     figures = (f"{what} {row[name]:.0%}" for name, what in names.items() if row.get(name) is not None)
-    return f"{condition_of(row).title}, {row['group']} ({row['n']}): {', '.join(figures)}"
+    return f"{get_condition(row).title}, {row['group']} ({row['n']}): {', '.join(figures)}"
 
 
 def count_dialogues(dataset: TokenDataset, config: RecallConfig, voices: TokenDataset | None) -> int:
@@ -295,7 +295,7 @@ def _describe(
         "version": VERSION,
         "seed": config.seed,
         "system": {
-            "name": _name_of(checkpoint),
+            "name": _get_name(checkpoint),
             "checkpoint": digest_files([checkpoint.contents.weights]),
             "back_end": None,
             "sampling": config.sampling.model_dump(mode="json"),
@@ -312,7 +312,7 @@ def _describe(
     }
 
 
-def _name_of(checkpoint: Checkpoint) -> str:
+def _get_name(checkpoint: Checkpoint) -> str:
     """Returns the folder's name; for a training run, whose folder always has the same name, with its parents' names."""
     path = Path(str(checkpoint.place.name))
     return "/".join(path.parts[-3:]) if path.name == RUN else path.name

@@ -54,7 +54,7 @@ class Condition(NamedTuple):
         return self.oracle in ("wrong", "corrected")
 
 
-def condition_of(row: Record) -> Condition:
+def get_condition(row: Record) -> Condition:
     """Returns the condition of a row of figures or of the `row` of an item."""
     return Condition(row["oracle"], row["delay_s"], row["channel"])
 
@@ -95,14 +95,14 @@ def _is_answered(row: TokenRow) -> bool:
     return bool(len(heard) and row.a.answer_mask[start:].any())
 
 
-def same_dialogues(asked: Sequence[Asked], voices: TokenDataset) -> list[TokenRow]:
+def find_same_dialogues(asked: Sequence[Asked], voices: TokenDataset) -> list[TokenRow]:
     """Finds the same dialogues with other voices; the words are the same, so that only the voices differ."""
     words = {each.row.dialogue_id: (each.row.question, each.row.answer) for each in asked}
     found = [voices[at] for at, dialogue_id in enumerate(voices.dialogue_ids) if dialogue_id in words]
     return [row for row in found if (row.question, row.answer) == words[row.dialogue_id]]
 
 
-def strangers_of(asked: Sequence[Asked]) -> list[Asked | None]:
+def choose_strangers(asked: Sequence[Asked]) -> list[Asked | None]:
     """Finds for each dialogue the next one with another answer, in its own source if possible."""
     found = list[Asked | None]()
     for at, each in enumerate(asked):

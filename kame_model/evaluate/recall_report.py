@@ -8,9 +8,9 @@ import numpy as np
 from kame_model.evaluate.heard_words import warn_unheard
 from kame_model.evaluate.intervals import TIME
 from kame_model.evaluate.lenient import list_causes
-from kame_model.evaluate.looks import tell_looks
+from kame_model.evaluate.looks import format_looks
 from kame_model.evaluate.plots import COLOURS, compute_error_bars, create_figure, render_png
-from kame_model.evaluate.recall_items import Record, condition_of
+from kame_model.evaluate.recall_items import Record, get_condition
 from kame_model.evaluate.report import PLOTS, format_table, format_with_interval
 from kame_model.evaluate.turns import GROUPS
 
@@ -90,7 +90,7 @@ _MEANINGS_OF_STRANGERS: Final = """\
 """
 
 
-def as_markdown(
+def format_markdown(
     run: Record, rows: Sequence[Record], records: Sequence[Record], more: Record, plots: Container[str]
 ) -> str:
     """Renders the report: tables by group, definitions of their columns, and the text of the first dialogues.
@@ -101,33 +101,33 @@ def as_markdown(
         plots: names of the plots.
     """
     parts = [f"# {run['system']['name']}: recall\n", _format_settings(run, more)]
-    parts += warn_unheard(rows, [condition_of(row).title for row in rows])
+    parts += warn_unheard(rows, [get_condition(row).title for row in rows])
     for group in GROUPS:
         own = [row for row in rows if row["group"] == group]
         parts += [f"## {group[0].upper()}{group[1:]}\n"] * bool(own)
         for oracles, titles in _TITLES.items():
             parts += _format_tables([row for row in own if row["oracle"] in oracles], titles)
     parts += [f"![{said}]({PLOTS}/{name}.png)\n" for name, said in _PLOTS.items() if name in plots]
-    parts += _tell_old_rule(rows, records)
+    parts += _format_old_rule(rows, records)
     parts += ["## What is counted\n", _MEANINGS + _MEANINGS_OF_STRANGERS.format(after_s=run["correction_after_s"])]
     parts += ["## Examples\n", *_format_dialogues(records)]
     return "\n".join(parts)
 
 
-def _tell_old_rule(rows: Sequence[Record], records: Sequence[Record]) -> Iterator[str]:
+def _format_old_rule(rows: Sequence[Record], records: Sequence[Record]) -> Iterator[str]:
     """Compares the rule before version 3 with the current one on the same words, with the reasons of differences."""
     own = [row for row in rows if row["group"] == GROUPS[0] and any(row.get(name) is not None for name in _OF_OLD)]
     if not own:
         return
     yield f"## The old rule, on the same words\n\n{GROUPS[0].capitalize()}; meanings below.\n"
     names = [name for name in _OF_OLD | _OF_NEW if any(row.get(name) is not None for row in own)]
-    cells = [[condition_of(row).title, *(_format_cell(row, name) for name in names)] for row in own]
+    cells = [[get_condition(row).title, *(_format_cell(row, name) for name in names)] for row in own]
     yield format_table(["oracle", *((_OF_OLD | _OF_NEW)[name] for name in names)], cells)
     for row in own:
         if row["oracle"] == "right":
             of_row = [each for each in records if all(row[name] == value for name, value in each["row"].items())]
             causes = "; ".join(f"{n} {cause}" for cause, n in list_causes(of_row).most_common())
-            yield f"- {condition_of(row).title}, from *old: said* to *said once*: {causes or 'the same turns'}."
+            yield f"- {get_condition(row).title}, from *old: said* to *said once*: {causes or 'the same turns'}."
     yield ""
 
 
@@ -140,7 +140,7 @@ def _format_settings(run: Record, more: Record) -> str:
         "the recorded user and its own voice, and reads its own text. In brackets 95 % over items.",
     ]
     if more["looks_at_test"] is not None:
-        told.append(tell_looks(more["looks_at_test"]))
+        told.append(format_looks(more["looks_at_test"]))
     if more["n_without_other_voices"] is not None:
         told.append(
             f"*Other voices*: the same words in the rows of {run['voices']}; {more['n_without_other_voices']} "
@@ -154,7 +154,7 @@ def _format_tables(rows: Sequence[Record], titles: Mapping[str, str]) -> Iterato
     """Formats a table of the rows, if there are any, with the figures that at least one of them has."""
     names = [name for name in titles if any(row.get(name) is not None for row in rows)]
     if rows:
-        cells = [[condition_of(row).title, row["n"], *(_format_cell(row, name) for name in names)] for row in rows]
+        cells = [[get_condition(row).title, row["n"], *(_format_cell(row, name) for name in names)] for row in rows]
         yield format_table(["oracle", "items", *(titles[name] for name in names)], cells)
 
 
@@ -176,7 +176,7 @@ def _format_dialogues(records: Sequence[Record]) -> Iterator[str]:
         for each in own:
             turn = "" if each["turn"] == own[0]["turn"] else f", turn {each['turn'] + 1}"
             heard = "" if each["heard"] is None else f" / *heard:* {each['heard']}"
-            yield f"- {condition_of(each['row']).title}{turn}: {each['said'] or '(nothing)'}{heard}"
+            yield f"- {get_condition(each['row']).title}{turn}: {each['said'] or '(nothing)'}{heard}"
         yield ""
 
 

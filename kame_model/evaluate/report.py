@@ -17,7 +17,7 @@ sound/, plots/ the first items as stereo wav (left the model, right the user); p
   `unit` is not.
   `measures`: {name: true or false (a share), a number, [part, whole] (a share of sums, such as correct words of all
   words), or null: not applicable to this item}. The name of a measure in seconds ends in `_s`.
-- A row's figures have the names of the measures and are their means: `intervals.figures_of(records)` computes them.
+- A row's figures have the names of the measures and are their means (`intervals.compute_figures`).
 - `run` has `kind` (recall, questions, mt-bench, duplex), `version` (of the measure), `seed`, and `system`: what is
   evaluated and may differ between compared evaluations: {"name", "checkpoint" (its digest), "back_end" (the chat
   model's name, null if none is used), "serving", ...}. Everything else in `run` must be equal: data, texts, judge,

@@ -68,20 +68,20 @@ def list_conditions(config: CallsConfig) -> list[Condition]:
     return [Condition(mode, delay_s) for mode in modes for delay_s in ([None] if mode == "direct" else delays_s)]
 
 
-def condition_of(row: Record) -> Condition:
+def get_condition(row: Record) -> Condition:
     """Returns the condition of a row of figures or of the `row` of an item."""
     return Condition(row["mode"], row["delay_s"])
 
 
-def make_rows(records: Sequence[Record], figures_of: Callable[[Sequence[Record]], Record]) -> list[dict[str, Any]]:
+def make_rows(records: Sequence[Record], compute_figures: Callable[[Sequence[Record]], Record]) -> list[dict[str, Any]]:
     """Makes the rows of figures: each condition over all items, then, if items have categories, by category."""
     rows = []
-    for condition in dict.fromkeys(condition_of(each["row"]) for each in records):
-        own = [each for each in records if condition_of(each["row"]) == condition]
-        rows.append({**condition._asdict(), **figures_of(own)})
+    for condition in dict.fromkeys(get_condition(each["row"]) for each in records):
+        own = [each for each in records if get_condition(each["row"]) == condition]
+        rows.append({**condition._asdict(), **compute_figures(own)})
         for category in sorted({each["row"].get("category", "") for each in own} - {""}):
             of_category = [each for each in own if each["row"].get("category") == category]
-            rows.append({**condition._asdict(), "category": category, **figures_of(of_category)})
+            rows.append({**condition._asdict(), "category": category, **compute_figures(of_category)})
     return rows
 
 
@@ -286,7 +286,7 @@ def transcribe(sound: Samples, recogniser: Recogniser) -> str | None:
 def _add_up_costs(config: CallsConfig, times: MeasuredTimes, records: Sequence[Record]) -> dict[str, Any]:
     """Adds up the token usage of chat models, each request once, in whatever run it was made (`judge.add_up`):
     `back_ends` by name, and `judge`, None if there is no judge."""
-    requests = times.select_kind("request")
+    requests = times.list_records("request")
     back_ends = {
         each.name: add_up(
             [request["usage"] for request in requests if request["back_end"] == each.name],

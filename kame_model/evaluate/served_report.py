@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kame_model.evaluate.compare import draw_means
 from kame_model.evaluate.report import format_table, format_with_interval
-from kame_model.evaluate.served import Record, condition_of, get_faults
+from kame_model.evaluate.served import Record, get_condition, get_faults
 
 _NO_SHARES: Final = ("score", "relevance", "jsd")
 """Prefix of figures that are not shares."""
@@ -25,8 +25,8 @@ def format_figures_table(rows: Sequence[Record], columns: Mapping[str, str]) -> 
     """
     lines = []
     for row in rows:
-        begin = {**_tell_condition(row), "category": row.get("category"), "data": row.get("subset"), "n": row["n"]}
-        lines.append(begin | {title: _tell(row, name) for name, title in columns.items()})
+        begin = {**_describe_condition(row), "category": row.get("category"), "data": row.get("subset"), "n": row["n"]}
+        lines.append(begin | {title: _format_figure(row, name) for name, title in columns.items()})
     return _format_table(lines)
 
 
@@ -39,7 +39,7 @@ def list_examples(
         by_title.setdefault(_escape_cell(title_of(record)), []).append(record)
     for title, own in list(by_title.items())[:n]:
         yield f"**{title}**\n"
-        yield _format_table([{**_tell_condition(record["row"]), **words_of(record)} for record in own])
+        yield _format_table([{**_describe_condition(record["row"]), **words_of(record)} for record in own])
 
 
 def list_faults(records: Sequence[Record], titles: Mapping[str, str]) -> Iterator[str]:
@@ -48,8 +48,8 @@ def list_faults(records: Sequence[Record], titles: Mapping[str, str]) -> Iterato
     Args:
         titles: titles of the judge's measures.
     """
-    for condition in dict.fromkeys(condition_of(each["row"]) for each in records):
-        own = [get_faults(each) for each in records if condition_of(each["row"]) == condition]
+    for condition in dict.fromkeys(get_condition(each["row"]) for each in records):
+        own = [get_faults(each) for each in records if get_condition(each["row"]) == condition]
         for measure, title in titles.items():
             counts = Counter(each[measure] for each in own if measure in each)
             if counts:
@@ -67,10 +67,10 @@ def format_costs_table(costs: Mapping[str, Any]) -> str:
         if each is not None
     ]
     told = format_table(["", "requests", "tokens read", "of them cached", "tokens written", "US dollars"], lines)
-    return "\n".join([told, *_tell_steps(costs["steps"])])
+    return "\n".join([told, *_format_steps(costs["steps"])])
 
 
-def _tell_steps(steps: Sequence[Record]) -> Iterator[str]:
+def _format_steps(steps: Sequence[Record]) -> Iterator[str]:
     """Shows what a step of the front-end was charged and really took, and warns if that was slower than real time."""
     names = ("n", "charged_ms", "step_ms_p50", "step_ms_p99")
     lines = [[told["mode"], *(f"{told[name]:.0f}" for name in names), f"{told['over_frame']:.1%}"] for told in steps]
@@ -99,18 +99,18 @@ def draw_figures(rows: Sequence[Record], measures: Mapping[str, str], group: str
         for row in rows:
             if measure in row:
                 low, high = row[f"{measure}_interval"] or (None, None)
-                told = {"row": {"": row.get(group)}, "measure": title, "system": condition_of(row).title}
+                told = {"row": {"": row.get(group)}, "measure": title, "system": get_condition(row).title}
                 means.append({**told, "statistic": "mean", "value": row[measure], "low": low, "high": high})
-    return draw_means(means, list(dict.fromkeys(condition_of(row).title for row in rows)))
+    return draw_means(means, list(dict.fromkeys(get_condition(row).title for row in rows)))
 
 
-def _tell_condition(row: Record) -> dict[str, object]:
-    mode, delay_s = condition_of(row)
+def _describe_condition(row: Record) -> dict[str, object]:
+    mode, delay_s = get_condition(row)
     delay = "measured" if delay_s is None else f"{delay_s:g}"
     return {"mode": mode, "delay, s": "–" if mode == "direct" else delay}
 
 
-def _tell(row: Record, name: str) -> object:
+def _format_figure(row: Record, name: str) -> object:
     """Formats a figure, with "of" and the count if not all items have it; None if there is no figure."""
     value = row.get(name)
     if value is None or isinstance(value, int):

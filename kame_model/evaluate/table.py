@@ -17,7 +17,7 @@ from typing import Any, Final
 from data_schemas.errors import ConfigError
 from data_schemas.store import Store
 from kame_model.evaluate.evaluations import Evaluation, Items, find_differences, list_unequal, read_seeds
-from kame_model.evaluate.intervals import NOTHING, QUANTILES, Estimate, average, compute_value, estimate, sample_of
+from kame_model.evaluate.intervals import NOTHING, QUANTILES, Estimate, average, compute_value, estimate, make_sample
 from kame_model.evaluate.plots import COLOURS, compute_error_bars, create_figure, render_png
 from kame_model.evaluate.report import PLOTS, check_holds_no_items, format_table, format_with_interval, write_results
 
@@ -145,7 +145,7 @@ def _check_alike(read: Mapping[str, Sequence[Evaluation]]) -> None:
     """Checks that all evaluations of a column have the same settings."""
     first: dict[str, Evaluation] = {}
     for each in (each for runs in read.values() for each in runs):
-        against = first.setdefault(_set_of(each), each)
+        against = first.setdefault(_get_set(each), each)
         if names := find_differences(against, each):
             raise ConfigError(
                 f"{against.folder} and {each.folder} cannot be compared, because they differ in: {', '.join(names)}.",
@@ -153,7 +153,7 @@ def _check_alike(read: Mapping[str, Sequence[Evaluation]]) -> None:
             )
 
 
-def _set_of(evaluation: Evaluation) -> str:
+def _get_set(evaluation: Evaluation) -> str:
     return str(evaluation.run.get("set", {"name": MT_BENCH})["name"])
 
 
@@ -163,7 +163,7 @@ def _make_rows(name: str, runs: Sequence[Evaluation], measure: str) -> Iterator[
     for seed, each in enumerate(runs):
         for item in each.items:
             told = item["row"]
-            column = str(told["category"]) if each.run["kind"] == MT_BENCH else _set_of(each)
+            column = str(told["category"]) if each.run["kind"] == MT_BENCH else _get_set(each)
             back_end = None if told["mode"] == MODES[0] else each.run["system"].get("back_end")
             line = lines.setdefault((told["mode"], back_end, told.get("delay_s")), {})
             line.setdefault(column, {}).setdefault(seed, []).append(item)
@@ -171,7 +171,7 @@ def _make_rows(name: str, runs: Sequence[Evaluation], measure: str) -> Iterator[
         _check_one_system(name, mode, [runs[seed] for seed in sorted({*chain(*line.values())})])
         columns = {column: list(by_seed.values()) for column, by_seed in line.items()}
         records = [item for seeds in columns.values() for items in seeds for item in items]
-        delay, keyword = sample_of([records], "ttfat_s"), sample_of([records], "keyword_delay_s")
+        delay, keyword = make_sample([records], "ttfat_s"), make_sample([records], "keyword_delay_s")
         qualities = {column: _compute_quality(seeds, measure) for column, seeds in columns.items()}
         yield Row(
             name,
@@ -201,7 +201,7 @@ def _check_one_system(name: str, mode: str, runs: Sequence[Evaluation]) -> None:
 
 def _compute_quality(seeds: Sequence[Items], measure: str) -> Estimate:
     """Computes the quality; shares are given in percent, as in papers."""
-    sample = sample_of(seeds, measure)
+    sample = make_sample(seeds, measure)
     scale = 100 if sample.is_share else 1
     return Estimate(*(None if each is None else round(each * scale, 4) for each in estimate(sample)))
 

@@ -15,13 +15,13 @@ from rapidfuzz.distance import LCSseq
 from data_schemas.units import FRAME_S
 from kame_model.encode.rows import TokenRow
 from kame_model.evaluate.key_words import (
+    extract_words,
     find_key,
+    find_key_words,
+    find_offered_options,
     find_other_answers,
     has_number,
-    key_words,
-    offered_options,
     split_into_units,
-    words_of,
 )
 from kame_model.frames.inner_monologue import read_words
 from kame_model.text.tokenizer import Tokenizer
@@ -66,7 +66,8 @@ class Turn:
         """Whether the answer could be known without the oracle: from the question, or from an earlier turn."""
         if self.number:
             return "asked again"
-        return "answer in the question" if find_key(self.key, words_of(self.question)) else "answer not in the question"
+        is_in_question = find_key(self.key, extract_words(self.question))
+        return "answer in the question" if is_in_question else "answer not in the question"
 
     def compute_seconds_since(self, frame: int) -> float:
         """Returns the seconds from the question's end to a frame."""
@@ -109,7 +110,7 @@ def find_answered_turns(row: TokenRow, tokenizer: Tokenizer) -> list[Turn]:
         end = int(oracle.frame[event + 1]) if event + 1 < len(oracle) else row.n_frames
         answer = [each.word for each in decode_said_words(bearing, tokenizer, start, end)]
         if answer:
-            key = key_words(answer)
+            key = find_key_words(answer)
             turns.append(
                 Turn(
                     number=len(turns),
@@ -119,8 +120,8 @@ def find_answered_turns(row: TokenRow, tokenizer: Tokenizer) -> list[Turn]:
                     question=row.question,
                     answer=tuple(answer),
                     key=key,
-                    told=tuple(words_of(tokenizer.decode(oracle.get_fed(event).tolist()))),
-                    options=tuple(offered_options(row.question, key)),
+                    told=tuple(extract_words(tokenizer.decode(oracle.get_fed(event).tolist()))),
+                    options=tuple(find_offered_options(row.question, key)),
                 )
             )
     return [each for each in turns if row.form != INTERRUPTION or each.event == heard[-1]]
@@ -134,7 +135,7 @@ def decode_said_words(
         SaidWord(frame, word)
         for frame, piece in read_words(text, tokenizer)
         if start <= frame < end
-        for word in words_of(piece)
+        for word in extract_words(piece)
     ]
 
 

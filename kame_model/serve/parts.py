@@ -1,4 +1,4 @@
-"""What a server is put together from besides its checkpoint, made from the configuration."""
+"""Builds the components that all sessions of a server share, besides the checkpoint, from the configuration."""
 
 import asyncio
 import logging
@@ -34,38 +34,37 @@ from kame_model.serve.voice.speaker import SentenceSpeaker, Speaker
 _LOG = logging.getLogger(__name__)
 
 _ANSWER_PROMPTS = {"tandem": "cascade"}
-"""Of our prompts for oracles, the one for answers that are read out."""
+"""For each of our oracle prompts, the prompt for answers that are read out."""
 
 
 class Detector(Protocol):
-    """Tells when somebody begins to speak and when a turn has ended (backends/listener/vad.py, `TurnDetector`)."""
+    """Detects when the caller begins to speak and when a turn has ended (backends/listener/vad.py, `TurnDetector`)."""
 
     @property
     def windows(self) -> Sequence[Window] | None:
-        """What silero-vad found in the sound last fed, for recognisers; None: another detector."""
+        """The silero-vad windows of the last audio that was fed, for recognisers, or None for another detector."""
 
     def feed(self, samples: Samples) -> list[Literal["started", "stopped"]]:
-        """What happened in the next sound of the caller, 24 kHz, of any length."""
+        """Feeds the caller's next audio, 24 kHz, of any length, and returns what was detected in it."""
 
     def adjust(self, speech_probability: float, turn_end_silence_s: float) -> None:
-        """Tells otherwise from the next sound on; who is speaking goes on."""
+        """Changes the settings from the next audio on. Speech that is in progress continues."""
 
     def reset(self) -> None:
-        """Forgets everything; what was adjusted stays so."""
+        """Clears the state and keeps the adjusted settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What all sessions share.
+    """The components that all sessions share.
 
     Attributes:
-        recogniser: hears the users.
-        detector: makes one for each session.
+        recogniser: recognises the users' speech.
+        detector: creates a turn detector for a session.
         back_ends: the chat models by name, the default first.
-        speaker: the voice of mode cascade, and of a front-end that is heard by text-to-speech; None: there is no such
-            mode, and no such voice.
-        recordings: of callers who agreed; None: this server has none.
-        usage: what each chat model has caused so far, by the first of its names: the back-end's, or back-end/model.
+        speaker: the text-to-speech voice of mode cascade and of a synthesised front-end, or None without one.
+        recordings: the recordings of callers who agreed, or None if this server makes none.
+        usage: returns the usage of each chat model by the first of its names: the back-end's, or back-end/model.
     """
 
     recogniser: StreamingRecogniser
@@ -78,12 +77,12 @@ class Parts:
 
 @asynccontextmanager
 async def build_parts(config: ServeConfig) -> AsyncIterator[Parts]:
-    """The parts a configuration names, for the time of the block; servers that it embeds (llama.cpp) are started.
+    """Builds the components that a configuration names, and starts embedded servers (llama.cpp), for a `with` block.
 
-    Endpoints elsewhere are not asked whether they live: a back-end that is down must not stop the server.
+    Remote endpoints are not contacted: a back-end that is down must not stop the server.
 
     Raises:
-        ConfigError: a plug-in, a prompt or a voice is unknown, not installed, or does not take its options.
+        ConfigError: a plug-in, a prompt or a voice is unknown, not installed, or rejects its options.
         BackendError: an engine does not start.
         StoreError: the folder of recordings cannot be used.
     """
@@ -96,10 +95,10 @@ async def build_parts(config: ServeConfig) -> AsyncIterator[Parts]:
         )
         stack.push_async_callback(asyncio.to_thread, recogniser.close)
         detector = partial(TurnDetector, listener.speech_probability, listener.turn_end_silence_s)
-        await asyncio.to_thread(lambda: detector().feed(np.zeros(FRAME_N_SAMPLES, np.float32)))  # its model is loaded
+        await asyncio.to_thread(lambda: detector().feed(np.zeros(FRAME_N_SAMPLES, np.float32)))  # loads its model
         tts, speaker = await asyncio.to_thread(_load_voice, config), None
         if tts is not None:
-            threads = ThreadPoolExecutor(tts.max_calls_in_flight, "voice")  # sentences of all sessions
+            threads = ThreadPoolExecutor(tts.max_calls_in_flight, "voice")  # for the sentences of all sessions
             stack.callback(threads.shutdown, wait=False, cancel_futures=True)
             speaker = Speaker(tts, config.cascade, threads)
         recordings = await _open_recordings(config, recogniser.name, speaker, stack)
@@ -107,13 +106,13 @@ async def build_parts(config: ServeConfig) -> AsyncIterator[Parts]:
 
 
 class UnaskedChat:
-    """A chat model elsewhere of which nothing is known until the first request.
+    """A remote chat model that is contacted for the first time by the first request.
 
     Args:
-        config: of an engine that starts nothing. Where it names no model the server's only one is asked for, then.
+        config: of an engine that starts no server. If it names no model, the first request uses the server's only one.
 
     Raises:
-        ConfigError: there is no base URL, or no such provider.
+        ConfigError: the base URL is missing, or the provider is unknown.
     """
 
     def __init__(self, config: ChatConfig) -> None:
@@ -122,11 +121,11 @@ class UnaskedChat:
 
     @property
     def usage(self) -> LiveUsage:
-        """What it has caused so far."""
+        """The tokens that its requests have used so far."""
         return LiveUsage() if self._chat is None else self._chat.usage
 
     async def stream(self, payload: dict[str, Any]) -> AsyncGenerator[str, None]:
-        """As `LiveChat.stream`; while the server cannot be asked for its model, each request asks anew."""
+        """Streams an answer as `LiveChat.stream` does. Each request asks for the model's name until that succeeds."""
         if self._chat is None:
             endpoint = await self._engine.describe_once()
             self._chat = self._chat or OpenAILiveChat(endpoint, self._config)
@@ -144,7 +143,7 @@ _Chat = UnaskedChat | OpenAILiveChat
 
 
 async def _start_chats(config: ServeConfig, stack: AsyncExitStack) -> dict[str, _Chat]:
-    """The chat models by their configuration, so that two prompts of one do not start two servers."""
+    """Starts the chat models, keyed by configuration, so that two prompts of one model do not start two servers."""
     chats: dict[str, _Chat] = {}
     for each in config.back_ends:
         for chat in (each.chat, *_list_models(each).values()):
@@ -156,7 +155,7 @@ async def _start_chats(config: ServeConfig, stack: AsyncExitStack) -> dict[str, 
 
 
 def _list_models(config: BackEndConfig) -> dict[str, ChatConfig]:
-    """The chat models that a session may choose by their names, with how each is reached."""
+    """Returns the configuration of each chat model that a session may choose, by the model's name."""
     names = dict.fromkeys([*filter(None, [config.chat.model]), *config.models])
     return {name: config.chat.model_copy(update={"model": name}) for name in names} if config.models else {}
 
@@ -197,10 +196,10 @@ async def _start_chat(config: ChatConfig, stack: AsyncExitStack) -> _Chat:
 
 
 def _load_voice(config: ServeConfig) -> TextToSpeech | None:
-    """The text-to-speech. Without it a server has the other modes, unless somebody wants it: the server begins with
-    mode cascade, its front-end is to be heard so, or the engine is given options.
+    """Loads the text-to-speech engine. If that fails, returns None, and the server has no mode cascade, unless the
+    engine is required: the server begins in mode cascade, the front-end's voice is synthesised, or it has options.
 
-    It says a word, so that its model is loaded now and not in mid-conversation, where it would hold up the others.
+    It synthesises a word, so that its model is loaded now and does not delay the sessions later.
     """
     try:
         tts: TextToSpeech = registry.build("tts", config.cascade.tts, config.cascade.options)
@@ -208,7 +207,7 @@ def _load_voice(config: ServeConfig) -> TextToSpeech | None:
     except (ConfigError, BackendError) as error:
         if config.mode == "cascade" or config.voice == "synthesised" or config.cascade.options:
             raise
-        _LOG.warning("There is no mode cascade: %s", error)
+        _LOG.warning("Mode cascade is not available: %s", error)
         return None
     return tts
 
@@ -216,7 +215,7 @@ def _load_voice(config: ServeConfig) -> TextToSpeech | None:
 async def _open_recordings(
     config: ServeConfig, recogniser: str, speaker: SentenceSpeaker | None, stack: AsyncExitStack
 ) -> Recordings | None:
-    """The recordings, which are swept as long as the stack lives."""
+    """Opens the recordings and deletes expired ones in the background until the stack closes."""
     if config.record.folder is None:
         return None
     voice = "" if speaker is None else speaker.voice_name

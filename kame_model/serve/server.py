@@ -1,4 +1,4 @@
-"""All sessions of one device: who is let in, who is let go, and the one step they share."""
+"""The server: all sessions of one device, their admission, their ends, and the step that they share."""
 
 import asyncio
 import logging
@@ -34,28 +34,28 @@ __all__ = ["KameServer", "RefusalReason", "Refused"]
 _LOG = logging.getLogger(__name__)
 
 _WATCH_S = 1.0
-"""How often sessions are looked at that may have lasted too long."""
+"""Seconds between checks for sessions that have lasted too long."""
 
 
 class KameServer:
-    """Sessions with one checkpoint; `async with` starts and stops it.
+    """The sessions of one checkpoint. `async with` starts and stops the server.
 
     Args:
-        checkpoint: the front-end, its codec and its vocabulary; None: there is no mode but cascade.
-        config: all there is to say.
+        checkpoint: the front-end, its codec and its tokenizer, or None if the only mode is cascade.
+        config: the server's configuration.
         parts: recogniser, chat models, voice.
-        run: where the engine's work is done; None: in a thread of its own. A simulated clock wants another place.
-        others: callers of the server's other processes; None: it has none.
+        run: runs the engine's work; None: in a thread of its own. A simulated clock needs another place.
+        others: the callers of the server's other processes, or None if there are none.
 
     Attributes:
-        config: as given.
+        config: the configuration, with the guesses that the checkpoint was trained for.
         voice: how users hear the front-end.
-        sessions: those that go on, by id.
+        sessions: the open sessions by id.
         meter: times of steps.
-        admission: who was refused.
+        admission: decides who is admitted, and counts refusals.
         n_events: events of all sessions since the start, by kind.
         n_dropped: frames dropped in all sessions since the start, by direction (heard, said).
-        requests: what became of all that chat models were asked.
+        requests: counts of the outcomes of all requests to chat models.
     """
 
     def __init__(
@@ -86,28 +86,28 @@ class KameServer:
 
     @property
     def sessions(self) -> Mapping[str, Session]:
-        """Those that go on, by id."""
+        """The open sessions by id."""
         return MappingProxyType(self._sessions)
 
     @property
     def n_slots(self) -> int:
-        """Sessions there can be at once; 0 before the start."""
+        """The number of sessions that there can be at once; 0 before the start."""
         return 0 if self._stepper is None else self._stepper.n_slots
 
     @property
     def n_free(self) -> int:
-        """Sessions that may still come; 0 before the start."""
+        """The number of sessions that can still be opened; 0 before the start."""
         return 0 if self._stepper is None else self._stepper.n_free
 
     @property
     def modes(self) -> list[Mode]:
-        """Those that a session may have: without a front-end cascade alone, without text-to-speech the others."""
+        """The available modes: only cascade without a front-end, and all but cascade without text-to-speech."""
         has = {"cascade": self._parts.speaker is not None}
         return [mode for mode in get_args(Mode) if has.get(mode, self._checkpoint is not None)]
 
     @property
     def recordings(self) -> Recordings | None:
-        """Of callers who agreed, now or before; None: this server has none."""
+        """The recordings of callers who agreed, now or before, or None if this server has none."""
         return self._parts.recordings
 
     @property
@@ -116,20 +116,19 @@ class KameServer:
         return self._parts.recordings is not None and self.config.record.enabled
 
     def get_usage(self) -> dict[BackendName, LiveUsage]:
-        """What each chat model has been asked and has written since the start, by the first of its names."""
+        """Returns the token usage of each chat model since the start, by the first of its names."""
         return self._parts.usage()
 
     @property
     def is_ready(self) -> bool:
-        """Whether one more caller is let in, who begins as configured, and has its real time."""
+        """Whether one more caller, in the configured mode, would be admitted and served in real time."""
         return self.find_unreadiness() is None
 
     async def __aenter__(self) -> Self:
-        """Starts the device's thread; on return callers can come.
+        """Starts the device's thread. Callers can connect when this returns.
 
         Raises:
-            ConfigError, BackendError, StoreError: the checkpoint is not whole, or the configuration names what is not
-                there.
+            ConfigError, BackendError, StoreError: the checkpoint is incomplete, or a configured component is missing.
         """
         async with AsyncExitStack() as stack:
             run = self._run or _start_thread(stack)
@@ -141,7 +140,7 @@ class KameServer:
             else:
                 stack.push_async_callback(run, slots.close)
                 stepper = await slots.start()
-            self._stepper, self._shared = stepper, self._share()
+            self._stepper, self._shared = stepper, self._make_shared()
             self._tasks = [asyncio.create_task(stepper.run()), asyncio.create_task(self._watch(slots, stepper))]
             for task in self._tasks:
                 task.add_done_callback(self._on_task_done)
@@ -151,9 +150,9 @@ class KameServer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends every session and gives the device back."""
+        """Ends every session and releases the device."""
         self.admission.drain()
-        self._end_all("the server ends")
+        self._end_all("the server is shutting down")
         await self._wait_until_all_gone()
         for task in self._tasks:
             task.cancel()
@@ -161,17 +160,17 @@ class KameServer:
         await self._stack.aclose()
 
     def find_refusal(self, address: str | None = None, mode: Mode | None = None) -> Refused | None:
-        """Why one more caller would not be let in now; None: it would be. Nothing is counted.
+        """Returns why one more caller would be refused now, or None if it would be admitted. Nothing is counted.
 
         Args:
-            address: the caller's, for the limits per address; None: somebody's of whom there is nothing yet.
-            mode: in which it would begin; None: the configured one.
+            address: the caller's address, for the limits per address; None: that of a new caller.
+            mode: the mode in which the session would begin; None: the configured one.
         """
-        return self.admission.find_refusal(address, *self._place_in(mode or self.config.mode))
+        return self.admission.find_refusal(address, *self._describe_load(mode or self.config.mode))
 
     def find_unreadiness(self) -> Refused | None:
-        """Why callers are better sent elsewhere now; None: one more, who begins as configured, is served well."""
-        return self.admission.find_unreadiness(*self._place_in(self.config.mode))
+        """Returns why callers should use another server now, or None if one more (in the configured mode) is served."""
+        return self.admission.find_unreadiness(*self._describe_load(self.config.mode))
 
     async def open_session(
         self,
@@ -183,24 +182,24 @@ class KameServer:
         prompt: str | None = None,
         record: bool = False,
     ) -> Session:
-        """A new caller's session.
+        """Opens a session for a new caller.
 
         Args:
-            address: where the caller is, for the limits per address.
+            address: the caller's address, for the limits per address.
             mode, back_end, model, prompt: in place of the configured ones; see `Session.change`.
-            record: the caller has been told and agrees to be recorded.
+            record: the caller has been informed and agrees to be recorded.
 
         Raises:
-            Refused: not now.
-            ConfigError: no such mode, back-end, model or prompt; or this server records nobody.
+            Refused: the caller cannot be admitted now.
+            ConfigError: no such mode, back-end, model or prompt; or this server makes no recordings.
             BackendError: the recogniser does not work.
         """
         if self._stepper is None or self._shared is None:
             raise RuntimeError("the server has not been started")
         if record and not self.takes_recordings:
-            raise ConfigError("This server records nobody.", "Call without wishing to be recorded.")
+            raise ConfigError("This server makes no recordings.", "Call without consent to recording.")
         mode = mode or self.config.mode
-        self.admission.admit(address, *self._place_in(mode))
+        self.admission.admit(address, *self._describe_load(mode))
         try:
             session = Session(
                 self._shared,
@@ -221,10 +220,10 @@ class KameServer:
         return session
 
     async def drain(self, within_s: float | None = None) -> None:
-        """Lets nobody in any more, and ends what still goes on after a time; returns when all are gone.
+        """Admits no more callers, ends the sessions that remain after a time, and returns when all have ended.
 
         Args:
-            within_s: how long sessions may go on, seconds; None: `limits.drain_s`.
+            within_s: how long sessions may continue, seconds; None: `limits.drain_s`.
         """
         self.admission.drain()
         if self._sessions:
@@ -233,14 +232,14 @@ class KameServer:
                     self._is_empty.wait(), self.config.limits.drain_s if within_s is None else within_s
                 )
             except TimeoutError:
-                self._end_all("the server ends")
+                self._end_all("the server is shutting down")
         await self._wait_until_all_gone()
 
     async def wait_until_broken(self) -> None:
-        """Waits until the server cannot go on, for as long as that takes.
+        """Waits until the server cannot continue, for as long as that takes.
 
         Raises:
-            BackendError: the device is broken; every session has been ended, and nobody is let in any more.
+            BackendError: the device is broken; every session has been ended, and no more callers are admitted.
         """
         done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
@@ -251,19 +250,19 @@ class KameServer:
             return None
         return Slots(self._checkpoint, self.config, run, self.meter, self.admission, is_idle=lambda: not self._sessions)
 
-    def _share(self) -> Shared:
+    def _make_shared(self) -> Shared:
         config, parts = self.config, self._parts
         classifier = None if config.classifier is None else load_classifier(config.classifier)
         router = Router(parts.back_ends, config.routes, classifier)
         tokenizer = None if self._checkpoint is None else self._checkpoint.tokenizer()
         if self.voice == "synthesised" and parts.speaker is None:
             raise ConfigError(
-                "The front-end is to be heard by text-to-speech, and there is none.", "Choose --voice decoded."
+                "The configured voice is synthesised, but text-to-speech is not available.", "Choose --voice decoded."
             )
         return Shared(config, parts, tokenizer, router, self.requests, self._admit_to_device, self.voice)
 
-    def _place_in(self, mode: Mode) -> tuple[list[str], int, int, float]:
-        """What `Admission` goes by, but for the address: of one more session in this mode."""
+    def _describe_load(self, mode: Mode) -> tuple[list[str], int, int, float]:
+        """Returns the arguments of `Admission`'s methods after the address, for one more session in this mode."""
         present = [session.address for session in self._sessions.values()]
         n_on_device = self._count_on_device() + (mode != "cascade")
         return present, self.n_free, n_on_device, asyncio.get_running_loop().time()
@@ -277,14 +276,14 @@ class KameServer:
 
     def _on_task_done(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and task.exception() is not None:
-            _LOG.critical("The server's own work has stopped.", exc_info=task.exception())
+            _LOG.critical("A background task of the server has failed.", exc_info=task.exception())
             self.admission.drain()
             self._end_all("an error inside the server")
 
     def _observe(self, session: Session, event: SessionEvent) -> None:
         self.n_events[event.kind] += 1
         if session.mode == "tandem" or event.kind == "ended":
-            self._ages.see(session.id, event)
+            self._ages.observe(session.id, event)
         if event.kind == "dropped":
             self.n_dropped[event.data["direction"]] += event.data["n_frames"]
         if event.kind == "ended":
@@ -305,7 +304,7 @@ class KameServer:
             await asyncio.wait(self._leaving)
 
     async def _watch(self, slots: Slots | None, stepper: Stepper) -> None:
-        """Looks at sessions and slots until it is cancelled; keeps no session in a variable while it sleeps."""
+        """Checks sessions and slots until it is cancelled. It keeps no session in a variable while it sleeps."""
         while True:
             await asyncio.sleep(_WATCH_S)
             self._end_overdue()
@@ -313,14 +312,14 @@ class KameServer:
                 await slots.keep_up(stepper)
 
     def _end_overdue(self) -> None:
-        """Lets go of those who send nothing, and of those who have talked long enough."""
+        """Ends the sessions whose callers send nothing and those that exceed the maximum duration."""
         limits = self.config.limits
         now_s = asyncio.get_running_loop().time()
         for session in list(self._sessions.values()):
             if now_s - session.heard_s > limits.idle_s:
-                session.fail(f"nothing was heard for {limits.idle_s:g} s")
+                session.fail(f"no audio arrived for {limits.idle_s:g} s")
             elif now_s - session.began_s > limits.max_session_s:
-                session.fail(f"sessions last {limits.max_session_s:g} s at most")
+                session.fail(f"the session reached the limit of {limits.max_session_s:g} s")
 
 
 def _get_trained_delays(checkpoint: Checkpoint | None) -> TrainedDelays | None:
@@ -329,7 +328,6 @@ def _get_trained_delays(checkpoint: Checkpoint | None) -> TrainedDelays | None:
 
 
 def _start_thread(stack: AsyncExitStack) -> RunInThread:
-    """A thread that lives as long as the stack."""
     thread = ThreadPoolExecutor(1, "engine")
     stack.callback(thread.shutdown)
     return partial(asyncio.get_running_loop().run_in_executor, thread)

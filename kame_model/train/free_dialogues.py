@@ -14,7 +14,7 @@ from data_schemas.config.model import SamplingConfig
 from data_schemas.config.recall import RecallConfig
 from data_schemas.guesses import Guesses
 from kame_model.encode.token_dataset import TokenDataset
-from kame_model.evaluate.free_running import MakesGenerator, plan_batches, run_freely, script_for
+from kame_model.evaluate.free_running import MakesGenerator, make_script, plan_batches, run_freely
 from kame_model.evaluate.recall_items import select_rows
 from kame_model.evaluate.turns import Asked, Turn, count_words, decode_said_words, find_turns, judge_turn
 from kame_model.model.front_end import FrontEnd
@@ -69,7 +69,7 @@ def measure_dialogues(
     with torch.random.fork_rng():
         for batch in plan_batches([each.row.n_frames for each in asked], _BATCH_SIZE):
             group = [asked[at] for at in batch]
-            scripts = [script_for(each, None, "right", DELAY_S, 0.0, tokenizer, guesses=guesses) for each in group]
+            scripts = [make_script(each, None, "right", DELAY_S, 0.0, tokenizer, guesses=guesses) for each in group]
             runs = run_freely(front_end, scripts, sampling, ids.derive_seed("free dialogues") % 2**63, generator)
             for each, ran in zip(group, runs, strict=True):
                 turns += [_judge(turn, each, ran.text.tolist(), tokenizer) for turn in each.turns]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from data_schemas.rates import is_device
 from kame_model.frames.batch import Batch
 from kame_model.frames.ids import PADDING_ID
 from kame_model.model.front_end import FrontEnd
@@ -37,9 +38,19 @@ PEAK_FLOPS_FP32 = {
 """The same in fp32, without TF32, which PyTorch does not use for matrix products by default."""
 
 
+GPU_BYTES = {
+    "H200": 141e9,
+    "H100": 80e9,
+    "A100": 80e9,
+    "L40S": 48e9,
+    "RTX 4090": 24e9,
+}
+"""Memory of each by the same data sheets, of those sold with several sizes the largest; drivers take some of it."""
+
+
 def find_known_gpu(name: str) -> str | None:
-    """Returns the key of `PEAK_FLOPS` that is in a device's name, ignoring case; None if the device is unknown."""
-    return next((part for part in PEAK_FLOPS if part.casefold() in name.casefold()), None)
+    """The key of `PEAK_FLOPS` that stands in a device's name, in capitals or not; None: it is not known."""
+    return next((part for part in PEAK_FLOPS if is_device(part, name)), None)
 
 
 _STATM = Path("/proc/self/statm")

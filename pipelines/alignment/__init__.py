@@ -1,1 +1,1 @@
-"""Clean speech to word times."""
+"""The alignment stage: word timings of clean speech."""

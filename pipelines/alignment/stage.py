@@ -1,4 +1,4 @@
-"""Clean speech to word times: every spoken word of every utterance, or the dialogue is rejected."""
+"""The alignment stage: finds the word timings of clean speech; a dialogue with untimed words is rejected."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ from spoken.spoken_text import split_words
 
 
 class AlignmentStage:
-    """Times the words of each clean clip; offsets on the dialogue's clock are added when clips are mixed."""
+    """Times the words of each clean clip; the offsets of the dialogue are added when clips are mixed."""
 
     name: ClassVar[str] = "alignment"
     version: ClassVar[int] = 3
@@ -28,11 +28,11 @@ class AlignmentStage:
         self.aligner = aligner
 
     def matters(self) -> dict[str, Any]:
-        """Configuration and the aligner's digest."""
+        """Returns the configuration and the aligner's digest."""
         return {"config": dump_relevant_fields(self.config), "aligner": self.aligner.digest}
 
     def run(self, batch: Sequence[tuple[Dialogue, Clips]]) -> StageResult[DialogueWords]:
-        """Word times of each dialogue, or a reject: words not found, found badly, over one another or outside."""
+        """Returns the word timings of each dialogue; rejects it for missing, doubtful, overlapping or outside words."""
         outputs: list[DialogueWords] = []
         rejects: list[Reject] = []
         for dialogue, clips in batch:
@@ -84,7 +84,7 @@ class AlignmentStage:
 
 
 class _Doubtful(Exception):
-    """Words have times that are not to be trusted; the message says why."""
+    """The word timings are not reliable; the message says why."""
 
 
 def _round_timing(timing: WordTiming) -> WordTiming:

@@ -1,1 +1,1 @@
-"""Datasets in the forms that other people's tools read."""
+"""Exports datasets to the formats of other tools."""

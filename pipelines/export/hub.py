@@ -1,4 +1,4 @@
-"""A dataset as a repository of the Hugging Face Hub holds it: its files, and the card with every licence."""
+"""Prepares a dataset for the Hugging Face Hub: its files, and a card with all licences."""
 
 import re
 from collections.abc import Mapping
@@ -31,15 +31,15 @@ datasets.load_dataset("{{0}}")
 
 
 def offer_dataset(folder: str, repository: str, told: Mapping[str, str]) -> Offer:
-    """What the Hub is to hold of a dataset; work, records of runs, flags and consents stay here.
+    """Returns the files of a dataset for the Hub; intermediate files, run records, flags and consents are excluded.
 
     Args:
         repository: owner/name, for the card.
-        told: licences by part, of parts whose licence the dataset does not state (see `collect_dataset_licences`).
+        told: licences of parts whose licence the dataset does not state (`dataset_licences` names them).
 
     Raises:
-        ConfigError: a licence forbids it, or is not known.
-        DatasetError: no dataset, or one in which flagged dialogues still are.
+        ConfigError: a licence forbids publishing, or is unknown.
+        DatasetError: there is no dataset, or it still contains flagged dialogues.
         StoreError: a file is missing or damaged.
     """
     reader = DatasetReader(folder)
@@ -66,5 +66,5 @@ def _refuse_flagged(reader: DatasetReader, folder: str) -> None:
         if found := sorted(flags.keys() & set(there)):
             raise DatasetError(
                 f"{folder} still has dialogues that are flagged, such as {found[0]}.",
-                "Run `kame refresh` with the dataset's sources again; it leaves them out.",
+                "Run `kame refresh` with the dataset's sources again; it removes them.",
             )

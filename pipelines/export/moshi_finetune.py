@@ -1,14 +1,14 @@
-"""A dataset as folders of moshi-finetune: stereo wav files, the words of each beside it, and lists of both.
+"""Exports a dataset for moshi-finetune: stereo WAV files, the words of each as JSON, and lists of both.
 
-    OUT/train.jsonl                       {"path": "train/<dialogue_id>.wav", "duration": seconds}, a line a dialogue
+    OUT/train.jsonl                       {"path": "train/<dialogue_id>.wav", "duration": seconds}, a line per dialogue
     OUT/train/<dialogue_id>.wav           16-bit, 24 kHz; left: the assistant, right: the user
     OUT/train/<dialogue_id>.json          {"alignments": [["word", [start_s, end_s], "SPEAKER_MAIN"], …]}
-    OUT/validation.jsonl, OUT/test.jsonl  likewise, where the dataset has such a split
+    OUT/validation.jsonl, OUT/test.jsonl  likewise, if the dataset has such a split
     OUT/export.json                       what it was made from
 
-`alignments` holds the assistant's words alone, by start, as moshi-finetune's own annotation does: its interleaver keeps
-only the main speaker. The user's words are under `user_alignments`, and ids, licence and form beside them; its loader
-passes over keys it does not know (https://github.com/kyutai-labs/moshi-finetune, `finetune/data/interleaver.py`).
+`alignments` holds only the assistant's words, sorted by start, as moshi-finetune's own annotation does: its interleaver
+keeps only the main speaker. The user's words are under `user_alignments`, next to ids, licence and form; its loader
+ignores unknown keys (https://github.com/kyutai-labs/moshi-finetune, `finetune/data/interleaver.py`).
 """
 
 import json
@@ -30,7 +30,7 @@ _EXPORT = "export.json"
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What an export wrote, by split, and how many flagged dialogues it left out."""
+    """The exported dialogues by split, their total duration in seconds, and the number of flagged ones excluded."""
 
     dialogues: dict[str, int]
     audio_s: float
@@ -38,7 +38,7 @@ class Exported:
 
 
 def export_moshi_finetune(folder: str, out: str, on_dialogue: Callable[[], None] = lambda: None) -> Exported:
-    """Writes a dataset in moshi-finetune's form; `out` is there whole at the end, or not at all.
+    """Exports a dataset in moshi-finetune's format; `out` is complete at the end, or does not exist.
 
     Args:
         folder: the dataset.
@@ -46,8 +46,8 @@ def export_moshi_finetune(folder: str, out: str, on_dialogue: Callable[[], None]
         on_dialogue: called after each dialogue.
 
     Raises:
-        ConfigError: `out` is there already.
-        DatasetError: `folder` is no dataset.
+        ConfigError: `out` exists already.
+        DatasetError: `folder` is not a dataset.
         StoreError: a shard cannot be read, or `out` cannot be written.
     """
     reader = DatasetReader(folder)
@@ -65,7 +65,9 @@ def _write(reader: DatasetReader, folder: Path, on_dialogue: Callable[[], None])
         name = f"{dialogue.split}/{dialogue.dialogue_id}"
         (folder / dialogue.split).mkdir(exist_ok=True)
         save_wav(dialogue.flac, folder / f"{name}.wav")
-        (folder / f"{name}.json").write_text(json.dumps(alignments(dialogue), ensure_ascii=False), encoding="utf-8")
+        (folder / f"{name}.json").write_text(
+            json.dumps(make_alignments(dialogue), ensure_ascii=False), encoding="utf-8"
+        )
         lines.setdefault(dialogue.split, []).append(
             json.dumps({"path": f"{name}.wav", "duration": dialogue.duration_s})
         )
@@ -79,8 +81,8 @@ def _write(reader: DatasetReader, folder: Path, on_dialogue: Callable[[], None])
     return Exported(dict(counts), round(audio_s, 3), n_flagged)
 
 
-def alignments(dialogue: AudioDialogue) -> dict[str, Any]:
-    """The JSON beside a wav file: words with their times in seconds, and where the dialogue comes from."""
+def make_alignments(dialogue: AudioDialogue) -> dict[str, Any]:
+    """Returns the JSON for a WAV file: words with their times in seconds, and the origin of the dialogue."""
     words: dict[str, list[Any]] = {"A": [], "B": []}
     for turn in dialogue.turns:
         for utterance in turn.utterances:

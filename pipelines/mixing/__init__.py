@@ -1,1 +1,1 @@
-"""Clean clips to one dialogue: utterances laid on the clock, two channels of sound, the user's surroundings."""
+"""The mixing stage: places clean clips on one clock, mixes two channels, and simulates the user's surroundings."""

@@ -1,4 +1,4 @@
-"""Where each utterance of a dialogue lies on the clock, in samples: gaps, early starts, interruptions, backchannels."""
+"""Places the utterances of a dialogue on its clock, in samples: gaps, early starts, interruptions, backchannels."""
 
 import math
 import random
@@ -11,20 +11,20 @@ from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds, seconds_to_sa
 from spoken.spoken_text import split_words
 
 LEAD_OUTLASTS_S = 1.0
-"""How long after the question the lead of an early answer still runs, at least: the knowledge comes in that time."""
+"""Minimum time, in seconds, that the lead of an early answer lasts beyond the question: the oracle arrives then."""
 
 MOST_CUT_S = 0.3
-"""Within what time of an interruption the assistant falls silent."""
+"""Maximum time, in seconds, from an interruption until the assistant is silent."""
 
 _LEAST_EARLY_S = 0.05
-_BREATH_S = 0.1  # between a speaker's backchannel and what they say next
+_BREATH_S = 0.1  # between a speaker's backchannel and their next utterance
 
 Key = tuple[int, int]
 """Turn index and utterance index."""
 
 
 class NoPlace(Exception):
-    """A dialogue whose utterances cannot lie as its script wants them; `reason` is the reject's."""
+    """The utterances of a dialogue cannot be placed as its script requires; `reason` is the reject's."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -33,9 +33,10 @@ class NoPlace(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Laid:
-    """An utterance on the clock: its samples are [start, end) of the dialogue's.
+    """A placed utterance: it occupies the samples [start, end) of the dialogue.
 
-    `words` are those still said, their times from the utterance's own start. `is_cut`: it ends before its clip does.
+    `words` are those that are still spoken, timed from the start of the utterance. `is_cut` means that it ends before
+    its clip does.
     """
 
     speaker: str
@@ -46,13 +47,13 @@ class Laid:
     is_cut: bool = False
 
     def get_word_end(self, index: int) -> int:
-        """The first sample after a word; a word's end is never rounded to before it."""
+        """Returns the index of the first sample after a word; a word's end is never rounded down to before it."""
         return self.start + math.ceil(self.words[index].end_s * SAMPLE_RATE_HZ - 0.02)  # 0.02: stored times are rounded
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """All utterances that are said, those of a cut turn less what comes after the cut, and the dialogue's length."""
+    """All utterances that are spoken, without what follows a cut, and the length of the dialogue."""
 
     utterances: dict[Key, Laid]
     cut_turns: frozenset[int]
@@ -66,11 +67,11 @@ def lay_out(
     config: MixingConfig,
     draw: random.Random,
 ) -> Layout:
-    """Lays all speech in order, and the backchannels over a turn as soon as it lies.
+    """Places all speech in order, and the backchannels over a turn as soon as it is placed.
 
     Raises:
-        NoPlace: `lead_too_short` for an early start, `word_not_said` where a placement names a word that the turn does
-            not have (any more), `no_room` where somebody would say two things at once.
+        NoPlace: `lead_too_short` for an early start, `word_not_said` if a placement names a word that the turn does not
+            have or no longer has, `no_room` if a speaker would say two things at once.
     """
     clock = _Clock(
         dialogue,
@@ -89,7 +90,7 @@ def lay_out(
 
 @dataclass(slots=True)
 class _Clock:
-    """What lies so far."""
+    """The utterances placed so far."""
 
     dialogue: Dialogue
     n_samples: Mapping[Key, int]
@@ -102,7 +103,7 @@ class _Clock:
     def lay_turn(self, turn: Turn) -> None:
         for index, utterance in enumerate(turn.utterances):
             if utterance.kind == "speech":
-                self._put(turn, index, self._start(turn, index))
+                self._put(turn, index, self._find_start(turn, index))
 
     def lay_backchannels_over(self, other: Turn) -> None:
         for turn in self.dialogue.turns:
@@ -113,10 +114,10 @@ class _Clock:
                     self._put(turn, index, laid.get_word_end(word) + _to_samples(place))
 
     def check(self) -> None:
-        """Every backchannel lies somewhere, and nobody says two things at once.
+        """Checks that every backchannel is placed, and that no speaker says two things at once.
 
         Raises:
-            NoPlace: somebody does.
+            NoPlace: a speaker does.
             ValueError: a backchannel names no turn to be said over.
         """
         asides = {
@@ -143,7 +144,7 @@ class _Clock:
             words=self.words[key],
         )
 
-    def _start(self, turn: Turn, index: int) -> int:
+    def _find_start(self, turn: Turn, index: int) -> int:
         place = turn.utterances[index].placement
         if place.rule == "early":
             return self._place_early(turn, index)
@@ -154,17 +155,17 @@ class _Clock:
         return self._place_after(turn, place)
 
     def _place_after(self, turn: Turn, place: Placement) -> int:
-        """Some silence after all speech that lies; later where the speaker has just said a backchannel."""
+        """Places speech after a pause following all speech so far, and after the speaker's own backchannels."""
         ends = [laid.end for laid in self.laid.values() if laid.is_speech]
         config = self.config
         bounds_s = (config.gap_min_s, config.gap_max_s) if ends else (config.before_min_s, config.before_max_s)
-        drawn_s = self.draw.uniform(*bounds_s)  # drawn whether used or not: one placement moves no other gap
+        drawn_s = self.draw.uniform(*bounds_s)  # always drawn, so that one placement does not change other gaps
         start = max(ends, default=0) + seconds_to_samples(drawn_s if place.seconds is None else place.seconds)
         asides = [laid.end for laid in self.laid.values() if laid.speaker == turn.speaker and not laid.is_speech]
         return max([start, *(end + seconds_to_samples(_BREATH_S) for end in asides)])
 
     def _place_early(self, turn: Turn, index: int) -> int:
-        """Up to `seconds` before the question ends, as far as the lead and the question's last breath let it."""
+        """Starts up to `seconds` before the question ends, limited by the lead and the question's last utterance."""
         question = max((laid for laid in self.laid.values() if laid.is_speech), key=lambda each: each.end)
         n_lead = len(split_words(turn.lead or ""))
         lead = self.words[turn.turn_index, index][:n_lead]
@@ -191,7 +192,7 @@ class _Clock:
         return start
 
     def _cut(self, turn_index: int, cut: int) -> None:
-        """Ends a turn at sample `cut`: what starts later, or would have no whole word, is not said at all."""
+        """Ends a turn at sample `cut`; an utterance that starts later, or would keep no whole word, is removed."""
         for key, laid in list(self._list_speech(turn_index)):
             if laid.end <= cut:
                 continue
@@ -203,7 +204,7 @@ class _Clock:
                 self.laid[key] = replace(laid, end=cut, words=laid.words[:n_words], is_cut=True)
 
     def _find_word(self, turn_index: int, word_index: int | None) -> tuple[Laid, int]:
-        """The utterance in which a turn's word is said, and the word's index there."""
+        """Returns the utterance that contains a turn's word, and the word's index in it."""
         if word_index is None:
             raise ValueError(f"{self.dialogue.dialogue_id}: a placement in turn {turn_index} names no word")
         left = word_index

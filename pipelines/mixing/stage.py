@@ -1,4 +1,4 @@
-"""Clean clips to one dialogue: utterances laid on the clock, words moved with them, two channels of sound."""
+"""The mixing stage: places clean clips on one clock, shifts their word timings, and mixes two channels of audio."""
 
 import random
 from collections.abc import Sequence
@@ -28,11 +28,11 @@ from pipelines.mixing.timing import CHANNEL, measure_quality, place_turn
 from pipelines.stage import StageResult, make_reject
 
 CUT_FADE_S = 0.05
-"""How long the assistant's voice takes to die away before the moment of a cut."""
+"""Duration in seconds of the fade-out of the assistant's voice before a cut."""
 
 
 class MixingStage:
-    """Lays utterances where the script wants them, puts the user in surroundings; makes the row of a data shard."""
+    """Places utterances as the script requires, simulates the user's surroundings, and makes a row of a data shard."""
 
     name: ClassVar[str] = "mixing"
     version: ClassVar[int] = 3
@@ -46,7 +46,7 @@ class MixingStage:
         self.seed = seed
 
     def matters(self) -> dict[str, Any]:
-        """Configuration, seed, and versions of what filters, simulates rooms and writes the sound."""
+        """Returns the configuration, the seed, and the versions of the libraries that process audio."""
         return {
             "config": dump_relevant_fields(self.config),
             "surroundings": dump_relevant_fields(self.surroundings),
@@ -55,7 +55,7 @@ class MixingStage:
         }
 
     def run(self, batch: Sequence[tuple[Dialogue, Clips, DialogueWords]]) -> StageResult[AudioDialogue]:
-        """One row a dialogue, or a reject where its utterances cannot lie as the script wants them (`NoPlace`)."""
+        """Returns one row for each dialogue; rejects it if its utterances cannot be placed (`NoPlace`)."""
         outputs: list[AudioDialogue] = []
         rejects: list[Reject] = []
         for dialogue, clips, words in batch:
@@ -86,22 +86,22 @@ class MixingStage:
         )
 
     def _add_surroundings(self, dialogue_id: str, sound: Sound, layout: Layout) -> Surroundings:
-        """Puts the user's channel into its surroundings, in place; the assistant's stays clean."""
+        """Applies surroundings to the user's channel, in place; the assistant's stays clean."""
         plan = draw_plan(self.surroundings, self._draw(dialogue_id, "surroundings"))
         said = [slice(each.start, each.end) for each in layout.utterances.values() if each.speaker == "B"]
         sound[:, CHANNEL["B"]], surroundings = apply_surroundings(sound[:, CHANNEL["B"]], said, plan)
         return surroundings
 
     def _make_provenance(self, dialogue: Dialogue, clips: Clips, words: DialogueWords) -> Provenance:
-        def voice(speaker: str) -> str | None:
+        def find_voice(speaker: str) -> str | None:
             return next((c.voice for c in clips.clips if dialogue.turns[c.turn_index].speaker == speaker), None)
 
         return replace(
             dialogue.provenance,
             tts=clips.tts,
             tts_digest=clips.tts_digest,
-            voice_a=voice("A"),
-            voice_b=voice("B"),
+            voice_a=find_voice("A"),
+            voice_b=find_voice("B"),
             asr=clips.asr,
             asr_digest=clips.asr_digest,
             aligner=words.aligner,
@@ -114,11 +114,11 @@ class MixingStage:
 
 
 def _mix_channels(clips: Clips, layout: Layout) -> Sound:
-    """What is said of each clip, on its speaker's channel, faded at both ends; silence is digital; [n_samples, 2]."""
+    """Mixes the spoken part of each clip into its speaker's channel, with fades and digital silence; [n_samples, 2]."""
     sound = np.zeros((layout.n_samples, len(CHANNEL)), np.float32)
     for clip in clips.clips:
         laid = layout.utterances.get((clip.turn_index, clip.utterance_index))
-        if laid is not None:  # else it lies behind a cut
+        if laid is not None:  # None: after a cut
             said = decode_flac(clip.flac)[: laid.end - laid.start]
             fade_s = CUT_FADE_S if laid.is_cut else EDGE_S
             sound[laid.start : laid.end, CHANNEL[laid.speaker]] += fade_edges(said, fade_s)

@@ -1,4 +1,4 @@
-"""A caller's channel: its level, a noise floor, a room's echo, a telephone band; word times stay true."""
+"""Simulates a caller's surroundings: level, noise floor, room echo and telephone band; word timings stay valid."""
 
 import random
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from pipelines.audio import PEAK_LIMIT, Sound, measure_rms_dbfs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is to be done to a channel. `noise_slope`: the noise's power falls as frequency to this power (1: pink)."""
+    """What is applied to a channel. The noise's power falls as frequency to the power of `noise_slope` (1: pink)."""
 
     level_dbfs: float
     snr_db: float | None
@@ -25,7 +25,7 @@ class Plan:
 
 
 def draw_plan(config: SurroundingsConfig, draw: random.Random) -> Plan:
-    """A plan by the configured shares and ranges; one share's value never moves what is drawn for another."""
+    """Draws a plan by the configured shares and ranges; changing one share does not change what is drawn for others."""
     has_noise, has_room, is_telephone = (
         draw.random() < share for share in (config.noise_share, config.room_share, config.telephone_share)
     )
@@ -44,7 +44,7 @@ def draw_plan(config: SurroundingsConfig, draw: random.Random) -> Plan:
 
 
 def _draw_room(rt60_s: float, draw: random.Random) -> Room:
-    """A room of a home or an office; the microphone is an arm's length from the caller, both off the walls."""
+    """Draws a room of a home or office, with a microphone at arm's length from the caller and both off the walls."""
     size = (draw.uniform(3.5, 6.5), draw.uniform(3.0, 5.0), draw.uniform(2.4, 3.0))
     caller = (draw.uniform(1.2, size[0] - 1.2), draw.uniform(1.2, size[1] - 1.2), draw.uniform(1.1, 1.6))
     away_m, angle = draw.uniform(0.3, 0.9), draw.uniform(0, 2 * np.pi)
@@ -57,11 +57,11 @@ def _draw_room(rt60_s: float, draw: random.Random) -> Room:
 
 
 def apply_surroundings(speech: Sound, spoken: Sequence[slice], plan: Plan) -> tuple[Sound, Surroundings]:
-    """A channel as the plan has it, as long as before, and what was done in the end.
+    """Applies a plan to a channel, whose length is kept; returns it with the surroundings as applied.
 
     Args:
         speech: clean speech, [n_samples].
-        spoken: where somebody speaks in it; the level is that of speech alone, there. None where nobody does.
+        spoken: the slices in which somebody speaks; the level is measured there. Empty if nobody does.
     """
     is_telephone = plan.is_telephone
     heard = speech if plan.room is None else put_in_room(speech, plan.room)

@@ -1,4 +1,4 @@
-"""A laid dialogue as its row tells it: turns with times on the clock, and what was measured on their speech."""
+"""Makes the turns of a row from a placed dialogue, with times on its clock, and measures their speech."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,11 +11,11 @@ from pipelines.audio import Sound, measure_peak_dbfs, measure_rms_dbfs
 from pipelines.mixing.layout import Key, Laid, Layout
 
 CHANNEL = {"A": 0, "B": 1}
-"""Left is the assistant, right the user, as moshi-finetune has it."""
+"""The assistant is on the left channel and the user on the right one, as in moshi-finetune."""
 
 
 def place_turn(turn: Turn, layout: Layout, clips: Mapping[Key, Clip]) -> Turn:
-    """The turn as it was said: times on the dialogue's clock, nothing that comes after a cut."""
+    """Returns the turn as it is spoken: with times on the dialogue's clock and without what follows a cut."""
     said = [
         (each, layout.utterances[turn.turn_index, index], clips[turn.turn_index, index])
         for index, each in enumerate(turn.utterances)
@@ -36,7 +36,7 @@ def place_turn(turn: Turn, layout: Layout, clips: Mapping[Key, Clip]) -> Turn:
 
 
 def _add_keyword_delay(turn: Turn, words: Sequence[WordTiming]) -> Turn:
-    """The turn with its keyword delay; a word that is not said any more bears no answer."""
+    """Adds the turn's keyword delay; if the answer's word is cut off, the turn has none."""
     index = turn.answer_word_index
     if index is None or index >= len(words):
         return replace(turn, answer_word_index=None, keyword_delay_s=None)
@@ -64,7 +64,7 @@ def _place_utterance(utterance: Utterance, laid: Laid, clip: Clip) -> Utterance:
 
 
 def measure_quality(sound: Sound, turns: Sequence[Turn]) -> Quality:
-    """Levels while each speaks, the aligner's mean score, and what was heard, added up over all utterances."""
+    """Measures levels while each speaks, the aligner's mean score, and what was heard, over all utterances."""
     said = [each for turn in turns for each in turn.utterances]
     heard = [each.hearing for each in said if each.hearing is not None]
     return Quality(
@@ -79,13 +79,13 @@ def measure_quality(sound: Sound, turns: Sequence[Turn]) -> Quality:
 
 
 def _compute_share(heard: Sequence[Hearing], part: str, whole: str) -> float | None:
-    """A sum over a sum of hearings' counts; None where the whole is nothing."""
+    """Returns the ratio of two summed counts of hearings; None if the denominator is 0."""
     n_part, n_whole = (sum(getattr(each, name) for each in heard) for name in (part, whole))
     return round(n_part / n_whole, 4) if n_whole else None
 
 
 def _measure_level(sound: Sound, turns: Sequence[Turn], speaker: str) -> float:
-    """The speaker's level while they speak: silence between turns does not count."""
+    """Returns the speaker's level while they speak, without the silence between turns."""
     spoken = [
         sound[seconds_to_samples(each.start_s) : seconds_to_samples(each.end_s), CHANNEL[speaker]]
         for turn in turns

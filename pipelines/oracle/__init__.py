@@ -1,1 +1,1 @@
-"""What a back-end would have answered at each moment of the question."""
+"""The oracle stage: what a back-end would have answered at each moment of the question."""

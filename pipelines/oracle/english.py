@@ -1,8 +1,8 @@
-"""Whether a few spoken words are English, told by a dictionary and by small words of other languages.
+"""Detects whether a few spoken words are English, by a dictionary and by function words of other languages.
 
-The dictionary (CMU's, 125,000 words) has names of all countries, so half the words of a German sentence may be in it;
-the small words tell more. Nearly all of either list are no English words; those that stand in English names too count
-less.
+The dictionary (CMU's, 125,000 words) has names from all countries, so half the words of a German sentence may be in it;
+function words are better evidence. Nearly all words of both lists are not English; those that also occur in English
+names count less.
 """
 
 from collections.abc import Sequence, Set
@@ -12,11 +12,12 @@ from pipelines.vocabulary import is_word
 from spoken.spoken_text import make_word_set
 
 MIN_WORDS: Final = 4
-"""Fewer words are not judged: names and numbers alone look like any language."""
+"""Texts with fewer words are not judged, since names and numbers alone look like any language."""
 MOST_FOREIGN: Final = 0.25
-"""Share of words from which on a text with a telling foreign word is not English."""
+"""Share of words from which a text with a foreign function word is not English."""
 MOST_UNKNOWN: Final = 0.5
-"""Share of words above which a text without one is not: terms of science are in no dictionary either."""
+"""Share of unknown words above which a text without one is not English: scientific terms are in no dictionary either.
+"""
 
 _TELLING: Final = make_word_set(
     "ich ist das und nicht ein eine einen einem dem wie auch wir sie wird auf "  # German
@@ -31,10 +32,10 @@ _IN_NAMES: Final = make_word_set("de la le les las los des el en van von der den
 
 
 def is_english(words: Sequence[str], known: Set[str] = frozenset()) -> bool:
-    """Whether words in lower case are English; too few of them always are.
+    """Returns whether lower-case words are English; too few of them always are.
 
     Args:
-        known: words that the speakers said themselves, which may be said again.
+        known: words that the speakers themselves said, which are not counted.
     """
     if len(words) < MIN_WORDS:
         return True

@@ -1,4 +1,4 @@
-"""Planned events and what was answered to oracle rows; the same for every simulator."""
+"""Makes oracle rows from planned events and their answers, for every simulator."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,9 +15,9 @@ TOO_MANY_FAILED = "too_many_failed_oracles"
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a request left in an event: the fields of `OracleEvent` of the same names.
+    """The outcome of a request: the fields of `OracleEvent` with the same names.
 
-    `may_pass` tells a failure that another run may not meet.
+    `may_pass` marks a failure that may not recur in another run.
     """
 
     status: str
@@ -41,7 +41,7 @@ def make_oracle_row(
     prompts: PromptSet | None,
     seed: int,
 ) -> OracleRow:
-    """A dialogue's row; `prompts` is None where none were used."""
+    """Makes a dialogue's row; `prompts` is None if none were used."""
     first_of: set[int] = set()
     events = [
         _make_event(f"{dialogue.dialogue_id}-e{number}", each, answers, first_of) for number, each in enumerate(planned)
@@ -77,7 +77,7 @@ def make_oracle_row(
 def add_row_or_reject(
     dialogue: Dialogue, row: OracleRow, max_failed_share: float, result: StageResult[OracleRow]
 ) -> None:
-    """Adds the row to a result, or the dialogue's reject where too many events failed of those that were asked for."""
+    """Adds the row to a result, or a reject of the dialogue if too many of its requested events failed."""
     asked = [event for event in row.events if event.status != "truth"]
     failed = [event for event in asked if event.status == "failed"]
     if len(failed) > max_failed_share * len(asked):

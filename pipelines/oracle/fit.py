@@ -1,20 +1,20 @@
-"""Whether a model and its prompts fit each other, told early: how many of its first answers cannot stand, by level."""
+"""Warns early in a run if a model does not fit its prompts: counts unusable first answers by level."""
 
 import logging
 from collections import Counter, defaultdict
 
 N_LOOKED_AT = 200
-"""Requests after which it is looked at, once a run: those of the first parts."""
+"""Number of requests after which the counts are checked, once per run: those of the first parts."""
 FEWEST = 20
-"""Requests of a level of which a share can be told."""
+"""Minimum number of requests of a level for a share."""
 HIGH_SHARE = 0.4
-"""So many of a level are worth a warning: the embedded model has 17% in all (docs/oracles.md)."""
+"""A higher share in a level causes a warning: the embedded model has 17% overall (docs/oracles.md)."""
 
 _log = logging.getLogger(__name__)
 
 
 class FirstAnswers:
-    """Counts what became of each request's first answer, and warns where much of a level cannot stand."""
+    """Counts the outcome of each request's first answer, and warns if many of a level are unusable."""
 
     def __init__(self, model: str, prompts: str) -> None:
         self._who = f"{model} with prompts {prompts}"
@@ -22,7 +22,7 @@ class FirstAnswers:
         self._refused: dict[int, Counter[str]] = defaultdict(Counter)
 
     def note(self, attempt: int, level: int, reason: str = "") -> None:
-        """Notes an answer; `reason` is why it cannot stand. Those of later attempts are not counted."""
+        """Counts an answer; `reason` is why it is unusable. Answers to later attempts are not counted."""
         if attempt:
             return
         self._n_asked[level] += 1
@@ -30,7 +30,7 @@ class FirstAnswers:
             self._refused[level][reason] += 1
         if self._n_asked.total() == N_LOOKED_AT and any(self._is_high(level) for level in self._n_asked):
             _log.warning(
-                "Of the first %d answers of %s many cannot stand and are asked for again: %s. Look at some with `kame "
+                "Of the first %d answers of %s many are unusable and are requested again: %s. Look at some with `kame "
                 "preview`; another oracle.prompt or chat model may fit better (docs/oracles.md).",
                 N_LOOKED_AT,
                 self._who,

@@ -1,10 +1,10 @@
-"""What of the true answer a prompt shows: all of it, notes of it, or a few words.
+"""Reduces the true answer to what a prompt shows of it: all of it, notes of it, or a few keywords.
 
-A small model that sees a whole sentence says it again, whatever it is told. So a prompt set can show it less: the words
-that tell something, without those that hold the sentence together. It then has to make a sentence of its own. Of a
+A small model that sees a whole sentence repeats it, whatever the instruction is. So a prompt set can show less: the
+content words, without those that hold the sentence together. The model then has to make a sentence of its own. Of a
 short answer, too, each form shows less than the next: of one word, only `notes` and `hint` show it.
 
-Requests are decided here as well as by the prompt files: who changes what is shown raises `OracleStage.version`.
+Like the prompt files, this determines requests: a change of what is shown requires a new `OracleStage.version`.
 """
 
 import re
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from spoken.spoken_text import make_word_set, split_words
 
 HINT_FIELDS = ("hint", "notes", "half_notes", "keywords")
-"""Names that levels 1 to 4 of a prompt set may put in braces."""
+"""Names that levels 1 to 4 of a prompt set may use in braces."""
 
 _PIECE = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*|[,.?!;:]")
 _HOLDING = make_word_set(
@@ -23,16 +23,16 @@ _HOLDING = make_word_set(
     "into onto with about over under after before between during through each both only also just very such "
     "it's that's he's she's there's"
 )
-"""Words that hold a sentence together and tell nothing of an answer."""
+"""Function words, which hold a sentence together and say nothing about an answer."""
 _SAYING_LITTLE = make_word_set("answer correct right total makes equals sum more")
-"""Telling words that are no keywords of an answer."""
+"""Content words that are not keywords of an answer."""
 N_KEYWORDS = 2
 NO_NOTES = "none"
-"""Shown where the true answer has no such words."""
+"""Shown if the true answer has no such words."""
 
 
 def make_hint_fields(hint: str, heard: str) -> dict[str, str]:
-    """The true answer in each form that a prompt may show, by name."""
+    """Returns the true answer in each form that a prompt may show, by name."""
     notes = _make_notes(hint)
     shown = {
         "hint": hint,
@@ -45,7 +45,7 @@ def make_hint_fields(hint: str, heard: str) -> dict[str, str]:
 
 
 def find_keywords(hint: str, heard: str) -> list[str]:
-    """The first telling words of the true answer that the user has not said: two, and no more than a third of all."""
+    """Returns the first content words of the true answer that the user has not said: two, at most a third of all."""
     said = {word.lower() for word in split_words(heard)}
     telling: dict[str, str] = {}
     every = _find_content_words(split_words(hint))
@@ -60,7 +60,7 @@ def _find_content_words(words: Sequence[str]) -> list[str]:
 
 
 def _make_notes(hint: str) -> list[str]:
-    """The telling words of a text, in order; those that stand side by side are one note."""
+    """Returns the content words of a text, in order; adjacent ones form one note."""
     notes: list[list[str]] = [[]]
     for piece in _PIECE.findall(hint):
         if piece.lower() in _HOLDING or not piece[0].isalpha():
@@ -71,7 +71,7 @@ def _make_notes(hint: str) -> list[str]:
 
 
 def _keep_half(notes: Sequence[str]) -> list[str]:
-    """Every second note, and of a lone one the first half of its words: never more than half."""
+    """Returns every second note, or the first half of the words of a single one: never more than half."""
     if len(notes) == 1:
         words = notes[0].split()
         return [" ".join(words[: len(words) // 2])] if len(words) > 1 else []

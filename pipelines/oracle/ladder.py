@@ -1,7 +1,8 @@
-"""The figures of a ladder: how near the oracles of each level come to the true answer, from what was measured of each.
+"""Computes the figures of a hint ladder: how close the oracles of each level are to the true answer.
 
 Chance is what level 0's oracles have in common with the true answers of other items, shuffled within the source, and
-how often those items' answers are found in them; random oracles are such answers themselves, so for them there is none.
+how often those items' answers are found in them. Random oracles are such answers themselves, so there is no chance for
+them.
 """
 
 from collections import defaultdict
@@ -17,14 +18,14 @@ Value = TypeVar("Value")
 
 LEVELS = range(TRUTH_LEVEL)
 FORMAT = 3
-"""Of the report as JSON; who reads another one leaves it alone."""
+"""Version of the report's JSON format; readers ignore other versions."""
 FEWEST_WORDS, MOST_WORDS = 10, 30
 """The length of the paper's oracles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Near:
-    """How near an oracle is to its own true answer, and to those of other items on average (level 0 alone)."""
+    """Closeness of an oracle to its own true answer, and on average to those of other items (level 0 only)."""
 
     own: float
     chance: float | None = None
@@ -32,10 +33,9 @@ class Near:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One event that was asked for. Of a failed one there is nothing but its level.
+    """One event that was requested; a failed one has nothing but its level.
 
-    `found`: 1 where the answer is in it, else 0 (None: cannot be told); `similarity`: by embeddings, where they were
-    asked for.
+    `found` is 1 if it contains the answer, else 0 (None: unknown); `similarity` is by embeddings, if requested.
     """
 
     item_id: str
@@ -47,14 +47,17 @@ class Measured:
 
     @property
     def has_its_length(self) -> bool:
-        """Whether it has as many words as the paper's."""
+        """Whether it has as many words as the paper's oracles."""
         return FEWEST_WORDS <= self.n_words <= MOST_WORDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelFigures:
-    """One level of one source. `n_failed` counts all failed events, those that share a request too; `length_share` is
-    the share of the answers with `FEWEST_WORDS` to `MOST_WORDS` words."""
+    """One level of one source.
+
+    `n_failed` counts all failed events, including those that share a request; `length_share` is the share of answers
+    with `FEWEST_WORDS` to `MOST_WORDS` words.
+    """
 
     n_events: int
     n_failed: int
@@ -66,7 +69,7 @@ class LevelFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rise:
-    """How one measure of nearness goes with the level: level 0 beside chance, and Spearman's correlation."""
+    """How one measure of closeness depends on the level: level 0 against chance, and Spearman's correlation."""
 
     chance: Estimate
     above_chance: Estimate
@@ -75,7 +78,7 @@ class Rise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFigures:
-    """The ladder of one source; `rises` tells whether the means of word F1 rise all the way from level 0 to 4."""
+    """The ladder of one source; `rises` says whether the means of word F1 rise strictly from level 0 to 4."""
 
     n_items: int
     n_failed: int
@@ -88,7 +91,7 @@ class SourceFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulator:
-    """Who wrote the oracles of some dialogues."""
+    """The writer of the oracles of some dialogues."""
 
     simulator: str
     endpoint: str | None
@@ -101,9 +104,9 @@ class Simulator:
 class LadderReport:
     """The ladder of one version of a dataset's oracles, by source; `dataset` is the manifest's fingerprint.
 
-    `sources` tells of the items' questions, `other_turns` of what else the user says, `user_words` of the user's words
-    as the assistant speaks (`both_directions`). `embeddings` is the model that similarity was measured by.
-    `length_shares` is, by level and over all of these, the share of answers with 10 to 30 words.
+    `sources` has the items' questions, `other_turns` the user's other turns, `user_words` the user's words while the
+    assistant speaks (`both_directions`). `embeddings` is the model by which similarity was measured. `length_shares`
+    is, by level and over all of these, the share of answers with 10 to 30 words.
     """
 
     format: int = FORMAT
@@ -116,13 +119,13 @@ class LadderReport:
     other_turns: dict[str, SourceFigures] = field(default_factory=dict)
     user_words: dict[str, SourceFigures] = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, Any]:
-        """All of it for programs."""
+    def to_json(self) -> dict[str, Any]:
+        """Returns the report as JSON values."""
         return asdict(self)
 
 
 def measure_source(measured: Sequence[Measured], seed: int) -> SourceFigures:
-    """The ladder of one source; `seed` draws the items of the intervals."""
+    """Computes the ladder of one source; `seed` is for the intervals."""
     levels = {level: _measure_level([each for each in measured if each.level == level], seed) for level in LEVELS}
     means = [levels[level].word_f1.value for level in LEVELS]
     return SourceFigures(
@@ -137,7 +140,7 @@ def measure_source(measured: Sequence[Measured], seed: int) -> SourceFigures:
 
 
 def measure_length_shares(measured: Sequence[Measured]) -> dict[int, float | None]:
-    """By level, the share of the answers with 10 to 30 words."""
+    """Returns, by level, the share of answers with 10 to 30 words."""
     return {level: _measure_length_share([each for each in measured if each.level == level]) for level in LEVELS}
 
 
@@ -172,7 +175,7 @@ def _measure_rise(nears: Sequence[tuple[Measured, Near]], seed: int) -> Rise:
 
 
 def _group_by_item(pairs: Iterable[tuple[str, Value]]) -> list[list[Value]]:
-    """The values of pairs (item, value), a list an item, in order of the items' ids."""
+    """Groups pairs (item, value) into one list of values per item, in order of the items' ids."""
     found: dict[str, list[Value]] = defaultdict(list)
     for item, value in pairs:
         found[item].append(value)

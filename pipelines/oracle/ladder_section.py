@@ -1,7 +1,7 @@
-"""The measured ladder to read: a page of its own beside the picture, and a section of the card.
+"""Formats the measured hint ladder as Markdown: a page next to the plot, and a section of the card.
 
-Both are made from the JSON that `kame oracle report` wrote; the card shows a ladder only where it was measured on the
-files that stand now.
+Both are made from the JSON that `kame oracle report` wrote; the card shows a ladder only if it was measured on the
+present files.
 """
 
 import json
@@ -13,7 +13,7 @@ from pipelines.oracle.ladder import FEWEST_WORDS, FORMAT, MOST_WORDS
 from pipelines.oracle.nearness import FEWEST_ITEMS
 
 TITLES = {"sources": "", "other_turns": ", other turns of the user", "user_words": ", the user's next words"}
-"""Groups of a report, and what is added to the name of a source of theirs."""
+"""Groups of a report, and the suffix to the name of their sources."""
 _LEGEND = [
     f"Behind each figure: its 95% interval over items (few: fewer than {FEWEST_ITEMS}), then the items/events that it "
     "is made of. Failed events are in none of them."
@@ -21,23 +21,23 @@ _LEGEND = [
 _LENGTH = f"{FEWEST_WORDS} to {MOST_WORDS} words %"
 
 
-def report_paths(version: str) -> tuple[str, str, str]:
-    """Where the picture, the JSON and the page of a version's ladder stand in a dataset's folder."""
+def list_report_paths(version: str) -> tuple[str, str, str]:
+    """Returns the paths of plot, JSON and page of a version's ladder in a dataset's folder."""
     return f"report/oracle-{version}.png", f"report/oracle-{version}.json", f"report/oracle-{version}.md"
 
 
 def format_ladders(store: Store, fingerprint: str) -> str:
-    """Tables and picture of each version whose report tells of the dataset with this fingerprint; empty: none does."""
+    """Formats each report on the dataset with this fingerprint; empty if there is none."""
     sections = []
     for path in sorted(store.files("report", ".json")):
         report = _read(store, path)
         if (report.get("format"), report.get("dataset")) == (FORMAT, fingerprint):
-            sections.append(format_section(report, report_paths(report["version"])[0]))
+            sections.append(format_section(report, list_report_paths(report["version"])[0]))
     return "\n".join(sections)
 
 
 def _read(store: Store, path: str) -> Mapping[str, Any]:
-    """A report, or nothing where the file is none: reports can be made again, and people keep files there too."""
+    """Reads a report; returns an empty one for other files, which people may keep there."""
     try:
         found = json.loads(store.read_bytes(path))
     except ValueError:
@@ -46,7 +46,7 @@ def _read(store: Store, path: str) -> Mapping[str, Any]:
 
 
 def format_section(report: Mapping[str, Any], picture: str) -> str:
-    """A report as Markdown; `picture` is the path of its plot, from where the text stands."""
+    """Formats a report as Markdown; `picture` is the path of its plot, relative to the text."""
     lines = [f"## The ladder measured, version {report['version']}", ""]
     lines += [
         *_format_writers(report),
@@ -71,13 +71,13 @@ def format_section(report: Mapping[str, Any], picture: str) -> str:
 
 
 def make_header(report: Mapping[str, Any]) -> list[str]:
-    """The columns of a source's table."""
+    """Returns the columns of a source's table."""
     measures = ["word F1", "answer found", *(["similarity"] if report.get("embeddings") else [])]
     return ["level", "answered", "failed", *(f"{each} (95%), n" for each in measures), _LENGTH]
 
 
 def make_table(report: Mapping[str, Any], figures: Mapping[str, Any]) -> list[list[str]]:
-    """A source's table, a row a level."""
+    """Returns the rows of a source's table, one per level."""
     rows = []
     for level, own in sorted(figures["levels"].items()):
         similar = [_format_estimate(own["similarity"])] if report.get("embeddings") else []
@@ -89,7 +89,7 @@ def make_table(report: Mapping[str, Any], figures: Mapping[str, Any]) -> list[li
 
 
 def summarise(report: Mapping[str, Any], figures: Mapping[str, Any]) -> list[str]:
-    """What a source's table comes to: Spearman and level 0's distance to chance, by each measure."""
+    """Summarises a source's table: Spearman and level 0's distance to chance, by each measure."""
     lines = _summarise_rise("word F1", figures["word_f1"]) + _summarise_rise("answer found", figures["answer_found"])
     if report.get("embeddings"):
         lines += _summarise_rise(f"similarity (cosine, {report['embeddings']})", figures["similarity"])
@@ -128,7 +128,6 @@ def _format_percent(share: float | None) -> str:
 
 
 def _format_estimate(estimate: Mapping[str, float | None]) -> str:
-    """The figure, its interval, and the items and events that it is made of."""
     if estimate["value"] is None:
         return "-"
     interval = "few" if estimate["low"] is None else f"{estimate['low']:.3f} to {estimate['high']:.3f}"

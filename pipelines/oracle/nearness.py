@@ -1,7 +1,8 @@
-"""How near an oracle is to the true answer, and what a mean of such figures is worth.
+"""Measures how close an oracle is to the true answer, with confidence intervals of the means.
 
-Word F1 is that of SQuAD (Rajpurkar et al. 2016) on spoken words, articles and all: twice the words in common ÷ the
-words of both. The intervals are percentile bootstraps (Efron 1979) over items: events of one item are not independent.
+Word F1 is that of SQuAD (Rajpurkar et al. 2016) on spoken words, including articles: twice the words in common ÷ the
+words of both. The intervals are percentile bootstraps (Efron 1979) over items, since events of one item are not
+independent.
 """
 
 import re
@@ -21,7 +22,7 @@ N_RESAMPLES = 1000
 N_RESAMPLES_OF_RANKS = 200  # each sorts all events anew
 INTERVAL_PERCENT = (2.5, 97.5)
 FEWEST_ITEMS = 10
-"""Of fewer, a bootstrap's interval is far too narrow; none is given."""
+"""With fewer items, a bootstrap's interval would be far too narrow; none is given."""
 
 _PIECE = re.compile(r"[a-z']+|[.?!;:]|(?<!thousand)(?<!million)(?<!billion),")
 _MARK = "."
@@ -29,9 +30,9 @@ _MARK = "."
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure with its 95% interval over items, and how many items and events of theirs it is made of.
+    """A figure with its 95% interval over items, and the number of items and events behind it.
 
-    Nulls where nothing was there to measure; no interval below `FEWEST_ITEMS`.
+    None if there was nothing to measure; no interval below `FEWEST_ITEMS`.
     """
 
     value: float | None
@@ -45,21 +46,23 @@ NOTHING = Estimate(None, None, None, 0, 0)
 
 
 def compute_word_f1(text: str, truth: str) -> float:
-    """Words in common, each as often as in both: 1 for the same words, 0 for none."""
+    """Returns the F1 of the words of two texts, with repetitions: 1 for the same words, 0 for none in common."""
     said, true = Counter(split_lower_words(text)), Counter(split_lower_words(truth))
     n_both = (said & true).total()
     return 2 * n_both / (said.total() + true.total()) if n_both else 0.0
 
 
 def is_found(answer: str, text: str) -> bool:
-    """Whether the answer's words stand in the text in a row; a number only as a whole, "two" not in "forty two"."""
+    """Returns whether the text contains the answer's words in sequence; numbers only whole, no "two" in "forty two"."""
     wanted = _split_numbers(answer)
     return bool(wanted) and find_last_words(wanted, _split_numbers(text)) is not None
 
 
 def _split_numbers(text: str) -> list[str]:
-    """The words in small letters, with a mark kept between two numbers that it parts: "two, three", not "thousand, two
-    hundred"."""
+    """Returns the words in lower case, with a mark between two numbers that punctuation separates.
+
+    "two, three" are two numbers, "thousand, two hundred" is one.
+    """
     words: list[str] = []
     is_parted = False
     for piece in _PIECE.findall(text.lower()):
@@ -74,14 +77,14 @@ def _split_numbers(text: str) -> list[str]:
 
 
 def estimate_mean(by_item: Sequence[Sequence[float]], seed: int) -> Estimate:
-    """The mean of the items' means."""
+    """Estimates the mean of the items' means."""
     there = [values for values in by_item if len(values)]
     means = np.array([np.mean(values) for values in there])
     return _estimate(there, lambda chosen: float(means[chosen].mean()), seed) if there else NOTHING
 
 
 def estimate_spearman(by_item: Sequence[Sequence[tuple[float, float]]], seed: int) -> Estimate:
-    """Spearman's rank correlation of pairs, given item by item; nothing where one of the two never changes."""
+    """Estimates Spearman's rank correlation of pairs, grouped by item; nothing if one of the two is constant."""
     pairs = [np.array(values, dtype=np.float64) for values in by_item if len(values)]
     if not pairs or any(len(set(column)) < 2 for column in np.concatenate(pairs).T):
         return NOTHING
@@ -99,7 +102,7 @@ def _estimate(
     seed: int,
     n_resamples: int = N_RESAMPLES,
 ) -> Estimate:
-    """A figure of all items, and its spread when items are drawn with replacement."""
+    """Computes a figure of all items, and its interval when items are drawn with replacement."""
     draw, n_items, n_events = np.random.default_rng(seed), len(items), sum(len(each) for each in items)
     value = figure(np.arange(n_items))
     if n_items < FEWEST_ITEMS:
@@ -116,7 +119,7 @@ def _compute_spearman(pairs: Floats) -> float:
 
 
 def _compute_ranks(values: Floats) -> Floats:
-    """Ranks from 1; equal values share the mean of theirs."""
+    """Returns ranks from 1; equal values share their mean rank."""
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
     shared: Floats = (last - (count - 1) / 2)[place]

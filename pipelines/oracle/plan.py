@@ -1,8 +1,8 @@
-"""A dialogue's events before anybody is asked: which turn, what was said before, what is heard, what comes next.
+"""Plans a dialogue's events before any request: which turn, what was said before, what is heard, what comes next.
 
-An event knows what has been *said* by its time and nothing else: of each earlier turn the words that have ended, so a
-turn that was cut off stands as far as it was heard, and one that is still running as far as it has come. The words that
-the other speaker starts early, inside the turn, belong to a later turn and are not told.
+An event knows only what has been *said* by its time: the words of each earlier turn that have ended. A turn that was
+cut off is included as far as it was heard, and one that is still running as far as it has come. Words that the other
+speaker starts early, inside the turn, belong to a later turn and are excluded.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,10 +16,10 @@ from spoken.conversation import ROLES, format_history_line
 
 @dataclass(frozen=True, slots=True)
 class PlannedEvent:
-    """One tick of a turn, with the place of the request that answers it among the dialogue's requests.
+    """One tick of a turn, with the index of the request that answers it among the dialogue's requests.
 
-    `request` is None at level 5, where nobody is asked. `speaker` says the predicted words, of which `truth` is the
-    body as planned, even where it was cut off later.
+    `request` is None at level 5, which has no request. `speaker` says the predicted words; `truth` is their body as
+    planned, even if it was cut off later.
     """
 
     turn_index: int
@@ -31,7 +31,7 @@ class PlannedEvent:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRequest:
-    """What one request tells the simulator: what was said before, the words heard, and `hint` for levels 1 to 4."""
+    """The contents of one request: what was said before, the words heard, and `hint` for levels 1 to 4."""
 
     speaker: str
     history: tuple[str, ...]
@@ -42,14 +42,14 @@ class PlannedRequest:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A dialogue's events in order, and its requests in the order in which they are best asked."""
+    """A dialogue's events in order, and its requests in the best order for sending."""
 
     events: list[PlannedEvent]
     requests: list[PlannedRequest]
 
 
 def plan_dialogue(turns: Sequence[Turn], config: OracleConfig) -> Plan:
-    """The events of all turns that somebody answers."""
+    """Plans the events of all turns that are answered."""
     plan = Plan([], [])
     for turn, answer in find_answered_turns(turns, config.both_directions):
         schedule = make_ticks(list_words(turn), config.interval_s, config.level_bounds, config.max_requests_per_turn)
@@ -64,7 +64,7 @@ def plan_dialogue(turns: Sequence[Turn], config: OracleConfig) -> Plan:
 
 
 def find_answered_turns(turns: Sequence[Turn], both_directions: bool) -> Iterator[tuple[Turn, Turn]]:
-    """Each turn of the user with the assistant's next one; in both directions also the other way round."""
+    """Yields each turn of the user with the assistant's next one; with `both_directions` also the reverse."""
     for place, turn in enumerate(turns):
         answer = next((later for later in turns[place + 1 :] if later.speaker != turn.speaker), None)
         if answer is not None and (both_directions or turn.speaker == "B"):
@@ -83,7 +83,7 @@ def _make_request(turns: Sequence[Turn], turn: Turn, answer: Turn, tick: Tick) -
 
 
 def _format_turn(turn: Turn, t_s: float) -> str:
-    """What has been said of a turn by a time, as a line of history; empty for one that has not begun."""
+    """Returns what has been said of a turn by a time, as a line of history; empty if it has not begun."""
     words = list_words(turn)
     ended = [word.word for word in words if word.end_s <= t_s]
     if not ended:

@@ -1,4 +1,4 @@
-"""The measured ladder as files: a picture (nearness by level, a line a source, 95% intervals), JSON and a page."""
+"""Writes the measured hint ladder as a plot (closeness by level and source, 95% intervals), JSON and a page."""
 
 import io
 import json
@@ -11,20 +11,20 @@ import numpy as np
 from data_schemas.errors import ConfigError
 from data_schemas.store import Store
 from pipelines.oracle.ladder import LEVELS, LadderReport, LevelFigures, SourceFigures
-from pipelines.oracle.ladder_section import format_section, report_paths
+from pipelines.oracle.ladder_section import format_section, list_report_paths
 from pipelines.oracle.nearness import FEWEST_ITEMS, Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
-"""Okabe and Ito's, which colour-blind readers tell apart."""
+"""The colours of Okabe and Ito, which colour-blind readers can tell apart."""
 
 
 def write_report(store: Store, report: LadderReport) -> list[str]:
-    """Writes picture, JSON and a page to read into the dataset's folder; returns their paths there."""
-    picture, figures, page = report_paths(report.version)
-    told = report.as_json()
+    """Writes plot, JSON and a Markdown page to the dataset's folder; returns their paths."""
+    picture, figures, page = list_report_paths(report.version)
+    told = report.to_json()
     store.write_bytes(picture, plot_ladder(report))
     store.write_bytes(figures, (json.dumps(told, indent=1) + "\n").encode())
     store.write_bytes(page, format_section(told, picture.rpartition("/")[2]).encode())
@@ -32,7 +32,7 @@ def write_report(store: Store, report: LadderReport) -> list[str]:
 
 
 def plot_ladder(report: LadderReport) -> bytes:
-    """The picture; the same report gives the same bytes.
+    """Plots the ladder as PNG; the same report gives the same bytes.
 
     Raises:
         ConfigError: matplotlib is not installed.
@@ -55,7 +55,7 @@ def plot_ladder(report: LadderReport) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Panel:
-    """One measure: what its axis is called, and its estimate of a level and its chance in a source, if it has one."""
+    """One measure: the title of its axis, and its estimates for a level and for chance in a source."""
 
     title: str
     measure: str
@@ -101,7 +101,7 @@ def _draw(axes: "Axes", panel: _Panel, report: LadderReport) -> None:
 
 
 def _plot_line(axes: "Axes", estimates: list[Estimate], label: str, colour: str, shift: float) -> None:
-    """One source's means, moved aside so that sources do not hide each other, with their intervals if they have any."""
+    """Plots the means of one source with their intervals, shifted sideways so that sources do not hide each other."""
     there = [(level + shift, each) for level, each in zip(LEVELS, estimates, strict=True) if each.value is not None]
     if there:
         at, own = zip(*there, strict=True)
@@ -111,5 +111,5 @@ def _plot_line(axes: "Axes", estimates: list[Estimate], label: str, colour: str,
 
 
 def _measure_error_bar(low: float | None, high: float | None) -> float:
-    """How far a mean and a bound of its interval lie apart; 0 where there is no interval."""
+    """Returns the distance between a mean and a bound of its interval; 0 if there is no interval."""
     return 0.0 if low is None or high is None else max(0.0, high - low)

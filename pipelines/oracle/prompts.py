@@ -1,7 +1,7 @@
-"""Prompt sets: files of text with a version, turned into the messages of a request.
+"""Prompt sets: versioned text files from which the messages of a request are made.
 
 What all requests of a run share comes first (system, examples), then what a dialogue's requests share (history, the
-turn as far as it was heard), and what differs between levels last: so a server's prefix cache serves most of it.
+turn as far as it was heard), and what differs between levels last, so that a server's prefix cache covers most of it.
 """
 
 from collections.abc import Sequence
@@ -26,10 +26,10 @@ _OURS = files("pipelines.oracle") / "prompt_sets"
 
 FOR_SMALL_MODELS, FOR_OTHER_MODELS = "v2", "whole"
 SMALL_ENGINES = frozenset({"llamacpp", "double"})
-"""Engines whose models are taken to be small where no prompt set is named: that of a GGUF file, and the tests'."""
+"""Engines with small models by default, if no prompt set is named: that of a GGUF file, and that of the tests."""
 
 ASK_AGAIN_TEMPERATURE = 0.7
-"""Least sampling temperature of a second ask: at 0 the same model would say the same again."""
+"""Minimum sampling temperature of a repeated request: at 0 the same model would give the same answer."""
 
 
 class PromptExample(Config):
@@ -45,7 +45,7 @@ class PromptExample(Config):
 class PromptTexts(Config):
     """The texts that predict one speaker's next words.
 
-    `request` takes {history} and {heard}; levels 1 to 4 take the true answer as one of `HINT_FIELDS`.
+    `request` contains {history} and {heard}; levels 1 to 4 may contain the true answer as one of `HINT_FIELDS`.
     """
 
     system: str
@@ -61,12 +61,12 @@ class PromptTexts(Config):
         return self
 
     def make_messages(self, history: Sequence[str], heard: str, level: int, hint: str) -> list[Message]:
-        """The messages of one request.
+        """Makes the messages of one request.
 
         Args:
-            history: what was said before, a `format_history_line` a turn.
+            history: what was said before, one `format_history_line` per turn.
             heard: the words of the unfinished turn so far.
-            level: 0 to 4; at 0 the hint is not looked at.
+            level: 0 to 4; at 0 the hint is not used.
             hint: what the other speaker will say.
         """
         examples = (
@@ -75,7 +75,7 @@ class PromptTexts(Config):
         return to_messages(self.system, examples, self._fill_request(history, heard, level, hint))
 
     def list_own_words(self, level: int) -> str:
-        """All that a request of a level says besides the conversation and the hint: an oracle must not quote it."""
+        """Returns everything in a request except the conversation and the hint; an oracle must not quote it."""
         return " ".join([self.system, self.levels[level], *(example.reply for example in self.examples)])
 
     def _fill_request(self, history: Sequence[str], heard: str, level: int, hint: str) -> str:
@@ -95,11 +95,11 @@ class PromptSet(PromptTexts):
 
     @property
     def digest(self) -> str:
-        """Stands for all of its text."""
+        """The digest of all its text."""
         return ids.digest(self.model_dump())
 
     def get_texts(self, speaker: str) -> PromptTexts:
-        """The texts that predict a speaker's words.
+        """Returns the texts that predict a speaker's words.
 
         Raises:
             ConfigError: the set has none for the user's.
@@ -116,12 +116,12 @@ class PromptSet(PromptTexts):
 def make_payload(
     prompts: PromptSet, request: PlannedRequest, asked: OracleRow | OracleConfig, seed: int, attempt: int
 ) -> Payload:
-    """The chat-completions payload of a request, without `model`: a pure function, so that a check can make it again.
+    """Makes the chat-completions payload of a request, without `model`; a pure function, so that checks can repeat it.
 
     Args:
-        asked: the settings, from the configuration or from the row that was made by it.
-        seed: the run's.
-        attempt: 0 for the first ask; later ones sample, by seeds of their own.
+        asked: the settings, from the configuration or from a row.
+        seed: the run's seed.
+        attempt: 0 for the first request; later ones sample, with seeds of their own.
     """
     temperature = asked.temperature if attempt == 0 else max(asked.temperature, ASK_AGAIN_TEMPERATURE)
     texts = prompts.get_texts(request.speaker)
@@ -135,31 +135,31 @@ def make_payload(
 
 
 def list_prompt_sets() -> list[str]:
-    """Names of the prompt sets that come with the program."""
+    """Returns the names of the built-in prompt sets."""
     return list_names(_OURS)
 
 
 @lru_cache(maxsize=8)
 def find_prompt_set(digest: str) -> PromptSet | None:
-    """The one of our prompt sets with this digest; None where there is none."""
+    """Returns the built-in prompt set with this digest; None if there is none."""
     return next((each for name in list_prompt_sets() if (each := load_prompts(name)).digest == digest), None)
 
 
 def load_prompts(name: str) -> PromptSet:
-    """A prompt set by the name of one of ours, or by the path of a YAML file.
+    """Loads a prompt set by the name of a built-in one, or by the path of a YAML file.
 
     Raises:
-        ConfigError: no such set, or it is not one.
+        ConfigError: it does not exist, or is not a prompt set.
     """
     return load_named(name, _OURS, PromptSet, "prompt set")
 
 
 def choose_prompts(oracle: OracleConfig, chat: ChatConfig) -> PromptSet:
-    """The prompt set of a run: the one that is named, else `v2` for a local GGUF model and `whole` for all others.
+    """Returns the prompt set of a run: the configured one, else `v2` for a local GGUF model and `whole` for all others.
 
-    Which one it was stands in every row (`prompt_version`, `prompt_digest`).
+    Every row records which one it was (`prompt_version`, `prompt_digest`).
 
     Raises:
-        ConfigError: the named one cannot be used.
+        ConfigError: the configured one is not usable.
     """
     return load_prompts(oracle.prompt or (FOR_SMALL_MODELS if chat.engine in SMALL_ENGINES else FOR_OTHER_MODELS))

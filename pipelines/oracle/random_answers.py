@@ -1,9 +1,9 @@
-"""The simulator that asks nobody: every event says what was the true answer to another question of its source.
+"""The random simulator: every event has the true answer to another question of its source, without a chat model.
 
-For copying pre-training and for ablations: events that look like oracles and know nothing. Others' answers are taken
-from the same part, so from the same source and split, and nothing depends on the order of parts. An item that is alone
-in its part takes those of the first part, by id, that has another one: later parts have greater ids and change
-nothing. Which answer an event takes is drawn by seed and ids.
+For pre-training of copying and for ablations: events that look like oracles and know nothing. The answers come from the
+same part, so from the same source and split, and nothing depends on the order of parts. An item that is alone in its
+part takes answers from the first part, by id, that has another item: later parts have greater ids and change nothing.
+The answer of an event is drawn by seed and ids.
 """
 
 import random
@@ -29,11 +29,11 @@ NOBODY = Endpoint(name="random", base_url="", model="random", model_digest="")
 
 
 class RandomOracleStage:
-    """Oracle rows without a chat model.
+    """Makes oracle rows without a chat model.
 
     Args:
-        dialogues_of: is asked where a part has one item alone. Where its source and split have no other either, its
-            dialogues are refused, and tried again by a later run.
+        dialogues_of: called if a part has only one item. If its source and split have no other either, its dialogues
+            are rejected, and tried again by a later run.
     """
 
     name: ClassVar[str] = "oracle"
@@ -50,12 +50,11 @@ class RandomOracleStage:
         self.dialogues_of = dialogues_of
 
     def matters(self) -> dict[str, Any]:
-        """The schedule's configuration and the seed."""
+        """Returns the schedule's configuration and the seed."""
         return {"config": dump_relevant_fields(self.config), "seed": self.seed, "simulator": "random"}
 
     def run(self, batch: Sequence[tuple[Dialogue]]) -> StageResult[OracleRow]:
-        """A row for each dialogue in this version's share, each event with the answer of another item; `taken_from`
-        says whose."""
+        """Returns a row for each dialogue in this version's share; `taken_from` names the origin of an answer."""
         everyone = [dialogue for (dialogue,) in batch]
         result: StageResult[OracleRow] = StageResult([], [])
         n_alone = 0
@@ -75,7 +74,7 @@ class RandomOracleStage:
         return replace(result, n_to_retry=n_alone)
 
     def _find_others(self, dialogue: Dialogue, everyone: Sequence[Dialogue]) -> list[Dialogue]:
-        """Dialogues of other items: of its own part, else of the first part that has any; in order of their ids."""
+        """Returns dialogues of other items, by id: those of its own part, else of the first part that has any."""
         for part in chain([everyone], self.dialogues_of(dialogue.source, dialogue.split)):
             if others := [other for other in part if other.group_id != dialogue.group_id]:
                 return sorted(others, key=lambda other: other.dialogue_id)

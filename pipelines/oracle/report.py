@@ -1,10 +1,10 @@
-"""The ladder of a dataset, measured: how near the oracles of each level and source come to the true answer.
+"""Measures the hint ladder of a dataset: how close the oracles of each level and source are to the true answer.
 
-Measured are events that were asked for (`answered`) at levels 0 to 4, each against the true answer of its own turn. The
-ladder is that of the item's question: the user's turn before the first turn of the assistant that bears an answer
-(`answer_word_index`). Greetings, corrections and the like are figures of their own, and so are the user's next words.
-An answer counts as found where its spoken form stands in the oracle; items whose true turn does not say it that way are
-left out of that figure. `ladder.py` adds it all up.
+It measures events that were requested (`answered`) at levels 0 to 4, each against the true answer of its own turn. The
+ladder is that of the item's question: the user's turn before the first turn of the assistant with an answer
+(`answer_word_index`). Greetings, corrections and the like have figures of their own, and so have the user's next words.
+An answer counts as found if its spoken form occurs in the oracle; items whose true turn does not say it that way are
+excluded from that figure. `ladder.py` adds up the figures.
 """
 
 import random
@@ -32,20 +32,20 @@ from spoken.spoken_text import split_words
 Nearness = Callable[[str, str], float]
 
 N_OTHERS = 20
-"""True answers of other items that each oracle of level 0 is held against for chance."""
+"""Number of true answers of other items with which each oracle of level 0 is compared, for chance."""
 
 
 class Embeddings(Protocol):
-    """A model that turns texts into unit vectors."""
+    """A model that embeds texts as unit vectors."""
 
     model: str
 
     def of(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(text, dimension), in the order of the texts."""
+        """Returns the vectors [n_texts, n_dimensions], in the order of the texts."""
 
 
 class Group(Enum):
-    """Which turns' events are measured together."""
+    """The groups of turns whose events are measured together."""
 
     QUESTION = auto()
     OTHER_TURNS = auto()
@@ -53,10 +53,10 @@ class Group(Enum):
 
 
 def measure(reader: DatasetReader, embeddings: Embeddings | None = None) -> LadderReport:
-    """The ladder of the reader's version of the oracles.
+    """Measures the hint ladder of the reader's version of the oracles.
 
     Args:
-        embeddings: measures similarity too.
+        embeddings: None to measure no similarity.
 
     Raises:
         DatasetError: the dataset has no oracles of that version.
@@ -110,7 +110,7 @@ def _list_simulators(rows: Sequence[OracleRow]) -> list[Simulator]:
 
 
 def _make_nearness(rows: Sequence[OracleRow], embeddings: Embeddings | None) -> tuple[Nearness, Nearness | None]:
-    """Word F1, and the similarity (cosine) of any two texts that oracles and true answers have."""
+    """Returns the measures of closeness: word F1, and the cosine similarity of two texts of the rows."""
     if embeddings is None:
         return compute_word_f1, None
     texts = sorted({event.text for row in rows for event in row.events if event.text})
@@ -120,8 +120,11 @@ def _make_nearness(rows: Sequence[OracleRow], embeddings: Embeddings | None) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """What a dialogue is measured by: its item, the answer as it is spoken (None: it has no sure reading), and the
-    question's turn (None: the answer was never said)."""
+    """What a dialogue is measured by.
+
+    Its item, the spoken form of the answer (None: it has no unambiguous reading), and the question's turn (None: the
+    answer was never spoken).
+    """
 
     item_id: str
     answer: str | None
@@ -130,19 +133,18 @@ class _Item:
 
 @dataclass(frozen=True, slots=True)
 class _TrueAnswer:
-    """The body of a turn, and the item's answer as it is spoken in it; None where it is not."""
+    """The body of a turn, and the spoken form of the item's answer if the body contains it, else None."""
 
     text: str
     answer: str | None
 
 
 def _read_items(reader: DatasetReader) -> dict[str, _Item]:
-    """What is known of each dialogue, by its id."""
     found = {}
     for entry in reader.manifest.select_kind(DATA):
         table = reader.store.read_table(entry.path, ["dialogue_id", "item_id", "answer", "turns"])
         turns = table["turns"].combine_chunks()
-        flat = pc.list_flatten(turns)  # the words' times stay in Arrow: they are most of a table
+        flat = pc.list_flatten(turns)  # word timings stay in Arrow: they are most of a table
         columns = [pc.struct_field(flat, name).to_pylist() for name in ("turn_index", "speaker", "answer_word_index")]
         by_row: dict[int, list[tuple[int, str, int | None]]] = defaultdict(list)
         for row, *turn in zip(pc.list_parent_indices(turns).to_pylist(), *columns, strict=True):
@@ -155,7 +157,7 @@ def _read_items(reader: DatasetReader) -> dict[str, _Item]:
 
 
 def find_question_turn(turns: Sequence[tuple[int, str, int | None]]) -> int | None:
-    """Which turn asks the item's question: the user's last one before the first of the assistant that bears an answer.
+    """Returns the turn that asks the item's question: the user's last one before the assistant first answers.
 
     Args:
         turns: index, speaker and `answer_word_index` of each, in order.
@@ -177,7 +179,6 @@ def _speak_answer(answer: str) -> str | None:
 
 
 def _select_events(row: OracleRow, item: _Item, group: Group) -> Iterator[OracleEvent]:
-    """The events of a row that belong to a group."""
     for event in row.events:
         of_user = Group.QUESTION if event.turn_index == item.question_turn else Group.OTHER_TURNS
         if group is (of_user if event.speaker == "A" else Group.USER_WORDS):
@@ -190,7 +191,7 @@ def _measure_events(
     group: Group,
     nearness: tuple[Nearness, Nearness | None],
 ) -> list[Measured]:
-    """The events of a group in some rows of one source, each held against its own true answer, and those of others."""
+    """Measures the events of a group in rows of one source against their own true answers and those of others."""
     truths = {
         items[row.dialogue_id].item_id: _make_true_answer(event.text, items[row.dialogue_id])
         for row in rows
@@ -248,7 +249,7 @@ def _measure_near(near: Nearness | None, text: str, truth: str | None, others: S
 
 
 def _draw_others(event_id: str, item_id: str, truths: Mapping[str, _TrueAnswer]) -> list[_TrueAnswer]:
-    """True answers of other items of the source, drawn by the event's id."""
+    """Draws true answers of other items of the source, by the event's id."""
     others = sorted(each for each in truths if each != item_id)
     chosen = random.Random(ids.derive_seed("chance", event_id)).sample(others, min(N_OTHERS, len(others)))
     return [truths[other] for other in chosen]

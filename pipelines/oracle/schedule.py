@@ -1,31 +1,31 @@
-"""When a back-end is asked, how much of a turn it has heard by then, and how much it may be hinted.
+"""The schedule of a turn's oracle events: when a back-end is asked, the words heard by then, and the hint level.
 
-Ticks are t = k * interval on the dialogue's clock, inside the turn and after its second word's end; one more event
-stands at the end of the turn's last word. r = words ended by t / words of the turn. That another turn overlaps it in
-time changes nothing: each turn's ticks look at its own words.
+Ticks are t = k * interval on the dialogue's clock, inside the turn and after the end of its second word; one more event
+is at the end of the turn's last word. r = words ended by t / words of the turn. Overlap with another turn changes
+nothing: each turn's ticks count its own words.
 
-| level | r         | what the simulator is told                                        |
+| level | r         | instruction to the simulator                                      |
 |-------|-----------|-------------------------------------------------------------------|
 | 0     | r <= 0.5  | the conversation only                                             |
-| 1     | r <= 0.65 | the true answer is a hidden hint; only keywords of it             |
-| 2     | r <= 0.8  | refer to it, and put in something that differs from it            |
-| 3     | r <= 0.95 | lean on it, never word for word                                   |
+| 1     | r <= 0.65 | the true answer is a hidden hint; use only keywords of it         |
+| 2     | r <= 0.8  | refer to it, and include something that differs from it           |
+| 3     | r <= 0.95 | rely on it, never word for word                                   |
 | 4     | r < 1     | use it                                                            |
-| 5     | r = 1     | nothing: the true answer itself is the oracle                     |
+| 5     | r = 1     | no request: the true answer itself is the oracle                  |
 
-(KAME, arXiv 2510.02327.) Where the released recipe differs:
+(KAME, arXiv 2510.02327.) Differences from the released recipe:
 
-| matter            | released                                          | here                                         |
+| subject           | released                                          | here                                         |
 |-------------------|---------------------------------------------------|----------------------------------------------|
 | clock of ticks    | from the dialogue's second word, either speaker's | from the second word of each turn            |
 | whose turn        | the one who ended a word last                     | the turn's own, also where two speak at once |
-| end of a turn     | change of speaker, or 1 s between two word ends   | end of the turn: a pause to think is no end  |
+| end of a turn     | change of speaker, or 1 s between two word ends   | end of the turn, whatever pauses it has      |
 | r = 1             | repeated in the pause after; may not exist at all | exactly one event, at the last word's end    |
-| level 5           | the simulator is asked there too                  | nobody is asked: it is the true answer       |
+| level 5           | the simulator is asked as well                    | no request: it is the true answer            |
 | level 4           | ends at 0.99                                      | r < 1                                        |
 | the hint          | the whole next utterance                          | its body: no lead, no tail, no backchannel   |
-| the user's words  | predicted in the assistant's turns, under B       | the same, where `both_directions` is on      |
-| requests          | one a tick                                        | one a change of words heard, a few a turn    |
+| the user's words  | predicted in the assistant's turns, under B       | the same, if `both_directions` is on         |
+| requests          | one per tick                                      | one per change of words heard, a few a turn  |
 """
 
 import math
@@ -41,8 +41,11 @@ TRUTH_LEVEL = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """One moment of a turn. `asks` is the index of the tick whose request answers this one (its own, or an earlier
-    one of the same level); None at level 5, where nobody is asked."""
+    """One moment of a turn.
+
+    `asks` is the index of the tick whose request answers this one (its own, or an earlier one of the same level); None
+    at level 5, which has no request.
+    """
 
     t_s: float
     n_words_heard: int
@@ -53,23 +56,23 @@ class Tick:
 
 
 def list_words(turn: Turn) -> list[WordTiming]:
-    """The words that count for r: all of the turn's speech, without backchannels."""
+    """Returns the words that count for r: all of the turn's speech, without backchannels."""
     return [word for utterance in turn.utterances if utterance.kind == "speech" for word in utterance.words]
 
 
 def find_level(r: float, bounds: Sequence[float]) -> int:
-    """The hint level of a spoken ratio; `bounds` are the greatest ratios of levels 0 to 3."""
+    """Returns the hint level of a spoken ratio; `bounds` are the greatest ratios of levels 0 to 3."""
     return TRUTH_LEVEL if r >= 1 else bisect_left(bounds, r)
 
 
 def make_ticks(
     words: Sequence[WordTiming], interval_s: float, bounds: Sequence[float], max_requests: int
 ) -> list[Tick]:
-    """The events of one turn, in order; the last one, and no other, has r = 1.
+    """Makes the ticks of one turn, in order; the last one, and no other, has r = 1.
 
     Args:
         words: the turn's words, in order of time.
-        max_requests: most requests for the turn; at least one falls to each level that the ticks reach.
+        max_requests: maximum number of requests for the turn; each level that occurs has at least one.
     """
     if not words:
         return []
@@ -86,9 +89,10 @@ def make_ticks(
 
 
 def _list_times(ends_s: Sequence[float], interval_s: float) -> list[float]:
-    """Multiples of the interval after the second word's end and before the last one's, as they are stored.
+    """Returns the multiples of the interval after the second word's end and before the last one's, rounded as stored.
 
-    Rounded before they are compared: 31 * 0.3 is a hair under 9.3, and a word that ends at 9.3 s has ended by then.
+    They are rounded before the comparison: 31 * 0.3 is slightly less than 9.3, and a word that ends at 9.3 s has ended
+    by then.
     """
     if len(ends_s) < 3:
         return []
@@ -98,11 +102,11 @@ def _list_times(ends_s: Sequence[float], interval_s: float) -> list[float]:
 
 
 def _assign_requests(levels: Sequence[int], n_heard: Sequence[int], max_requests: int) -> list[int | None]:
-    """For each tick the index of the one that asks for it.
+    """Returns for each tick the index of the tick with its request.
 
-    Each level's first tick asks, so that a later one of the level always finds an answer that knew no more words than
-    it had heard itself. What is left of the requests goes to the levels in turn, spread over each level's ticks. Ticks
-    that heard the same words at the same level are one request.
+    Each level's first tick has a request, so that a later one of the level always finds an answer that knew no more
+    words than it has heard itself. The remaining requests are distributed over the levels in turn, and evenly over each
+    level's ticks. Ticks that heard the same words at the same level share one request.
     """
     fresh = [
         index
@@ -118,7 +122,7 @@ def _assign_requests(levels: Sequence[int], n_heard: Sequence[int], max_requests
 
 
 def _split_requests(wanted: dict[int, int], max_requests: int) -> dict[int, int]:
-    """Requests a level, one each first and then in turn, none more than it has ticks."""
+    """Distributes requests over levels, first one each and then in turn, but not more than a level has ticks."""
     shares = dict.fromkeys(wanted, 0)
     for _ in range(min(max_requests, sum(wanted.values()))):
         level = min((each for each in wanted if shares[each] < wanted[each]), key=lambda each: (shares[each], each))
@@ -127,5 +131,5 @@ def _split_requests(wanted: dict[int, int], max_requests: int) -> dict[int, int]
 
 
 def _spread_evenly(indices: Sequence[int], n: int) -> list[int]:
-    """`n` of the indices, evenly spread, the first always among them."""
+    """Returns `n` of the indices, evenly spaced, including the first one."""
     return [indices[position * len(indices) // n] for position in range(n)]

@@ -1,4 +1,4 @@
-"""Word times to oracle events: what a chat model would have answered at each tick of a turn."""
+"""The oracle stage: what a chat model would have answered at each tick of a turn."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,12 +21,12 @@ from spoken.spoken_text import split_words
 
 
 class OracleStage:
-    """Asks one endpoint for the events of a batch; the client bounds what is in flight and caches answers.
+    """Requests the events of a batch from one endpoint; the client limits requests in flight and caches answers.
 
-    An answer that cannot stand, or is shorter than `wanted_words`, is asked for again, up to `max_asks` times. Then the
-    longest that can stand is kept; where none can, or a request fails for good before one did, the events are failed:
-    without text, and with the reason. A later run asks again where a request failed. A dialogue of which too much
-    failed is refused. A back-end that is gone stops the run, as does one of whose answers nearly none can be used.
+    An answer that is unusable, or shorter than `wanted_words`, is requested again, up to `max_asks` times. Then the
+    longest usable one is kept. If there is none, or a request fails for good before there is one, the events are
+    failed: without text, and with the reason. A later run repeats failed requests. A dialogue with too many failed
+    events is rejected. The run stops if the back-end is lost, or if nearly none of its answers are usable.
     """
 
     name: ClassVar[str] = "oracle"
@@ -43,10 +43,10 @@ class OracleStage:
         self._usability = Usability(endpoint)
         self._first_answers = FirstAnswers(endpoint.model, prompts.version)
         if config.both_directions:
-            prompts.get_texts("B")  # says so now where it has none
+            prompts.get_texts("B")  # raises now if there are none
 
     def matters(self) -> dict[str, Any]:
-        """Configuration, seed, the prompts' text and what stands for the model."""
+        """Returns configuration, seed, the prompts' digest and the model's identity."""
         return {
             "config": dump_relevant_fields(self.config),
             "seed": self.seed,
@@ -55,7 +55,7 @@ class OracleStage:
         }
 
     async def run_with(self, batch: Sequence[tuple[Dialogue]], client: ChatClient) -> StageResult[OracleRow]:
-        """A row for each dialogue in this version's share, or a reject where too many of its events failed."""
+        """Returns a row for each dialogue in this version's share, or a reject if too many of its events failed."""
         dialogues = select_share([dialogue for (dialogue,) in batch], self.config, self.seed)
         plans = [plan_dialogue(dialogue.turns, self.config) for dialogue in dialogues]
         requests = [request for plan in plans for request in plan.requests]
@@ -70,8 +70,7 @@ class OracleStage:
         return result
 
     async def _ask(self, request: PlannedRequest, client: ChatClient) -> Said:
-        """What a request leaves in its events: asked for until an answer is as long as wanted, else the longest one
-        that can stand."""
+        """Requests an answer until it is as long as wanted; returns it, or the longest usable one."""
         instruction = self.prompts.get_texts(request.speaker).list_own_words(request.level)
         asked = Asked(request.level, request.hint, instruction, " ".join([*request.history, request.heard]))
         longest, failed = None, Said("failed")
@@ -80,7 +79,7 @@ class OracleStage:
                 reply = await client.ask(make_payload(self.prompts, request, self.config, self.seed, attempt), attempt)
             except RequestError as error:
                 self._usability.note(attempt, "no_answer", error.what)
-                lost = replace(failed, error=f"request: {error.what}")  # with the answer before, if there was one
+                lost = replace(failed, error=f"request: {error.what}")  # keeps the answer before, if there is one
                 return replace(longest or lost, may_pass=True)
             written = _record_reply(reply, attempt)
             try:
@@ -95,12 +94,12 @@ class OracleStage:
             said = replace(written, status="answered", text=text)
             if is_as_long_as_wanted(text, asked, self.config):
                 return said
-            longest = said if longest is None else max(longest, said, key=_count_words)  # of equals the first
+            longest = said if longest is None else max(longest, said, key=_count_words)  # the first one of equals
         return longest or failed
 
 
 def _record_reply(reply: ChatReply, attempt: int) -> Said:
-    """An answer of which is not known yet whether it can stand."""
+    """Returns an answer that has not been checked yet."""
     return Said(
         "failed",
         raw_text=reply.thought + reply.text,
@@ -112,10 +111,10 @@ def _record_reply(reply: ChatReply, attempt: int) -> Said:
 
 
 def _check_reply(reply: ChatReply, asked: Asked, config: OracleConfig) -> str:
-    """What is said of an answer; its thoughts are no part of it.
+    """Returns the oracle text of an answer, without its reasoning.
 
     Raises:
-        Unusable: nothing of it can stand as an oracle.
+        Unusable: nothing of it is usable as an oracle.
     """
     if reply.thought and not reply.text.strip():
         raise Unusable("only_thought", "it was cut off before it answered")

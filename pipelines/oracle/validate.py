@@ -1,4 +1,4 @@
-"""Whether a model's answer can stand as an oracle. What cannot is asked for again; nothing is put in its place."""
+"""Validates a model's answer as an oracle. An unusable answer is requested again and never replaced by other text."""
 
 import re
 from collections import Counter
@@ -15,16 +15,16 @@ from spoken.refusals import find_refusal
 from spoken.spoken_text import Unspeakable, split_lower_words, split_words
 
 COPIED_WORDS = 4
-"""A sentence of the hint of at least so many words is copied where it stands in the answer whole; a shorter one cannot
-but be said."""
+"""A sentence of the hint with at least so many words counts as copied if the answer contains it whole; a shorter one is
+unavoidable."""
 COPIED_SHARE = 0.6
-"""More than so much of the hint in a row is a copy too, however its sentences are parted."""
+"""A longer continuous share of the hint counts as copied too, however its sentences are divided."""
 QUOTED_WORDS = 5
-"""So many of the instruction's words in a row are a quotation, unless the speakers said them too."""
+"""So many consecutive words of the instruction are a quotation, unless the speakers said them too."""
 QUOTED_SENTENCE_WORDS = 3
-"""A sentence of the instruction from so many words on is one as a whole."""
+"""A whole sentence of the instruction with at least so many words is one too."""
 MAX_HINT_LEVEL_COPIED = 3
-"""Level 4 may say the hint as it stands; at level 0 there is none."""
+"""Level 4 may repeat the hint; level 0 has none."""
 
 _ENDS = re.compile(r"[.?!…][\"')\]]*$")
 _SENTENCE = re.compile(r"[^.?!]+[.?!]*")
@@ -39,10 +39,10 @@ _QUOTES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What an answer is held against.
+    """What an answer is compared with.
 
-    `instruction` is what the model was told besides the conversation, with what it was shown of the hint;
-    `conversation` what was said so far, of which the words may be said again.
+    `instruction` is what the model was told besides the conversation and the hint; `conversation` is what was said so
+    far, whose words may be repeated.
     """
 
     level: int
@@ -52,12 +52,12 @@ class Asked:
 
     @property
     def known(self) -> str:
-        """What may be said again: the conversation, and the hint where it was shown. Level 0 was shown none."""
+        """What may be repeated: the conversation and, except at level 0, the hint."""
         return f"{self.conversation} {self.hint if self.level else ''}"
 
 
 class Unusable(Exception):
-    """An answer that is no oracle; `reason` is a name with underscores, `detail` what shows it."""
+    """An unusable answer; `reason` is a name with underscores, `detail` shows the fault."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -65,18 +65,18 @@ class Unusable(Exception):
 
 
 def check_answer(raw_text: str, is_cut: bool, asked: Asked, config: OracleConfig) -> str:
-    """A model's answer as it would be said: its first paragraph, whole sentences as far as they fit `max_words`.
+    """Returns the oracle text of a model's answer: of its first paragraph, the whole sentences that fit `max_words`.
 
-    A paragraph that ends in a colon ("Sure, here is my guess:") only announces the next one and is left out, as are
-    emoji, marks of emphasis and sentences that cannot be said.
+    A paragraph that ends in a colon ("Sure, here is my guess:") only announces the next one and is skipped; emoji,
+    emphasis marks and sentences that cannot be spoken are removed.
 
     Args:
-        is_cut: whether the answer ended because the model might write no more; its last, half sentence is left out.
+        is_cut: whether the answer ended at the token limit; its incomplete last sentence is then removed.
 
     Raises:
-        Unusable: it is empty, cut off in its first sentence, too long or short, a refusal, in another language, speaks
-            for others, repeats itself, quotes the instruction, copies the hint (levels 1 to 3), or no sentence of it
-            can be said.
+        Unusable: the answer is empty, cut off in its first sentence, too long or short, a refusal, in another language,
+            speaks for others, repeats itself, quotes the instruction, copies the hint (levels 1 to 3), or has no
+            sentence that can be spoken.
     """
     first, is_last = _find_first_paragraph(raw_text)
     if label := ROLE.search(first) or OWN_LABEL.search(first):
@@ -97,7 +97,7 @@ def check_answer(raw_text: str, is_cut: bool, asked: Asked, config: OracleConfig
 
 
 def _find_first_paragraph(raw_text: str) -> tuple[str, bool]:
-    """The first paragraph that says something, and whether it is the last one that was written."""
+    """Returns the first paragraph with content, and whether it is the last one of the answer."""
     paragraphs = [each for line in raw_text.split("\n") if (each := strip_paragraph(line))]
     announcing = sum(1 for _ in takewhile(says_nothing, paragraphs))
     if announcing == len(paragraphs):
@@ -106,12 +106,12 @@ def _find_first_paragraph(raw_text: str) -> tuple[str, bool]:
 
 
 def is_as_long_as_wanted(text: str, asked: Asked, config: OracleConfig) -> bool:
-    """Whether an answer that can stand has so many words that it need not be asked for again."""
+    """Returns whether a usable answer has so many words that it need not be requested again."""
     return len(split_words(text)) >= _find_least_words(min(config.wanted_words[asked.level], config.max_words), asked)
 
 
 def _find_least_words(n_words: int, asked: Asked) -> int:
-    """Words that an answer should have; one that may be the hint itself no more than that."""
+    """Returns the minimum number of words of an answer; if it may be the hint itself, no more than the hint has."""
     return min(n_words, len(split_words(asked.hint))) if asked.level > MAX_HINT_LEVEL_COPIED else n_words
 
 
@@ -132,7 +132,7 @@ def _check_said(text: str, asked: Asked, config: OracleConfig) -> None:
 
 
 def _keep_whole_sentences(said: str, is_open: bool, max_words: int) -> str:
-    """As many of the first sentences as fit; `is_open`: the last one has no end."""
+    """Keeps as many of the first sentences as fit; `is_open` means that the last one is incomplete."""
     words = (said.rstrip(".?!") if is_open else said).split()
     if is_open and not any(word.endswith(ENDS_SENTENCE) for word in words):
         raise Unusable("cut_off", "its first sentence has no end")
@@ -143,7 +143,7 @@ def _keep_whole_sentences(said: str, is_open: bool, max_words: int) -> str:
 
 
 def _find_repetition(words: Sequence[str]) -> str:
-    """Three words in a row that stand there three times, or one word four times in a row; empty where none do."""
+    """Returns three consecutive words that occur three times, or a word that occurs four times in a row; else empty."""
     triples = Counter(zip(words, words[1:], words[2:], strict=False))
     triple, n_times = triples.most_common(1)[0] if triples else ((), 0)
     if n_times >= 3:
@@ -153,7 +153,7 @@ def _find_repetition(words: Sequence[str]) -> str:
 
 
 def _find_quotation(words: Sequence[str], instruction: str, others: str) -> str:
-    """What was taken from the instruction and from nobody else; empty where nothing was."""
+    """Returns words taken from the instruction that no speaker said; empty if there are none."""
     said_too = " ".join(split_words(others.lower()))
     if (found := _QUOTES.search(" ".join(words))) and found[0] not in said_too:
         return found[0]
@@ -171,7 +171,7 @@ def _find_quotation(words: Sequence[str], instruction: str, others: str) -> str:
 
 
 def _find_copy(words: Sequence[str], hint: str) -> str:
-    """What an answer, as it was written, takes from the hint word for word; empty where that is no copy."""
+    """Returns what an answer copies from the hint word for word; empty if it is not a copy."""
     own = split_lower_words(hint)
     if list(words) == own:
         return " ".join(own)
@@ -184,6 +184,6 @@ def _find_copy(words: Sequence[str], hint: str) -> str:
 
 
 def _list_runs(words: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The shortest runs that are more than `COPIED_SHARE` of the words."""
+    """Returns the shortest runs that are more than `COPIED_SHARE` of the words."""
     n_run = int(COPIED_SHARE * len(words)) + 1
     return (words[start : start + n_run] for start in range(len(words) - n_run + 1))

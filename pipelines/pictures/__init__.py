@@ -1,1 +1,1 @@
-"""Questions that come with a picture: what they need from it, in words."""
+"""The pictures stage: describes in words what a question needs from its picture."""

@@ -1,13 +1,13 @@
-"""Where the picture that a row names lies: in its source's folder or nowhere, for it may be sent to another machine."""
+"""Finds the file of a row's picture, only within its source's folder, since it may be sent to another machine."""
 
 from pathlib import Path
 
 
 def find_picture_file(folder: str, picture: str) -> Path | None:
-    """The file of a picture, links followed; None where there is none, or it lies outside the folder."""
+    """Returns the file of a picture, with links resolved; None if it does not exist or lies outside the folder."""
     try:
         root = Path(folder).resolve()
         file = (root / picture).resolve()
         return file if file.is_relative_to(root) and file.is_file() else None
-    except (OSError, RuntimeError, ValueError):  # too long a name, links in a circle, a name with a null character
+    except (OSError, RuntimeError, ValueError):  # name too long, circular links, null character in a name
         return None

@@ -1,8 +1,8 @@
-"""Items to items: what a question needs from its picture is asked of a chat model that sees, and kept as text.
+"""The pictures stage: a chat model with vision describes what a question needs from its picture, as text.
 
-Only questions that do not stand alone are asked about (`pipelines.script.picture_pointers` decides), so a set of which
-most rows need their picture costs one request a row and the others none. Without a model every item passes as it is,
-and the script stage rejects those that need their picture.
+Only questions that depend on their picture are sent (`pipelines.script.picture_pointers` decides): one request for
+each, and none for others. Without a model every item passes unchanged, and the script stage rejects those that need
+their picture.
 """
 
 import base64
@@ -25,7 +25,7 @@ from spoken.reader import Unspeakable, speak
 from spoken.spoken_text import find_last_words, split_lower_words
 
 MAX_WORDS: Final = 60
-"""A listener bears about twenty seconds of description before the question comes."""
+"""A listener tolerates about twenty seconds of description before the question."""
 
 MAX_ATTEMPTS: Final = 3
 MAX_TOKENS: Final = 160
@@ -33,11 +33,11 @@ _MEDIA: Final = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg
 
 
 class PictureUnread(Exception):
-    """A description that cannot be used; the message says why."""
+    """An unusable description; the message says why."""
 
 
 class PicturesStage:
-    """Fills `Item.picture_text`; an item whose picture is missing or cannot be described is rejected."""
+    """Fills `Item.picture_text`; rejects items whose picture is missing or cannot be described."""
 
     name: ClassVar[str] = "pictures"
     version: ClassVar[int] = 2
@@ -46,12 +46,12 @@ class PicturesStage:
     output_type: ClassVar[type] = Item
 
     def __init__(self, folders: Mapping[str, str], endpoint: Endpoint | None) -> None:
-        """A stage for pictures in these folders, by source; without an endpoint only `run` is for use."""
+        """Makes a stage for pictures in these folders, by source; without an endpoint only `run` may be called."""
         self._folders = folders
         self._endpoint = endpoint
 
     def matters(self) -> dict[str, Any]:
-        """The prompt and what stands for the model; each item says what stands for its picture."""
+        """Returns the prompt's digest and the model's identity; each item has the digest of its picture."""
         if self._endpoint is None:
             return {"model": None}
         model = [self._endpoint.name, self._endpoint.model, self._endpoint.model_digest]
@@ -63,11 +63,11 @@ class PicturesStage:
         }
 
     def run(self, batch: Sequence[tuple[Item]]) -> StageResult[Item]:
-        """Without a model: every item as it is."""
+        """Returns every item unchanged, without a model."""
         return StageResult([item for (item,) in batch], [])
 
     async def run_with(self, batch: Sequence[tuple[Item]], client: ChatClient) -> StageResult[Item]:
-        """The batch's items, described where they need it; rejects with `picture_missing` or `picture_unread`."""
+        """Returns the items, with descriptions where needed; rejects have `picture_missing` or `picture_unread`."""
         result: StageResult[Item] = StageResult([], [])
         items = [item for (item,) in batch]
         found = await self._describe_all(items, client)
@@ -84,7 +84,6 @@ class PicturesStage:
         return replace(result, n_to_retry=n_to_retry)
 
     async def _describe_all(self, items: Sequence[Item], client: ChatClient) -> dict[str, Item | Reject | RequestError]:
-        """What became of each item that needs its picture."""
         outcomes: dict[str, Item | Reject | RequestError] = {}
         payloads: dict[str, dict[str, Any]] = {}
         waiting = {item.item_id: item for item in items if item.picture is not None and _needs_picture(item)}
@@ -137,14 +136,14 @@ class PicturesStage:
 
 
 def check_description(raw_text: str, answer: str) -> str:
-    """A model's description, as it can be woven into the question.
+    """Checks a model's description and returns it as it can be inserted into the question.
 
     Args:
         raw_text: what the model wrote.
         answer: the true answer as written, which must not be given away.
 
     Raises:
-        PictureUnread: empty, longer than `MAX_WORDS`, not speakable, or it holds the answer.
+        PictureUnread: it is empty, longer than `MAX_WORDS`, cannot be spoken, or contains the answer.
     """
     text = " ".join(raw_text.split())
     try:
@@ -156,7 +155,7 @@ def check_description(raw_text: str, answer: str) -> str:
     try:
         wanted = split_lower_words(speak(answer))
     except Unspeakable:
-        return text  # an answer that cannot be said cannot be given away; the script stage rejects it
+        return text  # an answer that cannot be spoken cannot be given away; the script stage rejects it
     if find_last_words(wanted, words) is not None:
         raise PictureUnread("gives the answer away")
     return text
@@ -171,5 +170,5 @@ def _needs_picture(item: Item) -> bool:
 
 
 def _make_attempt(payload: dict[str, Any], attempt: int) -> dict[str, Any]:
-    """The payload of a further attempt: warmer, so that a deterministic server says something else."""
+    """Returns the payload of a retry: with a higher temperature, so that a deterministic server answers differently."""
     return payload | {"temperature": 0.4 * attempt, "seed": attempt}

@@ -1,1 +1,1 @@
-"""Invariants of a dataset and figures of its speech."""
+"""Checks the invariants of a dataset, and compares transcripts with the spoken text."""

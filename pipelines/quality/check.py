@@ -1,4 +1,4 @@
-"""Every invariant of a dataset, looked at on the files themselves. What is wrong becomes a fault; nothing is mended."""
+"""Checks all invariants of a dataset on its files, and reports what is wrong as faults; it repairs nothing."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -26,7 +26,7 @@ _RECORDS: dict[str, type] = {DATA: AudioDialogue, ORACLE: OracleRow, REJECTS: Re
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong: where (file or dialogue), which rule, and what was found."""
+    """One broken rule: where (file or dialogue), which rule, and what was found."""
 
     where: str
     rule: str
@@ -35,19 +35,19 @@ class Fault:
 
 @dataclass(slots=True)
 class _Source:
-    """What the oracles of one source are held against, and what of it could not be looked at."""
+    """What the oracles of one source are checked against, and the kinds of its files that could not be read."""
 
     turns: dict[str, list[AskedTurn]] = field(default_factory=dict)  # by dialogue
-    remade: dict[str, tuple[Turn, ...]] = field(default_factory=dict)  # whole, of the first dialogues
-    refused: set[str] = field(default_factory=set)  # dialogues that the oracle stage refused
+    remade: dict[str, tuple[Turn, ...]] = field(default_factory=dict)  # complete turns, of the first dialogues
+    refused: set[str] = field(default_factory=set)  # dialogues that the oracle stage rejected
     told: set[tuple[str, str | None]] = field(default_factory=set)  # dialogue and version of the oracles found
-    unread: set[str] = field(default_factory=set)  # kinds of which a file could not be read
-    shares: set[tuple[int, float, float]] = field(default_factory=set)  # seeds and bounds that the oracles' rows tell
+    unread: set[str] = field(default_factory=set)  # kinds of files of which one could not be read
+    shares: set[tuple[int, float, float]] = field(default_factory=set)  # seeds and bounds recorded in the oracle rows
 
 
 @dataclass(slots=True)
 class _Seen:
-    """What later files are held against: splits by dialogue and by question group; and what adds up."""
+    """What later files are checked against, splits by dialogue and by question group, and the running totals."""
 
     prompts: Callable[[str, str], PromptSet | None]  # of an oracle version, by digest
     source: _Source = field(default_factory=_Source)
@@ -63,19 +63,19 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """All faults of a dataset, and how many oracle rows could not be asked again: their prompts are not there."""
+    """All faults of a dataset, and how many oracle rows could not be checked because their prompts are missing."""
 
     faults: list[Fault]
     n_not_remade: int
 
 
 def check(root: str) -> list[Fault]:
-    """The faults that `check_dataset` finds."""
+    """Returns the faults that `check_dataset` finds."""
     return check_dataset(root).faults
 
 
 def check_dataset(root: str) -> Checked:
-    """All faults of a dataset; none when it is sound. What follows from a file that cannot be read is not told.
+    """Checks a dataset; faults that merely follow from an unreadable file are not reported.
 
     Raises:
         DatasetError: there is no manifest to check against.
@@ -85,7 +85,7 @@ def check_dataset(root: str) -> Checked:
     seen = _Seen(lru_cache(maxsize=8)(partial(find_prompts, store)))
     faults: list[Fault] = []
     for _, entries in groupby(sorted(manifest.shards, key=_make_sort_key), key=lambda entry: entry.source):
-        seen.source = _Source()  # a source's turns are wanted for its own oracles alone
+        seen.source = _Source()  # a source's turns are needed only for its own oracles
         for entry in entries:
             faults += _check_file(store, entry, seen)
         faults += _find_missing_oracles(seen.source)
@@ -99,7 +99,6 @@ def _make_sort_key(entry: ShardEntry) -> tuple[str, int]:
 
 
 def _check_file(store: Store, entry: ShardEntry, seen: _Seen) -> list[Fault]:
-    """One file against its manifest entry and its schema, then each row's own rules."""
     try:
         table = _read(store, entry)
     except StoreError as error:
@@ -111,7 +110,7 @@ def _check_file(store: Store, entry: ShardEntry, seen: _Seen) -> list[Fault]:
     faults: list[Fault] = []
     if table.num_rows != entry.n_rows:
         faults.append(Fault(entry.path, "rows are the manifest's", f"{table.num_rows}, not {entry.n_rows}"))
-    for start in range(0, table.num_rows, 16):  # a few rows of sound in memory at a time
+    for start in range(0, table.num_rows, 16):  # a few rows of audio in memory at a time
         records: list[object] = from_table(table.slice(start, 16), _RECORDS[entry.kind])
         for record in records:
             faults += _check_record(record, entry, seen)
@@ -119,11 +118,11 @@ def _check_file(store: Store, entry: ShardEntry, seen: _Seen) -> list[Fault]:
 
 
 def _read(store: Store, entry: ShardEntry) -> pa.Table | Fault:
-    """A file's rows, or why they need not be looked at."""
+    """Returns a file's rows, or the fault that makes checking them pointless."""
     if entry.kind not in _RECORDS:
-        return Fault(entry.path, "files are of a kind we know", entry.kind)
+        return Fault(entry.path, "files are of a known kind", entry.kind)
     if not store.exists(entry.path):
-        return Fault(entry.path, "file is there", "missing")
+        return Fault(entry.path, "file exists", "missing")
     written = store.describe(entry.path)
     if (written.n_bytes, written.sha256) != (entry.n_bytes, entry.sha256):
         return Fault(entry.path, "checksum is the manifest's", f"{written.n_bytes} bytes, {written.sha256[:12]}…")
@@ -134,7 +133,7 @@ def _read(store: Store, entry: ShardEntry) -> pa.Table | Fault:
 
 
 def _compare_columns(table: pa.Table, record: type) -> str:
-    """How a file's columns are not the record's; empty where they are, or lack only what later versions added."""
+    """Returns how a file's columns differ from the record's; empty if only columns of later versions are missing."""
     wanted = make_schema(record)
     if foreign := [name for name in table.column_names if name not in wanted.names]:
         return f"columns differ: {', '.join(foreign)}"
@@ -155,12 +154,14 @@ def _check_record(record: object, entry: ShardEntry, seen: _Seen) -> list[Fault]
     seen.n_rejects += 1
     if record.stage == ORACLE and record.dialogue_id is not None:
         seen.source.refused.add(record.dialogue_id)
-    return [] if record.reason and record.stage else [Fault(record.item_id, "reject says why", "no reason or stage")]
+    return (
+        [] if record.reason and record.stage else [Fault(record.item_id, "rejects have a reason", "no reason or stage")]
+    )
 
 
 def _check_dialogue(row: AudioDialogue, entry: ShardEntry, seen: _Seen) -> Wrong:
     if row.dialogue_id in seen.splits:
-        yield "dialogue ids are unique", "stands twice"
+        yield "dialogue ids are unique", "occurs twice"
     seen.source.turns[row.dialogue_id], seen.splits[row.dialogue_id] = find_asked_turns(row.turns), row.split
     if len(seen.source.remade) < N_REMADE:
         seen.source.remade[row.dialogue_id] = row.turns
@@ -202,7 +203,7 @@ def _find_missing_oracles(source: _Source) -> list[Fault]:
     if ORACLE in source.unread:
         return []
     alone = source.turns.keys() - {dialogue_id for dialogue_id, _ in source.told}
-    if source.shares:  # without a row there is no telling which were to have one: then all were
+    if source.shares:  # without rows the share is unknown: then all dialogues need oracles
         alone = {each for each in alone if any(is_in_share(each, *share) for share in source.shares)}
     return [Fault(each, "every dialogue has oracles", "none") for each in sorted(alone - source.refused)]
 

@@ -1,4 +1,4 @@
-"""Rules of one row of a data shard: its id, its sound, its turns and their words; each with what was found instead."""
+"""Rules for one row of a data shard: its id, its audio, its turns and their words."""
 
 import io
 import math
@@ -22,23 +22,23 @@ Wrong = Iterator[tuple[str, str]]
 """Broken rules, each with what was found instead."""
 
 TIME_TOLERANCE_S = 1e-5
-"""Times are stored in whole microseconds; sums of them may differ by a few."""
+"""Times are stored in whole microseconds; their sums may differ by a few."""
 
 NOISE_VARIES_DB = 3.0
-"""How much louder than all of it a short piece of a noise floor may be; speech lies 6 dB above it or more."""
+"""How much louder than its mean a short piece of a noise floor may be; speech is at least 6 dB above it."""
 
 _MADE_WITH = ("tts", "tts_digest", "voice_a", "voice_b", "aligner", "aligner_digest", "seed")
 
 
 def check_dialogue(row: AudioDialogue) -> Wrong:
-    """What is wrong with a row, whatever else is in the dataset."""
+    """Yields what is wrong with a row, independently of the rest of the dataset."""
     if row.dialogue_id != ids.make_dialogue_id(row.item_id, row.variant):
         yield "a dialogue's id is its item's and variant's", f"{row.item_id}, variant {row.variant}"
     missing = [name for name in _MADE_WITH if getattr(row.provenance, name) is None]
     if missing or not row.provenance.script_method or row.licence is None:
         yield "provenance is complete", f"missing: {', '.join(missing) or 'licence or script method'}"
     if row.form not in (*FORMS, RECORDED):
-        yield "a dialogue has a form we know", row.form
+        yield "a dialogue has a known form", row.form
     yield from _check_audio(row)
     yield from measured.check_hearings(row)
     yield from measured.check_speakers(row)
@@ -47,7 +47,7 @@ def check_dialogue(row: AudioDialogue) -> Wrong:
         yield from measured.check_delay(turn)
         yield from _check_words(turn, row.duration_s)
     yield from _check_overlaps(row.turns)
-    if row.form != RECORDED:  # when real speakers start and stop is theirs to choose
+    if row.form != RECORDED:  # real speakers choose when they start and stop
         yield from _check_interruptions(row.turns)
 
 
@@ -74,7 +74,7 @@ def _check_audio(row: AudioDialogue) -> Wrong:
 
 
 def _check_channels(row: AudioDialogue, sound: Sound) -> Wrong:
-    """Each utterance is heard on its speaker's channel, and louder there unless the other speaks as well."""
+    """Checks that each utterance is on its speaker's channel, and louder there unless the other one speaks too."""
     floor_dbfs = _find_floors_dbfs(row)
     spans = [
         (turn.speaker, seconds_to_samples(said.start_s), seconds_to_samples(said.end_s))
@@ -88,7 +88,7 @@ def _check_channels(row: AudioDialogue, sound: Sound) -> Wrong:
             yield "each speaker is on their own channel", f"{where}: speakers are {', '.join(CHANNEL)}"
             continue
         if not 0 <= start < end <= len(sound):
-            continue  # told by the rule that utterances lie inside the audio
+            continue  # reported by the rule that utterances lie inside the audio
         own, other = CHANNEL[speaker], 1 - CHANNEL[speaker]
         own_dbfs, other_dbfs = (measure_rms_dbfs(sound[start:end, at]) for at in (own, other))
         is_alone = not any(who != speaker and begin < end and start < stop for who, begin, stop in spans)
@@ -99,13 +99,13 @@ def _check_channels(row: AudioDialogue, sound: Sound) -> Wrong:
 
 
 def _find_floors_dbfs(row: AudioDialogue) -> tuple[float, float]:
-    """What a channel's level must exceed to hold speech: silence, or the noise put on the user's channel."""
+    """Returns the level that each channel must exceed to hold speech: silence, or the noise on the user's channel."""
     noise_dbfs = row.surroundings.noise_dbfs
     return SILENT_DBFS, SILENT_DBFS if noise_dbfs is None else max(SILENT_DBFS, noise_dbfs + NOISE_VARIES_DB)
 
 
 def _check_cuts(turns: tuple[Turn, ...], sound: Sound) -> Wrong:
-    """Whoever was interrupted is silent from the cut until their next utterance, by the audio's loudest sample."""
+    """Checks that an interrupted speaker is silent from the cut to their next utterance, by the loudest sample."""
     for turn in turns:
         if turn.cut_s is None or turn.speaker not in CHANNEL:
             continue
@@ -118,7 +118,7 @@ def _check_cuts(turns: tuple[Turn, ...], sound: Sound) -> Wrong:
 
 
 def _check_turn(turn: Turn) -> Wrong:
-    """A turn says and lasts what its speech does; backchannels lie elsewhere."""
+    """Checks that a turn's text and times are those of its speech; backchannels lie elsewhere."""
     where = f"turn {turn.turn_index}"
     speech = [said for said in turn.utterances if said.kind == "speech"]
     if turn.spoken_text != " ".join(said.spoken_text for said in speech):
@@ -163,7 +163,7 @@ def _check_overlaps(turns: tuple[Turn, ...]) -> Wrong:
 
 
 def _check_interruptions(turns: tuple[Turn, ...]) -> Wrong:
-    """A turn starts within another's only by interrupting the assistant, or early, after the user, with a lead."""
+    """Checks that a turn overlaps another only by interrupting the assistant, or by an early start with a lead."""
     spoken = [(turn, turn.start_s, turn.end_s) for turn in turns if turn.start_s is not None and turn.end_s is not None]
     for (one, _, end_s), following in zip_longest(spoken, spoken[1:]):
         other, other_s = following[:2] if following else (one, math.inf)
@@ -211,4 +211,4 @@ def _check_words(turn: Turn, duration_s: float) -> Wrong:
         if not (0 <= utterance.start_s < utterance.end_s <= duration_s + TIME_TOLERANCE_S):
             yield "utterances lie inside the audio", f"{where}: {utterance.start_s} to {utterance.end_s} s"
         if any(word.end_s <= word.start_s for word in utterance.words):
-            yield "words last", where
+            yield "words have a duration", where

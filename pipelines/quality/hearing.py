@@ -1,13 +1,13 @@
-"""What a recogniser heard against what was to be said: word errors, numbers and names, counted fairly.
+"""Compares a recogniser's transcript with the spoken text: counts word errors, numbers and names.
 
-The one implementation, for the gate that listens and for `benchmarks/wer.py`. What is only another way of writing the
-same sounds is no error: capitals, marks and hyphens; digits (read out as the script stage does) and other readings of
-one number; words written apart or together ("U S", "per cent"); words that eSpeak NG says alike ("colour", "color";
-"four", "for"); the spelling by which a voice was told a name ("Gerta" for Goethe). Everything else counts, so a rate is
-the voice's errors and the recogniser's together.
+This is the one implementation, for the quality gate and for `benchmarks/wer.py`. A different spelling of the same
+sounds is not an error: capitals, punctuation and hyphens; digits (read out as the script stage does) and other readings
+of one number; words written apart or together ("U S", "per cent"); words that eSpeak NG pronounces alike ("colour",
+"color"; "four", "for"); the respelling by which a voice was given a name ("Gerta" for Goethe). Everything else counts,
+so a rate contains the errors of both the voice and the recogniser.
 
-Beside these counts stands what the gate asks: which words were heard, if a recogniser's spelling of names and rare
-words is forgiven, and whether each "not" was.
+In addition it finds what the gate needs: which words were heard, allowing for a recogniser's spelling of names and rare
+words, and whether every negation was heard.
 """
 
 import re
@@ -20,8 +20,8 @@ from typing import Final
 import jiwer
 
 from data_schemas.records import Hearing
-from pipelines.meaning import NEGATIONS, names_of
-from pipelines.quality.respelt import as_written, find_respelt_words, normalise_word
+from pipelines.meaning import NEGATIONS, find_names
+from pipelines.quality.respelt import find_respelt_words, normalise_word, restore_spelling
 from pipelines.quality.sounds import find_phones, is_near, is_spelling_of
 from spoken.number_words import count_number_words, parse_number_words
 from spoken.reader import Unspeakable, speak
@@ -44,7 +44,7 @@ _LONG_FORMS: Final = {word: f"{word[:-2]} not" for word in NEGATIONS if word.end
     "theyre": "they are",
     "were": "we are",
 }
-"""What short forms stand for, apostrophes left out: recognisers write either."""
+"""Expansions of short forms, without apostrophes, since recognisers write either form."""
 
 _MOST_JOINED = 5
 _SPELLINGS: Final = {"ok": "okay", "mr": "mister", "mrs": "missus", "dr": "doctor", "vs": "versus"}
@@ -52,7 +52,7 @@ _SPELLINGS: Final = {"ok": "okay", "mr": "mister", "mrs": "missus", "dr": "docto
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """A word or a whole number as it is compared; `key` stands for its sound, `spelt` for how its voice was told it."""
+    """A word or a whole number for comparison; `key` stands for its sound, `spelt` is its respelling for the voice."""
 
     text: str
     key: str
@@ -64,7 +64,7 @@ class _Token:
 
 @dataclass(frozen=True, slots=True)
 class _Gap:
-    """Neighbouring tokens that were not heard as they are, from index `at` on, and what was heard in their place."""
+    """Adjacent tokens, from index `at` on, that were not heard as they are, and what was heard in their place."""
 
     at: int
     said: Sequence[_Token]
@@ -73,10 +73,11 @@ class _Gap:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Both texts as they were compared, the counts (those of `Hearing`), and what the gate asks.
+    """Both texts as they were compared, the counts (as in `Hearing`), and what the quality gate needs.
 
-    `is_heard` tells of each spoken word whether it was heard, be it in another spelling; `n_misheard` are the word
-    errors less those spellings; `has_negations`: whether all words of `NEGATIONS` were heard, and no others of them.
+    `is_heard` holds for each spoken word whether it was heard, in any spelling; `n_misheard` is the number of word
+    errors without such spellings; `has_negations` says whether all words of `NEGATIONS` were heard, and no additional
+    ones.
     """
 
     said: str
@@ -93,7 +94,7 @@ class Comparison:
 
 
 def make_hearing(found: Comparison, heard_text: str, n_takes: int) -> Hearing:
-    """The counts of one utterance, as its row stores them; `heard_text` is kept as the recogniser wrote it."""
+    """Returns the counts of one utterance as its row stores them, with `heard_text` as the recogniser wrote it."""
     return Hearing(
         text=heard_text,
         n_words=found.n_words,
@@ -107,15 +108,15 @@ def make_hearing(found: Comparison, heard_text: str, n_takes: int) -> Hearing:
 
 
 def compare(spoken_text: str, heard_text: str) -> Comparison:
-    """Counts what was heard of a spoken text.
+    """Compares a transcript with the spoken text.
 
-    A number of several words is one word and is heard where its value is; a name (`names_of`) is heard where
-    something that sounds near it stands in its place.
+    A number of several words counts as one word and is heard if its value is; a name (`find_names`) is heard if
+    something that sounds similar is in its place.
     """
-    names = frozenset(map(normalise_word, names_of(spoken_text)))
+    names = frozenset(map(normalise_word, find_names(spoken_text)))
     told = find_respelt_words(spoken_text)
     said = _make_tokens(normalise_words(spoken_text), names, told)
-    heard = _make_tokens(as_written(normalise_words(heard_text), told))
+    heard = _make_tokens(restore_spelling(normalise_words(heard_text), told))
     said, heard = _join_tokens(said, heard), _join_tokens(heard, said)
     if [each.text for each in said] != [each.text for each in heard]:
         said, heard = _key_by_sound(said), _key_by_sound(heard)
@@ -140,10 +141,10 @@ def compare(spoken_text: str, heard_text: str) -> Comparison:
 
 
 def normalise_words(text: str) -> list[str]:
-    """A text's words as they are said, in small letters; digits and signs are read out.
+    """Returns the words of a text as they are spoken, in lower case; digits and signs are read out.
 
-    A token that has no sure reading is kept by itself, so that it counts as an error and not as silence. A recogniser
-    may join two words by a capital ("MySequel").
+    A token without an unambiguous reading is kept as it is, so that it counts as an error and not as silence. A capital
+    within a word separates two words, as some recognisers join them ("MySequel").
     """
     text = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", " ", text)
     try:
@@ -180,7 +181,7 @@ def _make_tokens(
 
 
 def _join_tokens(tokens: Sequence[_Token], others: Sequence[_Token]) -> list[_Token]:
-    """The tokens, with neighbours joined where the others have them as one word ("per cent", "D N A")."""
+    """Joins adjacent tokens that the other text has as one word ("per cent", "D N A")."""
     wanted = {other.text for other in others} - {token.text for token in tokens}
     met: list[_Token] = []
     at = 0
@@ -198,8 +199,10 @@ def _join_tokens(tokens: Sequence[_Token], others: Sequence[_Token]) -> list[_To
 
 
 def _key_by_sound(tokens: Sequence[_Token]) -> list[_Token]:
-    """The tokens with their phones as key; a number keeps its value, but one of a single word that sounds like another
-    word has that one's ("four", "for")."""
+    """Returns the tokens with their phones as key.
+
+    A number keeps its value, but a single-word number that sounds like another word has its phones ("four", "for").
+    """
     return [
         replace(each, key=find_phones(each.text)) if each.text.isalpha() and not _is_ordinal(each) else each
         for each in tokens
@@ -211,7 +214,7 @@ def _is_ordinal(token: _Token) -> bool:
 
 
 def _find_gaps(said: Sequence[_Token], heard: Sequence[_Token]) -> Iterator[_Gap]:
-    """Where the texts differ, with the fewest word errors: substitutions, deletions and insertions side by side."""
+    """Yields where the texts differ, aligned with the fewest word errors; adjacent errors form one gap."""
     if not heard:
         if said:
             yield _Gap(0, said, ())
@@ -234,7 +237,7 @@ def _find_gaps(said: Sequence[_Token], heard: Sequence[_Token]) -> Iterator[_Gap
 
 
 def _find_respelt(gap: _Gap) -> list[int]:
-    """Which of a gap's words were heard, but written in another way; numbers and negations never are."""
+    """Returns which of a gap's words were heard but written differently; numbers and negations never are."""
     whole = "".join(each.text for each in gap.said)
     together = "".join(each.text for each in gap.heard)
     is_name = any(each.is_name for each in gap.said)
@@ -258,7 +261,7 @@ def _join_keys(tokens: Sequence[_Token]) -> str:
 
 
 def _count_misheard(gap: _Gap) -> int:
-    """A gap's word errors less the words that were only spelt otherwise, be it in two pieces."""
+    """Returns a gap's word errors without the words that were only spelt differently, perhaps in two pieces."""
     n_spelt = len(_find_respelt(gap))
     if n_spelt == len(gap.said):
         return max(0, len(gap.heard) - 2 * n_spelt)
@@ -274,11 +277,11 @@ def _is_near(name: _Token, gap: _Gap) -> bool:
 
 
 def _list_forms(token: _Token) -> list[str]:
-    """A word as it is written, and as its voice was told it."""
+    """Returns a word as it is written, and as it was respelt for its voice."""
     return [token.text, token.spelt] if token.spelt else [token.text]
 
 
 def _list_texts(gap: _Gap) -> list[str]:
-    """What was heard in a gap, word by word and two words together."""
+    """Returns what was heard in a gap: single words and pairs of adjacent words."""
     texts = [each.text for each in gap.heard]
     return [*texts, *(one + other for one, other in pairwise(texts))]

@@ -1,8 +1,7 @@
-"""Level 0 knows nothing: its requests are made again without the answer, and must be those that were asked.
+"""Checks that level-0 requests contained no future words, by making them again from masked turns.
 
-A request's id is the head of a digest of its whole payload. So a payload that is made anew from a dialogue of which
-everything has been blotted out that the simulator must not know has the id that stands in the event, or something
-that it must not know was in it.
+A request's id is a prefix of the digest of its payload. A payload made from a dialogue in which everything is masked
+that the simulator must not know therefore has the id of the event; otherwise the original contained something else.
 """
 
 from collections.abc import Sequence
@@ -20,16 +19,16 @@ from pipelines.quality.oracle_rules import read_settings
 from spoken.spoken_text import split_words
 
 N_REMADE = 64
-"""Dialogues of each source of which the requests are made again: forms are drawn by seed, so all are among them."""
+"""Number of dialogues of each source that are checked; forms are drawn by seed, so all occur among them."""
 SENTINEL = "unknown"
-"""Stands for every word that level 0 must not know."""
+"""The replacement for every word that level 0 must not know."""
 
 
 def check_knowledge(row: OracleRow, turns: Sequence[Turn], prompts: PromptSet) -> Wrong:
-    """Which level-0 events were asked for with more than had been said; the row must be sound otherwise.
+    """Yields level-0 events whose request contained more than had been said; the row must obey the other rules.
 
     Args:
-        prompts: those that the row was asked with (`prompt_files.find_prompts`).
+        prompts: those used for the row (`prompt_files.find_prompts`).
     """
     config = read_settings(row)
     endpoint = Endpoint(row.endpoint or "", "", row.model or "", row.model_digest or "")
@@ -39,11 +38,11 @@ def check_knowledge(row: OracleRow, turns: Sequence[Turn], prompts: PromptSet) -
         request = _make_request(place, mask_future(turns, event.t_s), config)
         payload = make_payload(prompts, request, config, row.seed, event.attempt or 0)
         if event.request_id != request_id(reply_key(endpoint, payload, event.attempt or 0)):
-            yield "level 0 knows nothing but what was said", f"{event.event_id}: its request was another"
+            yield "level 0 knows only what was said", f"{event.event_id}: its request was another"
 
 
 def mask_future(turns: Sequence[Turn], t_s: float) -> list[Turn]:
-    """The turns with all words blotted out that had not been said by a time; the times stay."""
+    """Returns the turns with all words masked that had not been said by a time; times are kept."""
     return [_mask_turn(turn, t_s) for turn in turns]
 
 
@@ -71,7 +70,7 @@ def _mask_utterance(utterance: Utterance, t_s: float) -> Utterance:
 
 
 def _says(text: str, words: Sequence[WordTiming]) -> bool:
-    """Whether a text is the words that were heard and no more: texts of a turn that was cut off may promise more."""
+    """Returns whether a text is exactly the words that were heard; the text of a cut-off turn may have more."""
     return split_words(text) == [word.word for word in words]
 
 

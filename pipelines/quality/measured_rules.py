@@ -1,4 +1,4 @@
-"""Rules of what was measured on a row: its levels, what was heard of it, and where its sound lies; measured again."""
+"""Rules for measured values of a row: its levels, hearings, and audio positions are measured again and compared."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -13,26 +13,26 @@ from pipelines.mixing.timing import CHANNEL, measure_quality
 from spoken.spoken_text import split_words
 
 LEVEL_TOLERANCE_DB = 0.05
-"""What storing sound with 16 bits may change in a level: at -40 dBFS a thousandth of a dB, at a peak as much."""
+"""How much 16-bit storage may change a level, in dB: a thousandth at -40 dBFS, and as little at a peak."""
 
 SHARE_TOLERANCE = 1e-3
-"""Shares and mean scores are stored with four digits, and scores of words as well."""
+"""Shares, mean scores and scores of words are stored with four digits."""
 
 BEFORE_WORD_S, AFTER_WORD_S = 0.15, 0.25
-"""How far around a word its sound may lie: aligners put edges where phones are sure, and rooms echo."""
+"""How far around a word its audio may lie, in seconds: aligners place edges at certain phones, and rooms echo."""
 
 MOST_OUTSIDE = 0.05
-"""Greatest share of an utterance's energy that may lie around none of its words; of Kokoro's speech, timed by
-pocketsphinx, none does, in rooms and noise neither."""
+"""The largest share of an utterance's energy that may lie outside its words; in Kokoro's speech, timed by pocketsphinx,
+none does, even with rooms and noise."""
 
-_MOST_WORDS_OF_TOKEN = 6  # what a written token is compared as: "$5.50" is five, with its cents
+_MOST_WORDS_OF_TOKEN = 6  # a written token counts as up to so many words: "$5.50" is five, with its cents
 SILENT_DBFS = -60.0
-"""A channel no louder holds no speech: utterances are mixed at -40 dBFS or louder (`SpeechConfig`)."""
+"""A channel at or below this level has no speech: utterances are mixed at -40 dBFS or louder (`SpeechConfig`)."""
 
 MOST_BETWEEN = 0.01
-"""Greatest share of the energy on a recorded assistant's channel that may lie in no utterance: a codec hums."""
+"""The largest share of the energy on a recorded assistant's channel that may lie outside utterances: codecs hum."""
 
-_SPEED_MIN, _SPEED_MAX = 0.5, 2.0  # what `SpeechConfig` allows
+_SPEED_MIN, _SPEED_MAX = 0.5, 2.0  # the limits of `SpeechConfig`
 _TIME_TOLERANCE_S = 1e-5
 _FRAME = seconds_to_samples(0.01)
 _LEVELS = ("rms_dbfs_a", "rms_dbfs_b", "peak_dbfs")
@@ -41,19 +41,19 @@ Wrong = Iterator[tuple[str, str]]
 
 
 def check_quality(row: AudioDialogue, sound: Sound) -> Wrong:
-    """Levels, mean score, error rate and recalls that are not those of the row's sound and hearings."""
+    """Yields levels, mean score, error rate and recalls that do not match the row's audio and hearings."""
     if not any(said.words for turn in row.turns for said in turn.utterances):
-        return  # told by the rule that every spoken word is timed
+        return  # reported by the rule that every spoken word is timed
     stored, measured = asdict(row.quality), asdict(measure_quality(sound, row.turns))
     for name, value in measured.items():
         told, tolerance = stored[name], LEVEL_TOLERANCE_DB if name in _LEVELS else SHARE_TOLERANCE
         is_same = told == value if None in (told, value) else abs(told - value) <= tolerance
         if not is_same:
-            yield "quality is that of the sound and of what was heard", f"{name} is {value}, not {told}"
+            yield "quality matches the audio and the hearings", f"{name} is {value}, not {told}"
 
 
 def check_hearings(row: AudioDialogue) -> Wrong:
-    """Hearings where nobody listened, none where somebody did, and counts that cannot be."""
+    """Yields missing hearings, hearings without a recogniser, and impossible counts."""
     for turn in row.turns:
         last = max((at for at, said in enumerate(turn.utterances) if said.kind == "speech"), default=None)
         for at, said in enumerate(turn.utterances):
@@ -61,14 +61,14 @@ def check_hearings(row: AudioDialogue) -> Wrong:
             is_listened_to = row.provenance.asr is not None and said.kind == "speech"
             if (said.hearing is not None) != is_listened_to:
                 yield "what a recogniser listened to has a hearing", f"{where}: by {row.provenance.asr}"
-            is_cut = turn.cut_s is not None and at == last  # its hearing is of all of it
+            is_cut = turn.cut_s is not None and at == last  # its hearing covers all of it
             n_words = None if is_cut else len(split_words(said.spoken_text))
-            if said.hearing is not None and not _can_be(said.hearing, n_words):
-                yield "counts of a hearing can be", f"{where}: {said.hearing}"
+            if said.hearing is not None and not _is_consistent(said.hearing, n_words):
+                yield "counts of a hearing are possible", f"{where}: {said.hearing}"
 
 
-def _can_be(hearing: Hearing, n_words: int | None) -> bool:
-    """Whether counts fit to each other and to `n_words` spoken words, of which some are counted together."""
+def _is_consistent(hearing: Hearing, n_words: int | None) -> bool:
+    """Returns whether the counts are consistent, also with `n_words` spoken words, some of them counted together."""
     most = hearing.n_words if n_words is None else n_words
     n_heard = len(hearing.text.split())
     return (
@@ -82,41 +82,41 @@ def _can_be(hearing: Hearing, n_words: int | None) -> bool:
 
 
 def check_speakers(row: AudioDialogue) -> Wrong:
-    """Voices that are not their speaker's, and speeds nobody is asked to speak at."""
+    """Yields voices that are not their speaker's, and speeds outside the allowed range."""
     voices = {"A": row.provenance.voice_a, "B": row.provenance.voice_b}
     for turn in row.turns:
         for said in turn.utterances:
             if said.voice is None or said.voice != voices.get(turn.speaker, said.voice):
                 found = f"turn {turn.turn_index}: {said.voice}, not {voices.get(turn.speaker)}"
-                yield "a speaker has the voice that provenance tells", found
+                yield "a speaker has the voice recorded in provenance", found
             if said.speed is None or not _SPEED_MIN <= said.speed <= _SPEED_MAX:
                 yield f"speed lies between {_SPEED_MIN} and {_SPEED_MAX}", f"turn {turn.turn_index}: {said.speed}"
 
 
 def check_delay(turn: Turn) -> Wrong:
-    """A keyword delay that is not the time from the turn's first word to the one that bears the answer."""
+    """Yields a keyword delay that is not the time from the turn's first word to the word with the answer."""
     words = [word for said in turn.utterances if said.kind == "speech" for word in said.words]
     index = turn.answer_word_index
     if index is not None and index >= len(words):
-        return  # told by the rule that this word is said
+        return  # reported by the rule that this word is said
     delay_s = None if index is None else words[index].start_s - words[0].start_s
     told_s = turn.keyword_delay_s
     is_same = told_s == delay_s if told_s is None or delay_s is None else abs(told_s - delay_s) <= _TIME_TOLERANCE_S
     if not is_same:
-        yield "a keyword delay is that of its word", f"turn {turn.turn_index}: {told_s} s, not {delay_s} s"
+        yield "a keyword delay is the time of its word", f"turn {turn.turn_index}: {told_s} s, not {delay_s} s"
 
 
 def check_coverage(row: AudioDialogue, sound: Sound) -> Wrong:
-    """Utterances whose sound lies elsewhere than their words: times that are squeezed, moved, or of other sound.
+    """Yields utterances whose audio lies outside their words: the times are compressed, shifted, or of other audio.
 
-    A noise floor is taken off by its stored level.
+    A noise floor is subtracted by its stored level.
     """
     noise_dbfs = row.surroundings.noise_dbfs
     floors = {"A": 0.0, "B": 0.0 if noise_dbfs is None else 10 ** (noise_dbfs / 10)}
     for turn in row.turns:
         for said in turn.utterances:
             if turn.speaker not in CHANNEL or not _has_times(said, len(sound)):
-                continue  # told by other rules
+                continue  # reported by other rules
             share = _measure_outside(sound[:, CHANNEL[turn.speaker]], said, floors[turn.speaker])
             if share > MOST_OUTSIDE:
                 found = f"turn {turn.turn_index}: {share:.0%} of the sound of {said.spoken_text[:40]!r} lies elsewhere"
@@ -124,7 +124,7 @@ def check_coverage(row: AudioDialogue, sound: Sound) -> Wrong:
 
 
 def check_silence(row: AudioDialogue, sound: Sound) -> Wrong:
-    """Any sound on the assistant's channel, which has no noise and no echo, where the assistant says nothing."""
+    """Yields any sound on the assistant's channel, which has no noise or echo, while the assistant is silent."""
     between = _silence_utterances(row, sound)
     level_dbfs = measure_peak_dbfs(between)
     if level_dbfs > SILENT_DBFS:
@@ -134,7 +134,7 @@ def check_silence(row: AudioDialogue, sound: Sound) -> Wrong:
 
 
 def check_recorded_silence(row: AudioDialogue, sound: Sound) -> Wrong:
-    """More than a little sound of a recorded assistant, whose silence is a model's, where it says nothing."""
+    """Yields audible sound of a recorded assistant, whose channel is a model's output, while it is silent."""
     between, whole = (
         float(np.square(each, dtype=np.float64).sum())
         for each in (_silence_utterances(row, sound), sound[:, CHANNEL["A"]])
@@ -147,7 +147,7 @@ def check_recorded_silence(row: AudioDialogue, sound: Sound) -> Wrong:
 
 
 def _silence_utterances(row: AudioDialogue, sound: Sound) -> Sound:
-    """The assistant's channel with all its utterances taken out; nothing where other rules tell of their times."""
+    """Returns the assistant's channel with its utterances muted; empty if other rules report their times."""
     said = [each for turn in row.turns if turn.speaker == "A" for each in turn.utterances]
     if not said or not all(_has_times(each, len(sound)) for each in said):
         return np.zeros(0, np.float32)
@@ -166,7 +166,7 @@ def _has_times(said: Utterance, n_samples: int) -> bool:
 
 
 def _measure_outside(channel: Sound, said: Utterance, floor: float) -> float:
-    """The share of an utterance's energy, less a noise floor's, that lies around none of its words."""
+    """Returns the share of an utterance's energy, above the noise floor, that lies outside its words."""
     start, end = seconds_to_samples(said.start_s or 0.0), seconds_to_samples(said.end_s or 0.0)
     sound = channel[start:end]
     n_frames = len(sound) // _FRAME
@@ -179,7 +179,7 @@ def _measure_outside(channel: Sound, said: Utterance, floor: float) -> float:
 def _find_frames_near_words(
     words: Sequence[WordTiming], start_s: float, n_frames: int
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which frames of an utterance lie in or near one of its words; [n_frames]."""
+    """Returns which frames of an utterance lie in or near one of its words; [n_frames]."""
     is_near = np.zeros(n_frames, np.bool_)
     for word in words:
         first = seconds_to_samples(max(word.start_s - start_s - BEFORE_WORD_S, 0.0)) // _FRAME

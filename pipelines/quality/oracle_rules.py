@@ -1,4 +1,4 @@
-"""Rules of one row of an oracle shard: its events are those of the schedule, and share what was asked for them."""
+"""Rules for one row of an oracle shard: its events match the schedule and share the answers requested for them."""
 
 from array import array
 from collections.abc import Sequence
@@ -16,21 +16,21 @@ from pipelines.quality.dialogue_rules import TIME_TOLERANCE_S, Wrong
 
 @dataclass(frozen=True, slots=True)
 class AskedTurn:
-    """What the oracles of a turn are held against: its words' ends, and the answer of the other `speaker`."""
+    """What the oracles of a turn are checked against: the ends of its words, and the answer of the other `speaker`."""
 
     turn_index: int
     speaker: str
-    ends_s: "array[float]"  # no more of the words: all turns of a source are held in memory
+    ends_s: "array[float]"  # the words' texts are omitted: all turns of a source are held in memory
     truth: str
 
-    def schedule(self, row: OracleRow) -> list[Tick]:
-        """The events there should be, by the settings that the row says it was made with."""
+    def make_schedule(self, row: OracleRow) -> list[Tick]:
+        """Returns the expected events, by the settings recorded in the row."""
         words = [WordTiming(word="", start_s=at_s, end_s=at_s, score=0.0, method="") for at_s in self.ends_s]
         return make_ticks(words, row.interval_s, row.level_bounds, row.max_requests_per_turn)
 
 
 def find_asked_turns(turns: Sequence[Turn]) -> list[AskedTurn]:
-    """The turns that the other speaker answers, of both."""
+    """Returns the turns of both speakers that the other one answers."""
     return [
         AskedTurn(turn.turn_index, answer.speaker, array("d", (word.end_s for word in list_words(turn))), answer.body)
         for turn, answer in find_answered_turns(turns, both_directions=True)
@@ -38,15 +38,15 @@ def find_asked_turns(turns: Sequence[Turn]) -> list[AskedTurn]:
 
 
 def check_oracles(row: OracleRow, answered: Sequence[AskedTurn]) -> Wrong:
-    """What is wrong with a row, given the turns of its dialogue."""
+    """Yields what is wrong with a row, given the turns of its dialogue."""
     asked = [turn for turn in answered if row.both_directions or turn.speaker == "A"]
     if not (row.model and row.prompt_digest and row.endpoint):
         yield "provenance is complete", "no model, endpoint or prompt digest"
     if (row.simulator == "random") != (row.model == row.endpoint == "random"):
-        yield "random answers are labelled so, and no others", f"{row.simulator}, {row.model}, {row.endpoint}"
+        yield "only random answers are labelled as random", f"{row.simulator}, {row.model}, {row.endpoint}"
     foreign = "request_id" if row.simulator == "random" else "taken_from"
     if strange := [event.event_id for event in row.events if getattr(event, foreign) is not None]:
-        yield "random answers are labelled so, and no others", f"{strange[0]} has a {foreign}"
+        yield "only random answers are labelled as random", f"{strange[0]} has a {foreign}"
     if not is_in_share(row.dialogue_id, row.seed, row.share_from, row.share_to):
         yield "oracles are of their version's share", f"not drawn for {row.share_from} to {row.share_to}"
     if [event.event_id for event in row.events] != [f"{row.dialogue_id}-e{n}" for n in range(len(row.events))]:
@@ -56,24 +56,24 @@ def check_oracles(row: OracleRow, answered: Sequence[AskedTurn]) -> Wrong:
     for event in row.events:
         is_failed = event.status == "failed"
         if (event.text is None) != is_failed:
-            yield "failed events, and no others, have no text", f"{event.event_id}: {event.status}"
+            yield "only failed events have no text", f"{event.event_id}: {event.status}"
         if (event.error is not None) != is_failed:
-            yield "failed events, and no others, say why", f"{event.event_id}: {event.status}, error: {event.error}"
+            yield "only failed events have an error", f"{event.event_id}: {event.status}, error: {event.error}"
     try:
         read_settings(row)
     except ValidationError as error:
-        yield "the schedule's settings can be", "; ".join(f"{each['loc']}: {each['msg']}" for each in error.errors())
+        yield "the schedule's settings are valid", "; ".join(f"{each['loc']}: {each['msg']}" for each in error.errors())
         return
     for turn in asked:
-        if turn.ends_s:  # where there are none, the dialogue's own rules have told
+        if turn.ends_s:  # without words, the rules of the dialogue have reported it
             yield from _check_events_of_turn(row, turn)
 
 
 def read_settings(row: OracleRow) -> OracleConfig:
-    """The settings that a row says it was made with, as far as they decide its requests.
+    """Returns the settings recorded in a row, as far as they determine its requests.
 
     Raises:
-        ValidationError: there can be no such settings.
+        ValidationError: the settings are invalid.
     """
     return OracleConfig(
         interval_s=row.interval_s,
@@ -90,11 +90,11 @@ def read_settings(row: OracleRow) -> OracleConfig:
 
 def _check_events_of_turn(row: OracleRow, turn: AskedTurn) -> Wrong:
     events = [event for event in row.events if event.turn_index == turn.turn_index]
-    schedule = turn.schedule(row)
+    schedule = turn.make_schedule(row)
     if found := _find_off_schedule(events, schedule):
         yield "events are those of the schedule", f"turn {turn.turn_index}: {found}"
     if len(events) != len(schedule):
-        return  # no telling which event stands for which tick
+        return  # events cannot be matched with ticks
     if wrong := {event.speaker for event in events} - {turn.speaker}:
         yield "events predict the other speaker's words", f"turn {turn.turn_index}: {', '.join(sorted(wrong))}"
     if events[-1].text != turn.truth and events[-1].level == TRUTH_LEVEL:
@@ -106,7 +106,7 @@ def _check_events_of_turn(row: OracleRow, turn: AskedTurn) -> Wrong:
 
 
 def _find_off_schedule(events: Sequence[OracleEvent], schedule: Sequence[Tick]) -> str:
-    """The first event that is not as scheduled; empty when all are."""
+    """Returns the first event that is not as scheduled; empty if there is none."""
     for event, tick in zip(events, schedule, strict=False):
         is_there = abs(event.t_s - tick.t_s) <= TIME_TOLERANCE_S and abs(event.r - tick.r) <= 1e-9
         counted = (event.n_words_heard, event.n_words, event.level)
@@ -120,9 +120,9 @@ def _format_moment(at: OracleEvent | Tick) -> str:
 
 
 def _check_shared(event: OracleEvent, tick: Tick, asker: OracleEvent | None) -> str:
-    """Why an event's status or text is not what its tick's request gave; `asker` is another event that asked for it.
+    """Returns why an event does not match its tick's request; `asker` is the other event that requested it.
 
-    A random text has the dialogue that it was taken from in the place of a request.
+    A random text has the dialogue that it was taken from in place of a request.
     """
     if tick.asks is None:
         is_truth = (event.status, event.raw_text, event.request_id, event.attempt) == ("truth", None, None, None)

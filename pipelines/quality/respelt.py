@@ -1,4 +1,4 @@
-"""Words that voices are told in another spelling (`spoken/pronunciations.py`), in what a recogniser wrote."""
+"""Restores, in a transcript, the words that voices are given in another spelling (`spoken/pronunciations.py`)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -8,18 +8,18 @@ from spoken.reader import get_reader
 from spoken.spoken_text import split_words
 
 _MOST_WORDS: Final = 5
-"""Of those that a recogniser makes of one word."""
+"""The maximum number of words that a recogniser makes of one word."""
 
 
 def normalise_word(word: str) -> str:
-    """A word as words are compared: in small letters, without apostrophes."""
+    """Returns a word in the form for comparisons: in lower case, without apostrophes."""
     return word.lower().replace("'", "")
 
 
 def find_respelt_words(spoken_text: str) -> dict[str, str]:
-    """How the lexicon in use spells words of a text for its voice, both as they are compared.
+    """Returns the lexicon's respellings of words of a text, both normalised for comparison.
 
-    A spelling that the text also has as words of its own is left out: hearing it would tell nothing.
+    A respelling that also occurs in the text as words of its own is excluded, since hearing it would prove nothing.
     """
     words = split_words(spoken_text)
     pronunciations = get_reader().lexicon.pronunciations
@@ -30,8 +30,8 @@ def find_respelt_words(spoken_text: str) -> dict[str, str]:
     return {word: spelling for word, spelling in spelt.items() if word != spelling and f" {spelling} " not in own}
 
 
-def as_written(heard: Sequence[str], spelt: Mapping[str, str]) -> list[str]:
-    """What was heard, with the true word wherever a recogniser wrote what its spelling sounds like."""
+def restore_spelling(heard: Sequence[str], spelt: Mapping[str, str]) -> list[str]:
+    """Returns the heard words, with the true word in place of whatever sounds like its respelling."""
     wanted = {_find_sounds(spelling.split()): word for word, spelling in spelt.items()}
     written: list[str] = []
     at = 0

@@ -1,4 +1,4 @@
-"""Whether two words sound alike, by the phones that eSpeak NG gives them: a recogniser spells names as it likes."""
+"""Compares the sound of two words by eSpeak NG's phones, since recognisers vary in how they spell names."""
 
 from functools import lru_cache
 from typing import Final
@@ -11,29 +11,29 @@ from pipelines.vocabulary import is_word
 from spoken.spoken_text import make_word_set
 
 NEAR_SHARE: Final = 1 / 3
-"""Words sound near where they differ in at most this share of the first one's phones, one at least."""
+"""Two words sound similar if they differ in at most this share of the first one's phones, and at least in one."""
 
 _SAID_ALIKE: Final = {"to": "two", "an": "a"}
-"""Words that differ from another only by stress or for ease ("to" and "two" are one in fluent speech)."""
+"""Words that differ from others only by stress or reduction ("to" and "two" are the same in fluent speech)."""
 
 _WEAK: Final = make_word_set("a an the it at is as of and to for")
-"""Words whose vowels are reduced in fluent speech, so that nobody hears which one it was ("it" and "at")."""
+"""Words whose vowels are reduced in fluent speech, so that they cannot be told apart ("it" and "at")."""
 
 _CLITICS: Final = frozenset(
     frozenset({word, f"{word}s"}) for word in ("it", "that", "what", "there", "here", "who", "he", "she", "where")
 )
-"""Words with and without "'s" (its apostrophe gone), which is lost before an s and says nothing that is not clear."""
+"""Words with and without "'s" (apostrophe removed), which is lost before an s and does not change the meaning."""
 
 _PREFIXES: Final = ("hyper", "hypo", "endo", "exo", "inter", "intra", "macro", "micro", "anti", "ante")
 _SUFFIXES: Final = ("ate", "ite", "ide", "ane", "ene", "yne", "ose", "ase")
-"""Parts of terms that no dictionary has whole, and that mean the contrary or another substance."""
+"""Affixes of terms that the dictionaries lack, which mean the opposite or another substance."""
 
 _VOWELS: Final = make_word_set("AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW")
 
 
 @lru_cache(maxsize=20_000)
 def find_phones(word: str) -> str:
-    """A word's phones, joined by `_`; the word itself where it has none."""
+    """Returns a word's phones, joined by `_`; the word itself if it has none."""
     try:
         return pronounce(_SAID_ALIKE.get(word, word)).replace(" ", "_")
     except AlignmentRefused:
@@ -41,18 +41,18 @@ def find_phones(word: str) -> str:
 
 
 def is_near(said: str, heard: str) -> bool:
-    """Whether a word sounds near another."""
+    """Returns whether two words sound similar."""
     wanted = find_phones(said).split("_")
     most = max(1, int(len(wanted) * NEAR_SHARE))
     return Levenshtein.distance(wanted, find_phones(heard).split("_"), score_cutoff=most) <= most
 
 
 def is_spelling_of(said: str, heard: str, is_name: bool) -> bool:
-    """Whether `heard` may be how a recogniser spells `said`; both in small letters.
+    """Returns whether `heard` may be a recogniser's spelling of `said`; both in lower case.
 
-    Two English words that do not sound the same are never spellings of each other, however near they are ("increase",
-    "decrease"), but for names and reduced words that differ in vowels alone ("Natalia", "Natalya"; "it", "at"). A word
-    that no dictionary has is what a recogniser writes of a name or a rare word.
+    Two English words that do not sound the same are never spellings of each other, however similar they are
+    ("increase", "decrease"), except names and reduced words that differ only in vowels ("Natalia", "Natalya"; "it",
+    "at"). A word that no dictionary has is a recogniser's spelling of a name or a rare word.
     """
     if find_phones(said) == find_phones(heard) or frozenset({said, heard}) in _CLITICS:
         return True
@@ -65,7 +65,7 @@ def is_spelling_of(said: str, heard: str, is_name: bool) -> bool:
 
 
 def _changes_stem(said: str, heard: str) -> bool:
-    """Whether two words begin or end with different parts that make another thing of one stem."""
+    """Returns whether two words have different prefixes or suffixes that change the meaning of one stem."""
     begins = [next((part for part in _PREFIXES if word.startswith(part)), "") for word in (said, heard)]
     ends = [next((part for part in _SUFFIXES if word.endswith(part)), "") for word in (said, heard)]
     return begins[0] != begins[1] or ends[0] != ends[1]

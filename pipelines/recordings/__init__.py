@@ -1,1 +1,1 @@
-"""Recordings of a server (`RecordedSession`) to a dataset: real callers in the place of script, speech and mixing."""
+"""Makes datasets from recordings of a server (`RecordedSession`): real callers instead of script, speech and mixing."""

@@ -1,4 +1,4 @@
-"""A session's transcript to turns, and a long session to dialogues of a length that can be trained on."""
+"""Cuts a recorded session into dialogues of a length suitable for training, with turns from its transcript."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,28 +8,28 @@ from typing import Final
 from data_schemas.records import HeardTurn, RecordedVoice, SaidPiece
 
 PAUSE_S: Final = 1.0
-"""A gap between two pieces of the assistant's text after which another utterance begins, seconds."""
+"""A gap between two pieces of the assistant's text, in seconds, after which a new utterance begins."""
 
 WORD_S: Final = 1.0
-"""How long the sound of the assistant's last piece may go on after the frame in which its text came, seconds."""
+"""How long the audio of the assistant's last piece may continue after the frame of its text, in seconds."""
 
 BEFORE_S: Final = {"A": 0.1, "B": 0.4}
-"""How much sound before an utterance's time may belong to it, by speaker: the assistant's text comes with its sound,
-but who tells that the caller speaks knows a little late."""
+"""How much audio before an utterance's time may belong to it, in seconds, by speaker: the assistant's text comes with
+its audio, but the caller's speech is detected a little late."""
 
 QUIET_S: Final = 1.0
-"""Nobody speaks for so long where a session is cut."""
+"""Minimum silence of both speakers, in seconds, where a session is cut."""
 
 AFTER_S: Final = 0.5
-"""Sound kept after a dialogue's last utterance, as far as there is some before the next one."""
+"""Seconds of audio kept after a dialogue's last utterance, at most until the next dialogue starts."""
 
 MOST_S: Final = 120.0
-"""Longest dialogue; a session is cut into as few as may be."""
+"""Maximum duration of a dialogue in seconds; a session is cut into as few as possible."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoughUtterance:
-    """What somebody said in one go; its sound lies within [start_s - BEFORE_S of the speaker, end_s]."""
+    """A continuous utterance of a speaker; its audio lies within [start_s - BEFORE_S of the speaker, end_s]."""
 
     speaker: str
     text: str
@@ -39,8 +39,10 @@ class RoughUtterance:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A dialogue cut out of a session: its sound [start_s, end_s), its turns, each of one speaker's utterances, and who
-    spoke for the server: more than one where the mode changed while somebody spoke.
+    """A dialogue cut out of a session.
+
+    It has the audio [start_s, end_s), its turns, each of one speaker's utterances, and the voices of the server: more
+    than one if the mode changed during speech.
     """
 
     start_s: float
@@ -50,7 +52,7 @@ class Piece:
 
     @property
     def is_exchange(self) -> bool:
-        """Whether the assistant speaks after the caller has."""
+        """Whether the assistant speaks after the caller."""
         speakers = [turn[0].speaker for turn in self.turns]
         return any(pair == ("B", "A") for pair in pairwise(speakers))
 
@@ -58,14 +60,14 @@ class Piece:
 def cut(
     heard: Sequence[HeardTurn], said: Sequence[SaidPiece], voices: Sequence[RecordedVoice], duration_s: float
 ) -> list[Piece]:
-    """The dialogues of a session, in order; none where nobody spoke.
+    """Cuts a session into dialogues, in order; returns none if nobody spoke.
 
-    Each begins with a turn of the caller (the first with whatever comes first), before which nobody speaks for
-    `QUIET_S`; it is longer than `MOST_S` only where there is no such place in it. Where the mode changes another one
-    begins, unless somebody speaks then: such a one has several voices.
+    Each begins with a turn of the caller (the first with whatever comes first), after both were silent for `QUIET_S`;
+    it is longer than `MOST_S` only if there is no such place in it. A change of mode starts a new dialogue, unless
+    somebody speaks then: such a dialogue has several voices.
 
     Args:
-        voices: who spoke for the server, in order of time, the first from 0.
+        voices: the voices of the server in order of time, the first from 0.
     """
     utterances = sorted(
         [*_list_caller_utterances(heard), *_list_assistant_utterances(said)],
@@ -91,7 +93,7 @@ def cut(
 
 
 def _find_start(start_s: float, first_s: float, changes_s: Sequence[float]) -> float:
-    """Where a dialogue begins whose first utterance begins at `first_s`: not before a change of voice, nor before 0."""
+    """Returns where a dialogue starts whose first utterance is at `first_s`: not before a change of voice, nor 0."""
     return max([0.0, start_s, *(change_s for change_s in changes_s if change_s <= first_s)])
 
 
@@ -114,7 +116,7 @@ def _list_caller_utterances(heard: Sequence[HeardTurn]) -> list[RoughUtterance]:
 
 
 def _list_assistant_utterances(said: Sequence[SaidPiece]) -> list[RoughUtterance]:
-    """Pieces that come in one go, joined."""
+    """Joins pieces of text that follow each other without a pause."""
     runs: list[list[SaidPiece]] = []
     for piece in said:
         if runs and piece.time_s - runs[-1][-1].time_s <= PAUSE_S:
@@ -126,7 +128,7 @@ def _list_assistant_utterances(said: Sequence[SaidPiece]) -> list[RoughUtterance
 
 
 def _split_stretches(utterances: Sequence[RoughUtterance], changes_s: Sequence[float]) -> list[list[RoughUtterance]]:
-    """Utterances parted wherever a session may be cut: after quiet, or where the mode has changed in a pause."""
+    """Splits utterances wherever a session may be cut: after silence, or where the mode changed in a pause."""
     stretches: list[list[RoughUtterance]] = []
     end_s = 0.0
     for each in utterances:
@@ -139,5 +141,4 @@ def _split_stretches(utterances: Sequence[RoughUtterance], changes_s: Sequence[f
 
 
 def _group_turns(utterances: Sequence[RoughUtterance]) -> tuple[tuple[RoughUtterance, ...], ...]:
-    """One speaker's utterances in a row are a turn."""
     return tuple(tuple(group) for _, group in groupby(utterances, key=lambda each: each.speaker))

@@ -1,4 +1,4 @@
-"""A folder of recordings as a source: an item a session. The sound itself is read by the stage."""
+"""Reads a folder of recordings as a source, with one item per session. The stage reads the audio."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from data_schemas.store import Store
 from pipelines.sources.items import SourceReading
 
 STAGE: Final = "recordings"
-"""What rejects of recordings call it."""
+"""The stage name in rejects of recordings."""
 
 LICENCE: Final = "recorded with consent; not for others"
-"""Where nothing else is said: what callers agreed to is in the notice, which is kept with each recording."""
+"""The default licence: what callers agreed to is in the notice, which is kept with each recording."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionText:
-    """A recording without its sound: columns of `RecordedSession`."""
+    """A recording without its audio: columns of `RecordedSession`."""
 
     session_id: str
     started_at: str
@@ -33,10 +33,10 @@ class SessionText:
 
 
 def open_folder(config: SourceConfig) -> Store:
-    """The folder of a source's recordings.
+    """Opens the folder of a source's recordings.
 
     Raises:
-        SourceError: there is none.
+        SourceError: it does not exist.
     """
     store = Store(config.path or "")
     if not config.path or not store.fs.isdir(store.root):
@@ -47,12 +47,12 @@ def open_folder(config: SourceConfig) -> Store:
 
 
 def make_path(session_id: str) -> str:
-    """The file of a session in its folder."""
+    """Returns the path of a session in its folder."""
     return f"{session_id}.parquet"
 
 
 def read_texts(store: Store) -> Iterator[tuple[str, SessionText | StoreError]]:
-    """Each file of a folder with what it tells, or why it cannot be read, in the order of their names."""
+    """Yields each file of a folder, sorted by name, with its text or the error of reading it."""
     for path in store.files("", ".parquet"):
         try:
             (text,) = from_table(store.read_table(path, list(SessionText.__annotations__)), SessionText)
@@ -61,21 +61,21 @@ def read_texts(store: Store) -> Iterator[tuple[str, SessionText | StoreError]]:
             yield path, text
         except StoreError as error:
             yield path, error
-        except ValueError:  # not one row
-            yield path, StoreError(f"{store.at(path)} is no recording of one session.")
+        except ValueError:  # not exactly one row
+            yield path, StoreError(f"{store.at(path)} is not a recording of one session.")
 
 
 def read_recordings(
     config: SourceConfig, limit: int | None, split: SplitConfig, contaminated: frozenset[str]
 ) -> SourceReading:
-    """The recordings of a folder as items, the earliest first; a session that cannot be used is a reject.
+    """Reads the recordings of a folder as items, the earliest first; an unusable session is rejected.
 
     Args:
-        limit: sessions to take at most.
-        contaminated: normalised questions of evaluation sets; a session in which one is asked is rejected.
+        limit: maximum number of sessions.
+        contaminated: normalised questions of evaluation sets; a session with one of them is rejected.
 
     Raises:
-        SourceError: there is no such folder.
+        SourceError: the folder does not exist.
     """
     store = open_folder(config)
     found = sorted(read_texts(store), key=lambda each: getattr(each[1], "started_at", ""))  # stable: then by name
@@ -102,7 +102,7 @@ def _find_reason(text: SessionText, contaminated: frozenset[str]) -> str | None:
 
 
 def _make_item(config: SourceConfig, split: SplitConfig, text: SessionText, digest: str) -> Item:
-    """`question` is all that the caller said and `answer` all that the server did; `revision` stands for the file."""
+    """Makes an item: `question` is all the caller's text, `answer` all the server's, `revision` the file's digest."""
     question = " ".join(turn.text for turn in text.heard)
     group = ids.make_group_id(question)
     return Item(

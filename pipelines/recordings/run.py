@@ -1,9 +1,9 @@
-"""A dataset of recordings: the steps of a refresh, with one stage in the place of its first six.
+"""Makes a dataset of recordings: the steps of a refresh, with one stage in place of its first six.
 
     plan ─ parts ─▶ mixing (`RecordingsStage`) ─▶ oracle ─▶ compact ─▶ publish
 
-The dataset holds what the folder of recordings holds: a session that is deleted there is gone with the next run, and so
-are its sound, its words and what a chat model answered to it in the run's own store.
+The dataset mirrors the folder of recordings: when a session is deleted there, the next run removes its audio, its
+words, and the cached answers of chat models from the run's own store.
 """
 
 import json
@@ -33,14 +33,15 @@ STAGES = (MIXING, ORACLE)
 
 
 def check_request(config: RefreshConfig) -> None:
-    """As `plan.check_request`, for folders of recordings.
+    """Checks the request like `plan.check_request`, for folders of recordings.
 
     Raises:
-        ConfigError, DatasetError: as there; or not one source is given, or a chat model for a stage that is not run.
-        SourceError: there is no such folder, or no recording in it and none in the dataset.
+        ConfigError, DatasetError: as there; or there is not exactly one source, or a chat model for a stage that is not
+            run.
+        SourceError: the folder does not exist, or neither it nor the dataset has a recording.
     """
     if len(config.sources) != 1 or config.pictures is not None or config.wording is not None:
-        raise ConfigError("A dataset of recordings has one folder, and no pictures or wording.", "Leave them out.")
+        raise ConfigError("A dataset of recordings has one folder, and no pictures or wording.", "Omit them.")
     (source,) = config.sources
     before = read_manifest_if_any(Store(config.out))
     is_known = before is not None and any(entry.source == source.name for entry in before.shards)
@@ -51,7 +52,7 @@ def check_request(config: RefreshConfig) -> None:
 
 
 def plan(config: RefreshConfig) -> Plan:
-    """As `make_plan`, of recordings."""
+    """Plans a run over recordings, as `make_plan` does."""
     return make_plan(config, read_recordings, _make_stages(config))
 
 
@@ -62,7 +63,7 @@ def run_on_part(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
 
 
 def publish_and_forget(config: RefreshConfig, plan: Plan, entries: Sequence[ShardEntry]) -> tuple[Manifest, Figures]:
-    """Publishes the dataset and who agreed to it, then removes what is left of recordings that are gone."""
+    """Publishes the dataset and the consents of its callers, then deletes what is left of removed recordings."""
     manifest, figures = publish(config, entries, collect_rejects(config, plan))
     _write_consents(config)
     _forget(Store(config.out), config.sources[0].name, plan.parts)
@@ -80,7 +81,7 @@ def _make_recordings_stage(config: RefreshConfig) -> RecordingsStage:
 
 
 def _write_consents(config: RefreshConfig) -> None:
-    """`consents/<source>.jsonl`: what each caller was told and when they agreed, a line a session."""
+    """Writes `consents/<source>.jsonl`, with one line per session: the notice the caller heard and when they agreed."""
     (source,) = config.sources
     agreed = [text for _, text in read_texts(open_folder(source)) if not isinstance(text, StoreError)]
     lines = (
@@ -91,9 +92,9 @@ def _write_consents(config: RefreshConfig) -> None:
 
 
 def _forget(store: Store, source: str, parts: Sequence[Part]) -> None:
-    """Removes the outputs in which something of a session stands that is in no part now, and the answers behind them.
+    """Removes outputs with data of sessions that are in no part now, and the cached answers for them.
 
-    Outputs of other oracle versions stay where all their sessions do.
+    Outputs of other oracle versions are kept if all their sessions still exist.
     """
     runner = Runner(store)
     here = {item.item_id for part in parts for item in runner.read(part, ITEMS, Item)}
@@ -103,7 +104,7 @@ def _forget(store: Store, source: str, parts: Sequence[Part]) -> None:
     for path in store.files(FOLDER, ".parquet"):
         if _get_source(path) == source:
             requests = _read_request_ids(store, path)
-            if store.exists(_record_of(path)) and _read_sessions(store, path) <= here:
+            if store.exists(_make_record_path(path)) and _read_sessions(store, path) <= here:
                 kept |= requests
             else:
                 forgotten |= requests
@@ -112,33 +113,33 @@ def _forget(store: Store, source: str, parts: Sequence[Part]) -> None:
         with ReplyCache(store.at(ANSWERS)) as cache:
             cache.forget(forgotten - kept)
     for path in gone:
-        if store.exists(_record_of(path)):
-            store.remove(_record_of(path))  # first: an output without a record counts for nothing, and is found here
+        if store.exists(_make_record_path(path)):
+            # first, since an output without a record is not used, and the next run finds it here
+            store.remove(_make_record_path(path))
         store.remove(path)
 
 
 def _get_source(path: str) -> str:
-    """The source of a part's file: parts are called `<source>-<split>-p<number>`."""
+    """Returns the source of a part's file; parts are named `<source>-<split>-p<number>`."""
     return path.removeprefix(f"{FOLDER}/").partition("/")[0].rsplit("-", 2)[0]
 
 
-def _record_of(path: str) -> str:
+def _make_record_path(path: str) -> str:
     return f"{path.removesuffix('.parquet')}.json"
 
 
 def _read_sessions(store: Store, path: str) -> set[str]:
-    """The items of which something stands in an output or among its rejects."""
     table = store.read_table(path, ["item_id", "dialogue_id"])
     if "item_id" in table.column_names:
         ids: set[str] = set(table["item_id"].to_pylist())
     else:
         ids = {dialogue_id.rpartition("-v")[0] for dialogue_id in table["dialogue_id"].to_pylist()}
-    record: dict[str, Any] = json.loads(store.read_bytes(_record_of(path)))
+    record: dict[str, Any] = json.loads(store.read_bytes(_make_record_path(path)))
     return ids | {reject["item_id"] for reject in record["rejects"]}
 
 
 def _read_request_ids(store: Store, path: str) -> set[str]:
-    """The requests whose answers stand in an output, where it is one of oracles."""
+    """Returns the ids of the requests whose answers are in an output, if it is one of oracles."""
     if not path.rpartition("/")[2].startswith(f"{ORACLE}-"):
         return set()
     rows = store.read_table(path, ["events"])["events"].to_pylist()

@@ -1,8 +1,7 @@
-"""Recordings to rows of a data shard: each session cut into dialogues, every spoken word with its time.
+"""The stage for recordings: cuts each session into dialogues with word timings, as rows of a data shard.
 
-The stage stands in the place of `mixing`, and its rows are like those of dialogues that were written: what `kame check`
-would find wrong with one is not let in. Only what a script decides is not asked of it, because nobody wrote one: when
-the assistant may start, and how soon it falls silent.
+The stage replaces `mixing`, and its rows are like those of scripted dialogues: a row that `kame check` would reject is
+rejected here. Rules for what a script decides do not apply: when the assistant may start, and how soon it stops.
 """
 
 import io
@@ -53,15 +52,15 @@ from spoken.reader import read_aloud
 from spoken.spoken_text import Unspeakable, join_spoken
 
 CALLER: Final = "caller"
-"""The voice of everybody who called: nobody is told from another."""
+"""The voice of all callers, who are not distinguished."""
 
 AS_RECORDED: Final = Placement(rule=RECORDED, seconds=None, turn_index=None, word_index=None)
 
 AROUND_S: Final = 0.15
-"""How far an utterance reaches beyond its first and last word: aligners put edges where phones are sure."""
+"""How far, in seconds, an utterance reaches beyond its first and last word: aligners place edges at certain phones."""
 
 LEAST_NOISE_DBFS: Final = -60.0
-"""A quieter channel is silent where nobody speaks, as `kame check` has it."""
+"""A channel below this level counts as silent, as in `kame check`."""
 
 
 class RecordingsStage:
@@ -74,12 +73,12 @@ class RecordingsStage:
     output_type: ClassVar[type] = AudioDialogue
 
     def __init__(self, folder: Store, config: AlignmentConfig, aligner: Aligner, seed: int) -> None:
-        """A stage for recordings in a folder; `seed` stands in the rows' provenance, nothing is drawn."""
+        """Makes a stage for recordings in a folder; `seed` is for the rows' provenance, nothing is drawn."""
         self.folder, self.config, self.seed = folder, config, seed
         self.alignment = AlignmentStage(config, aligner)
 
     def matters(self) -> dict[str, Any]:
-        """What tells apart and times the words; each item says what stands for its recording."""
+        """Returns the configuration and the aligner's digest; each item has the digest of its recording."""
         return {
             "stage": STAGE,
             "config": dump_relevant_fields(self.config),
@@ -89,7 +88,7 @@ class RecordingsStage:
         }
 
     def run(self, batch: Sequence[tuple[Item]]) -> StageResult[AudioDialogue]:
-        """A row for each dialogue of each session, or a reject: of the session, or of the one dialogue."""
+        """Returns a row for each dialogue of each session, or a reject: of the session, or of the one dialogue."""
         made = [each for (item,) in batch for each in self._make_dialogues(item)]
         return StageResult(
             [each for each in made if isinstance(each, AudioDialogue)],
@@ -143,7 +142,7 @@ class RecordingsStage:
 
 
 def _read_sound(sound: soundfile.SoundFile, piece: Piece) -> Sound:
-    """The sound of a dialogue alone: an hour of a session would be 700 MB."""
+    """Reads the audio of one dialogue only, since an hour of a session would be 700 MB."""
     start = seconds_to_samples(piece.start_s)
     sound.seek(start)
     cut_out: Sound = sound.read(seconds_to_samples(piece.end_s) - start, dtype="float32", always_2d=True)
@@ -151,10 +150,10 @@ def _read_sound(sound: soundfile.SoundFile, piece: Piece) -> Sound:
 
 
 def make_draft(item: Item, session: RecordedSession, variant: int, piece: Piece, seed: int) -> Dialogue:
-    """The dialogue with its turns in words. All an assistant says is body: nobody planned a lead or a tail.
+    """Makes the dialogue with the words of its turns; an assistant's turn is all body, without a lead or tail.
 
     Raises:
-        Unspeakable: what was heard or said has no sure reading.
+        Unspeakable: a transcript has no unambiguous reading.
     """
     voice = name_voice(session, piece)
     turns = tuple(_make_turn(index, rough, voice) for index, rough in enumerate(piece.turns))
@@ -170,7 +169,7 @@ def make_draft(item: Item, session: RecordedSession, variant: int, piece: Piece,
 
 
 def _make_turn(index: int, rough: tuple[RoughUtterance, ...], assistant: str) -> Turn:
-    """A turn of either speaker, all of it body."""
+    """Makes a turn of either speaker, all of it body."""
     speaker = rough[0].speaker
     spoken = [read_aloud(" ".join(each.text.split())) for each in rough]
     starts = [*accumulate(each.n_words for each in spoken)][:-1]
@@ -181,15 +180,13 @@ def _make_turn(index: int, rough: tuple[RoughUtterance, ...], assistant: str) ->
 
 
 def name_voice(session: RecordedSession, piece: Piece) -> str:
-    """Who speaks for the server: the cascade's voice, or the checkpoint by its name, since where it lay tells nobody
-    anything.
-    """
+    """Returns the server's voice: the cascade's, or the name of the checkpoint, whose path would say nothing."""
     voice = piece.voices[0].voice
     return PurePath(session.checkpoint).name if voice == FRONT_END else voice
 
 
 def _make_provenance(session: RecordedSession, piece: Piece, seed: int) -> Provenance:
-    """The caller's words are a recogniser's, which is no listener that let speech pass: `asr` stays empty."""
+    """Makes the provenance; `asr` is None, since the recogniser of the session did not check speech."""
     voice = name_voice(session, piece)
     return Provenance(
         script_method=f"recorded, heard by {session.recogniser}",
@@ -206,7 +203,7 @@ def _make_provenance(session: RecordedSession, piece: Piece, seed: int) -> Prove
 
 
 def make_clips(dialogue: Dialogue, piece: Piece, sound: Sound) -> Clips:
-    """The sound in which each utterance lies, of its speaker's channel."""
+    """Cuts out the audio of each utterance from its speaker's channel."""
     clips = []
     for turn_index, rough in enumerate(piece.turns):
         for utterance_index, each in enumerate(rough):
@@ -236,7 +233,7 @@ def make_clips(dialogue: Dialogue, piece: Piece, sound: Sound) -> Clips:
 
 
 def find_window(piece: Piece, utterance: RoughUtterance) -> tuple[int, int]:
-    """Samples [start, end) of the dialogue in which an utterance lies: after what its speaker said before."""
+    """Returns the samples [start, end) of the dialogue that contain an utterance, after its speaker's previous one."""
     own = [each for rough in piece.turns for each in rough if each.speaker == utterance.speaker]
     before_s = max((each.end_s for each in own[: own.index(utterance)]), default=0.0)
     start_s = max(utterance.start_s - BEFORE_S[utterance.speaker], before_s, piece.start_s)
@@ -245,11 +242,11 @@ def find_window(piece: Piece, utterance: RoughUtterance) -> tuple[int, int]:
 
 
 def make_row(dialogue: Dialogue, piece: Piece, words: DialogueWords, sound: Sound) -> AudioDialogue:
-    """The row of a dialogue.
+    """Makes the row of a dialogue.
 
     Args:
-        words: times from the start of each utterance's window.
-        sound: of the dialogue, [n_samples, 2].
+        words: timings from the start of each utterance's window.
+        sound: the dialogue's audio, [n_samples, 2].
     """
     found = {(each.turn_index, each.utterance_index): each.words for each in words.utterances}
     turns = tuple(_place_turn(turn, piece, found) for turn in dialogue.turns)
@@ -273,7 +270,7 @@ def make_row(dialogue: Dialogue, piece: Piece, words: DialogueWords, sound: Soun
 
 
 def _place_turn(turn: Turn, piece: Piece, found: dict[tuple[int, int], tuple[WordTiming, ...]]) -> Turn:
-    """A turn with its words on the dialogue's clock; its utterances reach a little beyond them."""
+    """Returns a turn with its words on the dialogue's clock; its utterances reach a little beyond them."""
     utterances = []
     for index, utterance in enumerate(turn.utterances):
         start, end = find_window(piece, piece.turns[turn.turn_index][index])
@@ -294,7 +291,7 @@ def _place_turn(turn: Turn, piece: Piece, found: dict[tuple[int, int], tuple[Wor
 
 
 def _measure_noise_dbfs(sound: Sound, turns: Sequence[Turn]) -> float | None:
-    """The level of the caller's channel where the caller says nothing; None where it is silent, or never is."""
+    """Returns the level of the caller's channel while they are silent; None without noise or pauses."""
     is_quiet = np.ones(len(sound), np.bool_)
     for turn in turns:
         for each in turn.utterances if turn.speaker == "B" else ():

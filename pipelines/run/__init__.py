@@ -1,1 +1,1 @@
-"""A refresh of a dataset: parts planned, stages applied to them, their outputs made shards and published."""
+"""The refresh of a dataset: plans parts, applies stages to them, compacts their outputs into shards, and publishes."""

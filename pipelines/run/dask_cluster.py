@@ -1,7 +1,7 @@
 """A Dask cluster as a place to run parts: `--executor dask://HOST:PORT`. Needs the extra `dask`.
 
-Dask itself gives a task whose worker died to another one (`distributed.scheduler.allowed-failures` times). Workers are
-to be started with one thread each, and with the resources CPU, MEMORY (bytes) and GPU as far as they are to be counted.
+Dask itself retries a task whose worker died (`distributed.scheduler.allowed-failures` times). Start workers with one
+thread each, and with those of the resources CPU, MEMORY (bytes) and GPU that are to be limited.
 """
 
 import logging
@@ -21,14 +21,14 @@ from data_schemas.config import StageResources
 from pipelines.run.executors import AGAIN, GIGABYTE
 
 CONNECT_S: Final = 30
-"""How long the scheduler may take to answer."""
+"""Timeout in seconds for the scheduler's answer."""
 
 
 class _Client(Client):  # type: ignore[misc]
-    """Dask's client, which lets an interrupted program end while no scheduler answers."""
+    """Dask's client, except that an interrupted program can end while no scheduler answers."""
 
     def __del__(self) -> None:
-        """Closes a connection. One that was never made has nobody to tell, and Dask would wait twice `CONNECT_S`."""
+        """Closes the connection, unless it was never made: Dask would then wait for twice `CONNECT_S`."""
         if self.status != "connecting":
             super().__del__()
 
@@ -37,15 +37,15 @@ class DaskCluster:
     """A Dask scheduler and its workers.
 
     Args:
-        address: of the scheduler, as HOST:PORT.
+        address: the scheduler's address, as HOST:PORT.
 
     Raises:
-        BackendError: nobody answers there, or not as a Dask scheduler.
+        BackendError: nothing answers there, or not a Dask scheduler.
     """
 
     def __init__(self, address: str) -> None:
         self._address = address
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is said once, by an error of ours
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # our own error reports a lost connection, once
         try:
             self._client = _Client(f"tcp://{address}", timeout=CONNECT_S, set_as_default=False)
         except (OSError, ValueError) as error:
@@ -61,40 +61,42 @@ class DaskCluster:
     ) -> None:
         self._client.close(timeout=CONNECT_S)
 
-    def executor(self, needs: StageResources, n_tasks: int) -> Executor:
-        """Dask's own; a task asks for those resources only that some worker counts, and for a GPU always."""
-        executor: Executor = self._client.get_executor(pure=False, resources=_asked(needs, self._workers()))
+    def get_executor(self, needs: StageResources, n_tasks: int) -> Executor:
+        """Returns Dask's executor; a task requests other resources than a GPU only if some worker declares them."""
+        executor: Executor = self._client.get_executor(
+            pure=False, resources=_select_resources(needs, self._list_workers())
+        )
         return executor
 
-    def n_slots(self, needs: StageResources) -> int:
-        """Threads of the workers that have all that a task asks for."""
-        workers = self._workers()
-        asked = _asked(needs, workers).items()
+    def count_slots(self, needs: StageResources) -> int:
+        """Returns the number of threads of workers that have all resources that a task requests."""
+        workers = self._list_workers()
+        asked = _select_resources(needs, workers).items()
         return sum(
             int(min([worker["nthreads"], *(worker["resources"].get(name, 0) // n for name, n in asked)]))
             for worker in workers
         )
 
-    def fault(self, error: BaseException, stage: str) -> BackendError | None:
-        """A task that took its workers down, or a scheduler that is gone."""
+    def find_fault(self, error: BaseException, stage: str) -> BackendError | None:
+        """Returns the error for a task that killed its workers, or for a lost scheduler."""
         if isinstance(error, KilledWorker):
             return BackendError(
                 f"{error.allowed_failures + 1} Dask workers died while they ran one part of {stage}, the last at "
                 f"{error.last_worker.address}.",
                 "Most often memory ran out: start workers with more, and run again; finished parts are kept.",
             )
-        return self._lost() if isinstance(error, CancelledError) else None
+        return self._make_lost_error() if isinstance(error, CancelledError) else None
 
-    def _workers(self) -> list[dict[str, Any]]:
+    def _list_workers(self) -> list[dict[str, Any]]:
         if self._client.status != "running":
-            raise self._lost()
+            raise self._make_lost_error()
         return list(self._client.scheduler_info(n_workers=-1)["workers"].values())
 
-    def _lost(self) -> BackendError:
+    def _make_lost_error(self) -> BackendError:
         return BackendError(f"The Dask scheduler at {self._address} was lost.", f"Start it and its workers. {AGAIN}")
 
 
-def _asked(needs: StageResources, workers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def _select_resources(needs: StageResources, workers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     counted = {name for worker in workers for name in worker["resources"]} | {"GPU"}
     amounts = {"CPU": needs.cores, "MEMORY": needs.memory_gb * GIGABYTE, "GPU": needs.gpus}
     return {name: n for name, n in amounts.items() if n and name in counted}

@@ -1,18 +1,19 @@
-"""What a refresh takes before it is begun: amounts of dialogues times the rates at which they are made.
+"""Estimates a refresh before it starts: the amounts of data times the measured rates.
 
-Amounts come from what dialogues of a source are like (`DialogueShape`), in the mean; processor time is amount times
-rate, wall time that of the worker processes over their number, then what waits for a chat model, then what one process
-does alone.
+Amounts come from the mean shape of a source's dialogues (`DialogueShape`). Processor time is amount times rate. Wall
+time is the time of the worker processes over their number, plus the time of chat requests, plus what a single process
+does.
 """
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Final
 
 from backends.chat.budget import usd_of
 from backends.chat.providers import price_of
-from data_schemas.config import RefreshConfig
+from data_schemas.config import ChatConfig, RefreshConfig
 from data_schemas.errors import ConfigError
 from data_schemas.rates import (
     CPU,
@@ -27,29 +28,41 @@ from data_schemas.rates import (
     make_unknown,
     price_step,
 )
+from pipelines.asking import read_texts
 from pipelines.oracle.prompts import choose_prompts
-from pipelines.run.stages import NOBODY, ORACLE, SCRIPT, chat_engine, chat_model_of
+from pipelines.run.stages import CHAT_STAGES, NOBODY, ORACLE, SCRIPT, WORDING, chat_engine, chat_model_of
 
 PAPER: Final[Mapping[str, int]] = {"mmlu_pro": 22_800, "gsm8k": 11_742, "hssbench": 22_040}
-"""Dialogues of KAME's corpus, by source (arXiv 2510.02327)."""
+"""Number of dialogues in KAME's corpus, by source (arXiv 2510.02327)."""
 
 DATA, CHAT, MACHINE = "data", "chat", "machine"
 _OF_A_DIALOGUE = (("words", "words"), ("speech_s", "s"), ("duration_s", "s"), ("requests", "oracles"))
 
 
+_CHAT_FIGURES: Final = {
+    "calls": ("calls", "calls"),
+    "tokens_in": ("tokens in", "tokens"),
+    "tokens_cached": ("…cached", "tokens"),
+    "tokens_out": ("tokens out", "tokens"),
+    "usd": ("price", "USD"),
+    "chat_s": ("time of answers", "s"),
+}
+"""Title and unit of what is planned for a stage that asks a chat model, by key."""
+
+
 def engines_of(config: RefreshConfig) -> str:
-    """The engines that decide memory and bytes, in one name."""
+    """Returns one name for the engines that determine memory and bytes."""
     tts = config.speech.tts if config.speech.tts_b is None else f"{config.speech.tts}, {config.speech.tts_b}"
     return f"{tts}+{config.alignment.aligner}+{config.gate.asr}"
 
 
 def speaking_engine(config: RefreshConfig) -> str:
-    """Who speaks, as rates name it."""
+    """Returns the name of the text-to-speech engines, as rates have it."""
     return engines_of(config).partition("+")[0]
 
 
 def count_dialogues(config: RefreshConfig, n_items: Mapping[str, int], book: RateBook) -> dict[str, float]:
-    """Dialogues that come of items, by source."""
+    """Estimates the number of dialogues made from items, by source."""
     return {
         source: n * _shape_of(source, book)[0].dialogues_per_item * config.variants for source, n in n_items.items()
     }
@@ -58,28 +71,28 @@ def count_dialogues(config: RefreshConfig, n_items: Mapping[str, int], book: Rat
 def estimate_dataset(
     config: RefreshConfig, n_dialogues: Mapping[str, float], book: RateBook, n_workers: int, devices: Sequence[str] = ()
 ) -> list[Figure]:
-    """What making these dialogues takes.
+    """Estimates the cost of making these dialogues: amounts, requests, tokens, price, times, disk and memory.
 
     Args:
-        n_dialogues: by source.
-        n_workers: worker processes, each with a core of its own.
-        devices: GPUs by name whose times are told beside the processor's.
+        n_dialogues: number of dialogues by source.
+        n_workers: number of worker processes, each with a core of its own.
+        devices: names of GPUs whose times are given beside the processor's.
 
     Raises:
-        ConfigError: an engine, a prompt set or a provider that is not there.
+        ConfigError: an engine, a prompt set or a provider does not exist.
     """
     if not n_dialogues:
         raise ConfigError("Nothing is planned: there are no dialogues.", "Name sources, or --dialogues NAME=NUMBER.")
     amounts = _amounts(config, n_dialogues, book)
     by_key = {each.key: each.value or 0.0 for each in amounts}
-    chat = _chat(config, by_key["requests"], book)
+    chat = _chat(config, by_key, book)
     machine = _machine(config, by_key, book, n_workers, devices)
     wall = _wall(config, machine, chat, n_workers, sum(n_dialogues.values()))
     return [*amounts, *chat, *machine, wall, *_room(config, by_key["duration_s"], book, n_workers)]
 
 
 def _shape_of(source: str, book: RateBook) -> tuple[DialogueShape, str]:
-    """What dialogues of a source are like, and where that comes from; of one that nobody knows, the mean of others."""
+    """Returns the shape of a source's dialogues and its origin; for an unknown source, the mean of the others."""
     if (found := book.find_shape(source)) is not None:
         return found[0], f"{found[1]}, {found[0].n_spoken} dialogues"
     known = {each.source: each for rates in reversed(book.rates) for each in rates.shapes}
@@ -114,21 +127,46 @@ def _amounts(config: RefreshConfig, n_dialogues: Mapping[str, float], book: Rate
     return rows
 
 
-def _chat(config: RefreshConfig, n_requests: float, book: RateBook) -> list[Figure]:
-    """Calls, tokens and money of the model behind the oracle; others are told as unknown."""
+def _chat(config: RefreshConfig, amounts: Mapping[str, float], book: RateBook) -> list[Figure]:
+    """Estimates calls, tokens and price of each stage that uses a chat model, and their sums."""
+    asking = {stage: chat for stage in CHAT_STAGES if (chat := chat_model_of(config, stage)) is not None}
+    if not asking:
+        return [Figure("calls", CHAT, "calls", 0.0, "calls", "simulator random asks nobody", "configuration")]
+    by_stage = {stage: _chat_of_stage(stage, chat, config, amounts, book) for stage, chat in asking.items()}
+    if len(by_stage) == 1:
+        (alone,) = by_stage.values()
+        return alone
     rows = [
-        make_unknown(f"calls.{stage}", CHAT, f"calls for {stage}", "calls", "no bench counts them; look at a small run")
-        for stage in ("pictures", "wording")
-        if chat_model_of(config, stage) is not None
+        replace(each, key=f"{each.key}.{stage}", title=f"{stage}: {each.title}")
+        for stage, figures in by_stage.items()
+        for each in figures
     ]
-    chat = chat_model_of(config, ORACLE)
-    if chat is None:
-        return [*rows, Figure("calls", CHAT, "calls", 0.0, "calls", "simulator random asks nobody", "configuration")]
-    model, prompt = chat_engine(chat).describe().model, choose_prompts(config.oracle, chat).version
-    rate, basis = _chat_rate(book, model, prompt)
+    sums = [
+        add_up(key, CHAT, f"{title} of all stages", [each for each in rows if each.key.partition(".")[0] == key])
+        for key, (title, _) in _CHAT_FIGURES.items()
+    ]
+    return [*rows, *sums]
+
+
+def _chat_of_stage(
+    stage: str, chat: ChatConfig, config: RefreshConfig, amounts: Mapping[str, float], book: RateBook
+) -> list[Figure]:
+    """Estimates calls, tokens and price of one stage; all are unknown if the stage was never measured."""
+    model = chat_engine(chat).describe().model
+    found: tuple[ChatRate, str] | None
+    if stage == ORACLE:
+        n_requests, found = amounts["requests"], _chat_rate(book, model, choose_prompts(config.oracle, chat).version)
+    else:
+        version = read_texts(f"pipelines.{stage}")["version"]
+        n_requests, found = amounts["dialogues"], _find_chat_rate(book, stage, model, version)
+    if found is None:
+        how = "`kame bench` with these settings does" if stage == WORDING else "look at a small run"
+        why = f"nobody has counted what {stage} asks {model}: {how}"
+        return [make_unknown(key, CHAT, title, unit, why) for key, (title, unit) in _CHAT_FIGURES.items()]
+    rate, basis = found
     calls = n_requests * rate.calls_per_request
     told = f"{n_requests:,.0f} × {rate.calls_per_request:.3g}"
-    rows.append(Figure("calls", CHAT, f"calls of {model}", calls, "calls", told, basis))
+    rows = [Figure("calls", CHAT, f"calls of {model}", calls, "calls", told, basis)]
     per = {"tokens_in": rate.tokens_in, "tokens_cached": rate.tokens_cached, "tokens_out": rate.tokens_out}
     for key, title in (("tokens_in", "tokens in"), ("tokens_cached", "…cached"), ("tokens_out", "tokens out")):
         each = per[key]
@@ -160,16 +198,22 @@ def _chat(config: RefreshConfig, n_requests: float, book: RateBook) -> list[Figu
 
 
 class _Assumed(ChatRate):
-    """A rate put together of what is known of other models; a time of 0 is not known."""
+    """A rate estimated from those of other models; a time of 0 means unknown."""
 
     wall_s: float = 0.0
 
 
+def _find_chat_rate(book: RateBook, stage: str, model: str, prompt: str) -> tuple[ChatRate, str] | None:
+    """What was measured of a model and a prompt, and where; None: nothing."""
+    wanted = (stage, model, prompt)
+    found = book.find(lambda rates: rates.chat, lambda row: (row.stage, row.model, row.prompt) == wanted)
+    return None if found is None else (found[0], f"{found[1]}, {found[0].n_calls} calls")
+
+
 def _chat_rate(book: RateBook, model: str, prompt: str) -> tuple[ChatRate, str]:
-    found = book.find(lambda rates: rates.chat, lambda row: (row.model, row.prompt) == (model, prompt))
-    if found is not None:
-        return found[0], f"{found[1]}, {found[0].n_calls} calls"
-    other = book.find(lambda rates: rates.chat, lambda _: True)
+    if (found := _find_chat_rate(book, ORACLE, model, prompt)) is not None:
+        return found
+    other = book.find(lambda rates: rates.chat, lambda row: row.stage == ORACLE)
     if other is None:
         raise ConfigError("No rates tell of any chat model.", "Measure some: kame bench")
     size = book.find(lambda rates: rates.prompts, lambda row: row.prompt == prompt)
@@ -216,7 +260,7 @@ def _machine(
 def _wall(
     config: RefreshConfig, machine: Sequence[Figure], chat: Sequence[Figure], n_workers: int, n_dialogues: float
 ) -> Figure:
-    """Stages follow each other: workers, then the chat model, then publishing."""
+    """Estimates the wall time: stages run one after another, workers, then the chat model, then publishing."""
     by_key = {each.key: each for each in (*machine, *chat)}
     asks = [by_key["chat_s"]] if "chat_s" in by_key else []
     total = add_up("wall_s", MACHINE, "", [by_key["processor"], by_key["processor.publish"], *asks])
@@ -236,7 +280,7 @@ def _wall(
 
 
 def _room(config: RefreshConfig, duration_s: float, book: RateBook, n_workers: int) -> list[Figure]:
-    """Bytes on disk and in memory."""
+    """Estimates the bytes on disk and in memory."""
     engines, has_server = engines_of(config), config.chat.engine != "openai" and config.oracle.simulator != "random"
 
     def own(row: Sizes) -> bool:

@@ -1,10 +1,10 @@
-"""Applies stages to parts: reads, checks the schema at the edge, writes beside and renames, then records it.
+"""Applies stages to parts: reads the inputs, checks their schema, writes the output atomically, then records it.
 
-A part's output of a stage is one Parquet file named by its fingerprint, and a record beside it, written last, with the
-checksum and the rejects. Only what has a record is there; what is recorded is never made again.
+The output of a stage for a part is one Parquet file named by its fingerprint. Its record, written last, holds the
+checksum and the rejects. An output without a record does not count; a recorded output is never made again.
 
-Stages that fill processors are run in worker processes, a part at a time (`workers.Workers`); those that may ask a chat
-model in this one, several parts at once (`run_chat_stage`).
+Stages limited by the processor run in worker processes, one part at a time (`workers.Workers`). Stages that may call a
+chat model run in this process, several parts at once (`run_chat_stage`).
 """
 
 import asyncio
@@ -43,20 +43,21 @@ from pipelines.run.stages import (
 from pipelines.stage import Stage, StageDescription, StageResult
 
 ANSWERS = ".store/answers.sqlite"
-"""The chat models' answers, in a dataset's folder."""
+"""Cache of the chat models' answers, in a dataset's folder."""
 
 REQUESTS_A_PLACE = 2
-"""Requests in sight for each place in flight, where a dialogue is but one request: no place waits for a part's end."""
+"""Requests prepared for each request in flight, counting one per dialogue, so that no slot waits for the end of a part.
+"""
 
 Record = TypeVar("Record")
 OnUsage = Callable[[ChatUsage], None]
 
 
 OnPart = Callable[[str, Part, PartRecord], None]
-"""Is told of a stage's output for a part, made now or found."""
+"""Called with the output of a stage for a part, whether it was made now or found."""
 
 RunOne = Callable[[RefreshConfig, str, Part], PartRecord]
-"""Runs one stage on one part; a module's function, so that worker processes find it."""
+"""Runs one stage on one part; a function of a module, so that worker processes can unpickle it."""
 
 
 class Runner:
@@ -66,15 +67,19 @@ class Runner:
         self.store = store
 
     def put_items(self, parts: Iterable[tuple[Part, Sequence[Item]]]) -> None:
-        """Lays down what the first stage reads of each part."""
+        """Writes the items of each part, which are the input of the first stage."""
         with self.store.batch() as batch:
             for part, items in parts:
-                if self.record(part, ITEMS) is None:
+                if self.read_record(part, ITEMS) is None:
                     self._put(batch, part, ITEMS, StageResult(list(items), []), Item)
 
-    def record(self, part: Part, stage: str) -> PartRecord | None:
-        """The record of a stage's output for a part, or None where there is none or its file is gone or cut."""
-        path = part.record_path(stage)
+    def read_record(self, part: Part, stage: str) -> PartRecord | None:
+        """Returns the record of a stage's output, or None if it or the output's file is missing or truncated.
+
+        Raises:
+            StoreError: the record is damaged.
+        """
+        path = part.get_record_path(stage)
         if not self.store.exists(path):
             return None
         try:
@@ -87,27 +92,27 @@ class Runner:
             raise StoreError(
                 f"The record {self.store.at(path)} is damaged: {error}.", "Remove it and run again."
             ) from error
-        whole = self.store.exists(part.path(stage)) and self.store.n_bytes(part.path(stage)) == record.n_bytes
+        whole = self.store.exists(part.get_path(stage)) and self.store.n_bytes(part.get_path(stage)) == record.n_bytes
         return record if whole else None
 
-    def pending(self, stage: str, parts: Sequence[Part], on_found: OnPart = lambda *_: None) -> list[Part]:
-        """The parts that lack the stage's output, or have one that another try may better; tells of the others."""
+    def list_pending(self, stage: str, parts: Sequence[Part], on_found: OnPart = lambda *_: None) -> list[Part]:
+        """Returns the parts whose output is missing or may be improved by a retry; calls `on_found` for the others."""
         lacking = []
         for part in parts:
-            record = self.record(part, stage)
+            record = self.read_record(part, stage)
             if record is None or not record.is_final:
                 lacking.append(part)
             else:
                 on_found(stage, part, record)
         return lacking
 
-    def finished(self, part: Part, stage: str) -> PartRecord:
-        """The record of an output that must be there.
+    def read_finished(self, part: Part, stage: str) -> PartRecord:
+        """Returns the record of an output that must exist.
 
         Raises:
-            StoreError: it is not.
+            StoreError: it does not exist.
         """
-        record = self.record(part, stage)
+        record = self.read_record(part, stage)
         if record is None:
             raise StoreError(
                 f"Part {part.part_id} has no output of stage {stage}.", "Run the same command again; it makes it."
@@ -115,21 +120,21 @@ class Runner:
         return record
 
     def read(self, part: Part, stage: str, record_type: type[Record]) -> list[Record]:
-        """A stage's output for a part, as records that may have fewer fields than the file has columns."""
-        record = self.finished(part, stage)
+        """Reads a stage's output for a part as records, which may have fewer fields than the file has columns."""
+        record = self.read_finished(part, stage)
         names = make_schema(record_type).names
-        return from_table(self.store.read_table(part.path(stage), names, record.sha256), record_type)
+        return from_table(self.store.read_table(part.get_path(stage), names, record.sha256), record_type)
 
     def run(self, part: Part, stage: Stage[Any]) -> PartRecord:
-        """The stage's output for a part: what is recorded, or made now from its inputs."""
-        done = self.record(part, stage.name)
+        """Returns the record of the stage's output for a part, after running the stage if there is no final one."""
+        done = self.read_record(part, stage.name)
         if done is not None and done.is_final:
             return done
         check_fingerprint(part, stage)
-        return self.keep(part, stage, stage.run(self.batch(part, stage)))
+        return self.keep(part, stage, stage.run(self.read_batch(part, stage)))
 
-    def batch(self, part: Part, stage: StageDescription) -> list[tuple[Any, ...]]:
-        """What a stage is given of a part."""
+    def read_batch(self, part: Part, stage: StageDescription) -> list[tuple[Any, ...]]:
+        """Reads the inputs of a stage for a part, joined by dialogue."""
         inputs: list[list[Any]] = [
             self.read(part, name, record_type)
             for name, record_type in zip(stage.inputs, stage.input_types, strict=True)
@@ -137,12 +142,12 @@ class Runner:
         return join_inputs(inputs)
 
     def keep(self, part: Part, stage: StageDescription, result: StageResult[Any]) -> PartRecord:
-        """Records what a stage made of a part."""
+        """Writes and records the result of a stage for a part."""
         with self.store.batch() as batch:
             return self._put(batch, part, stage.name, result, stage.output_type)
 
     def _put(self, batch: Batch, part: Part, stage: str, result: StageResult[Any], record_type: type) -> PartRecord:
-        written = batch.write_table(part.path(stage), to_table(result.outputs, record_type))
+        written = batch.write_table(part.get_path(stage), to_table(result.outputs, record_type))
         record = PartRecord(
             n_rows=len(result.outputs),
             n_bytes=written.n_bytes,
@@ -151,27 +156,27 @@ class Runner:
             rejects=result.rejects,
         )
         text = json.dumps({"stage": stage, "fingerprint": part.fingerprints[stage], **asdict(record)}, indent=1)
-        batch.write_bytes(part.record_path(stage), text.encode())
+        batch.write_bytes(part.get_record_path(stage), text.encode())
         return record
 
 
 def check_fingerprint(part: Part, stage: StageDescription) -> None:
-    """Whether a stage as it is in this process makes what the part's fingerprint stands for.
+    """Checks that the stage, as it is in this process, produces what the part's fingerprint stands for.
 
     Raises:
-        BackendError: it would make something else: this machine has other models, libraries or code than the one that
-            planned the run, or they have changed since.
+        BackendError: it would not: this machine has other models, libraries or code than the one that planned the run,
+            or they have changed since.
     """
     inputs = [part.fingerprints[name] for name in stage.inputs]
     if compute_fingerprint(stage.name, stage.version, stage.matters(), inputs) != part.fingerprints[stage.name]:
         raise BackendError(
-            f"{platform.node()} would make another {stage.name} of part {part.part_id} than was planned.",
-            "Install the same version of everything, and the same models and voices, on all machines, and run again.",
+            f"{platform.node()} would make a different {stage.name} of part {part.part_id} than was planned.",
+            "Install the same versions of all packages, models and voices on all machines, and run again.",
         )
 
 
 def join_inputs(inputs: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
-    """One tuple a dialogue that stands in every input, in the first input's order; a lone input as it is."""
+    """Returns one tuple for each dialogue that all inputs contain, in the order of the first input."""
     if len(inputs) == 1:
         return [(each,) for each in inputs[0]]
     others = [{each.dialogue_id: each for each in records} for records in inputs[1:]]
@@ -188,23 +193,23 @@ def run_on_part(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
 
 
 class _Server(NamedTuple):
-    """A chat server that is up, and what stops it."""
+    """A running chat server, and the stack that stops it."""
 
     endpoint: Endpoint
     stop: ExitStack
 
 
 class ChatServers:
-    """The chat servers of a run, by the stage that asks them; all are up."""
+    """The running chat servers of a run, by the stage that uses them."""
 
     def __init__(self, by_stage: Mapping[str, _Server]) -> None:
         self._by_stage = dict(by_stage)
 
     @contextmanager
     def endpoint_for(self, stage: str) -> Iterator[Endpoint | None]:
-        """The model of a stage for the time of a block, after which it is stopped unless a later stage asks it.
+        """Yields the endpoint of a stage; after the block its server is stopped unless a later stage uses it.
 
-        None where the stage asks nobody, or no part lacked its output when the servers were started.
+        Yields None if the stage calls no model, or if no part lacked its output when the servers were started.
         """
         if stage not in self._by_stage:
             yield None
@@ -217,14 +222,14 @@ class ChatServers:
 
 @contextmanager
 def start_chat_servers(config: RefreshConfig, parts: Sequence[Part]) -> Iterator[ChatServers]:
-    """Starts, or reaches, each chat model that some part waits for: once a run, and before any part is worked on.
+    """Starts, or connects to, each chat model that some part needs, once per run and before any part is processed.
 
-    Hours of speech would else be made before it shows that the model cannot be had. Stages whose settings are equal
-    share one server. All are stopped when the block ends.
+    Otherwise hours of speech could be made before it turns out that the model is unavailable. Stages with equal
+    settings share one server. All servers are stopped when the block ends.
 
     Raises:
-        BackendError: one cannot be started or reached, or refuses our key.
-        ConfigError: a budget in dollars for a model whose price is not known.
+        BackendError: a server cannot be started or reached, or rejects our key.
+        ConfigError: there is a budget in dollars for a model whose price is not known.
     """
     runner = Runner(Store(config.out))
     started: list[tuple[ChatConfig, _Server]] = []
@@ -232,7 +237,7 @@ def start_chat_servers(config: RefreshConfig, parts: Sequence[Part]) -> Iterator
     with ExitStack() as all_servers:
         for stage in CHAT_STAGES:
             chat = chat_model_of(config, stage)
-            if chat is None or not runner.pending(stage, parts):
+            if chat is None or not runner.list_pending(stage, parts):
                 continue
             server = next((server for asked, server in started if asked == chat), None)
             if server is None:
@@ -252,34 +257,34 @@ def run_chat_stage(
     on_part: OnPart,
     on_usage: OnUsage,
 ) -> None:
-    """Runs a stage that may ask on those parts that lack it; `on_part` sees every part once.
+    """Runs a stage that may call a chat model on the parts that lack it; `on_part` is called once for every part.
 
     Args:
-        parts: all of the plan's where the stage asks nobody; else as many as are to be asked for together.
-        endpoint: what `ChatServers.endpoint_for` gave.
-        on_usage: is given what these parts take, counted while it runs.
+        parts: all parts of the plan if the stage calls no model; otherwise the parts to be requested together.
+        endpoint: what `ChatServers.endpoint_for` yielded.
+        on_usage: receives the usage of these parts, which is updated while the stage runs.
     """
     store, chat = Store(config.out), chat_model_of(config, stage)
     runner = Runner(store)
-    pending = runner.pending(stage, parts, on_part)
+    pending = runner.list_pending(stage, parts, on_part)
     if not pending:
         return
     if chat is None:
-        alone = build_stage_without_chat(config, stage, partial(_dialogues_of, runner, parts))
+        alone = build_stage_without_chat(config, stage, partial(_read_dialogues, runner, parts))
         for part in pending:
             on_part(stage, part, runner.run(part, alone))
         return
-    assert endpoint is not None  # `start_chat_servers` saw the same parts pending
+    assert endpoint is not None  # `start_chat_servers` found the same parts pending
     asking = build_chat_stage(config, stage, endpoint)
     client = open_client(chat, endpoint, config.budget, store.at(ANSWERS), on_usage)
-    n_at_once = parts_at_once(chat.n_in_flight, config.parts.dialogues_per_part)
+    n_at_once = count_parts_at_once(chat.n_in_flight, config.parts.dialogues_per_part)
     if chat.transport == "batch":
-        n_at_once = len(pending)  # one hand-in takes hours, however much is in it
+        n_at_once = len(pending)  # one batch job takes hours, whatever its size
     run_asking(runner, asking, pending, client, n_at_once, on_part)
 
 
 def run_in_memory(config: RefreshConfig, stage: str, batch: Sequence[Any], cache_path: str) -> StageResult[Any]:
-    """What a stage that may ask makes of a batch, its model started for it alone and its answers kept in a file."""
+    """Runs a stage that may call a chat model on one batch, with a server of its own and its answers cached."""
     chat = chat_model_of(config, stage)
     if chat is None:
         return build_stage_without_chat(config, stage).run(batch)
@@ -288,8 +293,8 @@ def run_in_memory(config: RefreshConfig, stage: str, batch: Sequence[Any], cache
         return run_alone(build_chat_stage(config, stage, endpoint), batch, client)
 
 
-def _dialogues_of(runner: Runner, parts: Sequence[Part], source: str, split: str) -> Iterator[list[Dialogue]]:
-    """What the random oracles read of a source's other parts; `parts` are all that the plan has."""
+def _read_dialogues(runner: Runner, parts: Sequence[Part], source: str, split: str) -> Iterator[list[Dialogue]]:
+    """Yields the dialogues of a source and split part by part, for random oracles; `parts` is the whole plan."""
     for part in sorted(parts, key=lambda part: part.part_id):
         if (part.source, part.split) == (source, split):
             yield runner.read(part, MIXING, Dialogue)
@@ -298,25 +303,25 @@ def _dialogues_of(runner: Runner, parts: Sequence[Part], source: str, split: str
 def open_client(
     chat: ChatConfig, endpoint: Endpoint, budget: BudgetConfig, cache_path: str, on_usage: OnUsage
 ) -> OpenClient:
-    """How to open a client of a running endpoint, with answers cached in `cache_path`.
+    """Returns a function that opens a client of a running endpoint, with answers cached in `cache_path`.
 
     Args:
-        on_usage: is given the client's counts when it opens; they grow while it is open.
+        on_usage: receives the client's usage when it opens; it is updated while the client is open.
     """
-    pace = Pace(chat)  # what one client learns of the server's limits, the next one knows
+    pace = Pace(chat)  # shared, so that the next client knows the rate limits that the last one found
 
     @asynccontextmanager
-    async def opened() -> AsyncIterator[ChatClient]:
+    async def open_once() -> AsyncIterator[ChatClient]:
         with ReplyCache(cache_path) as cache:
             async with OpenAIChatClient(endpoint, chat, cache, budget=budget, pace=pace) as client:
                 on_usage(client.usage)
                 yield client
 
-    return opened
+    return open_once
 
 
-def parts_at_once(n_in_flight: int, dialogues_per_part: int) -> int:
-    """How many parts must be in progress to keep so many requests in flight."""
+def count_parts_at_once(n_in_flight: int, dialogues_per_part: int) -> int:
+    """Returns how many parts must be in progress to keep so many requests in flight."""
     return math.ceil(REQUESTS_A_PLACE * n_in_flight / dialogues_per_part)
 
 
@@ -328,25 +333,25 @@ def run_asking(
     n_at_once: int,
     on_part: OnPart,
 ) -> None:
-    """Runs an asking stage on parts, in their order, and tells `on_part` of each as it is recorded.
+    """Runs a stage that calls a chat model on parts, in order, and calls `on_part` for each when it is recorded.
 
     Args:
-        n_at_once: parts in progress at once (`parts_at_once`).
+        n_at_once: number of parts in progress at once (`count_parts_at_once`).
 
     Raises:
-        KameError: of the part that failed first; those recorded before stay.
+        KameError: the error of the part that failed first; parts recorded before are kept.
     """
 
-    async def all_parts() -> None:
+    async def run_all() -> None:
         places = asyncio.Semaphore(n_at_once)
         async with open_client() as client:
 
-            async def one(part: Part) -> None:
+            async def run_one(part: Part) -> None:
                 async with places:
-                    result = await stage.run_with(runner.batch(part, stage), client)
+                    result = await stage.run_with(runner.read_batch(part, stage), client)
                     on_part(stage.name, part, runner.keep(part, stage, result))
 
-            await gather_all([one(part) for part in parts])
+            await gather_all([run_one(part) for part in parts])
 
     if parts:
-        asyncio.run(all_parts())
+        asyncio.run(run_all())

@@ -1,7 +1,7 @@
-"""Where parts are run: each place gives a `concurrent.futures.Executor`, and tells how much it bears and how it is.
+"""Places where parts are run: each provides a `concurrent.futures.Executor` and reports its capacity and its faults.
 
-A task is one stage on one part. What is sent is the configuration, the stage's name, and the part's names and
-fingerprints; what comes back is the part's record. Everything else stands in the store, which all workers see.
+A task is one stage on one part. It is sent as the configuration, the stage's name, and the part's names and
+fingerprints; it returns the part's record. All other data is in the store, which all workers can access.
 """
 
 from collections.abc import Callable
@@ -16,11 +16,11 @@ from data_schemas.errors import BackendError
 
 GIGABYTE = 10**9
 AGAIN = "Run the same command again; finished parts are kept."
-"""What helps against whatever a cluster has lost."""
+"""The remedy for whatever a cluster has lost."""
 
 
 class Place(Protocol):
-    """Where parts are run, for the time of a `with` block."""
+    """Runs parts for the time of a `with` block."""
 
     def __enter__(self) -> Self: ...
 
@@ -28,39 +28,39 @@ class Place(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    def executor(self, needs: StageResources, n_tasks: int) -> Executor:
-        """What runs `n_tasks` tasks that need so much each; the place closes it."""
+    def get_executor(self, needs: StageResources, n_tasks: int) -> Executor:
+        """Returns an executor for `n_tasks` tasks with these needs each; the place closes it."""
 
-    def n_slots(self, needs: StageResources) -> int:
-        """How many such tasks can run at once now; 0 where no worker has what one needs.
+    def count_slots(self, needs: StageResources) -> int:
+        """Returns how many such tasks can run at once now; 0 if no worker has the resources of one.
 
         Raises:
             BackendError: the place is lost.
         """
 
-    def fault(self, error: BaseException, stage: str) -> BackendError | None:
-        """What an error of a stage's task tells of the place; None: it is the task's own."""
+    def find_fault(self, error: BaseException, stage: str) -> BackendError | None:
+        """Returns the fault of the place that caused the error of a task; None if the error is the task's own."""
 
 
 class LocalProcesses(WorkerPool):
-    """Processes of this machine, started when first needed; with one, this process itself.
+    """Processes on this machine, started when first needed; a single one is this process itself.
 
-    Each runs any stage; what a stage needs is not looked at, for `workers` says how many there are.
+    The needs of a stage are ignored, since the option `workers` sets the number of processes.
     """
 
     def __init__(self, n_workers: int) -> None:
         super().__init__(n_workers, leave_with_parent)
 
-    def executor(self, needs: StageResources, n_tasks: int) -> Executor:
-        """The processes; this one, where there is to be but one, or but one task."""
+    def get_executor(self, needs: StageResources, n_tasks: int) -> Executor:
+        """Returns the pool of processes, or this process if one is enough."""
         return InThisProcess() if min(self.n_workers, n_tasks) <= 1 else _Processes(self.get_started())
 
-    def n_slots(self, needs: StageResources) -> int:
-        """As many as there are processes."""
+    def count_slots(self, needs: StageResources) -> int:
+        """Returns the number of processes."""
         return self.n_workers
 
-    def fault(self, error: BaseException, stage: str) -> BackendError | None:
-        """A process that was killed."""
+    def find_fault(self, error: BaseException, stage: str) -> BackendError | None:
+        """Returns the error for a process that was killed; None for other errors."""
         if not isinstance(error, BrokenProcessPool):
             return None
         return BackendError(
@@ -70,21 +70,21 @@ class LocalProcesses(WorkerPool):
 
 
 class _Processes(Executor):
-    """A pool whose processes never hear Ctrl-C: it goes to all of a terminal, and we end them."""
+    """A pool whose processes ignore Ctrl-C: a terminal sends it to all of them, and this process shuts them down."""
 
     def __init__(self, pool: Executor) -> None:
         self._pool = pool
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        with interrupts_held():  # for good in the processes that this starts
+        with interrupts_held():  # permanently in the processes that this starts
             return self._pool.submit(fn, *args, **kwargs)
 
 
 class InThisProcess(Executor):
-    """Runs each task when it is submitted, in this process."""
+    """Runs each task in this process when it is submitted."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """The task's outcome, which is there already."""
+        """Returns a finished future."""
         future: Future[Any] = Future()
         try:
             future.set_result(fn(*args, **kwargs))

@@ -1,8 +1,8 @@
-"""A lock that holds across machines: an object in a bucket that says who writes there, and until when.
+"""A lease that locks a dataset in a bucket across machines: an object that names the writer and the time of expiry.
 
-It is taken and renewed on condition that it is still as it was read, so of two that reach for it one gets it. A run
-that is killed leaves it, and it runs out. Machines' clocks may differ, and a run may sleep through its time: that is
-why nothing relies on the lease alone, and the manifest too is only put where it is still as the run found it.
+It is taken and renewed by a conditional write, so only one of two competing runs gets it. The lease of a killed run
+expires. Clocks of machines may differ, and a run may be suspended past the expiry; therefore nothing relies on the
+lease alone, and the manifest too is written only if it is still as the run found it.
 """
 
 import json
@@ -22,13 +22,13 @@ from data_schemas.errors import StoreError
 
 LEASE: Final = ".store/lease.json"
 HELD_S: Final = 120.0
-"""How long a lease holds after it was taken or renewed, seconds: as long as another machine waits for a killed run."""
+"""Seconds until a lease expires after it was taken or renewed: how long another machine waits for a killed run."""
 RENEWALS: Final = 4
-"""How often it is renewed in that time."""
+"""Number of renewals in that time."""
 
 
 class Lease:
-    """The right to write to a dataset in a bucket, as long as it is renewed."""
+    """The right to write to a dataset in a bucket, valid while it is renewed."""
 
     def __init__(self, bucket: Bucket, now: Callable[[], float] = time.time) -> None:
         self._bucket, self._now = bucket, now
@@ -41,7 +41,7 @@ class Lease:
         """Takes the lease.
 
         Raises:
-            StoreError: another run holds it, or the bucket cannot be written.
+            StoreError: another run holds it, or the bucket is not writable.
         """
         state = self._bucket.get_state(LEASE)
         if state is not None:
@@ -54,33 +54,33 @@ class Lease:
             ) from error
 
     def renew(self) -> None:
-        """Makes the lease hold for its whole time again; one that another has taken is lost for good."""
+        """Extends the lease by its full time; a lease that another run has taken is lost for good."""
         try:
             self._write(self._state, self._now() + HELD_S)
         except ChangedMeanwhile:
             self._is_lost = True
-        except StoreError:  # the next renewal may reach the bucket; `check` knows when it is too late
+        except StoreError:  # the next renewal may succeed; `check` raises once the lease has expired
             return
 
     def check(self) -> None:
-        """Whether this run may still write.
+        """Checks that this run may still write.
 
         Raises:
             StoreError: another run has taken the lease, or it could not be renewed in time.
         """
         if self._is_lost or self._now() > self._until_s:
             raise StoreError(
-                f"This run no longer holds {self._bucket.address}: "
+                f"This run no longer holds the lease of {self._bucket.address}: "
                 f"{'another run has begun to write there' if self._is_lost else 'the bucket was not reached in time'}.",
-                "Nothing of this run was published. Run the same command again, once no other run writes there.",
+                "Nothing of this run was published. Run the same command again when no other run writes there.",
             )
 
     def release(self) -> None:
-        """Lets others begin at once."""
+        """Releases the lease, so that others can take it at once."""
         if not self._is_lost:
             try:
                 self._write(self._state, 0.0)
-            except StoreError:  # it runs out by itself
+            except StoreError:  # the lease expires by itself
                 return
 
     def _refuse_if_held(self, held: dict[str, Any]) -> None:
@@ -99,8 +99,8 @@ class Lease:
 
 
 @contextmanager
-def held(bucket: Bucket) -> Iterator[Lease]:
-    """Holds the lease of a dataset for a block, and renews it meanwhile.
+def hold_lease(bucket: Bucket) -> Iterator[Lease]:
+    """Holds the lease of a dataset for a block, and renews it in a thread.
 
     Raises:
         StoreError: as `Lease.take`.

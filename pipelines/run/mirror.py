@@ -1,11 +1,12 @@
-"""A run whose dataset is in a bucket: it works in a folder on this machine, and what it finishes is copied there.
+"""Runs on a dataset in a bucket: the work is done in a local folder, and finished files are uploaded.
 
-Before the run the folder becomes what the bucket holds, so that any machine goes on where another was killed. Each
-part goes up when it is finished, its record last; at the end shards, rejects and prompts, then the manifest, on
-condition that nobody has published since this run began, then the card; what is superseded goes last. What a file's
-name says all about is put as it is; any other file only where it is as this run read it.
+Before a run starts, the local folder is synchronised with the bucket, so that any machine can resume a run that was
+killed elsewhere. Each part is uploaded when it is finished, with its record last. At the end come shards, rejects and
+prompts, then the manifest, on condition that nobody else has published since this run began, then the card; superseded
+files are removed last. A file whose name determines its content is uploaded unconditionally; any other file only if its
+version in the bucket is the one that this run read.
 
-Never copied: the answers of chat models, their log, locks, and what is half written.
+The chat models' answers, their log, locks and temporary files are never uploaded.
 """
 
 import hashlib
@@ -28,36 +29,36 @@ from data_schemas.errors import KameError, StoreError
 from data_schemas.manifest import MANIFEST
 from data_schemas.reader import read_manifest, read_manifest_if_any
 from data_schemas.store import TEMPORARY, Store
-from pipelines.run.lease import Lease, held
+from pipelines.run.lease import Lease, hold_lease
 from pipelines.run.parts import FOLDER as PARTS
 from pipelines.run.parts import Part, PartRecord
 from pipelines.run.publish import CARD, remove_superseded
 
 SPOOL: Final = "KAME_SPOOL"
-"""Environment variable: the folder in which datasets of buckets are worked on; workers of a cluster must reach it."""
+"""Environment variable: the local folder for datasets in buckets. Workers of a cluster must be able to reach it."""
 INDEX: Final = ".store/mirror.jsonl"
 COPIES_AT_ONCE: Final = 8
 _STAYS: Final = re.compile(
     rf"\.store/(lock|answers\.sqlite.*|mirror\.jsonl|lease\.json)|runs/.*\.chat\.jsonl|.*{TEMPORARY}"
 )
-"""What is this machine's alone."""
+"""Files that belong to this machine only."""
 _SHOWN: Final = ("data/", "oracles/", "rejects/", "prompts/")
-"""Files of which the manifest tells; their names say all of their content."""
+"""Files that the manifest lists; their names determine their content."""
 _NAMED_BY_CONTENT: Final = (*_SHOWN, f"{PARTS}/", "runs/")
 
 
 class Progress(Protocol):
-    """What is told how far a run is."""
+    """Receives the progress of a run."""
 
-    def stage(self, name: str, n_items: int) -> None:
-        """A stage begins."""
+    def begin_stage(self, name: str, n_items: int) -> None:
+        """Called when a stage begins."""
 
     def on_part(self, stage: str, part: Part, record: PartRecord) -> None:
-        """A stage has a part's output."""
+        """Called when the output of a stage for a part exists."""
 
 
-def folder_of(out: str) -> str:
-    """The folder on this machine in which a dataset is worked on: itself, or one that stands for its bucket."""
+def get_work_folder(out: str) -> str:
+    """Returns the local folder in which a dataset is built: `out` itself, or the folder that mirrors its bucket."""
     if not is_in_bucket(out):
         return out
     server = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
@@ -68,38 +69,39 @@ def folder_of(out: str) -> str:
 
 @contextmanager
 def mirrored(config: RefreshConfig, progress: Progress) -> Iterator[tuple[RefreshConfig, Progress]]:
-    """The configuration and progress with which a run works; of a dataset in a folder, those that are given.
+    """Yields the configuration and progress for a run; for a dataset in a local folder they are those given.
 
-    When the block ends well the dataset is published; else what was finished is copied, for whoever goes on.
+    If the block ends without an error the dataset is published; otherwise the finished files are uploaded, so that
+    another run can resume.
 
     Raises:
-        StoreError: another run writes there, the bucket fails, or somebody else has published meanwhile.
+        StoreError: another run writes to the dataset, the bucket fails, or somebody else has published meanwhile.
         ConfigError: the address names no bucket, or its library is not installed.
     """
     if not is_in_bucket(config.out):
         yield config, progress
         return
-    bucket, folder = Bucket(config.out), folder_of(config.out)
-    with held(bucket) as lease, Mirror(bucket, folder, lease) as mirror:
+    bucket, folder = Bucket(config.out), get_work_folder(config.out)
+    with hold_lease(bucket) as lease, Mirror(bucket, folder, lease) as mirror:
         mirror.pull()
         try:
             yield config.model_copy(update={"out": folder}), _Copying(progress, mirror)
         except BaseException:
-            with suppress(KameError):  # the run's own error is the one to tell
+            with suppress(KameError):  # the error of the run itself is the one to raise
                 mirror.push()
             raise
         mirror.publish()
 
 
 class _Copying:
-    """Progress that has each part copied as it is finished."""
+    """Progress that uploads each part when it is finished."""
 
     def __init__(self, progress: Progress, mirror: "Mirror") -> None:
         self._progress, self._mirror = progress, mirror
 
-    def stage(self, name: str, n_items: int) -> None:
-        self._mirror.push()  # what was planned, and what the stage before left
-        self._progress.stage(name, n_items)
+    def begin_stage(self, name: str, n_items: int) -> None:
+        self._mirror.push()  # the plan, and what is left of the stage before
+        self._progress.begin_stage(name, n_items)
 
     def on_part(self, stage: str, part: Part, record: PartRecord) -> None:
         self._mirror.push_part(part, stage)
@@ -107,16 +109,17 @@ class _Copying:
 
 
 Stamp = tuple[int, int]
-"""Size and time of change of a local file, which tell whether it is as it was copied."""
+"""Size in bytes and modification time in nanoseconds of a local file: they show whether it changed since it was copied.
+"""
 
 
 class Mirror:
-    """A folder of this machine and a dataset in a bucket, and what is known to be the same in both.
+    """Synchronises a local folder with a dataset in a bucket, with an index of the files that are the same in both.
 
     Args:
         bucket: the dataset.
-        folder: on this machine; made where it is not there.
-        lease: asked before anything is written.
+        folder: the local folder; it is created if it does not exist.
+        lease: checked before each upload.
     """
 
     def __init__(self, bucket: Bucket, folder: str, lease: Lease) -> None:
@@ -136,7 +139,7 @@ class Mirror:
         self._pool.shutdown(cancel_futures=True)
 
     def pull(self) -> None:
-        """Makes the folder what the bucket holds; what was made here and never copied stays."""
+        """Downloads what the bucket holds into the folder; local files that were never uploaded are kept."""
         there = {path: state for path, state in self._bucket.list_states().items() if not _STAYS.fullmatch(path)}
         for path in self._same.keys() - there.keys():
             if self._is_as_copied(path):
@@ -146,43 +149,43 @@ class Mirror:
         self._do(partial(self._download, path, there[path]) for path in stale)
 
     def push_part(self, part: Part, stage: str) -> None:
-        """Has a part's output copied, its record after it; raises what went wrong with an earlier one."""
+        """Starts the upload of a part's output, then its record; raises the error of an earlier upload."""
         done = [each for each in self._copying if each.done()]
         self._copying = [each for each in self._copying if not each.done()]
         for each in done:
             each.result()
-        new = [path for path in (part.path(stage), part.record_path(stage)) if not self._is_as_copied(path)]
+        new = [path for path in (part.get_path(stage), part.get_record_path(stage)) if not self._is_as_copied(path)]
         if new:
             self._copying.append(self._pool.submit(self._upload, *new))
 
     def push(self) -> None:
-        """Copies all that is new here, but what makes the dataset that others see."""
+        """Uploads all new files except those that make up the published dataset."""
         copying, self._copying = self._copying, []
         for each in copying:
             each.result()
-        new = [path for path in self._new() if not path.startswith(_SHOWN) and path not in (MANIFEST, CARD)]
+        new = [path for path in self._list_new() if not path.startswith(_SHOWN) and path not in (MANIFEST, CARD)]
         first = [path for path in new if path.endswith(".parquet") and path.startswith(_NAMED_BY_CONTENT)]
-        for wave in (first, [path for path in new if path not in first]):  # records after what they tell of
+        for wave in (first, [path for path in new if path not in first]):  # records after the files that they describe
             self._do(partial(self._upload, path) for path in wave)
 
     def publish(self) -> None:
-        """Copies everything, the manifest on condition, and removes what is superseded.
+        """Uploads everything, the manifest under a condition, and removes superseded files.
 
         Raises:
-            StoreError: somebody else has published meanwhile; the dataset is theirs, whole.
+            StoreError: somebody else has published meanwhile; their dataset is complete and is left as it is.
         """
         self.push()
         try:
             self._check_manifest()
-            shown = [path for path in self._new() if path.startswith(_SHOWN)]
+            shown = [path for path in self._list_new() if path.startswith(_SHOWN)]
             self._shown_now.update(shown)
             self._do(partial(self._upload, path) for path in shown)
             self._upload(*(path for path in (MANIFEST,) if not self._is_as_copied(path)))
         except ChangedMeanwhile as error:
             self._remove_ours()
             raise StoreError(
-                f"Another run has published {self._bucket.address} since this one began; theirs stands.",
-                "Run the same command again: it takes in what they published and makes only what is missing.",
+                f"Another run has published {self._bucket.address} since this one began; its dataset is kept.",
+                "Run the same command again: it reads what was published and makes only what is missing.",
             ) from error
         self._upload(*(path for path in (CARD,) if not self._is_as_copied(path)))
         remove_superseded(self._bucket, read_manifest(self._store))
@@ -191,22 +194,22 @@ class Mirror:
             self._note(path, None)
 
     def _check_manifest(self) -> None:
-        """Whether nobody has published, before gigabytes are copied for nothing."""
+        """Checks that nobody has published, before gigabytes are uploaded in vain."""
         known = self._same.get(MANIFEST)
         if self._bucket.get_state(MANIFEST) != (known[0] if known else None):
-            raise ChangedMeanwhile(f"{self._bucket.address}/{MANIFEST} is another than this run began with.")
+            raise ChangedMeanwhile(f"{self._bucket.address}/{MANIFEST} has changed since this run began.")
 
     def _remove_ours(self) -> None:
-        """Removes the files that this run has put and that the manifest of another does not list."""
+        """Removes the files that this run has uploaded and that the other run's manifest does not list."""
         theirs = read_manifest_if_any(self._bucket)
         listed = {entry.path for entry in theirs.shards} if theirs else set()
         for path in self._shown_now - listed:
-            if path.endswith(".parquet"):  # prompts, however many, are no fault of a dataset's
+            if path.endswith(".parquet"):  # surplus prompt files do no harm to a dataset
                 self._bucket.remove(path)
                 self._note(path, None)
 
     def _do(self, calls: Iterable[Callable[[], None]]) -> None:
-        """Makes copies, several at once; raises the first error when all are through."""
+        """Runs copies in parallel; raises the first error after all have ended."""
         futures = [self._pool.submit(call) for call in calls]
         errors = [error for each in futures if (error := each.exception()) is not None]
         if errors:
@@ -215,7 +218,7 @@ class Mirror:
     def _upload(self, *paths: str) -> None:
         for path in paths:
             self._lease.check()
-            stamp, known = self._stamp(path), self._same.get(path)
+            stamp, known = self._read_stamp(path), self._same.get(path)
             if path.startswith(_NAMED_BY_CONTENT):
                 self._bucket.upload(path, self._store.at(path))
                 state = self._bucket.get_state(path) or ""
@@ -231,15 +234,15 @@ class Mirror:
             self._store.writing(path) as sink,
         ):
             shutil.copyfileobj(source, sink, 1 << 23)
-        if (stamp := self._stamp(path)) is not None:
+        if (stamp := self._read_stamp(path)) is not None:
             self._note(path, (state, stamp))
 
-    def _new(self) -> list[str]:
-        """Files of the folder that are not in the bucket as they are here."""
+    def _list_new(self) -> list[str]:
+        """Returns the local files that are not in the bucket in their present version."""
         paths = (each.relative_to(self._folder).as_posix() for each in self._folder.rglob("*") if each.is_file())
         return sorted(path for path in paths if not _STAYS.fullmatch(path) and not self._is_as_copied(path))
 
-    def _stamp(self, path: str) -> Stamp | None:
+    def _read_stamp(self, path: str) -> Stamp | None:
         try:
             found = (self._folder / path).stat()
         except FileNotFoundError:
@@ -247,19 +250,19 @@ class Mirror:
         return found.st_size, found.st_mtime_ns
 
     def _is_as_copied(self, path: str, state: str | None = None) -> bool:
-        """Whether a file is here as it was copied, and, where `get_state` is given, there too."""
+        """Returns whether the local file is as it was copied and, if `state` is given, the one in the bucket too."""
         known = self._same.get(path)
-        return known is not None and known[1] == self._stamp(path) and state in (None, known[0])
+        return known is not None and known[1] == self._read_stamp(path) and state in (None, known[0])
 
     def _read_index(self) -> None:
-        """What was copied by earlier runs of this machine; a line that a kill cut off is as good as none."""
+        """Reads which files earlier runs on this machine have copied; a line cut off by a kill is ignored."""
         path = self._folder / INDEX
         path.parent.mkdir(parents=True, exist_ok=True)
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         for line in lines:
             with suppress(ValueError):
                 self._take_note(*json.loads(line))
-        self._store.write_bytes(INDEX, b"".join(_line(path, known) for path, known in self._same.items()))
+        self._store.write_bytes(INDEX, b"".join(_format_line(path, known) for path, known in self._same.items()))
 
     def _take_note(self, path: str, known: Any) -> None:
         if known is None:
@@ -271,8 +274,8 @@ class Mirror:
     def _note(self, path: str, known: tuple[str, Stamp] | None) -> None:
         with self._lock, (self._folder / INDEX).open("ab") as index:
             self._take_note(path, known)
-            index.write(_line(path, known))
+            index.write(_format_line(path, known))
 
 
-def _line(path: str, known: tuple[str, Stamp] | None) -> bytes:
+def _format_line(path: str, known: tuple[str, Stamp] | None) -> bytes:
     return f"{json.dumps([path, known])}\n".encode()

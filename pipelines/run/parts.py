@@ -1,8 +1,9 @@
-"""What a part is, and which item is in which part: recorded before work, never changed for items that have a part.
+"""Parts, the units of work, and the membership that records which items belong to which part.
 
-One file a source. New items make new parts and shards; an item whose content was corrected at its source stays in its
-part, and only that part is made again. Only one whose question now falls into another split leaves its part for a new
-one: no split may hold what belongs to another.
+The membership, one file per source, is recorded before any work and never changes for items that have a part. New items
+make new parts and shards. An item whose content was corrected at its source stays in its part, and only that part is
+made again. Only an item whose question now falls into another split leaves its part for a new one, since no split may
+hold what belongs to another.
 """
 
 import json
@@ -37,18 +38,18 @@ class Part:
     n_items: int
     fingerprints: dict[str, str]
 
-    def path(self, stage: str) -> str:
-        """The file of a stage's output for this part."""
+    def get_path(self, stage: str) -> str:
+        """Returns the path of a stage's output for this part."""
         return f"{FOLDER}/{self.part_id}/{stage}-{self.fingerprints[stage]}.parquet"
 
-    def record_path(self, stage: str) -> str:
-        """The record that says that the output is whole."""
+    def get_record_path(self, stage: str) -> str:
+        """Returns the path of the record, which exists if the output is complete."""
         return f"{FOLDER}/{self.part_id}/{stage}-{self.fingerprints[stage]}.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartRecord:
-    """What a stage left of a part. It is `final` when nothing in it waits for another try."""
+    """The result of a stage for a part. It is final if nothing in it waits for a retry."""
 
     n_rows: int
     n_bytes: int
@@ -58,13 +59,13 @@ class PartRecord:
 
     @property
     def is_final(self) -> bool:
-        """Whether it is what it will always be."""
+        """Whether a retry cannot change it."""
         return self.n_to_retry == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """An item with the part and the shard it belongs to for good."""
+    """An item with the part and the shard to which it belongs permanently."""
 
     item: Item
     part_id: str
@@ -73,17 +74,17 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The members of one source, in the order they were first met, and what its reading refused."""
+    """The members of one source, in the order in which they were first read, and the rejects of its reading."""
 
     members: list[Member]
     rejects: list[Reject]
 
 
 class MembershipBook:
-    """Reads and writes the membership of one source. Under another plan (split, sizes) its items are planned anew.
+    """Reads and writes the membership of one source. If the plan (split, sizes) has changed, all items get new parts.
 
     Args:
-        variants: dialogues made from an item, on average; a part has fewer items where it is more.
+        variants: mean number of dialogues made from an item; the more there are, the fewer items a part has.
     """
 
     def __init__(self, store: Store, source: str, split: SplitConfig, parts: PartConfig, variants: float = 1.0) -> None:
@@ -96,8 +97,8 @@ class MembershipBook:
         self._members_path = f"{MEMBERSHIP}/{source}.parquet"
         self._notes_path = f"{MEMBERSHIP}/{source}.json"
 
-    def known(self) -> list[Member]:
-        """The members recorded so far, in parts of this plan."""
+    def read_known(self) -> list[Member]:
+        """Returns the recorded members, in parts of this plan."""
         if not self.store.exists(self._members_path):
             return []
         table = self.store.read_table(self._members_path)
@@ -105,36 +106,36 @@ class MembershipBook:
         if (table.schema.metadata or {}).get(_PLAN) == self._plan.encode():
             return members
         items = [replace(each.item, split=ids.choose_split(each.item.group_id, self.split)) for each in members]
-        return self._new([], items)
+        return self._assign_parts([], items)
 
     def update(self, reading: SourceReading, contaminated: frozenset[str]) -> Membership:
-        """Takes in what was read now.
+        """Updates the membership with what was read now.
 
-        Items read earlier and not now keep their place when a limit cut the reading short; when the whole source was
-        read they are gone from it, and from the dataset.
+        Items that were read earlier and not now keep their place if a limit stopped the reading; if the whole source
+        was read they are removed from it, and from the dataset.
         """
-        known = self.known()
+        known = self.read_known()
         read = {item.item_id: item for item in reading.items}
-        refreshed = [(member, _refreshed(member, read)) for member in known]
-        staying = [now for was, now in refreshed if now.item.split == was.item.split]  # else it is as good as new
+        refreshed = [(member, _refresh_member(member, read)) for member in known]
+        staying = [now for was, now in refreshed if now.item.split == was.item.split]  # others are treated as new
         gone = [each for each in staying if reading.is_whole and each.item.item_id not in read]
         staying = [each for each in staying if not reading.is_whole or each.item.item_id in read]
-        kept, dropped = _without(contaminated, staying)
+        kept, dropped = _drop_contaminated(contaminated, staying)
         there = {member.item.item_id for member in staying}
-        members = kept + self._new(known, [item for item in reading.items if item.item_id not in there])
-        rejects = self._rejects(reading, [*dropped, *(_gone(each.item) for each in gone)], members)
+        members = kept + self._assign_parts(known, [item for item in reading.items if item.item_id not in there])
+        rejects = self._collect_rejects(reading, [*dropped, *(_reject_removed(each.item) for each in gone)], members)
         table = to_table(members, Member)
         metadata = {**(table.schema.metadata or {}), _PLAN: self._plan.encode()}
         self.store.write_table(self._members_path, table.replace_schema_metadata(metadata))
         return Membership(members, rejects)
 
-    def _new(self, known: Sequence[Member], items: Sequence[Item]) -> list[Member]:
-        """New items in parts and shards of their own, numbered after those that are there."""
+    def _assign_parts(self, known: Sequence[Member], items: Sequence[Item]) -> list[Member]:
+        """Assigns new items to new parts and shards, numbered after the existing ones."""
         by_split: dict[str, list[Item]] = defaultdict(list)
         for item in items:
             by_split[item.split].append(item)
-        n_parts = _count(known, "part_id")
-        n_shards = _count(known, "shard_id")
+        n_parts = _find_next_numbers(known, "part_id")
+        n_shards = _find_next_numbers(known, "shard_id")
         per_part, per_shard = self.items_per_part, self.parts.parts_per_shard
         new = {}
         for split, of_split in by_split.items():
@@ -148,10 +149,12 @@ class MembershipBook:
                 )
         return [new[item.item_id] for item in items]
 
-    def _rejects(self, reading: SourceReading, dropped: Sequence[Reject], members: Sequence[Member]) -> list[Reject]:
-        """What reading refused, now or beyond this limit before, and what was dropped, now or before and is not back.
+    def _collect_rejects(
+        self, reading: SourceReading, dropped: Sequence[Reject], members: Sequence[Member]
+    ) -> list[Reject]:
+        """Returns the rejects of reading, also of earlier runs beyond this limit, and the items dropped so far.
 
-        Written down before the members are: a run killed between the two drops the same ones again.
+        They are written before the members are, so that a run killed in between drops the same items again.
         """
         notes: dict[str, Any] = {"n_rows": 0, "refused": [], "dropped": []}
         if self.store.exists(self._notes_path):
@@ -173,7 +176,7 @@ class MembershipBook:
 
 
 def make_part(members: Sequence[Member], recipes: Mapping[str, Recipe]) -> Part:
-    """A part of these members, with the fingerprints of all it will become."""
+    """Makes a part of these members, with the fingerprints of all its outputs."""
     first = members[0]
     items = [member.item for member in members]
     prints = {ITEMS: ids.digest("items", [asdict(item) for item in items])}
@@ -191,15 +194,15 @@ def make_part(members: Sequence[Member], recipes: Mapping[str, Recipe]) -> Part:
     )
 
 
-def _refreshed(member: Member, read: dict[str, Item]) -> Member:
-    """The member with its item as read now, unless only the data set's revision moved on."""
+def _refresh_member(member: Member, read: dict[str, Item]) -> Member:
+    """Returns the member with its item as read now, unless only the revision of the data set has changed."""
     now = read.get(member.item.item_id)
     if now is None or replace(now, revision=member.item.revision) == member.item:
         return member
     return replace(member, item=now)
 
 
-def _without(contaminated: frozenset[str], members: Iterable[Member]) -> tuple[list[Member], list[Reject]]:
+def _drop_contaminated(contaminated: frozenset[str], members: Iterable[Member]) -> tuple[list[Member], list[Reject]]:
     kept, dropped = [], []
     for member in members:
         if ids.normalise_question(member.item.question) not in contaminated:
@@ -211,12 +214,12 @@ def _without(contaminated: frozenset[str], members: Iterable[Member]) -> tuple[l
     return kept, dropped
 
 
-def _gone(item: Item) -> Reject:
+def _reject_removed(item: Item) -> Reject:
     return make_reject(item, STAGE, "removed_at_source", "stood in the source when it was read before")
 
 
-def _count(known: Sequence[Member], field: str) -> Counter[str]:
-    """The next free number of a part (or shard) in each split: one more than the greatest that has members."""
+def _find_next_numbers(known: Sequence[Member], field: str) -> Counter[str]:
+    """Returns the next free number of a part (or shard) in each split: the largest one that has members, plus one."""
     greatest: Counter[str] = Counter()
     for member in known:
         number = int(getattr(member, field).rsplit("-", 1)[1][1:]) + 1

@@ -1,6 +1,6 @@
-"""What a run is to do: whether it can begin, the parts there are, and what each stage's output of them is called.
+"""Plans a run: checks that it can start, assigns items to parts, and determines the fingerprint of each output.
 
-Nothing is planned twice: what is recorded is not made again, so resuming is running again.
+Recorded outputs are not made again, so a run is resumed by running it again.
 """
 
 import json
@@ -29,7 +29,7 @@ from pipelines.sources.registry import get_spec
 from pipelines.stage import Recipe, StageDescription, make_recipes
 
 BYTES_PER_DIALOGUE = 2_500_000
-"""Room asked for before work, for clips, mixed dialogue and shard of one item: twice what real items took."""
+"""Disk space required per new item, in bytes, for clips, mixed dialogue and shard: twice what real items took."""
 
 LOCK = ".store/lock"
 EVALUATION = ".store/evaluation.json"
@@ -37,9 +37,9 @@ EVALUATION = ".store/evaluation.json"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The parts of a run, what reading each source refused, and how many items stay that were not read this time.
+    """The parts of a run, the rejects of reading its sources, and how many items are kept that were not read now.
 
-    `languages_left` counts, by source and language, questions in languages that were not asked for.
+    `languages_left` counts, by source and language, questions in languages that were not requested.
     """
 
     parts: list[Part]
@@ -47,18 +47,18 @@ class Plan:
     n_kept: int
     languages_left: dict[str, dict[str, int]]
 
-    def groups(self) -> list[list[Part]]:
-        """The parts, a list a shard, in the order of their ids."""
+    def group_by_shard(self) -> list[list[Part]]:
+        """Returns the parts grouped by shard, in the order of their ids."""
         ordered = sorted(self.parts, key=lambda part: (part.shard_id, part.part_id))
         return [list(group) for _, group in groupby(ordered, key=lambda part: part.shard_id)]
 
 
 @contextmanager
 def lock_dataset(config: RefreshConfig) -> Iterator[None]:
-    """Holds the dataset's folder for this run and sweeps what a killed one left half written.
+    """Locks the dataset's folder for this run and removes temporary files of a killed run.
 
     Raises:
-        StoreError: another run holds it, or the folder cannot be written.
+        StoreError: another run holds the lock, or the folder cannot be written.
     """
     store = Store(config.out)
     lock = FileLock(store.at(LOCK), timeout=0)
@@ -69,7 +69,7 @@ def lock_dataset(config: RefreshConfig) -> Iterator[None]:
         raise StoreError(f"Another run is writing {config.out}.", "Wait for it, or choose another --out.") from error
     except OSError as error:
         raise StoreError(
-            f"Cannot write {config.out}: {error.strerror or error}.", "Choose another --out, or look at its rights."
+            f"Cannot write {config.out}: {error.strerror or error}.", "Choose another --out, or check its permissions."
         ) from error
     try:
         store.sweep()
@@ -79,19 +79,19 @@ def lock_dataset(config: RefreshConfig) -> Iterator[None]:
 
 
 def check_request(config: RefreshConfig) -> None:
-    """Whether this run can begin at all; writes nothing.
+    """Checks that this run can start; writes nothing.
 
     Raises:
-        ConfigError: no sources, two of one name, one that is not described, a back-end or voice that is not there, a
-            folder of somebody else's, or another split or oracle version than its other sources have.
-        SourceError: a source's file is not there.
+        ConfigError: there are no sources, two with one name, one without a description, a missing back-end or voice, a
+            folder that is not a dataset, or another split or oracle version than that of its other sources.
+        SourceError: a source's file does not exist.
         DatasetError: the dataset or its flags cannot be read.
     """
     names = [source.name for source in config.sources]
     if not names or len(set(names)) < len(names):
         raise ConfigError(
             "No source is given." if not names else "A source is given twice.",
-            "Say --source gsm8k=FILE, --source mmlu_pro, … each once.",
+            "Give --source gsm8k=FILE, --source mmlu_pro, … each once.",
         )
     for source in config.sources:
         get_spec(source)
@@ -102,7 +102,7 @@ def check_request(config: RefreshConfig) -> None:
 
 
 def check_folder(config: RefreshConfig) -> None:
-    """Whether a run may write to its folder: one that is empty, or a dataset split in the same way.
+    """Checks that a run may write to its folder: it must be empty, or a dataset with the same split.
 
     Raises:
         ConfigError, DatasetError: as `check_request`.
@@ -118,15 +118,15 @@ def check_folder(config: RefreshConfig) -> None:
     before = read_manifest_if_any(store)
     if before is None or (before.split, before.oracle_version) == (config.split, config.oracle.version):
         return
-    if others := _not_in_this_run(config, before):
+    if others := _list_other_sources(config, before):
         raise ConfigError(
             f"{', '.join(others)} in {config.out} is split otherwise, or has other oracles.",
             "Use the same split and --oracle-version, name all sources, or choose another --out.",
         )
 
 
-def _not_in_this_run(config: RefreshConfig, before: Manifest | None) -> list[str]:
-    """Sources of the dataset that this run does not name, and so leaves as they are."""
+def _list_other_sources(config: RefreshConfig, before: Manifest | None) -> list[str]:
+    """Returns the sources of the dataset that this run does not name, and so does not change."""
     there = {entry.source for entry in before.shards} if before else set()
     return sorted(there - {source.name for source in config.sources})
 
@@ -138,17 +138,17 @@ ReadItems = Callable[[SourceConfig, int | None, SplitConfig, frozenset[str]], So
 def make_plan(
     config: RefreshConfig, read: ReadItems = read_items, stages: Mapping[str, StageDescription] | None = None
 ) -> Plan:
-    """Reads the sources, records which item is in which part, and lays down the parts' items.
+    """Reads the sources, assigns items to parts, records the membership, and writes the parts' items.
 
     Args:
-        stages: what is to be run; by default all stages of the configuration.
+        stages: the stages to run; by default all stages of the configuration.
 
     Raises:
         SourceError: a source or an evaluation set cannot be read.
-        StoreError: too little room on the disk for what is to be made.
+        StoreError: there is not enough disk space for the outputs.
     """
     store = Store(config.out)
-    contaminated, recipes = _contaminated(config, store), make_recipes(stages or describe_stages(config))
+    contaminated, recipes = _update_contaminated(config, store), make_recipes(stages or describe_stages(config))
     parts, rejects, n_kept, left = [], {}, 0, {}
     for source in config.sources:
         reading = read(source, config.limit, config.split, contaminated)
@@ -160,22 +160,22 @@ def make_plan(
         rejects[source.name] = membership.rejects
         if reading.n_left:
             left[source.name] = dict(reading.n_left)
-        parts += _parts(membership.members, recipes, Runner(store))
+        parts += _make_parts(membership.members, recipes, Runner(store))
     _check_room(config, parts, store)
     return Plan(parts, rejects, n_kept, left)
 
 
-def _contaminated(config: RefreshConfig, store: Store) -> frozenset[str]:
-    """The questions of all evaluation sets this folder was ever given: what must not be trained on stays so.
+def _update_contaminated(config: RefreshConfig, store: Store) -> frozenset[str]:
+    """Returns the questions of all evaluation sets that this folder has ever been given, which stay excluded.
 
     Raises:
-        ConfigError: new ones, while sources that may hold them are not read by this run.
+        ConfigError: there are new ones, and sources that may hold them are not read by this run.
     """
     before = set(json.loads(store.read_bytes(EVALUATION))) if store.exists(EVALUATION) else set()
     now = before | read_evaluation_questions(config.evaluation_sets)
     if now == before:
         return frozenset(before)
-    if others := _not_in_this_run(config, read_manifest_if_any(store)):
+    if others := _list_other_sources(config, read_manifest_if_any(store)):
         raise ConfigError(
             f"The evaluation sets are new to {config.out}, and {', '.join(others)} may hold their questions.",
             "Name all sources of the dataset with --source in this run.",
@@ -185,16 +185,16 @@ def _contaminated(config: RefreshConfig, store: Store) -> frozenset[str]:
 
 
 def collect_rejects(config: RefreshConfig, plan: Plan) -> dict[str, list[Reject]]:
-    """What was refused by reading and by every stage of a run, by source."""
+    """Returns the rejects of reading and of every stage of a run, by source."""
     runner = Runner(Store(config.out))
     rejects = {source: list(found) for source, found in plan.source_rejects.items()}
     for part in plan.parts:
         for stage in part.fingerprints:
-            rejects[part.source] += runner.finished(part, stage).rejects
+            rejects[part.source] += runner.read_finished(part, stage).rejects
     return rejects
 
 
-def _parts(members: Sequence[Member], recipes: Mapping[str, Recipe], runner: Runner) -> list[Part]:
+def _make_parts(members: Sequence[Member], recipes: Mapping[str, Recipe], runner: Runner) -> list[Part]:
     by_part = sorted(members, key=lambda member: member.part_id)  # stable: source order inside a part
     groups = [list(group) for _, group in groupby(by_part, key=lambda member: member.part_id)]
     parts = [make_part(group, recipes) for group in groups]
@@ -204,7 +204,7 @@ def _parts(members: Sequence[Member], recipes: Mapping[str, Recipe], runner: Run
 
 def _check_room(config: RefreshConfig, parts: Sequence[Part], store: Store) -> None:
     runner = Runner(store)
-    n_new = sum(part.n_items for part in parts if runner.record(part, MIXING) is None)
+    n_new = sum(part.n_items for part in parts if runner.read_record(part, MIXING) is None)
     free, needed = shutil.disk_usage(config.out).free, n_new * BYTES_PER_DIALOGUE
     if free < needed:
         raise StoreError(

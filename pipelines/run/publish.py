@@ -1,6 +1,7 @@
-"""Parts to a dataset that others can open: shards, rejects, card, and the manifest last; then what is superseded goes.
+"""Publishes a dataset: compacts parts into shards, writes rejects, card and manifest, and removes superseded files.
 
-A shard holds the rows of a group of parts, copied row group by row group, and is named by what it was made from.
+A shard holds the rows of a group of parts, copied row group by row group; its name is a digest of what it was made
+from. The manifest is written last.
 """
 
 import re
@@ -33,23 +34,23 @@ _OURS = re.compile(r"/[a-z0-9_]+(-[a-z0-9_]+)?-[0-9a-f]{16}\.parquet$")
 
 
 def compact(config: RefreshConfig, group: Sequence[Part]) -> list[ShardEntry]:
-    """The data shard and the oracle shard of one group of parts; a shard that stands already is not written again.
+    """Writes the data shard and the oracle shard of one group of parts; an existing, intact shard is not written again.
 
-    Flagged dialogues are left out, and a shard without rows is not made.
+    Flagged dialogues are excluded, and a shard without rows is not written.
     """
     store, first = Store(config.out), group[0]
     runner, before = Runner(store), read_manifest_if_any(store)
     known = {entry.path: entry for entry in before.shards} if before else {}
-    hidden = _in_group(runner, group, frozenset(read_flagged(store)))
+    hidden = _find_flagged(runner, group, frozenset(read_flagged(store)))
     entries: list[ShardEntry] = []
     for kind, record_type in ((DATA, AudioDialogue), (ORACLE, OracleRow)):
         version = config.oracle.version if kind == ORACLE else None
         stage, folder = ("mixing", "data") if kind == DATA else ("oracle", f"oracles/{version}")
-        name = ids.digest("shard", [_identity(runner, part, stage) for part in group], hidden)
+        name = ids.digest("shard", [_identify_part(runner, part, stage) for part in group], hidden)
         path = f"{folder}/{first.split}-{first.source}-{name}.parquet"
         entry = known.get(path)
-        if entry is None or not _stands(store, entry):
-            n_rows = _write(store, path, _schema(record_type), _tables(runner, group, stage, hidden))
+        if entry is None or not _is_intact(store, entry):
+            n_rows = _write(store, path, _make_schema(record_type), _read_tables(runner, group, stage, hidden))
             if n_rows == 0:
                 continue
             written = store.describe(path)
@@ -68,41 +69,40 @@ def compact(config: RefreshConfig, group: Sequence[Part]) -> list[ShardEntry]:
     return entries
 
 
-def _identity(runner: Runner, part: Part, stage: str) -> list[str]:
-    """What the part gives to its shard's name: its fingerprint, and its content while that is not final."""
-    record = runner.finished(part, stage)
+def _identify_part(runner: Runner, part: Part, stage: str) -> list[str]:
+    """Returns what a part adds to its shard's digest: its fingerprint and, while it is not final, its checksum."""
+    record = runner.read_finished(part, stage)
     return [part.fingerprints[stage]] if record.is_final else [part.fingerprints[stage], record.sha256]
 
 
-def _stands(store: Store, entry: ShardEntry) -> bool:
-    """Whether the file is there as it was written, to the last bit."""
+def _is_intact(store: Store, entry: ShardEntry) -> bool:
+    """Returns whether the file exists and its checksum is that of the manifest."""
     return store.exists(entry.path) and store.describe(entry.path).sha256 == entry.sha256
 
 
-def _in_group(runner: Runner, group: Sequence[Part], flagged: frozenset[str]) -> list[str]:
-    """The flagged dialogues that this group would hold."""
+def _find_flagged(runner: Runner, group: Sequence[Part], flagged: frozenset[str]) -> list[str]:
     if not flagged:
         return []
     there = {
         dialogue_id
         for part in group
-        for dialogue_id in runner.store.read_table(part.path("mixing"), ["dialogue_id"])["dialogue_id"].to_pylist()
+        for dialogue_id in runner.store.read_table(part.get_path("mixing"), ["dialogue_id"])["dialogue_id"].to_pylist()
     }
     return sorted(there & flagged)
 
 
-def _tables(runner: Runner, group: Sequence[Part], stage: str, hidden: Sequence[str]) -> Iterator[pa.Table]:
-    """The rows of each part, one part in memory at a time."""
+def _read_tables(runner: Runner, group: Sequence[Part], stage: str, hidden: Sequence[str]) -> Iterator[pa.Table]:
+    """Yields the rows of each part, with one part in memory at a time."""
     for part in group:
-        record = runner.finished(part, stage)
-        table = runner.store.read_table(part.path(stage), sha256=record.sha256)
+        record = runner.read_finished(part, stage)
+        table = runner.store.read_table(part.get_path(stage), sha256=record.sha256)
         if hidden:
             table = table.filter(pc.invert(pc.is_in(table["dialogue_id"], pa.array(hidden, pa.string()))))
         yield table
 
 
 def _write(store: Store, path: str, schema: pa.Schema, tables: Iterator[pa.Table]) -> int:
-    """Writes a shard, a row group a part, and returns its rows; writes nothing when there are none."""
+    """Writes a shard with one row group per part and returns its number of rows; writes nothing if there are none."""
     filled = (table for table in tables if table.num_rows)
     first = next(filled, None)
     if first is None:
@@ -116,12 +116,12 @@ def _write(store: Store, path: str, schema: pa.Schema, tables: Iterator[pa.Table
     return n_rows
 
 
-def _schema(record_type: type) -> pa.Schema:
-    """The record's schema; with sound in it, also what makes Hugging Face `datasets` decode it."""
+def _make_schema(record_type: type) -> pa.Schema:
+    """Returns the record's schema; if it has audio, with the metadata that makes Hugging Face `datasets` decode it."""
     schema = make_schema(record_type)
     if "audio" not in schema.names:
         return schema
-    import datasets  # heavy: 1 s, needed for its metadata alone
+    import datasets  # slow to import (1 s), needed for its metadata only
 
     features = datasets.Features.from_arrow_schema(schema)
     features["audio"] = datasets.Audio(sampling_rate=SAMPLE_RATE_HZ, num_channels=2)
@@ -131,14 +131,14 @@ def _schema(record_type: type) -> pa.Schema:
 def publish(
     config: RefreshConfig, entries: Sequence[ShardEntry], rejects: Mapping[str, Sequence[Reject]]
 ) -> tuple[Manifest, Figures]:
-    """Writes rejects, the prompts' text, card and manifest, then removes files that no longer belong.
+    """Writes rejects, prompts, card and manifest, then removes files that no longer belong to the dataset.
 
-    Sources that this run does not name stay, and oracles of other versions whose data file is still the same.
+    Sources that this run does not name are kept, and so are oracles of other versions whose data file is unchanged.
     """
     store = Store(config.out)
     before = read_manifest_if_any(store)
     earlier = before.shards if before else []
-    kept = _kept(earlier, config, entries)
+    kept = _keep_entries(earlier, config, entries)
     refused = [
         entry
         for source in sorted(rejects)
@@ -147,13 +147,13 @@ def publish(
             source,
             [
                 *rejects[source],
-                *_refused_before(store, source, earlier, [*entries, *kept], rejects[source]),
-                *_flagged_rows(store, source),
+                *_read_earlier_rejects(store, source, earlier, [*entries, *kept], rejects[source]),
+                *_make_flagged_rejects(store, source),
             ],
         )
     ]
     every = [*entries, *refused, *kept]
-    shown = _shown_version(config, every, before)
+    shown = _choose_shown_version(config, every, before)
     if config.oracle.simulator == "llm" and any(entry.kind == ORACLE for entry in entries):
         write_prompts(store, config.oracle.version, choose_prompts(config.oracle, config.chat))
     figures = count(store, every, shown)
@@ -171,12 +171,14 @@ def publish(
 
 
 def write_card(store: Store, manifest: Manifest, figures: Figures) -> None:
-    """Writes the card, with the measured ladders that were measured on just these files."""
+    """Writes the dataset card, with the hint ladders that were measured on exactly these files."""
     store.write_bytes(CARD, render_card(manifest, figures, format_ladders(store, manifest.fingerprint)).encode())
 
 
-def _kept(earlier: Sequence[ShardEntry], config: RefreshConfig, entries: Sequence[ShardEntry]) -> list[ShardEntry]:
-    """Entries of the manifest that is there which this run does not replace."""
+def _keep_entries(
+    earlier: Sequence[ShardEntry], config: RefreshConfig, entries: Sequence[ShardEntry]
+) -> list[ShardEntry]:
+    """Returns the entries of the earlier manifest that this run does not replace."""
     ours = {source.name for source in config.sources}
     data_now = {entry.path for entry in entries if entry.kind == DATA}
     return [
@@ -187,40 +189,41 @@ def _kept(earlier: Sequence[ShardEntry], config: RefreshConfig, entries: Sequenc
     ]
 
 
-def _shown_version(config: RefreshConfig, entries: Sequence[ShardEntry], before: Manifest | None) -> str:
-    """The oracles that the card's `oracles` reads: this run's, but never random ones in the place of a model's."""
+def _choose_shown_version(config: RefreshConfig, entries: Sequence[ShardEntry], before: Manifest | None) -> str:
+    """Returns the version of the card's `oracles` config: this run's, but never random oracles for a model's."""
     there = {entry.oracle_version for entry in entries if entry.kind == ORACLE}
     if config.oracle.simulator == "random" and before is not None and before.oracle_version in there:
         return before.oracle_version
     return config.oracle.version
 
 
-def _refused_before(
+def _read_earlier_rejects(
     store: Store,
     source: str,
     earlier: Sequence[ShardEntry],
     entries: Sequence[ShardEntry],
     rejects: Sequence[Reject],
 ) -> list[Reject]:
-    """What an earlier run refused of oracles for dialogues that are still here and still have none, of any version.
+    """Returns the oracle rejects of an earlier run for dialogues that still exist and have no oracles of any version.
 
-    This run's own rejects tell of its own version only.
+    This run's own rejects cover its own version only.
     """
     refused = [
         each
         for entry in earlier
-        if (entry.source, entry.kind) == (source, REJECTS) and store.exists(entry.path)  # else it is made anew
+        # a missing file is written again
+        if (entry.source, entry.kind) == (source, REJECTS) and store.exists(entry.path)
         for each in from_table(store.read_table(entry.path), Reject)
         if each.stage == ORACLE
     ]
     if not refused:
         return []
-    here = _dialogue_ids(store, source, DATA, entries)
-    told = _dialogue_ids(store, source, ORACLE, entries) | {each.dialogue_id for each in rejects}
+    here = _read_dialogue_ids(store, source, DATA, entries)
+    told = _read_dialogue_ids(store, source, ORACLE, entries) | {each.dialogue_id for each in rejects}
     return [each for each in refused if each.dialogue_id in here - told]
 
 
-def _dialogue_ids(store: Store, source: str, kind: str, entries: Sequence[ShardEntry]) -> set[str | None]:
+def _read_dialogue_ids(store: Store, source: str, kind: str, entries: Sequence[ShardEntry]) -> set[str | None]:
     return {
         dialogue_id
         for entry in entries
@@ -229,7 +232,7 @@ def _dialogue_ids(store: Store, source: str, kind: str, entries: Sequence[ShardE
     }
 
 
-def _flagged_rows(store: Store, source: str) -> list[Reject]:
+def _make_flagged_rejects(store: Store, source: str) -> list[Reject]:
     return [
         Reject(
             item_id=dialogue_id.rpartition("-v")[0],
@@ -245,7 +248,7 @@ def _flagged_rows(store: Store, source: str) -> list[Reject]:
 
 
 def remove_superseded(store: Store, manifest: Manifest) -> None:
-    """Removes files of a dataset that are ours by their name and that its manifest does not list."""
+    """Removes files that are named like files of a dataset and that the manifest does not list."""
     listed = {entry.path for entry in manifest.shards}
     for folder in ("data", "oracles", "rejects"):
         for path in store.files(folder, ".parquet"):
@@ -255,7 +258,7 @@ def remove_superseded(store: Store, manifest: Manifest) -> None:
 
 
 def write_rejects(store: Store, source: str, rejects: Sequence[Reject]) -> list[ShardEntry]:
-    """All that was refused of one source, in one file; no entry when nothing was."""
+    """Writes all rejects of one source to one file; returns no entry if there are none."""
     if not rejects:
         return []
     table = to_table(list(rejects), Reject)
@@ -273,12 +276,13 @@ def write_rejects(store: Store, source: str, rejects: Sequence[Reject]) -> list[
 
 
 def render_card(manifest: Manifest, figures: Figures, ladders: str = "") -> str:
-    """The card's text: a head that `datasets` reads, then the figures for people.
+    """Returns the text of the card: a YAML head that `datasets` reads, then the figures.
 
     Args:
-        ladders: the measured ladders as Markdown (`pipelines/oracle/ladder_section.py`); empty: none was measured.
+        ladders: the measured hint ladders as Markdown (`pipelines/oracle/ladder_section.py`); empty if none was
+            measured.
     """
-    head = yaml.safe_dump({"configs": _configs(manifest), "tags": ["audio", "kame"]}, sort_keys=False)
+    head = yaml.safe_dump({"configs": _make_configs(manifest), "tags": ["audio", "kame"]}, sort_keys=False)
     return "\n".join(
         [
             f"---\n{head}---",
@@ -288,9 +292,9 @@ def render_card(manifest: Manifest, figures: Figures, ladders: str = "") -> str:
             "",
             f"{figures.n_words} words, each with its time; {figures.n_events} oracle events.",
             "",
-            _who_listened(figures),
+            _describe_recognition(figures),
             "",
-            *(f"## {each.title}\n\n{_table(each.head, each.rows)}" for each in list_tables(figures)),
+            *(f"## {each.title}\n\n{_format_table(each.head, each.rows)}" for each in list_tables(figures)),
             *([ladders] if ladders else []),
             "## How to read it",
             "```python\ndatasets.load_dataset(DIR)             # dialogues with sound\n"
@@ -300,39 +304,39 @@ def render_card(manifest: Manifest, figures: Figures, ladders: str = "") -> str:
     )
 
 
-def _who_listened(figures: Figures) -> str:
+def _describe_recognition(figures: Figures) -> str:
     if not figures.n_utterances_heard:
         return "No recogniser listened to this speech: only its level, length and clipping were looked at."
     return (
-        f"A recogniser ({_listeners(figures)}) listened to {figures.n_utterances_heard} of {figures.n_utterances} "
-        "utterances and let each pass (backchannels are too short to be judged by ear). Its own mistakes count as "
-        "errors below."
+        f"A recogniser ({_format_recognisers(figures)}) listened to {figures.n_utterances_heard} of "
+        f"{figures.n_utterances} utterances and let each pass (backchannels are too short to be judged by ear). Its "
+        "own mistakes count as errors below."
     )
 
 
-def _listeners(figures: Figures) -> str:
+def _format_recognisers(figures: Figures) -> str:
     names = sorted(name for role, name in figures.engines if role == LISTENER and name != NOBODY)
     return ", ".join(names)
 
 
-def _configs(manifest: Manifest) -> list[dict[str, Any]]:
-    configs = [{"config_name": "default", "data_files": _data_files(manifest.select_kind(DATA)), "default": True}]
+def _make_configs(manifest: Manifest) -> list[dict[str, Any]]:
+    configs = [{"config_name": "default", "data_files": _list_data_files(manifest.select_kind(DATA)), "default": True}]
     by_version: dict[str, list[ShardEntry]] = {}
     for entry in manifest.select_kind(ORACLE):
         by_version.setdefault(entry.oracle_version or "", []).append(entry)
     for version, entries in sorted(by_version.items()):
         name = "oracles" if version == manifest.oracle_version else f"oracles-{version}"
-        configs.append({"config_name": name, "data_files": _data_files(entries)})
+        configs.append({"config_name": name, "data_files": _list_data_files(entries)})
     return configs
 
 
-def _data_files(entries: Iterable[ShardEntry]) -> list[dict[str, Any]]:
+def _list_data_files(entries: Iterable[ShardEntry]) -> list[dict[str, Any]]:
     paths: dict[str, list[str]] = {}
     for entry in entries:
         paths.setdefault(entry.split or "train", []).append(entry.path)
     return [{"split": split, "path": paths[split]} for split in ("train", "validation", "test") if split in paths]
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def _format_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     lines = [f"| {' | '.join(str(cell) for cell in row)} |" for row in (head, ["---"] * len(head), *rows)]
     return "\n".join([*lines, ""])

@@ -1,6 +1,6 @@
 """A Ray cluster as a place to run parts: `--executor ray://HOST:PORT`, the port of Ray's client. Needs the extra `ray`.
 
-Ray itself gives a task whose worker or node died to another one (`N_TRIES`).
+Ray itself retries a task whose worker or node died (`N_TRIES`).
 """
 
 import logging
@@ -25,24 +25,24 @@ from data_schemas.config import StageResources
 from pipelines.run.executors import AGAIN, GIGABYTE
 
 N_TRIES: Final = 3
-"""How often a task is given to another worker when its own has died, and how often a head is tried."""
+"""Number of retries of a task whose worker has died, and of attempts to connect to a head."""
 
 
 class RayCluster:
     """A Ray head and its nodes.
 
     Args:
-        address: of the head's client port, as HOST:PORT.
+        address: the head's client port, as HOST:PORT.
 
     Raises:
-        BackendError: nobody answers there, or it is of another version of Ray or Python.
+        BackendError: nothing answers there, or it has another version of Ray or Python.
     """
 
     def __init__(self, address: str) -> None:
         self._address = address
-        logging.getLogger("ray").setLevel(logging.CRITICAL)  # what is lost is said once, by an error of ours
+        logging.getLogger("ray").setLevel(logging.CRITICAL)  # our own error reports a lost connection, once
         again = Retrying(stop=stop_after_attempt(N_TRIES), wait=wait_fixed(1), reraise=True)
-        try:  # more than once: the process that a head forks for each client may die before it has begun
+        try:  # retried, since the process that a head forks for each client may die before it has started
             self._context = again(ray.init, f"ray://{address}", log_to_driver=False, logging_level="CRITICAL")
         except (ConnectionError, RuntimeError) as error:
             raise BackendError(
@@ -58,21 +58,21 @@ class RayCluster:
     ) -> None:
         self._context.disconnect()
 
-    def executor(self, needs: StageResources, n_tasks: int) -> Executor:
-        """Ray's tasks, with so much for each."""
+    def get_executor(self, needs: StageResources, n_tasks: int) -> Executor:
+        """Returns an executor that runs Ray tasks with these resources each."""
         return RayExecutor(num_cpus=needs.cores, memory=int(needs.memory_gb * GIGABYTE), num_gpus=needs.gpus)
 
-    def n_slots(self, needs: StageResources) -> int:
-        """Tasks that all living nodes bear."""
+    def count_slots(self, needs: StageResources) -> int:
+        """Returns how many tasks all living nodes can run at once."""
         asked = {"CPU": needs.cores, "memory": needs.memory_gb * GIGABYTE, "GPU": needs.gpus}
         try:
             nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         except (ConnectionError, ValueError, RpcError, exceptions.RayError) as error:  # ValueError: a closed channel
-            raise self._lost() from error
+            raise self._make_lost_error() from error
         return sum(int(min(node.get(name, 0) // n for name, n in asked.items() if n)) for node in nodes)
 
-    def fault(self, error: BaseException, stage: str) -> BackendError | None:
-        """A task that took its workers down, or a head that is gone."""
+    def find_fault(self, error: BaseException, stage: str) -> BackendError | None:
+        """Returns the error for a task that killed its workers, or for a lost head."""
         died = (exceptions.WorkerCrashedError, exceptions.NodeDiedError, exceptions.OutOfMemoryError)
         if isinstance(error, died):
             return BackendError(
@@ -80,14 +80,16 @@ class RayCluster:
                 "Most often memory ran out: raise resources.<stage>.memory_gb, and run again; finished parts are kept.",
             )
         is_own = isinstance(error, exceptions.RayTaskError)
-        return None if is_own or not isinstance(error, ConnectionError | exceptions.RayError) else self._lost()
+        return (
+            None if is_own or not isinstance(error, ConnectionError | exceptions.RayError) else self._make_lost_error()
+        )
 
-    def _lost(self) -> BackendError:
+    def _make_lost_error(self) -> BackendError:
         return BackendError(f"The Ray head at {self._address} was lost.", f"Start it. {AGAIN}")
 
 
 class RayExecutor(Executor):
-    """Ray's tasks behind the interface of `concurrent.futures`.
+    """Ray tasks behind the interface of `concurrent.futures`.
 
     Args:
         needs: options of `ray.remote`: `num_cpus`, `memory` (bytes), `num_gpus`.
@@ -97,7 +99,7 @@ class RayExecutor(Executor):
         self._remote = _REMOTE.options(**needs)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Hands in a task; cancelling its future takes it back where it has not begun."""
+        """Submits a task; cancelling its future cancels it if it has not started."""
         ref = self._remote.remote(fn, args, kwargs)
         future = _RayFuture(ref)
         ref.future().add_done_callback(future.take)
@@ -111,7 +113,7 @@ class _RayFuture(Future[Any]):
 
     def cancel(self) -> bool:
         if not self.done() and super().cancel():
-            with suppress(ConnectionError):  # a head that is gone has no task to take back
+            with suppress(ConnectionError):  # a lost head has no task to cancel
                 ray.cancel(self._ref)
         return self.cancelled()
 
@@ -121,7 +123,7 @@ class _RayFuture(Future[Any]):
         if (error := ended.exception()) is None:
             self.set_result(ended.result())
         else:
-            cause = getattr(error, "cause", None)  # what the task raised, which Ray wraps
+            cause = getattr(error, "cause", None)  # the task's own exception, which Ray wraps
             self.set_exception(cause if isinstance(cause, KameError) else error)
 
 

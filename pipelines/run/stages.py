@@ -1,7 +1,7 @@
-"""Configuration to stages: the one place where engines are chosen by name and handed to the stages of a run.
+"""Builds the stages of a run from its configuration: the one place where engines are chosen by name.
 
-`pictures`, `wording` and `oracle` may ask a chat model: the first two ask only where a model is configured for them and
-pass everything on else; the oracle's simulator may be one that asks nobody.
+`pictures`, `wording` and `oracle` may call a chat model. The first two call one only if it is configured for them, and
+otherwise pass all records on; the simulator of `oracle` may be one without a model.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -34,19 +34,19 @@ STAGES = (PICTURES, SCRIPT, WORDING, "speech", "alignment", MIXING, ORACLE)
 """All stages, in the order they are run."""
 
 CHAT_STAGES = (PICTURES, WORDING, ORACLE)
-"""Stages that may wait for a chat model: run in one process (`execute.run_chat_stage`). The others fill processors."""
+"""Stages that may wait for a chat model, run in one process (`execute.run_chat_stage`). The others use workers."""
 
 SPEAKABLE = ("en",)
-"""Languages whose text `pipelines/script` makes speakable and phrases; a new one is work there, then a word here."""
+"""Languages that `pipelines/script` can speak and phrase; for a new one, extend it and then add the language here."""
 
 NOBODY = "none"
-"""The `asr` of a gate without a recogniser."""
+"""The value of `asr` for a quality gate without a recogniser."""
 
 Built = TypeVar("Built")
 
 
 def remember_last(build: Callable[[RefreshConfig], Built]) -> Callable[[RefreshConfig], Built]:
-    """Keeps what was built last for configurations equal to its own: a worker process unpickles one with each part."""
+    """Caches the last result, for equal configurations: a worker process unpickles an equal one with each part."""
     kept: list[tuple[RefreshConfig, Built]] = []
 
     @wraps(build)
@@ -60,10 +60,10 @@ def remember_last(build: Callable[[RefreshConfig], Built]) -> Callable[[RefreshC
 
 @remember_last
 def build_cpu_stages(config: RefreshConfig) -> dict[str, Stage[Any]]:
-    """The stages that never ask a chat model, in order; what they need is loaded when first used, once a process.
+    """Builds the stages that never call a chat model, in order; engines are loaded once per process, at first use.
 
     Raises:
-        ConfigError: a back-end is not installed, or a language lacks something.
+        ConfigError: a back-end is not installed, or a language is not supported.
     """
     lexicon = load_lexicon(config.script.lexicon)
     tts, tts_b = build_tts(config.speech, lexicon), build_tts_b(config.speech, lexicon)
@@ -79,16 +79,16 @@ def build_cpu_stages(config: RefreshConfig) -> dict[str, Stage[Any]]:
 
 
 def build_tts(config: SpeechConfig, lexicon: Lexicon) -> TextToSpeech:
-    """Who speaks for the assistant, and for the user where no other is configured, by the lexicon's pronunciations.
+    """Builds the assistant's text-to-speech, also the user's unless another is configured, with the lexicon applied.
 
     Raises:
-        ConfigError: the back-end is not installed, or does not take its options.
+        ConfigError: the back-end is not installed, or rejects its options.
     """
     return SpeltSpeech(registry.build("tts", config.tts, config.tts_options), lexicon.pronunciations)
 
 
 def build_tts_b(config: SpeechConfig, lexicon: Lexicon) -> TextToSpeech | None:
-    """Who speaks for the user alone; None where the assistant's does.
+    """Builds the text-to-speech of the user alone; returns None if the assistant's is used.
 
     Raises:
         ConfigError: as `build_tts`.
@@ -99,39 +99,39 @@ def build_tts_b(config: SpeechConfig, lexicon: Lexicon) -> TextToSpeech | None:
 
 
 def build_aligner(config: AlignmentConfig, lexicon: Lexicon) -> Aligner:
-    """What times the words, by the lexicon's pronunciations.
+    """Builds the aligner, with the lexicon's pronunciations applied.
 
     Raises:
-        ConfigError: the back-end is not installed, or does not take its options.
+        ConfigError: the back-end is not installed, or rejects its options.
     """
     return SpeltAligner(registry.build("aligner", config.aligner, config.aligner_options), lexicon.pronunciations)
 
 
 def build_recogniser(config: GateConfig) -> Recogniser | None:
-    """Who listens to each utterance; None where nobody is to."""
+    """Builds the recogniser of the quality gate; returns None if none is configured."""
     if config.asr == NOBODY:
         return None
     recogniser: Recogniser = registry.build("asr", config.asr, config.asr_options)
     return recogniser
 
 
-def user_voices(config: RefreshConfig) -> list[str]:
-    """The voices that users may have in a run.
+def list_user_voices(config: RefreshConfig) -> list[str]:
+    """Returns the voices that users may have in a run.
 
     Raises:
-        ConfigError: a back-end is not installed, or a voice asked for is not there.
+        ConfigError: a back-end is not installed, or a requested voice does not exist.
     """
     speech = build_cpu_stages(config)["speech"]
     assert isinstance(speech, SpeechStage)
     return speech.cast.voices_b
 
 
-def missing_for(language: str, engines: Iterable[TextToSpeech], aligner: Aligner) -> list[str]:
-    """What a language lacks before dialogues can be made in it; empty for one that is ready.
+def list_missing(language: str, engines: Iterable[TextToSpeech], aligner: Aligner) -> list[str]:
+    """Returns what is missing before dialogues can be made in a language; empty if nothing is.
 
     Args:
-        language: two letters, such as `en`.
-        engines: those that speak; each needs a voice of the language.
+        language: a two-letter code, such as `en`.
+        engines: the text-to-speech engines, each of which needs a voice of the language.
     """
     missing = []
     if language not in SPEAKABLE:
@@ -147,28 +147,28 @@ def missing_for(language: str, engines: Iterable[TextToSpeech], aligner: Aligner
 
 
 def check_languages(sources: Iterable[SourceConfig], engines: Sequence[TextToSpeech], aligner: Aligner) -> None:
-    """Whether dialogues can be made in all languages that sources are asked for; `engines` are those that speak.
+    """Checks that dialogues can be made in all languages of the sources; `engines` are all text-to-speech engines.
 
     Raises:
-        ConfigError: one lacks something; says what.
+        ConfigError: one cannot; the message says what it lacks.
     """
     for source in sources:
         for language in source.languages:
-            if missing := missing_for(language, engines, aligner):
+            if missing := list_missing(language, engines, aligner):
                 raise ConfigError(
                     f"{source.name} cannot be made in {language!r}: it lacks {'; '.join(missing)}.",
-                    f"Leave {language!r} out of its languages; docs/dialogues.md says what another one takes.",
+                    f"Leave {language!r} out of its languages; docs/dialogues.md describes how to add one.",
                 )
 
 
 def describe_stages(config: RefreshConfig) -> dict[str, StageDescription]:
-    """All stages of a run, in order, for what they are called and what they depend on; no chat model is started."""
+    """Returns the descriptions of all stages of a run, in order; no chat model is started."""
     here = build_cpu_stages(config)
     return {stage: describe_chat_stage(config, stage) if stage in CHAT_STAGES else here[stage] for stage in STAGES}
 
 
 def describe_chat_stage(config: RefreshConfig, stage: str) -> StageDescription:
-    """A stage that may ask, for fingerprints: its model is described, and not started."""
+    """Returns the description of a stage that may call a chat model, for fingerprints; the model is not started."""
     chat = chat_model_of(config, stage)
     if chat is None:
         return build_stage_without_chat(config, stage)
@@ -176,20 +176,20 @@ def describe_chat_stage(config: RefreshConfig, stage: str) -> StageDescription:
 
 
 def chat_model_of(config: RefreshConfig, stage: str) -> ChatConfig | None:
-    """The chat model that a stage asks; None where it asks nobody."""
+    """Returns the configuration of the chat model that a stage calls; None if it calls none."""
     if stage == ORACLE:
         return None if config.oracle.simulator == "random" else config.chat
     return config.pictures if stage == PICTURES else config.wording
 
 
 def chat_engine(config: ChatConfig) -> ChatEngine:
-    """The engine that serves, or reaches, the chat model."""
+    """Returns the engine that serves, or connects to, the chat model."""
     engine: ChatEngine = registry.load("chat", config.engine)(config)
     return engine
 
 
 def build_chat_stage(config: RefreshConfig, stage: str, endpoint: Endpoint) -> AskingStage[Any]:
-    """One of `CHAT_STAGES` with the chat model it asks."""
+    """Builds one of `CHAT_STAGES` with the chat model it calls."""
     if stage == PICTURES:
         folders = {source.name: source.pictures for source in config.sources if source.pictures}
         return PicturesStage(folders, endpoint)
@@ -201,10 +201,10 @@ def build_chat_stage(config: RefreshConfig, stage: str, endpoint: Endpoint) -> A
 def build_stage_without_chat(
     config: RefreshConfig, stage: str, dialogues_of: DialoguesOf = lambda *_: iter(())
 ) -> Stage[Any]:
-    """One of `CHAT_STAGES` without a chat model.
+    """Builds one of `CHAT_STAGES` without a chat model.
 
     Args:
-        dialogues_of: a source's dialogues by split, among which random oracles choose.
+        dialogues_of: yields a source's dialogues by split, from which random oracles choose.
     """
     if stage == PICTURES:
         return PicturesStage({}, None)

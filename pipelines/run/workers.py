@@ -1,6 +1,6 @@
-"""Runs the stages that fill processors on parts: here, or on a cluster (`open_place`), a few parts ahead.
+"""Runs stages limited by the processor on parts, in local processes or on a cluster (`open_place`).
 
-Only a window of parts is handed in at a time, so that a corpus of any size waits in our list and not in a scheduler.
+Only a window of parts is submitted at a time, so that the queue of a large corpus is kept here and not in a scheduler.
 """
 
 import os
@@ -24,22 +24,22 @@ from pipelines.run.executors import LocalProcesses, Place
 from pipelines.run.parts import Part, PartRecord
 
 PARTS_A_SLOT: Final = 3
-"""Parts handed in for each that can run at once: enough that no worker waits for the next one."""
+"""Parts submitted for each that can run at once: enough that no worker waits for the next one."""
 
 MOST_PARTS: Final = 4096
-"""Parts handed in at once at most, however large a cluster is: schedulers stall on tens of thousands."""
+"""Maximum number of parts submitted at once, however large a cluster is: schedulers stall on tens of thousands."""
 
 LOOK_EVERY_S: Final = 5.0
-"""How often a place is asked how much it bears, and whether it is still there."""
+"""Seconds between queries of a place for its capacity and whether it is still reachable."""
 
 _one_at_a_time = threading.Lock()
 
 
 def open_place(config: RefreshConfig) -> Place:
-    """The place that a configuration names.
+    """Opens the place that a configuration names.
 
     Raises:
-        BackendError: the package for it is not installed, or nobody answers there.
+        BackendError: its package is not installed, or nothing answers at its address.
     """
     scheme, _, address = config.executor.partition("://")
     if scheme == LOCAL:
@@ -56,10 +56,10 @@ def open_place(config: RefreshConfig) -> Place:
 class Workers:
     """Runs stages on parts in the place that the configuration names, which is kept for all stages of a run.
 
-    The outcome is the same for any place and number of workers: a part's output depends on the part alone.
+    The output does not depend on the place and the number of workers, only on the part.
 
     Args:
-        run_one: how one stage is run on one part.
+        run_one: runs one stage on one part.
     """
 
     def __init__(self, config: RefreshConfig, run_one: RunOne = run_on_part) -> None:
@@ -69,7 +69,7 @@ class Workers:
         self.place: Place
 
     def __enter__(self) -> Self:
-        """Reaches the cluster now, before any work is done; processes of this machine are started when first needed.
+        """Connects to the cluster before any work is done; local processes are started when first needed.
 
         Raises:
             BackendError: as `open_place`.
@@ -82,10 +82,10 @@ class Workers:
     ) -> None:
         self.place.__exit__(kind, error, trace)
         if error is None and self.config.executor != LOCAL:
-            Store(self.config.out).sweep()  # what workers that died were writing
+            Store(self.config.out).sweep()  # temporary files of workers that died
 
     def run(self, stage: str, parts: Sequence[Part], on_part: OnPart) -> None:
-        """Runs one stage on those parts that lack it; `on_part` sees every part once.
+        """Runs one stage on the parts that lack its output; `on_part` is called once for every part.
 
         Raises:
             KameError: as `StageRun.finish`.
@@ -95,20 +95,22 @@ class Workers:
 
     @contextmanager
     def begin(self, stage: str, groups: Sequence[Sequence[Part]], on_part: OnPart) -> Iterator["StageRun"]:
-        """A run of one stage on those parts of all groups that lack it, for the time of the block.
+        """Yields a run of one stage on those parts of all groups that lack its output.
 
-        Groups are begun in their order. The parts of a group with most to do come first: begun last, one of them would
-        keep one core busy while the others wait. Inside a part there is nothing to sort: utterances are said one by
+        Groups are begun in their order. Within a group the largest parts come first: started last, one of them would
+        keep one core busy while the others wait. Inside a part nothing is sorted: utterances are synthesised one by
         one, so none waits for a longer one.
 
         Args:
-            on_part: is told of every part once: of those that are there now, of the others when they are made.
+            on_part: called once for every part: at once for those that are finished, for the others when they are made.
         """
         runner = Runner(Store(self.config.out))
         pending = [
             part
             for group in groups
-            for part in sorted(runner.pending(stage, group, on_part), key=partial(_n_bytes_made, runner), reverse=True)
+            for part in sorted(
+                runner.list_pending(stage, group, on_part), key=partial(_count_bytes_made, runner), reverse=True
+            )
         ]
         run = StageRun(self, stage, pending, on_part)
         try:
@@ -116,18 +118,18 @@ class Workers:
         finally:
             run.cancel()
 
-    def task(self, stage: str, part: Part) -> "partial[PartRecord]":
-        """What runs a stage on a part, as it is handed to an executor."""
+    def make_task(self, stage: str, part: Part) -> "partial[PartRecord]":
+        """Returns the task that runs a stage on a part, in the form that is submitted to an executor."""
         if self.config.executor == LOCAL:
             return partial(self._run_one, self._sent, stage, part)
         return partial(_run_alone, self._run_one, self._sent, stage, part)
 
 
 class StageRun:
-    """One stage on the parts that lack it; `Workers.begin` makes one.
+    """One stage on the parts that lack its output; made by `Workers.begin`.
 
     Args:
-        pending: in the order in which they are begun.
+        pending: the parts in the order in which they are started.
     """
 
     def __init__(self, workers: Workers, stage: str, pending: Sequence[Part], on_part: OnPart) -> None:
@@ -145,11 +147,11 @@ class StageRun:
         return self._workers.config.resources.get_stage_resources(self._stage)
 
     def finish(self, parts: Sequence[Part]) -> None:
-        """Returns when these parts are made; parts of later groups are begun and made meanwhile.
+        """Returns when these parts are made; parts of later groups are started and made meanwhile.
 
         Raises:
-            KameError: the first error of any of these parts; what is recorded stays.
-            BackendError: the place was lost, or has no worker that a part can be run on.
+            KameError: the first error of any of these parts; what is recorded is kept.
+            BackendError: the place was lost, or has no worker that can run a part.
         """
         wanted = {part.part_id for part in parts}
         while True:
@@ -157,28 +159,28 @@ class StageRun:
                 raise error
             if not self._left & wanted:
                 return
-            self._look()
-            self._hand_in()
+            self._query_capacity()
+            self._submit_waiting()
             ended, _ = wait(self._running, LOOK_EVERY_S, FIRST_COMPLETED)
             for future in ended:
-                self._take(future)
+                self._collect(future)
 
     def cancel(self) -> None:
-        """Takes back what has not begun."""
+        """Cancels the tasks that have not started."""
         for future in self._running:
             future.cancel()
 
-    def _look(self) -> None:
-        """Asks how much the place bears, every few seconds.
+    def _query_capacity(self) -> None:
+        """Queries the capacity of the place every few seconds.
 
         Raises:
-            BackendError: it is lost, or for too long no worker has been there that has what a part needs.
+            BackendError: it is lost, or for too long no worker has had the resources that a part needs.
         """
         now_s = time.monotonic()
         if self._executor is not None and now_s < self._looked_s + LOOK_EVERY_S:
             return
         place, wait_s = self._workers.place, self._workers.config.resources.wait_s
-        n_slots = place.n_slots(self._needs)
+        n_slots = place.count_slots(self._needs)
         self._looked_s = now_s
         if n_slots:
             self._able_s = now_s
@@ -189,52 +191,52 @@ class StageRun:
                 f"Start workers that have it, or ask for less: --set resources.{self._stage}.memory_gb=…",
             )
         self._n_ahead = max(1, min(MOST_PARTS, PARTS_A_SLOT * n_slots))
-        self._executor = place.executor(self._needs, self._n_tasks)
+        self._executor = place.get_executor(self._needs, self._n_tasks)
 
-    def _hand_in(self) -> None:
+    def _submit_waiting(self) -> None:
         assert self._executor is not None
         while self._waiting and len(self._running) < self._n_ahead:
             part = self._waiting.popleft()
             try:
-                future = self._executor.submit(self._workers.task(self._stage, part))
+                future = self._executor.submit(self._workers.make_task(self._stage, part))
             except Exception as error:
-                if fault := self._workers.place.fault(error, self._stage):
+                if fault := self._workers.place.find_fault(error, self._stage):
                     raise fault from error
                 raise
             self._running[future] = part
-            if future.done():  # it was made here: told of before the next one
+            if future.done():  # an executor in this process has run it: report it first
                 return
 
-    def _take(self, future: "Future[PartRecord]") -> None:
+    def _collect(self, future: "Future[PartRecord]") -> None:
         part = self._running.pop(future)
         error = CancelledError() if future.cancelled() else future.exception()
         if error is None:
             self._on_part(self._stage, part, future.result())
-        elif fault := self._workers.place.fault(error, self._stage):
+        elif fault := self._workers.place.find_fault(error, self._stage):
             raise fault from error
         else:
-            self._failed[part.part_id] = error  # raised when its group's turn comes
+            self._failed[part.part_id] = error  # raised by `finish` for its group
         self._left.discard(part.part_id)
 
 
 def _run_alone(run_one: RunOne, config: RefreshConfig, stage: str, part: Part) -> PartRecord:
-    """Runs a task in a cluster's worker, one at a time: its engines are loaded once, and serve one thread."""
+    """Runs a task in a cluster's worker, one at a time: its engines are loaded once, and are not thread-safe."""
     with _one_at_a_time:
         return run_one(config, stage, part)
 
 
 def _with_full_paths(config: RefreshConfig) -> RefreshConfig:
-    """The configuration with paths that do not depend on where a process was started; engines' options stay."""
+    """Returns the configuration with absolute paths, except in the engines' options."""
 
-    def full(path: str | None) -> str | None:
+    def make_full(path: str | None) -> str | None:
         return str(Path(path).absolute()) if path else None
 
-    sources = [each.model_copy(update={"path": full(each.path)}) for each in config.sources]
-    script = config.script.model_copy(update={"lexicon": full(config.script.lexicon)})
-    return config.model_copy(update={"out": full(config.out), "sources": sources, "script": script})
+    sources = [each.model_copy(update={"path": make_full(each.path)}) for each in config.sources]
+    script = config.script.model_copy(update={"lexicon": make_full(config.script.lexicon)})
+    return config.model_copy(update={"out": make_full(config.out), "sources": sources, "script": script})
 
 
-def _n_bytes_made(runner: Runner, part: Part) -> int:
-    """Size of all that earlier stages made of a part: text, then sound, which later stages take time by."""
-    records = (runner.record(part, stage) for stage in part.fingerprints)
+def _count_bytes_made(runner: Runner, part: Part) -> int:
+    """Returns the size in bytes of what earlier stages made of a part, which predicts the time of later stages."""
+    records = (runner.read_record(part, stage) for stage in part.fingerprints)
     return sum(record.n_bytes for record in records if record is not None)

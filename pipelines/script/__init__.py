@@ -1,1 +1,1 @@
-"""Items to dialogues: what two people would say."""
+"""The script stage: makes dialogues, as two people would speak, from items."""

@@ -1,4 +1,4 @@
-"""How an answer is said aloud: what the solution's last line states where there is one, else the option's text."""
+"""Words spoken answers: by the last line of the solution if it states the answer, else by the option's text."""
 
 import random
 import re
@@ -15,10 +15,10 @@ from spoken.rules.units import is_unit
 from spoken.spoken_text import SpokenText, find_words, make_word_set, split_words
 
 _COUNTED: Final = ("That would be {answer}.", "The answer is {answer}.", "That's {answer}.")
-"""Frames of a number with what it counts or measures."""
+"""Sentences for a number with what it counts or measures."""
 
 _STATED_SHARE: Final = 0.75
-"""Share of answers in the words of the solution where these can be said; the others are the number alone."""
+"""Share of answers in the words of the solution, if these can be spoken; the others are the number alone."""
 
 _SHORT: Final = ("That would be {answer}.", "The answer is {answer}.", "It's {answer}.", "That's {answer}.")
 _NOUN_STARTS: Final = make_word_set("the a an its their his her your my our one two three")
@@ -73,7 +73,7 @@ _IN_UNIT: Final = re.compile(
 """The unit that a question asks for: "What is the time (in ms)?"."""
 
 _LIST: Final = re.compile(r"((?:[-−–]?[$£€]?[\d.]+%?, ){2,})(?=[-−–]?[$£€]?[\d.]+%?$)")
-"""Three numbers or more before whose last "and" is said."""
+"""Three or more numbers, before the last of which "and" is spoken."""
 
 _MEASURES: Final = make_word_set(
     "seconds minutes hours days weeks months years inches feet yards miles meters kilometers centimeters ounces pounds "
@@ -85,15 +85,15 @@ _UNIT: Final = re.compile(
     rf"(?P<whole> ?(?P<short>{_IN_SHORT})\b(?![/-])| (?P<counted>[a-z]+)\b(?!-)(?: ?(?:per|/) ?(?:an? )?[a-z]+)?)"
     r"(?P<more> (?:and|or|&) [a-z]+)?"
 )
-"""What follows a number: a unit in short or with "square", or a word, which may be a rate: "miles per hour"."""
+"""What follows a number: an abbreviated unit or one with "square", or a word, which may be a rate: "miles per hour"."""
 
 _PLURAL: Final = re.compile(
     r"(?!(?:does|is|was|has|less)\b)[a-z]*s|people|(?:grand)?children|(?:wo)?men|[a-z]*fish|sheep|deer|geese|mice|teeth"
 )
-"""What a number counts, as far as it shows; "seven green" of "seven green frogs" would be no answer."""
+"""What a number counts, if recognisable; "seven green" of "seven green frogs" would not be an answer."""
 
 NUMBER: Final = r"(?<![\w.,])-?(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)"
-"""A written number that is no part of another."""
+"""A written number that is not part of another."""
 
 _TENSES: Final = {
     **dict.fromkeys(("did", "was", "were", "had"), "past"),
@@ -102,7 +102,7 @@ _TENSES: Final = {
     **dict.fromkeys(("can", "could"), "can"),
     **dict.fromkeys(("should", "must"), "must"),
 }
-"""What the tense of an auxiliary is called, to compare a question's with its answer's."""
+"""Names for the tense of an auxiliary, to compare a question's with its answer's."""
 
 _FIGURE: Final = r"(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)"
 _QUANTITY: Final = rf"\(*[$£€]? ?{_FIGURE}(?:/\d+)?[%$]?(?: ?[A-Za-z]+\.?(?:[ /-][a-z]+){{0,3}})?\)*%?"
@@ -110,7 +110,7 @@ _OPERATION: Final = rf"{_QUANTITY}(?:\s*[-+*/x×X÷–−]\s*{_QUANTITY})+"
 _EQUATION: Final = re.compile(
     rf"(?<![\w.,$£€])(?:{_OPERATION}\s*=\s*)*(?P<worked>{_OPERATION})\s*=\s*(?P<result>[$£€]? ?{_FIGURE})"
 )
-"""A calculation of numbers alone, each with a word or two for what it counts, and what it comes to."""
+"""A calculation of numbers alone, each with a word or two for what it counts, and its result."""
 
 _CONCLUDES: Final = re.compile(
     r"^(?:.* )?\b(?:so|thus|therefore|hence|which means(?: that)?|meaning(?: that)?|this means(?: that)?"
@@ -136,13 +136,13 @@ _VERBS: Final = _PAST_VERBS | make_word_set(
     "is are was were will would can could should must has have had does do did equals becomes became needs costs takes "
     "pays spends makes earns buys gets saves eats sells weighs receives leaves contains collects gives owes lasts"
 )
-"""Verbs that end what a sentence is about, wherever they stand."""
+"""Verbs that end the subject of a sentence, wherever they stand."""
 
 _PAST: Final = make_word_set(
     "spent paid made earned used received scored saved kept read found contained left needed lasted cost sent swam "
     "rode grew drew built brought taught slept"
 )
-"""Pasts that may also be participles: "the amount spent $45" is no sentence."""
+"""Past forms that may also be participles: "the amount spent $45" is not a sentence."""
 
 _SUBJECTS: Final = make_word_set("he she they it there i who")
 _BEFORE_VERB: Final = _SUBJECTS | make_word_set(
@@ -175,13 +175,13 @@ _NO_START: Final = re.compile(
 )
 _NUMBER_FIRST: Final = re.compile(r" (?:[a-z]+ ){1,4}?(?:is|are|was|were|will|can|would|could|remain(?:s|ed)?)\b")
 _COUNTED_TWICE: Final = re.compile(r"\b(?:number|amount) of (?:\w+ )?(\w+)\b.* \1$")
-"""The number of roses is twenty two roses."""
+"""Such as "the number of roses is twenty two roses"."""
 _MAX_SENTENCE_WORDS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A spoken answer and the index of its first word that bears the answer."""
+    """A spoken answer and the index of the first word of the answer itself."""
 
     said: SpokenText
     word_index: int
@@ -189,9 +189,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """The answer of an item that explains itself: in the words of its solution where these can be said, and alone.
+    """The answers of an item with a solution: in the words of the solution if these can be spoken, and alone.
 
-    `calculation` is what comes to the answer, "Twelve times four equals forty eight."; None where none is shown.
+    `calculation` is the one that yields the answer, "Twelve times four equals forty eight."; None if there is none.
     """
 
     full: Answer
@@ -200,9 +200,9 @@ class Explained:
 
 
 def find_conclusion(answer: str, last_line: str, question: str) -> str | None:
-    """The final number with its money sign, percent sign, unit or counted thing, as the reasoning's last line has it.
+    """Returns the final number with its currency, percent sign, unit or counted thing, as in the reasoning's last line.
 
-    None where that line does not have the number, or has it in another currency than the question.
+    Returns None if that line does not have the number, or has it in another currency than the question.
     """
     number = answer.strip().lstrip("$").rstrip(".")
     same = [found for found in re.finditer(NUMBER, last_line) if is_same_number(found[0], number)]
@@ -216,7 +216,7 @@ def find_conclusion(answer: str, last_line: str, question: str) -> str | None:
 
 
 def _add_unit_of_question(number: str, question: str) -> str:
-    """A number that a question for an amount asks for, in the one currency or the one measure that it names."""
+    """Adds the unit to a number if the question asks for an amount and names exactly one currency or measure."""
     if _ASKS_FOR_MONEY.search(question.strip()):
         shown = [form for pattern, form in _CURRENCIES if re.search(pattern, question)]
     else:
@@ -225,7 +225,7 @@ def _add_unit_of_question(number: str, question: str) -> str:
 
 
 def _add_unit_of_line(number: str, line: str, found: re.Match[str], question: str) -> str:
-    """The number with what it counts or measures at one place of the line; alone where that cannot be told."""
+    """Returns the number with what it counts or measures at one place of the line; alone if that is unknown."""
     before, after = line[: found.start()].rstrip(), re.sub(r"^\.?0*", "", line[found.end() :])
     if before and before[-1] in _MONEY:
         return number if _COUNTS_THINGS.search(question) else f"{before[-1]}{number}"
@@ -243,16 +243,16 @@ def _add_unit_of_line(number: str, line: str, found: re.Match[str], question: st
 
 
 def _is_asked_for(counted: str, question: str) -> bool:
-    """Whether a question "how many apples" asks for these, or a "how much" leaves open what is counted."""
+    """Returns whether a question "how many apples" asks for these, or a "how much" leaves open what is counted."""
     asked = re.findall(r"how (?:many|much)(?: more| fewer| less| total)? ([a-z]+)\b(?! (?:and|or)\b)", question.lower())
     is_open = re.search(r"(?i)\bhow much\b[^?]*\?\s*$", question) is not None
     return _PLURAL.fullmatch(counted) is not None and (is_open or counted in asked[-1:])
 
 
-def as_said(answer: str, question: str) -> str:
-    """The answer as written, but a year in words where the question asks for a year, a full hour as a time of day.
+def to_asked_form(answer: str, question: str) -> str:
+    """Returns the answer as written, but a year in words and a full hour as a time, if the question asks for them.
 
-    A number has the unit that the question asks for.
+    A number gets the unit that the question asks for.
     """
     bare = re.sub(r"^(-?\d+)\.0$", r"\1", answer.strip().rstrip("."))
     if re.fullmatch(r"[1-9]|1[0-2]", bare) and re.search(r"(?i)\bwhat time\b[^.?]*\?\s*$", question):
@@ -267,25 +267,25 @@ def as_said(answer: str, question: str) -> str:
 
 
 def find_last_step(explanation: str) -> str:
-    """The last line of the reasoning, as one sentence; empty where there is none."""
+    """Returns the last line of the reasoning, as one sentence; empty if there is none."""
     lines = [line.strip() for line in explanation.splitlines()]
     lines = [line for line in lines if line and not line.startswith("####")]
     return lines[-1] if lines else ""
 
 
 def answer_by_reasoning(item: Item, max_words: int, rng: random.Random) -> Explained:
-    """The spoken answers of an item that explains itself; each is one sentence that says the number once.
+    """Makes the spoken answers of an item with a solution; each is one sentence that says the number once.
 
-    The full answer is what the solution's last line states, where that is a plain sentence of at most `max_words`; else
-    the number stands alone, with what it counts where the line tells.
+    The full answer is the statement in the solution's last line, if that is a plain sentence of at most `max_words`;
+    else it is the number alone, with what it counts if the line shows that.
 
     Raises:
-        Unspeakable: the answer itself cannot be said.
+        Unspeakable: the answer itself cannot be spoken.
     """
     line = find_last_step(item.explanation or "")
     number = item.answer.strip().lstrip("$").rstrip(".")
     concluded = find_conclusion(item.answer, line, item.question)
-    shown = as_said(concluded or item.answer, item.question)
+    shown = to_asked_form(concluded or item.answer, item.question)
     short = _frame_answer(rng.choice(_COUNTED if shown.split()[1:] else _SHORT), shown)
     if concluded is None:
         return Explained(short, short, None)
@@ -302,7 +302,7 @@ def answer_by_reasoning(item: Item, max_words: int, rng: random.Random) -> Expla
 
 
 def _agrees_with_question(stated: str, question: str) -> bool:
-    """Whether a sentence answers in the tense in which a question asks, and owns only where it asks what is owned."""
+    """Returns whether a sentence has the question's tense, and tells possession only if the question asks for it."""
     sentences = re.split(r"(?<=[.!?]) +(?=[A-Z])", _TITLES.sub(r"\1", question.strip()))
     last = next((each for each in reversed(sentences) if each.endswith("?")), sentences[-1])
     asked = re.split(r"(?i)\b(?:how|what|which|who|when)\b", last, maxsplit=1)[-1]
@@ -312,7 +312,7 @@ def _agrees_with_question(stated: str, question: str) -> bool:
 
 
 def _find_tense(text: str) -> str:
-    """Of the first auxiliary, else of the first other verb that shows it; the present where none does."""
+    """Returns the tense of the first auxiliary, else of the first other verb that shows it, else present."""
     words = re.findall(r"[a-z']+", text.lower())
     told = [_TENSES[word] for word in words if word in _TENSES]
     told += ["past" for word in words if word in _PAST | _PAST_VERBS or re.search("[^e]ed$", word)]
@@ -320,7 +320,7 @@ def _find_tense(text: str) -> str:
 
 
 def _find_single_answer(written: str, answers: list[str], max_words: int) -> Answer | None:
-    """A sentence that says the answer, in one of its wordings, at one place; None where it does not."""
+    """Reads a sentence that says the answer, in one of its wordings, exactly once; None for other sentences."""
     try:
         said = read_aloud(written)
     except Unspeakable:
@@ -334,18 +334,18 @@ def _find_single_answer(written: str, answers: list[str], max_words: int) -> Ans
 
 
 def _frame_answer(frame: str, answer: str) -> Answer:
-    """The answer starts where the words of the frame, all plain ones, leave off."""
+    """Puts an answer into a sentence; it starts after the frame's words, all of them plain."""
     return Answer(read_aloud(frame.format(answer=answer)), len(split_words(frame.partition("{")[0])))
 
 
 def answer_by_option(option: str, stem: str, rng: random.Random) -> Answer:
-    """An option's text as a spoken answer; at times the whole sentence that it completes.
+    """Words an option's text as a spoken answer; sometimes as the whole sentence that it completes.
 
     Args:
-        stem: the unfinished sentence, `___` where the option goes; empty where there is none.
+        stem: the unfinished sentence, with `___` in place of the option; empty if there is none.
 
     Raises:
-        Unspeakable: the option cannot be said.
+        Unspeakable: the option cannot be spoken.
     """
     if stem and len(stem.split()) <= _MAX_STEM_WORDS and rng.random() < _WHOLE_SENTENCES:
         before, _, after = stem.partition("___")
@@ -362,13 +362,13 @@ def answer_by_option(option: str, stem: str, rng: random.Random) -> Answer:
 
 
 def answer_alone(option: str, completes: bool, rng: random.Random) -> Answer:
-    """An option's text as a spoken answer that stands by itself.
+    """Words an option's text as a spoken answer that stands by itself.
 
-    A completion, a sentence of its own, a phrase such as "by heating" or one written with a capital is said as it is; a
-    name, a thing with its article or a number get a frame; anything else stands alone.
+    A completion, a sentence, a phrase such as "by heating" or a capitalised one is spoken as it is; a name, a thing
+    with its article or a number is put into a sentence; anything else stands alone.
 
     Raises:
-        Unspeakable: the option cannot be said.
+        Unspeakable: the option cannot be spoken.
     """
     text = _strip_option(option)
     if text.lower() in {"true", "false"}:
@@ -393,7 +393,7 @@ def answer_alone(option: str, completes: bool, rng: random.Random) -> Answer:
 
 
 def is_no_verdict(answer: str) -> bool:
-    """Whether an answer is a number or a few words, no verdict among them, so that it implies neither yes nor no."""
+    """Returns whether an answer is a number or a few words without a verdict, so that it implies neither yes nor no."""
     text = _strip_option(answer)
     is_short = len(text.split()) <= _MAX_SHORT_WORDS and _FINITE.search(text) is None
     return _VERDICT.match(text) is None and (is_short or re.match(r"[^A-Za-z]*\d", text) is not None)
@@ -403,8 +403,8 @@ def _strip_option(option: str) -> str:
     return _LIST.sub(r"\1and ", join_sign(re.sub(r"[\s.;,:]+$", "", option.strip())))
 
 
-def as_noun_phrase(option: str) -> str | None:
-    """An option of a few words as it stands in "Isn't it …?"; None where it is a sentence or too long for that."""
+def to_noun_phrase(option: str) -> str | None:
+    """Returns an option of a few words as it stands in "Isn't it …?"; None if it is a sentence or too long for that."""
     text = _strip_option(option)
     words = text.split()
     if not 1 <= len(words) <= _MAX_SHORT_WORDS or _FINITE.search(text) or re.search(r"[,;:]\s", text):
@@ -420,7 +420,7 @@ def as_noun_phrase(option: str) -> str | None:
 
 
 def is_same_number(left: str, right: str) -> bool:
-    """Whether two written numbers are the same: "1,200" and "1200.00"."""
+    """Returns whether two written numbers are the same: "1,200" and "1200.00"."""
     try:
         return float(left.replace(",", "")) == float(right.replace(",", ""))
     except ValueError:
@@ -428,7 +428,7 @@ def is_same_number(left: str, right: str) -> bool:
 
 
 def find_sentence(line: str, number: str) -> str | None:
-    """The last line of a solution as one plain sentence that has the number once; None where it is not plain enough."""
+    """Returns a solution's last line as one plain sentence with the number once; None if it is not plain enough."""
     line = line.replace("’", "'").strip().rstrip(" .:,;")
     text = _EQUATION.sub(lambda found: _replace_equation(found, number), line)
     text = _REASON.sub("", _CONNECTIVES.sub("", _CONCLUDES.sub("", text)))
@@ -444,13 +444,13 @@ def find_sentence(line: str, number: str) -> str | None:
 
 
 def find_calculation(line: str, number: str) -> str | None:
-    """The calculation that comes to the number, as "40 - 10"; None where the line has none."""
+    """Returns the calculation that yields the number, as "40 - 10"; None if the line has none."""
     worked = [found["worked"].strip() for found in _EQUATION.finditer(line) if _equals_number(found, number)]
     return worked[-1] if worked else None
 
 
 def _replace_equation(found: re.Match[str], number: str) -> str:
-    """What an equation comes to, where that is the number; another is left as it stands."""
+    """Replaces an equation by its result if that is the number; keeps other equations."""
     return f" {found['result']}" if _equals_number(found, number) else found[0]
 
 
@@ -459,7 +459,7 @@ def _equals_number(found: re.Match[str], number: str) -> bool:
 
 
 def _has_subject_and_verb(before: str) -> bool:
-    """Whether the words before a result are a subject with its verb, to the last of which a result is joined."""
+    """Returns whether the words before a result are a subject with its verb, and the last one can be followed by it."""
     words = [word.strip(",").lower() for word in before.split()]
     is_named = before[:1].isupper() and words[0] not in _VERBS and _MEASURED.match(before) is None
     verbs = {at for at, word in enumerate(words) if word in _VERBS}

@@ -1,19 +1,19 @@
-"""Text that lost spaces or stops, or was misprinted: found, so that it can be refused. Nothing is put right."""
+"""Detects text that lost spaces or full stops, or has misprints, so that it can be rejected; nothing is corrected."""
 
 import re
 from itertools import combinations
 from typing import Final
 
-from pipelines.vocabulary import SMALL_WORDS, is_frequent, is_misprint, is_word, run_together, stands_alone
+from pipelines.vocabulary import SMALL_WORDS, is_frequent, is_misprint, is_word, split_run_together, stands_alone
 from spoken.spoken_text import make_word_set
 
 _SMALL_AT_EDGE: Final = re.compile(
     r"of(?!f)[a-z]{3,}|the(?!o|a|is|b|n|r[aeim]|s|t[ai])[a-z]{3,}|(?:that|where|which|what)[a-z]{3,}|[a-z]{3,}(?<!o)of|[a-z]+for"
 )
-"""A small word at an edge of an unknown word, where no terms have those letters: "thephasor", "whereihas", "vapof"."""
+"""A small word joined to an unknown word with letters that no term has there: "thephasor", "whereihas", "vapof"."""
 
 _LETTER_BEHIND: Final = re.compile(r"([a-z]{6,})[bcfgjkpqvwxzi]|([a-z]+s)[bcdfgjlnrvxz]")
-"""A variable after a frequent word: "frequencyf"."""
+"""A variable joined to a frequent word: "frequencyf"."""
 
 _LOST_STOP: Final = re.compile(
     r"[a-z] (?:It|He|She|They|We|What|How many|How much|Find|Calculate) [a-z]+|\. Where each\b"
@@ -24,7 +24,7 @@ _LOST_STOP: Final = re.compile(
 _HYPHENATED: Final = re.compile(r"(?<![\w'-])([A-Za-z][a-z]+)- ?([a-z]{2,})(?![\w'-])")
 
 _BEFORE_HYPHEN: Final = make_word_set("non co neo post bi anti semi gastro socio")
-"""What stands before rare words too, and hardly at a line's end."""
+"""Prefixes that occur before rare words too, and hardly at a line's end."""
 
 _SPELT: Final = re.compile(r"\b(?!a b c\b)[a-z](?: [a-z]){2,}\b")
 _NO_WORD: Final = re.compile(
@@ -33,7 +33,7 @@ _NO_WORD: Final = re.compile(
     r"|\b[A-Z](?:for|when|with|from|where)\b|(?<=[a-z] )s (?:most|the|defined|given|called|used|found)\b"
     r"|\b[B-GJ-RU-Z]is\b|\b(?:one|two|half|quarters?|[a-z]+ths?) in[.?;]"
 )
-"""What no rule could read as a word or a unit: "t h e", "Wis", "a quarter in.", "ten sec"."""
+"""Text that no rule could read as a word or a unit: "t h e", "Wis", "a quarter in.", "ten sec"."""
 
 _ARTICLE: Final = re.compile(r"(?:^|(?<=[.?!] ))A([a-z]{4,}) (?=[a-z])")
 _FAIRLY_LONG: Final = 6
@@ -48,10 +48,11 @@ _DOUBLED: Final = re.compile(
 
 
 def find_broken_span(written: str, spoken: str) -> str | None:
-    """What shows that a written text is broken at its source, told by what would be said; None where nothing does.
+    """Returns a span that shows that a written text is broken at its source; None if there is none.
 
-    A word that is several without their spaces, broke at a line's end or has a wrong letter, a stop that is missing, a
-    small word twice. Only rows of data sets are judged so: there are others. A live answer is said as it is.
+    Such spans are several words without their spaces, words split at a line's end or with a wrong letter, missing full
+    stops, and repeated small words. Only rows of data sets are judged so, of which there are others; a live answer is
+    spoken as it is.
     """
     if found := _LOST_STOP.search(spoken) or _NO_WORD.search(spoken):
         return found[0]
@@ -76,7 +77,7 @@ def _is_broken(word: str) -> bool:
         return False
     behind = _LETTER_BEHIND.fullmatch(word)
     return (
-        bool(run_together(word))
+        bool(split_run_together(word))
         or is_misprint(word)
         or _SMALL_AT_EDGE.fullmatch(word) is not None
         or (behind is not None and (is_word(behind[2]) if behind[2] else is_frequent(behind[1])))
@@ -84,17 +85,17 @@ def _is_broken(word: str) -> bool:
 
 
 def _is_broken_name(word: str) -> bool:
-    """ "Aspaceship", "Ricardomodifythis", "Lewisand", but neither "Isabela" nor "Legoland"."""
+    """Detects "Aspaceship", "Ricardomodifythis", "Lewisand", but neither "Isabela" nor "Legoland"."""
     if len(word) < _FAIRLY_LONG or is_word(word.lower()):
         return False
-    parts = run_together(word.lower())
+    parts = split_run_together(word.lower())
     if len(word) < _LONG_NAME:
         return parts[1:] in _AFTER_NAME
     return len(parts) > 2 or any(part in SMALL_WORDS for part in parts)
 
 
 def _find_misspelt_name(spoken: str) -> str | None:
-    """A name that stands in two spellings: "Ariella" and "Arialla"."""
+    """Returns a name that occurs in two spellings: "Ariella" and "Arialla"."""
     names = sorted(set(re.findall(r"\b[A-Z][a-z]{4,}\b", spoken)))
     pairs = ((left, right) for left, right in combinations(names, 2) if left[0] == right[0] and len(left) == len(right))
     return next((left for left, right in pairs if _differ_once(left, right)), None)
@@ -106,7 +107,7 @@ def _differ_once(left: str, right: str) -> bool:
 
 
 def _is_cut(match: re.Match[str]) -> bool:
-    """ "mul-tiplier" and "dis- tance" are one word, "two-part" and "co-habiting" are not."""
+    """Returns whether two parts are one word: "mul-tiplier" and "dis- tance", not "two-part" and "co-habiting"."""
     left, right = match[1].lower(), match[2]
     is_right_whole = is_word(right) if left in _BEFORE_HYPHEN else stands_alone(right.removesuffix("s"))
     return is_word(left + right) and not (stands_alone(left) and is_right_whole)

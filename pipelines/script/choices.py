@@ -1,4 +1,4 @@
-"""Options as they are read out: which ones, in what order, and how a listener tells them apart."""
+"""Chooses and words the options that are read out: which ones, in what order, and how a listener tells them apart."""
 
 import random
 import re
@@ -14,11 +14,11 @@ from spoken.reader import Unspeakable, read_aloud, speak
 
 _FEWEST: Final = 2
 _ENOUGH_WORDS: Final = 24
-"""No third option where two have as many words as this."""
+"""If two options have so many words, there is no third one."""
 _SHORT_WORDS: Final = 6
-"""Most words of an option in "Is it X, Y, or Z?"; longer ones are numbered."""
+"""Maximum number of words of an option in "Is it X, Y, or Z?"; longer ones are numbered."""
 _MOST_LISTED_WORDS: Final = 45
-"""Words of choices that must be numbered, all together: nobody keeps more in mind."""
+"""Maximum number of words of all numbered choices together; nobody remembers more."""
 _IS_IT: Final = ("{asked} Is it {listed}?", "{asked} The choices are {listed}.", "{asked} Your choices: {listed}.")
 _NUMBERED: Final = ("{asked} The choices are: {listed}.", "{asked} Is it: {listed}?", "{asked} Your choices: {listed}.")
 _WHICH: Final = re.compile(r"\b([Ww])hich (?:one )?(?:of|among|amongst) (?:the following|these|those)\b(?! \d)")
@@ -28,12 +28,12 @@ _SMALL_STARTS: Final = re.compile(
 )
 _WORD_START: Final = re.compile(r"([A-Z][a-z]*)(?=$|[ ,;:.]|'s |-[a-z])")
 _TITLE: Final = re.compile(r"(?: (?:of|and|the|in|for|to|an?|on))* (?:[A-Z][a-z]|[IVX]+\b)|(?<=May|rch|ust) \d")
-"""What makes a title or a name of a common word with a capital: another one after it ("Bill of Rights"), a numeral
-("Algorithm I"), of "May", "March" and "August" a day."""
+"""What makes a capitalised common word a title or a name: another capital after it ("Bill of Rights"), a numeral
+("Algorithm I"), and for "May", "March" and "August" a day."""
 
 
 def lower_start(text: str) -> str:
-    """A sentence's beginning inside another sentence: a capital stays where it may be a name's or a title's."""
+    """Lowers the start of a sentence for use inside another one; a capital stays if it may be a name's or a title's."""
     start = _WORD_START.match(text)
     if start is None or not (_SMALL_STARTS.fullmatch(start[1]) or is_common(start[1].lower())):
         return text
@@ -42,10 +42,10 @@ def lower_start(text: str) -> str:
 
 
 def choose(quiz: Quiz, room: int, config: ScriptConfig, rng: random.Random) -> tuple[str, ...] | None:
-    """The right answer among up to three wrong ones, in an order drawn by seed; None where they cannot be read out.
+    """Draws up to three wrong answers and the right one in random order; None if they cannot be read out.
 
     Args:
-        room: most words that all of them may have.
+        room: maximum number of words of all of them.
     """
     if config.max_spoken_options < _FEWEST:
         return None
@@ -76,7 +76,7 @@ def choose(quiz: Quiz, room: int, config: ScriptConfig, rng: random.Random) -> t
 
 
 def can_be_followed(choices: Sequence[str], *, is_needed: bool) -> bool:
-    """Whether a listener can follow choices: short ones, or a few longer ones where the question needs them."""
+    """Returns whether a listener can follow choices: short ones, or a few longer ones if the question needs them."""
     n_words = sum(len(each.split()) for each in choices)
     return _are_short(choices) or (is_needed and n_words <= _MOST_LISTED_WORDS)
 
@@ -86,12 +86,12 @@ def _trim_option(option: str) -> str:
 
 
 def join_sign(option: str) -> str:
-    """A number below zero whose sign stands apart: "- 4 J" is no dash and four joules."""
+    """Joins the sign of a negative number: "- 4 J" is not a dash and four joules."""
     return re.sub(r"^([-−–]) +(?=[\d.$√(]|[a-zπ](?![a-z]))", r"\1", option)
 
 
 def _count_words(option: str, limit: int) -> int | None:
-    """Spoken words of an option that can be read out and followed, and asks nothing, as only the question may."""
+    """Returns the number of spoken words of an option; None if it cannot be followed by ear, or is a question."""
     if re.search(r"[?!]", option):
         return None
     try:
@@ -102,7 +102,7 @@ def _count_words(option: str, limit: int) -> int | None:
 
 
 def ask_with(shape: Shape, choices: Sequence[str], rng: random.Random) -> str:
-    """A question with choices read out after it."""
+    """Words a question with choices read out after it."""
     listed = _list_choices(choices)
     last = re.sub(r"^Of the following\b", "Of these", shape.last)
     last = re.sub(r"(\b[Ww]hich (?:one )?(?:of )?(?:the )?[a-z]+) below\b", r"\1", last)
@@ -132,7 +132,7 @@ def _are_short(choices: Sequence[str]) -> bool:
 
 
 def _list_choices(choices: Sequence[str]) -> str:
-    """ "X, Y, or Z"; "first, X; second, Y; or third, Z" where the choices are long or hold commas themselves."""
+    """Lists choices as "X, Y, or Z"; as "first, X; second, Y; or third, Z" if they are long or contain commas."""
     if _are_short(choices):
         few = [lower_start(each) for each in choices]
         if any(re.search(r"\d,\d{3}|\d{4}", each) for each in few):

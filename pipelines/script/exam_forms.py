@@ -1,7 +1,7 @@
-"""An item as a quiz-master takes it: its question, the answer in words of its own, and wrong answers to offer.
+"""Rephrases exam items for speech: the question, the answer in words of its own, and wrong answers to offer.
 
-Exam questions speak of what stands on paper: "I and III only", "True, False", "none of the above", "(a) … (b) …". Here
-they are given words that can be followed by ear; where that is not sure, the item is refused.
+Exam questions refer to what is on paper: "I and III only", "True, False", "none of the above", "(a) … (b) …". They are
+rephrased in words that can be followed by ear; where that is uncertain, the item is rejected.
 """
 
 import re
@@ -33,13 +33,13 @@ _FRACTION_AS_DATE: Final = re.compile(rf"(\d{{1,2}})-{_MONTH}|{_MONTH}-(\d{{2}})
 _LONE_LABEL: Final = re.compile(
     r"(?:^|(?<=[.?!:;\"] )|(?<=[.?!:;\"])|(?<=[.?!:;\"])\n|([^\s.?!:;])\n)\((?:a|b|i|1)\)\s+(?=[A-Z])"
 )
-"""A label before a sentence that has no other beside it: the row holds one part of a longer question."""
+"""A label before a sentence without another label: the row holds one part of a longer question."""
 
 _LABELLED: Final = re.compile(
     r"(?<![\w)\]])\((?:a|i|1)\).*?(?<![\w)\]])\((?:b|ii|2)\)|(?<![\w(])a\)[.:]?\s*\w.*?(?<![\w(])b\)",
     re.IGNORECASE | re.DOTALL,
 )
-"""Several parts, of which no listener keeps the answers apart."""
+"""Several parts, whose answers a listener cannot keep apart."""
 
 _TWO_PARTS: Final = re.compile(
     r"(?P<lead>.*?)(?<![\w(])\(?(?:a|i|1)\)[.:]?\s*(?P<first>\w.*?)(?<![\w(])\(?(?:b|ii|2)\)[.:]?\s*(?P<second>\w.*)",
@@ -49,13 +49,13 @@ _THIRD_LABEL: Final = re.compile(r"(?<![\w(])\(?(?:c|iii|3)\)", re.IGNORECASE)
 _VALUE: Final = r"(?:[A-Za-z][^,;=:]* ?= ?)?[-−+]? ?[$(]?\.?\d(?!\d{3}$)[^,;]*"
 _TWO_VALUES: Final = re.compile(rf"(?P<one>[^,;:]+?)(?:,? and|,) +(?P<two>{_VALUE})")
 _ASKS_FOR_TWO: Final = re.compile(r"\band\b[^?]*$|\?.*\?|\band\b[^?.]*\?", re.DOTALL)
-"""Two things asked for, and the two values of an answer to them."""
+"""A request for two things, and the two values of an answer to it."""
 
 _OPEN_ARTICLE: Final = re.compile(
     r"(?<=\w)(?<! is to)(?: (?P<article>the|its|their|his|her)"
     r"|(?:(?<= as)|(?<= is)|(?<= of)|(?<=alled)|(?<= with)) (?P<one>an?))\s*[:…]*\s*$"
 )
-"""What an unfinished sentence may end with though it belongs to the options: "… is called the"."""
+"""How an unfinished sentence may end although the word belongs to the options: "… is called the"."""
 
 _UNIT_NOTED: Final = re.compile(r"\s*\(Units?: *([^()]+)\)+[\s.]*$")
 
@@ -66,17 +66,18 @@ _ASKED_OUTRIGHT: Final = re.compile(
 )
 _SAID_TWICE: Final = re.compile(r"\b([A-Za-z][^.;]{15,})[.;] ?\1$")
 _MAX_UNSHUFFLED: Final = 5
-"""MMLU-Pro adds wrong options to four or five and shuffles: with more, "above" is not sure."""
+"""MMLU-Pro adds wrong options to four or five and shuffles them: with more options, the meaning of "above" is
+uncertain."""
 _FEWEST_BESIDE_NONE: Final = 2
-"""Options that must be there beside "none of these", or it is no choice."""
+"""Minimum number of other options beside "none of these"; with fewer there is no choice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quiz:
-    """What is asked and answered, before it is decided how.
+    """The content of a question and its answer, before their wording is chosen.
 
-    `wrong` are answers that may be offered beside the right one. `closing` is what a list of options ends with ("none
-    of these"), where the answer is that.
+    `wrong` are answers that may be offered besides the right one. `closing` is the last entry of a list of options
+    ("none of these"), if that is the answer.
     """
 
     question: str
@@ -87,20 +88,22 @@ class Quiz:
     is_true_or_false: bool = False
 
 
-def take(item: Item, question: str) -> Quiz:
-    """An item with `question` for its question; what names a label or other options is put in words.
+def make_quiz(item: Item, question: str) -> Quiz:
+    """Makes a quiz of an item with `question` as its question; references to labels or other options become words.
 
     Raises:
-        NotAskable: `answer_refers_to_options`, or `needs_writing` of several parts.
-        Unspeakable: `blank`, an empty answer; `broken_text`, one whose end is there twice.
+        NotAskable: `answer_refers_to_options`, or `needs_writing` for several parts.
+        Unspeakable: `blank` for an empty answer; `broken_text` for one whose end is repeated.
     """
     if not re.search(r"\w", item.answer):
         raise Unspeakable("blank", item.answer)
     if repeated := _SAID_TWICE.search(item.answer.strip(" .")):
         raise Unspeakable("broken_text", repeated[0][:80])
-    answer = _as_asked(_strip_label(item.answer), question) if item.options else item.answer.strip()
+    answer = _to_asked_form(_strip_label(item.answer), question) if item.options else item.answer.strip()
     wrong = [
-        _as_asked(_strip_label(option), question) for at, option in enumerate(item.options) if at != item.answer_index
+        _to_asked_form(_strip_label(option), question)
+        for at, option in enumerate(item.options)
+        if at != item.answer_index
     ]
     if noted := _UNIT_NOTED.search(question):
         question = question[: noted.start()]
@@ -112,7 +115,7 @@ def take(item: Item, question: str) -> Quiz:
     if {option.strip().lower().rstrip(".") for option in item.options} == {"true", "false"}:
         return Quiz(question, answer, tuple(wrong), is_true_or_false=True)
     if answer in {"Yes", "No"} and item.answer.strip() in {"0.0", "1.0"}:
-        wrong = []  # numbers of the other rows' kind
+        wrong = []  # numbers, as in the other rows
     if item.options and (named := _rewrite_statements(question, answer)) is not None:
         return named
     offered = tuple(text for text in wrong if not refers_to_options(text) and not _LABELLED.search(text))
@@ -131,14 +134,14 @@ def take(item: Item, question: str) -> Quiz:
 
 
 def _strip_label(option: str) -> str:
-    """ "(A) rising" is "rising": the letter is the option's own."""
+    """Removes an option's own letter: "(A) rising" becomes "rising"."""
     text = option.strip()
     has_parts = re.search(r"\(a\).*\(b\)", text, re.IGNORECASE | re.DOTALL) is not None
     return text if has_parts else re.sub(r"^\([A-J]\) +", "", text)
 
 
 def _add_article(article: str, option: str) -> str:
-    """An option with the word that the question left in front of it, unless it has one of its own."""
+    """Adds the article at the end of the question to an option, unless it has one of its own."""
     if refers_to_options(option) or re.match(r"(?:the|an?|its|their|his|her|my|your|one|no) |[^A-Za-z]", option, re.I):
         return option
     if article in {"a", "an"}:
@@ -147,7 +150,7 @@ def _add_article(article: str, option: str) -> str:
 
 
 def _rewrite_two_parts(question: str, answer: str) -> tuple[str, str] | None:
-    """A question for two values, without labels, and its answer with both joined; None where it is no such question."""
+    """Removes the labels of a question for two values and joins these in its answer; None for other questions."""
     values = _TWO_VALUES.fullmatch(re.sub(r"(?<![\w(])\(?[abAB]\)\s*", "", answer).strip(" ."))
     if values is None or (values["two"].count(" and ") + values["one"].count(" and ")):
         return None
@@ -168,11 +171,11 @@ def _rewrite_two_parts(question: str, answer: str) -> tuple[str, str] | None:
     return question, f"{first} and {values['two']}"
 
 
-def _as_asked(option: str, question: str) -> str:
-    """An option in the form that the question asks for.
+def _to_asked_form(option: str, question: str) -> str:
+    """Returns an option in the form that the question asks for.
 
-    A ratio that a spreadsheet took for a time of day ("1:03") or a fraction for a date ("10-Sep"), a list without its
-    brackets, 1 where "1.0" stands for it, and yes or no where that is asked but not "return 1 for yes".
+    Reverts a ratio that a spreadsheet made a time of day ("1:03") or a fraction that it made a date ("10-Sep"), removes
+    the brackets of a list, and turns "1.0" into 1 after "return 1 for yes", or into yes for a yes-no question.
     """
     if re.search(r"(?i)\bratio\b|\bodds\b", question) and (ratio := re.fullmatch(r"(\d{1,3}):0(\d)(?::00)?", option)):
         return f"{ratio[1]} to {ratio[2]}"
@@ -190,7 +193,7 @@ def _as_asked(option: str, question: str) -> str:
 
 
 def _rewrite_statements(question: str, answer: str) -> Quiz | None:
-    """A question about numbered statements, with the answer that tells which of them hold; None where it is none."""
+    """Rephrases a question about numbered statements and the answer that says which are true; None for others."""
     if (truths := _TRUTHS.fullmatch(answer)) is not None:
         styles = (r"(?:Statement )?{n} ?[|:.]", r"\(?{n}[.)]")
         asked = _rewrite_labels(question, styles, ("1", "2", "3"))
@@ -198,19 +201,19 @@ def _rewrite_statements(question: str, answer: str) -> Quiz | None:
             return None
         if not _ASKED_OUTRIGHT.search(question):
             asked = f"{asked.replace('?', '.').rstrip(' .')}. Is each of them true or false?"
-        return Quiz(asked, _tell_truths(truths[1].lower(), truths[2].lower()), (), has_statements=True)
+        return Quiz(asked, _state_truths(truths[1].lower(), truths[2].lower()), (), has_statements=True)
     if _NAMES.fullmatch(answer) or _NONE.fullmatch(answer):
         asked = _rewrite_labels(question, (r"\(?{n}[.):]", r"\({n}\)"), _ROMAN)
         if asked is not None:
-            return Quiz(asked, _tell_names(answer), (), has_statements=True)
+            return Quiz(asked, _state_names(answer), (), has_statements=True)
     return None
 
 
-def _tell_truths(first: str, second: str) -> str:
+def _state_truths(first: str, second: str) -> str:
     return f"Both are {first}" if first == second else f"The first is {first}, and the second is {second}"
 
 
-def _tell_names(answer: str) -> str:
+def _state_names(answer: str) -> str:
     if _NONE.fullmatch(answer):
         return "None of them"
     bare = re.sub(r"^statements? ", "", answer.lower())
@@ -222,7 +225,7 @@ def _tell_names(answer: str) -> str:
 
 
 def _rewrite_labels(question: str, styles: Sequence[str], names: Sequence[str]) -> str | None:
-    """The question with its labels, from the first on without a gap and at least two, as "Statement one:"."""
+    """Rewrites labels, from the first on without a gap and at least two, as "Statement one:"; else None."""
     for style in styles:
         text, at, count = question, 0, 0
         for name, ordinal in zip(names, _ORDINALS, strict=False):
@@ -239,7 +242,7 @@ def _rewrite_labels(question: str, styles: Sequence[str], names: Sequence[str]) 
 
 
 def _make_sentence(text: str) -> str:
-    """A text without a label that stands alone.
+    """Returns a text without a label that stands alone.
 
     Raises:
         NotAskable: `needs_writing`: it has several parts.

@@ -1,4 +1,4 @@
-"""An item as what two people say: a question and an answer, in words."""
+"""Makes an exchange of an item: the question and answers as two people say them."""
 
 import random
 import re
@@ -9,7 +9,7 @@ from data_schemas.records import Item
 from pipelines.script import answers, picture_pointers, questions
 from pipelines.script.answers import Answer
 from pipelines.script.broken import find_broken_span
-from pipelines.script.exam_forms import Quiz, take
+from pipelines.script.exam_forms import Quiz, make_quiz
 from pipelines.script.question_kinds import is_verdict
 from pipelines.script.questions import Asked
 from pipelines.script.rejections import NotAskable, check_heard, check_wording
@@ -20,11 +20,11 @@ from spoken.spoken_text import SpokenText
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What is said of an item, and where in each answer its first answer-bearing word stands.
+    """The spoken form of an item, with the index of the first word of the answer itself in each answer.
 
-    `answer` is the true answer, in the words of its solution where the item explains itself and they can be said;
-    `short_answer` one sentence with the answer alone; `step` the calculation that comes to it. `distractor` is a wrong
-    answer as a few words that fit into "Isn't it …?".
+    `answer` is the true answer, in the words of its solution if there is one that can be spoken; `short_answer` is one
+    sentence with the answer alone; `step` is the calculation that yields it. `distractor` is a wrong answer of a few
+    words that fit into "Isn't it …?".
     """
 
     question: SpokenText
@@ -37,11 +37,11 @@ class Exchange:
 
 
 def make_exchange(item: Item, config: ScriptConfig, seed: int) -> Exchange:
-    """The spoken question and answers of an item; the same seed gives the same words.
+    """Makes the spoken question and answers of an item; the same seed gives the same words.
 
     Raises:
         NotAskable: it cannot be asked and answered aloud (`rejections.REASONS`).
-        Unspeakable: its text has no sure reading (`spoken_text.REASONS`).
+        Unspeakable: its text has no unambiguous reading (`spoken_text.REASONS`).
     """
     with use_topic(item.question):
         return _make_exchange(item, config, random.Random(seed))
@@ -50,7 +50,7 @@ def make_exchange(item: Item, config: ScriptConfig, seed: int) -> Exchange:
 def _make_exchange(item: Item, config: ScriptConfig, rng: random.Random) -> Exchange:
     told = picture_pointers.describe_picture(item)
     check_wording(told, item.answer, item.options)
-    quiz = take(item, told)
+    quiz = make_quiz(item, told)
     asked = questions.ask(quiz, config, rng)
     question = _check_length(read_aloud(asked.text), questions.count_most_words(config), "question_too_long")
     if answers.is_no_verdict(quiz.answer) and is_verdict(asked.text):
@@ -78,14 +78,14 @@ def _make_answers(
     if item.explanation and not item.options:
         said = answers.answer_by_reasoning(item, config.max_answer_words, rng)
         return said.full, said.short, said.calculation
-    shown = answers.as_said(quiz.answer, item.question)
-    stem = "" if quiz.closing else asked.stem  # "none of these" ends no sentence
+    shown = answers.to_asked_form(quiz.answer, item.question)
+    stem = "" if quiz.closing else asked.stem  # "none of these" completes no sentence
     return answers.answer_by_option(shown, stem, rng), answers.answer_alone(shown, bool(asked.stem), rng), None
 
 
 def _choose_distractor(quiz: Quiz, rng: random.Random) -> SpokenText | None:
     for option in rng.sample(quiz.wrong, len(quiz.wrong)):
-        if (piece := answers.as_noun_phrase(option)) is not None:
+        if (piece := answers.to_noun_phrase(option)) is not None:
             try:
                 return read_aloud(piece)
             except Unspeakable:
@@ -94,7 +94,7 @@ def _choose_distractor(quiz: Quiz, rng: random.Random) -> SpokenText | None:
 
 
 def capitalise_sentences(spoken: SpokenText) -> SpokenText:
-    """Sentences that began with a figure begin with a capital again, and the last one has its stop."""
+    """Capitalises sentences that began with a digit, and adds a full stop to the last one."""
     text = re.sub(r"(^|(?<!\b[A-Z])[.?!] )([a-z])", lambda m: m[1] + m[2].upper(), spoken.text)
     text = text if text.endswith((".", "?", "!")) else f"{text}."
     return replace(spoken, text=text)

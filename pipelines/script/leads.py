@@ -1,8 +1,8 @@
-"""Leads and tails: what the assistant says around its answer, so that knowledge can arrive while it speaks.
+"""Leads and tails: words of the assistant before and after its answer, while which the oracle can arrive.
 
-A lead needs no knowledge, but fits the question: by its kind, and at times by repeating what is asked for. It is
-composed of an opener, a core and a closer, none of which says anything about the answer; one that has a word of the
-answer by chance ("right", "time") is left out.
+A lead needs no knowledge but fits the question: by its kind, and sometimes by repeating what is asked for. It consists
+of an opener, a core and a closer, none of which says anything about the answer; one that contains a word of the answer
+by chance ("right", "time") is excluded.
 """
 
 import random
@@ -19,7 +19,7 @@ from pipelines.script.question_kinds import Kind, classify_question, find_echo
 from spoken.spoken_text import SpokenText, make_word_set, split_words
 
 WORDS_PER_S: Final = 2.7
-"""Speaking rate by which a lead's length is estimated before it is said: 162 words a minute, Kokoro at speed 1."""
+"""Speaking rate by which a lead's length is estimated: 162 words a minute, Kokoro at speed 1."""
 
 LONG_LEAD_WORDS: Final = 9
 
@@ -64,7 +64,7 @@ _TAILS: Final = (
     "Is that what you wanted to know?", "Feel free to ask more.",
 )  # fmt: skip
 _TAIL_SHARE: Final = 0.25
-"""Share of tails among leads and tails that are drawn for no question."""
+"""Share of tails among the leads and tails that are drawn without a question."""
 
 _TAILS_BY_KIND: Final[Mapping[Kind, tuple[str, ...]]] = {
     "sum": ("Does that add up for you?", "Does that match what you have?"),
@@ -90,7 +90,7 @@ FUNCTION_WORDS: Final = make_word_set(
     "let like me more my of on or so some that the them there these they think this those to up was we well what when "
     "where which who why will with would you your"
 )
-"""Words that tell nothing about an answer even where it has them."""
+"""Words that reveal nothing even if the answer contains them."""
 
 
 Lead = tuple[str, str, str]
@@ -98,7 +98,7 @@ Lead = tuple[str, str, str]
 
 
 def draw_lead(exchange: Exchange, config: FormsConfig, rng: random.Random) -> SpokenText | None:
-    """A lead whose estimated length is even between `lead_min_s` and `lead_max_s`; none in the configured share."""
+    """Draws a lead with an estimated length uniform in `lead_min_s` to `lead_max_s`; None in the configured share."""
     if rng.random() < config.share_without_lead:
         return None
     target = rng.uniform(config.lead_min_s, config.lead_max_s) * WORDS_PER_S
@@ -109,24 +109,24 @@ def draw_lead(exchange: Exchange, config: FormsConfig, rng: random.Random) -> Sp
 
 
 def list_leads(exchange: Exchange) -> list[Lead]:
-    """All leads that fit an exchange."""
+    """Returns all leads that fit an exchange."""
     return _combine_leads(exchange, [*_list_plain_cores(exchange), *_list_echoes(exchange)])
 
 
 def list_long_leads(exchange: Exchange) -> list[Lead]:
-    """Leads of at least `LONG_LEAD_WORDS` that repeat nothing of the question, whose end may not be heard yet."""
+    """Returns leads of at least `LONG_LEAD_WORDS` without an echo of the question, whose end may not be heard yet."""
     return [
         lead for lead in _combine_leads(exchange, _list_plain_cores(exchange)) if count_words(lead) >= LONG_LEAD_WORDS
     ]
 
 
 def count_words(lead: Lead) -> int:
-    """Words of a lead."""
+    """Returns the number of words of a lead."""
     return sum(map(_count_words, lead))
 
 
 def format_lead(lead: Lead) -> str:
-    """A lead as running text: a capital after a full stop, none after a comma."""
+    """Joins a lead to running text: with a capital after a full stop, none after a comma."""
     text = ""
     for part in lead:
         if part:
@@ -136,7 +136,7 @@ def format_lead(lead: Lead) -> str:
 
 
 def draw_general_lead(rng: random.Random) -> str:
-    """A lead or a tail that fits some question, without an echo of it."""
+    """Draws a lead or a tail that fits any question, without an echo of it."""
     if rng.random() < _TAIL_SHARE:
         return rng.choice((*_TAILS, *chain.from_iterable(_TAILS_BY_KIND.values())))
     core = rng.choice([each for each in (*_ANY, *chain.from_iterable(_CORES.values())) if each])
@@ -145,23 +145,23 @@ def draw_general_lead(rng: random.Random) -> str:
 
 
 def draw_stall(rng: random.Random) -> str:
-    """What is said honestly by one who knows nothing yet."""
+    """Draws an honest reply of a speaker who does not know the answer yet."""
     return f"{rng.choice(_STALL_OPENERS)} {rng.choice(_STALLS)}".strip()
 
 
 def list_tails(exchange: Exchange) -> list[str]:
-    """All tails that fit an exchange."""
+    """Returns all tails that fit an exchange."""
     return [*_TAILS, *_TAILS_BY_KIND.get(classify_question(exchange.question.text), ())]
 
 
-def answer_words(exchange: Exchange) -> list[str]:
-    """The words of the true answer alone, in lower case."""
+def list_answer_words(exchange: Exchange) -> list[str]:
+    """Returns the words of the true answer alone, in lower case."""
     return [word.lower() for word in split_words(exchange.short_answer.text)[exchange.short_answer_word_index :]]
 
 
 def drop_answer_words(parts: Iterable[str], exchange: Exchange) -> list[str]:
-    """The texts that have no word of the answer, but for words that tell nothing or that the question has too."""
-    secret = set(answer_words(exchange)) - FUNCTION_WORDS
+    """Returns the texts without words of the answer, except words that reveal nothing or are in the question."""
+    secret = set(list_answer_words(exchange)) - FUNCTION_WORDS
     secret -= {word.lower() for word in split_words(exchange.question.text)}
     return [part for part in parts if not secret & {word.lower() for word in split_words(part)}]
 
@@ -179,9 +179,9 @@ def _list_echoes(exchange: Exchange) -> list[str]:
 
 
 def _combine_leads(exchange: Exchange, cores: Iterable[str]) -> list[Lead]:
-    """Openers, cores and closers, each with each, without those that have a word of the answer.
+    """Returns all combinations of openers, cores and closers, without those that contain a word of the answer.
 
-    A bare echo ("How many apples.") follows no comma, and help is offered once.
+    A bare echo ("How many apples.") never follows a comma, and help is offered once.
     """
     openers, cores, closers = (drop_answer_words(parts, exchange) for parts in (_OPENERS, cores, _CLOSERS))
     bare_echo = f"{find_echo(exchange.question.text)}."

@@ -1,4 +1,4 @@
-"""Questions that lean on a picture: which cannot do without, and how what is in it is woven into the others."""
+"""Detects questions that depend on a picture, and removes references to it if they do not, or if it is described."""
 
 import re
 from typing import Final
@@ -28,7 +28,7 @@ _POINTS_AT_PICTURE: Final = join_patterns(
     r"\b(?:see|refer to|in|from) fig\.",
     r"\b(?:Table|Figure|Fig\.|Exhibit|Scenario) ?\d+(?:[-.]\d+)?(?! and table)\b",
 )
-"""For items without a picture, where "table" and "picture" are mostly things."""
+"""For items without a picture, in which "table" and "picture" are mostly things."""
 
 _SPEAKS_OF_PICTURE: Final = join_patterns(
     rf"\b(?<!\bpublic )(?!figures? of speech\b){_VISUAL}s?\b",
@@ -45,7 +45,7 @@ _SPEAKS_OF_PICTURE: Final = join_patterns(
     r"\b(?:painters?|artists?|author|decorative|embroider\w+|murals?|statues?|sculptures?|portraits?|reliefs?)\b",
     r"\bsymbols on\b|\b(?:is|are|as)\s*[:.]",
 )
-"""For items that come with a picture: anything that may be in it, or point at it."""
+"""For items with a picture: anything that may be in it, or refer to it."""
 
 _NOT_GIVEN: Final = join_patterns(
     r"\b(?:the|this|that|these|those) (?:\w+ )?(?:cartoon|comic|poem|passage|excerpt|document|article|letter|contract"
@@ -53,21 +53,21 @@ _NOT_GIVEN: Final = join_patterns(
     r"\b(?:the|of) (?:two|three|four|five|six|[2-6]) (?:\w+ )?(?:offer|job|plan|project|option|proposal|bundle"
     r"|candidate|painting|stamp|poster)s?\b",
 )
-"""A text, or some of several things, that would have to be given: for items that come with a picture."""
+"""A text, or several things, that would have to be given: for items with a picture."""
 
 _ROLE: Final = re.compile(
     r"\b[Tt]he ((?:lender|borrower|buyer|seller|landlord|tenant|employer|employee|speaker|narrator|poet|student|teacher"
     r"|manager|owner|customer|investor|company|restaurant|family|boy|girl|man|woman|child|doctor|character|protagonist)s?)"
     r"\b"
 )
-"""Somebody who is known only where the text has spoken of them before."""
+"""A person who is known only if the text has mentioned them before."""
 
 _UNHEARD: Final = join_patterns(
     r"^(?=.{0,200}$).*(?:according to|refer(?:ring)? to|based on) (?:the|this) (?:passage|excerpt|graph|table)\b",
     r"^(?=.{0,200}$)(?:in|from) (?:the|this) (?:passage|excerpt|graph|table),",
     r"\b(?:the|this) (?:passage|excerpt) above\b|\brefer to the following (?:information|passage|excerpt|table)\b",
 )
-"""A text or a table on which a short question leans without giving it."""
+"""A text or a table to which a short question refers without giving it."""
 
 _REFERENCE_TABLES: Final = re.compile(r"\b[Uu]sing (?:the |an? |steam )(?!truth |periodic )(?:\w+ )?tables?\b")
 """Tables in which the reader was to look up a value."""
@@ -81,7 +81,7 @@ _SENDING: Final = join_patterns(
     rf",? as {_LOOKED} (?:in|on|by) (?:{_THE})?(?:{_VISUAL}|model)s?(?: (?:above|below|here|shown))?(?=[.,;?])",
     r"^ *\d+\) ",
 )
-"""Words that send a listener to a picture and say nothing else."""
+"""Words that only refer to a picture."""
 
 _PLACING: Final = join_patterns(
     rf",? {_LOOKED} (?:in|on|by) {_THE}{_VISUAL}s?(?: (?:above|below|here))?",
@@ -90,21 +90,21 @@ _PLACING: Final = join_patterns(
 """Words that say where a thing is seen: without them it must be known by name."""
 
 _STANDING: Final = re.compile(rf"\b(is|are|was|were) (?:{_LOOKED} )?(?:in|on) {_THE}{_VISUAL}s?\b", re.IGNORECASE)
-"""A picture as the place where something is: said as "there"."""
+"""A picture as the place of something: replaced by "there"."""
 
 _NAME: Final = re.compile(r"(?<![.?!:] )(?<!^)\b[A-Z][a-z]{2,}")
 _LABELS_ONLY: Final = re.compile(
     r"(?:points? |areas? )?(?:[A-Za-z]{1,3}[\dₓ₀-₉]*|[\d$.,%]+|the same)(?:(?:,|;| \+| to| and|\)) ?[A-Z]\w{0,2})*\.?"
 )
 _LABELS: Final = re.compile(r"\b(?:to|from|at|point|area) [A-Z]\d?\b|\$?\d")
-"""Options that are labels of a figure or numbers that stand in it, and those that have such inside."""
+"""Options that are labels or numbers of a figure, and those that contain some."""
 
 
 def describe_picture(item: Item) -> str:
-    """The item's question as it stands without its picture: what it needs from it said first, pointers left out.
+    """Returns the question without its picture: with the needed description first, and without references.
 
-    An item that comes with a picture nobody has described is judged more strictly than one without: any mention of
-    something seen, labels of a figure's points and areas, and figures that may be read off it.
+    An item with a picture that is not described is judged more strictly than one without: any mention of something
+    visible, labels of points and areas, and values that may be read off it, cause a rejection.
 
     Raises:
         NotAskable: `needs_picture`.
@@ -135,7 +135,7 @@ def describe_picture(item: Item) -> str:
 
 
 def _find_unknown_role(question: str) -> str | None:
-    """Somebody of whom a question speaks as known though it has not named them: "How much has the lender earned?"."""
+    """Returns a person whom a question treats as known without having named them: "How much has the lender earned?"."""
     named = (each for each in _ROLE.finditer(question) if each[1].rstrip("s") not in question[: each.start()].lower())
     return next((each[0] for each in named), None)
 
@@ -148,7 +148,7 @@ def _strip_pointers(question: str) -> str:
 
 
 def _strip_below(question: str) -> str:
-    """A question without a picture; "the values listed below" may point at what follows in the text itself."""
+    """Rewords references of a question without a picture; "the values listed below" may refer to its own text."""
     text = re.sub(r"\b(given|listed|shown) below\b(?=.{25})", r"\1 as follows", question, flags=re.DOTALL)
     text = re.sub(r"(.{60}\b)(given|listed|stated|described|mentioned) above\b", r"\1just \2", text, flags=re.DOTALL)
     text = re.sub(r" ?\((?:see )?(?:Fig(?:ure|\.)?|Table) ?\d+(?:[-.]\d+)*\)", "", text)

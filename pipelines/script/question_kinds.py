@@ -1,4 +1,4 @@
-"""What kind of question a spoken question is, and the words of it that a listener would repeat."""
+"""Classifies spoken questions by kind, and finds the words of a question that a listener would repeat."""
 
 import re
 from typing import Final, Literal
@@ -18,13 +18,13 @@ _SIGNS: Final[tuple[tuple[str, Kind], ...]] = (
     (rf"\bhow {_MEASURES}\b|\bwhat(?:'s| is| was| are| were) (?:the|his|her|their) {_SUMS}\b", "number"),
     (r"\bwhat (?:percent(?:age)?|fraction|amount|speed|distance|height|length|weight)\b", "number"),
 )
-"""The frames in which `questions.py` puts questions, then what asks for a number wherever it stands."""
+"""The frames in which `questions.py` puts questions, then what asks for a number wherever it occurs."""
 
 _NUMBERS: Final = make_word_set(
     "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen "
     "nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand half twice double percent"
 )
-"""Words that make a sum of a question for a number: without any it is to be known, not worked out."""
+"""Words that make a question for a number a sum: without any, the number is known and not calculated."""
 
 _AUXILIARY: Final = r"(?:is|are|was|were|do|does|did|has|have|had|will|would|can|could|should|may|might|must)\b"
 _LAST: Final = re.compile(r"(?:^|[.?!;:] )([^.?!;:]+)[.?!]?$")
@@ -33,7 +33,7 @@ _ASKING: Final = (
     re.compile(r"(?:^|, |\b(?:in|on|at|to|for|from|of|by|with|about|under|than) )(what|which|whose|whom|who|how)\b"),
     re.compile(r"\b(what|why|how)\b"),
 )
-"""The asking word that is meant, the surest sign first: in "when he slept, what did she do?" it is not the "when"."""
+"""The question word that is meant, the surest sign first: in "when he slept, what did she do?" it is not "when"."""
 
 _KINDS: Final[dict[str, Kind]] = {
     "what": "what", "which": "which", "who": "who", "whose": "who",
@@ -56,7 +56,7 @@ _MAX_NAMED_WORDS: Final = 7
 
 
 def classify_question(question: str) -> Kind:
-    """The kind of a spoken question: by its frame, else by the last asking word of its last sentence."""
+    """Returns the kind of a spoken question: by its frame, else by the last question word of its last sentence."""
     text = question.lower()
     for pattern, kind in _SIGNS:
         if re.search(pattern, text):
@@ -71,20 +71,20 @@ def classify_question(question: str) -> Kind:
 
 
 def is_verdict(question: str) -> bool:
-    """Whether a question asks for yes or no; "Can you find …?" and "Is it hot or cold?" ask for something else."""
+    """Returns whether a question is a yes-no question; "Can you find …?" and "Is it hot or cold?" are not."""
     return classify_question(question) == "verdict" and _NO_VERDICT.search(question) is None
 
 
 def find_last_sentence(text: str) -> str:
-    """The last sentence of a spoken text, without its mark."""
+    """Returns the last sentence of a spoken text, without its final mark."""
     found = _LAST.search(text)
     return (found[1] if found else text).strip()
 
 
 def find_echo(question: str) -> str | None:
-    """What is asked for, in the question's own words: "how many apples", "which gas", "the capital of France".
+    """Returns what is asked for, in the question's words: "how many apples", "which gas", "the capital of France".
 
-    None where it cannot be told for sure, or where the question reads out its options.
+    Returns None if that is uncertain, or if the question reads out its options.
     """
     kind = classify_question(question)
     if kind in {"choice", "verdict", "finish", "task"}:

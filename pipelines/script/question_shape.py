@@ -1,4 +1,4 @@
-"""What the wording of a question shows: whether it asks, orders or breaks off, and whether it needs its options."""
+"""Analyses the wording of a question: whether it asks, instructs or is incomplete, and whether it needs its options."""
 
 import re
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _NEGATED: Final = join_patterns(
     r"\bleast (?:likely|accurate|important|appropriate)\b",
     flags=re.NOFLAG,
 )
-"""Anything else than a listed option would do as an answer."""
+"""Almost anything other than a listed option would be an answer."""
 
 _ASKS_FOR_NOT: Final = join_patterns(
     r"\b(?:Which|which of)\b(?: (?!if\b|when\b|that\b|who\b)[\w'-]+){0,4} (?:not|cannot|can't|never)\b(?! only)",
@@ -23,7 +23,7 @@ _ASKS_FOR_NOT: Final = join_patterns(
     r"\b[Ww](?:hich|hat)\b[^.?]* with the exception of\b",
     flags=re.NOFLAG,
 )
-"""A question for what is not so, which nearly anything would answer: "Which ratio CANNOT be …"."""
+"""A question for what is not the case, which has countless answers: "Which ratio CANNOT be …"."""
 
 _KINDS_OF_TEXT: Final = (
     "(?:statement|sentence|option|choice|answer|expression|equation|list|set|pairs?|graph|combination|sequence"
@@ -50,7 +50,7 @@ _NEEDS_OPTIONS: Final = join_patterns(
     r"\bStatement (?:1|one|I)\b|\b(?:true|correct|false) statement\b",
     flags=re.DOTALL,
 )
-"""The options, or a list within the question, are what is asked about."""
+"""The options, or a list within the question, are the subject of the question."""
 
 _IMPERATIVE: Final = re.compile(
     r"(?:(?:Then|Also|Now|Please|Hence|Thus|(?:If|For|Using|In|Assuming|Given|From|By|At) [^,]+,)\s+)?"
@@ -97,7 +97,7 @@ _OPEN_ENDS: Final = (
     " evidence",
 )
 _SUPPOSES: Final = re.compile(r"(?:Assum(?:e|ing)|Take|Neglect|Note|Let|Use|Ignore|Hint|Give|Express)\b")
-"""The start of a sentence that tells what to go by, after the question."""
+"""The start of a sentence of assumptions after the question."""
 
 BREAKS_OFF: Final = re.compile(
     r"\b(?:is|are|was|were|be|been|the|an?|of|by|to|that|with|for|as|(?<!\d )(?<!\) )in|on|at|from|into|than|and|or"
@@ -105,11 +105,11 @@ BREAKS_OFF: Final = re.compile(
     r"|likely|probably|if|when|include|includes|including|means|through|about|between|during|under|which|who|what|whether"
     r"|regarding)$"
 )
-"""The last word of a sentence that waits for more; one that only defines a thing may end otherwise."""
+"""The last word of an incomplete sentence; one that only defines a thing may end otherwise."""
 
 _WAITS: Final = re.compile(r"\b(?:is|are|was|were|will|should|would|may|can)(?: (?:in|by|to|on|for|be|at|with|of))?$")
 _AIMS: Final = re.compile(r"\bto (?:find|calculate|determine|compute)\b")
-"""An aim inside a sentence that waits for its verb's other half is no order: "a suit to determine …, title is in"."""
+"""A purpose inside an incomplete sentence is not an instruction: "a suit to determine …, title is in"."""
 
 _CLAUSE: Final = re.compile(r"(?:When|While|Before|After|If|Because|Since|Although|Once|Until|Unless)\b[^,]*:\s*$")
 """A clause before its main one: "When asking a friend for money:"."""
@@ -125,10 +125,10 @@ Kind = Literal["asks", "blank", "stem", "states"]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A question's text cut before its last sentence, and what that is.
+    """A question's text split before its last sentence, and the kind of that.
 
-    `asks`: somewhere it asks or orders; `blank`: words are left out; `stem`: it breaks off and the answer goes on;
-    `states`: none of these.
+    `asks`: it contains a question or an instruction; `blank`: words are left blank; `stem`: it is incomplete and the
+    answer continues it; `states`: none of these.
     """
 
     kind: Kind
@@ -139,20 +139,20 @@ class Shape:
 _NOTED: Final = re.compile(
     r"^(.*[.?!] )?((?:[^.?!]|\.(?=\d))*\?) \(((?!Units?\b)[A-Z][a-z][^()?]{3,}?)\)\s*$", re.DOTALL
 )
-"""A question and a note after it: "… the force? (Neglect friction.)"; the note is said first."""
+"""A question followed by a note: "… the force? (Neglect friction.)"; the note is moved before it."""
 
 _GIVEN_LAST: Final = re.compile(r"\? [(\[]([A-Za-z](?:_\{?\w+\}?)? ?= ?[^()\[\]?,;]{1,30})[)\]]\.?\s*$")
-"""A value told after the question: "… the force? [m = 3 kg]"; the question has it inside."""
+"""A value given after the question: "… the force? [m = 3 kg]"; it is moved into the question."""
 
 _OF_SEVERAL: Final = r"(?!\(1\)(?s:.*?[.?!;]\s+\(2\)\s+[A-Z]))"
-"""Not the number of the first of several parts, whose others are said too."""
+"""Not the number of the first of several parts, the others of which are spoken too."""
 
 _LEFT_OUT: Final = re.compile(r"(?<=[a-z]{2}) \.\.\. (?=[a-z]{2})")
-"""Dots inside the one sentence of a question are a blank."""
+"""An ellipsis inside a question of one sentence is a blank."""
 
 
 def tidy_question(question: str) -> str:
-    """The question without its number, points or labels at the edges, and without shouting ("NOT")."""
+    """Removes numbers, points and labels at the edges of a question, and upper-case emphasis ("NOT")."""
     text = re.sub(r"^\s*\d+\.\d+(?:-\d+\.?|\.?\([a-z]\))\s+(?=[A-Z])", "", question)
     text = re.sub(rf"^\s*(?:Q(?:uestion)?\s*\d*\s*[:.]|{_OF_SEVERAL}\(?\d{{1,3}}[.)])\s+(?=[A-Z])", "", text.strip())
     text = re.sub(r"\s*\(\s*\d+ (?:points?|marks?)\s*\)\s*$", "", text).strip()
@@ -171,7 +171,7 @@ def tidy_question(question: str) -> str:
 
 
 def find_shape(text: str) -> Shape:
-    """How a tidied question ends."""
+    """Returns the shape of a tidied question."""
     found = _LAST_SENTENCE.fullmatch(text)
     last = found[1] if found else text
     before = text[: len(text) - len(last)]
@@ -202,44 +202,44 @@ def find_shape(text: str) -> Shape:
 
 
 def has_pause(sentence: str) -> bool:
-    """Whether there is a pause between an unfinished sentence and what completes it."""
+    """Returns whether there is a pause between an incomplete sentence and what completes it."""
     is_clause = _CLAUSE.match(sentence) is not None and BREAKS_OFF.search(sentence.rstrip(" .:")) is None
     return is_clause or sentence.rstrip(" .:").endswith(",")
 
 
 def is_order(sentence: str) -> bool:
-    """Whether a sentence tells someone to find, name or explain something."""
+    """Returns whether a sentence instructs to find, name or explain something."""
     return _IMPERATIVE.match(sentence) is not None or _LATE_IMPERATIVE.search(sentence) is not None
 
 
 def is_order_somewhere(text: str) -> bool:
-    """Whether any sentence of a text does."""
+    """Returns whether any sentence of a text is an instruction."""
     return any(is_order(sentence) for sentence in re.split(r"(?<=[.:?])\s+", text))
 
 
 def _asks_somewhere(text: str) -> bool:
-    """Whether a sentence before the last asks, though no mark says so: "At what temperature will it boil. The …"."""
+    """Returns whether an earlier sentence asks without a question mark: "At what temperature will it boil. The …"."""
     return any(_ASKING_AT_START.match(sentence) for sentence in re.split(r"(?<=[.:])\s+", text))
 
 
 def asks_by_word(sentence: str) -> bool:
-    """Whether a sentence begins with a question word, whatever mark it ends with."""
+    """Returns whether a sentence begins with a question word, whatever its punctuation."""
     return _ASKING.match(sentence) is not None or _ASKING_LATE.search(sentence) is not None
 
 
 def is_question(sentence: str) -> bool:
-    """Whether a sentence without its mark wants a question mark: it asks, and has none inside."""
+    """Returns whether a sentence without its final mark needs a question mark: it asks, and has none inside."""
     return asks_by_word(sentence) and not is_order(sentence) and "?" not in sentence
 
 
-def asks_for_what_is_not(question: str) -> str | None:
-    """The words by which a question asks for what is not so; None where it does not."""
+def find_negation(question: str) -> str | None:
+    """Returns the words by which a question asks for what is not the case; None if it does not."""
     found = _ASKS_FOR_NOT.search(question)
     return found[0][-80:] if found else None
 
 
 def needs_options(text: str) -> str | None:
-    """The words that show that a question is about its options; None where it stands alone."""
+    """Returns the words that show that a question is about its options; None if it stands alone."""
     last = find_shape(text).last
     found = _NEEDS_OPTIONS.search(text) or _NEGATED.search(last)
     return found[0][-80:] if found else None

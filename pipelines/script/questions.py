@@ -1,4 +1,4 @@
-"""How a question is asked aloud: alone where it stands alone, else with some of its options read out."""
+"""Words spoken questions: alone if they stand alone, else with some of their options read out."""
 
 import random
 import re
@@ -17,13 +17,13 @@ _ASKABLE_END: Final = re.compile(
     r"\b(?:of|by|called|named|termed|(?:known|referred to|classified|described|defined) as|in|with|from|into|through"
     r"|against|(?:due|equal|refers?|leads?|led|related|attributed|similar|belongs?|corresponds?|subject|according) to)$"
 )
-"""The end of a sentence that is a question as soon as "what" follows: "This process is called what?"."""
+"""The end of a sentence that becomes a question by adding "what": "This process is called what?"."""
 
 _NAMED_FIRST: Final = re.compile(
     r"((?:The|An?) (?:(?!that\b|which\b|who\b)[\w'-]+ ){1,11}?"
     r"|(?!It\b|This\b|They\b|These\b)[A-Z][\w'-]+ (?:[\w'-]+ ){0,3}?)(is|are|was|were)$"
 )
-"""A thing and its verb, which are asked for the other way round: "What is the main cost of a lake?"."""
+"""A thing and its verb, which are asked for in reverse order: "What is the main cost of a lake?"."""
 
 _FILL: Final = ("Fill in the blank: {stem}.", "Can you fill in the blank? {stem}.", "What goes in the blank? {stem}.")
 _FEWEST_WORDS: Final = 2
@@ -32,14 +32,14 @@ _FRAME_WORDS: Final = 10
 
 _POINTS_AT_OPTIONS: Final = re.compile(r"(?i)\b(?:which|one) (?:one )?(?:of|among|amongst) (?:the following|these)\b")
 _NUMERIC: Final = re.compile(r"[^A-Za-z]*\d[^A-Za-z]*(?:[A-Za-z%/^\d°-]{1,8})?")
-"""Numbers, at most with a unit: nobody keeps four of them apart, so they are not offered without need."""
+"""Numbers, at most with a unit: nobody keeps four of them apart, so they are offered only if needed."""
 
 _LATEX: Final = re.compile(r"\\[a-z]+|[${}~]")
 _THIS_ONE: Final = re.compile(r"(?<= (?:in|of|by|as|to|on) )this ([a-z]{4,})$")
-"""What a sentence that breaks off leaves to be named: "… may result in this illness:"."""
+"""The end of an incomplete sentence that is to be named: "… may result in this illness:"."""
 
 WORDS_PER_S: Final = 2.5
-"""Speaking rate by which the longest question is told: 150 words a minute, between careful and quick readers."""
+"""Speaking rate by which the longest question is limited: 150 words a minute, between careful and quick readers."""
 
 _WHICH_OF: Final = re.compile(
     r"\b([Ww])hich (?:one )?(?:of|among|amongst) the following,?\s+"
@@ -59,21 +59,21 @@ _UNIQUE: Final = re.compile(
     r"\b(?:best|most|least|first|last|largest|smallest|greatest|highest|lowest|main|primary|chief|known as|called|term"
     r"|named?|refers to|defined? as|invented|discovered|wrote|founded|\w{3,}est)\b"
 )
-"""Words that leave one thing to name, of all there are."""
+"""Words that leave only one thing to name."""
 
 _STILL_POINTS: Final = re.compile(
     r"(?i)\bwhich of (?:the following|these|those)\b|\b(?:of|is|are|by|as|among) the following\b(?! (?:\w+ )*:)"
 )
 
 _ENDS_OPEN: Final = re.compile(r"\b(?:the|its|their)[ .:;,]*$")
-"""Nobody pauses there to list choices."""
+"""An end after which nobody pauses to list choices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question as one would write it.
+    """A question in written form.
 
-    `stem` is the sentence that its answer completes, with `___` where the answer goes; empty where there is none.
+    `stem` is the sentence that its answer completes, with `___` in place of the answer; empty if there is none.
     """
 
     text: str
@@ -81,18 +81,18 @@ class Asked:
 
 
 def count_most_words(config: ScriptConfig) -> int:
-    """Most words of a spoken question, options included."""
+    """Returns the maximum number of words of a spoken question, including options."""
     return int(config.max_question_s * WORDS_PER_S)
 
 
 def ask(quiz: Quiz, config: ScriptConfig, rng: random.Random) -> Asked:
-    """A question as it is asked aloud.
+    """Words a question for speech.
 
-    Questions that stand alone are asked so, and in the configured share with options all the same.
+    Questions that stand alone are asked without options, except for the configured share.
 
     Raises:
-        NotAskable: `needs_options`, where the options cannot be read out, `question_too_long`, where there is no room
-            for them, or `not_a_question`.
+        NotAskable: `needs_options` if the options cannot be read out, `question_too_long` if there is no room for them,
+            or `not_a_question`.
     """
     text = question_shape.tidy_question(quiz.question)
     if quiz.is_true_or_false:
@@ -100,7 +100,7 @@ def ask(quiz: Quiz, config: ScriptConfig, rng: random.Random) -> Asked:
     if quiz.has_statements:
         return Asked(text)
     shape = question_shape.find_shape(text)
-    is_negated = question_shape.asks_for_what_is_not(quiz.question)
+    is_negated = question_shape.find_negation(quiz.question)
     if quiz.wrong and (
         shape.kind == "states" or (shape.kind == "stem" and len(re.findall(r"\b[^\W\d_]{2,}\b", text)) < _FEWEST_WORDS)
     ):
@@ -125,7 +125,7 @@ def ask(quiz: Quiz, config: ScriptConfig, rng: random.Random) -> Asked:
 
 
 def _ask_without_options(shape: Shape, quiz: Quiz, text: str, rng: random.Random) -> Asked | None:
-    """An item asked without options; None where it cannot be."""
+    """Words a question without options; None if it needs them."""
     try:
         if not quiz.wrong and shape.kind in {"stem", "states"}:
             return Asked(_complete_phrase(shape))
@@ -137,7 +137,7 @@ def _ask_without_options(shape: Shape, quiz: Quiz, text: str, rng: random.Random
 
 
 def _count_spoken_words(text: str) -> int:
-    """Words of a text as it is said; as it is written where it cannot be said by itself."""
+    """Returns the number of words of a text as spoken, or as written if it cannot be spoken by itself."""
     try:
         return read_aloud(text).n_words
     except Unspeakable:
@@ -145,10 +145,10 @@ def _count_spoken_words(text: str) -> int:
 
 
 def _complete_phrase(shape: Shape) -> str:
-    """What an open item asks by a mere phrase: "capital of France".
+    """Turns the phrase of an open item into a question: "capital of France".
 
     Raises:
-        NotAskable: a statement or a formula, `not_a_question`.
+        NotAskable: `not_a_question`: it is a statement or a formula.
     """
     if shape.kind == "states" or len(re.findall(r"\b[^\W\d_]{2,}\b", shape.last)) < _FEWEST_WORDS:
         raise NotAskable("not_a_question", shape.last[-80:])
@@ -183,14 +183,14 @@ def _ask_alone(text: str, rng: random.Random) -> Asked:
 
 
 def _find_stem(shape: Shape) -> str:
-    """The sentence that the answer completes: the last one, where no blank stands elsewhere."""
+    """Returns the sentence that the answer completes: the last one, unless there is a blank elsewhere."""
     if shape.kind == "blank":
         return "" if BLANK.search(shape.before) else _make_stem(shape.last)
     return _make_stem(shape.last) if shape.kind == "stem" else ""
 
 
 def _make_stem(sentence: str) -> str:
-    """The sentence with one place for the answer; empty where there is no such sentence, or several places."""
+    """Returns the sentence with one place for the answer; empty if it is not such a sentence, or has several places."""
     bare = re.sub(r"[\s:,;.\-–—…]+$", "", sentence)
     if not bare or re.search(r"(?i)\bfollowing\b|\bthese\b", bare):
         return ""
@@ -202,7 +202,7 @@ def _make_stem(sentence: str) -> str:
 
 
 def _ask_true_or_false(text: str) -> str:
-    """A statement put to someone as true or false.
+    """Words a statement as a question for true or false.
 
     Raises:
         NotAskable: it is not one statement.
@@ -216,7 +216,7 @@ def _ask_true_or_false(text: str) -> str:
 
 
 def open_question(text: str) -> str | None:
-    """The question asked of anything there is, instead of "the following"; None where that would ask for too much."""
+    """Replaces "which of the following" by a question without options; None if it would have too many answers."""
     points = _WHICH_OF.search(text) is not None
     made = _WHICH_OF.sub(_open_which, text)
     if _STILL_POINTS.search(made) or (points and not _UNIQUE.search(made)):
@@ -225,7 +225,7 @@ def open_question(text: str) -> str | None:
 
 
 def _open_which(match: re.Match[str]) -> str:
-    """ "Which of the following is ..." asks what; "which of the following gases is ..." asks which gas."""
+    """Makes "what is …" of "which of the following is …", "which gas is …" of "which of the following gases is …"."""
     start, between, noun, verb, only = match.groups()
     first = (only or between or noun).split()[0].lower()
     if first in _VERBISH:
@@ -236,7 +236,6 @@ def _open_which(match: re.Match[str]) -> str:
 
 
 def _is_of_several(verb: str) -> bool:
-    """Whether a verb tells of several things: "are", "provide"."""
     return verb in {"are", "were", "have", "do"} or f"{verb}s" in _VERBISH
 
 

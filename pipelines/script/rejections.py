@@ -1,4 +1,4 @@
-"""Why an item cannot be asked aloud, and the wording that shows it: what points at something that is not said."""
+"""The reasons for which an item cannot be asked aloud, and patterns that show them."""
 
 import re
 from collections.abc import Sequence
@@ -10,16 +10,16 @@ from spoken.spoken_text import Unspeakable, make_word_set, split_lower_words
 REASONS: Final = frozenset(
     {
         "needs_options",  # cannot be answered without its options, and they cannot be read out
-        "answer_refers_to_options",  # "A and B", "all of the above" where it is not sure what stands above
-        "needs_picture",  # speaks of a picture, table, figure or text that is not said
+        "answer_refers_to_options",  # "A and B", or "all of the above" if what is above is uncertain
+        "needs_picture",  # mentions a picture, table, figure or text that is not read out
         "needs_writing",  # asks for or about something written: programs, formal logic, tables run into lines
-        "not_a_question",  # no question found in it
-        "answer_of_other_kind",  # a question for yes or no, and an answer that is neither
+        "not_a_question",  # contains no question
+        "answer_of_other_kind",  # a yes-no question with another answer
         "question_too_long",
         "answer_too_long",
     }
 )
-"""Why an item cannot be asked aloud, beside the reasons of `spoken_text.REASONS`."""
+"""Why an item cannot be asked aloud, in addition to the reasons of `spoken_text.REASONS`."""
 
 
 class NotAskable(Exception):
@@ -27,12 +27,12 @@ class NotAskable(Exception):
 
     Args:
         reason: one of `REASONS`.
-        detail: the span that shows it.
+        detail: the span of text that shows it.
     """
 
     def __init__(self, reason: str, detail: str) -> None:
         if reason not in REASONS:
-            raise ValueError(f"{reason!r} is no reason for refusing an item; they are {sorted(REASONS)}")
+            raise ValueError(f"{reason!r} is not a reason to reject an item; the reasons are {sorted(REASONS)}")
         super().__init__(f"{reason}: {detail}")
         self.reason = reason
         self.detail = detail
@@ -42,7 +42,7 @@ class NotAskable(Exception):
 
 
 def join_patterns(*patterns: str, flags: re.RegexFlag = re.IGNORECASE) -> re.Pattern[str]:
-    """One pattern of several, one a line where they are listed."""
+    """Joins several patterns into one."""
     return re.compile("|".join(patterns), flags)
 
 
@@ -90,7 +90,7 @@ _NEEDS_WRITING: Final = join_patterns(
 """Programs, formal logic, drawings, and rows of a table run into one line."""
 
 _GLOSSED_LIST: Final = re.compile(r"\b[A-Z]{2,} \([a-z][^()]*\),[^()]*\([^()]*\),")
-"""Short forms listed with a bracket each: said with commas only, nobody knows which is which."""
+"""A list of abbreviations with parentheses: by ear, with only commas, they cannot be matched."""
 
 _NESTED_SCRIPT: Final = re.compile(
     r"[_^] ?[{(] ?[^(){}]*(?:[/^(]|\\(?:frac|ln|log|sin|cos))|\^[-+]?\d+ ?/ ?\d|\^\(\d+\^"
@@ -104,14 +104,15 @@ _MISTYPED: Final = re.compile(
     r"|\d ?N (?:(?:[a-z]+ )?(?:acid|base|solution)|HCl|NaOH|H_?2SO)|\bcl_2|/hr- ?\(|-0[KCF]\b|\d ?\. ?[ckm] m\b"
     r"|\([A-Z]+-[A-Z]{2,}\) ?/|\b[a-z]t-[12]\b|\bN\(-?\d[^)]*,"
 )
-"""Formulas and units whose letters, digits or dots are others than is usual, or a hyphen for a minus: "(P-MC)/P";
-the parameters of a distribution, "N(800, 14400)"."""
+"""Formulas and units with unusual letters, digits or dots, or with a hyphen for a minus: "(P-MC)/P"; the parameters of
+a distribution, "N(800, 14400)"."""
 _STOP_INSIDE: Final = re.compile(r"[a-z]{4,}\. [a-z]{4,}")
 
 _CELLS_SPAN: Final = 14
 _CELLS_MIN: Final = 9
 _CELLS_MIN_UNJOINED: Final = 5
-"""In MMLU-Pro 9 numbers among 14 words, or 5 where no mark or small word joins them, are a table nearly always."""
+"""In MMLU-Pro 9 numbers among 14 words, or 5 without punctuation or small words between them, are nearly always a
+table."""
 _CELL: Final = re.compile(r"[-+$(]?\d[\d.,]*(?<!,)%?\)?")
 _JOINING: Final = make_word_set(
     "the a an of is are was and or in to at by for with from on if has have that = + × x * / - → • · ⋅ \\cdot"
@@ -123,7 +124,7 @@ _PAIR_OF_CELLS: Final = re.compile(
     r"(?=\$?(?:\d+(?:,\d{3})*)?\.?\d+(?![\w/^]| ?[×x/]))"
 )
 _MAX_PAIRS: Final = 2
-"""Two numbers side by side with nothing between them are cells; twice they may be a slip."""
+"""Two adjacent numbers with nothing between them are cells; up to two such pairs may be a slip."""
 
 _A_NUMBER: Final = "(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|[a-z]+(?:teen|(?:ee|r|f|x|n|h|v)ty))"
 _NO_LISTENING: Final = join_patterns(
@@ -138,8 +139,8 @@ _NO_LISTENING: Final = join_patterns(
     rf"\b(?:dollars|cents|percent|units) {_A_NUMBER}\b(?! payment)",
     r"\b(?:each|all|any) of (?:these|the following)\b[^?]*\bexcept: first, [^;]*; or second\b",
 )
-"""Signs called by their name, chains, cells beside each other, and more statements, parts or blanks than an ear keeps
-apart; "all of these except" before two choices."""
+"""Signs called by name, chains, adjacent cells, and more statements, parts or blanks than a listener can keep apart;
+"all of these except" before two choices."""
 
 _OF_FORMULA: Final = re.compile(
     r"\b(?:to the power of(?: minus)?|equals|squared|cubed|over|sub|prime|plus|minus|the square root of"
@@ -147,13 +148,13 @@ _OF_FORMULA: Final = re.compile(
 )
 _MOST_OF_FORMULA: Final = 14
 _MOST_IN_ANSWER: Final = 4
-"""Words of formulas in a question, and in an answer; single letters are such words."""
+"""Maximum number of words of formulas in a question, and in an answer; single letters count."""
 
 _ESSAY: Final = re.compile(
     r"[.?!] (?:Briefly )?(?:Discuss|Trace|Outline|Illustrate|Characterize|Compare|Comment|Summarize|Contrast)\b"
     r"|\band discuss\b|\b(?:Define|Describe|Explain|Discuss) [^.?]*\. (?:Describe|In what|How|What|Why|Explain|Give)\b"
 )
-"""An order after another."""
+"""A second instruction after a first one."""
 
 _COUNT: Final = re.compile(
     r"\b[Hh]ow (?:many|much(?= (?:[a-z]+ )?(?:does|do|did|will|would|is|was|money|time|more|less)\b))\b"
@@ -166,7 +167,7 @@ _MEASURE: Final = re.compile(
     r"(?![^.?]*(?:\b(?:in|per|defined)\b|minimum age))[^.?]*\?$",
     re.IGNORECASE,
 )
-"""A question for a size or a time that names no unit: a bare number is no answer to it."""
+"""A question for a size or a time that names no unit, to which a bare number is no answer."""
 
 _WHOLES: Final = make_word_set("half quarter none no all both twice only never once infinitely a an more")
 _ASKS_TWICE: Final = re.compile(r"(?:, and|;) (?:what|how|where|when|find|which)\b[^?]*\?$", re.IGNORECASE)
@@ -174,16 +175,16 @@ _SEVERAL: Final = re.compile(
     rf"\b(?!{_A_NUMBER}\b)[a-z]+[,;] {_A_NUMBER}\b"
     r"|;.*;|^\S+(?: \S+){0,3};|: .*: | equals .* equals .* equals |, [A-Z][a-z]+ [a-z]+ .*\bis\b"
 )
-"""An answer of several values beside each other."""
+"""An answer of several values."""
 
 
 def check_wording(question: str, answer: str, options: Sequence[str] = ()) -> None:
-    """Refuses a question about something written, and text with two readings.
+    """Rejects a question about something written, and text with two readings.
 
     Raises:
         NotAskable: `needs_writing`.
-        Unspeakable: `formula`, a script that is a formula itself, or a letter that is both a variable and a unit;
-            `broken_text`, a full stop that ends no sentence or a misprint in a formula.
+        Unspeakable: `formula` for a script that is a formula itself, or a letter that is both a variable and a unit;
+            `broken_text` for a full stop that ends no sentence or a misprint in a formula.
     """
     both = "\n".join((question, answer, *options))
     if nested := _NESTED_SCRIPT.search(both):
@@ -199,14 +200,14 @@ def check_wording(question: str, answer: str, options: Sequence[str] = ()) -> No
         raise NotAskable("needs_writing", written[0][:80])
     if glossed := _GLOSSED_LIST.search(f"{question}\n{answer}"):
         raise NotAskable("needs_writing", glossed[0][:80])
-    if table := _run_of_cells(question):
+    if table := _find_run_of_cells(question):
         raise NotAskable("needs_writing", table[:80])
     if len(pairs := _PAIR_OF_CELLS.findall(question)) > _MAX_PAIRS:
         raise NotAskable("needs_writing", " … ".join(pairs)[:80])
 
 
-def _run_of_cells(text: str) -> str | None:
-    """Words of a table whose cells were run together: mostly numbers, or many numbers and nothing that joins them."""
+def _find_run_of_cells(text: str) -> str | None:
+    """Returns words of a table whose cells were run together: mostly numbers, or many numbers with nothing between."""
     words = text.split()
     is_cell = [_CELL.fullmatch(word) is not None for word in words]
     joins = [word[-1] in ",;.?!" or word.lower().strip("(") in _JOINING for word in words]
@@ -218,7 +219,7 @@ def _run_of_cells(text: str) -> str | None:
 
 
 def find_unclear_words(spoken: str, most_of_formula: int = _MOST_IN_ANSWER) -> str | None:
-    """The words of a spoken text that nobody keeps apart by ear: signs, or many letters of a formula; None: no such."""
+    """Returns words that a listener cannot keep apart: signs, or many letters of a formula; None if there are none."""
     if sign := _NO_LISTENING.search(spoken):
         return sign[0][-80:]
     found = _OF_FORMULA.findall(spoken)
@@ -226,11 +227,11 @@ def find_unclear_words(spoken: str, most_of_formula: int = _MOST_IN_ANSWER) -> s
 
 
 def check_heard(question: str, answer: str) -> None:
-    """Refuses a spoken question or answer that nobody would follow, or give, by ear.
+    """Rejects a spoken question or answer that cannot be followed, or given, by ear.
 
     Raises:
-        NotAskable: `needs_writing`, of what is mostly a formula; `answer_of_other_kind`, where an essay is asked for or
-            a number and there is none.
+        NotAskable: `needs_writing` if it is mostly a formula; `answer_of_other_kind` if an essay is asked for, or a
+            number and the answer has none.
     """
     if lost := find_unclear_words(question, _MOST_OF_FORMULA) or find_unclear_words(answer):
         raise NotAskable("needs_writing", lost)
@@ -257,6 +258,6 @@ def _strip_frame(answer: str) -> str:
 
 
 def refers_to_options(text: str) -> bool:
-    """Whether an option speaks of the options themselves: "none of the above", "A and B", "II only"."""
+    """Returns whether an option refers to the options themselves: "none of the above", "A and B", "II only"."""
     bare = _OF_ITS_OWN.sub(r"\g<told>", text.strip())
     return _REFERS_TO_OPTIONS.search(bare) is not None

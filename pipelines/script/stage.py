@@ -1,4 +1,4 @@
-"""Items to dialogues: what two people say, in words, in one of the forms; each item one or several times."""
+"""The script stage: makes one or several dialogues of each item, as two people would speak, in one of the forms."""
 
 import math
 import random
@@ -17,20 +17,20 @@ from spoken.lexicon import load_lexicon
 from spoken.reader import Reader, Unspeakable, use_reader
 
 METHOD = "rules-13"
-"""Name of this way of wording, as provenance has it."""
+"""Name of this way of wording in provenance."""
 
 _MAX_DRAWS = 40
-"""Draws for a dialogue unlike the item's others; leads alone give hundreds, so more is asked in vain."""
+"""Draws for a dialogue unlike the item's others; leads alone give hundreds, so more draws would not help."""
 
 
 class ScriptStage:
-    """Makes the dialogues of an item by rules alone; what cannot be asked and answered aloud is rejected.
+    """Makes the dialogues of an item by rules alone; rejects what cannot be asked and answered aloud.
 
     Args:
-        variants: dialogues made from an item, on average; the fraction decides by seed who gets one more.
+        variants: mean number of dialogues made from an item; the fractional part is decided by seed for each item.
 
     Raises:
-        ConfigError: the lexicon's file cannot be used.
+        ConfigError: the lexicon's file is unusable.
     """
 
     name: ClassVar[str] = "script"
@@ -47,7 +47,7 @@ class ScriptStage:
         self._lexicon = load_lexicon(config.lexicon)
 
     def matters(self) -> dict[str, Any]:
-        """Configuration of script and forms, lexicon, variants and seed; the version tells the rules themselves."""
+        """Returns configuration, lexicon digest, variants and seed; the stage's version identifies the rules."""
         return {
             "config": dump_relevant_fields(self._config),
             "forms": dump_relevant_fields(self._forms) | {"shares": self._forms.shares.get_relevant_shares()},
@@ -57,10 +57,10 @@ class ScriptStage:
         }
 
     def run(self, batch: Sequence[tuple[Item]]) -> StageResult[Dialogue]:
-        """The dialogues of each item, no two of the same words, or its reject.
+        """Returns the dialogues of each item, all with different words, or its reject.
 
-        An item of which one wording is refused is refused as a whole. One that has fewer dialogues to give than are
-        wanted (nothing varies: one form, no leads) has a reject for what it lacks, `no_other_variant`.
+        An item of which one wording is rejected is rejected as a whole. One that yields fewer dialogues than wanted
+        (nothing varies: one form, no leads) has a reject for the missing ones, `no_other_variant`.
         """
         with use_reader(Reader(self._lexicon)):
             return self._run(batch)
@@ -105,7 +105,7 @@ class ScriptStage:
         return list(made.values())
 
     def _make_dialogue(self, item: Item, variant: int, draw: int) -> Dialogue | None:
-        """One dialogue of an item; None where no form fits its words."""
+        """Makes one dialogue of an item; returns None if no form fits it."""
         seed = ids.derive_seed(self._seed, item.item_id, self.name, variant, draw)
         exchange, rng = make_exchange(item, self._config, seed), random.Random(ids.derive_seed(seed, "form"))
         form = draw_form(exchange, self._forms, rng)

@@ -1,1 +1,1 @@
-"""Single sentences for the assistant's voice: what is said, and the clean speech of it with word times."""
+"""Makes single sentences in the assistant's voice: their texts, and clean speech with word timings."""

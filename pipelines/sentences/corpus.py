@@ -1,7 +1,7 @@
-"""What the assistant's voice is to say: the sources' sentences, random words and numbers, leads and stalls.
+"""Draws sentences for the assistant's voice: from sources, random words and numbers, leads and stalls.
 
-The sentence at a position is a pure function of corpus, configuration and position, so any part can be made by anybody
-at any time. Nothing is read aloud here: who speaks does that, and refuses what has no sure reading.
+The sentence at a position is a pure function of corpus, configuration and position, so any part can be made anywhere at
+any time. Text is not read aloud here; the speaker does that, and rejects what has no unambiguous reading.
 """
 
 import random
@@ -30,7 +30,7 @@ _WORD: Final = re.compile(r"(?<![\w'’-])[A-Za-z][a-z]+(?![\w'’-])")
 _N_RANDOM_WORDS: Final = (3, 12)
 _N_NUMBERS: Final = (1, 3)
 _MOST_DIGITS: Final = 12
-"""Of all numbers of a sentence together: more would be longer than a sentence may be."""
+"""For all numbers of a sentence together, since more would exceed the length of a sentence."""
 _COMMA_SHARE, _COUNTED_SHARE = 0.15, 0.5
 
 
@@ -46,7 +46,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sentence:
-    """What is to be said at a position; `item_id` is null where no item says it."""
+    """The text to speak at a position; `item_id` is None if it does not come from an item."""
 
     sentence_id: str
     kind: SentenceKind
@@ -59,9 +59,9 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The sources' sentences, each once, their words in small letters, and `digest`, which stands for both.
+    """The sources' sentences, each once, their words in lower case, and `digest`, which identifies both.
 
-    `licences` has those of the sources' questions, as `data_schemas.licences` names them.
+    `licences` has those of the sources' questions, named as in `data_schemas.licences`.
     """
 
     lines: Sequence[Line]
@@ -71,20 +71,20 @@ class Corpus:
 
 
 def read_corpus(config: SpeechRowsConfig, left_out: frozenset[str] = frozenset()) -> Corpus:
-    """The sentences and words of the sources' train items.
+    """Reads the sentences and words of the sources' train items.
 
     Args:
-        left_out: ids of items, or of groups of items, that say nothing.
+        left_out: ids of items, or of groups of items, to exclude.
 
     Raises:
-        ConfigError, SourceError: a source is not there, cannot be read, or is asked for in another language.
-        DatasetError: none of their sentences is left.
+        ConfigError, SourceError: a source does not exist, cannot be read, or is requested in another language.
+        DatasetError: no sentence is left.
     """
     lines: dict[str, Line] = {}
     licences: dict[str, set[str | None]] = {}
     for source in config.sources:
         if source.languages != ["en"]:
-            raise ConfigError(f"{source.name} is asked for in {source.languages}.", "Only English can be said so far.")
+            raise ConfigError(f"{source.name} is requested in {source.languages}.", "Only English is supported so far.")
         for item in read_items(source, config.limit, config.split).items:
             if item.split == "train" and not {item.item_id, item.group_id} & left_out:
                 licences.setdefault(name_questions(item.source), set()).add(item.licence)
@@ -92,7 +92,7 @@ def read_corpus(config: SpeechRowsConfig, left_out: frozenset[str] = frozenset()
                     if config.min_words <= len(text.split()) <= config.max_words:
                         lines.setdefault(text, Line(item.item_id, item.source, item.question, text))
     if not lines:
-        raise DatasetError("No sentence of the sources is left to be said.", "Give more items, or hold fewer out.")
+        raise DatasetError("No sentence of the sources is left to speak.", "Give more items, or exclude fewer.")
     words = {word.lower() for text in lines for word in _WORD.findall(text)}
     known = sorted(filter(is_word, words))
     joined = {name: join_licences(each) for name, each in licences.items()}
@@ -100,7 +100,7 @@ def read_corpus(config: SpeechRowsConfig, left_out: frozenset[str] = frozenset()
 
 
 def draw_sentence(corpus: Corpus, config: SpeechRowsConfig, position: int) -> Sentence:
-    """The sentence at a position; the sources' are all said before one is said again."""
+    """Draws the sentence at a position; all sentences of the sources occur before one is repeated."""
     rng = random.Random(ids.derive_seed(config.seed, "sentence", position))
     kind: SentenceKind = rng.choices(_KINDS, [getattr(config.shares, kind) for kind in _KINDS])[0]
     line = _draw_line(corpus, config.seed, position) if kind == "sentence" else None
@@ -121,11 +121,11 @@ def _split_item(item: Item) -> list[str]:
 
 def _draw_line(corpus: Corpus, seed: int, position: int) -> Line:
     epoch, at = divmod(position, len(corpus.lines))
-    return corpus.lines[int(_order(len(corpus.lines), seed, epoch)[at])]
+    return corpus.lines[int(_draw_order(len(corpus.lines), seed, epoch)[at])]
 
 
 @lru_cache(maxsize=2)
-def _order(n_lines: int, seed: int, epoch: int) -> NDArray[np.int64]:
+def _draw_order(n_lines: int, seed: int, epoch: int) -> NDArray[np.int64]:
     return np.random.default_rng(ids.derive_seed(seed, "lines", epoch)).permutation(n_lines)
 
 
@@ -144,7 +144,7 @@ def _draw_words(corpus: Corpus, rng: random.Random) -> str:
 
 
 def _draw_word(corpus: Corpus, rng: random.Random) -> str:
-    """Evenly from the words of the sources or from the common ones of English, each list as often."""
+    """Draws from the sources' words or from common English words, with equal probability for each list."""
     return rng.choice(corpus.words if rng.random() < 0.5 else list_common_words())
 
 
@@ -161,7 +161,7 @@ def _draw_numbers(corpus: Corpus, rng: random.Random) -> str:
 
 
 def _draw_number(n_digits: int, rng: random.Random) -> str:
-    """A number of so many digits, as one writes it: each size as often as every other, whatever it is a number of."""
+    """Draws a number with so many digits in a written form; all sizes are equally frequent, whatever the form."""
     whole = rng.randrange(10 ** (n_digits - 1) if n_digits > 1 else 0, 10**n_digits)
     small = rng.randint(2, 99)
     forms = (

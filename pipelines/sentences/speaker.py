@@ -1,4 +1,4 @@
-"""Sentences to clean speech with word times, by the pipeline's own stages: read aloud, said, passed, timed."""
+"""Synthesises sentences as clean speech with word timings, by the pipeline's stages."""
 
 from collections.abc import Sequence
 
@@ -20,17 +20,17 @@ from spoken.rules.rule import use_topic
 from spoken.spoken_text import SpokenText
 
 STAGE = "sentence"
-"""What rejects of reading call it; those of the pipeline's stages have their names."""
+"""The stage name in rejects of reading; those of the pipeline's stages have their names."""
 
 Said = tuple[SpokenSentence, Samples]
-"""A sentence with its clean sound, float32 [n_samples] at 24 kHz; times count from the sound's first sample."""
+"""A sentence with its clean audio, float32 [n_samples] at 24 kHz; times start at its first sample."""
 
 
 class SentenceSpeaker:
-    """Says sentences with the assistant's voice; the engines are loaded when first used.
+    """Speaks sentences with the assistant's voice; the engines are loaded when first used.
 
     Raises:
-        ConfigError: a back-end is not installed, or there is no such voice.
+        ConfigError: a back-end is not installed, or the voice does not exist.
     """
 
     def __init__(self, config: SpeechRowsConfig) -> None:
@@ -46,12 +46,12 @@ class SentenceSpeaker:
 
     @property
     def digest(self) -> str:
-        """Stands for reading, voice, gate and aligner."""
+        """Identifies reading, voice, gate and aligner."""
         stages = [[each.version, each.matters()] for each in (self._speech, self._alignment)]
         return ids.digest("sentence speaker", self._lexicon_digest, stages)
 
     def say(self, sentences: Sequence[Sentence]) -> tuple[list[Said], list[Reject]]:
-        """The sentences that can be said, in their order, and what is refused: by reading, engine, gate or aligner."""
+        """Returns the spoken sentences, in order, and the rejects of reading, engine, gate and aligner."""
         read, rejects = self.read(sentences)
         dialogues = [_as_dialogue(sentence, said) for sentence, said in read]
         spoken = self._speech.run([(each,) for each in dialogues])
@@ -67,7 +67,7 @@ class SentenceSpeaker:
         return made, [*rejects, *spoken.rejects, *timed.rejects]
 
     def read(self, sentences: Sequence[Sentence]) -> tuple[list[tuple[Sentence, SpokenText]], list[Reject]]:
-        """The sentences as they are said, and those that have no sure reading or too few or many words."""
+        """Returns the sentences in spoken form, and the rejects: no unambiguous reading, or a wrong length."""
         read, rejects = list[tuple[Sentence, SpokenText]](), list[Reject]()
         with use_reader(self._reader):
             for each in sentences:
@@ -119,7 +119,7 @@ def _record(sentence: Sentence, said: SpokenText, voice: str, speed: float, word
 
 
 def _as_dialogue(sentence: Sentence, said: SpokenText) -> Dialogue:
-    """The sentence as the stages take it: a dialogue in which the assistant says it, and nobody else anything."""
+    """Returns the sentence as a dialogue for the stages, in which only the assistant speaks."""
     return Dialogue(
         dialogue_id=sentence.sentence_id,
         item_id=sentence.item_id or sentence.sentence_id,

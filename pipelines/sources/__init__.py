@@ -1,1 +1,1 @@
-"""Question sets, one short file each, and anybody's own questions by a column map."""
+"""Sources of questions: one short file for each question set, and a column map for other files."""

@@ -2,7 +2,7 @@
 
 A row of the open English part: {"id": "40ea…", "pic_path": "eco_1.png", "question": "Which good is cheaper?",
     "options": {"A": "Bread", "B": "Wine"}, "correct_answer": "A", "category": "Economy"}
-The six-language form holds `question` and `options` under en, zh, es, fr, ar and ru, the rest beside them.
+The six-language form holds `question` and `options` under en, zh, es, fr, ar and ru, next to the other columns.
 No licence file was found: read it, never redistribute it or what is made from it.
 """
 
@@ -22,12 +22,12 @@ LANGUAGES = (ENGLISH, "zh", "es", "fr", "ar", "ru")
 
 
 def list_languages(row: Row) -> tuple[str, ...]:
-    """English for a row of the open part, else the languages that the row has texts in."""
+    """Returns English for a row of the open part, else the languages in which the row has texts."""
     return tuple(each for each in LANGUAGES if row.get(each) is not None) or (ENGLISH,)
 
 
 def select_language(row: Row, language: str) -> Row:
-    """The row as the open part has it, with its texts in one language."""
+    """Returns the row in the form of the open part, with its texts in one language."""
     texts = row.get(language)
     if texts is None:
         return row
@@ -37,11 +37,11 @@ def select_language(row: Row, language: str) -> Row:
 
 
 def make_draft(row: Row) -> Draft:
-    """The question; options come as letter → text and must be lettered from A on without a gap."""
+    """Makes a draft; options are an object of letters and texts, lettered from A on without a gap."""
     lettered = row.get("options")
     if not isinstance(lettered, dict):
         raise BadRowError("wrong_type", "'options' is not an object of letters")
-    given = {letter: text for letter, text in lettered.items() if text is not None}  # Parquet fills up with nulls
+    given = {letter: text for letter, text in lettered.items() if text is not None}  # Parquet adds nulls
     if "".join(sorted(given)) != "ABCDEFGHIJ"[: len(given)]:
         raise BadRowError("wrong_options", f"options are lettered {', '.join(sorted(given))}")
     options = option_texts([given[letter] for letter in sorted(given)])

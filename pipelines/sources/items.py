@@ -1,4 +1,4 @@
-"""Rows to items: columns checked, broken rows rejected, duplicates and contaminated items kept out."""
+"""Reads rows as items: checks columns, and rejects broken rows, duplicates and contaminated items."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,9 +19,9 @@ STAGE = "source"
 
 @dataclass(frozen=True, slots=True)
 class SourceReading:
-    """What was read of one source: items in source order, rejects, how many rows were looked at, and whether all.
+    """The result of reading one source: items in source order, rejects, number of rows, and whether these are all.
 
-    `n_left` counts, by language, the rows' texts in languages that were not asked for.
+    `n_left` counts, by language, the rows' texts in languages that were not requested.
     """
 
     items: list[Item]
@@ -37,14 +37,14 @@ def read_items(
     """Reads the first `limit` rows of a source.
 
     Args:
-        contaminated: normalised questions of the evaluation sets; items that ask them are rejected.
+        contaminated: normalised questions of the evaluation sets; items with them are rejected.
 
     Raises:
-        SourceError: the source as a whole is unreadable, empty, or no row has the columns it must have.
-        ConfigError: a source that is none of ours and is not described, or options or columns that it does not take.
+        SourceError: the source as a whole is unreadable, empty, or no row has the required columns.
+        ConfigError: the source is unknown and not described, or does not accept the options or columns.
     """
     spec = get_spec(config)
-    if config.path is None and spec.hub_id is not None:  # what is read is what is written down
+    if config.path is None and spec.hub_id is not None:  # the exact revision is recorded
         config = config.model_copy(update={"revision": resolve_hub_revision(spec.hub_id, config.revision)})
     rows = list(islice(_read_rows(spec, config), limit))
     where = config.path or spec.hub_id
@@ -58,7 +58,7 @@ def read_items(
 
 @dataclass(slots=True)
 class _Reading:
-    """Rows of one source as they become items and rejects."""
+    """Collects the items and rejects of one source."""
 
     spec: SourceSpec
     config: SourceConfig
@@ -69,7 +69,7 @@ class _Reading:
     n_left: Counter[str] = field(default_factory=Counter)
 
     def take(self, index: int, row: Row | NotARow) -> None:
-        """One item, or one reject, in each language that is asked for and that the row has."""
+        """Adds an item, or a reject, for each requested language that the row has."""
         row_id = f"{self.spec.name}-row-{index}"
         if isinstance(row, NotARow):
             self._refuse(row_id, BadRowError("not_json", row.detail))
@@ -103,7 +103,7 @@ class _Reading:
 
 
 def read_evaluation_questions(paths: Sequence[str]) -> frozenset[str]:
-    """Normalised questions of evaluation sets: of each row its `question`, `prompt`, or all its `turns` (MT-Bench).
+    """Returns normalised questions of evaluation sets: of each row `question`, `prompt`, or all `turns` (MT-Bench).
 
     Raises:
         SourceError: a file is unreadable, or a row has none of these.
@@ -125,7 +125,7 @@ def _read_rows(spec: SourceSpec, config: SourceConfig) -> Iterator[Row | NotARow
     if config.path is not None:
         return read_file(config.path)
     if spec.hub_id is None:
-        raise ConfigError(f"The source {spec.name!r} is on no Hub.", f"Say --source {spec.name}=FILE.")
+        raise ConfigError(f"The source {spec.name!r} is not on the Hub.", f"Give --source {spec.name}=FILE.")
     return read_hub(spec.hub_id, spec.hub_config, spec.hub_split, config.revision, spec.list_file_columns())
 
 
@@ -170,6 +170,6 @@ def _make_item(
 
 
 def _digest_picture(folder: str | None, picture: str | None) -> str | None:
-    """What stands for a picture, so that another one in its place makes its item's part anew."""
+    """Returns the digest of a picture, so that a change of the picture remakes its item's part."""
     file = find_picture_file(folder, picture) if folder and picture else None
     return ids.compute_sha256(file)[:16] if file else None

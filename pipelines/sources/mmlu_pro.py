@@ -8,7 +8,7 @@ from pipelines.sources.spec import BadRowError, Draft, Row, SourceSpec, chosen, 
 
 
 def make_draft(row: Row) -> Draft:
-    """The right option's text is the answer; letter and index must name the same one."""
+    """Makes a draft with the right option's text as answer; letter and index must name the same option."""
     options = option_texts(row.get("options"))
     index = chosen(options, text_of(row, "answer"))
     if row.get("answer_index", index) != index:

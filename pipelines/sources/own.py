@@ -1,8 +1,8 @@
-"""Anybody's own questions: `--source mine=FILE --map question=q,answer=a` reads the named columns of any file.
+"""Reads other question sets by a column map: `--source mine=FILE --map question=q,answer=a`.
 
-A column may lie in another (`choices.text`). Options may be a list of texts, an object of letters and texts, a pair of
-lists of labels and texts (ARC: {"text": ["Earth", "Mars"], "label": ["A", "B"]}), objects of a label and a text each,
-or several columns (`options=opa+opb+opc+opd`). The answer then names one of them, by label, place or text.
+A column may be nested in another (`choices.text`). Options may be a list of texts, an object of letters and texts, a
+pair of lists of labels and texts (ARC: {"text": ["Earth", "Mars"], "label": ["A", "B"]}), objects of a label and a text
+each, or several columns (`options=opa+opb+opc+opd`). The answer names one of them, by label, place or text.
 """
 
 from collections.abc import Mapping
@@ -26,28 +26,28 @@ from pipelines.sources.spec import (
 )
 
 FIELDS = ("question", "answer", "options", "id", "category", "explanation", "picture")
-"""What a column can be mapped to; the first two must be."""
+"""The fields to which a column can be mapped; the first two are required."""
 _LABELS, _TEXTS = ("label", "labels"), ("text", "texts")
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class OwnOptions(HubOptions):
-    """How the rows of a described source are to be read."""
+    """Options for reading the rows of a described source."""
 
-    hub_id: str = Field(default="", description="Data set on the Hugging Face Hub, where no file is given.")
+    hub_id: str = Field(default="", description="Data set on the Hugging Face Hub, if no file is given.")
     answer_is: Literal["any", "label", "place", "text"] = Field(
         default="any",
-        description="What the answer names its option by; any: whatever fits, and rows where two ways differ are "
-        "refused as ambiguous_answer.",
+        description="How the answer names its option; any: whatever fits, and rows in which two ways differ are "
+        "rejected as ambiguous_answer.",
     )
-    first_place: int = Field(default=0, ge=0, le=1, description="The number of the first option, by places.")
+    first_place: int = Field(default=0, ge=0, le=1, description="Number of the first option, if named by place.")
 
 
 def make_spec(config: SourceConfig, options: OwnOptions) -> SourceSpec:
-    """The question set that a column map describes.
+    """Makes the specification of a source that a column map describes.
 
     Raises:
-        ConfigError: no file, or a map that lacks `question` or `answer` or names something unknown.
+        ConfigError: there is no file, or the map lacks `question` or `answer` or names something unknown.
     """
     if unknown := sorted(set(config.columns) - set(FIELDS)):
         names = f"{', '.join(unknown)}, which {'is no field' if len(unknown) == 1 else 'are no fields'}"
@@ -57,8 +57,8 @@ def make_spec(config: SourceConfig, options: OwnOptions) -> SourceSpec:
         lacks.append(f"missing in its map: {', '.join(missing)}")
     if lacks:
         raise ConfigError(
-            f"The source {config.name!r} is none of ours and is not described: {'; '.join(lacks)}.",
-            f"Say --source {config.name}=FILE --map question=COLUMN,answer=COLUMN (also: {', '.join(FIELDS[2:])}). "
+            f"The source {config.name!r} is not built in and is not described: {'; '.join(lacks)}.",
+            f"Give --source {config.name}=FILE --map question=COLUMN,answer=COLUMN (also: {', '.join(FIELDS[2:])}). "
             f"With several sources write --map {config.name}:question=COLUMN,…",
         )
     return SourceSpec(
@@ -73,7 +73,7 @@ def make_spec(config: SourceConfig, options: OwnOptions) -> SourceSpec:
 
 
 def _make_draft(columns: Mapping[str, str], options: OwnOptions, row: Row) -> Draft:
-    """The item of a row; a refusal tells the row's own id, where one is mapped."""
+    """Makes the draft of a row; an error names the row's own id, if one is mapped."""
     try:
         return _read(columns, options, row)
     except BadRowError as bad:
@@ -101,15 +101,15 @@ def _read(columns: Mapping[str, str], options: OwnOptions, row: Row) -> Draft:
 
 
 def read_labelled_options(row: Row, column: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Labels and texts of a row's options, in the row's order; letters from A on where it gives no labels.
+    """Returns labels and texts of a row's options, in the row's order; letters from A on if there are no labels.
 
     Raises:
-        BadRowError: they are written in none of the ways that this file's head tells, or fewer than two.
+        BadRowError: they have none of the forms above, or there are fewer than two.
     """
     value: Any = [value_of(row, each) for each in column.split("+")] if "+" in column else value_of(row, column)
     labels: list[Any] | None = None
     if isinstance(value, Mapping):
-        given = {name: each for name, each in value.items() if each is not None}  # Parquet fills up with nulls
+        given = {name: each for name, each in value.items() if each is not None}  # Parquet adds nulls
         pair = _find_pair(given)
         labels, value = pair if pair else (list(given), list(given.values()))
     elif isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
@@ -123,17 +123,17 @@ def read_labelled_options(row: Row, column: str) -> tuple[tuple[str, ...], tuple
 
 
 def _find_pair(given: Mapping[str, Any]) -> tuple[Any, Any] | None:
-    """Labels and texts of an object that holds nothing else."""
+    """Returns labels and texts of an object that contains nothing else."""
     uses = {name: "label" if name in _LABELS else "text" for name in given if name in _LABELS + _TEXTS}
     by_use = {use: given[name] for name, use in uses.items()}
     return (by_use["label"], by_use["text"]) if len(by_use) == len(given) == 2 else None
 
 
 def _find_chosen(labels: tuple[str, ...], texts: tuple[str, ...], answer: object, options: OwnOptions) -> int:
-    """The index of the option that an answer names.
+    """Returns the index of the option that an answer names.
 
     Raises:
-        BadRowError: none, or several by different ways of naming.
+        BadRowError: it names none, or several by different ways of naming.
     """
     if answer is None or isinstance(answer, bool) or not isinstance(answer, str | int):
         kind = "missing_field" if answer is None else "wrong_type"

@@ -1,4 +1,4 @@
-"""Rows of a question set: from a JSONL(.gz) or Parquet file, or from the Hugging Face Hub through `datasets`."""
+"""Reads the rows of a question set from a JSONL(.gz) or Parquet file, or from the Hugging Face Hub with `datasets`."""
 
 import gzip
 import json
@@ -16,13 +16,13 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class NotARow:
-    """A line that is there but is no row; becomes a reject."""
+    """A line that is not a row; it becomes a reject."""
 
     detail: str
 
 
 def read_file(path: str) -> Iterator[Row | NotARow]:
-    """The rows of a file in order. Blank lines of a JSONL file are no rows.
+    """Yields the rows of a file in order, without blank lines of a JSONL file.
 
     Raises:
         SourceError: the file is missing, truncated, not text, or neither JSONL(.gz) nor Parquet.
@@ -32,10 +32,10 @@ def read_file(path: str) -> Iterator[Row | NotARow]:
 
 
 def check_file(path: str) -> None:
-    """Whether a file is there and of a kind we read, by its name.
+    """Checks that a file exists and has a supported type, by its name.
 
     Raises:
-        SourceError: it is not.
+        SourceError: it does not.
     """
     if not Path(path).is_file():
         raise SourceError(f"There is no file {path}.", "Give --source NAME=FILE with a JSONL(.gz) or Parquet file.")
@@ -46,12 +46,8 @@ def check_file(path: str) -> None:
 def read_hub(
     hub_id: str, config: str | None, split: str, revision: str | None, columns: Sequence[str]
 ) -> Iterator[Row]:
-    """The rows of a data set on the Hub, streamed; of its columns only those named, so that no picture is fetched.
-
-    Raises:
-        SourceError: it cannot be reached or has no such config, split or revision.
-    """
-    import datasets  # heavy: 1 s
+    """Yields the rows of a data set on the Hub, streamed; only the named columns, so that no picture is downloaded."""
+    import datasets  # slow to import (1 s)
 
     with _translate_hub_errors(hub_id):
         rows = datasets.load_dataset(hub_id, config, split=split, revision=revision, streaming=True)
@@ -61,9 +57,9 @@ def read_hub(
 
 
 def resolve_hub_revision(hub_id: str, revision: str | None) -> str | None:
-    """The commit that a revision of a data set on the Hub (None: its newest) stands for, as provenance.
+    """Returns the commit of a revision of a data set on the Hub (None: the newest), as provenance.
 
-    A folder in the place of a Hub id has no commits: the revision is what is given.
+    For a folder in place of a Hub id, which has no commits, it is the given revision.
 
     Raises:
         SourceError: the Hub cannot be reached or has no such revision.
@@ -97,17 +93,18 @@ def _read_jsonl(path: str) -> Iterator[Row | NotARow]:
                 if line.strip():
                     yield _parse_row(line)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise SourceError(f"{path} is damaged or cut short: {error}.", "Fetch it again.") from error
+        raise SourceError(f"{path} is damaged or truncated: {error}.", "Download it again.") from error
     except OSError as error:
-        raise SourceError(f"{path} cannot be read: {error.strerror or error}.", "Look at its rights.") from error
+        raise SourceError(f"{path} cannot be read: {error.strerror or error}.", "Check its permissions.") from error
 
 
 def _parse_row(line: bytes) -> Row | NotARow:
     try:
         row = json.loads(line)
         if b"\\u" in line:
-            json.dumps(row, ensure_ascii=False).encode()  # half a surrogate pair is JSON, but no text
-    except (ValueError, RecursionError) as error:  # ValueError: no JSON, no Unicode, or a number of thousands of digits
+            json.dumps(row, ensure_ascii=False).encode()  # an unpaired surrogate is valid JSON, but not text
+    # ValueError: invalid JSON or Unicode, or a number with thousands of digits
+    except (ValueError, RecursionError) as error:
         return NotARow(f"{error}: {line[:80].decode(errors='replace')}")
     return row if isinstance(row, dict) else NotARow(f"a JSON {type(row).__name__}, not an object")
 
@@ -120,4 +117,4 @@ def _read_parquet(path: str) -> Iterator[Row]:
         for batch in pq.ParquetFile(path).iter_batches(batch_size=1024):
             yield from batch.to_pylist()
     except (pa.ArrowException, OSError) as error:
-        raise SourceError(f"{path} is not a whole Parquet file: {error}.", "Fetch it again.") from error
+        raise SourceError(f"{path} is not a complete Parquet file: {error}.", "Download it again.") from error

@@ -1,7 +1,7 @@
-"""The question sets by name: ours, those of other installed packages (entry points `kame.sources`), anybody's own.
+"""The registry of sources by name: built in, from installed packages (entry points `kame.sources`), or described.
 
-Each is a `SourceSpec`, or a function that makes one of its `options`. Nothing is imported until it is asked for, so
-that the commands' help can list our names.
+Each is a `SourceSpec`, or a function that makes one from its `options`. Modules are imported on demand, so that the
+commands' help can list the built-in names quickly.
 """
 
 from collections.abc import Mapping
@@ -24,24 +24,24 @@ SOURCES: Final[Mapping[str, str]] = {
     "mmlu_pro": "pipelines.sources.mmlu_pro:SPEC",
     "hssbench": "pipelines.sources.hssbench:SPEC",
 }
-"""Ours: the name that is typed, and where its specification stands."""
+"""The built-in sources: the name to type, and the location of its specification."""
 
 GROUP: Final = "kame.sources"
 
 
 @dataclass(frozen=True, slots=True)
 class SourceEntry:
-    """A question set that can be named; `plugin` is the entry point of one that another package brings."""
+    """A source that can be named; `plugin` is the entry point of one from another package."""
 
     name: str
     where: str
     plugin: "Plugin | None" = None
 
     def get_options_class(self) -> "type[BaseModel]":
-        """The class of its options.
+        """Returns the class of its options.
 
         Raises:
-            ConfigError: a package's cannot be imported, or is no source.
+            ConfigError: a package's source cannot be imported, or is not a source.
         """
         from backends.registry import find_options_class, find_plugin_options_class
         from pipelines.sources.spec import HubOptions, SourceSpec
@@ -51,7 +51,7 @@ class SourceEntry:
             return HubOptions
         if self.plugin is None:
             taken = find_options_class(held)
-            assert taken is not None  # ours are tested
+            assert taken is not None  # built-in sources are tested
             return taken
         taken = find_plugin_options_class(self.plugin, held) if callable(held) else None
         if taken is None:
@@ -59,10 +59,10 @@ class SourceEntry:
         return taken
 
     def make_spec(self, options: Any) -> "SourceSpec":
-        """Its specification with options of the class that `options` tells.
+        """Makes its specification with options of the class that `get_options_class` returns.
 
         Raises:
-            ConfigError: a package's has another name than its entry point.
+            ConfigError: a package's source has another name than its entry point.
         """
         from pipelines.sources.spec import SourceSpec
 
@@ -74,12 +74,12 @@ class SourceEntry:
             made = held(options)
         if self.plugin is None:
             return made
-        if not isinstance(made, SourceSpec) or made.name != self.name:  # it stands in ids and file names
+        if not isinstance(made, SourceSpec) or made.name != self.name:  # the name is part of ids and file names
             raise self.plugin.make_error(f"makes a source that is called {getattr(made, 'name', made)!r}")
         return replace(made, package=self.plugin.package)
 
     def find_missing(self) -> str:
-        """Why a package's source cannot be used; empty where all is well."""
+        """Returns why a package's source cannot be used; empty if it can."""
         try:
             self.get_options_class()
         except ConfigError as error:
@@ -87,7 +87,7 @@ class SourceEntry:
         return ""
 
     def get_licence(self) -> str:
-        """What its questions may be used for where its options are left at their defaults.
+        """Returns the licence of its questions, with default options.
 
         A source that cannot be made without options has the licence of its package.
         """
@@ -103,10 +103,10 @@ class SourceEntry:
 
 
 def list_sources() -> list[SourceEntry]:
-    """All question sets that need no description.
+    """Returns all sources that need no description.
 
     Raises:
-        ConfigError: an entry point has a name that is taken.
+        ConfigError: the name of an entry point is already used.
     """
     from backends.plugins import find_plugins
 
@@ -115,10 +115,10 @@ def list_sources() -> list[SourceEntry]:
 
 
 def get_spec(config: "SourceConfig") -> "SourceSpec":
-    """The question set that a configuration names, or describes by its columns, with its options and column map.
+    """Returns the source that a configuration names, or describes by its columns, with its options and column map.
 
     Raises:
-        ConfigError: it is none of ours and not described, or does not take these options or columns.
+        ConfigError: it is unknown and not described, or does not accept these options or columns.
     """
     from backends.registry import validated_options
     from pipelines.sources import own

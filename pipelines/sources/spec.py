@@ -1,4 +1,4 @@
-"""What a source file says of its question set, and what it makes of a row."""
+"""The specification of a source, and helpers that read the columns of its rows."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ ENGLISH = "en"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """An item before it has ids: what a source file reads out of one row."""
+    """An item before it has ids: what a source file reads from one row."""
 
     question: str
     answer: str
@@ -27,16 +27,16 @@ class Draft:
     picture: str | None = None
 
     def with_options(self, options: tuple[str, ...], index: int) -> Self:
-        """The same with options, of which one is the answer."""
+        """Returns the same draft with options, one of which is the answer."""
         return replace(self, options=options, answer_index=index, answer=options[index])
 
 
 class BadRowError(Exception):
-    """A row that is no item; becomes a reject with this reason.
+    """A row that is not an item; it becomes a reject with this reason.
 
     Args:
-        reason: short and countable, in snake_case.
-        detail: what is wrong with this one.
+        reason: a short name in snake_case, by which rejects are counted.
+        detail: what is wrong with this row.
     """
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -46,29 +46,29 @@ class BadRowError(Exception):
 
 
 class HubOptions(Options):
-    """Which rows of its data set on the Hugging Face Hub are read: what a source without options of its own takes."""
+    """Which rows of a data set on the Hugging Face Hub are read; the options of a source without options of its own."""
 
-    hub_config: str = Field(default="", description="Subset of the data set on the Hub; empty: the usual one.")
-    hub_split: str = Field(default="", description="Split of the data set on the Hub; empty: the usual one.")
+    hub_config: str = Field(default="", description="Subset of the data set on the Hub; empty: the default one.")
+    hub_split: str = Field(default="", description="Split of the data set on the Hub; empty: the default one.")
 
 
-def only_english(row: Row) -> tuple[str, ...]:
-    """The languages of a row of a set that is in English."""
+def list_only_english(row: Row) -> tuple[str, ...]:
+    """Returns the languages of a row of an English-only source."""
     return (ENGLISH,)
 
 
-def as_it_is(row: Row, language: str) -> Row:
-    """The row of a set that is in one language."""
+def keep_row(row: Row, language: str) -> Row:
+    """Returns the row unchanged, for a source in one language."""
     return row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSpec:
-    """A question set: where it is, what it may be used for, and how to read a row.
+    """A source of questions: where it is, its licence, and how to read a row.
 
-    A row must have `columns`; `draft` looks at `more_columns` too, and at nothing else. Where rows hold their texts in
-    several languages, `languages_of` tells in which, and `draft` reads the row that `in_language` makes of one.
-    `package` is that of a source from elsewhere; `renamed` maps our columns to those of a file that has other ones.
+    A row must have `columns`; `draft` also reads `more_columns`, and nothing else. If rows have texts in several
+    languages, `languages_of` returns these, and `draft` reads the row that `in_language` makes for one of them.
+    `package` is the package of a plugin; `renamed` maps our columns to those of a file that has other ones.
     """
 
     name: str
@@ -79,16 +79,16 @@ class SourceSpec:
     columns: tuple[str, ...]
     more_columns: tuple[str, ...] = ()
     draft: Callable[[Row], Draft]
-    languages_of: Callable[[Row], tuple[str, ...]] = only_english
-    in_language: Callable[[Row, str], Row] = as_it_is
+    languages_of: Callable[[Row], tuple[str, ...]] = list_only_english
+    in_language: Callable[[Row, str], Row] = keep_row
     package: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict)
 
     def with_columns(self, renamed: Mapping[str, str]) -> Self:
-        """The same set in a file whose columns are called otherwise; the rest keep their names.
+        """Returns the same source for a file with other column names; columns that are not named keep theirs.
 
         Raises:
-            ConfigError: a column that the set does not have.
+            ConfigError: the source does not have such a column.
         """
         known = (*self.columns, *self.more_columns)
         if unknown := sorted(set(renamed) - set(known)):
@@ -99,17 +99,17 @@ class SourceSpec:
         return replace(self, renamed=renamed)
 
     def rename_row(self, row: Row) -> Row:
-        """A row of the file under the set's own column names."""
+        """Returns a row of the file with the source's own column names."""
         return {**row, **{ours: value_of(row, theirs) for ours, theirs in self.renamed.items()}}
 
     def list_file_columns(self) -> tuple[str, ...]:
-        """The columns that are read, as the file calls them."""
+        """Returns the columns that are read, with the names of the file."""
         ours = (*self.columns, *self.more_columns)
         return tuple(self.renamed.get(name, name).split(".")[0] for name in ours)
 
 
 def value_of(row: Row, column: str) -> Any:
-    """What a column holds; `a.b` is what the column `a` holds under `b`, where no column has that very name."""
+    """Returns the value of a column; `a.b` is the value under `b` in the column `a`, unless a column is named `a.b`."""
     if column in row or "." not in column:
         return row.get(column)
     outer, _, inner = column.partition(".")
@@ -118,10 +118,10 @@ def value_of(row: Row, column: str) -> Any:
 
 
 def text_of(row: Row, column: str) -> str:
-    """A column's text without white space around it.
+    """Returns the text of a column without surrounding white space.
 
     Raises:
-        BadRowError: missing, not text, or empty.
+        BadRowError: it is missing, not text, or empty.
     """
     value = value_of(row, column)
     if value is None:
@@ -134,16 +134,16 @@ def text_of(row: Row, column: str) -> str:
 
 
 def optional_text(row: Row, column: str) -> str | None:
-    """A column's text, or None where there is none; numbers are written out (ids often are numbers)."""
+    """Returns a column's text, or None if there is none; numbers become text, as ids often are numbers."""
     value = value_of(row, column)
     return str(value).strip() or None if isinstance(value, str | int) else None
 
 
 def chosen(options: tuple[str, ...], letter: str) -> int:
-    """The index of the option that a letter names.
+    """Returns the index of the option that a letter names.
 
     Raises:
-        BadRowError: not one letter, or no such option, or that option is empty.
+        BadRowError: it is not one letter, there is no such option, or that option is empty.
     """
     index = ord(letter.upper()) - ord("A") if len(letter) == 1 and letter.isascii() else -1
     if not 0 <= index < len(options):
@@ -154,10 +154,10 @@ def chosen(options: tuple[str, ...], letter: str) -> int:
 
 
 def option_texts(values: object) -> tuple[str, ...]:
-    """Options as texts, two at least.
+    """Returns options as texts.
 
     Raises:
-        BadRowError: not a list of texts, or fewer than two.
+        BadRowError: they are not a list of texts, or fewer than two.
     """
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise BadRowError("wrong_type", "the options are not a list of texts")

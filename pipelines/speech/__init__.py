@@ -1,1 +1,1 @@
-"""Dialogues to clean speech."""
+"""The speech stage: synthesises clean speech for dialogues."""

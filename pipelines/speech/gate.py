@@ -1,9 +1,9 @@
-"""The gate: what an utterance's sound must pass before it is kept; a recogniser listens, and simple rules look.
+"""The quality gate: checks the audio of an utterance with simple rules and with a recogniser before it is kept.
 
-Backchannels are only looked at: a recogniser has no context for one or two syllables (of "Mm hmm." by six voices
-Moonshine tiny got none right, of "Okay." four), so its verdict would be about itself. What is checked of them instead:
-level, flat tops, the length against their letters, and, more strictly than of other speech, how long they are heard at
-all and that no silence lies inside.
+The recogniser does not judge backchannels, since one or two syllables give it no context (of "Mm hmm." by six voices
+Moonshine tiny recognised none, of "Okay." four); its verdict would be about itself. They are checked for level,
+clipping, length against their letters, and, more strictly than other speech, for the duration of audible sound and for
+silence inside.
 """
 
 from dataclasses import dataclass
@@ -22,20 +22,20 @@ from pipelines.speech.in_flight import InFlight
 from spoken.spoken_text import split_words
 
 LISTENING_SILENCE_S = 0.25
-"""Silence put before and after what a recogniser hears, as it is used to."""
+"""Silence, in seconds, added before and after what a recogniser hears, as it expects."""
 
 _N_LETTERS_SPELT = 4
-"""What a capital of an acronym counts as, in letters: "D N A" takes as long as "dee en ay"."""
+"""How many letters a capital of an acronym counts as: "D N A" takes as long as "dee en ay"."""
 
 _SLACK_S = 0.6
-"""Speech may be this much longer than its letters ask, and a quarter of it shorter: margins, and short utterances."""
+"""Tolerance in seconds for speech longer than its letters require, and a quarter of it for shorter speech."""
 
 BACKCHANNEL_LEAST_S, BACKCHANNEL_PAUSE_S = 0.2, 0.3
-"""Least sound of a backchannel at speed 1, and longest silence inside one. Kokoro's 28 voices say ours with 0.38 to
-1.14 s of sound and no silence longer than 0.1 s (672 takes at three speeds)."""
+"""Minimum audible sound of a backchannel at speed 1, and maximum silence inside one, in seconds. Kokoro's 28 voices say
+ours with 0.38 to 1.14 s of sound and no silence longer than 0.1 s (672 takes at three speeds)."""
 
 N_ANSWER_WORDS = 4
-"""How many words from the first that bears the answer on must be heard, at most; the sentence's end is one too."""
+"""How many words, from the first one of the answer to at most the end of its sentence, must be heard."""
 
 _ARTICLES = frozenset({"a", "an", "the"})
 _FRAME_S = 0.02
@@ -44,7 +44,7 @@ _AT_PEAK = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why an utterance does not pass: the reject's reason and what was found."""
+    """Why an utterance fails: the reject's reason and what was found."""
 
     reason: str
     detail: str
@@ -52,7 +52,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was heard of one take, where somebody listened, and its first fault, if it has one."""
+    """What was heard in one take, if there is a recogniser, and its first fault, if it has one."""
 
     hearing: Hearing | None
     fault: Fault | None
@@ -62,8 +62,8 @@ class Gate:
     """Judges single takes.
 
     Args:
-        recogniser: who listens; None: only the sound itself is judged.
-        in_flight: what its calls are counted by, where dialogues are judged in several threads.
+        recogniser: None if only the audio itself is judged.
+        in_flight: limits the recogniser's calls, if dialogues are judged in several threads.
     """
 
     def __init__(self, config: GateConfig, recogniser: Recogniser | None, in_flight: InFlight | None = None) -> None:
@@ -74,12 +74,12 @@ class Gate:
     def judge(
         self, utterance: Utterance, samples: Samples, speed: float, n_takes: int, answer: range = range(0)
     ) -> Verdict:
-        """The verdict on one take, float32 [n_samples] at 24 kHz as the engine gave it.
+        """Judges one take, float32 [n_samples] at 24 kHz as the engine returned it.
 
         Args:
-            speed: how fast it was said.
-            n_takes: how often the utterance has been said, this take included; stored with what was heard.
-            answer: indices of the utterance's words that bear the answer (`answer_words`).
+            speed: the speed at which it was spoken.
+            n_takes: number of takes of the utterance so far, including this one; stored with what was heard.
+            answer: indices of the utterance's words that contain the answer (`find_answer_words`).
         """
         fault = self._check_sound(utterance.spoken_text, samples, speed)
         if fault is None and utterance.kind == "backchannel":
@@ -111,7 +111,7 @@ class Gate:
         return None
 
     def _check_hearing(self, text: str, found: Comparison, answer: range) -> Fault | None:
-        """Nothing heard, too much heard otherwise, or one of the words that everything hangs on."""
+        """Rejects a take if nothing was heard, too much was misheard, or an essential word is missing."""
         config = self.config
         words = split_words(text)
         is_wrong = (
@@ -126,7 +126,7 @@ class Gate:
 
 
 def _check_backchannel(text: str, samples: Samples, speed: float) -> Fault | None:
-    """What may be wrong with a backchannel that would not be noticed in longer speech."""
+    """Checks a backchannel for faults that would not matter in longer speech."""
     if (sound_s := measure_heard_s(samples)) < BACKCHANNEL_LEAST_S / speed:
         return Fault("too_short_for_words", f"{text!r} is heard for {sound_s:.2f} s")
     if (pause_s := measure_longest_pause_s(samples)) > BACKCHANNEL_PAUSE_S:
@@ -134,14 +134,14 @@ def _check_backchannel(text: str, samples: Samples, speed: float) -> Fault | Non
     return None
 
 
-def answer_words(turn: Turn, utterance_index: int) -> range:
-    """Which words of an utterance bear its turn's answer: the first that does and the few after it in its sentence."""
+def find_answer_words(turn: Turn, utterance_index: int) -> range:
+    """Returns the indices of the words of an utterance that contain its turn's answer, at most `N_ANSWER_WORDS`."""
     utterance = turn.utterances[utterance_index]
     if turn.answer_word_index is None or utterance.kind != "speech":
         return range(0)
     before = [each.spoken_text for each in turn.utterances[:utterance_index] if each.kind == "speech"]
     n_before = sum(len(split_words(text)) for text in before)
-    words = turn.spoken_text.split()  # a spoken text has one space between words, and marks stand on words
+    words = turn.spoken_text.split()  # a spoken text has one space between words, and punctuation is attached to words
     start = turn.answer_word_index
     ends = (at + 1 for at in range(start, len(words)) if words[at][-1] in ".?!")
     end = min(start + N_ANSWER_WORDS, next(ends, len(words)))
@@ -150,31 +150,31 @@ def answer_words(turn: Turn, utterance_index: int) -> range:
 
 
 def pad_with_silence(samples: Samples) -> Samples:
-    """The sound with a quarter of a second of silence at both ends."""
+    """Adds a quarter of a second of silence at both ends."""
     return np.pad(samples, seconds_to_samples(LISTENING_SILENCE_S))
 
 
 def measure_longest_pause_s(samples: Samples) -> float:
-    """The longest silence between two sounds."""
+    """Returns the duration in seconds of the longest silence between two sounds."""
     return float(np.diff(_find_audible_frames(samples)).max(initial=1) - 1) * _FRAME_S
 
 
 def measure_heard_s(samples: Samples) -> float:
-    """How long something is to be heard, silences inside and around left out."""
+    """Returns the duration in seconds of audible sound, without silence."""
     return len(_find_audible_frames(samples)) * _FRAME_S
 
 
 def _find_audible_frames(samples: Samples) -> NDArray[np.intp]:
-    """Which frames of 20 ms are no silence: at most 40 dB below the whole."""
+    """Returns the indices of frames of 20 ms that are not silent: at most 40 dB below the mean."""
     n_frame = seconds_to_samples(_FRAME_S)
     power = np.square(samples[: len(samples) // n_frame * n_frame].reshape(-1, n_frame)).mean(axis=1)
     return np.flatnonzero(power > power.mean() * 1e-4) if power.size else np.zeros(0, np.intp)
 
 
 def measure_longest_clipped_run(samples: Samples) -> int:
-    """The most samples in a row within 0.01% of the sound's greatest amplitude: a flat top.
+    """Returns the length of the longest run of samples within 0.01% of the peak, which shows clipping.
 
-    A tone up to full scale has one or two there, whatever its level; where the level was cut, there are many.
+    An unclipped tone has one or two such samples, whatever its level; a clipped one has many.
     """
     peak = float(np.abs(samples).max(initial=0.0))
     flat = np.abs(samples) >= peak * (1 - _AT_PEAK)
@@ -183,7 +183,7 @@ def measure_longest_clipped_run(samples: Samples) -> int:
 
 
 def count_letters(text: str) -> int:
-    """Letters of a spoken text, those that are named one by one counted as several."""
+    """Counts the letters of a spoken text; letters that are spelt out count as several."""
     return sum(len(word) * (_N_LETTERS_SPELT if _is_spelt(word) else 1) for word in split_words(text))
 
 

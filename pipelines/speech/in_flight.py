@@ -1,4 +1,4 @@
-"""Several dialogues under way at once where engines answer over a network; all else still happens one at a time."""
+"""Processes several dialogues at once while engines answer over a network; all other work is serialised."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -15,26 +15,26 @@ Made = TypeVar("Made")
 
 
 class InFlight:
-    """Threads of which only those run side by side that wait for an engine that takes several calls at once.
+    """Threads of which only those run in parallel that wait for an engine that accepts concurrent calls.
 
-    So nothing else needs to be safe in threads, and none of them wants a second core. Where no engine takes several,
+    All other code therefore need not be thread-safe, and no second core is used. If no engine accepts concurrent calls,
     there are no threads.
 
     Args:
-        engines: those that are called; of the limits of those that take several calls at once, the least holds.
+        engines: the engines that are called; the smallest limit of those that accept concurrent calls applies.
     """
 
     def __init__(self, *engines: Engine) -> None:
         limits = [engine.max_calls_in_flight for engine in engines if engine.max_calls_in_flight > 1]
         self.n_threads = min(limits, default=1)
-        self._here = threading.Lock()  # held by all but those that wait
+        self._here = threading.Lock()  # held by all threads except those that wait
         self._has_ended = threading.Event()
 
     def map(self, work: Callable[[Given], Made], batch: Sequence[Given]) -> list[Made]:
-        """What `work` makes of each of the batch, in its order.
+        """Applies `work` to each element of the batch and returns the results in order.
 
         Raises:
-            Exception: an error of `work`; after the first one no call is begun, and those under way are waited for.
+            Exception: an error of `work`; after the first one no new call is started, and running ones are awaited.
         """
         if self.n_threads == 1:
             return [work(each) for each in batch]
@@ -55,7 +55,7 @@ class InFlight:
 
     @contextmanager
     def call(self, engine: Engine) -> Iterator[None]:
-        """Around a call of an engine: the other threads go on meanwhile, where it takes several calls at once."""
+        """Wraps a call of an engine: other threads run meanwhile if it accepts concurrent calls."""
         if self.n_threads == 1 or engine.max_calls_in_flight == 1:
             yield
             return
@@ -72,5 +72,5 @@ class InFlight:
             try:
                 return work(each)
             except BaseException:
-                self._has_ended.set()  # before this thread takes what is next in the batch
+                self._has_ended.set()  # before this thread takes the next element of the batch
                 raise

@@ -1,4 +1,4 @@
-"""Engines that are told names in another spelling, and tell times of the true words all the same."""
+"""Text-to-speech and alignment with respelt words (`spoken/pronunciations.py`), timed by the true words."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ from spoken.spoken_text import split_words
 
 
 class SpeltSpeech:
-    """A text-to-speech engine that says spoken texts by their pronunciations; its words are those of the text."""
+    """A text-to-speech engine that speaks texts by their pronunciations; its word timings are those of the text."""
 
     max_chars = None
 
@@ -25,30 +25,30 @@ class SpeltSpeech:
 
     @property
     def name(self) -> str:
-        """The engine's."""
+        """The engine's name."""
         return self._tts.name
 
     @property
     def digest(self) -> str:
-        """Of engine and spellings."""
+        """The digest of the engine and the respellings."""
         return ids.digest("spelt", self._tts.digest, self._pronunciations.digest)
 
     @property
     def has_speed(self) -> bool:
-        """The engine's."""
+        """Whether the engine supports speeds."""
         return self._tts.has_speed
 
     @property
     def max_calls_in_flight(self) -> int:
-        """The engine's."""
+        """The engine's limit."""
         return self._tts.max_calls_in_flight
 
     def voices(self) -> Sequence[Voice]:
-        """The engine's."""
+        """Returns the engine's voices."""
         return self._tts.voices()
 
     def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
-        """The speech of `text` in its other spelling, cut where that is too long for the engine.
+        """Synthesises `text` in its respelling, split if that is too long for the engine.
 
         Raises:
             SpeechRefused, TakeRefused, BackendError: as the engine's.
@@ -57,12 +57,12 @@ class SpeltSpeech:
         words = split_words(text)
         groups = self._pronunciations.respell_words(words)
         if [each.word for each in speech.words] != list(chain.from_iterable(groups)):
-            return replace(speech, words=())  # the engine does not tell all
+            return replace(speech, words=())  # the engine does not time all words
         return replace(speech, words=tuple(_merge_timings(words, groups, speech.words)))
 
 
 class SpeltAligner:
-    """An aligner that seeks words by their pronunciations."""
+    """An aligner that finds words by their pronunciations."""
 
     def __init__(self, aligner: Aligner, pronunciations: Pronunciations) -> None:
         self._aligner = aligner
@@ -70,29 +70,29 @@ class SpeltAligner:
 
     @property
     def name(self) -> str:
-        """The aligner's."""
+        """The aligner's name."""
         return self._aligner.name
 
     @property
     def digest(self) -> str:
-        """Of aligner and spellings."""
+        """The digest of the aligner and the respellings."""
         return ids.digest("spelt", self._aligner.digest, self._pronunciations.digest)
 
     @property
     def prefers_own_times(self) -> bool:
-        """The aligner's."""
+        """Whether the aligner prefers the timings of the engine."""
         return self._aligner.prefers_own_times
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """The aligner's."""
+        """The aligner's languages."""
         return self._aligner.languages
 
     def align(self, samples: Samples, sample_rate_hz: int, words: Sequence[str]) -> list[WordTiming]:
-        """One timing a word, from where its spelling begins to where that ends.
+        """Returns one timing for each word, from the start to the end of its respelling.
 
         Raises:
-            AlignmentRefused, BackendError: as the aligner's; or it does not tell all words.
+            AlignmentRefused, BackendError: as the aligner's, or the aligner does not time all words.
         """
         groups = self._pronunciations.respell_words(words)
         sought = list(chain.from_iterable(groups))
@@ -105,7 +105,7 @@ class SpeltAligner:
 def _merge_timings(
     words: Sequence[str], groups: Sequence[Sequence[str]], timings: Sequence[WordTiming]
 ) -> Iterator[WordTiming]:
-    """One timing a word; its score is the mean of its parts', each as long as it lasts."""
+    """Yields one timing for each word; its score is the mean of its parts' scores, weighted by their duration."""
     at = 0
     for word, group in zip(words, groups, strict=True):
         parts = timings[at : at + len(group)]

@@ -1,4 +1,4 @@
-"""Dialogues to clean speech: each utterance said on its own, at one level, until the gate lets it pass."""
+"""The speech stage: synthesises each utterance separately, at one level, until it passes the quality gate."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from data_schemas.config import GateConfig, SpeechConfig
 from data_schemas.fingerprint import dump_relevant_fields, get_versions
 from data_schemas.records import USERS_BY, Clip, Clips, Dialogue, Hearing, Reject
 from pipelines.audio import scale_to_level, to_flac
-from pipelines.speech.gate import Fault, Gate, answer_words
+from pipelines.speech.gate import Fault, Gate, find_answer_words
 from pipelines.speech.in_flight import InFlight
 from pipelines.speech.voices import Cast
 from pipelines.stage import StageResult, make_reject
@@ -19,28 +19,27 @@ from spoken.lexicon import Lexicon, load_lexicon
 from spoken.reader import Reader, use_reader
 
 SPEED_OF_TAKE = (1.0, 0.95, 1.05, 0.92, 1.08)
-"""Factors on a speaker's speed, take after take. Most speech engines give the same samples for the same arguments and
-have no seed, so speed is what a take is varied by: the same words come out otherwise at a speed near by, and no one
-hears the difference in tempo. Engines that draw at random get the number of the take as well, and those that have no
-speed that alone."""
+"""Factors on a speaker's speed, one per take. Most engines return the same samples for the same arguments and have no
+seed, so takes differ in speed: the same words sound different at a slightly different speed, and the change of tempo is
+inaudible. Engines with random output also get the number of the take, and engines without a speed only that."""
 
 _REFUSED = "speech_refused"
-_SPEED_MIN, _SPEED_MAX = 0.5, 2.0  # what `SpeechConfig` allows
+_SPEED_MIN, _SPEED_MAX = 0.5, 2.0  # the limits of `SpeechConfig`
 
 _LISTENS_WITH = ("jiwer", "rapidfuzz", "phonemizer", "espeakng-loader", "pocketsphinx", "pyspellchecker")
-"""Whose versions decide which takes pass: `pipelines.quality.hearing` compares by them."""
+"""Packages whose versions affect which takes pass, because `pipelines.quality.hearing` uses them for the comparison."""
 
 Place = tuple[int, int]
-"""Index of a turn and of an utterance in it."""
+"""Index of a turn and index of an utterance in it."""
 
 
 class SpeechStage:
-    """Says every utterance; a speaker keeps voice and speed through a dialogue, but for the takes of one utterance.
+    """Synthesises every utterance; a speaker keeps voice and speed through a dialogue, except in repeated takes.
 
     Args:
-        recogniser: who listens to each utterance; None: nobody does, and the sound alone is judged.
-        lexicon: by which what is heard is read; None: ours. What `tts` says by it is for `SpeltSpeech` to tell.
-        tts_b: who says what the user says; None: `tts`, as all else.
+        recogniser: transcribes each utterance; None if only the audio is judged.
+        lexicon: used to read transcripts; None for the built-in one. Pronunciations in `tts` are up to `SpeltSpeech`.
+        tts_b: the text-to-speech engine of the user; None for `tts`.
     """
 
     name: ClassVar[str] = "speech"
@@ -70,7 +69,7 @@ class SpeechStage:
         self._reader = Reader(lexicon or load_lexicon(None))
 
     def matters(self) -> dict[str, Any]:
-        """Configuration, seed, engines, who listens and compares, and the digests of the voices that may speak."""
+        """Returns configuration, seed, digests of engines and voices, and versions of the packages that compare."""
         recogniser = self.gate.recogniser
         return {
             "config": dump_relevant_fields(self.config),
@@ -84,7 +83,7 @@ class SpeechStage:
         }
 
     def run(self, batch: Sequence[tuple[Dialogue]]) -> StageResult[Clips]:
-        """Clips of each dialogue, or a reject: the engine or the gate refuses an utterance to the last voice."""
+        """Returns the clips of each dialogue, or its reject if every voice fails with an utterance."""
         made = self._in_flight.map(self._speak_or_reject, [dialogue for (dialogue,) in batch])
         return StageResult(
             [each for each in made if isinstance(each, Clips)], [each for each in made if isinstance(each, Reject)]
@@ -115,10 +114,10 @@ class SpeechStage:
         )
 
     def _speak_as(self, speaker: str, dialogue: Dialogue) -> dict[Place, Clip]:
-        """All utterances of one speaker, by the first voice whose every utterance passes the gate.
+        """Synthesises all utterances of one speaker with the first voice whose every utterance passes the gate.
 
         Raises:
-            _Failed: no voice's did; with the last one's fault.
+            _Failed: no voice passed; with the fault of the last one.
             SpeechRefused: there is no voice of the dialogue's language.
         """
         speed = self.cast.draw_speed(dialogue.dialogue_id, speaker)
@@ -140,14 +139,14 @@ class SpeechStage:
     def _speak_until_passed(
         self, dialogue: Dialogue, place: Place, voice: str, speed: float, n_takes: Counter[Place]
     ) -> Clip:
-        """The first take that the gate lets pass; `n_takes` counts them. A voice that refuses is asked no more.
+        """Returns the first take that passes the gate and counts takes; a voice that rejects the text is not retried.
 
         Raises:
-            _Failed: none did; with the last take's fault.
+            _Failed: no take passed; with the fault of the last one.
         """
         turn = dialogue.turns[place[0]]
         tts = self._engines[turn.speaker]
-        utterance, answer = turn.utterances[place[1]], answer_words(turn, place[1])
+        utterance, answer = turn.utterances[place[1]], find_answer_words(turn, place[1])
         fault: Fault | None = None
         for take in range(self.gate.config.max_takes):
             take_speed = _find_speed(speed, take) if tts.has_speed else speed
@@ -162,12 +161,12 @@ class SpeechStage:
                 raise _Failed(Fault(_REFUSED, str(refusal))) from refusal
             verdict = self.gate.judge(utterance, said.samples, take_speed, n_takes[place], answer)
             if verdict.fault is None:
-                return self._clip(place, voice, take_speed, said, verdict.hearing)
+                return self._make_clip(place, voice, take_speed, said, verdict.hearing)
             fault = verdict.fault
         assert fault is not None
         raise _Failed(fault)
 
-    def _clip(self, place: Place, voice: str, speed: float, said: Speech, hearing: Hearing | None) -> Clip:
+    def _make_clip(self, place: Place, voice: str, speed: float, said: Speech, hearing: Hearing | None) -> Clip:
         level = scale_to_level(said.samples, self.config.level_dbfs)
         return Clip(
             turn_index=place[0],
@@ -182,7 +181,7 @@ class SpeechStage:
 
 
 class _Failed(Exception):
-    """None of an utterance's takes passed, or its voice cannot say it."""
+    """No take of an utterance passed, or its voice cannot say it."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.reason)

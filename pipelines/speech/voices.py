@@ -1,4 +1,4 @@
-"""Who speaks: one voice for the assistant of a whole dataset, and voices of users drawn by seed."""
+"""Voices of the speakers: one for the assistant of a whole dataset, and voices of users drawn by seed."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -10,19 +10,19 @@ from data_schemas.errors import ConfigError
 from data_schemas.records import Dialogue
 
 HELD_OUT_SHARE = 0.3
-"""Share of the users' voices that validation and test keep for themselves, where they have voices of their own."""
+"""Share of the users' voices that are reserved for validation and test, if these have voices of their own."""
 
 
 def resolve_voices(config: SpeechConfig, tts: TextToSpeech, tts_b: TextToSpeech | None = None) -> tuple[str, list[str]]:
-    """The assistant's voice and the user's voices: those asked for, else what their engines have.
+    """Returns the assistant's voice and the user's voices: those configured, otherwise those of their engines.
 
-    Both have the same voice only where `voices_b` names it.
+    Both have the same voice only if `voices_b` names it.
 
     Args:
-        tts_b: the engine of the user's voices; None: `tts`.
+        tts_b: the engine of the user's voices; None for `tts`.
 
     Raises:
-        ConfigError: a voice is asked for that this machine lacks, or none is left for the user.
+        ConfigError: a configured voice is not on this machine, or none is left for the user.
     """
     tts_b = tts_b or tts
     there = [voice.name for voice in tts.voices()]
@@ -33,10 +33,10 @@ def resolve_voices(config: SpeechConfig, tts: TextToSpeech, tts_b: TextToSpeech 
     _check_there(tts_b, voices_b, there_b)
     if not voices_b:
         raise ConfigError(
-            f"The speech back-end {tts_b.name} has no voice for the user but the assistant's, {voice_a}: it needs at "
-            "least one voice for the user.",
-            f"Voices here: {', '.join(there_b)}. Take another back-end for the user by speech.tts_b, or name {voice_a} "
-            "in speech.voices_b to have both speak with it.",
+            f"The speech back-end {tts_b.name} has no voice other than the assistant's, {voice_a}: it needs at least "
+            "one voice for the user.",
+            f"Voices here: {', '.join(there_b)}. Choose another back-end for the user in speech.tts_b, or name "
+            f"{voice_a} in speech.voices_b to have both speak with it.",
         )
     return voice_a, voices_b
 
@@ -49,18 +49,18 @@ def _check_there(tts: TextToSpeech, wanted: Sequence[str], there: Sequence[str])
 
 
 def is_held_out(voice: str, seed: int) -> bool:
-    """Whether a voice is one of validation and test; a pure function, so that added voices move no other."""
+    """Returns whether validation and test reserve a voice, by name and seed: added voices change no others."""
     return int(ids.digest("held-out voice", seed, voice), 16) / 16**16 < HELD_OUT_SHARE
 
 
 class Cast:
-    """Gives each speaker of a dialogue a voice and a speed, drawn from seed, dialogue and speaker.
+    """Draws a voice and a speed for each speaker of a dialogue, by seed, dialogue and speaker.
 
     Args:
-        engines: by speaker, A and B.
+        engines: the engines of speakers A and B.
 
     Raises:
-        ConfigError: a voice asked for is not there, or too few are for disjoint speakers.
+        ConfigError: a configured voice does not exist, or there are too few for disjoint speakers.
     """
 
     def __init__(self, config: SpeechConfig, engines: Mapping[str, TextToSpeech], seed: int) -> None:
@@ -73,20 +73,20 @@ class Cast:
             self._check_both_kinds(engines["B"].name)
 
     def list_voices(self) -> list[Voice]:
-        """Every voice that may speak, the assistant's first."""
+        """Returns all voices that may speak, the assistant's first."""
         return [self._voices["A"][self.voice_a], *(self._voices["B"][name] for name in self.voices_b)]
 
     def draw_speed(self, dialogue_id: str, speaker: str) -> float:
-        """How fast a speaker speaks through the dialogue; 1, the voice's own speed, where the engine has no other."""
+        """Draws the speed of a speaker in a dialogue; 1, the voice's own speed, if the engine supports no other."""
         if not self._has_speed[speaker]:
             return 1.0
         draw = random.Random(ids.derive_seed(self.seed, dialogue_id, "speed", speaker))
         return round(draw.uniform(self.config.speed_min, self.config.speed_max), 2)
 
     def list_candidates(self, dialogue: Dialogue, speaker: str, n_most: int) -> Sequence[str]:
-        """The voice to try first, then others in order for the case that it cannot be understood; at most `n_most`.
+        """Returns the first voice to try and alternatives in case it is not understood; at most `n_most`.
 
-        The assistant has one voice in all dialogues and so only one candidate.
+        The assistant has one voice in all dialogues and therefore only one candidate.
 
         Raises:
             SpeechRefused: there is no voice of the dialogue's language.
@@ -107,7 +107,7 @@ class Cast:
         n_held_out = sum(is_held_out(name, self.seed) for name in self.voices_b)
         if not 0 < n_held_out < len(self.voices_b):
             raise ConfigError(
-                f"{len(self.voices_b)} voices of {engine} are too few for users that train never hears: "
-                f"{n_held_out} of them fall to validation and test.",
+                f"{len(self.voices_b)} voices of {engine} are too few for separate users in validation and test: "
+                f"{n_held_out} of them are reserved for those.",
                 "Name more voices_b, choose another seed, or leave disjoint_voices off.",
             )

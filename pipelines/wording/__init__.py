@@ -1,1 +1,1 @@
-"""Dialogues worded anew by a chat model, checked, else left in the rules' words."""
+"""The wording stage: a chat model rewords dialogues; wordings that fail the checks are replaced by the rules' words."""

@@ -1,12 +1,11 @@
-"""Whether a new wording says the same: numbers, names, negations, directions and the answer survive, and its length is
-near the old one's.
+"""Checks that a new wording keeps numbers, names, negations, directions and the answer, and about the same length.
 
-Words can be compared, meaning cannot: who does what to whom may still be changed by words that are all there.
+Words can be compared, meaning cannot: a wording with all the right words may still change who does what to whom.
 """
 
 from typing import Final
 
-from pipelines.meaning import names_of
+from pipelines.meaning import find_names
 from pipelines.wording.opposites import count_negations, find_opposites
 from spoken.number_words import count_number_words, parse_number_words
 from spoken.reader import read_aloud
@@ -14,26 +13,26 @@ from spoken.spoken_text import SpokenText, Unspeakable, find_last_words, split_l
 
 LEAST_SHARE: Final = 0.5
 MOST_SHARE: Final = 1.6
-"""Bounds of the new length as shares of the old one, in words: beyond them something was left out or made up."""
+"""Bounds of the new length as shares of the old one, in words; beyond them something was omitted or invented."""
 
 
 class NotFaithful(Exception):
-    """A wording that cannot stand for the text it was made from; the message says why."""
+    """A wording that cannot replace the text it was made from; the message says why."""
 
 
 def check_wording(raw_text: str, said: str, answer: str, *, must_answer: bool) -> SpokenText:
-    """A model's wording of a spoken text, as it will be said.
+    """Reads a model's wording of a spoken text as it will be spoken.
 
     Args:
         raw_text: what the model wrote.
         said: the text in the rules' words.
-        answer: the true answer as it is said.
-        must_answer: whether the new wording must hold the answer, or must not hold it where the old one did not.
+        answer: the true answer in spoken form.
+        must_answer: whether the new wording must contain the answer, or must not unless the old one did.
 
     Raises:
-        NotFaithful: not speakable, too short or long, numbers that are not the old ones in their order, other names,
-            more or fewer negations, words that point another way, without the answer, giving it away, or the old words
-            again.
+        NotFaithful: it cannot be spoken, is too short or too long, repeats the old words, has other numbers or another
+            order of them, other names, more or fewer negations, words of another direction, lacks the answer, or gives
+            it away.
     """
     try:
         new = read_aloud(" ".join(raw_text.strip().strip('"').split()))
@@ -56,7 +55,7 @@ def check_wording(raw_text: str, said: str, answer: str, *, must_answer: bool) -
 
 
 def _check_meaning(said: str, new: str) -> None:
-    """Refuses other names, more or fewer negations, words that point another way, and another kind of sentence."""
+    """Rejects other names, more or fewer negations, words of another direction, and another kind of sentence."""
     words, old = split_lower_words(new), split_lower_words(said)
     if missing := sorted(list_kept_words(said) - set(map(_strip_possessive, words))):
         raise NotFaithful(f"without {', '.join(missing)}")
@@ -71,7 +70,7 @@ def _check_meaning(said: str, new: str) -> None:
 
 
 def list_numbers(words: list[str]) -> list[str]:
-    """The values of all runs of number words, in their order: who has five and gives two does not have two."""
+    """Returns the values of all runs of number words in order, since swapped numbers change the meaning."""
     found: list[str] = []
     at = 0
     while at < len(words):
@@ -83,9 +82,9 @@ def list_numbers(words: list[str]) -> list[str]:
 
 
 def list_kept_words(said: str) -> set[str]:
-    """Names, acronyms and letters of a spoken text, in small letters and without "'s"."""
+    """Returns the names, acronyms and letters of a spoken text, in lower case and without "'s"."""
     capitals = {word for word in split_words(said) if _strip_possessive(word).isupper()} - {"I", "A"}
-    return {_strip_possessive(word).lower() for word in names_of(said) | capitals}
+    return {_strip_possessive(word).lower() for word in find_names(said) | capitals}
 
 
 def _strip_possessive(word: str) -> str:

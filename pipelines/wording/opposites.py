@@ -1,7 +1,6 @@
-"""Words that say the contrary of each other, by which a new wording may turn round what it was to say again.
+"""Finds opposite words, by which a new wording may reverse the meaning of the old one.
 
-The lists are ours and on the careful side: a wording that is refused for nothing leaves the rules' words, and costs no
-more than that.
+The lists are our own and err on the safe side: a wording that is rejected without need only keeps the rules' words.
 """
 
 from collections import Counter
@@ -15,7 +14,7 @@ _DENIALS: Final = make_word_set(
     "wrong wrongly false falsely incorrect incorrectly untrue mistaken mistake hardly barely scarcely unlikely "
     "impossible unable fail fails failed failing lack lacks lacking refuse refuses refused deny denies denied doubt"
 )
-"""Words that take back what they stand by; with the negations, "not true" and "false" are one of either."""
+"""Words that deny what they accompany; they count with the negations, so "not true" and "false" are one of either."""
 
 _AXES: Final = """
 up upward above exceed increase rise rose risen grow grew grown growth raise climb more most high great greater larger \
@@ -104,7 +103,7 @@ father
 brother
 sister
 """
-"""Axes with their two poles, a line each; regular forms are known."""
+"""Axes with their two poles, one pole per line; regular inflections are derived."""
 
 _ENDINGS: Final = ("", "s", "es", "d", "ed", "r", "er", "st", "est", "ing")
 
@@ -122,15 +121,15 @@ _POLE_OF: Final = {
 
 
 def count_negations(words: Sequence[str]) -> int:
-    """How many words, in small letters, deny something."""
+    """Returns how many words, in lower case, are negations."""
     return sum(is_negation(word) or word in _DENIALS for word in words)
 
 
 def find_opposites(old: Sequence[str], new: Sequence[str]) -> list[str]:
-    """Words of a new wording, or missing in it, by which it points another way than the old one; in small letters.
+    """Returns lower-case words, new or missing, by which a wording has another direction than the old one.
 
-    Those are the words of a pole that the new wording has more or fewer of ("rises" and "grows" are of one pole), and a
-    word that an old one becomes by another prefix ("stable", "unstable"; "import", "export").
+    These are the words of a pole of which the new wording has more or fewer ("rises" and "grows" belong to one pole),
+    and words that differ from an old one in their prefix ("stable", "unstable"; "import", "export").
     """
     poles_old, poles_new = (Counter(filter(None, map(_find_pole, words))) for words in (old, new))
     moved = {pole for pole in poles_old | poles_new if poles_old[pole] != poles_new[pole]}

@@ -1,8 +1,8 @@
-"""Dialogues to dialogues: the question and the answer are worded anew by a chat model, where it says the same.
+"""The wording stage: a chat model rewords the question and the answer of a dialogue, if the meaning is kept.
 
-What the model writes is checked (`faithful.py`) and asked for again; what never passes stays in the rules' words, and
-`provenance.script_method` says which turns are whose: `rules-13; turns 0, 1 by NAME`. Turns that somebody breaks into
-at a word, or that are said in several breaths, keep their words, because the script counts on them.
+What the model writes is checked (`faithful.py`) and requested again if it fails. Text without an acceptable wording
+keeps the rules' words, and `provenance.script_method` names the reworded turns: `rules-13; turns 0, 1 by NAME`. Turns
+that are interrupted at a word, or spoken in several utterances, keep their words, because the script counts them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,10 +24,10 @@ from spoken.spoken_text import SpokenText, find_last_words, join_spoken, split_l
 MAX_ATTEMPTS: Final = 3
 MAX_TOKENS: Final = 400
 _FEW_WORDS: Final = 5
-"""A shorter text has no other wording worth a request."""
+"""Texts with fewer words are not reworded."""
 
 _SAID_TWICE: Final = frozenset({"self_correction"})
-"""Forms whose question holds words that are taken back: a new wording could take back the right ones."""
+"""Forms whose question has words that are taken back: a new wording could take back the wrong ones."""
 
 TEMPERATURE: Final = 0.7
 Place = tuple[str, int]
@@ -36,7 +36,7 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A text to be worded anew, a `question` or an `answer`, and how the item's true answer is said."""
+    """A text to reword, a `question` or an `answer`, and the spoken form of the item's true answer."""
 
     said: str
     kind: str
@@ -44,7 +44,7 @@ class _Wanted:
 
 
 class WordingStage:
-    """Words questions and answers anew; without an endpoint only `run` is for use."""
+    """Rewords questions and answers; without an endpoint only `run` may be called."""
 
     name: ClassVar[str] = "wording"
     version: ClassVar[int] = 3
@@ -57,7 +57,7 @@ class WordingStage:
         self._seed = seed
 
     def matters(self) -> dict[str, Any]:
-        """The prompt, what stands for the model, and the seed."""
+        """Returns the prompt's digest, the model's identity, and the seed."""
         if self._endpoint is None:
             return {"model": None}
         model = [self._endpoint.name, self._endpoint.model, self._endpoint.model_digest]
@@ -69,11 +69,11 @@ class WordingStage:
         }
 
     def run(self, batch: Sequence[tuple[Dialogue]]) -> StageResult[Dialogue]:
-        """Without a model: every dialogue in the rules' words."""
+        """Returns every dialogue in the rules' words, without a model."""
         return StageResult([dialogue for (dialogue,) in batch], [])
 
     async def run_with(self, batch: Sequence[tuple[Dialogue]], client: ChatClient) -> StageResult[Dialogue]:
-        """Every dialogue of the batch; a request that failed leaves the rules' words, and a later run asks again."""
+        """Returns every dialogue; after a failed request it keeps the rules' words, and a later run retries."""
         dialogues = [dialogue for (dialogue,) in batch]
         wanted = {
             (dialogue.dialogue_id, turn.turn_index): each
@@ -122,10 +122,10 @@ class WordingStage:
 
 
 def _find_wanted(dialogue: Dialogue, turn: Turn) -> _Wanted | None:
-    """What of a turn is to be worded anew: the item's question and its answer, each said in one breath.
+    """Returns what to reword in a turn: the item's question or its answer, spoken as one utterance.
 
-    None for other turns, whose words are set phrases; where the script counts on words, or somebody takes some back;
-    and where the question reads out options, which a new wording would lose.
+    Returns None for other turns, which are set phrases; for turns whose words the script counts or a speaker takes
+    back; and for questions that read out options, which a new wording would lose.
     """
     speech = [utterance for utterance in turn.utterances if utterance.kind == "speech"]
     if turn.turn_index in _find_counted_turns(dialogue) or len(speech) != 1 or dialogue.form in _SAID_TWICE:
@@ -133,7 +133,7 @@ def _find_wanted(dialogue: Dialogue, turn: Turn) -> _Wanted | None:
     try:
         answer = speak(dialogue.answer).rstrip(".?!,;:")
     except Unspeakable:
-        return None  # said in other words than written: there is nothing to check a new wording by
+        return None  # spoken in other words than written: a new wording could not be checked
     is_answer = turn.speaker == "A" and turn.answer_word_index is not None
     asks = turn.speaker == "B" and _is_first_answer(dialogue, turn.turn_index + 1)
     if len(split_words(turn.body)) < _FEW_WORDS or not (is_answer or asks):
@@ -145,13 +145,12 @@ def _find_wanted(dialogue: Dialogue, turn: Turn) -> _Wanted | None:
 
 
 def _is_first_answer(dialogue: Dialogue, turn_index: int) -> bool:
-    """Whether a turn is the first that answers the item's question."""
     bearing = [turn.turn_index for turn in dialogue.turns if turn.answer_word_index is not None]
     return bool(bearing) and bearing[0] == turn_index
 
 
 def _find_counted_turns(dialogue: Dialogue) -> set[int]:
-    """Turns of which the script counted the words: somebody breaks into them, or speaks over them, at one."""
+    """Returns the turns whose words the script counted: another speaker interrupts, or speaks over them, at a word."""
     return {
         turn.turn_index - 1 if (over := utterance.placement.turn_index) is None else over
         for turn in dialogue.turns
@@ -164,17 +163,17 @@ def _check_answer(answer: ChatReply, wanted: _Wanted) -> SpokenText | None:
     try:
         return check_wording(answer.text, wanted.said, wanted.answer, must_answer=wanted.kind == "answer")
     except NotFaithful:
-        return None  # asked again; after the last attempt the rules' words stay, and provenance says so
+        return None  # requested again; after the last attempt the rules' words stay, and provenance says so
 
 
 def _replace_body(dialogue: Dialogue, turn: Turn, body: SpokenText) -> Turn:
-    """The turn with another body between its lead and tail, each word at its written place."""
+    """Returns the turn with another body between its lead and tail, with the written span of each word."""
     lead, tail = ([] if part is None else [make_spoken(part)] for part in (turn.lead, turn.tail))
     whole = join_spoken([*lead, body, *tail])
     answer_word_index = turn.answer_word_index
     if answer_word_index is not None:
         at = find_last_words(split_lower_words(speak(dialogue.answer)), split_lower_words(body.text))
-        assert at is not None  # `check_wording` has looked
+        assert at is not None  # `check_wording` has found it
         answer_word_index = at + len(split_words(turn.lead or ""))
     spans = tuple(
         WrittenSpan(start_char=None, end_char=None)

@@ -36,6 +36,7 @@ def test_training_runs_killed_at_random_moments_end_with_the_same_losses_and_wei
 @pytest.mark.parametrize(
     ("module", "arguments"),
     [
+        ("corpus", ["--dialogues", "20", "40", "--loop", "16"]),
         ("encode", ["--n", "4"]),
         ("encode", ["--storage", "--rows", "50"]),
         ("loader", ["--steps", "2"]),

@@ -173,6 +173,28 @@ def test_errors_are_a_page_for_people_and_json_for_programs(client: TestClient) 
     assert told.json()["remedy"].startswith("Write it as")
 
 
+@pytest.mark.parametrize(
+    "path", ["/nothing", "/datasets/nothing", "/runs/nothing", "/compare?page=x", "/datasets/small/rows?page=0"]
+)
+def test_every_error_says_what_to_do(client: TestClient, path: str) -> None:
+    assert client.get(path, headers={"Accept": "application/json"}).json()["remedy"]
+
+
+def test_a_failure_that_nobody_foresaw_is_told_and_its_page_loads_nothing_else(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("dashboard.pages.datasets.read_totals")
+    page = client.get("/datasets/small")
+    assert page.status_code == 500
+    assert "The dashboard failed to answer: NameError." in page.text
+    assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+
+
+def test_another_method_is_answered_with_the_right_one(client: TestClient) -> None:
+    wrong = client.post("/healthz", headers=WITH_TOKEN | {"Accept": "application/json"})
+    assert (wrong.status_code, wrong.json()["remedy"]) == (405, "Use GET.")
+
+
 def test_every_operation_answers_whatever_it_is_asked(client: TestClient) -> None:
     asked = set()
     for result in schemathesis.openapi.from_asgi("/openapi.json", client.app, headers=ADDRESSED).get_all_operations():

@@ -16,9 +16,13 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="chromium is not there: make system"), pytest.mark.slow]
-PAGES = ("", "datasets/small", "datasets/small/rows", "datasets/small/rejects", "datasets/small/sql",
-         "compare?left=small&right=second")  # fmt: skip
+PAGES = ("", "datasets/small", "datasets/small/rows", "datasets/small/rejects", "datasets/small/refused?item=mine-9",
+         "datasets/small/sql", "compare?left=small&right=second")  # fmt: skip
 DIALOGUE = "datasets/small/dialogues/mine-2-v0"
+MIDDLE_COLOUR = """canvas => {
+  const { width, height } = canvas;
+  return [...canvas.getContext("2d").getImageData(width / 2, height / 2, 1, 1).data].join();
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +51,9 @@ def seconds(page: "Page") -> float:
 def test_a_dialogue_plays_and_the_word_under_the_cursor_is_the_one_that_is_said(browser: "Browser", url: str) -> None:
     with opened(browser, url + DIALOGUE) as page:
         page.locator("#wave-A canvas").first.wait_for()
-        assert play_until_a_word(page) > 0.1
+        at_s, words = play_until_a_word(page)
+        assert at_s > 0.1
+        assert words
 
 
 def test_seeking_shows_what_is_whispered_then(browser: "Browser", url: str) -> None:
@@ -188,3 +194,14 @@ def test_the_switch_changes_the_theme_for_good(browser: "Browser", url: str) -> 
         assert dark != light
         page.goto(f"{url}datasets/small")
         assert page.evaluate(ground) == dark
+
+
+def test_what_is_drawn_follows_the_systems_theme(browser: "Browser", url: str) -> None:
+    with opened(browser, url + DIALOGUE, color_scheme="light") as page:
+        wave = page.locator("#wave-B canvas").first
+        wave.wait_for()
+        light = wave.evaluate(MIDDLE_COLOUR)
+        page.evaluate("addEventListener('themechange', () => { document.body.dataset.is = 'drawn'; })")
+        page.emulate_media(color_scheme="dark")
+        page.locator("body[data-is=drawn]").wait_for()
+        assert page.locator("#wave-B canvas").first.evaluate(MIDDLE_COLOUR) != light

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from data_schemas.reader import DatasetReader
 from tests.support.pages import CHROMIUM, browsing, opened, play_until_a_word
 from tests.support.runs import ITEMS
 from tests.support.whole_machine import kame_up
@@ -24,6 +25,8 @@ NANO = ITEMS.parent / "checkpoints" / "nano"
 PATIENCE_MS = 900_000
 """For each step: a run takes a minute on two quiet cores, and many on busy ones."""
 SOURCES = ("gsm8k", "mmlu_pro", "hssbench")
+CLOCK_S = 0.01
+"""How exactly the page writes the moment."""
 
 
 def test_from_questions_to_a_training_that_is_compared(tmp_path: Path) -> None:
@@ -32,7 +35,7 @@ def test_from_questions_to_a_training_that_is_compared(tmp_path: Path) -> None:
         page.set_default_timeout(PATIENCE_MS)
         page.on("dialog", lambda asked: asked.accept())
         start_refresh(page)
-        open_dataset(page)
+        open_dataset(page, tmp_path / "data")
         flag_dialogue(page)
         (flag,) = (tmp_path / "data" / "flags.jsonl").read_text().splitlines()
         assert json.loads(flag)["reason"] == "wrong answer"
@@ -84,15 +87,20 @@ def wait_for_end(page: "Page", state: str) -> None:
     assert f"state-{state}" in (chip.get_attribute("class") or ""), page.locator("main").inner_text()
 
 
-def open_dataset(page: "Page") -> None:
-    """From the run to what it made, and to the sound of a dialogue."""
+def open_dataset(page: "Page", folder: Path) -> None:
+    """From the run to what it made, and to the sound of a dialogue, whose words come when the dataset says."""
     wait_for_end(page, "completed")
     page.get_by_role("link", name="Open the dataset data").click()
     page.get_by_role("link", name="Rows", exact=True).click()
     page.locator("strong", has_text="12").wait_for()
     page.locator("tbody th a").first.click()
     page.locator("#wave-A canvas").first.wait_for()
-    play_until_a_word(page)
+    at_s, shown = play_until_a_word(page)
+    row, _ = DatasetReader(str(folder)).dialogue(page.locator("h1").inner_text())
+    words = [word for turn in row.turns for utterance in turn.utterances for word in utterance.words]
+    said = {each.word for each in words if each.start_s + CLOCK_S < at_s < each.end_s - CLOCK_S}
+    about = {each.word for each in words if each.start_s - CLOCK_S < at_s < each.end_s + CLOCK_S}
+    assert said <= set(shown) <= about
 
 
 def flag_dialogue(page: "Page") -> None:

@@ -188,7 +188,7 @@ def test_who_is_not_let_in_is_told_why(checkpoint: str, chat_url: str, microphon
         other.goto(url)
         other.fill("#token", "open-sesame")
         other.click("#start", timeout=PATIENCE_MS)
-        shows(other, "status", "Every place is taken")
+        shows(other, "status", "All slots are taken")
 
 
 class Modules(QuietHandler):

@@ -5,7 +5,18 @@ from pathlib import Path
 import pytest
 
 from data_schemas.errors import ConfigError
-from data_schemas.rates import Cost, Origin, RateBook, Rates, add_up, make_unknown, price_step, read_rates, write_rates
+from data_schemas.rates import (
+    Cost,
+    Origin,
+    RateBook,
+    Rates,
+    add_up,
+    is_device,
+    make_unknown,
+    price_step,
+    read_rates,
+    write_rates,
+)
 
 
 def rates_of(seconds: float, *, is_reference: bool = False, device: str = "cpu") -> Rates:
@@ -46,6 +57,25 @@ def test_a_sum_with_something_unknown_is_unknown_and_says_what() -> None:
     missing = add_up("all", "", "all", [known, make_unknown("x", "", "alignment", "s", "never measured")])
     assert missing.value is None
     assert "alignment" in missing.basis
+
+
+def test_a_field_that_does_not_hold_is_told_in_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("origin: {day: x, machine: y}\ncosts: [{step: tts, per: speech_s, seconds: -1}]", encoding="utf-8")
+    with pytest.raises(ConfigError) as told:
+        read_rates(file)
+    assert told.value.what == (
+        f"{file} is not a valid rates file: costs.0.seconds: Input should be greater than or equal to 0."
+    )
+
+
+def test_a_device_is_found_by_whole_words_of_its_name() -> None:
+    assert is_device("H200", "NVIDIA H200 NVL")
+    assert is_device("a100", "NVIDIA A100-SXM4-80GB")
+    assert not is_device("H200", "NVIDIA GH200 480GB")
+    assert not is_device("cpu", "cpus")
+    book = RateBook([rates_of(0.5, device="H200")])
+    assert price_step(book, "", "", "tts", "piper", "GH200", 10).value is None
 
 
 @pytest.mark.parametrize("text", ["origin: {day: x}", "[", "origin: {on: x, machine: y}\ncosts: [{step: 3}]"])

@@ -131,7 +131,7 @@ def test_bytes_are_those_of_the_plain_run(made: Made, tmp_path: Path) -> None:
 
 
 def test_tasks_are_one_a_stage_and_shard_stage_after_stage(made: Made) -> None:
-    shards = [group[0].shard_id for group in make_plan(doubles(made.out)).groups()]
+    shards = [group[0].shard_id for group in make_plan(doubles(made.out)).group_by_shard()]
     assert made.task_names == ["plan", *(f"{step} {shard}" for step in STEPS for shard in shards), "publish"]
 
 

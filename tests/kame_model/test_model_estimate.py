@@ -145,6 +145,27 @@ def test_a_gpu_that_nobody_measured_is_told_by_its_data_sheet_and_an_assumption(
     assert plan(config, Rates(origin=ORIGIN), "Abacus")["training.small.Abacus.s"].value is None
 
 
+def test_a_stage_that_ends_by_itself_is_planned_as_at_most() -> None:
+    stages = [
+        build_train_config("nano", each, None, {"data.datasets": [{"path": "rows"}]}) for each in ("speak", "copy")
+    ]
+    figures = estimate_training(stages, *describe_codes("codec2-learnt"), RateBook([Rates(origin=ORIGIN)]), "H200")
+    speak, copy, total, _ = figures
+    assert "at most" not in speak.title
+    assert copy.title.endswith(", at most")
+    assert copy.formula.startswith("at most ")
+    assert "accuracy of 99%" in copy.basis
+    assert total.title.endswith(", at most")
+
+
+def test_what_does_not_fit_the_gpu_is_told_in_its_rows() -> None:
+    config = config_of("moshi-7b", init_from="weights")
+    on_one = plan(config, Rates(origin=ORIGIN), "H200")
+    keys = ("training.moshi-7b.H200.bytes", "training.moshi-7b.H200.dialogues.s", "training.moshi-7b.H200.s")
+    assert all(on_one[key].title.endswith(", does not fit into its 141 GB") for key in keys)
+    assert not any("does not fit" in each.title for each in plan(config, Rates(origin=ORIGIN), "H200", 4).values())
+
+
 def test_processes_that_cannot_share_a_steps_micro_batches_are_told() -> None:
     hours = plan(config_of("small"), Rates(origin=ORIGIN), "H200", 8)["training.small.H200.s"]
     assert hours.value is None

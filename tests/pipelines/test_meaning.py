@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.meaning import is_common, is_negation, names_of
+from pipelines.meaning import find_names, is_common, is_negation
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from pipelines.meaning import is_common, is_negation, names_of
     ],
 )
 def test_names_are_capitals_that_no_small_word_explains(text: str, names: set[str]) -> None:
-    assert names_of(text) == names
+    assert find_names(text) == names
 
 
 @pytest.mark.parametrize("word", ["fever", "shivering", "be", "older", "earned", "increases", "whoever", "fifteenth"])
@@ -48,4 +48,4 @@ def test_other_words_are_no_negations(word: str) -> None:
 
 @given(words=st.lists(st.sampled_from(["Weng", "fever", "Fever", "I", "DNA", "the"]), min_size=1))
 def test_every_name_is_a_word_of_the_text(words: list[str]) -> None:
-    assert names_of(" ".join(words)) <= {"Weng", "Fever"}
+    assert find_names(" ".join(words)) <= {"Weng", "Fever"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.vocabulary import is_misprint, is_word, run_together, stands_alone
+from pipelines.vocabulary import is_misprint, is_word, split_run_together, stands_alone
 
 GLUED = [
     ("colorof", "color of"),
@@ -23,12 +23,12 @@ WHOLE = ["albumin", "chitin", "vaginalis", "asymptomatic", "anisotropic", "opera
 
 @pytest.mark.parametrize(("glued", "words"), GLUED)
 def test_words_that_ran_together_are_found(glued: str, words: str) -> None:
-    assert " ".join(run_together(glued)) == words
+    assert " ".join(split_run_together(glued)) == words
 
 
 @pytest.mark.parametrize("word", WHOLE)
 def test_a_term_is_neither_several_words_nor_a_misprint(word: str) -> None:
-    assert not run_together(word)
+    assert not split_run_together(word)
     assert not is_misprint(word)
 
 
@@ -50,4 +50,4 @@ def test_some_parts_stand_before_a_hyphen_and_others_are_cut_words() -> None:
 
 
 def test_a_long_run_of_letters_takes_no_time() -> None:
-    assert run_together("the" * 20_000) == ()
+    assert split_run_together("the" * 20_000) == ()

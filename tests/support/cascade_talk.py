@@ -79,7 +79,7 @@ class Talk:
         self.cascade = Cascade(requests, self.conversation, speaker)
 
     def ask(self, text: str) -> None:
-        self.conversation.user_says(text, is_final=True)
+        self.conversation.add_user_text(text, is_final=True)
         self.cascade.on_turn_end(text)
 
     async def listen(self, n_frames: int) -> list[tuple[Samples, str]]:
@@ -87,7 +87,7 @@ class Talk:
         for _ in range(n_frames):
             await asyncio.sleep(FRAME_S)
             frame = self.cascade.take_frame()
-            self.conversation.assistant_says(frame[1])
+            self.conversation.add_assistant_text(frame[1])
             self.frames.append(frame)
         return self.frames[-n_frames:]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kame_model.evaluate.intervals import figures_of
+from kame_model.evaluate.intervals import compute_figures
 from kame_model.evaluate.report import EvaluationFolder
 
 Items = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -35,7 +35,7 @@ def write_evaluation(
         ]
         for record in records:
             kept.keep(f"{mode}/{record['unit']}", record)
-        rows.append({"mode": mode, **(row or {}), **figures_of(records)})
+        rows.append({"mode": mode, **(row or {}), **compute_figures(records)})
     kept.write_results(rows, "", {})
     return str(folder)
 

@@ -13,7 +13,7 @@ import sys
 from contextlib import suppress
 
 from data_schemas.config.serving import ServeConfig
-from kame_model.serve.processes.channel import END, RETIRE, Phase, Report, take_given, tell
+from kame_model.serve.processes.channel import END, RETIRE, Phase, Report, receive_message, send_report
 
 
 class LightMember:
@@ -34,7 +34,7 @@ class LightMember:
         report = Report(
             phase=phase, n_sessions=n, n_connections=n, n_free=most - n, n_taken=self._n_taken, unready=unready
         )
-        tell(self._channel, report)
+        send_report(self._channel, report)
         if self._is_draining and not n:
             self.is_over.set()
 
@@ -45,7 +45,7 @@ class LightMember:
 
     def take(self) -> None:
         """Does what the parent says next."""
-        given = take_given(self._channel)
+        given = receive_message(self._channel)
         if isinstance(given, socket.socket):
             given.setblocking(False)
             self._n_taken += 1
@@ -91,7 +91,7 @@ def main() -> None:
     config = ServeConfig.model_validate_json(sys.stdin.read())
     with socket.socket(fileno=options.channel) as channel:
         if config.checkpoint == "broken":
-            tell(
+            send_report(
                 channel,
                 Report(phase="failed", error_kind="ConfigError", error_what="It is broken.", error_remedy="Mend it."),
             )

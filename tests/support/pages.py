@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 CHROMIUM = shutil.which("chromium")
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 PATIENCE_MS = 90_000
-LOOKS = [(scheme, width) for scheme in ("light", "dark") for width in (1280, 390)]
+LOOKS = [*((scheme, width) for scheme in ("light", "dark") for width in (1280, 390)), ("dark", 1920)]
 
 
 @contextmanager
@@ -67,19 +67,35 @@ def play_slowly(page: "Page") -> None:
     page.evaluate("document.getElementById('audio').playbackRate = 0.25")
 
 
-def play_until_a_word(page: "Page") -> float:
-    """Plays a dialogue until a word is under the cursor, which must be the one that is said then; gives the moment."""
+def play_until_a_word(page: "Page") -> tuple[float, list[str]]:
+    """Plays a dialogue until a word is under the cursor; gives the moment, and the words that are marked then.
+
+    The cursor must have moved, and stand where its ruler has that moment.
+    """
     play_slowly(page)
+    before_s = _read_cursor_s(page)
     page.keyboard.press("Space")
     page.locator(".word.now").first.wait_for()
     page.keyboard.press("Space")
     page.locator("#play[aria-label=Play]").wait_for()
     at_s = float(page.locator("#clock").inner_text())
+    assert before_s < _read_cursor_s(page)
+    assert abs(_read_cursor_s(page) - at_s) < 0.03
     now = page.locator(".word.now")
     for index in range(now.count()):
         start_s, end_s = (float(now.nth(index).get_attribute(f"data-{name}") or "nan") for name in ("start", "end"))
         assert start_s - 0.01 <= at_s <= end_s + 0.01
-    return at_s
+    return at_s, now.all_inner_texts()
+
+
+def _read_cursor_s(page: "Page") -> float:
+    """Where the cursor is drawn, by the ruler above it, in seconds."""
+    drawn = """() => {
+      const left = (id) => document.getElementById(id).getBoundingClientRect().left;
+      const px = getComputedStyle(document.getElementById('timeline')).getPropertyValue('--px');
+      return (left('cursor') - left('ruler')) / Number(px);
+    }"""
+    return float(page.evaluate(drawn))
 
 
 def grave_faults(page: "Page", width: int) -> list[str]:

@@ -36,7 +36,7 @@ class RunError(Exception):
 class Silent:
     """Progress that tells nobody."""
 
-    def stage(self, name: str, n_items: int) -> None:
+    def begin_stage(self, name: str, n_items: int) -> None:
         """Nothing is shown."""
 
     def on_part(self, stage: str, part: Part, record: PartRecord) -> None:

@@ -218,7 +218,7 @@ class Client:
         return [data for each, data in self.events if each == kind]
 
     async def _read_frames(self) -> None:
-        async for frame in self.session.frames():
+        async for frame in self.session.read_frames():
             self.frames.append(frame.samples)
             self.texts.append(frame.text)
 

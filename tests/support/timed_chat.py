@@ -106,10 +106,10 @@ class CycleTalk:
 
     def use(self, back_end: str | None = None, prompt: str | None = None) -> None:
         if self.choice.use(back_end, prompt):
-            self.cycle.changed()
+            self.cycle.restart_request()
 
     def user(self, text: str, *, is_final: bool = False) -> None:
-        self.conversation.user_says(text, is_final)
+        self.conversation.add_user_text(text, is_final)
         self.cycle.on_heard(text, is_final)
 
     async def speaks(self, text: str, word_s: float = 0.1, *, is_final: bool = True) -> None:

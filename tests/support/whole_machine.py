@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil  # type: ignore[import-untyped]
+
 KAME = Path(sys.executable).with_name("kame")
-ENDING_S = 120.0
-"""Runs at work may save for 30 s, and each component may take 10 s to end."""
+ENDING_S = 600.0
+"""Runs at work may save for 30 s, and each component may take 10 s to end; a busy machine takes several times that."""
 
 
 @contextmanager
@@ -42,6 +44,19 @@ def kame_up(folder: Path) -> Iterator[str]:
                 process.kill()
                 raise
     assert code == 130, (folder / "up.txt").read_text()
+    assert _list_left(own["KAME_CACHE"]) == []
+
+
+def _list_left(cache: str) -> list[list[str]]:
+    """The commands of processes that still have a cache folder of a `kame up` in their environment."""
+    left = []
+    for each in psutil.process_iter():
+        try:
+            if each.environ().get("KAME_CACHE") == cache and each.status() != psutil.STATUS_ZOMBIE:
+                left.append(each.cmdline())
+        except psutil.Error:  # it ended meanwhile, or is another user's
+            continue
+    return left
 
 
 def _read_address(process: "subprocess.Popen[str]", folder: Path) -> str:

@@ -142,6 +142,6 @@ def _evaluate(
 
 def tell_condition(row: Mapping[str, Any]) -> str:
     """Mode and delay of a row of figures, and its category, for people."""
-    from kame_model.evaluate.served import condition_of
+    from kame_model.evaluate.served import get_condition
 
-    return ", ".join(filter(None, [condition_of(row).title, row.get("category")]))
+    return ", ".join(filter(None, [get_condition(row).title, row.get("category")]))

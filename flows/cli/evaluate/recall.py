@@ -64,7 +64,7 @@ def recall(
         from kame_model.checkpoint.export import open_run, record_free_running
         from kame_model.checkpoint.load import load_checkpoint
         from kame_model.encode.token_dataset import TokenDataset
-        from kame_model.evaluate.recall import count_dialogues, evaluate_recall, list_free_shares, tell_row
+        from kame_model.evaluate.recall import count_dialogues, evaluate_recall, format_row, list_free_shares
         from kame_model.evaluate.report import REPORT
         from kame_model.train.parallel import find_device
         from kame_model.train.run_folder import find_run
@@ -110,5 +110,5 @@ def recall(
             print_json(rows)
             return
         for row in rows:
-            typer.echo(tell_row(row))
+            typer.echo(format_row(row))
         typer.echo(f"{out}/{REPORT} has the rest.")

@@ -1,1 +1,1 @@
-"""The server's mode without a front-end: recogniser, chat model and text-to-speech, one turn after the other."""
+"""The server's mode without a front-end: recogniser, chat model and text-to-speech in sequence."""

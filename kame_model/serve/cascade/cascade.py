@@ -1,8 +1,8 @@
-"""The mode without a front-end: recogniser, chat model and text-to-speech, one turn after the other.
+"""The mode without a front-end: recogniser, chat model and text-to-speech in sequence.
 
-When the user's turn has ended the chat model is asked; each sentence of its answer is said as soon as it is written,
-while the next ones are being written and synthesised. When the user begins to speak, what is being said falls silent
-and the rest is given up. Who hears and who tells turns apart is the session's affair, as in the other modes.
+When the user's turn has ended, the chat model is asked; each sentence of its answer is spoken as soon as it is written,
+while the next ones are being written and synthesised. When the user begins to speak, the audio stops and the rest of
+the answer is cancelled. The session does speech recognition and turn detection, as in the other modes.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from kame_model.serve.voice.speaker import SENTENCE_PAUSE_S, SentenceSpeaker, So
 class Cascade:
     """One session's cascade. All methods are called on the event loop's thread.
 
-    The session tells the conversation what is heard, and what was said as it comes out of `take_frame`: an answer that
-    was interrupted stands in the history as far as it was said.
+    The session adds to the conversation what is heard, and what is said as `take_frame` returns it: the history
+    contains an interrupted answer as far as it was spoken.
 
     Args:
-        requests: by which it asks. An answer's number is a text of its own ("cascade-1").
+        requests: sends the requests. An answer has a name of its own ("cascade-1").
         conversation: of the session.
         speaker: the voice; shared.
     """
@@ -37,15 +37,15 @@ class Cascade:
         self._n_asked = 0
 
     def on_speech_started(self) -> None:
-        """The user speaks: what is being said fades out within the next frame, and its answer is given up."""
+        """Handles the start of the user's speech: the audio fades out within a frame, and the answer is cancelled."""
         self._answering.give_up()
         self._sound.cut()
 
     def on_turn_end(self, text: str) -> None:
-        """The user's turn has ended, with this text, which the conversation has heard.
+        """Handles the end of the user's turn, whose text is in the conversation.
 
-        It is answered, and one without words leaves the answer before it as it is: it was a noise. Where that answer
-        has been given up before a word of it was said, it is asked for again.
+        The turn is answered. A turn without words was noise and does not stop the previous answer; if that was
+        cancelled before any of its words was spoken, it is requested again.
         """
         if text.strip():
             self.on_speech_started()
@@ -54,24 +54,24 @@ class Cascade:
 
     @property
     def is_answering(self) -> bool:
-        """Whether an answer is asked for or written, or a part of it is not in the voice's hands yet."""
+        """Whether an answer is requested or written, or a part of it has not been passed to the voice yet."""
         return self._answering.is_busy
 
     def take_frame(self) -> tuple[Samples, str]:
-        """80 ms of what is said, float32[1920], and the words that begin in it, each after a space."""
+        """Returns the next 80 ms of audio, float32[1920], and the words that begin in it, each after a space."""
         return self._sound.take_frame()
 
     async def run(self) -> None:
-        """Answers turn after turn, until it is cancelled; a fault of ours is raised."""
+        """Answers turn after turn until it is cancelled; raises errors of our own code."""
         await self._answering.run()
 
     def reset(self) -> None:
-        """Gives up the answer and forgets what was to be said."""
+        """Cancels the answer and discards its remaining audio."""
         self._answering.give_up()
         self._sound.clear()
 
     async def aclose(self) -> None:
-        """As `reset`, and waits until the chat model's connection is closed."""
+        """Resets, and waits until the chat model's connection is closed."""
         self.reset()
         await self._answering.aclose()
 
@@ -79,13 +79,13 @@ class Cascade:
         self._n_asked += 1
         failure = await self._requests.ask(f"cascade-{self._n_asked}", self._conversation.heard, self._speak_sentences)
         if isinstance(failure, UnexpectedThought):
-            self._sound.clear()  # what waits there was thought
+            self._sound.clear()  # the waiting audio was thought
 
     async def _speak_sentences(self, answer: Answer) -> int:
-        """Has an answer said sentence by sentence while it is being written.
+        """Speaks an answer sentence by sentence while it is being written.
 
         Returns:
-            The pieces in which it came: most servers send a token in each.
+            The number of pieces in which it arrived: most servers send one per token.
         """
         sentences: asyncio.Queue[str | None] = asyncio.Queue()
         writing = asyncio.create_task(_write(answer, sentences))
@@ -93,8 +93,8 @@ class Cascade:
             while (sentence := await sentences.get()) is not None:
                 try:
                     await self._sound.put(await self._speaker.say(sentence), SENTENCE_PAUSE_S)
-                except SpeechRefused as refusal:  # the others are said all the same
-                    self._requests.tell_left_out(answer, refusal)
+                except SpeechRefused as refusal:  # the other sentences are still spoken
+                    self._requests.report_skipped_sentence(answer, refusal)
             return await writing
         finally:
             writing.cancel()
@@ -102,23 +102,23 @@ class Cascade:
 
 
 async def _write(answer: Answer, sentences: asyncio.Queue[str | None]) -> int:
-    """Puts each sentence of an answer as it is written, and None at its end, however it ends; how many pieces came."""
+    """Queues the sentences of an answer as they are written, and None at its end; returns the number of pieces."""
     parted, n_pieces = Sentences(), 0
 
     def write_sentence(sentence: str) -> None:
-        answer.tell(sentence)
+        answer.report_words(sentence)
         sentences.put_nowait(sentence)
 
     try:
-        with suppress(AnswerCut):  # what was written is said
+        with suppress(AnswerCut):  # what was written is spoken
             async for piece in answer.pieces:
                 n_pieces += 1
                 for sentence in parted.add(piece):
                     write_sentence(sentence)
-        if rest := parted.rest():
+        if rest := parted.take_rest():
             write_sentence(rest)
     except UnexpectedThought:
-        while not sentences.empty():  # thought, too, and not yet in the voice's hands
+        while not sentences.empty():  # thoughts, too, and not passed to the voice yet
             sentences.get_nowait()
         raise
     finally:

@@ -1,4 +1,4 @@
-"""A text that is still being written, parted into sentences as soon as each is whole."""
+"""Splits streamed text into sentences, each as soon as it is complete."""
 
 import re
 from typing import Final
@@ -7,32 +7,32 @@ from spoken.plain_text import strip_markdown
 from spoken.sentences import find_sentence_end
 
 MOST_CHARS: Final = 240
-"""A longer sentence is said in parts, cut after a clause or else after a word: about 15 s of speech to wait for."""
+"""A longer sentence is split after a clause, or else after a word: about 15 s of speech to wait for."""
 
 _CLAUSE = re.compile(r"[,;:—](?=\s)")
 _FENCE = "```"
 _NO_WORDS = " *_`#-"
-"""What a line between paragraphs is made of, and marks that are left over."""
+"""The characters of a line between paragraphs, and leftover marks."""
 
 
 class Sentences:
-    """Takes the pieces of a text and gives back its sentences, each without what is for the eye alone."""
+    """Takes the pieces of a text and returns its sentences, without what is only for the eye."""
 
     def __init__(self) -> None:
         self._text = ""
-        self._is_code = False  # between the fences of a program, which nobody reads out
+        self._is_code = False  # inside a code block, which is not read out
 
     def add(self, piece: str) -> list[str]:
-        """The sentences that are whole now. An end that is not sure waits: "3." may become "3.5"."""
+        """Adds a piece and returns the sentences that are complete. An uncertain end waits: "3." may become "3.5"."""
         self._text += piece
         found: list[str] = []
-        while (end := self._end()) is not None:
+        while (end := self._find_end()) is not None:
             found.append(self._text[:end])
             self._text = self._text[end:]
         return [each for each in map(self._keep_sentence, found) if each]
 
-    def rest(self) -> str:
-        """What is left when nothing more comes; may be empty."""
+    def take_rest(self) -> str:
+        """Returns the remaining text at the end, which may be empty."""
         text, self._text = self._text, ""
         return self._keep_sentence(text)
 
@@ -42,19 +42,19 @@ class Sentences:
             return ""
         return "" if self._is_code else _remove_markup(sentence)
 
-    def _end(self) -> int | None:
+    def _find_end(self) -> int | None:
         end = find_sentence_end(self._text)
-        return _cut(self._text) if end is None and len(self._text) > MOST_CHARS else end
+        return _find_cut(self._text) if end is None and len(self._text) > MOST_CHARS else end
 
 
 def _remove_markup(sentence: str) -> str:
-    """What is said of a sentence; empty where that is nothing."""
+    """Returns the spoken part of a sentence, which may be empty."""
     plain = strip_markdown(sentence).strip()
     return plain if plain.strip(_NO_WORDS) else ""
 
 
-def _cut(text: str) -> int:
-    """Where a text that is too long for one breath is cut, by its own marks."""
+def _find_cut(text: str) -> int:
+    """Returns where a text that is too long for one breath is split, at its own punctuation if possible."""
     head = text[:MOST_CHARS]
     clauses = [match.end() for match in _CLAUSE.finditer(head)]
     return clauses[-1] if clauses else head.rfind(" ") if " " in head.strip() else MOST_CHARS

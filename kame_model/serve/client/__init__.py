@@ -1,1 +1,1 @@
-"""A caller that is a program: a sound file or this machine's microphone talks with a server."""
+"""The client: a program that calls a server with a sound file or with this machine's microphone."""

@@ -1,4 +1,4 @@
-"""When the answer to what a caller said has ended, by what the caller hears, reads and is told."""
+"""Detects when the answer to a caller has ended, by the audio, the text and the events that arrive."""
 
 from typing import Any, Final
 
@@ -8,13 +8,13 @@ from backends.engine import Samples
 from data_schemas.units import FRAME_N_SAMPLES
 
 QUIET_S: Final = 3.0
-"""An answer has ended when nothing of it has come for so long; people and models pause for less within one."""
+"""An answer has ended when nothing of it has arrived for this long; people and models pause for less within one."""
 NOISE_S: Final = 6.0
-"""So long after the last word an answer has ended whatever is heard: a front-end need never be entirely silent."""
+"""An answer has ended this long after its last word whatever is heard: a front-end need never be entirely silent."""
 STALLED_S: Final = 1.0
-"""A server that has sent no sound at all for so long is late, and its silence tells nothing."""
+"""A server that has sent no audio at all for this long is late, and its silence means nothing."""
 AUDIBLE: Final = 0.01
-"""Root mean square above which a piece of sound is heard, 40 dB below full scale: rooms and codecs are softer."""
+"""Root mean square above which a piece of audio is audible, 40 dB below full scale: rooms and codecs are quieter."""
 AUDIBLE_SHARE: Final = 0.2
 """The same for a quiet file, as a share of its loudest frame: 14 dB below it. Words reach that, the rest does not."""
 
@@ -22,44 +22,44 @@ _OF_REQUESTS: Final = ("oracle_asked", "oracle", "oracle_done", "oracle_failed")
 
 
 class AnswerWatch:
-    """Follows one conversation. All times are seconds since it began, by the caller's clock.
+    """Follows one conversation. All times are seconds since its start, by the caller's clock.
 
     The answer is what is heard or read after the caller's last audible frame. It has ended when neither a word nor
-    audible sound has come for `QUIET_S`, or no word for `NOISE_S`. A server that tells of events is waited for longer:
-    until the turn it hears has ended, and the last request it sent to a chat model has been answered or has failed. In
-    mode cascade nothing else speaks, so a request that failed without a word ends it too.
+    audible sound has arrived for `QUIET_S`, or no word for `NOISE_S`. If the server sends events, the watch also waits
+    until the turn that it hears has ended, and the last request to a chat model has been answered or has failed. In
+    mode cascade nothing else speaks, so a request that failed without a word ends the answer too.
     """
 
     def __init__(self) -> None:
         self._asked_s = 0.0
         self._text_s = self._sound_s = self._told_s = self._came_s = float("-inf")
         self._is_in_turn = self._is_cascade = self._has_failed = False
-        self._request: object = None  # the last one, until it has ended
+        self._request: object = None  # the latest, until it has ended
         self._audible = AUDIBLE
 
     def expect(self, sound: Samples) -> None:
-        """What the caller is going to say; where it is known, a quiet one is heard too."""
+        """Sets the audio that the caller is going to say, so that the threshold fits a quiet file."""
         pieces = (sound[start : start + FRAME_N_SAMPLES] for start in range(0, len(sound), FRAME_N_SAMPLES))
         self._audible = min(AUDIBLE, AUDIBLE_SHARE * max(map(_measure_rms, pieces), default=0.0))
 
     def say(self, at_s: float, frame: Samples) -> None:
-        """A frame of the caller's."""
+        """Records a frame of the caller's audio."""
         if _measure_rms(frame) > self._audible:
             self._asked_s = at_s
 
     def hear(self, at_s: float, samples: Samples) -> None:
-        """A piece of the server's sound."""
+        """Records a piece of the server's audio."""
         self._came_s = at_s
         if _measure_rms(samples) > AUDIBLE:
             self._sound_s = at_s
 
     def read(self, at_s: float, piece: str) -> None:
-        """A piece of the server's text."""
+        """Records a piece of the server's text."""
         if piece.strip():
             self._text_s = at_s
 
     def note(self, at_s: float, event: dict[str, Any]) -> None:
-        """An event of the server."""
+        """Records an event of the server."""
         kind, data = event.get("kind"), event.get("data", {})
         match kind:
             case "started" | "changed":
@@ -79,11 +79,11 @@ class AnswerWatch:
 
     @property
     def has_begun(self) -> bool:
-        """Whether something of an answer has come."""
+        """Whether a part of an answer has arrived."""
         return max(self._text_s, self._sound_s) > self._asked_s
 
     def has_ended(self, now_s: float) -> bool:
-        """Whether the answer has ended, or none can come."""
+        """Returns whether the answer has ended, or none can come."""
         if self._is_in_turn or self._request is not None or now_s - self._came_s >= STALLED_S:
             return False
         last_s = max(self._text_s, self._told_s)

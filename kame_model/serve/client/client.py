@@ -1,6 +1,6 @@
-"""A caller that is a program: sends sound to a server as time goes on, and keeps what it answers.
+"""The client: sends audio to a server in real time, and records what the server answers.
 
-Speaks Moshi's protocol (`/api/chat`), so Kyutai's own server answers too; our events come from ours alone.
+It uses Moshi's protocol (`/api/chat`), so it also works with Kyutai's own server; only our server sends events.
 """
 
 import asyncio
@@ -32,27 +32,28 @@ from spoken.reader import speak
 from spoken.spoken_text import Unspeakable
 
 OWED_S = 2.0
-"""How long to wait at the end for the next of the frames that a busy server still owes, seconds."""
+"""Timeout at the end for each frame that a busy server still owes, seconds."""
 READY_S = 30.0
-"""How long a server may take until it is ready, seconds."""
+"""Timeout until a server is ready, seconds."""
 MAX_QUERY_PROMPT_CHARS = 2_000
-"""Longest prompt in an address, as it is written there: servers and proxies take addresses of 8 KB, some of 4."""
+"""Longest URL-encoded prompt in a URL: servers and proxies accept URLs of 8 KB, some of 4."""
 _ASKING_VOICE = 1
-"""Of Kokoro's voices; its first is what servers speak by unless somebody says otherwise."""
+"""Index of one of Kokoro's voices; servers use its first by default."""
 USER = 1
-"""Channel of the user in two-channel sound of ours: the right one; 0 is the assistant."""
+"""The user's channel in our two-channel audio, the right one; 0 is the assistant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """Whom to call, and how.
+    """A server's address and the choices of a call.
 
     Attributes:
-        url: http(s):// or ws(s):// and host[:port], or these alone.
-        token: to be let in; None: none is shown.
-        mode, back_end, model, prompt: in place of the server's own; a prompt too long for an address is sent as the
-            first message.
-        consent: what the server gives with its notice of recordings (`/v1/about`): the caller has read it and agrees.
+        url: http(s):// or ws(s):// and host[:port], or host[:port] alone.
+        token: the access token, or None if none is sent.
+        mode, back_end, model, prompt: replace the server's defaults; a prompt too long for a URL becomes the first
+            message.
+        consent: the consent token from the server's notice of recordings (`/v1/about`): the caller has read it and
+            agrees.
     """
 
     url: str
@@ -65,10 +66,10 @@ class Call:
 
     @property
     def address(self) -> str:
-        """The web socket's URL.
+        """The URL of the web socket.
 
         Raises:
-            ConfigError: it is no URL of a server.
+            ConfigError: the URL is not that of a server.
         """
         prompt = None if self.first_message else self.prompt
         chosen = {"mode": self.mode, "back_end": self.back_end, "model": self.model, "prompt": prompt}
@@ -78,22 +79,22 @@ class Call:
 
     @property
     def first_message(self) -> bytes:
-        """What is sent before anything else; empty: nothing is."""
+        """The message that is sent first; empty: none is."""
         if self.prompt is None or len(quote(self.prompt)) <= MAX_QUERY_PROMPT_CHARS:
             return b""
         return bytes([Kind.METADATA]) + json.dumps({"prompt": self.prompt}).encode()
 
     @property
     def http(self) -> str:
-        """The server's URL, without a slash at its end.
+        """The server's HTTP URL, without a slash at its end.
 
         Raises:
-            ConfigError: it is no URL of a server.
+            ConfigError: the URL is not that of a server.
         """
         place = urlsplit(self.url if "://" in self.url else f"ws://{self.url}")
         scheme = {"http": "http", "ws": "http", "https": "https", "wss": "https"}.get(place.scheme)
         if scheme is None or not place.hostname:
-            raise ConfigError(f"{self.url!r} is no server's URL.", "Say http://host:port or https://host:port.")
+            raise ConfigError(f"{self.url!r} is not a server's URL.", "Use http://host:port or https://host:port.")
         return f"{scheme}://{place.netloc}{place.path.rstrip('/')}"
 
 
@@ -104,17 +105,17 @@ async def talk(
     on_sound: Callable[[Samples], None] = lambda samples: None,
     kept: TalkRecord | None = None,
 ) -> TalkRecord:
-    """A conversation, until the frames end or the server ends it.
+    """Holds a conversation until the frames end or the server ends it.
 
     Args:
-        frames: what the caller says, float32[1920] each; they come when it is said, not before.
+        frames: what the caller says, float32[1920] each, yielded in real time.
         on_event: called with each event of the server.
-        on_sound: called with each piece of what the server says, 24 kHz.
-        kept: where the conversation is put as it goes on, for those who want it whatever ends it; it is returned.
+        on_sound: called with each piece of the server's audio, 24 kHz.
+        kept: a record that is filled during the conversation, so that it survives an error; it is returned.
 
     Raises:
-        BackendError: there is no server, or it does not let us in (`status` is then HTTP's), or says what is not of
-            the protocol, or does not take the prompt; the message has its reason.
+        BackendError: there is no server, it rejects the call (`status` is the HTTP status), violates the protocol, or
+            rejects the prompt; the message has the reason.
     """
     record = kept or TalkRecord()
     async with _connect(call) as socket:
@@ -137,11 +138,11 @@ async def talk(
     return record
 
 
-async def in_real_time(sound: Samples, silence_s: float) -> AsyncIterator[Samples]:
-    """The frames of a sound, each when a microphone would have had it, and then silence.
+async def play_in_real_time(sound: Samples, silence_s: float) -> AsyncIterator[Samples]:
+    """Yields the frames of a sound in real time, as a microphone would, and then silence.
 
     Args:
-        silence_s: how long to go on with silence after its end, seconds.
+        silence_s: duration of the silence after its end, seconds.
     """
     clock = asyncio.get_running_loop()
     start_s = clock.time()
@@ -153,16 +154,16 @@ async def in_real_time(sound: Samples, silence_s: float) -> AsyncIterator[Sample
 
 
 async def play_until_answered(sound: Samples, record: TalkRecord, timeout_s: float) -> AsyncIterator[Samples]:
-    """The frames of a sound, each when a microphone would have had it, and then silence until its answer has ended.
+    """Yields the frames of a sound in real time, and then silence until its answer has ended.
 
     Args:
         sound: what the caller says.
-        record: what comes of it; `lacks` is set where no answer comes, or it does not end.
-        timeout_s: how long after the sound's end to wait at the most, seconds.
+        record: the record of the conversation; `lacks` is set if no answer arrives, or it does not end.
+        timeout_s: the longest wait after the end of the sound, seconds.
     """
     clock, n_sent = asyncio.get_running_loop(), 0
     record.watch.expect(sound)
-    async for frame in in_real_time(sound, timeout_s):
+    async for frame in play_in_real_time(sound, timeout_s):
         yield frame
         n_sent += len(frame)
         if n_sent >= len(sound) and record.has_answer_ended(clock.time()):
@@ -175,13 +176,13 @@ async def play_until_answered(sound: Samples, record: TalkRecord, timeout_s: flo
         record.lacks = f"Timed out: no answer came within {timeout_s:g} s after what was said."
 
 
-async def play_one_after_another(
+async def play_in_sequence(
     sounds: Iterable[Samples], said: Callable[[Samples], AsyncIterator[Samples]]
 ) -> AsyncIterator[Samples]:
-    """The frames of several sounds, each said when the one before has been listened to.
+    """Yields the frames of several sounds, each after the previous one has been listened to.
 
     Args:
-        said: the frames of one: `in_real_time` or `play_until_answered` with the rest of their arguments.
+        said: yields the frames of one: `play_in_real_time` or `play_until_answered` with their other arguments.
     """
     for sound in sounds:
         async for frame in said(sound):
@@ -189,24 +190,24 @@ async def play_one_after_another(
 
 
 def speak_user(text: str) -> Samples:
-    """What the user says, spoken by the embedded text-to-speech; not with the voice that servers have by default.
+    """Synthesises the user's speech with the embedded text-to-speech, in another voice than the servers' default.
 
     Raises:
-        ConfigError: the text cannot be said.
+        ConfigError: the text cannot be spoken.
         BackendError: the engine does not work.
     """
     tts: TextToSpeech = registry.build("tts", "kokoro", {})
     try:
         return say(tts, speak(text), tts.voices()[_ASKING_VOICE].name, 1.0).samples
     except (Unspeakable, SpeechRefused) as error:
-        raise ConfigError(f"{text!r} cannot be said: {error}.", "Word it otherwise.") from error
+        raise ConfigError(f"{text!r} cannot be said: {error}.", "Use other words.") from error
 
 
 def read_user(path: Path) -> Samples:
-    """What the user says in a sound file: all of it, or of two channels the right one, as our datasets have it.
+    """Reads the user's speech from a sound file: its only channel, or the right one of two, as in our datasets.
 
     Raises:
-        ConfigError: it is no sound file, or has no sound.
+        ConfigError: it is not a sound file, or is empty.
     """
     import soundfile
     import soxr
@@ -214,7 +215,9 @@ def read_user(path: Path) -> Samples:
     try:
         sound, rate_hz = soundfile.read(path, dtype="float32", always_2d=True)
     except (OSError, soundfile.LibsndfileError) as error:
-        raise ConfigError(f"Cannot read the sound in {path}: {error}", "wav, flac, ogg and mp3 are read.") from error
+        raise ConfigError(
+            f"Cannot read the audio file {path}: {error}", "Supported formats are wav, flac, ogg and mp3."
+        ) from error
     n_channels = sound.shape[1]
     if not len(sound) or n_channels > 2:
         raise ConfigError(f"{path} has {n_channels} channels of {len(sound)} samples.", "One or two are expected.")
@@ -223,7 +226,7 @@ def read_user(path: Path) -> Samples:
 
 
 async def _await_owed(record: TalkRecord, hearing: "asyncio.Task[None]") -> None:
-    """Waits for a frame for each one said, as long as more come; Moshi's own server skips the first."""
+    """Waits for one received frame per sent frame while more arrive; Moshi's own server skips the first."""
     n_owed = record.n_owed
     while n_owed > FRAME_N_SAMPLES:
         await asyncio.wait({hearing}, timeout=OWED_S)
@@ -240,7 +243,7 @@ async def _say(socket: ClientConnection, frames: AsyncIterator[Samples], record:
             if packet := opus.append_pcm(frame):
                 await socket.send(bytes([Kind.AUDIO]) + packet)
     except ConnectionClosed:
-        return  # `_hear` has seen it too, and knows why
+        return  # `_hear` gets the same error, and records the reason
 
 
 async def _hear(
@@ -250,13 +253,13 @@ async def _hear(
     on_sound: Callable[[Samples], None],
     awaits_change: bool,
 ) -> None:
-    """Keeps all that comes.
+    """Records everything that the server sends.
 
     Args:
-        awaits_change: the server has been asked for a change, and has not said yet that it is done.
+        awaits_change: whether a requested change has not been confirmed yet.
 
     Raises:
-        BackendError: it is not done, or nothing was said of it until the end; or a message is none of the protocol.
+        BackendError: the change was rejected or never confirmed, or a message violates the protocol.
     """
     clock = asyncio.get_running_loop()
     opus = sphn.OpusStreamReader(SAMPLE_RATE_HZ)
@@ -276,7 +279,7 @@ async def _hear(
                 on_event(event)
             elif kind == Kind.ERROR and awaits_change:
                 raise BackendError(
-                    f"The server does not take the prompt: {remove_control_characters(body.decode(errors='replace'))}"
+                    f"The server rejected the prompt: {remove_control_characters(body.decode(errors='replace'))}"
                 )
     except ConnectionClosed as error:
         record.end(f"connection lost: {error}")
@@ -284,17 +287,17 @@ async def _hear(
         raise _make_foreign_error(f"A message of the server ({error})") from error
     if awaits_change and not record.ended:
         raise BackendError(
-            "The server has not said that it took the prompt, so what it answered may be without it.",
-            "Talk with a server of `kame serve`, or put a shorter prompt.",
+            "The server has not confirmed the prompt, so its answers may ignore it.",
+            "Use a server of `kame serve`, or a shorter prompt.",
         )
 
 
 @asynccontextmanager
 async def _connect(call: Call) -> AsyncIterator[ClientConnection]:
-    """A socket of which the server has said that it is ready, for the time of a block.
+    """Opens a web socket to a ready server for a `with` block.
 
     Raises:
-        BackendError: nobody answers there, or does not let us in.
+        BackendError: no server answers, or it rejects the call.
     """
     headers = {} if call.token is None else {"Authorization": f"Bearer {call.token}"}
     async with AsyncExitStack() as stack:
@@ -306,11 +309,11 @@ async def _connect(call: Call) -> AsyncIterator[ClientConnection]:
         except InvalidStatus as error:
             status = str(error.response.status_code)
             raise BackendError(
-                f"{call.url} does not let us in: {_find_reason(error)}", _find_remedy(error), status
+                f"{call.url} rejected the call: {_find_reason(error)}", _find_remedy(error), status
             ) from error
         except ssl.SSLError as error:
-            remedy = "Name its CA in SSL_CERT_FILE."
-            raise BackendError(f"{call.url} has no certificate we trust: {error}", remedy) from error
+            remedy = "Set SSL_CERT_FILE to the file of its certificate authority."
+            raise BackendError(f"{call.url} has no trusted certificate: {error}", remedy) from error
         except (OSError, WebSocketException) as error:
             why = str(error) or type(error).__name__
             raise BackendError(
@@ -326,7 +329,7 @@ def _make_foreign_error(what: str) -> BackendError:
 
 
 def _find_reason(error: InvalidStatus) -> str:
-    """What the server says of it, where it says so in JSON."""
+    """Returns the server's reason, if the response has one in JSON."""
     status = f"HTTP {error.response.status_code}"
     try:
         told = json.loads(error.response.body or b"")["error"]
@@ -337,8 +340,8 @@ def _find_reason(error: InvalidStatus) -> str:
 
 def _find_remedy(error: InvalidStatus) -> str:
     return {
-        401: f"Put its token into {TOKEN_ENV}.",
-        403: "Ask its host.",
+        401: f"Set {TOKEN_ENV} to its access token.",
+        403: "Ask its operator for access.",
         404: "Is it the server's own URL?",
         503: "Try again later.",
     }.get(error.response.status_code, "")

@@ -1,4 +1,4 @@
-"""This machine's microphone and loudspeaker, as a caller's mouth and ear."""
+"""The client's audio device: this machine's microphone and loudspeaker."""
 
 import asyncio
 from collections import deque
@@ -13,11 +13,11 @@ from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ
 
 MAX_WAITING_S = 1.0
-"""Sound kept for the loudspeaker; when more has come, as after a hitch, the oldest is left out."""
+"""Audio buffered for the loudspeaker, seconds; if more arrives, as after a delay, the oldest is dropped."""
 
 
 class SoundDevice:
-    """A microphone that is read, and a loudspeaker that plays; made by `open_sound_device`."""
+    """A microphone and a loudspeaker in use; created by `open_sound_device`."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -25,20 +25,20 @@ class SoundDevice:
         self._to_play: deque[np.float32] = deque(maxlen=round(MAX_WAITING_S * SAMPLE_RATE_HZ))
 
     async def capture_frames(self) -> AsyncIterator[Samples]:
-        """What the microphone hears, float32[1920] each, as long as the device is open."""
+        """Yields what the microphone records, float32[1920] each, as long as the device is open."""
         while True:
             yield await self._heard.get()
 
     def play(self, samples: Samples) -> None:
-        """The loudspeaker's next sound."""
+        """Queues audio for the loudspeaker."""
         self._to_play.extend(samples)
 
     def on_input(self, data: Samples, n_frames: int, time: object, status: object) -> None:
-        """Called by the device's thread with what was heard, [1920, 1]."""
+        """Callback of the device's thread with recorded audio, [1920, 1]."""
         self._loop.call_soon_threadsafe(self._heard.put_nowait, data[:, 0].copy())
 
     def on_output(self, data: Samples, n_frames: int, time: object, status: object) -> None:
-        """Called by the device's thread to fill what is to be played, [n, 1]; silence where there is nothing."""
+        """Callback of the device's thread that fills the buffer to play, [n, 1]; silence after the queued audio."""
         n_there = min(len(data), len(self._to_play))
         data[:n_there, 0] = [self._to_play.popleft() for _ in range(n_there)]
         data[n_there:, 0] = 0
@@ -46,17 +46,17 @@ class SoundDevice:
 
 @contextmanager
 def open_sound_device() -> Iterator[SoundDevice]:
-    """Microphone and loudspeaker for the time of a block, inside a running event loop.
+    """Opens microphone and loudspeaker for a `with` block, inside a running event loop.
 
     Raises:
         BackendError: there are none, or PortAudio is not installed.
     """
     try:
         import sounddevice  # type: ignore[import-untyped]
-    except (ImportError, OSError) as error:  # OSError: the package is there, the system's PortAudio is not
+    except (ImportError, OSError) as error:  # OSError: the package is installed, the system's PortAudio is not
         raise BackendError(
             f"No sound device can be used: {error}.",
-            "Install PortAudio (Debian: apt-get install libportaudio2) and `pip install sounddevice`, or name a file.",
+            "Install PortAudio (Debian: apt-get install libportaudio2) and `pip install sounddevice`, or use a file.",
         ) from error
     device = SoundDevice()
     settings: dict[str, Any] = {"samplerate": SAMPLE_RATE_HZ, "channels": 1, "blocksize": FRAME_N_SAMPLES}
@@ -67,4 +67,4 @@ def open_sound_device() -> Iterator[SoundDevice]:
         ):
             yield device
     except sounddevice.PortAudioError as error:
-        raise BackendError(f"The sound device does not work: {error}.", "Name a sound file instead.") from error
+        raise BackendError(f"The sound device does not work: {error}.", "Use a sound file instead.") from error

@@ -1,4 +1,4 @@
-"""A conversation as a caller has it: both sides on the caller's clock, what was said as text, and every event."""
+"""The client's record of a conversation: audio of both sides, transcript and events, on the caller's clock."""
 
 import io
 import json
@@ -18,12 +18,12 @@ from kame_model.serve.client.answer_watch import AnswerWatch
 from kame_model.serve.session.conversation import PAUSE_S
 
 PLAYER_S = FRAME_S
-"""What a player holds back so that it does not run dry at every hitch, seconds."""
+"""Playback delay that keeps a player from running dry at every hitch, seconds."""
 WAV, TRANSCRIPT, EVENTS = "conversation.wav", "transcript.txt", "events.jsonl"
 
 
 class Player:
-    """Sound that comes in pieces, on a time line as it would be heard: held back a little, with a gap where it ran dry.
+    """Places received pieces of audio on a time line as a player would: with a small delay, and a gap if it ran dry.
 
     Attributes:
         n_gaps: how often it ran dry.
@@ -35,7 +35,7 @@ class Player:
         self.n_gaps = 0
 
     def add(self, at_s: float, samples: Samples) -> None:
-        """A piece that came at a time since the beginning."""
+        """Adds a piece that arrived at a time since the start."""
         if not len(samples):
             return
         start = self._end
@@ -47,11 +47,11 @@ class Player:
 
     @property
     def n_samples(self) -> int:
-        """How much came."""
+        """The number of samples that arrived."""
         return sum(len(samples) for _, samples in self._pieces)
 
     def get_sound(self) -> Samples:
-        """All of it, from time 0."""
+        """Returns all the audio from time 0."""
         sound = np.zeros(self._end, np.float32)
         for start, samples in self._pieces:
             sound[start : start + len(samples)] = samples
@@ -60,9 +60,9 @@ class Player:
 
 @dataclass(slots=True)
 class Oracle:
-    """One answer of the back-end: asked at `asked_s` on the session's clock, its first words `age_s` later.
+    """One answer of the back-end: requested at `asked_s` on the session's clock, its first words `age_s` later.
 
-    `at_s` is when the caller was told that it was asked.
+    `at_s` is when the caller received the event of the request.
     """
 
     back_end: str
@@ -73,7 +73,7 @@ class Oracle:
     state: str = "unanswered"
 
     def note(self, kind: str, data: dict[str, Any]) -> None:
-        """One more event of it."""
+        """Applies a further event of this oracle."""
         match kind:
             case "oracle":
                 self.age_s = float(data["age_s"]) if self.age_s is None else self.age_s
@@ -87,10 +87,10 @@ class Oracle:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exchange:
-    """A turn of the user as it was heard, and what came of it until the next one.
+    """A turn of the user as it was recognised, and the reactions until the next one.
 
-    `oracle` is the last that was whispered about it, `text` what the assistant said as text, and `sound` as sound,
-    float32 [n_samples] at 24 kHz, from the beginning of the user's turn on.
+    `oracle` is the text of the last oracle about it, `text` the assistant's text, and `sound` the assistant's audio,
+    float32 [n_samples] at 24 kHz, from the start of the user's turn on.
     """
 
     question: str
@@ -101,14 +101,14 @@ class Exchange:
 
 @dataclass(slots=True)
 class TalkRecord:
-    """What came of a conversation so far.
+    """The record of a conversation so far.
 
     Attributes:
-        start_s: when the server was ready, by the caller's clock; None: it has not been.
-        events: of the server, each with `at_s`, when it came.
-        ended: why the server ended it; empty where the caller did.
-        watch: knows whether the answer has ended.
-        lacks: why there is no answer, or no whole one; empty where there is, or none was waited for.
+        start_s: when the server was ready, by the caller's clock, or None before that.
+        events: of the server, each with its time of arrival `at_s`.
+        ended: why the server ended it; empty if the caller did.
+        watch: detects whether the answer has ended.
+        lacks: why there is no complete answer; empty if there is one, or none was awaited.
     """
 
     start_s: float | None = None
@@ -122,46 +122,46 @@ class TalkRecord:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the server was there, so that there is something to keep."""
+        """Whether the server was ready, so that there is something to save."""
         return self.start_s is not None
 
     @property
     def n_owed(self) -> int:
-        """Samples by which the server's sound is shorter than the caller's so far."""
+        """Samples by which the server's audio is shorter than the caller's so far."""
         return sum(len(frame) for frame in self._said) - self.player.n_samples
 
     def say(self, frame: Samples) -> None:
-        """The caller's next 80 ms."""
+        """Adds the caller's next 80 ms."""
         self._said.append(frame)
         self.watch.say(len(self._said) * FRAME_S, frame)
 
     def hear(self, at_s: float, samples: Samples) -> None:
-        """The server's sound, when it came."""
+        """Adds audio of the server that arrived at this time."""
         self.player.add(self._compute_time_since_start(at_s), samples)
         self.watch.hear(self._compute_time_since_start(at_s), samples)
 
     def read(self, at_s: float, piece: str) -> None:
-        """A piece of the server's text, when it came."""
+        """Adds a piece of the server's text that arrived at this time."""
         self._pieces.append((self._compute_time_since_start(at_s), piece))
         self.watch.read(self._compute_time_since_start(at_s), piece)
 
     def note(self, at_s: float, event: dict[str, Any]) -> None:
-        """An event of the server, when it came."""
+        """Adds an event of the server that arrived at this time."""
         self.events.append({"at_s": round_s(self._compute_time_since_start(at_s)), **event})
         self.watch.note(self._compute_time_since_start(at_s), event)
         if event.get("kind") == "ended":
             self.end(str(event.get("data", {}).get("reason", "")))
 
     def has_answer_ended(self, at_s: float) -> bool:
-        """Whether the answer to what the caller said has ended by then, or none can come."""
+        """Returns whether the answer to the caller has ended by then, or none can come."""
         return self.watch.has_ended(self._compute_time_since_start(at_s))
 
     def end(self, reason: str) -> None:
-        """The server ended it; the first reason counts."""
+        """Records that the server ended it; the first reason counts."""
         self.ended = self.ended or reason
 
     def mix_sound(self) -> Samples:
-        """Both sides, [n_samples, 2]: the assistant left, the user right, as in our datasets."""
+        """Returns the audio of both sides, [n_samples, 2]: the assistant left, the user right, as in our datasets."""
         user = np.concatenate(self._said) if self._said else np.zeros(0, np.float32)
         assistant = self.player.get_sound()
         n_samples = max(len(user), len(assistant))
@@ -169,11 +169,11 @@ class TalkRecord:
         return np.stack(sides, axis=1)
 
     def get_lines(self) -> list[tuple[float, str, str]]:
-        """The transcript: when it began, user or assistant, text; a pause parts two lines of the assistant."""
+        """Returns the transcript as (start, user or assistant, text); a pause separates two lines of the assistant."""
         return [(began_s, speaker, text) for began_s, _, speaker, text in self._get_timed_lines()]
 
     def list_oracles_by_line(self) -> list[str]:
-        """For each of `get_lines` what the assistant had been told last when it ended; empty for the user's."""
+        """Returns for each of `get_lines` the latest oracle at its end; empty for the user's lines."""
         told = [
             self.find_oracle_by(end_s) if speaker == "assistant" else None
             for _, end_s, speaker, _ in self._get_timed_lines()
@@ -181,7 +181,6 @@ class TalkRecord:
         return ["" if each is None else each.text for each in told]
 
     def _get_timed_lines(self) -> list[tuple[float, float, str, str]]:
-        """The transcript, each line with its end, too."""
         lines = [(began_s, began_s, speaker, text) for began_s, speaker, text in self._get_user_lines()]
         last_s = -np.inf
         for at_s, piece in self._pieces:
@@ -204,25 +203,25 @@ class TalkRecord:
         return lines
 
     def get_oracles(self) -> list[Oracle]:
-        """The back-end's answers, in the order of asking."""
+        """Returns the oracles, in the order of their requests."""
         found: dict[Any, Oracle] = {}
         for event in self.events:
             kind, data = str(event.get("kind")), event.get("data", {})
             number = data.get("oracle")
             if kind == "oracle_asked":
-                asked_s = float(event["time_s"])  # on a simulated clock the caller is told at once, and notes no time
+                asked_s = float(event["time_s"])  # a simulated clock delivers at once, without `at_s`
                 found[number] = Oracle(str(data.get("back_end")), asked_s, event.get("at_s", asked_s))
             elif number in found:
                 found[number].note(kind, data)
         return list(found.values())
 
     def find_oracle_by(self, at_s: float) -> Oracle | None:
-        """The one whose words were the last to come by then, on the session's clock; None: none had come."""
+        """Returns the oracle whose words arrived last by then, on the session's clock, or None."""
         begun = [each for each in self.get_oracles() if each.age_s is not None and each.asked_s + each.age_s <= at_s]
         return max(begun, key=lambda each: each.asked_s + (each.age_s or 0.0), default=None)
 
     def get_exchanges(self) -> list[Exchange]:
-        """The user's turns, each with what came of it; of a server that tells no events there are none."""
+        """Returns the user's turns with the reactions to each; there are none if the server sends no events."""
         lines, oracles, sound = self.get_lines(), self.get_oracles(), self.mix_sound()[:, 0]
         turns = [(began_s, text) for began_s, speaker, text in lines if speaker == "user"]
         found = []
@@ -234,8 +233,8 @@ class TalkRecord:
             found.append(Exchange(question, "".join(whispered[-1:]), " ".join(said), heard))
         return found
 
-    def dropped(self) -> dict[str, int]:
-        """Frames that the server threw away: heard, of the caller's; said, of its own."""
+    def count_dropped_frames(self) -> dict[str, int]:
+        """Returns the number of dropped frames: "heard" are the caller's, "said" the server's."""
         counts: Counter[str] = Counter()
         for event in self.events:
             if event.get("kind") == "dropped":
@@ -243,7 +242,7 @@ class TalkRecord:
         return dict(counts)
 
     def save(self, folder: Path) -> None:
-        """Writes sound, transcript and events: all three whole, or what was there of an earlier conversation stays.
+        """Writes audio, transcript and events. If one cannot be written, the files of an earlier conversation stay.
 
         Raises:
             StoreError: the folder cannot be written.
@@ -254,7 +253,7 @@ class TalkRecord:
                 wav.write(self._encode_wav())
                 for at_s, speaker, text in self.get_lines():
                     transcript.write(f"{at_s:8.2f} s  {speaker}: {text}\n".encode())
-                for event in self.events:  # JSON writes half a character as Python does: \ud83d
+                for event in self.events:  # JSON contains half a character as Python does: \ud83d
                     events.write(f"{json.dumps(event, ensure_ascii=False)}\n".encode(errors="backslashreplace"))
         except StoreError as error:
             raise StoreError(error.what, "Choose another folder with --out.") from error
@@ -267,5 +266,5 @@ class TalkRecord:
         return wav.getvalue()
 
     def _compute_time_since_start(self, at_s: float) -> float:
-        assert self.start_s is not None  # nothing comes from a server before it is ready
+        assert self.start_s is not None  # nothing arrives from a server before it is ready
         return at_s - self.start_s

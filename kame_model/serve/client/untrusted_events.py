@@ -1,4 +1,4 @@
-"""What a server tells its caller, looked at before it is kept or shown: it may be anybody's."""
+"""Validates a server's events before they are recorded or shown: the server is not trusted."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ _HALVES: Final = range(0xD800, 0xE000)
 _PLAIN: Final = dict.fromkeys(_STEERS_TERMINALS) | dict.fromkeys(_HALVES, "\N{REPLACEMENT CHARACTER}")
 _LONGEST_S: Final = 1e9
 _NUMBER_OR_NAME: Final = int | str
-"""An oracle's: the cascade's answers have names beside the numbers of the others."""
+"""An oracle's identifier: the cascade's answers have names, the others numbers."""
 _DATA: Final[Mapping[str, Mapping[str, type | UnionType]]] = {
     "started": {"mode": str, "back_end": str},
     "heard": {"text": str, "is_final": bool},
@@ -22,19 +22,19 @@ _DATA: Final[Mapping[str, Mapping[str, type | UnionType]]] = {
     "dropped": {"direction": str, "n_frames": int},
     "ended": {"reason": str},
 }
-"""What a caller goes by in the data of an event, by its kind."""
+"""The types of the fields that a caller uses in the data of an event, by its kind."""
 
 
 def remove_control_characters(text: str) -> str:
-    """Text without what would steer the terminal that it is shown on, and without halves of characters (UTF-16's)."""
+    """Removes characters that control the terminal, and replaces surrogates (halves of UTF-16 characters)."""
     return text.translate(_PLAIN)
 
 
 def read_event(body: bytes) -> dict[str, Any]:
-    """An event of the server, with all in it that a caller goes by, its texts plain.
+    """Parses an event of the server, checks the fields that a caller uses, and cleans its texts.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a valid event.
     """
     try:
         event = json.loads(body)
@@ -44,7 +44,7 @@ def read_event(body: bytes) -> dict[str, Any]:
         case {"kind": str(kind), "time_s": time_s, "data": dict(data)} if _is_of_form(time_s, float):
             for name, form in _DATA.get(kind, {}).items():
                 if not _is_of_form(data.get(name), form):
-                    raise ValueError(f"an event {kind[:40]!r} without a fitting {name}")
+                    raise ValueError(f"an event {kind[:40]!r} without a valid {name}")
             texts = {name: remove_control_characters(value) for name, value in data.items() if isinstance(value, str)}
             return {**event, "data": data | texts}
         case _:
@@ -52,7 +52,7 @@ def read_event(body: bytes) -> dict[str, Any]:
 
 
 def _is_of_form(value: object, form: type | UnionType) -> bool:
-    """Whether a value is of this form; a number is one of seconds: finite, and no longer than a life."""
+    """Returns whether a value has this type; a number is a plausible time in seconds."""
     if form is float:
         return isinstance(value, int | float) and abs(value) < _LONGEST_S
     return isinstance(value, form)

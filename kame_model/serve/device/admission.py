@@ -1,4 +1,4 @@
-"""Who is let in: as many as the device bears, and of one address no more than its share."""
+"""Admission: limits the callers to those that the device can serve, and to a maximum per address."""
 
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -9,15 +9,16 @@ from data_schemas.config.serving import LimitsConfig
 from kame_model.serve.device.frame_meter import FrameMeter
 
 RefusalReason = Literal["full", "busy", "too_slow", "measuring", "too_many_sessions", "too_many_starts", "draining"]
-"""full: every slot is taken · busy: the others would lose their real time · too_slow: not even one caller would have
-it, which keeps nobody out, and is told to those who ask whether the server is ready · measuring: it is being found out
-how many there can be · too_many_sessions, too_many_starts: of this address · draining: the server is about to end."""
+"""full: every slot is taken · busy: the other sessions would miss real time · too_slow: not even one caller has real
+time, which makes the server unready but refuses nobody · measuring: the number of slots is being measured ·
+too_many_sessions, too_many_starts: of this address · draining: the server is shutting down.
+"""
 
 _MINUTE_S = 60.0
 
 
 class Refused(Exception):
-    """A caller is not let in.
+    """A caller is not admitted.
 
     Attributes:
         reason: one of `RefusalReason`.
@@ -31,55 +32,55 @@ class Refused(Exception):
 
 
 class OtherCallers(Protocol):
-    """Callers of the server's other processes, and how they learn of those of this one."""
+    """Exchanges the counts of callers with the server's other processes."""
 
     def hold_decision(self) -> AbstractContextManager[None]:
-        """For the time of the block no other process lets anybody in."""
+        """Locks admission in all processes for a `with` block."""
 
     def count_present(self, address: str) -> int:
-        """Sessions of an address in the other processes."""
+        """Returns the number of the address's sessions in the other processes."""
 
     def count_started(self, address: str, now_s: float) -> int:
-        """Sessions that an address began in the other processes within the last minute."""
+        """Returns the number of sessions that the address began in the other processes within the last minute."""
 
     def enter(self, address: str, now_s: float) -> None:
-        """Tells them of a session that this process has let in."""
+        """Announces a session that this process has admitted."""
 
     def leave(self, address: str) -> None:
-        """Tells them that such a session has ended."""
+        """Announces the end of such a session."""
 
 
 class NoOthers:
-    """The other callers of a server of one process: there are none."""
+    """Stands for the other processes of a server that has only one."""
 
     def hold_decision(self) -> AbstractContextManager[None]:
-        """Nobody else decides."""
+        """Locks nothing."""
         return nullcontext()
 
     def count_present(self, address: str) -> int:
-        """None."""
+        """Returns 0."""
         return 0
 
     def count_started(self, address: str, now_s: float) -> int:
-        """None."""
+        """Returns 0."""
         return 0
 
     def enter(self, address: str, now_s: float) -> None:
-        """There is nobody to be told."""
+        """Does nothing."""
 
     def leave(self, address: str) -> None:
-        """There is nobody to be told."""
+        """Does nothing."""
 
 
 class Admission:
-    """Says yes or no to each caller.
+    """Admits or refuses each caller.
 
     Args:
-        others: callers of the server's other processes, who count for the limits of an address.
+        others: the server's other processes, whose callers count for the limits of an address.
 
     Attributes:
-        n_refused: how often it said no, by reason.
-        is_measuring: nobody is let in just now, for seconds: the device's slots are being made anew.
+        n_refused: number of refusals by reason.
+        is_measuring: whether nobody is admitted for some seconds, because the device's slots are being recreated.
     """
 
     def __init__(self, limits: LimitsConfig, meter: FrameMeter, others: OtherCallers | None = None) -> None:
@@ -89,20 +90,20 @@ class Admission:
         self._is_draining = self.is_measuring = False
 
     def drain(self) -> None:
-        """From now on nobody is let in."""
+        """Admits nobody from now on."""
         self._is_draining = True
 
     def find_refusal(
         self, address: str | None, present: Sequence[str], n_free: int, n_on_device: int, now_s: float
     ) -> Refused | None:
-        """Why a caller would not be let in now; None: it would be. Nothing is counted.
+        """Returns why a caller would be refused now, or None if it would be admitted. Nothing is counted.
 
         Args:
-            address: the caller's; None: somebody's of whom there is nothing yet.
-            present: the address of each session that goes on.
+            address: the caller's; None: that of a new caller.
+            present: the address of each open session.
             n_free: slots without a session.
-            n_on_device: sessions that the device would step, with this one if it is to; those of mode cascade are none.
-            now_s: by a clock that never goes back.
+            n_on_device: sessions that the device would step, including this one unless it is of mode cascade.
+            now_s: the time by a monotonic clock.
         """
         limits = self._limits
         while self._starts and self._starts[0][0] <= now_s - _MINUTE_S:
@@ -112,34 +113,34 @@ class Admission:
             n_started += self._others.count_started(address, now_s)
             n_present += self._others.count_present(address)
         if self._is_draining:
-            return Refused("draining", "The server is about to end.")
+            return Refused("draining", "The server is shutting down.")
         if n_present >= limits.max_sessions_per_address:
             most = limits.max_sessions_per_address
             return Refused("too_many_sessions", f"There are {most} sessions from your address already.")
         if n_started >= limits.max_starts_per_minute:
-            return Refused("too_many_starts", f"{n_started} sessions were begun from your address in the last minute.")
+            return Refused("too_many_starts", f"Your address started {n_started} sessions in the last minute.")
         if self.is_measuring:
-            return Refused("measuring", "The server is finding out how many callers it bears; try again in a moment.")
+            return Refused("measuring", "The server is measuring how many callers it can serve; try again in a moment.")
         if n_free == 0:
-            return Refused("full", "Every place is taken; try again later.")
+            return Refused("full", "All slots are taken; try again later.")
         return self._find_lack_of_time(len(present), n_on_device, now_s)
 
     def find_unreadiness(self, present: Sequence[str], n_free: int, n_on_device: int, now_s: float) -> Refused | None:
-        """Why callers are better sent elsewhere now; None: one more is let in, and has its real time.
+        """Returns why callers should use another server now, or None if one more is admitted and served in real time.
 
-        Somebody who would be alone is let in, and hears gaps, where a machine is too slow even for one caller: it may
-        be all that he has. The arguments are those of `find_refusal`.
+        A single caller is admitted, and hears gaps, if a machine is too slow even for one: it may be the only one
+        available. The arguments are those of `find_refusal`.
         """
         refusal = self.find_refusal(None, present, n_free, n_on_device, now_s)
         if refusal is None and not present and n_on_device and not self._meter.can_serve_alone(now_s):
-            return Refused("too_slow", "This machine is too slow, or too busy, for even one caller's real time.")
+            return Refused("too_slow", "This machine is too slow, or too busy, to serve even one caller in real time.")
         return refusal
 
     def admit(self, address: str, present: Sequence[str], n_free: int, n_on_device: int, now_s: float) -> None:
-        """Lets a caller in, who counts as one of its address's starts; the arguments are those of `find_refusal`.
+        """Admits a caller and counts the start for its address; the arguments are those of `find_refusal`.
 
         Raises:
-            Refused: not now.
+            Refused: the caller cannot be admitted now.
         """
         with self._others.hold_decision():
             refusal = self.find_refusal(address, present, n_free, n_on_device, now_s)
@@ -150,15 +151,15 @@ class Admission:
         self._starts.append((now_s, address))
 
     def leave(self, address: str) -> None:
-        """Says that a session that was let in has ended, or never began."""
+        """Records that an admitted session has ended, or never began."""
         self._others.leave(address)
 
     def admit_to_device(self, n_others: int, n_on_device: int, now_s: float) -> None:
-        """Lets a session go from mode cascade to one that the device steps.
+        """Admits a session of mode cascade to a mode that the device steps.
 
         Args:
-            n_others: sessions beside it.
-            n_on_device, now_s: as of `find_refusal`.
+            n_others: the other sessions.
+            n_on_device, now_s: as in `find_refusal`.
 
         Raises:
             Refused: not now; nothing has changed.
@@ -172,7 +173,7 @@ class Admission:
         raise refusal
 
     def _find_lack_of_time(self, n_others: int, n_on_device: int, now_s: float) -> Refused | None:
-        """Why the others would not keep their real time; None: they would, as far as is known."""
+        """Returns a refusal if the other sessions would miss real time, as far as is known."""
         if not n_others or self._meter.can_serve(n_on_device, self._limits.budget_share, now_s):
             return None
-        return Refused("busy", "The server has just enough time for those who talk now; try again later.")
+        return Refused("busy", "The server has no time for another caller; try again later.")

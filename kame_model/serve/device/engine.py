@@ -1,4 +1,4 @@
-"""The device's side of the sessions: one step of front-end and codec for all slots at once."""
+"""The engine: one batched step of front-end and codec for all slots of the device."""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -29,21 +29,21 @@ N_WARM_UP = 3
 
 
 class RunInThread(Protocol):
-    """Starts work in the engine's thread; awaiting it gives its result."""
+    """Runs work in the engine's thread; awaiting the call returns the result."""
 
     def __call__(self, work: Callable[[], _T], /) -> Awaitable[_T]:
         """Starts it at once, or when awaited."""
 
 
 class FrameIn(NamedTuple):
-    """What one slot takes in: float32[1920] of its caller, and the oracle's id for this input position."""
+    """The input of one slot: float32[1920] of its caller, and the oracle's id for this input position."""
 
     samples: Samples
     oracle: int
 
 
 class FrameOut(NamedTuple):
-    """What one slot gives back: float32[1920], the inner monologue's token, and its piece of text."""
+    """The output of one slot: float32[1920], the inner monologue's token, and its piece of text."""
 
     samples: Samples
     text_token: int
@@ -51,21 +51,21 @@ class FrameOut(NamedTuple):
 
 
 class Engine:
-    """A front-end and its codec over slots, each slot a conversation of its own.
+    """A front-end and its codec over slots; each slot is a separate conversation.
 
-    All is synchronous and belongs to one thread: the one that enters the `with` block also steps and leaves it.
+    All methods are synchronous and belong to one thread: the one that enters the `with` block also steps and exits it.
 
     Args:
         front_end: in evaluation mode.
         codec: the one it was trained with.
         tokenizer: the one it was trained with.
-        n_slots: the batch of every step, however many slots are taken.
-        sampling: how tokens are chosen; one random generator serves all slots.
-        cuda_graphs: whether moshi captures its functions in graphs, where there is CUDA.
-        is_heard: whether what it says is decoded; else its sound is silence, and only its text tells.
+        n_slots: the batch size of every step, however many slots are taken.
+        sampling: how tokens are sampled; one random generator serves all slots.
+        cuda_graphs: whether moshi captures its functions in CUDA graphs, if there is CUDA.
+        is_heard: whether its codes are decoded to audio; otherwise its audio is silence, and only its text is used.
 
     Raises:
-        ConfigError: the codec does not speak the front-end's codes.
+        ConfigError: the codec does not have the front-end's codes.
     """
 
     def __init__(
@@ -97,9 +97,9 @@ class Engine:
         self._texts = [tokenizer.decode_stream() for _ in range(n_slots)]
 
     def __enter__(self) -> Self:
-        """Makes the states of all slots."""
+        """Creates the states of all slots."""
         if self._device.type == "cpu":
-            torch.set_num_threads(1)  # a step of one frame is too small to share
+            torch.set_num_threads(1)  # a step of one frame is too small for several threads
         with ExitStack() as stack:
             stack.enter_context(self._graphs)
             stack.enter_context(self._gen.streaming(self.n_slots))
@@ -110,14 +110,14 @@ class Engine:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Gives the states back."""
+        """Releases the states."""
         self._open.close()
 
     def step(self, inputs: Mapping[int, FrameIn]) -> dict[int, FrameOut]:
-        """One frame of these slots; the others rest, and what they know stays as it is.
+        """Steps these slots by one frame; the others keep their state.
 
-        The first step of a slot reads nothing and gives silence back: the frame it is given lies before the model's
-        time (see kame_model/model/streaming.py), for the codec as well.
+        The first step of a slot reads nothing and returns silence: its input frame lies before the model's first
+        position (see kame_model/model/streaming.py), for the codec as well.
         """
         active = np.zeros(self.n_slots, np.bool_)
         active[list(inputs)] = True
@@ -134,7 +134,7 @@ class Engine:
         return self._make_outputs(list(inputs), text, own)
 
     def reset(self, slot: int) -> None:
-        """The slot forgets everything; its next step is its first."""
+        """Clears the state of a slot; its next step is its first."""
         chosen = np.zeros(self.n_slots, np.bool_)
         chosen[slot] = True
         self._gen.reset(torch.from_numpy(chosen))
@@ -143,21 +143,21 @@ class Engine:
         self._texts[slot] = self._tokenizer.decode_stream()
 
     def measure(self, n_steps: int = 20) -> float:
-        """The median time of a step of all slots, seconds; they are reset by it."""
+        """Returns the median time of a step of all slots, seconds. It resets all slots."""
         times_s = [self.time_step(self.n_slots) for _ in range(N_WARM_UP + n_steps)]
         for slot in range(self.n_slots):
             self.reset(slot)
         return median(times_s[N_WARM_UP:])
 
     def time_step(self, n_callers: int) -> float:
-        """The time of one step of silence in the first slots, seconds; they must be reset before somebody has them."""
+        """Returns the time of one step of silence in the first slots, seconds; reset them before they are used."""
         silence = {slot: FrameIn(np.zeros(FRAME_N_SAMPLES, np.float32), PADDING_ID) for slot in range(n_callers)}
         began_s = time.perf_counter()
         self.step(silence)
         return time.perf_counter() - began_s
 
     def _make_outputs(self, slots: list[int], text: NDArray[np.int64], own: NDArray[np.int64]) -> dict[int, FrameOut]:
-        """Sound and text of what the slots have said, silence where they have said nothing yet."""
+        """Returns audio and text of the slots, silence for those that have said nothing yet."""
         has_said = own[:, 0] != UNSAID
         sound = np.zeros((self.n_slots, FRAME_N_SAMPLES), np.float32)
         if self._is_heard:

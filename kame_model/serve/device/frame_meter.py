@@ -1,4 +1,4 @@
-"""How much of a frame's 80 ms the server needs now, and would need with one caller more."""
+"""Frame meter: measures the time of steps, and predicts it for one more caller, against a frame's 80 ms."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -14,16 +14,16 @@ _WINDOW_S = 30.0
 
 
 _N_JUDGED = 100
-"""Steps of which one may be slow."""
+"""Number of steps of which one may be slow."""
 
 _N_KNOWN = 25
-"""Steps with so many callers, 2 s, by which the time of a step with so many is known; the last 100 are kept."""
+"""Number of steps with n callers, 2 s, after which the time of such a step is known; the last 100 are kept."""
 
 _REMEMBERED_S = 120.0
-"""Then it is forgotten: what made them slow, such as a neighbour on the machine, may be over."""
+"""Seconds until steps are forgotten: what made them slow, such as a neighbour on the machine, may be over."""
 
 _TYPICAL = 95
-"""Percentile of the steps with so many callers that stands for them."""
+"""Percentile that represents the steps with n callers."""
 
 
 class _Step(NamedTuple):
@@ -33,11 +33,11 @@ class _Step(NamedTuple):
 
 
 class FrameMeter:
-    """Times of steps and how late they began; asked before a caller is let in, and by the metrics.
+    """Records step times and delays, for admission and for the metrics.
 
     Attributes:
-        n_steps: since the start; a second one in a tick, for those who are behind, is not counted.
-        n_late: steps that began a frame or more after their time: everybody on the device heard a gap, or soon would.
+        n_steps: steps since the start, without second steps in a tick for sessions that are behind.
+        n_late: steps that began a frame or more late: everybody on the device heard a gap, or soon would.
         n_failed: steps that raised.
     """
 
@@ -50,23 +50,23 @@ class FrameMeter:
         self._probed_s: dict[int, float] = {}
 
     def learn(self, probed_s: Mapping[int, float]) -> None:
-        """What a step of the device takes, seconds, by the number of callers in it; measured while nobody is there.
+        """Stores measured step times of the idle device, seconds, by the number of callers.
 
-        Where one caller is served in real time by that, what was slow with one caller before is over, and forgotten.
+        If these show that one caller is served in real time, slow steps with one caller are forgotten.
         """
         self._probed_s = dict(sorted(probed_s.items()))
         if self._estimate_device_s(1) <= FRAME_S:
             self._by_callers.pop(1, None)
 
     def forget_steps(self) -> None:
-        """What steps took so far tells nothing of those to come: the device has been made anew."""
+        """Forgets all steps, because the device has been recreated."""
         self._window.clear()
         self._by_callers.clear()
 
     def add(self, at_s: float, step_s: float, late_s: float, n_callers: int) -> None:
-        """A step with so many callers that began at a time, so late, and took so long until frames were handed out.
+        """Adds a step that began at `at_s`, `late_s` late, and took `step_s` until its frames were delivered.
 
-        Callers are those on the device. A step without any tells whether steps begin in time, not what callers cost.
+        Callers are those on the device. A step without callers only shows whether steps begin in time.
         """
         self.n_steps += 1
         self.n_late += late_s >= FRAME_S
@@ -76,18 +76,18 @@ class FrameMeter:
             self._by_callers.setdefault(n_callers, deque(maxlen=_N_JUDGED)).append(step)
         self._forget(at_s)
 
-    def step_s(self, percentile: float) -> float:
-        """A percentile of the steps' times, seconds; 0 where there was none."""
+    def compute_step_s(self, percentile: float) -> float:
+        """Returns a percentile of the steps' times, seconds; 0 if there are none."""
         return _compute_percentile([each.step_s for each in self._window], percentile)
 
     def compute_late_s(self, percentile: float) -> float:
-        """A percentile of how late steps began, seconds; 0 where there was none."""
+        """Returns a percentile of how late steps began, seconds; 0 if there are none."""
         return _compute_percentile([each.late_s for each in self._window], percentile)
 
     def has_room(self, budget_share: float, now_s: float) -> bool:
-        """Whether one more caller may come: 99 of 100 steps stay within this share of a frame, and begin in time.
+        """Returns whether 99 of 100 steps stay within this share of a frame and begin in time.
 
-        Of fewer than 100 one may fail, or the first hiccup of a server would turn callers away for half a minute.
+        Of fewer than 100 steps one may fail, or the first hiccup of a server would refuse callers for half a minute.
         """
         self._forget(now_s)
         longest_s = budget_share * FRAME_S
@@ -95,19 +95,19 @@ class FrameMeter:
         return n_slow <= max(len(self._window), _N_JUDGED) / _N_JUDGED
 
     def can_serve(self, n_callers: int, budget_share: float, now_s: float) -> bool:
-        """Whether steps keep their time now, and are going to with so many callers on the device.
+        """Returns whether steps are in time now, and are expected to be with so many callers on the device.
 
         Args:
-            budget_share: of a frame's time, within which steps are to stay.
+            budget_share: the share of a frame's time within which steps must stay.
         """
         return self.has_room(budget_share, now_s) and self.predict_step_s(n_callers, now_s) <= budget_share * FRAME_S
 
     def can_serve_alone(self, now_s: float) -> bool:
-        """Whether somebody who is alone on the device is served in real time: with gaps is not.
+        """Returns whether a single caller on the device is served in real time, without gaps.
 
-        Of the steps that one caller had of late half were over within a frame, and half began in time: a disturbance
-        that passes is none of the machine. Where there were too few, the device's own time decides. What was slow
-        because of others who have left since counts for nothing.
+        That is so if half of the recent steps with one caller were over within a frame, and half began in time: a
+        temporary disturbance does not count. With too few such steps the measured time of the idle device decides. Slow
+        steps caused by other callers who have left do not count.
         """
         self._forget(now_s)
         alone = self._by_callers.get(1, ())
@@ -116,10 +116,10 @@ class FrameMeter:
         return median(each.step_s for each in alone) <= FRAME_S and median(each.late_s for each in alone) < FRAME_S
 
     def predict_step_s(self, n_callers: int, now_s: float) -> float:
-        """The time that a step with so many callers is going to take, seconds; 0 without any, or if nothing is known.
+        """Returns the expected time of a step with so many callers, seconds; 0 without callers, or if nothing is known.
 
-        As such steps took of late. Where there were none: as those of fewer callers, and for each further caller what
-        the last one of these added, or what one adds to the device's own time, whichever is more.
+        It is that of such recent steps. Without those it extrapolates from fewer callers: each further caller adds what
+        the last one of these added, or what one adds to the idle device's time, whichever is more.
         """
         self._forget(now_s)
         if not n_callers:
@@ -141,7 +141,7 @@ class FrameMeter:
         return _compute_percentile(steps, _TYPICAL) if len(steps) >= _N_KNOWN else None
 
     def _estimate_device_s(self, n_callers: int) -> float:
-        """Between the numbers that were measured, in proportion."""
+        """Interpolates between the measured numbers of callers."""
         return float(np.interp(n_callers, [*self._probed_s], [*self._probed_s.values()])) if self._probed_s else 0.0
 
     def _forget(self, now_s: float) -> None:

@@ -1,4 +1,4 @@
-"""How many slots a server's engine has: as many as a frame has time for, measured again while nobody is there."""
+"""Slots: sizes the engine's batch by what a frame has time for, measured again while the server is idle."""
 
 import asyncio
 import logging
@@ -24,35 +24,37 @@ from kame_model.text.tokenizer import Tokenizer
 _LOG = logging.getLogger(__name__)
 
 MEASURE_EVERY_S: Final = 60.0
-"""How often an idle server measures what it bears: two dozen steps, which take a second or two at the most."""
+"""Interval of the measurements of an idle server: two dozen steps, which take a second or two at most."""
 MEASURE_AGAIN_S: Final = 5.0
-"""As soon an idle server does where steps were late, or one caller has no real time; then after twice that, and so on,
-until somebody has come: a machine that stays too slow is not kept busy by measuring it."""
+"""First interval if steps were late or one caller has no real time; it doubles until a caller comes, so that measuring
+does not keep a slow machine busy.
+"""
 
 MOST_SLOTS: Final = 8
-"""Where the configuration leaves their number open."""
+"""The maximum if the configuration sets no number."""
 
 _CHANGED: Final = 0.15
-"""By what share a step's time must have changed since slots were looked for before they are again: two measurements of
-one machine differ by a few per cent, and to make slots anew keeps callers out for seconds. A step that filled the
-default budget and takes so much longer is still over within its frame."""
+"""Relative change of a step's time after which the number of slots is searched again: two measurements of one machine
+differ by a few per cent, and recreating slots refuses callers for seconds. A step that filled the default budget and
+takes this much longer fits its frame.
+"""
 
 _N_PROBED: Final = 10
-"""Steps that are measured with each number of callers, after those of the warm-up."""
+"""Steps that are measured with each number of callers, after the warm-up."""
 
 
 class Slots:
-    """A server's engine, opened with as many slots as are configured, or as a frame has time for.
+    """A server's engine, opened with the configured number of slots, or as many as a frame has time for.
 
-    Codec and vocabulary are read when the first engine is opened, and kept for the next ones: a server that runs needs
-    neither its checkpoint's folder nor the Hub.
+    Codec and tokenizer are loaded with the first engine and kept for the next ones: a running server needs neither its
+    checkpoint's folder nor the Hub.
 
     Args:
-        checkpoint: with its codec and vocabulary.
+        checkpoint: with its codec and tokenizer.
         config: of the server.
         run: starts work in the engine's thread, the only one that touches it.
-        meter: learns what the device bears.
-        admission: lets nobody in while slots are made anew.
+        meter: receives the measurements.
+        admission: admits nobody while slots are recreated.
         is_idle: whether there is no session.
     """
 
@@ -69,19 +71,19 @@ class Slots:
         self._meter, self._admission, self._is_idle = meter, admission, is_idle
         self._budget_s = config.limits.budget_share * FRAME_S
         self._engine: Engine | None = None
-        self._most = MOST_SLOTS  # as far as memory is known to reach
-        self._found_s = 0.0  # what a step took when the number of slots was last looked for
+        self._most = MOST_SLOTS  # the maximum that is known to fit in memory
+        self._found_s = 0.0  # step time when the number of slots was last searched
         self._measured_s, self._again_s = 0.0, MEASURE_AGAIN_S
         self._n_late_known, self._has_failed = 0, False
 
     async def start(self) -> Stepper:
-        """Opens the engine and measures it; what steps it.
+        """Opens and measures the engine; returns its stepper.
 
         Raises:
-            ConfigError: the checkpoint has no codec or vocabulary, or they are not those of its model.
+            ConfigError: the checkpoint has no codec or tokenizer, or they do not fit its model.
             BackendError: the codec does not load.
-            StoreError: a file is another one than the checkpoint says.
-            torch.OutOfMemoryError: not even one slot finds room on the device.
+            StoreError: a file differs from the one that the checkpoint names.
+            torch.OutOfMemoryError: not even one slot fits on the device.
         """
         engine = await self._run(self._open)
         stepper = Stepper(engine, engine.n_slots, self._run, self._meter, self._config.limits.budget_share)
@@ -89,9 +91,9 @@ class Slots:
         return stepper
 
     async def keep_up(self, stepper: Stepper) -> None:
-        """Measures where what is known may be true no more and nobody is there to be held up; asked every second.
+        """Measures again if the measurement may be outdated and the server is idle; called every second.
 
-        Makes as many slots as fit now. Where that fails all stays as it was, until the next try.
+        Recreates the slots if another number fits now. After an error everything stays as it was until the next try.
         """
         if not self._is_idle():
             self._again_s = MEASURE_AGAIN_S
@@ -107,29 +109,29 @@ class Slots:
             if self._engine is None or (step_s is not None and self._needs_another_size(self._engine.n_slots, step_s)):
                 await self._resize(stepper)
             self._has_failed = False
-        except Exception:  # noqa: BLE001  whatever it is, a server that can go on must: nobody was there to be hurt
+        except Exception:  # noqa: BLE001  an idle server must survive any error here
             self._has_failed, self._measured_s = True, asyncio.get_running_loop().time()
             _LOG.exception(
-                "How many callers the device bears could not be measured. The server %s and tries again in %g s; if "
-                "this is told again and again, look at the device and its memory, and start the server anew.",
-                f"goes on with {stepper.n_slots} slots" if self._engine else "has no engine, lets nobody in",
+                "How many callers the device can serve could not be measured. The server %s and tries again in %g s. "
+                "If this message is repeated, check the device and its memory, and restart the server.",
+                f"continues with {stepper.n_slots} slots" if self._engine else "has no engine, admits nobody",
                 later_s,
             )
         self._again_s = later_s if self._is_doubtful(asyncio.get_running_loop().time()) else MEASURE_AGAIN_S
 
     def close(self) -> None:
-        """Gives the device back; in the engine's thread."""
+        """Releases the device; runs in the engine's thread."""
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.__exit__(None, None, None)
 
     def _is_doubtful(self, now_s: float) -> bool:
-        """Whether the last measurement failed, or found that even one caller cannot be served."""
+        """Returns whether the last measurement failed, or found that even one caller cannot be served."""
         return self._has_failed or not self._meter.can_serve_alone(now_s)
 
     async def _measure(self, engine: Engine, stepper: Stepper) -> float | None:
-        """Measures steps on an idle device; what one of all slots takes, seconds, or None where somebody came."""
-        stepper.reset_all()  # now, for whoever comes meanwhile
+        """Measures an idle device; returns the time of a step of all slots, seconds, or None if a caller came."""
+        stepper.reset_all()  # now, for callers who come meanwhile
         self._measured_s, self._n_late_known = asyncio.get_running_loop().time(), self._meter.n_late
         probed_s = await probe(engine, self._run, self._is_idle)
         if not (self._is_idle() and probed_s):
@@ -138,11 +140,11 @@ class Slots:
         return probed_s[engine.n_slots]
 
     def _needs_another_size(self, n_slots: int, step_s: float) -> bool:
-        """Whether another number of slots is likely to fit better, where a step of all these now takes so long.
+        """Returns whether another number of slots is likely to fit better, given the time of a step of all slots.
 
-        Never where the number is configured, nor where a step takes about as long as when it was last looked for. More
-        are likely to fit if one more would, in proportion: as a step has a part that does not grow with its slots, the
-        time of one more is overestimated.
+        False if the number is configured, or if a step takes about as long as at the last search. More are likely to
+        fit if one more would, in proportion, which overestimates the time, as part of a step does not grow with its
+        slots.
         """
         if self._config.limits.max_sessions or abs(step_s - self._found_s) < _CHANGED * self._found_s:
             return False
@@ -151,10 +153,10 @@ class Slots:
         return n_slots < self._most and step_s * (n_slots + 1) / n_slots <= self._budget_s
 
     async def _resize(self, stepper: Stepper) -> None:
-        """Looks for the number of slots anew; nobody is let in until there is an engine again.
+        """Searches the number of slots again; nobody is admitted until there is an engine again.
 
         Raises:
-            Exception: whatever kept it from being found. There are as many slots as before, or no engine at all.
+            Exception: the search failed. There are as many slots as before, or no engine at all.
         """
         n_before, self._admission.is_measuring = stepper.n_slots, True
         try:
@@ -163,19 +165,19 @@ class Slots:
             self._go_on_with(await self._run(partial(self._open, n_before)), stepper)
             raise
         self._go_on_with(engine, stepper)
-        _LOG.info("There are %d slots now; there were %d.", stepper.n_slots, n_before)
+        _LOG.info("The number of slots is now %d; it was %d.", stepper.n_slots, n_before)
         await self._measure(engine, stepper)
 
     def _go_on_with(self, engine: Engine, stepper: Stepper) -> None:
         stepper.use(engine, engine.n_slots)
-        self._meter.forget_steps()  # they were of another engine
+        self._meter.forget_steps()  # they were those of another engine
         self._admission.is_measuring = False
 
     def _open(self, n_slots: int = 0) -> Engine:
-        """Another engine in place of the present one; in the engine's thread, where it is done even if nobody waits.
+        """Replaces the engine. It runs in the engine's thread, where it completes even if nobody waits for it.
 
         Args:
-            n_slots: how many it has; 0: as many as are configured, or as a frame has time for.
+            n_slots: the number of slots; 0: as configured, or as many as a frame has time for.
         """
         self.close()
         found_s: dict[int, float] = {}
@@ -203,7 +205,7 @@ class Slots:
         return engine
 
     def _measure_fits(self, found_s: dict[int, float], n_slots: int) -> bool:
-        """Whether a step of so many slots is over within the budget; what it took is noted."""
+        """Returns whether a step of so many slots stays within the budget; its time is recorded in `found_s`."""
         try:
             with self._create_engine(n_slots) as tried:
                 found_s[n_slots] = tried.measure()
@@ -229,15 +231,15 @@ class Slots:
 
 
 async def probe(engine: Engine, run: RunInThread, goes_on: Callable[[], bool]) -> dict[int, float]:
-    """What a step takes with one caller and with all slots taken, seconds, by the number of callers.
+    """Returns the time of a step with one caller and with all slots taken, seconds, by the number of callers.
 
-    Step by step, so that a caller who comes meanwhile waits for one step. All slots must be reset before they are
-    anybody's.
+    It measures step by step, so that a caller who comes meanwhile waits for one step. All slots must be reset before
+    they are used.
 
     Args:
-        engine: on which nobody is.
+        engine: an idle one.
         run: starts work in its thread.
-        goes_on: asked before each step; where it is False nothing is found out.
+        goes_on: called before each step; if it returns False, the result is empty.
     """
     found_s = {}
     for n_callers in sorted({1, engine.n_slots}):
@@ -251,10 +253,10 @@ async def probe(engine: Engine, run: RunInThread, goes_on: Callable[[], bool]) -
 
 
 def find_most_that_fit(fits: Callable[[int], bool], most: int) -> int:
-    """The greatest number, `most` at most, that fits, where each below one that fits does too; 1 if none above it does.
+    """Searches the greatest number up to `most` that fits, given that all smaller ones fit, too; at least 1.
 
     Args:
-        fits: asked about a number once, and never about 1: first the greatest, then by halves down to one that fits,
+        fits: called at most once per number, and never for 1: first the greatest, then by halves down to one that fits,
             then between that one and the last that did not.
     """
     n_fit, n_too_many = most, most + 1

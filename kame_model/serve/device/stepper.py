@@ -1,4 +1,4 @@
-"""The clock of the sessions: every 80 ms one frame of each goes through the device together."""
+"""The stepper: the clock that sends one frame of every session through the device together, every 80 ms."""
 
 import asyncio
 import logging
@@ -14,67 +14,67 @@ from kame_model.serve.device.frame_meter import FrameMeter
 _LOG = logging.getLogger(__name__)
 
 _BEHIND_N_FRAMES = 3
-"""Frames that wait in a session before it is stepped twice in one tick."""
+"""Waiting frames from which a session is stepped twice in one tick."""
 
 _MOST_FAILED = 3
-"""Steps in a row that may fail, each at the cost of its sessions; after that it is the device that is broken."""
+"""Consecutive steps that may fail, each of which ends its sessions; then the device counts as broken."""
 
 Said = dict[int, FrameOut]
 
 
 class Stepped(Protocol):
-    """What the stepper wants of a session."""
+    """A session, as the stepper uses it."""
 
     @property
     def n_waiting(self) -> int:
-        """Frames it has heard and not taken."""
+        """Frames that have been received and not taken."""
 
     def take(self) -> FrameIn | None:
-        """Takes its next frame: for the device, or None where there is none or none of the device's business."""
+        """Takes its next frame; returns it for the device, or None if there is none or the device does not need it."""
 
     def attend(self) -> None:
-        """Listens to the frame just taken, while the device is at work."""
+        """Passes the frame just taken to speech recognition, while the device works."""
 
     def give(self, said: FrameOut) -> None:
-        """What the device says to the frame just taken."""
+        """Receives the device's output for the frame just taken."""
 
     def fail(self, reason: str) -> None:
-        """The session cannot go on."""
+        """Ends the session because of an error."""
 
 
 class Device(Protocol):
-    """What the stepper wants of the engine."""
+    """An engine, as the stepper uses it."""
 
     def step(self, inputs: Mapping[int, FrameIn]) -> Said:
-        """One frame of these slots."""
+        """Steps these slots by one frame."""
 
     def reset(self, slot: int) -> None:
-        """The slot forgets everything."""
+        """Clears the state of a slot."""
 
 
 class NoDevice:
-    """The device of a server without a front-end, whose sessions are answered elsewhere."""
+    """Stands for the device of a server without a front-end."""
 
     def step(self, inputs: Mapping[int, FrameIn]) -> Said:
-        """Nobody says anything."""
+        """Returns no output."""
         return {}
 
     def reset(self, slot: int) -> None:
-        """There is nothing to forget."""
+        """Does nothing."""
 
 
 class Stepper:
     """Steps all sessions together.
 
-    A tick is due 80 ms after the one before was due, however long that took; when no session has a frame the clock
-    stands still, and its next tick is when a frame comes: one caller alone is answered as soon as it is heard.
+    A tick is due 80 ms after the previous one was due, however long that took. When no session has a frame, the clock
+    stops until the next frame arrives, so a single caller is answered as soon as it is heard.
 
     Args:
         device: used through `run` only.
-        n_slots: sessions there can be.
+        n_slots: the maximum number of sessions.
         run: starts a step in the device's thread.
-        meter: told of every step.
-        budget_share: share of a frame's time within which a tick may step twice for those who are behind.
+        meter: receives the time of every step.
+        budget_share: share of a frame's time within which a tick may step sessions that are behind twice.
     """
 
     def __init__(self, device: Device, n_slots: int, run: RunInThread, meter: FrameMeter, budget_share: float) -> None:
@@ -90,36 +90,36 @@ class Stepper:
 
     @property
     def n_free(self) -> int:
-        """Slots without a session."""
+        """The number of slots without a session."""
         return self.n_slots - len(self._sessions)
 
     def use(self, device: Device, n_slots: int) -> None:
-        """Goes on with another device, on which nobody has been. Nobody must be on the one before."""
+        """Switches to another, unused device. There must be no session on the current one."""
         if self._sessions:
             raise RuntimeError("sessions are on the device")
         self._device, self.n_slots = device, n_slots
         self._stale.clear()
 
     def join(self, session: Stepped) -> int:
-        """Steps a session from the next tick on; its slot, a place in the device's batch. One must be free."""
+        """Adds a session from the next tick on; returns its slot in the device's batch. One must be free."""
         slot = min(set(range(self.n_slots)) - set(self._sessions))
         self._sessions[slot] = session
         return slot
 
     def wake(self) -> None:
-        """A frame waits in a session: if none did in any, the clock begins anew with it."""
+        """Signals that a frame waits in a session, which restarts a stopped clock."""
         self._woken.set()
 
     def reset(self, slot: int) -> None:
-        """Before its next step the slot forgets everything."""
+        """Clears the state of the slot before its next step."""
         self._stale.add(slot)
 
     def reset_all(self) -> None:
-        """Before its next step every slot forgets everything."""
+        """Clears the state of every slot before its next step."""
         self._stale.update(range(self.n_slots))
 
     def leave(self, slot: int) -> None:
-        """The session in this slot is over; the slot is free, and forgets everything before its next step."""
+        """Removes the session of this slot and frees the slot, which is cleared before its next step."""
         self._sessions.pop(slot, None)
         self._stale.add(slot)
 
@@ -127,7 +127,7 @@ class Stepper:
         """Steps until it is cancelled.
 
         Raises:
-            BackendError: step after step failed: the device, or the model on it, is broken.
+            BackendError: several steps in a row failed: the device, or the model on it, is broken.
         """
         loop = asyncio.get_running_loop()
         due_s = loop.time()
@@ -141,7 +141,7 @@ class Stepper:
                 due_s = loop.time()
 
     async def _tick(self, due_s: float) -> bool:
-        """One frame of everybody, and a second one of those who are behind; whether anybody had one."""
+        """Steps all sessions by one frame, those that are behind by a second; returns whether there was a frame."""
         waiting = {slot: session for slot, session in self._sessions.items() if session.n_waiting}
         if not waiting:
             return False
@@ -156,9 +156,9 @@ class Stepper:
         return True
 
     async def _step(self, sessions: Mapping[int, Stepped]) -> int:
-        """Takes, steps, hands out; how many the device stepped, for others had no business with it.
+        """Takes frames, steps them and delivers the output; returns the number of sessions that the device stepped.
 
-        What goes wrong in one session ends that one, in the step those of the step.
+        An error in one session ends that session, an error of the step all sessions of the step.
         """
         taken = {}
         for slot, session in sessions.items():
@@ -173,7 +173,7 @@ class Stepper:
                 session.attend()
         try:
             said = {} if done is None else await done
-        except Exception as error:  # noqa: BLE001  whatever it is, only those of the step end
+        except Exception as error:  # noqa: BLE001  any error ends only the sessions of this step
             _LOG.exception("A step of %d sessions failed.", len(taken))
             self._stale |= stale
             for slot in taken:
@@ -196,7 +196,7 @@ class Stepper:
             raise BackendError(
                 f"The model's step failed {self._n_failed} times in a row, the last time by {type(error).__name__}: "
                 f"{error}.",
-                "Look at the device and its memory, and start the server anew.",
+                "Check the device and its memory, and restart the server.",
             ) from error
 
     def _on_device(self, stale: set[int], taken: Mapping[int, FrameIn]) -> Said:
@@ -207,9 +207,9 @@ class Stepper:
 
 @contextmanager
 def end_session_on_fault(session: Stepped) -> Iterator[None]:
-    """A block in which an error ends one session, and is logged."""
+    """Logs an error in the `with` block and ends the session."""
     try:
         yield
-    except Exception:  # noqa: BLE001  a fault of one session must not stop the others
+    except Exception:  # noqa: BLE001  an error in one session must not stop the others
         _LOG.exception("A session failed.")
         session.fail("an error inside the server")

@@ -1,1 +1,1 @@
-"""From what a user has said to the front-end's oracle: chat models asked again and again, their answers written."""
+"""The back-end's side of a session: requests to chat models while the user speaks, and their answers as oracles."""

@@ -1,4 +1,4 @@
-"""Whether the back-end is slower than the front-end was trained for: told once in the log."""
+"""Logs a warning, once, if the back-end is slower than the front-end was trained for."""
 
 import logging
 from collections import deque
@@ -11,23 +11,23 @@ from kame_model.serve.session.events import SessionEvent
 _LOG = logging.getLogger(__name__)
 
 N_WATCHED: Final = 10
-"""Oracles whose median is compared: one late one says nothing."""
+"""Number of oracles whose median is compared, so that one late oracle causes no warning."""
 
 
 class OracleAges:
-    """Watches how old oracles are when their first words come, which is what training draws as the back-end's delay.
+    """Measures how old oracles are when their first words arrive, which training samples as the back-end's delay.
 
     Args:
-        trained: the delays of training; None: nothing is watched.
+        trained: the delays of training; None: nothing is measured.
     """
 
     def __init__(self, trained: TrainedDelays | None) -> None:
         self._trained = trained
-        self._newest: dict[str, int | str] = {}  # the last oracle of each session
+        self._newest: dict[str, int | str] = {}  # the latest oracle of each session
         self._ages_s: deque[float] = deque(maxlen=N_WATCHED)
 
-    def see(self, session_id: str, event: SessionEvent) -> None:
-        """Takes note of what happened in a session of mode tandem."""
+    def observe(self, session_id: str, event: SessionEvent) -> None:
+        """Records an event of a session of mode tandem."""
         if event.kind == "ended":
             self._newest.pop(session_id, None)
         if self._trained is None or event.kind != "oracle" or self._newest.get(session_id) == event.data["oracle"]:

@@ -1,21 +1,22 @@
-"""Asks the back-end while the user speaks; the newest answer wins.
+"""The back-end cycle: requests an answer again and again while the user speaks; the newest answer wins.
 
-A request is sent when the transcript has grown and the last one is `interval_s` old, and always when the user's turn
-has ended. An answer that is being written goes on until a newer one has its first words in the oracle queue, and is
-then cancelled.
+A request is sent when the transcript has grown and the last request is `interval_s` old, and always when the user's
+turn has ended. An answer that is being written continues until the first words of a newer one are in the oracle queue,
+and is then cancelled.
 
 Answers to the unfinished question are guesses, which a front-end may say while it waits for the answer
-(docs/evaluation.md). `config.guesses` says what becomes of them (`data_schemas/guesses.py`). `withdraw`: when the whole
+(docs/evaluation.md). `config.guesses` says what happens to them (`data_schemas/guesses.py`). `withdraw`: when the whole
 question is sent, they are cancelled, and their tokens that still wait in the queue are discarded. `hold`: each request
-tells the question so far as if it were finished, and its answer is held. When the turn ends, and its words are those of
-the newest request, the answer to it is released, and nothing is asked again; else the whole question is asked.
+presents the question so far as if it were finished, and its answer is held. When the turn ends with the words of the
+newest request, the answer to that is released and nothing is requested again; otherwise the whole question is sent.
 
-While as many requests as allowed are under way, a newer transcript waits for a
-place: were the oldest given up for it, a back-end slower than the user speaks would never come to answer. Only the
-ended turn takes a place, that of the newest request which has not begun to be answered, or of the newest at all.
+While the maximum number of requests is in flight, a newer transcript waits for a place: if the oldest request were
+cancelled for it, a back-end that is slower than the user's speech would never answer. Only the ended turn takes a
+place: that of the newest request whose answer has not begun, or else of the newest request.
 
-A back-end that fails is shown (`oracle_failed`), counted and asked again: with the next words, or with the same ones
-where there are none, after several failures in a row less often. The front-end talks on meanwhile.
+If the back-end fails, `oracle_failed` is emitted, the failure is counted, and the request is retried: with the next
+words, or with the same ones if there are none, and less often after several failures in a row. The front-end continues
+to speak meanwhile.
 """
 
 import asyncio
@@ -32,13 +33,13 @@ from kame_model.serve.session.conversation import Conversation
 from spoken.oracle_text import UnusableAnswer
 
 MAX_DOUBLINGS: Final = 4
-"""After failures in a row the interval doubles, at most so often: 0.3 s becomes 4.8 s."""
+"""After failures in a row the interval doubles at most this many times: 0.3 s becomes 4.8 s."""
 
 MAX_TRIES: Final = 3
-"""So often the same words are asked for where the back-end fails; an answer that comes later is of no use."""
+"""How often the same words are requested if the back-end fails; an answer that comes later is useless."""
 
 CLOCK_S: Final = 0.001
-"""An alarm may ring so much early, seconds: what is left of a wait then is none."""
+"""A timer may fire this much early, seconds: a shorter remaining wait counts as none."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,12 +47,12 @@ class _Request:
     """A request.
 
     Attributes:
-        writer: of its answer.
+        writer: writes its answer.
         heard: the user's turn when it was sent.
         is_guess: whether the turn was unfinished.
         has_begun: whether words of its answer are in the queue.
-        answer: once it is being written.
-        task: until it has ended.
+        answer: the answer, once it is being written.
+        task: runs until the request has ended.
     """
 
     writer: OracleWriter
@@ -66,10 +67,10 @@ class BackEndCycle:
     """One session's requests to chat models. All methods are called on the event loop's thread.
 
     Args:
-        requests: by which it asks; `changed` is called when the session's choice is another one.
-        conversation: of the session; the session tells it what is heard and said, before `on_heard`.
-        new_writer: announces an oracle: `lambda is_held: OracleWriter(queue, tokenizer, max_words, is_held=is_held)`.
-        config: when to ask.
+        requests: sends the requests; the session calls `restart_request` when its back-end or prompt changes.
+        conversation: of the session, which adds what is heard and said to it before it calls `on_heard`.
+        new_writer: starts an oracle: `lambda is_held: OracleWriter(queue, tokenizer, max_words, is_held=is_held)`.
+        config: when to send requests.
     """
 
     def __init__(
@@ -82,25 +83,25 @@ class BackEndCycle:
         self._requests, self._conversation = requests, conversation
         self._new_writer, self._config = new_writer, config
         self._under_way: list[_Request] = []  # the oldest first
-        self._fed: _Request | None = None  # the newest of which words are in the queue
-        self._held: _Request | None = None  # the newest, if its answer is held and nothing is wrong with it
-        self._tasks: set[asyncio.Task[None]] = set()  # those given up too, until they have ended
+        self._fed: _Request | None = None  # the newest whose words are in the queue
+        self._held: _Request | None = None  # the newest, if its answer is held and has not failed
+        self._tasks: set[asyncio.Task[None]] = set()  # includes cancelled ones until they have ended
         self._fault: BaseException | None = None
         self._wake = asyncio.Event()
         self._alarm: asyncio.TimerHandle | None = None
         self._wanted = ""
-        self._asked: str | None = ""  # None: ask for the same again
+        self._asked: str | None = ""  # None: request the same again
         self._must_ask = False
         self._next_s = float("-inf")
         self._n_failures = self._n_tries = 0
 
     @property
     def is_asking(self) -> bool:
-        """Whether a request is under way."""
+        """Whether a request is in flight."""
         return bool(self._under_way)
 
-    def changed(self) -> None:
-        """The session's back-end or prompt is another one now: a turn that is not answered yet is asked anew."""
+    def restart_request(self) -> None:
+        """Handles a change of the session's back-end or prompt: a turn without an answer is sent again."""
         is_speaking = not self._conversation.is_finished
         if self._under_way or (self._wanted and is_speaking):
             self._give_up_all()
@@ -109,7 +110,7 @@ class BackEndCycle:
             self._wake.set()
 
     def on_heard(self, text: str, is_final: bool) -> None:
-        """The user's turn is now this text, which the conversation has been told; an empty one was none after all."""
+        """Handles the user's turn, as it is in the conversation now; an empty text means that it was noise."""
         if text.strip() or self._wanted:
             self._wanted = self._conversation.heard
         if text.strip():
@@ -117,7 +118,7 @@ class BackEndCycle:
             self._wake.set()
 
     async def run(self) -> None:
-        """Asks until it is cancelled."""
+        """Sends requests until it is cancelled."""
         try:
             while True:
                 await self._wake.wait()
@@ -132,17 +133,17 @@ class BackEndCycle:
                 elif self._conversation.is_finished and self._release_answer():
                     self._asked, self._must_ask = self._wanted, False
                 elif self._has_place():
-                    self._ask()  # else the end of a request wakes us
+                    self._ask()  # else the end of a request wakes this loop
         finally:
             self.reset()
 
     def reset(self) -> None:
-        """Gives up all requests and forgets what was heard; back-end and prompt stay. For modes without it too."""
+        """Cancels all requests and forgets the turn, for modes without oracles, too; back-end and prompt stay."""
         self._give_up_all()
         self._forget()
 
     async def aclose(self) -> None:
-        """As `reset`, and waits until the connections of all requests are closed."""
+        """Resets, and waits until the connections of all requests are closed."""
         self.reset()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
@@ -166,7 +167,7 @@ class BackEndCycle:
         return bool(self._wanted) and self._wanted != self._asked and is_long_enough
 
     def _has_place(self) -> bool:
-        """Whether one more may be under way; an ended turn takes a place where none is free."""
+        """Returns whether one more request may be sent; an ended turn takes the place of another if none is free."""
         if len(self._under_way) < self._config.max_in_flight:
             return True
         if self._must_ask:
@@ -178,7 +179,7 @@ class BackEndCycle:
         now_s = asyncio.get_running_loop().time()
         self._n_tries = self._n_tries + 1 if self._asked is None else 1
         self._asked, self._must_ask = self._wanted, False
-        self._next_s = now_s + self._interval_s()
+        self._next_s = now_s + self._compute_interval_s()
         is_guess = not self._conversation.is_finished
         is_held = is_guess and self._config.guesses == "hold"
         if is_held:
@@ -193,14 +194,14 @@ class BackEndCycle:
         request.task.add_done_callback(self._on_end)
 
     def _release_answer(self) -> bool:
-        """Feeds the answer that is held if it is to the whole question; returns whether it is."""
+        """Feeds the held answer if it answers the whole question; returns whether it does."""
         request = self._held
         if request is None or request.heard != self._wanted:
             return False
         self._held, request.is_guess = None, False
         words = request.writer.release()
         if request.answer is not None:
-            self._queued(request, request.answer, words)
+            self._report_queued(request, request.answer, words)
         return True
 
     def _give_up_guesses(self) -> None:
@@ -213,7 +214,7 @@ class BackEndCycle:
         if self._fed is not None and self._fed.is_guess:
             self._fed.writer.withdraw()
 
-    def _interval_s(self) -> float:
+    def _compute_interval_s(self) -> float:
         n_doublings = min(max(self._n_failures - 1, 0), MAX_DOUBLINGS)
         return self._config.interval_s * (1 << n_doublings)
 
@@ -225,7 +226,7 @@ class BackEndCycle:
             if failure is not None and request is self._held:
                 self._held = None
             if failure is not None and not isinstance(failure, UnusableAnswer | UnexpectedThought | AnswerRefused):
-                self._failed(request)
+                self._schedule_retry(request)
         finally:
             self._remove(request)
 
@@ -233,25 +234,25 @@ class BackEndCycle:
         writer, is_cut, request.answer = request.writer, False, answer
         try:
             async for piece in answer.pieces:
-                self._queued(request, answer, writer.write(piece))
-                self._tell_left_out(writer, answer)
+                self._report_queued(request, answer, writer.write(piece))
+                self._report_skipped(writer, answer)
                 if writer.is_whole:
-                    break  # what a server writes on is for nobody
+                    break  # what the server still writes is not needed
         except AnswerCut:
             is_cut = True
         except UnexpectedThought:
             writer.withdraw()
             raise
-        self._queued(request, answer, writer.finish(is_cut=is_cut))
-        self._tell_left_out(writer, answer)
+        self._report_queued(request, answer, writer.finish(is_cut=is_cut))
+        self._report_skipped(writer, answer)
         return writer.n_tokens
 
-    def _tell_left_out(self, writer: OracleWriter, answer: Answer) -> None:
+    def _report_skipped(self, writer: OracleWriter, answer: Answer) -> None:
         while writer.left_out:
-            self._requests.tell_left_out(answer, writer.left_out.pop(0))
+            self._requests.report_skipped_sentence(answer, writer.left_out.pop(0))
 
-    def _queued(self, request: _Request, answer: Answer, words: str) -> None:
-        """Tells that words of an answer went into the queue; with the first ones, older answers are over."""
+    def _report_queued(self, request: _Request, answer: Answer, words: str) -> None:
+        """Reports that words of an answer were queued; the first ones cancel older answers."""
         if not words:
             return
         if not request.has_begun:
@@ -260,12 +261,12 @@ class BackEndCycle:
             for other in list(self._under_way):
                 if other.writer.number < request.writer.number:
                     self._give_up(other)
-        answer.tell(words)
+        answer.report_words(words)
 
-    def _failed(self, request: _Request) -> None:
-        """The back-end itself has failed: it is asked again, and less often."""
+    def _schedule_retry(self, request: _Request) -> None:
+        """Schedules a retry after a failure of the back-end, with a growing interval."""
         self._n_failures += 1
-        self._next_s = max(self._next_s, asyncio.get_running_loop().time() + self._interval_s())
+        self._next_s = max(self._next_s, asyncio.get_running_loop().time() + self._compute_interval_s())
         if request is self._under_way[-1] and self._n_tries < MAX_TRIES:
             self._asked = None
 
@@ -286,5 +287,5 @@ class BackEndCycle:
     def _on_end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            self._fault = task.exception()  # one of ours: `run` ends by it
+            self._fault = task.exception()  # a bug in our code: `run` raises it
             self._wake.set()

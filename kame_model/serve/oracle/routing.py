@@ -1,4 +1,4 @@
-"""Which chat model is asked, and how: by a classifier, by rules on the user's words, or else the session's own."""
+"""Routing: a classifier, rules on the user's words, or else the session's choice select the chat model of a request."""
 
 import asyncio
 import pkgutil
@@ -11,25 +11,25 @@ from dataclasses import dataclass, field, replace
 from backends.chat.protocol import LiveChat
 from data_schemas.config.serving import BackendName, RouteConfig
 from data_schemas.errors import BackendError, ConfigError
-from kame_model.serve.oracle.prompts import Instructions, Prompt, prompt_for
+from kame_model.serve.oracle.prompts import Instructions, Prompt, choose_prompt
 
 Classifier = Callable[[str], BackendName | None]
-"""From the words of the user's turn so far to the back-end to ask; None: as the rules say."""
+"""Maps the words of the user's turn so far to a back-end; None: the rules decide."""
 
 N_CLASSIFYING = 32
-"""Calls of the classifier at once, those included that nobody waits for any more."""
+"""Maximum number of concurrent calls of the classifier, including those that have timed out."""
 
 _WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
 class BackEnd:
-    """A chat model that sessions may have behind them, with how it is asked.
+    """A chat model that sessions may use, with the parameters of its requests.
 
-    `chat` is shared by all sessions and is at `place`, for the log; `max_tokens` and `temperature` are those of one
-    request, and an answer of which nothing but thought has come after `max_thought_s` is given up. What starts with
-    `answer_` is for an answer that is read out as it is (mode cascade); without a prompt for it `prompt` serves.
-    `models` are those that a session may have instead of `chat`, by their names.
+    `chat` is shared by all sessions and is at `place`, for the log. `max_tokens` and `temperature` are those of one
+    request; an answer with nothing but thoughts after `max_thought_s` is cancelled. Fields that start with `answer_`
+    are for answers that are read out (mode cascade); without a prompt for them `prompt` is used. `models` are the
+    models, by name, that a session may choose instead of `chat`.
     """
 
     name: BackendName
@@ -43,18 +43,18 @@ class BackEnd:
     models: Mapping[str, LiveChat] = field(default_factory=dict)
     max_thought_s: float = 10.0
 
-    def answering(self) -> "BackEnd":
-        """The same, as it is asked for an answer that is read out."""
+    def with_answer_prompt(self) -> "BackEnd":
+        """Returns a copy with the parameters for an answer that is read out."""
         return replace(self, prompt=self.answer_prompt or self.prompt, max_tokens=self.answer_max_tokens)
 
 
 class Router:
-    """Chooses among named back-ends; shared by all sessions, for it keeps nothing of theirs.
+    """Chooses among named back-ends. It is shared by all sessions and keeps no state of theirs.
 
     Args:
-        back_ends: the names there are.
-        routes: rules; the first that fits decides.
-        classifier: asked before the rules, in a thread, so that one that hangs holds nobody up, nor the server's end.
+        back_ends: the names of the back-ends.
+        routes: rules; the first that matches decides.
+        classifier: called before the rules, in a thread, so that one that hangs blocks neither sessions nor shutdown.
     """
 
     def __init__(
@@ -64,52 +64,52 @@ class Router:
         classifier: Classifier | None = None,
     ) -> None:
         self._names = frozenset(back_ends)
-        self._rules = [(tuple(_spaced(words) for words in route.words), route.back_end) for route in routes]
+        self._rules = [(tuple(_normalise_words(words) for words in route.words), route.back_end) for route in routes]
         self._classifier = classifier
         self._places = threading.BoundedSemaphore(N_CLASSIFYING)
 
     async def choose(self, text: str, own: BackendName) -> BackendName:
-        """The back-end for what the user says so far; `own` where nothing else fits.
+        """Returns the back-end for what the user has said so far, or `own` if nothing else matches.
 
         Raises:
-            BackendError: the classifier failed, hangs, or named a back-end that there is not.
+            BackendError: the classifier failed, hangs, or named an unknown back-end.
         """
-        chosen = await self._classified(text)
+        chosen = await self._classify(text)
         if chosen is not None:
             return chosen
-        said = _spaced(text)
+        said = _normalise_words(text)
         for phrases, back_end in self._rules:
             if any(phrase in said for phrase in phrases):
                 return back_end
         return own
 
-    async def _classified(self, text: str) -> BackendName | None:
+    async def _classify(self, text: str) -> BackendName | None:
         if self._classifier is None:
             return None
         call = self._begin_call(self._classifier, text)
         try:
             name = await asyncio.wrap_future(call)
-        except Exception as error:  # it is the operator's own code
+        except Exception as error:  # raised by the operator's code
             kind = type(error).__name__
             raise BackendError(
                 f"The classifier of back-ends failed: {kind}: {error}", status=f"its classifier raises {kind}"
             ) from error
         if name is not None and name not in self._names:
-            raise BackendError(f"The classifier of back-ends named {name!r}, which there is not.")
+            raise BackendError(f"The classifier of back-ends named {name!r}, which does not exist.")
         return name
 
     def _begin_call(self, classifier: Classifier, text: str) -> Future[BackendName | None]:
-        """Calls it in a thread of its own that the program does not wait for when it ends, as a pool's would be."""
+        """Calls the classifier in a daemon thread, because the program would wait at its end for a pool's threads."""
         if not self._places.acquire(blocking=False):
-            raise BackendError(f"{N_CLASSIFYING} calls of the classifier have not ended.", "See why.", "hangs")
+            raise BackendError(f"{N_CLASSIFYING} calls of the classifier hang.", "Check the classifier.", "hangs")
         answer: Future[BackendName | None] = Future()
-        answer.set_running_or_notify_cancel()  # from here on it cannot be cancelled, only left alone
+        answer.set_running_or_notify_cancel()  # it can no longer be cancelled, only ignored
         answer.add_done_callback(lambda _: self._places.release())
 
         def call() -> None:
             try:
                 name = classifier(text)
-            except BaseException as error:  # noqa: BLE001 - it is the waiting caller's
+            except BaseException as error:  # noqa: BLE001  the waiting caller raises it
                 answer.set_exception(error)
             else:
                 answer.set_result(name)
@@ -119,14 +119,14 @@ class Router:
 
 
 class Choice:
-    """Which chat model one session asks, and with which prompt.
+    """One session's choice of a chat model and a prompt.
 
     Args:
-        back_ends: all there are, by name; shared.
+        back_ends: all back-ends by name; shared.
         router: chooses among them; shared.
 
     Attributes:
-        model: the session's among the models of its back-end; empty: the back-end's own.
+        model: the chosen model of the session's back-end; empty: its default.
     """
 
     def __init__(self, back_ends: Mapping[BackendName, BackEnd], router: Router) -> None:
@@ -137,7 +137,7 @@ class Choice:
 
     @property
     def own(self) -> BackendName:
-        """The session's back-end, which is asked where neither classifier nor rule chooses another one."""
+        """The session's back-end, which is used if neither the classifier nor a rule chooses another one."""
         return self._own.name
 
     def use(
@@ -146,65 +146,63 @@ class Choice:
         prompt: str | Instructions | None = None,
         model: str | None = None,
     ) -> bool:
-        """Another back-end, prompt or model from now on; whether that is a change.
+        """Switches to another back-end, prompt or model; returns whether that is a change.
 
         Args:
-            back_end: its name; None: as before.
-            model: one of the back-end's models; empty: its own; None: as before, and its own of another back-end.
-            prompt: see `prompts.prompt_for`; empty: the back-end's own again; None: as before.
+            back_end: its name; None: unchanged.
+            model: one of the back-end's models; empty: its default; None: unchanged, or another back-end's default.
+            prompt: see `prompts.choose_prompt`; empty: the back-end's own; None: unchanged.
 
         Raises:
             ConfigError: there is none of that name; nothing has changed.
         """
-        own = self._own if back_end is None else self._named(back_end)
+        own = self._own if back_end is None else self._find_back_end(back_end)
         if model is None:
             model = self.model if own is self._own else ""
         if model and model not in own.models:
-            raise ConfigError(
-                f"Back-end {own.name!r} has no model {model!r} to choose.", f"There are: {', '.join(own.models)}."
-            )
+            raise ConfigError(f"Back-end {own.name!r} has no model {model!r}.", f"There are: {', '.join(own.models)}.")
         wish = self._wish if prompt is None else prompt
-        prompt_for(wish, own.prompt)
+        choose_prompt(wish, own.prompt)
         is_change = (own.name, model, wish) != (self._own.name, self.model, self._wish)
         self._own, self.model, self._wish = own, model, wish
         return is_change
 
-    async def back_end(self, text: str, *, is_answer: bool = False) -> BackEnd:
-        """The chat model to ask for what the user says so far, with the session's prompt.
+    async def choose_back_end(self, text: str, *, is_answer: bool = False) -> BackEnd:
+        """Returns the chat model for what the user has said so far, with the session's prompt.
 
         Args:
-            is_answer: what it writes is read out as it is; else it is whispered to the front-end.
+            is_answer: whether its text is read out as it is; otherwise it becomes an oracle of the front-end.
 
         Raises:
-            BackendError: the classifier failed, or named a back-end that there is not.
+            BackendError: the classifier failed, or named an unknown back-end.
         """
         chosen = self._back_ends[await self._router.choose(text, self._own.name)]
         if self.model and chosen is self._own:
             chosen = replace(chosen, chat=chosen.models[self.model])
-        asked = chosen.answering() if is_answer else chosen
-        return replace(asked, prompt=prompt_for(self._wish, asked.prompt))
+        asked = chosen.with_answer_prompt() if is_answer else chosen
+        return replace(asked, prompt=choose_prompt(self._wish, asked.prompt))
 
-    def _named(self, name: BackendName) -> BackEnd:
+    def _find_back_end(self, name: BackendName) -> BackEnd:
         if name not in self._back_ends:
             raise ConfigError(f"There is no back-end {name!r}.", f"There are: {', '.join(self._back_ends)}.")
         return self._back_ends[name]
 
 
 def load_classifier(place: str) -> Classifier:
-    """The function at `module:function`.
+    """Loads the function at `module:function`.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is no such function.
     """
     try:
         classifier: Classifier = pkgutil.resolve_name(place)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f"There is no classifier {place!r} ({error}).", "Write module:function.") from error
     if ":" not in place or not callable(classifier):
-        raise ConfigError(f"The classifier {place!r} is no function.", "Write module:function.")
+        raise ConfigError(f"The classifier {place!r} is not a function.", "Write module:function.")
     return classifier
 
 
-def _spaced(text: str) -> str:
-    """The words of a text in small letters without punctuation, with a space before and after each."""
+def _normalise_words(text: str) -> str:
+    """Returns the words of a text in lower case without punctuation, with a space before and after each."""
     return f" {' '.join(_WORD.findall(text.casefold()))} "

@@ -1,10 +1,10 @@
-"""From the pieces of a chat model's answer to tokens in a session's oracle queue.
+"""Oracle writer: turns the streamed answer of a chat model into tokens in a session's oracle queue.
 
-What comes later may change how a sign or a number is said: "$5" becomes "$5 million". So words of the first sentence
-leave at a boundary between two *plain* words only, ones that are said as they are written wherever they stand; and
-after anything but words and simple numbers, such as the signs of a formula, nothing leaves before the sentence's end. A
-run of plain words needs no reading of the text, which matters: one takes about 2 ms. Emoji and marks of emphasis are no
-words and no signs.
+Later text may change how a sign or a number is spoken: "$5" becomes "$5 million". Words of the first sentence are
+therefore released only at a boundary between two *plain* words, which are spoken as they are written in any context.
+After anything but words and simple numbers, such as the signs of a formula, nothing is released before the end of the
+sentence. Plain words need no call of `speak`, which takes about 2 ms. Emoji and marks of emphasis count neither as
+words nor as signs.
 """
 
 import re
@@ -26,29 +26,29 @@ _WORD = re.compile(r"[A-Za-z]+(?:['’][A-Za-z]+)*[,.?!;:]?")
 _SIMPLE = re.compile(
     r"[\"']?(?:[aAI]|[A-Za-z][A-Za-z'’-][A-Za-z.'’-]*|\$?\d+(?:,\d{3})*(?:\.\d+)?(?:%|st|nd|rd|th)?)[\"']?[,.?!;:]?[\"']?"
 )
-"""Words with their points and hyphens, and numbers that stand alone: no later sign changes how they are said."""
+"""Words with punctuation and hyphens, and separate numbers: no later sign changes how they are spoken."""
 
 _AMONG = "of 7 * 2 + 1 = 15"
-"""What a plain word must bear in its text: a formula, where names of functions and variables are read otherwise."""
+"""A formula that may follow a plain word without a change to the word; names of functions and variables change."""
 
 _LAST_WORD = re.compile(r"\S+$")
 
 
 class OracleWriter:
-    """Writes one oracle. Making it announces the oracle to the queue: of two, the one made later is the newer.
+    """Writes one oracle. Creating a writer starts its oracle in the queue; the one created later is the newer.
 
-    The tokens are those of the answer as it is said, as far as it fits, as training has them.
+    The tokens are those of the spoken form of the answer, up to the limit of words, as in training.
 
     Args:
         queue: of the session.
         tokenizer: the front-end's.
-        max_words: of which whole sentences are taken.
-        is_held: whether nothing goes into the queue before `release`.
+        max_words: the limit, in whole sentences.
+        is_held: whether nothing enters the queue before `release`.
 
     Attributes:
-        number: by it a session's oracles are told apart; rises.
-        n_tokens: put into the queue so far.
-        left_out: why sentences of it are left out; whoever tells it takes them away.
+        number: identifies the oracle in its session; increasing.
+        n_tokens: the number of tokens put into the queue so far.
+        left_out: reasons of skipped sentences; the caller removes those that it has reported.
     """
 
     def __init__(self, queue: OracleQueue, tokenizer: Tokenizer, max_words: int, *, is_held: bool = False) -> None:
@@ -57,7 +57,7 @@ class OracleWriter:
         self.left_out: list[UnusableAnswer] = []
         self._queue = queue
         self._spoken = SpokenStream()
-        self._whispered = OracleTextFilter(max_words)
+        self._filter = OracleTextFilter(max_words)
         self._tokens = tokenizer.stream()
         self._is_overtaken = False
         self._is_held = is_held
@@ -66,53 +66,53 @@ class OracleWriter:
 
     @property
     def is_whole(self) -> bool:
-        """Whether its end has come, and what is written on is not said."""
-        return self._spoken.is_whole or self._whispered.is_over
+        """Whether the oracle is complete, so that further text is ignored."""
+        return self._spoken.is_whole or self._filter.is_over
 
     def write(self, delta: str) -> str:
-        """Adds a piece of the answer, of any length; returns the words that went into the queue.
+        """Adds a piece of the answer, of any length; returns the words that entered the queue.
 
         Raises:
-            UnusableAnswer: it refuses to answer.
+            UnusableAnswer: the answer is a refusal.
         """
-        return self._queued(self._whisper(self._spoken.feed(delta)), is_last=False)
+        return self._enqueue(self._filter_words(self._spoken.feed(delta)), is_last=False)
 
     def finish(self, *, is_cut: bool = False) -> str:
         """Ends the answer; returns its last words.
 
         Args:
-            is_cut: the chat model might write no more: half a sentence at the end is left out.
+            is_cut: the answer reached the token limit: an incomplete last sentence is skipped.
 
         Raises:
-            UnusableAnswer: no sentence of it can be said, or it is unfit; what is in the queue stays.
+            UnusableAnswer: no sentence of it can be spoken, or it is unusable; what is in the queue stays.
             RequestError: it is empty.
         """
-        words = "" if self._whispered.is_over else self._whisper(self._spoken.finish())
-        return self._queued(words + self._whispered.finish(is_cut=is_cut), is_last=True)
+        words = "" if self._filter.is_over else self._filter_words(self._spoken.finish())
+        return self._enqueue(words + self._filter.finish(is_cut=is_cut), is_last=True)
 
     def release(self) -> str:
-        """Puts what was held into the queue, and from now on what is written; returns the words that went there."""
+        """Puts the held tokens into the queue, and later ones directly; returns the words that entered it."""
         self._is_held = False
         words, tokens = self._held_words, self._held_tokens
         self._held_words, self._held_tokens = "", []
         return self._put(words, tokens) if tokens else ""
 
     def withdraw(self) -> None:
-        """Takes out of the queue what still waits there of this oracle; it is over."""
+        """Removes the waiting tokens of this oracle from the queue and ends it."""
         self._queue.withdraw(self.number)
         self._is_overtaken = True
 
-    def _whisper(self, pieces: Iterable[str | UnusableAnswer]) -> str:
+    def _filter_words(self, pieces: Iterable[str | UnusableAnswer]) -> str:
         words = ""
         for piece in pieces:
             if isinstance(piece, str):
-                words += self._whispered.add_words(piece)
+                words += self._filter.add_words(piece)
             else:
-                self._whispered.drop_open_sentence()
+                self._filter.drop_open_sentence()
                 self.left_out.append(piece)
         return words
 
-    def _queued(self, words: str, *, is_last: bool) -> str:
+    def _enqueue(self, words: str, *, is_last: bool) -> str:
         if self._is_overtaken or not (words or is_last):
             return ""
         tokens = self._tokens.feed(words) + (self._tokens.finish() if is_last else [])
@@ -131,26 +131,26 @@ class OracleWriter:
 
 
 class SpokenStream:
-    """One answer: its first paragraph that says something, up to where the model would speak for somebody else.
+    """The spoken form of one answer, as a stream: its first paragraph with content, up to words of another speaker.
 
-    The words that `feed` and `finish` give, joined, are what `speak_answer` makes of the whole, less what is for the
-    eye alone. Of a sentence that cannot be said they give why instead; what was given of it before stands. A paragraph
-    that announces the next one in words that nobody could foresee is said with it.
+    The joined results of `feed` and `finish` are what `speak_answer` returns for the whole, without what is only for
+    the eye. A sentence that cannot be spoken is replaced by the reason; what was already released of it stays. A
+    paragraph that announces the next one in unforeseen words is spoken together with it.
 
     Attributes:
-        is_whole: its end has come, and what is fed from now on is not said.
+        is_whole: whether the answer is complete, so that further text is ignored.
     """
 
     def __init__(self) -> None:
         self.is_whole = False
-        self._before = ""  # an announcement of which words have left
+        self._before = ""  # an announcement whose words were released
         self._line = self._whole_words = ""
         self._sentence = _Sentence()
-        self._start = 0  # where it begins in the answer
-        self._has_begun = self._has_sentence = False  # words have come, a whole sentence of them
+        self._start = 0  # its start in the answer
+        self._has_begun = self._has_sentence = False  # words, or a whole sentence, were released
 
     def feed(self, delta: str) -> list[str | UnusableAnswer]:
-        """Adds the next piece, of any length; returns the words that can now be said, with a space after each."""
+        """Adds the next piece, of any length; returns the words that can now be spoken, with a space after each."""
         if self.is_whole:
             return []
         self._line += delta
@@ -170,17 +170,17 @@ class SpokenStream:
         self.is_whole |= is_ended
         if not self.is_whole and not self._has_begun and may_announce(answer):
             return []
-        pieces = [*self._whole_sentences(answer)]
+        pieces = [*self._finish_sentences(answer)]
         if not self._has_sentence and (early := self._sentence.grow(answer[self._start :])):
             self._has_begun = True
             pieces.append(early)
         return pieces
 
     def finish(self) -> list[str | UnusableAnswer]:
-        """The rest, at the end of the answer.
+        """Returns the rest, at the end of the answer.
 
         Raises:
-            UnusableAnswer: no sentence of the answer can be said; what `feed` gave stands.
+            UnusableAnswer: no sentence of the answer can be spoken; what `feed` returned stands.
             RequestError: it is empty.
         """
         written = self._before + self._line
@@ -189,19 +189,19 @@ class SpokenStream:
         answer, _ = cut_own_words(strip_paragraph(written))
         if not self._has_begun and answer.endswith(":"):
             raise UnusableAnswer("The answer only announces what it would say.")
-        pieces = [*self._whole_sentences(answer)]
+        pieces = [*self._finish_sentences(answer)]
         if answer[self._start :].strip() or not (pieces or self._has_sentence):
             pieces.append(self._say(answer, len(answer)))
         if not self._has_sentence:
             raise next(piece for piece in pieces if isinstance(piece, UnusableAnswer))
         return pieces
 
-    def _whole_sentences(self, answer: str) -> Iterator[str | UnusableAnswer]:
+    def _finish_sentences(self, answer: str) -> Iterator[str | UnusableAnswer]:
         while (end := find_sentence_end(answer, self._start)) is not None:
             yield self._say(answer, end)
 
     def _say(self, answer: str, end: int) -> str | UnusableAnswer:
-        """The rest of the sentence that ends there, or why it is left out."""
+        """Returns the rest of the sentence that ends there, or the reason why it is skipped."""
         begun, start = self._sentence, self._start
         self._sentence, self._start = _Sentence(), end
         try:
@@ -209,22 +209,22 @@ class SpokenStream:
         except Unspeakable as error:
             return UnusableAnswer(f"The answer cannot be said ({error}).")
         if words is None:
-            return UnusableAnswer("The answer is said otherwise than it was begun.")
+            return UnusableAnswer("The rest of the answer contradicts the words that were already spoken.")
         self._has_begun = self._has_sentence = True
         return words
 
 
 class _Sentence:
-    """A sentence that is being written, of which words leave as soon as it is sure how they are said."""
+    """A sentence that is being written; its words are released as soon as their spoken form is certain."""
 
     def __init__(self) -> None:
         self._tokens: list[str] = []
-        self._n_simple = 0  # tokens, from the first on, that are known to be simple
+        self._n_simple = 0  # leading tokens that are known to be simple
         self._said = ""
         self._n_said = 0
 
     def may_be_sure(self) -> bool:
-        """Whether more of it may be sure: what comes later changes the last word alone, and no sign before it."""
+        """Returns whether more words may be certain: later text changes only the last word, without signs before it."""
         settled = max(len(self._tokens) - 1, 0)
         if all(map(_SIMPLE.fullmatch, self._tokens[self._n_simple : settled])):
             self._n_simple = settled
@@ -232,21 +232,21 @@ class _Sentence:
         return False
 
     def grow(self, begun: str) -> str:
-        """The words that can now be said, with a space after each; `begun`: all that is written of it."""
+        """Returns the words that can now be spoken, with a space after each; `begun` is the sentence so far."""
         self._tokens = begun.split()
-        return self._released(self._as_far_as_sure())
+        return self._take_new_words(self._find_certain_words())
 
     def end(self, written: str, before: str) -> str | None:
-        """The rest of it, as it is written whole after `before`; None where that is not as it was begun.
+        """Returns the rest of the complete sentence, or None if it contradicts the released words.
 
         Raises:
-            Unspeakable: it cannot be said.
+            Unspeakable: it cannot be spoken.
         """
         said = speak_sentence(written, before)
-        return self._released(said) if said.startswith(self._said) else None
+        return self._take_new_words(said) if said.startswith(self._said) else None
 
-    def _as_far_as_sure(self) -> str:
-        """The words before the last boundary between two plain ones."""
+    def _find_certain_words(self) -> str:
+        """Returns the words before the last boundary between two plain ones."""
         if not all(map(_SIMPLE.fullmatch, self._tokens[self._n_simple :])):
             return self._said
         end = len(self._tokens) - 1
@@ -263,17 +263,17 @@ class _Sentence:
         return said
 
     def _read(self, end: int) -> str:
-        """What `speak` makes of the words before `end`; what was said so far where that is not sure."""
+        """Returns the spoken form of the words before `end`, or of those released so far if that is not certain."""
         next_word = self._tokens[end]
         try:
             said = speak(" ".join(self._tokens[: end + 1]))
-        except Unspeakable:  # the whole may be said all the same, and `end` tells
+        except Unspeakable:  # the whole may still be speakable: `end` decides
             return self._said
         last = " " + next_word.rstrip(",;:")
         is_sure = said.endswith(last) and said.startswith(self._said)
         return said.removesuffix(last) if is_sure else self._said
 
-    def _released(self, said: str) -> str:
+    def _take_new_words(self, said: str) -> str:
         new = said[len(self._said) :].strip()
         self._said = said
         return f"{new} " if new else ""
@@ -281,7 +281,7 @@ class _Sentence:
 
 @lru_cache(maxsize=50_000)
 def _is_plain(token: str) -> bool:
-    """Whether a word with its mark is said as it is written, among others that are."""
+    """Returns whether a word with its punctuation is spoken as it is written, among other such words."""
     if _WORD.fullmatch(token) is None:
         return False
     after = "A total" if token.endswith(ENDS_SENTENCE) else "a total"

@@ -1,1 +1,1 @@
-"""One server in several processes: who gets which caller, and what the processes know of each other."""
+"""One server in several processes: distributes callers, and shares counts between the processes."""

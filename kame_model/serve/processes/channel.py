@@ -1,8 +1,8 @@
-"""What the parent and one process of a server say to each other, over one Unix socket.
+"""Protocol between the parent and one process of a server, over a Unix socket.
 
-The parent gives a byte at a time: `SOCKET`, with a caller's socket beside it, `RETIRE` (end when your callers have) or
-`END` (end now). The process tells a `Report`
-as a line of JSON, at once when something has changed. The end of the socket is the end of whoever held its other end.
+The parent sends single bytes: `SOCKET`, with a caller's socket attached, `RETIRE` (end when your callers have) or `END`
+(end now). The process sends a `Report` as a line of JSON whenever something has changed. When the socket ends, its
+other end has ended.
 """
 
 import asyncio
@@ -21,16 +21,16 @@ Phase = Literal["loading", "serving", "draining", "failed"]
 
 
 class Report(BaseModel):
-    """How it stands with a process.
+    """The state of a process.
 
     Attributes:
         phase: failed: it ends with an error, before it served or later.
-        n_sessions: callers who talk.
-        n_connections: of callers, sessions' too.
-        n_free: sessions that may still come.
+        n_sessions: open sessions.
+        n_connections: of callers, including those of sessions.
+        n_free: sessions that can still be opened.
         n_taken: sockets taken from the parent since the start.
-        unready: why callers are better sent elsewhere; empty: they are not.
-        error_kind, error_what, error_remedy: of phase failed: a class of data_schemas/errors.py, and its texts.
+        unready: why callers should use another process; empty if they need not.
+        error_kind, error_what, error_remedy: in phase failed: a class of data_schemas/errors.py, and its texts.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -46,11 +46,11 @@ class Report(BaseModel):
     error_remedy: str = ""
 
 
-def give_socket(channel: socket.socket, accepted: socket.socket) -> bool:
-    """Gives a caller's socket to a process, and closes it here; False where the process takes none, and it stays open.
+def send_socket(channel: socket.socket, accepted: socket.socket) -> bool:
+    """Sends a caller's socket to a process and closes it here; returns False, and leaves it open, if that fails.
 
     Args:
-        channel: the parent's end, not blocking.
+        channel: the parent's end, non-blocking.
     """
     try:
         socket.send_fds(channel, [SOCKET], [accepted.fileno()])
@@ -60,14 +60,14 @@ def give_socket(channel: socket.socket, accepted: socket.socket) -> bool:
     return True
 
 
-def give_order(channel: socket.socket, order: bytes) -> None:
-    """Tells a process to `RETIRE` or to `END`; one that has ended already is not told."""
+def send_order(channel: socket.socket, order: bytes) -> None:
+    """Orders a process to `RETIRE` or to `END`, unless it has already ended."""
     with suppress(OSError):
         channel.send(order)
 
 
-def take_given(channel: socket.socket) -> socket.socket | bytes:
-    """What the parent gives next: a caller's socket, `RETIRE`, `END`, or nothing: the parent has ended.
+def receive_message(channel: socket.socket) -> socket.socket | bytes:
+    """Returns what the parent sends next: a caller's socket, `RETIRE`, `END`, or nothing if the parent has ended.
 
     Raises:
         BlockingIOError: nothing is there yet.
@@ -83,22 +83,22 @@ def take_given(channel: socket.socket) -> socket.socket | bytes:
     return data
 
 
-def tell(channel: socket.socket, report: Report) -> bool:
-    """Tells the parent; False where it does not read, and is to be told again later."""
+def send_report(channel: socket.socket, report: Report) -> bool:
+    """Sends a report to the parent; returns False if that does not read, so that it has to be sent again."""
     try:
         channel.sendall(report.model_dump_json().encode() + b"\n")
     except BlockingIOError:
         return False
-    except OSError:  # it has ended, which `take_given` tells
+    except OSError:  # it has ended, which `receive_message` reports
         return True
     return True
 
 
 async def read_reports(channel: socket.socket) -> AsyncIterator[Report]:
-    """What a process reports, until it has ended.
+    """Yields the reports of a process until it has ended.
 
     Args:
-        channel: the parent's end, not blocking.
+        channel: the parent's end, non-blocking.
     """
     loop, unread = asyncio.get_running_loop(), b""
     while True:

@@ -1,7 +1,7 @@
-"""The parent of a server of several processes: it takes callers, gives each to a process, and keeps processes going.
+"""The parent of a server of several processes: accepts callers, distributes them, and restarts processes.
 
-It loads no model and reads nothing of what callers send: a caller's socket goes to a process as it is, and TLS, HTTP
-and the conversation are that process's own.
+It loads no model and reads nothing that callers send: a caller's socket is passed to a process unread, and that process
+does TLS, HTTP and the conversation.
 """
 
 import asyncio
@@ -17,16 +17,16 @@ from pathlib import Path
 from data_schemas import errors
 from data_schemas.config.serving import ServeConfig
 from data_schemas.errors import BackendError, KameError
-from kame_model.serve.processes.channel import END, RETIRE, Report, give_order, give_socket, read_reports
+from kame_model.serve.processes.channel import END, RETIRE, Report, read_reports, send_order, send_socket
 from kame_model.serve.processes.shared_counts import SharedCounts
 from kame_model.serve.processes.siblings import get_socket_path
 from kame_model.serve.web.accepting import accept_clients
 
 _LOG = logging.getLogger(__name__)
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
-"""Before a process is started again that has died; each time it dies before it has served, twice as long."""
+"""Delay before a process that died is restarted; it doubles each time a process dies before it has served."""
 _GRACE_S = 30.0
-"""Beyond what its callers may have, a process may take so long to end before it is killed."""
+"""Seconds beyond its callers' time that a process may take to end before it is killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Launch:
     """How a process is started.
 
     Attributes:
-        command: of the process, without its own options.
+        command: the command line, without the process's own options.
         environment: of each process, by its number.
     """
 
@@ -44,16 +44,16 @@ class Launch:
 
 @dataclass(eq=False, slots=True)
 class Place:
-    """One process of the server, and those that come after it under its number.
+    """A slot for one process of the server and its successors.
 
     Attributes:
-        config: with which the next process is started.
-        report: the last of the process that there is.
+        config: of the next process.
+        report: the last one of the current process.
         n_given: sockets given to it.
-        is_told_to_end: it ends because it is to.
-        launched: the configuration of the process that was started last.
-        hurry: set to start the next process without waiting longer.
-        changed: set, and another one put in its place, whenever a report has come or the process has ended.
+        is_told_to_end: whether its end was requested.
+        launched: the configuration of the last started process.
+        hurry: set to skip the delay before the next process.
+        changed: set, and replaced, whenever a report has arrived or the process has ended.
     """
 
     number: int
@@ -74,9 +74,9 @@ class Place:
 
     @property
     def rank(self) -> tuple[bool, bool, bool, bool, int]:
-        """Callers go to the place whose rank is lowest: it does not end, has room, and has the fewest connections.
+        """Callers go to the place with the lowest rank: it is not ending, has room, and has the fewest connections.
 
-        Where all end those that have callers come first: the others may be gone in a moment.
+        If all are ending, those with callers come first: the others may be gone in a moment.
         """
         n_waiting = self.n_given - self.report.n_taken
         n_entering = self.report.n_connections - self.report.n_sessions + n_waiting
@@ -86,7 +86,7 @@ class Place:
         return self.is_told_to_end, may_be_gone, not has_room, bool(self.report.unready), n_connections
 
     def note(self, report: Report) -> None:
-        """Takes a report."""
+        """Stores a report."""
         self.report = report
         self.changed.set()
         self.changed = asyncio.Event()
@@ -96,10 +96,10 @@ class ProcessGroup:
     """The processes of one server.
 
     Args:
-        config: of each; `processes` says how many there are.
+        config: of each; `processes` is their number.
         launch: how one is started.
         listener: the address that all share.
-        folder: private; for the processes' sockets and what they count together.
+        folder: private; for the processes' sockets and shared counts.
         counts: in that folder.
     """
 
@@ -113,41 +113,41 @@ class ProcessGroup:
 
     @property
     def n_sessions(self) -> int:
-        """Callers who talk, with any process."""
+        """The number of open sessions in all processes."""
         return sum(place.report.n_sessions for place in self._places if place.is_alive)
 
     @property
     def pids(self) -> list[int | None]:
-        """The system's numbers of the processes; None: one is being started again."""
+        """The process ids; None for one that is being restarted."""
         return [None if place.process is None else place.process.pid for place in self._places]
 
     async def start(self) -> None:
-        """Starts the first process, then the others, and then takes callers.
+        """Starts the first process, then the others, and then accepts callers.
 
         Raises:
             KameError: a process did not start; none is left.
         """
         try:
             for places in (self._places[:1], self._places[1:]):
-                self._tasks += [asyncio.create_task(self._keep(place)) for place in places]
+                self._tasks += [asyncio.create_task(self._keep_running(place)) for place in places]
                 await asyncio.gather(*(self._wait_until_served(place) for place in places))
         except BaseException:
             await self.end(now=True)
             raise
         self._has_started = True
-        self._tasks.append(asyncio.create_task(accept_clients(self._listener, self._give)))
+        self._tasks.append(asyncio.create_task(accept_clients(self._listener, self._assign_caller)))
 
     async def wait_until_broken(self) -> None:
-        """Waits until the parent itself cannot go on; raises what it failed with."""
+        """Waits until the parent itself fails, and raises its error."""
         done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
 
     async def restart(self, config: ServeConfig) -> None:
-        """Ends one process after another, as soon as its callers have ended, and starts it again, by `config`.
+        """Restarts the processes with `config`, one after another, each as soon as its callers have left.
 
-        Callers who come meanwhile go to the others. Where a new one does not start those that have not been restarted
-        go on as they are, which the log tells.
+        New callers go to the others. If a new process does not start, the remaining old ones continue, and an error is
+        logged.
         """
         for place in self._places:
             others = [each for each in self._places if each is not place]
@@ -156,25 +156,25 @@ class ProcessGroup:
             place.config, place.is_told_to_end = config, True
             place.hurry.set()
             _LOG.warning(
-                "Process %d is to be started anew; its %d callers may finish.", place.number, place.report.n_sessions
+                "Process %d will be restarted when its %d callers have left.", place.number, place.report.n_sessions
             )
             self._counts.note_state(place.number, "draining")
             if place.channel is not None:
-                give_order(place.channel, RETIRE)
+                send_order(place.channel, RETIRE)
             while place.launched is not config:
                 await place.changed.wait()
             try:
                 await self._wait_until_served(place)
             except KameError as error:
-                _LOG.error("Process %d does not start; the others are left as they are: %s", place.number, error)
+                _LOG.error("Process %d does not start; the other processes are not restarted: %s", place.number, error)
                 return
             _LOG.warning("Process %d serves again.", place.number)
 
     async def end(self, now: bool = False) -> None:
-        """Ends all processes: lets nobody in any more, waits for those who talk as long as they may, and returns.
+        """Ends all processes: admits no more callers, waits for open sessions as long as configured, and returns.
 
         Args:
-            now: those who talk are not waited for. May be called beside a call that waits.
+            now: whether to end sessions at once. May be called during a call that waits.
         """
         self._is_ending = True
         running = [place for place in self._places if place.process is not None]
@@ -192,7 +192,7 @@ class ProcessGroup:
         with suppress(ProcessLookupError):
             process.send_signal(signal.SIGTERM)
         if now and place.channel is not None:
-            give_order(place.channel, END)
+            send_order(place.channel, END)
         try:
             async with asyncio.timeout(_GRACE_S + (0 if now else place.config.limits.drain_s)):
                 await process.wait()
@@ -201,10 +201,10 @@ class ProcessGroup:
             process.kill()
             await process.wait()
 
-    def _give(self, accepted: socket.socket) -> None:
-        """Gives a caller to the process that bears it best; where none takes it, closes it."""
+    def _assign_caller(self, accepted: socket.socket) -> None:
+        """Passes a caller to the best process, or closes the connection if none takes it."""
         for place in sorted((each for each in self._places if each.is_alive), key=lambda each: each.rank):
-            if place.channel is not None and give_socket(place.channel, accepted):
+            if place.channel is not None and send_socket(place.channel, accepted):
                 place.n_given += 1
                 return
         accepted.close()
@@ -213,7 +213,7 @@ class ProcessGroup:
         """Waits until a place's process serves.
 
         Raises:
-            KameError: it has ended before.
+            KameError: it ended before that.
         """
         while place.report.phase != "serving":
             if place.report.phase == "failed":
@@ -221,8 +221,8 @@ class ProcessGroup:
                 raise kind(place.report.error_what, place.report.error_remedy)
             await place.changed.wait()
 
-    async def _keep(self, place: Place) -> None:
-        """Starts a place's process, and again whenever it has ended, until the server ends."""
+    async def _keep_running(self, place: Place) -> None:
+        """Starts a place's process, and restarts it whenever it has ended, until the server ends."""
         wait_s = _FIRST_WAIT_S
         while not self._is_ending:
             has_served = await self._run_once(place)
@@ -234,7 +234,7 @@ class ProcessGroup:
                     await asyncio.wait_for(place.hurry.wait(), wait_s)
 
     async def _run_once(self, place: Place) -> bool:
-        """One process, from its start to its end; says whether it has served."""
+        """Runs one process from its start to its end; returns whether it has served."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         get_socket_path(self._folder, place.number).unlink(missing_ok=True)
@@ -248,7 +248,7 @@ class ProcessGroup:
                     stdin=subprocess.PIPE,
                     env=dict(self._launch.environment(place.number)),
                     pass_fds=[theirs.fileno()],
-                    process_group=0,  # Ctrl-C is for the parent, which tells the others
+                    process_group=0,  # Ctrl-C is for the parent, which ends the others
                 )
             except OSError as error:
                 what = f"Process {place.number} of the server cannot be started: {error.strerror or error}."
@@ -280,7 +280,6 @@ class ProcessGroup:
         return has_served
 
     def _note_end(self, place: Place, pid: int, status: int) -> None:
-        """Tells what became of a process that has ended."""
         n_lost = self._counts.forget_process(pid)
         get_socket_path(self._folder, place.number).unlink(missing_ok=True)
         failed = place.report
@@ -290,17 +289,17 @@ class ProcessGroup:
                 phase="failed",
                 error_kind="BackendError",
                 error_what=f"Process {place.number} of the server has ended {how}.",
-                error_remedy="What it said last stands above.",
+                error_remedy="Its last messages are above.",
             )
         is_expected = place.is_told_to_end and status == 0
         if not is_expected and self._has_started and not self._is_ending:
             self._counts.note_state(place.number, "dead")
-            _LOG.error("%s It is started again; %d callers lost their connection.", failed.error_what, n_lost)
+            _LOG.error("%s It is restarted; %d callers lost their connection.", failed.error_what, n_lost)
         place.note(Report() if is_expected else failed)
 
 
 def _write_config(process: asyncio.subprocess.Process, place: Place) -> None:
-    """Gives a process its configuration: it records into a folder of its own, which no other may sweep."""
+    """Sends a process its configuration, with a recordings folder of its own, as no other may delete files there."""
     record = place.config.record
     if record.folder is not None:
         record = record.model_copy(update={"folder": str(Path(record.folder) / f"process-{place.number}")})
@@ -311,7 +310,6 @@ def _write_config(process: asyncio.subprocess.Process, place: Place) -> None:
 
 
 async def _wait_for_change(places: Sequence[Place]) -> None:
-    """Waits until something has changed with any of them."""
     waits = [asyncio.create_task(place.changed.wait()) for place in places]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

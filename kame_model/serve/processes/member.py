@@ -1,4 +1,4 @@
-"""One process of a server of several: it takes callers from the parent, and tells how it stands with it."""
+"""One process of a server of several: takes callers from the parent, and reports its state."""
 
 import asyncio
 import socket
@@ -10,18 +10,18 @@ from pathlib import Path
 import uvicorn
 from fastapi import FastAPI
 
-from kame_model.serve.processes.channel import END, RETIRE, Phase, Report, take_given, tell
+from kame_model.serve.processes.channel import END, RETIRE, Phase, Report, receive_message, send_report
 from kame_model.serve.processes.shared_counts import SharedCounts
 from kame_model.serve.processes.siblings import AcrossProcesses, FromSiblings, connect_others, get_socket_path
 from kame_model.serve.server import KameServer
 from kame_model.serve.web.transport import WebServer
 
 _LOOK_S = 0.05
-"""How often it is looked whether there is something to report."""
+"""Seconds between checks for something to report."""
 
 
 class PrivateServer(uvicorn.Server):
-    """uvicorn at the socket where the other processes ask; whoever runs it has the signals."""
+    """A uvicorn server at the Unix socket for the other processes; it leaves signals to its caller."""
 
     def __init__(self, app: FastAPI) -> None:
         super().__init__(
@@ -38,22 +38,22 @@ class PrivateServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Captures none."""
+        """Captures no signals."""
         yield
 
 
 class Member:
-    """The process's side of the channel.
+    """The process's side of the channel to the parent.
 
     Args:
         channel: to the parent.
         number: of this process.
-        folder: private, of all processes of the server.
-        counts: of all of them.
+        folder: private, shared by all processes of the server.
+        counts: shared by them.
 
     Attributes:
-        parent_is_gone: set when the parent has ended: callers cannot come any more.
-        is_retired: set when this process is to end as soon as its callers have.
+        parent_is_gone: set when the parent has ended, so that no more callers can come.
+        is_retired: set when this process is to end as soon as its callers have left.
         is_over: set when it is to end now.
     """
 
@@ -66,7 +66,7 @@ class Member:
 
     @asynccontextmanager
     async def serve_callers(self, server: KameServer, app: FastAPI, web: WebServer) -> AsyncIterator[None]:
-        """Takes callers and tells the parent, for the time of the block; `web` has been started."""
+        """Takes callers and sends reports for a `with` block; `web` has been started."""
         loop, private = asyncio.get_running_loop(), get_socket_path(self._folder, self._number)
         private.unlink(missing_ok=True)
         async with AsyncExitStack() as stack:
@@ -77,28 +77,28 @@ class Member:
             asking = asyncio.create_task(asked.serve([listener]))
             stack.push_async_callback(asyncio.wait, [asking])
             stack.callback(setattr, asked, "should_exit", True)
-            telling = asyncio.create_task(self._tell_changes(server, app))
+            telling = asyncio.create_task(self._report_changes(server, app))
             stack.push_async_callback(_cancel_task, telling)
             loop.add_reader(self._channel, self._take, web)
             stack.callback(loop.remove_reader, self._channel)
             yield
 
-    async def let_in_those_who_came(self, app: FastAPI, within_s: float) -> None:
-        """Waits until whoever has connected already has his session or his answer: he was sent nowhere else."""
+    async def wait_for_entering_callers(self, app: FastAPI, within_s: float) -> None:
+        """Waits until all connected callers have a session or an answer, as they were sent to no other process."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 while app.state.connections.n_before_entry:
                     await asyncio.sleep(_LOOK_S)
 
     def answer_for_all(self, app: FastAPI) -> None:
-        """Has the app answer for the other processes too; before it is started."""
+        """Adds the middleware that answers for the other processes, too; call it before the app starts."""
         others = partial(connect_others, self._folder, self._number)
         app.add_middleware(AcrossProcesses, number=self._number, others=others, counts=self._counts)
 
     def _take(self, web: WebServer) -> None:
-        """Takes what the parent gives now: one thing, so that those who talk do not wait for many."""
+        """Takes one message or socket from the parent: many at once would delay the open sessions."""
         try:
-            given = take_given(self._channel)
+            given = receive_message(self._channel)
         except BlockingIOError:
             return
         if isinstance(given, socket.socket):
@@ -112,7 +112,7 @@ class Member:
             self.parent_is_gone.set()
             asyncio.get_running_loop().remove_reader(self._channel)
 
-    async def _tell_changes(self, server: KameServer, app: FastAPI) -> None:
+    async def _report_changes(self, server: KameServer, app: FastAPI) -> None:
         while True:
             unready = server.find_unreadiness()
             is_draining = unready is not None and unready.reason == "draining"
@@ -125,7 +125,7 @@ class Member:
                 n_taken=self._n_taken,
                 unready="" if unready is None else unready.reason,
             )
-            if report != self._last and tell(self._channel, report):
+            if report != self._last and send_report(self._channel, report):
                 self._last = report
             await asyncio.sleep(_LOOK_S)
 

@@ -1,7 +1,7 @@
-"""What all processes of a server count together: callers and wrong tokens by address, and the processes themselves.
+"""Counts shared by a server's processes: sessions and wrong tokens by address, and the state of the processes.
 
-The counts stand in a SQLite file, which every process opens: SQLite's lock decides between two that let callers of one
-address in at the same moment. Times are of `time.monotonic`, which is one clock for all processes of a machine.
+They are in a SQLite file, which every process opens: SQLite's lock decides between two processes that admit callers of
+one address at the same moment. Times are those of `time.monotonic`, one clock for all processes of a machine.
 """
 
 import logging
@@ -29,18 +29,17 @@ CREATE TABLE IF NOT EXISTS processes (number INTEGER PRIMARY KEY, state TEXT, n_
 """
 
 ProcessState = Literal["loading", "serving", "draining", "dead"]
-"""loading: it cannot take callers yet · serving · draining: its callers may finish · dead: it is started
-again."""
+"""loading: it cannot take callers yet · serving · draining: its callers may finish · dead: it is being restarted."""
 
 
 class SharedCounts:
     """The counts of one server, as one of its processes sees them.
 
-    Where the file cannot be read or written, which the log tells, a process goes by what it knows itself.
+    If the file cannot be read or written, an error is logged, and each process uses only its own counts.
 
     Args:
-        file: of all processes; made where it is not there.
-        process: the system's number of this process, by which its own callers are known.
+        file: shared by all processes; created if it does not exist.
+        process: the process id that identifies this process's callers; None: the current one.
     """
 
     def __init__(self, file: Path, process: int | None = None) -> None:
@@ -56,26 +55,26 @@ class SharedCounts:
 
     @contextmanager
     def hold_decision(self) -> Iterator[None]:
-        """For the time of the block no other process lets anybody in, or counts anything."""
+        """Locks admission and counts in all processes for a `with` block."""
         try:
             self._database.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
-            _tell(error)
+            _log_error(error)
             yield
             return
         try:
             yield
         finally:
-            self._do("COMMIT")
+            self._run("COMMIT")
 
     def count_present(self, address: str) -> int:
-        """Sessions of an address in the other processes."""
-        found = self._do("SELECT count(*) FROM sessions WHERE address = ? AND process != ?", address, self._process)
+        """Returns the number of the address's sessions in the other processes."""
+        found = self._run("SELECT count(*) FROM sessions WHERE address = ? AND process != ?", address, self._process)
         return int(found[0][0]) if found else 0
 
     def count_started(self, address: str, now_s: float) -> int:
-        """Sessions that an address began in the other processes within the last minute."""
-        found = self._do(
+        """Returns the number of sessions that the address began in the other processes within the last minute."""
+        found = self._run(
             "SELECT count(*) FROM starts WHERE address = ? AND process != ? AND at_s > ?",
             address,
             self._process,
@@ -84,14 +83,14 @@ class SharedCounts:
         return int(found[0][0]) if found else 0
 
     def enter(self, address: str, now_s: float) -> None:
-        """Counts a session that this process has let in."""
-        self._do("INSERT INTO sessions VALUES (?, ?)", self._process, address)
-        self._do("DELETE FROM starts WHERE at_s <= ?", now_s - _MINUTE_S)
-        self._do("INSERT INTO starts VALUES (?, ?, ?)", self._process, address, now_s)
+        """Counts a session that this process has admitted."""
+        self._run("INSERT INTO sessions VALUES (?, ?)", self._process, address)
+        self._run("DELETE FROM starts WHERE at_s <= ?", now_s - _MINUTE_S)
+        self._run("INSERT INTO starts VALUES (?, ?, ?)", self._process, address, now_s)
 
     def leave(self, address: str) -> None:
-        """Counts a session of this process no more."""
-        self._do(
+        """Removes a session of this process from the counts."""
+        self._run(
             "DELETE FROM sessions WHERE rowid IN "
             "(SELECT rowid FROM sessions WHERE process = ? AND address = ? LIMIT 1)",
             self._process,
@@ -99,12 +98,12 @@ class SharedCounts:
         )
 
     def forget_process(self, process: int) -> int:
-        """Counts no session of a process that has ended; says how many there were."""
-        return len(self._do("DELETE FROM sessions WHERE process = ? RETURNING 1", process))
+        """Removes the sessions of a process that has ended; returns how many there were."""
+        return len(self._run("DELETE FROM sessions WHERE process = ? RETURNING 1", process))
 
     def note_state(self, number: int, state: ProcessState) -> None:
-        """Says how it stands with the process of a number; `dead` counts one more death."""
-        self._do(
+        """Records the state of a process; `dead` adds one to its deaths."""
+        self._run(
             "INSERT INTO processes VALUES (?, ?, ?) ON CONFLICT (number) DO UPDATE SET state = excluded.state, "
             "n_deaths = n_deaths + excluded.n_deaths",
             number,
@@ -113,35 +112,35 @@ class SharedCounts:
         )
 
     def read_states(self) -> dict[int, tuple[ProcessState, int]]:
-        """How it stands with each process, and how often it has died."""
-        return {number: (state, n) for number, state, n in self._do("SELECT * FROM processes ORDER BY number")}
+        """Returns the state of each process, and how often it has died."""
+        return {number: (state, n) for number, state, n in self._run("SELECT * FROM processes ORDER BY number")}
 
     def make_allowance(
         self, name: str, per_s: float, most: float, clock_s: Callable[[], float] = time.monotonic
     ) -> "SharedAllowance":
-        """Something that each key may use up at a rate, over all processes."""
+        """Creates a rate limit for each key, over all processes."""
         return SharedAllowance(self, name, per_s, most, clock_s)
 
     def read_left(self, name: str, key: str) -> tuple[float, float] | None:
-        """What a key had left of an allowance, and when; None: it has used nothing."""
-        found = self._do("SELECT n_left, at_s FROM allowances WHERE name = ? AND key = ?", name, key)
+        """Returns what a key had left of an allowance, and when; None if it has used nothing."""
+        found = self._run("SELECT n_left, at_s FROM allowances WHERE name = ? AND key = ?", name, key)
         return (float(found[0][0]), float(found[0][1])) if found else None
 
     def write_left(self, name: str, key: str, n_left: float, at_s: float, full_at_s: float) -> None:
-        """Notes what a key has left, and forgets those that had used nothing since `full_at_s`."""
-        self._do("DELETE FROM allowances WHERE name = ? AND at_s < ?", name, full_at_s)
-        self._do("INSERT OR REPLACE INTO allowances VALUES (?, ?, ?, ?)", name, key, n_left, at_s)
+        """Records what a key has left, and deletes the keys that have used nothing since `full_at_s`."""
+        self._run("DELETE FROM allowances WHERE name = ? AND at_s < ?", name, full_at_s)
+        self._run("INSERT OR REPLACE INTO allowances VALUES (?, ?, ?, ?)", name, key, n_left, at_s)
 
-    def _do(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    def _run(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         try:
             return self._database.execute(statement, values).fetchall()
         except sqlite3.Error as error:
-            _tell(error)
+            _log_error(error)
             return []
 
 
 class SharedAllowance:
-    """An allowance for each key, as `RateLimiter` has it, over all processes of a server."""
+    """An allowance for each key, like `RateLimiter`, over all processes of a server."""
 
     def __init__(
         self, counts: SharedCounts, name: str, per_s: float, most: float, clock_s: Callable[[], float]
@@ -149,11 +148,11 @@ class SharedAllowance:
         self._counts, self._name, self._per_s, self._most, self._clock_s = counts, name, per_s, most, clock_s
 
     def get_amount_left(self, key: str) -> float:
-        """How much a key may use now."""
+        """Returns how much a key may use now."""
         return self._compute_amount_left(key, self._clock_s())
 
     def take(self, key: str, amount: float = 1.0) -> bool:
-        """Uses some up, if the key has so much."""
+        """Uses up an amount; returns False, and uses nothing, if the key has less."""
         now_s = self._clock_s()
         with self._counts.hold_decision():
             left = self._compute_amount_left(key, now_s)
@@ -170,5 +169,5 @@ class SharedAllowance:
         return min(self._most, n_left + max(0.0, now_s - at_s) * self._per_s)
 
 
-def _tell(error: sqlite3.Error) -> None:
-    _LOG.error("What the server's processes count together is out of reach, each counts for itself: %s", error)
+def _log_error(error: sqlite3.Error) -> None:
+    _LOG.error("The counts shared by the server's processes are unavailable, so each uses its own: %s", error)

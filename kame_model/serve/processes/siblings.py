@@ -1,7 +1,7 @@
-"""HTTP of a server of several processes: whichever process is asked answers for all of them.
+"""HTTP of a server of several processes: the process that gets a request answers for all of them.
 
-Each process has its app at a private Unix socket too, where the others ask it; what they pass on is the caller's own
-request with the caller's address, so that it is judged there exactly as if it had come there first.
+Each process also serves its app at a private Unix socket for the others. They forward the caller's own request with the
+caller's address, so that it is handled exactly as if it had arrived there first.
 """
 
 import asyncio
@@ -20,17 +20,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from kame_model.serve.processes.shared_counts import SharedCounts
 
 ANSWER_WITHIN_S = 1.0
-"""A process that does not answer the others within so long is left out, seconds."""
+"""Timeout for the other processes, seconds; those that do not answer are ignored."""
 MAX_BODY_BYTES = 65_536
 _CALLER = b"kame-caller"
-"""Header of what a process passes on: the caller's address."""
+"""Header with the caller's address, of forwarded requests."""
 _OF_SESSIONS = ("/v1/sessions/", "/v1/recordings/")
 _SHARED = ("/readyz", "/metrics", "/v1/about", *_OF_SESSIONS)
 _LOG = logging.getLogger(__name__)
 
 
 class FromSiblings:
-    """ASGI app at a process's private socket: what another process passes on, as if its caller had asked here."""
+    """ASGI app at a process's private socket: handles forwarded requests as if their callers had connected here."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -45,15 +45,15 @@ class FromSiblings:
 
 
 class AcrossProcesses:
-    """ASGI middleware: answers for all processes of a server what is not of one alone.
+    """ASGI middleware that answers for all processes of a server where one alone cannot.
 
-    `/readyz` and `/v1/about` say that a caller would be let in where any process would let it in; `/metrics` has the
-    figures of all, each with the label `process`; of `/v1/sessions/ID` and `/v1/recordings/ID` the process answers that
-    has the session. Whether the caller may ask is decided first, here.
+    `/readyz` and `/v1/about` report that a caller would be admitted if any process would admit it; `/metrics` has the
+    metrics of all, each with the label `process`; requests for `/v1/sessions/ID` and `/v1/recordings/ID` are answered
+    by the process that has the session. The caller's access is checked first, here.
 
     Args:
         number: of this process.
-        others: a connection to each other process that there is now, by number; asked anew for each request.
+        others: returns a connection to each other process, by number; called for each request.
         counts: of all processes.
     """
 
@@ -77,7 +77,6 @@ class AcrossProcesses:
             await send(message)
 
     async def _answer(self, scope: Scope, body: bytes) -> list[Message]:
-        """What this process answers."""
         answer: list[Message] = []
         given: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -91,7 +90,7 @@ class AcrossProcesses:
         return answer
 
     async def _combine(self, own: list[Message], scope: Scope, body: bytes) -> list[Message]:
-        """The answer for all processes; the own one where the others need not be asked."""
+        """Returns the answer for all processes; this process's own if the others are not needed."""
         path, status = scope["path"], own[0]["status"]
         if path == "/metrics" and status == 200:
             texts = {self._number: _join_body(own).decode()}
@@ -109,7 +108,7 @@ class AcrossProcesses:
         return own
 
     async def _ask(self, scope: Scope, body: bytes) -> list[tuple[int, httpx.Response]]:
-        """What the other processes answer, those that do."""
+        """Returns the answers of the other processes, without those that fail."""
         others = dict(self._others())
         answers = await asyncio.gather(*(self._ask_one(*each, scope, body) for each in others.items()))
         return [(number, answer) for number, answer in zip(others, answers, strict=True) if answer is not None]
@@ -131,17 +130,17 @@ class AcrossProcesses:
                     scope["method"], url, headers=[*headers, (_CALLER, caller.encode())], content=body
                 )
         except (httpx.HTTPError, TimeoutError, OSError) as error:
-            _LOG.warning("Process %d does not answer, and is left out: %s", number, type(error).__name__)
+            _LOG.warning("Process %d does not answer, and is ignored: %s", number, type(error).__name__)
             return None
 
 
 def get_socket_path(folder: Path, number: int) -> Path:
-    """The private socket of a process."""
+    """Returns the path of a process's private socket."""
     return folder / f"process-{number}.sock"
 
 
 def connect_others(folder: Path, number: int) -> dict[int, httpx.AsyncBaseTransport]:
-    """A connection to each process that has a private socket in a folder, but the one of this number."""
+    """Connects to each process that has a private socket in a folder, except the one of this number."""
     numbers = sorted(int(path.stem.removeprefix("process-")) for path in folder.glob("process-*.sock"))
     return {
         each: httpx.AsyncHTTPTransport(uds=str(get_socket_path(folder, each))) for each in numbers if each != number
@@ -149,13 +148,13 @@ def connect_others(folder: Path, number: int) -> dict[int, httpx.AsyncBaseTransp
 
 
 def join_metrics(texts: Mapping[int, str], counts: SharedCounts) -> bytes:
-    """The figures of several processes as one text for Prometheus, each with the label `process`.
+    """Joins the metrics of several processes to one text for Prometheus, each with the label `process`.
 
-    Counters are not added up: one process that begins anew would look as if all had.
+    Counters are not added up: a restart of one process would look like a restart of all.
 
     Args:
-        texts: what `/metrics` of each process says, by its number.
-        counts: how it stands with the processes.
+        texts: the `/metrics` of each process, by its number.
+        counts: the states of the processes.
     """
     registry = CollectorRegistry()
     registry.register(_Joined(texts, counts))
@@ -167,11 +166,11 @@ class _Joined(Collector):
         self._texts, self._counts = texts, counts
 
     def describe(self) -> list[Metric]:
-        """Nothing: it is asked once."""
+        """Describes nothing: the registry is used once."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """All figures, each once with the samples of all processes."""
+        """Yields each metric once, with the samples of all processes."""
         joined: dict[str, Metric] = {}
         for number, text in sorted(self._texts.items()):
             for family in text_string_to_metric_families(text):
@@ -180,10 +179,10 @@ class _Joined(Collector):
                     metric.add_sample(name, {"process": str(number), **labels}, value)
         yield from joined.values()
         states = GaugeMetricFamily(
-            "kame_process_serving", "1 where a process takes callers; 0: loading, draining or dead.", labels=["process"]
+            "kame_process_serving", "1 if a process takes callers; 0: loading, draining or dead.", labels=["process"]
         )
         deaths = CounterMetricFamily(
-            "kame_process_deaths", "How often a process ended that was not told to.", labels=["process"]
+            "kame_process_deaths", "How often a process ended unexpectedly.", labels=["process"]
         )
         for number, (state, n_deaths) in self._counts.read_states().items():
             states.add_metric([str(number)], float(state == "serving"))
@@ -193,7 +192,7 @@ class _Joined(Collector):
 
 
 async def _read_body(receive: Receive) -> bytes:
-    """A request's body; of one that is too long a little more than may be, which the app then refuses."""
+    """Reads a request's body, at most a little more than the limit, so that the app then rejects it."""
     body = b""
     while len(body) <= MAX_BODY_BYTES:
         message = await receive()
@@ -214,7 +213,6 @@ def _replace_body(own: list[Message], body: bytes) -> list[Message]:
 
 
 def _convert_answer(answer: httpx.Response) -> list[Message]:
-    """Another process's answer as this one's."""
     headers = [(name.lower(), value) for name, value in answer.headers.raw if name.lower() not in (b"date", b"server")]
     return [
         {"type": "http.response.start", "status": answer.status_code, "headers": headers},

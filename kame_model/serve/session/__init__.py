@@ -1,1 +1,1 @@
-"""One caller's conversation: what is heard, said, told to the transport, and kept if the caller agrees."""
+"""One caller's conversation: what is heard and said, its events, and the recording of callers who agree."""

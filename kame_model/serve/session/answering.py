@@ -1,4 +1,4 @@
-"""What one session answers with: the back-end's oracle for the front-end, or the cascade in its place."""
+"""Answering: what one session answers with, either oracles for the front-end or the cascade."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_stream import OracleQueue
 from kame_model.serve.cascade.cascade import Cascade
 from kame_model.serve.oracle.cycle import BackEndCycle
-from kame_model.serve.oracle.prompts import Instructions, text_of
+from kame_model.serve.oracle.prompts import Instructions, get_prompt_text
 from kame_model.serve.oracle.requests import Emit, RequestCounts, Requests
 from kame_model.serve.oracle.routing import Choice, Router
 from kame_model.serve.oracle.writer import OracleWriter
@@ -25,13 +25,13 @@ from kame_model.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What all sessions have in common; nothing of a caller is in it.
+    """What all sessions share; it contains nothing of a caller.
 
     Attributes:
-        tokenizer: of the front-end; None: there is no front-end, and no mode but cascade.
-        requests: what became of all that chat models were asked; only counts.
-        admit_to_device: lets one more session of mode cascade go to the device, or raises Refused.
-        voice: how users hear the front-end; `synthesised` takes the parts' speaker.
+        tokenizer: of the front-end, or None if there is no front-end and cascade is the only mode.
+        requests: counts of the outcomes of requests to chat models.
+        admit_to_device: admits one more session of mode cascade to the device, or raises Refused.
+        voice: how users hear the front-end; `synthesised` uses the parts' speaker.
     """
 
     config: ServeConfig
@@ -49,11 +49,11 @@ class Answering:
     Args:
         shared: of the server.
         clock_s: the session's clock, seconds.
-        emit: takes what happens: kind and data of a `SessionEvent`.
+        emit: receives the kind and data of each `SessionEvent`.
 
     Attributes:
-        mode: tandem, direct or cascade, now.
-        choice: the chat model, now.
+        mode: the current mode: tandem, direct or cascade.
+        choice: the current chat model.
     """
 
     def __init__(self, shared: Shared, clock_s: Callable[[], float], emit: Emit) -> None:
@@ -80,7 +80,7 @@ class Answering:
         self._is_user_speaking = False
 
     def get_choices(self) -> dict[str, str]:
-        """What is so now, as events tell it."""
+        """Returns the current choices, as events contain them."""
         return {"mode": self.mode, "back_end": self.choice.own, "model": self.choice.model}
 
     def change(
@@ -90,7 +90,7 @@ class Answering:
         prompt: str | Instructions | None,
         model: str | None = None,
     ) -> None:
-        """As `Session.change`.
+        """Changes the session as `Session.change` does.
 
         Raises:
             ConfigError: there is no such back-end, mode, prompt or model, the prompts are locked, or the instructions
@@ -102,12 +102,12 @@ class Answering:
         if mode == "cascade" and self._cascade is None:
             raise ConfigError("This server has no text-to-speech for mode cascade.", "Choose tandem or direct.")
         if mode not in (None, "cascade") and self._tokenizer is None:
-            raise ConfigError(f"This server has no checkpoint for mode {mode}.", "Choose cascade, or give it one.")
-        self._check_prompt("" if prompt is None else text_of(prompt).strip())
+            raise ConfigError(f"This server has no checkpoint for mode {mode}.", "Choose mode cascade.")
+        self._check_prompt("" if prompt is None else get_prompt_text(prompt).strip())
         if self.mode == "cascade" and mode not in (None, "cascade"):
             self._admit_to_device()
         if self.choice.use(back_end, prompt, model):
-            self._cycle.changed()
+            self._cycle.restart_request()
         if mode is not None and mode != self.mode:
             self._give_up()
             if self._monologue is not None and mode == "cascade":
@@ -116,7 +116,7 @@ class Answering:
 
     @property
     def is_asking(self) -> bool:
-        """Whether an answer is asked for, on its way from the chat model into the session, or not yet sound."""
+        """Whether an answer is requested, is arriving from the chat model, or has not been synthesised yet."""
         return (
             self._cycle.is_asking
             or (self._cascade is not None and self._cascade.is_answering)
@@ -124,19 +124,19 @@ class Answering:
         )
 
     def on_heard(self, heard: Heard) -> None:
-        """More of the user's turn.
+        """Handles more of the user's turn.
 
-        A recogniser may be late, and its last words on a turn come when the user speaks again: the cascade then answers
-        both turns when the second one's have come, and talks over nobody.
+        A recogniser may be late, and its last words on a turn may arrive when the user speaks again: the cascade then
+        answers both turns when the words of the second one have arrived, and does not interrupt the user.
         """
-        self._conversation.user_says(heard.text, heard.is_final)
+        self._conversation.add_user_text(heard.text, heard.is_final)
         if self.mode == "tandem":
             self._cycle.on_heard(heard.text, heard.is_final)
         elif self._cascade is not None and self.mode == "cascade" and heard.is_final and not self._is_user_speaking:
             self._cascade.on_turn_end(heard.text)
 
     def on_turn(self, turn: Literal["started", "stopped"]) -> None:
-        """The user begins to speak, or has ended a turn, of which the last words may still come."""
+        """Handles the start or the end of the user's turn; the last words of an ended turn may still arrive."""
         self._is_user_speaking = turn == "started"
         if self._cascade is not None and self._is_user_speaking:
             self._cascade.on_speech_started()
@@ -146,15 +146,15 @@ class Answering:
             self._monologue.on_speech_stopped()
 
     def take_oracle(self) -> int:
-        """The oracle's id for the front-end's next input position."""
+        """Returns the oracle's id for the front-end's next input position."""
         return self._queue.pop() if self.mode == "tandem" else PADDING_ID
 
     def take_frame(self) -> tuple[Samples, str] | None:
-        """80 ms of the cascade and the words that begin in it; None in the other modes."""
+        """Returns the cascade's next 80 ms and the words that begin in it, or None in the other modes."""
         return self._cascade.take_frame() if self.mode == "cascade" and self._cascade is not None else None
 
     def speak(self, own: Samples, text: str) -> tuple[Samples, str]:
-        """What is said while the front-end gives a frame: its own sound and text, or its text in another voice.
+        """Returns what is said with a frame of the front-end: its own audio and text, or its text in the other voice.
 
         Args:
             own, text: the front-end's.
@@ -165,11 +165,11 @@ class Answering:
         return self._monologue.take_frame()
 
     def on_said(self, text: str) -> None:
-        """A piece of what has been said to the user, for the history."""
-        self._conversation.assistant_says(text)
+        """Adds text that has been said to the user to the history."""
+        self._conversation.add_assistant_text(text)
 
     def reset(self) -> None:
-        """Gives up what is asked and forgets what was said; mode, back-end, model and prompt stay."""
+        """Cancels requests and clears the history; mode, back-end, model and prompt stay."""
         self._give_up()
         if self._monologue is not None:
             self._monologue.reset()
@@ -177,11 +177,11 @@ class Answering:
         self._is_user_speaking = False
 
     def list_tasks(self) -> list[Coroutine[Any, Any, None]]:
-        """What has to run as long as the session does."""
+        """Returns the coroutines that run as long as the session does."""
         return [each.run() for each in (self._cycle, self._cascade, self._monologue) if each is not None]
 
     async def aclose(self) -> None:
-        """As `reset`, and waits until every connection is closed."""
+        """Resets, and waits until every connection is closed."""
         self.reset()
         for each in (self._cycle, self._cascade, self._monologue):
             if each is not None:
@@ -194,12 +194,12 @@ class Answering:
     def _check_prompt(self, text: str) -> None:
         if self._has_locked_prompts and text:
             raise ConfigError(
-                "The prompts of this server are locked by its host.", "Talk without a prompt or instructions."
+                "The prompts of this server are locked by its operator.", "Talk without a prompt or instructions."
             )
         if len(text) > self._max_instruction_characters:
             raise ConfigError(
                 f"The instructions have {len(text)} characters.",
-                f"{self._max_instruction_characters} are taken at most (limits.max_instruction_characters).",
+                f"At most {self._max_instruction_characters} are allowed (limits.max_instruction_characters).",
             )
 
     def _give_up(self) -> None:

@@ -1,8 +1,8 @@
-"""Who said what in a session, as its chat model is told: the form in which the pipeline tells it for training.
+"""A session's conversation: its history of turns, in the form in which the training data presents it to a chat model.
 
-Of the assistant's words those count that were said, not those that were planned. What it says while the user still
-speaks, after a pause of its own, begins the answer to that turn and is not told before the turn has ended; before a
-pause it is still the answer before.
+Of the assistant's words only those count that were said, not those that were planned. What it says while the user still
+speaks, after a pause of its own, begins the answer to that turn and enters the history when the turn has ended; before
+a pause it still belongs to the previous answer.
 """
 
 from collections import deque
@@ -17,10 +17,10 @@ PAUSE_S: Final = 1.0
 """A silence of the assistant after which its next words are another turn, seconds."""
 
 MAX_TURN_CHARS: Final = 1_500
-"""Of a longer turn the end is told: about 300 words, two minutes of speech."""
+"""Only the end of a longer turn is used: about 300 words, two minutes of speech."""
 
 MAX_HISTORY_CHARS: Final = 3_000
-"""Most of all turns before the user's: about 750 tokens, so that prompt and answer fit a context of 2,048."""
+"""Limit of all turns before the user's: about 750 tokens, so that prompt and answer fit a context of 2,048."""
 
 _ENDS: Final = (".", "?", "!")
 
@@ -41,11 +41,11 @@ class _Turn:
 
 
 class Conversation:
-    """The turns of one session; forgets those that are too old to be told.
+    """The turns of one session, without those that are too old to be in a request.
 
     Args:
-        max_turns: turns before the user's last one that are told.
-        clock_s: the session's clock, seconds (frames stepped * 0.08): by it a pause of the assistant is seen.
+        max_turns: the number of turns before the user's last one that a request contains.
+        clock_s: the session's clock, seconds (frames stepped * 0.08), which shows pauses of the assistant.
     """
 
     def __init__(self, max_turns: int, clock_s: Callable[[], float]) -> None:
@@ -54,7 +54,7 @@ class Conversation:
         self.reset()
 
     def reset(self) -> None:
-        """Forgets everything."""
+        """Clears the conversation."""
         self._before: deque[_Turn] = deque(maxlen=self._max_turns)
         self._user = ""
         self._earlier = ""
@@ -77,21 +77,21 @@ class Conversation:
         """Whether the user's last turn has ended and nothing has been said to it."""
         return self.is_finished and self._answer is None and bool(self.heard)
 
-    def user_says(self, text: str, is_final: bool = False) -> None:
-        """What the recogniser makes of the user's turn so far: all of it, in the place of what it made before.
+    def add_user_text(self, text: str, is_final: bool = False) -> None:
+        """Replaces the text of the user's turn so far by the recogniser's newest one.
 
-        A turn that follows another one of the user's, with nothing said between, goes on with it.
+        A turn that follows another turn of the user, with nothing said between them, continues it.
         """
         text = " ".join(text.split())
         if not self._is_speaking:
             if not text:
-                return  # a noise
+                return  # noise
             self._begin_turn()
         self._user = text
         self._is_speaking = not is_final
 
-    def assistant_says(self, piece: str) -> None:
-        """A piece of what the assistant says, with its spaces; an empty one changes nothing."""
+    def add_assistant_text(self, piece: str) -> None:
+        """Adds a piece of what the assistant says, with its spaces; an empty one changes nothing."""
         if not piece.strip() and self._answer is None:
             return
         now_s = self._clock_s()
@@ -105,17 +105,17 @@ class Conversation:
             self._answer = _Turn(ASSISTANT)
         self._answer.add(piece)
 
-    def messages(self, prompt: Prompt, *, as_finished: bool = False) -> list[Message]:
-        """Returns the messages that ask for an answer to the user's turn.
+    def make_messages(self, prompt: Prompt, *, as_finished: bool = False) -> list[Message]:
+        """Returns the messages that request an answer to the user's turn.
 
         Args:
             prompt: how they are written.
-            as_finished: whether the turn is told as finished, though the user may go on.
+            as_finished: whether the turn is presented as finished, though the user may continue.
         """
-        return prompt.messages(self._format_history(), self.heard, is_finished=self.is_finished or as_finished)
+        return prompt.make_messages(self._format_history(), self.heard, is_finished=self.is_finished or as_finished)
 
     def _begin_turn(self) -> None:
-        if self._answer is None:  # the user goes on after a pause
+        if self._answer is None:  # the user continues after a pause
             self._earlier = self.heard
             return
         if self.heard:
@@ -139,5 +139,5 @@ class Conversation:
 
 
 def _end_of(text: str) -> str:
-    """The last whole words of a turn that is too long to be told."""
+    """Returns the last whole words of a turn that is too long."""
     return text if len(text) <= MAX_TURN_CHARS else text[-MAX_TURN_CHARS:].partition(" ")[2]

@@ -1,35 +1,35 @@
-"""What happens in a session, as its transports, its page and its recordings are told."""
+"""Session events: what transports, the web page and recordings learn of a session."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 EventKind = Literal[
-    "started",  # session_id, mode, back_end, model, voice, notice; record_notice where what is said is kept
-    "heard",  # text, is_final: what the recogniser makes of the user's turn so far
-    "listening_failed",  # reason: the user is not heard just now; empty: is heard again
+    "started",  # session_id, mode, back_end, model, voice, notice; record_notice if the session is recorded
+    "heard",  # text, is_final: the recogniser's transcript of the user's turn so far
+    "listening_failed",  # reason: speech recognition is interrupted; empty: it works again
     "speech_started",  # the user begins to speak
     "speech_stopped",  # the user's turn has ended
-    "said",  # text: a piece of what the model says
+    "said",  # text: a piece of what the assistant says
     "oracle_asked",  # oracle (a number, in the cascade a name), back_end, n_words: a request has been sent
-    "oracle",  # oracle, text, age_s: whole words of an oracle, to be joined by spaces; how long ago it was asked for
+    "oracle",  # oracle, text, age_s: whole words of an oracle, to be joined by spaces, and the time since the request
     "oracle_done",  # oracle, n_tokens
     "oracle_failed",  # oracle, back_end, reason
-    "sentence_left_out",  # oracle, back_end, reason: one of its sentences cannot be said; the rest goes on
-    "voice_failed",  # text, reason: a clause of what the front-end writes could not be said (voice `synthesised`)
-    "changed",  # mode, back_end, model, prompt: what is now so
-    "dropped",  # direction (heard or said), n_frames: sound was thrown away; was_silence: of late sound, after silence
+    "sentence_left_out",  # oracle, back_end, reason: a sentence of the answer cannot be said; the rest continues
+    "voice_failed",  # text, reason: a clause of the front-end's text could not be said (voice `synthesised`)
+    "changed",  # mode, back_end, model, prompt: the new values
+    "dropped",  # direction (heard or said), n_frames: dropped audio; was_silence: late audio, after silence
     "ended",  # reason
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class SessionEvent:
-    """One thing that happened.
+    """One event of a session.
 
     Attributes:
-        kind: what, and which keys `data` has.
-        time_s: since the session began, on its own clock.
-        data: values that JSON can hold.
+        kind: the kind of event, which determines the keys of `data`.
+        time_s: time since the start of the session, on its own clock.
+        data: JSON-serialisable values.
     """
 
     kind: EventKind

@@ -1,4 +1,4 @@
-"""What hears one caller: who tells turns apart, and the recogniser, which is given the sound of turns alone."""
+"""Speech recognition of one caller: a turn detector, and the recogniser, which gets only the audio of turns."""
 
 import asyncio
 from collections import deque
@@ -13,40 +13,41 @@ from data_schemas.units import FRAME_S
 from kame_model.serve.parts import Detector
 
 BEFORE_S = 0.4
-"""Sound before a turn that the recogniser is given too: a detector knows of speech after it has begun."""
+"""Audio before a turn that the recogniser also gets, seconds: a detector reports speech after it has begun."""
 
 
 _MOST_IN_TURN = round(120 / FRAME_S)
-"""Frames of one turn, two minutes: the text of a noise without end would grow without end, and be told each time. Who
-goes on speaking begins another turn, which the conversation takes for the same."""
+"""Limit of one turn, two minutes in frames: the text of an endless noise would grow without limit and be resent each
+time. If the caller still speaks, another turn begins, and is appended to this one.
+"""
 
 
 class TurnTaking(NamedTuple):
-    """How a caller's turns are told apart: see `TurnDetector`; `before_s` of sound before one belongs to it."""
+    """The parameters of turn detection: see `TurnDetector`; `before_s` of audio before a turn belong to it."""
 
     speech_probability: float
     turn_end_silence_s: float
     before_s: float = BEFORE_S
 
     @classmethod
-    def of(cls, config: ListenerConfig) -> "TurnTaking":
-        """As the server is configured."""
+    def from_config(cls, config: ListenerConfig) -> "TurnTaking":
+        """Returns the server's configured values."""
         return cls(config.speech_probability, config.turn_end_silence_s)
 
 
 class Ears:
-    """One session's hearing. All methods are called on the event loop's thread.
+    """The speech recognition of one session. All methods are called on the event loop's thread.
 
     Args:
         recogniser: shared by all sessions.
-        detector: this session's own, which tells turns apart as `turns` says.
+        detector: the session's turn detector, set up as `turns` says.
         turns: see `take_turns`.
-        on_heard: told on the event loop's thread what the user's turn is so far; never of a turn before a reset.
-        on_turn: told when a turn begins and ends.
-        on_fault: told why the caller is not heard just now, and with an empty text that it is over.
+        on_heard: called on the event loop's thread with the user's turn so far; never with a turn before a reset.
+        on_turn: called when a turn begins and ends.
+        on_fault: called with the reason if recognition is interrupted, and with an empty text when it works again.
 
     Attributes:
-        turn_taking: how turns are told apart, now.
+        turn_taking: the current parameters of turn detection.
 
     Raises:
         BackendError: the recogniser does not work.
@@ -67,8 +68,8 @@ class Ears:
         self.turn_taking = turns
         self._before: deque[tuple[Samples, Sequence[Window] | None]] = deque(maxlen=_count_kept_frames(turns.before_s))
         self._is_in_turn, self._n_in_turn = False, 0
-        self._has_ended = False  # a turn, since the caller last said that one had
-        self._ends: deque[tuple[int, Callable[[bool], None]]] = deque()  # behind which frame
+        self._has_ended = False  # a turn, since the caller last ended one
+        self._ends: deque[tuple[int, Callable[[bool], None]]] = deque()  # by the frame after which the turn ends
         self._n_past = 0
         self._fault = ""
         self._stream: ListenerStream | None = None
@@ -76,7 +77,7 @@ class Ears:
         self._listen()
 
     def attend(self, frame: Samples, n_past: int) -> None:
-        """The next 80 ms of the caller; `n_past`: its number, from 1 on; those of dropped frames are missing."""
+        """Processes the caller's next 80 ms; `n_past` is the frame's number, from 1 on, and skips dropped frames."""
         if self._stream is None:
             return
         self._end_as_said(n_past - 1)
@@ -94,21 +95,21 @@ class Ears:
                 self._start()
             else:
                 self._end_turn()
-        self._tell_fault(self._stream.failure or "")
+        self._report_fault(self._stream.failure or "")
         self._end_as_said(n_past)
 
     def take_turns(self, turns: TurnTaking) -> None:
-        """Tells turns apart so from the next frame on, after a reset too."""
+        """Changes the parameters of turn detection from the next frame on; a reset keeps them."""
         self.turn_taking = turns
         self._detector.adjust(turns.speech_probability, turns.turn_end_silence_s)
         self._before = deque(self._before, maxlen=_count_kept_frames(turns.before_s))
 
     def end_turn(self, behind: int, told: Callable[[bool], None]) -> None:
-        """The caller says that the turn ends behind a frame; who goes on speaking begins another.
+        """Ends the turn after a frame at the caller's request; if the caller still speaks, another turn begins.
 
         Args:
             behind: the number of the frame, which may be past.
-            told: called then, with whether a turn has ended since the last time: by this, or by itself before.
+            told: called then with whether a turn has ended since the last request: by this one, or before by itself.
         """
         self._ends.append((behind, told))
         self._end_as_said(self._n_past)
@@ -132,12 +133,12 @@ class Ears:
             self._stream.end_turn()
 
     def reset(self) -> None:
-        """Forgets everything; what is still being recognised is told to nobody."""
+        """Clears the state; pending results of the recogniser are discarded."""
         self.close()
         self._listen()
 
     def close(self) -> None:
-        """Forgets everything and hears nothing more."""
+        """Clears the state and stops recognition."""
         stream, self._stream = self._stream, None
         self._before.clear()
         self._ends.clear()
@@ -155,13 +156,13 @@ class Ears:
             self._stream.feed(frame, windows)
         self._before.clear()
 
-    def _tell_fault(self, fault: str) -> None:
+    def _report_fault(self, fault: str) -> None:
         if fault != self._fault:
             self._fault = fault
             self._on_fault(fault)
 
     def _listen(self) -> None:
-        """A new stream, of which alone something is heard from now on: an old one's last words may still come."""
+        """Opens a new stream; from now on the late results of an older one are ignored."""
         self._n_listens += 1
         number = self._n_listens
 
@@ -170,12 +171,12 @@ class Ears:
                 self._on_heard(heard)
 
         def on_any_thread(heard: Heard) -> None:
-            with suppress(RuntimeError):  # the loop has been closed, perhaps just now
+            with suppress(RuntimeError):  # the loop may just have been closed
                 self._loop.call_soon_threadsafe(on_loop, heard)
 
         self._stream = self._recogniser.listen(on_any_thread)
 
 
 def _count_kept_frames(before_s: float) -> int:
-    """Frames to keep: those before the one in which somebody is found to speak, and that one."""
+    """Returns the number of frames to keep: those before the frame in which speech is detected, and that frame."""
     return round(before_s / FRAME_S) + 1

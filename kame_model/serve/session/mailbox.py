@@ -1,4 +1,4 @@
-"""What waits between a session and its transport: bounded, so that no client costs the others anything."""
+"""Bounded queues between a session and its transport, so that a slow client costs the others nothing."""
 
 import asyncio
 from collections import deque
@@ -12,7 +12,7 @@ from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 from kame_model.serve.session.events import SessionEvent
 
 _MAX_EVENTS = 1024
-"""Events kept for a subscriber that does not read; older ones are thrown away."""
+"""Events kept for a subscriber that does not read; older ones are dropped."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,7 +20,7 @@ class SaidFrame:
     """80 ms of what the session says.
 
     Attributes:
-        number: counts from 0 in each session; one is missing where sound was dropped for a slow client.
+        number: counts from 0 in each session; numbers are missing if audio was dropped for a slow client.
         samples: float32[1920].
         text: the piece of text that belongs to it; mostly empty.
     """
@@ -31,16 +31,16 @@ class SaidFrame:
 
 
 class Inbox:
-    """Sound as it comes from a client, in any lengths, cut into frames of 1,920 samples.
+    """Splits a client's audio, in pieces of any length, into frames of 1,920 samples.
 
-    What is no number becomes silence, and what is too loud is clipped: one endless value in the device's state would
-    outlive its session, since attention multiplies what it masks by zero.
+    NaN becomes silence, and the amplitude is clipped: one infinite value in the device's state would outlive its
+    session, since attention multiplies what it masks by zero.
 
     Args:
-        max_backlog_s: sound kept; older is dropped.
+        max_backlog_s: the longest audio kept; older audio is dropped.
 
     Attributes:
-        n_past: frames that came so far and do not wait any more: taken, dropped or forgotten.
+        n_past: frames that arrived and no longer wait: taken, dropped or cleared.
     """
 
     def __init__(self, max_backlog_s: float) -> None:
@@ -50,16 +50,16 @@ class Inbox:
 
     @property
     def n_frames(self) -> int:
-        """Whole frames that wait."""
+        """The number of complete frames that wait."""
         return len(self._waiting) // FRAME_N_SAMPLES
 
     @property
     def n_begun(self) -> int:
-        """Frames that came so far, with the one of which more has to come."""
+        """The number of frames that arrived, including an incomplete one."""
         return self.n_past + -(-len(self._waiting) // FRAME_N_SAMPLES)
 
     def put(self, samples: Samples) -> int:
-        """Adds sound; returns how many frames of older sound were dropped for it."""
+        """Adds audio; returns how many frames of older audio were dropped for it."""
         clean = np.clip(np.nan_to_num(samples.astype(np.float32, copy=False), posinf=1, neginf=-1), -1, 1)
         waiting = np.concatenate([self._waiting, clean])
         n_dropped = max(0, len(waiting) // FRAME_N_SAMPLES - self._max_frames)
@@ -68,7 +68,7 @@ class Inbox:
         return n_dropped
 
     def take(self) -> Samples | None:
-        """The oldest frame, if a whole one waits."""
+        """Returns the oldest complete frame, or None."""
         if self.n_frames == 0:
             return None
         frame, self._waiting = self._waiting[:FRAME_N_SAMPLES], self._waiting[FRAME_N_SAMPLES:]
@@ -76,16 +76,16 @@ class Inbox:
         return frame
 
     def clear(self) -> None:
-        """Forgets what waits."""
+        """Discards what waits."""
         self.n_past = self.n_begun
         self._waiting = np.zeros(0, np.float32)
 
 
 class Outbox:
-    """Frames on their way to a client; one reader.
+    """Queues frames for a client; there is one reader.
 
     Args:
-        max_unsent_s: sound kept; older is dropped, its text goes along with the next frame.
+        max_unsent_s: the longest audio kept; older audio is dropped, and its text moves to the next frame.
     """
 
     def __init__(self, max_unsent_s: float) -> None:
@@ -107,17 +107,17 @@ class Outbox:
         return 1
 
     def clear(self) -> None:
-        """Forgets what waits."""
+        """Discards what waits."""
         self._waiting.clear()
 
     def close(self) -> None:
-        """Forgets what waits, and ends `read_frames`."""
+        """Discards what waits, and ends `read_frames`."""
         self._closed = True
         self._waiting.clear()
         self._changed.set()
 
     async def read_frames(self) -> AsyncIterator[SaidFrame]:
-        """The frames as they come, until `close`."""
+        """Yields the frames as they are added, until `close`."""
         while not self._closed:
             if self._waiting:
                 yield self._waiting.popleft()
@@ -127,26 +127,26 @@ class Outbox:
 
 
 class EventFeeds:
-    """What happens, for any number of subscribers who come and go; of too many events the oldest are thrown away."""
+    """Delivers events to any number of subscribers; a full queue drops its oldest events."""
 
     def __init__(self) -> None:
         self._feeds: list[asyncio.Queue[SessionEvent]] = []
 
     def put(self, event: SessionEvent) -> None:
-        """Tells everybody; `ended` is the last."""
+        """Delivers an event to all subscribers; `ended` is the last."""
         for feed in self._feeds:
             if feed.full():
                 feed.get_nowait()
             feed.put_nowait(event)
 
     def clear(self) -> None:
-        """Forgets what waits for anybody."""
+        """Discards the waiting events of all subscribers."""
         for feed in self._feeds:
             while not feed.empty():
                 feed.get_nowait()
 
     def subscribe(self, first: SessionEvent, end: SessionEvent | None) -> AsyncIterator[SessionEvent]:
-        """The events from now on, `first` before them; where the end has been already, it alone after that."""
+        """Subscribes to the events from now on, preceded by `first`, and by `end` if the session has already ended."""
         feed = asyncio.Queue[SessionEvent](_MAX_EVENTS)
         for event in filter(None, (first, end)):
             feed.put_nowait(event)

@@ -1,11 +1,11 @@
-"""A server's recordings: one folder, one file a session, deleted by the session's id or when they are old enough.
+"""A server's recordings: one folder, one file per session, deleted by session id or by age.
 
-Only sessions of callers who were told and agreed are recorded; of nobody else anything reaches the disk. A session's
-sound goes to a file of its own, a few seconds at a time, so that memory does not grow with it. At its end sound and
-transcript become one Parquet row (`RecordedSession`), written whole or not at all.
+Only sessions of callers who were informed and agreed are recorded; nothing of anybody else reaches the disk. The audio
+of a session is written to its own file, a few seconds at a time, so that memory does not grow. At the end, audio and
+transcript become one Parquet row (`RecordedSession`), written completely or not at all.
 
-A server that is killed leaves nothing of the sessions under way: what was half written is swept when the next begins.
-All files are touched in one thread, never in the event loop's.
+A killed server leaves nothing of its open sessions: the next start deletes partial files. All files are accessed in one
+thread, never in that of the event loop.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """What is the same for all recordings of a server: fields of `RecordedSession`, and who speaks in which mode."""
+    """What all recordings of a server share: fields of `RecordedSession`, and the voice of each mode."""
 
     checkpoint: str
     recogniser: str
@@ -59,15 +59,15 @@ class About:
 
 
 def get_utc_now() -> datetime:
-    """The time of day, which consent and retention go by."""
+    """Returns the current time in UTC, for consent and retention."""
     return datetime.now(UTC)
 
 
 class _SoundFile:
-    """The sound of a session under way: a FLAC file beside the recordings, which nobody takes for one.
+    """The audio file of an open session: FLAC under a temporary name beside the recordings.
 
-    Grows a block at a time; there is no file before the first. Used in one thread. A block that cannot be written
-    spoils the whole: `take` then raises what happened, and nothing is kept.
+    It is created with the first block and grows by one block at a time, in one thread. If a block cannot be written,
+    `take` raises that error and nothing is kept.
     """
 
     def __init__(self, store: Store, session_id: str) -> None:
@@ -76,7 +76,7 @@ class _SoundFile:
         self._failure: StoreError | None = None
 
     def write(self, block: Samples) -> None:
-        """Adds sound, float32 [n_samples, 2]: what was said on the left, what was heard on the right."""
+        """Adds audio, float32 [n_samples, 2]: what was said on the left, what was heard on the right."""
         if self._failure is not None:
             return
         try:
@@ -90,7 +90,7 @@ class _SoundFile:
             self._failure = error
 
     def take(self) -> bytes:
-        """The whole sound as FLAC, of which no file is left; empty where there was none.
+        """Returns the complete audio as FLAC and deletes the file; empty if there was none.
 
         Raises:
             StoreError: a block could not be written, or the file cannot be read.
@@ -107,13 +107,13 @@ class _SoundFile:
             self.discard()
 
     def discard(self) -> None:
-        """Leaves nothing of it."""
+        """Deletes the file."""
         file, self._file = self._file, None
         try:
             if file is not None:
                 file.close()
         except soundfile.LibsndfileError:
-            _log.warning("The sound beside %s could not be closed; it is deleted all the same.", self._path)
+            _log.warning("The audio file %s could not be closed; it is deleted anyway.", self._path)
         finally:
             self._path.unlink(missing_ok=True)
 
@@ -123,14 +123,14 @@ class _SoundFile:
             yield
         except (OSError, soundfile.LibsndfileError) as error:
             why = str(error).rstrip(".")
-            raise StoreError(f"Cannot record into {self._path.parent}: {why}.", "Look at its disk.") from error
+            raise StoreError(f"Cannot record into {self._path.parent}: {why}.", "Check its disk.") from error
 
 
 class Recording:
-    """One session as it is recorded. Nothing it does fails a session: what cannot be kept is told in the log.
+    """The recording of one session. Its errors never end a session; they are logged.
 
     Attributes:
-        is_over: nothing more is kept: it is closed, deleted, or given up.
+        is_over: whether nothing more is recorded: it is closed, deleted, or given up.
     """
 
     def __init__(self, folder: "Recordings", session_id: str) -> None:
@@ -141,7 +141,7 @@ class Recording:
         self._forget()
 
     def add_frame(self, heard: Samples, said: Samples) -> None:
-        """80 ms of the session's clock: what the user said, and what was said at the same time; float32[1920] each."""
+        """Adds 80 ms of the session: what the user said and what was said at the same time, float32[1920] each."""
         if self.is_over:
             return
         self._block.append(np.stack([said, heard], axis=1))
@@ -150,7 +150,7 @@ class Recording:
             self._flush()
 
     def add_event(self, event: SessionEvent) -> None:
-        """What happened, all of it, in order; its time is that of the sound so far."""
+        """Adds an event of the session, in order; its time is that of the audio so far."""
         if self.is_over:
             return
         data, time_s = event.data, round_s(samples_to_seconds(self._n_samples))
@@ -166,14 +166,14 @@ class Recording:
             self._said.append(SaidPiece(text=str(data["text"]), time_s=time_s))
 
     async def discard(self) -> None:
-        """Records no more, and keeps nothing of this session."""
+        """Stops recording, and deletes everything of this session."""
         self._end()
         sound = self._sound
         self._forget()
         await self._all.call(sound.discard)
 
     async def close(self) -> None:
-        """The session is over: what is kept is written."""
+        """Ends the recording and writes what is kept."""
         if self.is_over:
             return
         self._flush()
@@ -188,7 +188,7 @@ class Recording:
     def _forget(self) -> None:
         self._block: list[Samples] = []
         self._n_samples = 0
-        self._spoken: deque[tuple[float, float | None]] = deque()  # turns of which the final text is awaited
+        self._spoken: deque[tuple[float, float | None]] = deque()  # turns whose final text is awaited
         self._first_heard_s: float | None = None
         self._heard: list[HeardTurn] = []
         self._said: list[SaidPiece] = []
@@ -196,7 +196,7 @@ class Recording:
         self._sound = _SoundFile(self._all.store, self._id)
 
     def _note_speaker(self, mode: str, back_end: str, time_s: float) -> None:
-        """Keeps who speaks for the server from now on, if that is new; of changes at one time only the last counts."""
+        """Records the server's new voice and back-end; of several changes at the same time only the last counts."""
         about = self._all.about
         voice = about.cascade_voice if mode == "cascade" else about.front_end_voice
         now = RecordedVoice(start_s=time_s, mode=mode, back_end=back_end, voice=voice)
@@ -206,7 +206,7 @@ class Recording:
             self._voices.append(now)
 
     def _note_user_turn(self, text: str, is_final: bool, time_s: float) -> None:
-        """Keeps the user's turn once its text is final, from where somebody was heard to speak."""
+        """Records the user's turn once its text is final, from the start of speech."""
         if self._first_heard_s is None:
             self._first_heard_s = time_s
         if not is_final:
@@ -218,7 +218,7 @@ class Recording:
             self._heard.append(HeardTurn(text=text.strip(), start_s=start_s, end_s=end_s))
 
     def _flush(self) -> None:
-        """Hands what has gathered to the thread; gives up where the disk cannot follow."""
+        """Passes the collected block to the thread, or gives up if the disk is too slow."""
         while self._pending and self._pending[0].done():
             self._pending.popleft()
         if len(self._pending) >= MOST_BLOCKS:
@@ -259,16 +259,16 @@ class Recording:
 
 
 class Recordings:
-    """The recordings of one server in one folder, which no other server writes to.
+    """The recordings of one server in a folder of its own.
 
     Args:
-        config: where, and for how long they are kept.
-        about: what is known of all of them.
-        thread: where files are touched; one thread, for what a session writes is in order.
-        now: the time of day.
+        config: the folder, and how long recordings are kept.
+        about: what all recordings share.
+        thread: accesses the files; a single thread, so that a session's writes stay in order.
+        now: returns the current time.
 
     Attributes:
-        store, thread, running: for each `Recording`: where files are, the one place to touch them, those under way.
+        store, thread, running: for each `Recording`: the folder, the thread for its files, the open recordings.
 
     Raises:
         StoreError: the folder cannot be written, or another server records into it.
@@ -291,28 +291,28 @@ class Recordings:
         try:
             Path(config.folder).mkdir(parents=True, exist_ok=True, mode=0o700)
             if Path(config.folder).stat().st_mode & 0o077:
-                _log.warning("Others on this machine may look into %s, where recordings are kept.", config.folder)
+                _log.warning("Other users of this machine may read %s, where recordings are kept.", config.folder)
             self._lock.acquire()
         except Timeout as error:
             raise StoreError(
-                f"Another server records into {config.folder}.", "Give each a folder of its own."
+                f"Another server records into {config.folder}.", "Use a separate folder for each server."
             ) from error
         except OSError as error:
             why = error.strerror or error
             raise StoreError(
-                f"Cannot record into {config.folder}: {why}.", "Look at its rights and its disk."
+                f"Cannot record into {config.folder}: {why}.", "Check its permissions and its disk."
             ) from error
         self.store.sweep()
 
     def begin(self, session_id: str) -> Recording:
-        """Records a session from now on; its caller has just been told, and agrees."""
-        assert _SAFE.fullmatch(session_id), session_id  # ours, never the caller's
+        """Starts to record a session, whose caller has been informed and agrees."""
+        assert _SAFE.fullmatch(session_id), session_id  # made by the server, never by the caller
         recording = Recording(self, session_id)
         self.running[session_id] = recording
         return recording
 
     async def delete(self, session_id: str) -> bool:
-        """Deletes a session's recording, one under way too, which then is not gone on with; False where there is none.
+        """Deletes a session's recording and stops an open one; returns False if there is none.
 
         Raises:
             StoreError: it cannot be deleted.
@@ -325,25 +325,25 @@ class Recordings:
         return await self.call(self._remove, session_id) or recording is not None
 
     async def run(self) -> None:
-        """Deletes what has been kept for long enough, now and every hour, until it is cancelled; a fault is logged."""
+        """Deletes expired recordings, now and every hour, until it is cancelled; errors are logged."""
         while True:
             try:
                 await self.sweep()
-            except Exception:  # noqa: BLE001 - or recordings would be kept for ever, and nobody would know
-                _log.exception("Old recordings in %s could not be looked for; they are, in an hour.", self.store.root)
+            except Exception:  # noqa: BLE001  else recordings would silently be kept for ever
+                _log.exception("Deleting old recordings in %s failed; it is tried again in an hour.", self.store.root)
             await asyncio.sleep(SWEEP_EVERY_S)
 
     async def sweep(self) -> int:
-        """Deletes recordings that began longer ago than they may be kept; says how many. Told where one cannot be."""
+        """Deletes expired recordings; returns how many. Failures are logged."""
         return await self.call(self._sweep)
 
     async def aclose(self) -> None:
-        """Gives the folder back; sessions under way have been closed before."""
+        """Releases the folder; open sessions have been closed before."""
         await self.call(self._lock.release)
         self.thread.shutdown()
 
     async def call(self, call: Callable[..., Result], *args: object) -> Result:
-        """What a call that touches files returns, made in their thread after those before it."""
+        """Runs a call that accesses files in their thread, after earlier ones, and returns its result."""
         return await asyncio.wrap_future(self.thread.submit(call, *args))
 
     def _remove(self, session_id: str) -> bool:
@@ -360,8 +360,8 @@ class Recordings:
                 if datetime.fromisoformat(started_at) < oldest:
                     self.store.remove(path)
                     n_deleted += 1
-            except Exception as error:  # noqa: BLE001 - whatever is wrong with one, the others are judged
-                _log.error("The recording %s cannot be judged by its age; delete it by hand: %s", path, error)
+            except Exception as error:  # noqa: BLE001  an error with one must not stop the others
+                _log.error("The age of the recording %s cannot be read; delete it by hand: %s", path, error)
         return n_deleted
 
 

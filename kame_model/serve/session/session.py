@@ -1,4 +1,4 @@
-"""One caller's conversation: the one owner of everything that is known of it, so that its end or reset clears all."""
+"""The session: owns all state of one caller's conversation, so that its end or reset clears everything."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ from data_schemas.units import FRAME_S, round_s
 from kame_model.frames.ids import PADDING_ID
 from kame_model.serve.device.engine import FrameIn, FrameOut
 from kame_model.serve.device.stepper import Stepper, end_session_on_fault
-from kame_model.serve.oracle.prompts import Instructions, text_of
+from kame_model.serve.oracle.prompts import Instructions, get_prompt_text
 from kame_model.serve.session.answering import Answering, Shared
 from kame_model.serve.session.events import EventKind, SessionEvent
 from kame_model.serve.session.hearing import Ears, TurnTaking
@@ -28,17 +28,17 @@ class Session:
 
     Args:
         shared: of the server.
-        stepper: steps it, in a slot that must be free.
-        observe: told of every event, for the server's own lists and figures.
-        address: where the caller is.
-        mode, back_end, model, prompt: with what it begins: see `change`.
-        is_recorded: the caller has been told, and agrees.
+        stepper: steps the session, in a slot that must be free.
+        observe: receives every event, for the server's own lists and counts.
+        address: the caller's address.
+        mode, back_end, model, prompt: initial values; see `change`.
+        is_recorded: whether the caller has been informed and agrees to be recorded.
 
     Attributes:
-        id: unguessable; stands for the session in lists, logs and recordings.
+        id: unguessable; identifies the session in lists, logs and recordings.
         address: as given.
         voice: how the caller hears the front-end.
-        began_s, heard_s: when it began, and when something last came from the caller, by the event loop's clock.
+        began_s, heard_s: times of its start and of the caller's last audio, by the event loop's clock.
 
     Raises:
         ConfigError: there is no such back-end, model, mode or prompt.
@@ -73,7 +73,7 @@ class Session:
         self._closing: asyncio.Task[None] | None = None
         self._answering = Answering(shared, lambda: self.time_s, self._emit)
         self._answering.change(mode, back_end, prompt, model)
-        turns, parts = TurnTaking.of(shared.config.listener), shared.parts
+        turns, parts = TurnTaking.from_config(shared.config.listener), shared.parts
         self._ears = Ears(parts.recogniser, parts.detector(), turns, self._on_heard, self._on_turn, self._on_fault)
         recordings = shared.parts.recordings if is_recorded else None
         self._recording = None if recordings is None else recordings.begin(self.id)
@@ -86,32 +86,32 @@ class Session:
 
     @property
     def mode(self) -> Mode:
-        """tandem, direct or cascade, now."""
+        """The current mode: tandem, direct or cascade."""
         return self._answering.mode
 
     @property
     def back_end(self) -> BackendName:
-        """Name of the chat model behind it, now."""
+        """The name of the current chat model."""
         return self._answering.choice.own
 
     @property
     def model(self) -> str:
-        """The one chosen among that back-end's models, now; empty: the back-end's own."""
+        """The chosen model of that back-end; empty: its default."""
         return self._answering.choice.model
 
     @property
     def turn_taking(self) -> TurnTaking:
-        """How the caller's turns are told apart, now."""
+        """The current parameters of turn detection."""
         return self._ears.turn_taking
 
     @property
     def is_recorded(self) -> bool:
-        """Whether what is said now is kept."""
+        """Whether the session is being recorded."""
         return self._recording is not None and not self._recording.is_over
 
     @property
     def is_asking(self) -> bool:
-        """Whether the chat model is being asked, or its answer is not all in the session's hands yet."""
+        """Whether a request to the chat model is in flight, or its answer has not been used completely."""
         return self._answering.is_asking
 
     @property
@@ -121,40 +121,40 @@ class Session:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is over."""
+        """Whether the session has ended."""
         return self._end is not None
 
     def hear(self, samples: Samples) -> None:
-        """The next sound of the caller, 24 kHz, of any length; what is too much drops the oldest (event `dropped`).
+        """Adds the caller's next audio, 24 kHz, of any length; too much of it drops the oldest (event `dropped`).
 
-        The model moves only with what it hears, a frame for a frame: a transport has to send silence for a client that
-        sends nothing while it listens, and to hold sound back that comes faster than real time.
+        The model steps once per frame that it hears: a transport has to send silence for a client that sends nothing
+        while it listens, and to delay audio that arrives faster than real time.
         """
         if self.has_ended:
             return
         self.heard_s = asyncio.get_running_loop().time()
-        self._tell_dropped("heard", self._inbox.put(samples))
+        self._emit_dropped("heard", self._inbox.put(samples))
         if self._inbox.n_frames:
             self._stepper.wake()
 
     def report_missed_frames(self, n_frames: int) -> None:
-        """Tells that so much of the caller's sound came too late and was dropped, after silence heard in its place."""
+        """Reports audio of the caller that came too late and was dropped, after silence took its place."""
         self._emit("dropped", {"direction": "heard", "n_frames": n_frames, "was_silence": True})
 
     def take_turns(self, turns: TurnTaking) -> None:
-        """Tells the caller's turns apart so from the next frame on; a reset leaves it so."""
+        """Changes the parameters of turn detection from the next frame on; a reset keeps them."""
         self._ears.take_turns(turns)
 
     def end_turn(self, told: Callable[[bool], None]) -> None:
-        """The caller says that the turn ends with what was sent so far: see `Ears.end_turn`."""
+        """Ends the turn after the audio sent so far, at the caller's request: see `Ears.end_turn`."""
         self._ears.end_turn(self._inbox.n_begun, told)
 
-    def frames(self) -> AsyncIterator[SaidFrame]:
-        """What is said, one frame for each one heard; ends when the session does. One reader."""
+    def read_frames(self) -> AsyncIterator[SaidFrame]:
+        """Yields what is said, one frame per frame heard, until the session ends. There is one reader."""
         return self._outbox.read_frames()
 
     def subscribe_to_events(self) -> AsyncIterator[SessionEvent]:
-        """What happens from now on, for any number of readers: `started` first (again after a reset), `ended` last.
+        """Yields events from now on, for any number of readers: `started` first (also after a reset), `ended` last.
 
         A reader who falls behind by a thousand events loses the oldest.
         """
@@ -168,25 +168,26 @@ class Session:
         prompt: str | Instructions | None = None,
         model: str | None = None,
     ) -> None:
-        """Changes what is given, without a gap in the frames.
+        """Changes the given values, without a gap in the frames.
 
         Args:
             mode: from the next frame on.
-            back_end: for the next request on.
-            prompt: one of ours by its name, or instructions in the place of the back-end's own: see `prompt_for`.
-            model: one of those of the back-end; empty: its own, which it is too with another back-end.
+            back_end: from the next request on.
+            prompt: one of our prompts by name, or instructions that replace the back-end's: see `choose_prompt`.
+            model: a model of the back-end; empty: its default, which is also used with another back-end.
 
         Raises:
             ConfigError: there is no such back-end, mode, prompt or model here; nothing has changed.
-            Refused: from mode cascade, which needs no device, to another one, and it has no time; nothing has changed.
+            Refused: the device has no time for a session that leaves mode cascade; nothing has changed.
         """
         self._answering.change(mode, back_end, prompt, model)
-        self._emit("changed", self._answering.get_choices() | ({} if prompt is None else {"prompt": text_of(prompt)}))
+        chosen_prompt = {} if prompt is None else {"prompt": get_prompt_text(prompt)}
+        self._emit("changed", self._answering.get_choices() | chosen_prompt)
 
     def reset(self) -> None:
-        """Begins anew in the same slot, with the present mode, back-end, model and prompt; nothing of before is left.
+        """Restarts in the same slot, with the present mode, back-end, model and prompt; everything else is cleared.
 
-        A recording ends here: who speaks from now on has not been asked. A session that has ended stays so.
+        A recording ends here: whoever speaks from now on has not been asked. A session that has ended stays so.
         """
         if self.has_ended:
             return
@@ -203,13 +204,13 @@ class Session:
         self._emit("started", self._collect_facts())
 
     async def close(self, reason: str) -> None:
-        """Ends the session; a second time changes nothing. The slot is free at once, connections are on return."""
+        """Ends the session; a second call does nothing. The slot is free at once, connections are closed on return."""
         self.fail(reason)
         if self._closing is not None:
             await asyncio.shield(self._closing)
 
     def fail(self, reason: str) -> None:
-        """Ends the session without waiting for its connections; for the stepper."""
+        """Ends the session without waiting for its connections; used by the stepper."""
         if self.has_ended:
             return
         self._end = SessionEvent("ended", self.time_s, {"reason": reason})
@@ -217,16 +218,16 @@ class Session:
         self._forget()
         self._ears.close()
         self._closing = asyncio.create_task(self._close(), name=f"closing {self.id}")
-        self._tell(self._end)
+        self._deliver(self._end)
         self._outbox.close()
 
     @property
     def n_waiting(self) -> int:
-        """Frames heard and not taken; for the stepper, as what follows."""
+        """Frames received and not taken. This and the following methods are for the stepper."""
         return self._inbox.n_frames
 
     def take(self) -> FrameIn | None:
-        """Takes the next frame heard; in mode cascade it is answered here, and the device has nothing to do."""
+        """Takes the next frame heard; mode cascade answers it here and returns nothing for the device."""
         self._taken = self._unattended = self._inbox.take()
         if self._taken is None:
             return None
@@ -234,17 +235,17 @@ class Session:
         if spoken is not None:
             self._say(*spoken)
             return None
-        self._n_steps += 1  # position 0 is always idle, as `lay_oracle` has it
+        self._n_steps += 1  # position 0 is always idle, as in `lay_oracle`
         return FrameIn(self._taken, PADDING_ID if self._n_steps == 1 else self._answering.take_oracle())
 
     def attend(self) -> None:
-        """Listens to the frame taken."""
+        """Passes the taken frame to speech recognition."""
         frame, self._unattended = self._unattended, None
         if frame is not None:
             self._ears.attend(frame, self._inbox.n_past)
 
     def give(self, said: FrameOut) -> None:
-        """What the device says to the frame taken; nothing, if a reset or the end has come in between."""
+        """Receives the device's output for the taken frame; ignored after a reset or the end."""
         if self._taken is not None:
             self._say(*self._answering.speak(said.samples, said.text))
 
@@ -255,7 +256,7 @@ class Session:
             self._emit("said", {"text": text})
         if self._recording is not None and heard is not None:
             self._recording.add_frame(heard, samples)
-        self._tell_dropped("said", self._outbox.put(SaidFrame(self._n_frames, samples, text)))
+        self._emit_dropped("said", self._outbox.put(SaidFrame(self._n_frames, samples, text)))
         self._n_frames += 1
 
     def _on_heard(self, heard: Heard) -> None:
@@ -274,22 +275,21 @@ class Session:
         facts = {"session_id": self.id, **self._answering.get_choices(), "voice": self.voice, "notice": self._notice}
         return facts | ({"record_notice": self._record_notice} if self.is_recorded else {})
 
-    def _tell_dropped(self, direction: Literal["heard", "said"], n_frames: int) -> None:
+    def _emit_dropped(self, direction: Literal["heard", "said"], n_frames: int) -> None:
         if n_frames:
             self._emit("dropped", {"direction": direction, "n_frames": n_frames})
 
     def _emit(self, kind: EventKind, data: dict[str, Any]) -> None:
         if not self.has_ended:
-            self._tell(SessionEvent(kind, self.time_s, data))
+            self._deliver(SessionEvent(kind, self.time_s, data))
 
-    def _tell(self, event: SessionEvent) -> None:
+    def _deliver(self, event: SessionEvent) -> None:
         self._feeds.put(event)
         if self._recording is not None:
             self._recording.add_event(event)
         self._observe(self, event)
 
     def _forget(self) -> None:
-        """All that is known of what was said and heard."""
         self._taken = self._unattended = None
         self._inbox.clear()
         self._outbox.clear()
@@ -301,14 +301,14 @@ class Session:
             self._recording = None
 
     async def _close(self) -> None:
-        """Ends what runs, and waits for connections and files; what fails in it is logged, and stops nothing else."""
+        """Ends the tasks, and waits for connections and files; errors are logged and stop nothing else."""
         for task in self._tasks:
             task.cancel()
         self._end_recording()
         done = await asyncio.gather(self._answering.aclose(), *self._tasks, *self._keeping, return_exceptions=True)
         for result in done:
             if isinstance(result, Exception):
-                _LOG.error("Closing session %s.", self.id, exc_info=result)
+                _LOG.error("An error occurred while session %s was closed.", self.id, exc_info=result)
 
     def _on_task_done(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and task.exception() is not None and not self.has_ended:

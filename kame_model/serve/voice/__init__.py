@@ -1,1 +1,1 @@
-"""Text-to-speech as a session's voice: of mode cascade, and of a front-end whose own sound is not wanted."""
+"""Text-to-speech as a session's voice: for mode cascade, and for a front-end with voice `synthesised`."""

@@ -1,19 +1,21 @@
-"""An inner monologue, frame by frame, parted into clauses that text-to-speech says in one go.
+"""Splits an inner monologue, frame by frame, into clauses for text-to-speech.
 
-Front-ends of ours write words without marks, as the data has them; others write marks too. So a clause ends at a mark,
-at a pause, or, where neither comes, before a word: as late as can be while something is still being said, for longer
-pieces sound better, and soon where nothing is.
+Our front-ends write words without punctuation, like their training data; others write punctuation, too. A clause
+therefore ends at a mark, at a pause, or else before a word: as late as possible while something is still being said,
+since longer pieces sound better, and soon if nothing is.
 """
 
 from typing import Final
 
 PAUSE_N_FRAMES: Final = 6
 """Frames without text after which a clause has ended, 0.48 s. In 33 dialogues of Piper 90 % of an answer's words begin
-within 6.75 frames of the one before, and what takes longer is mostly "Okay", "Sure" or "one moment"."""
+within 6.75 frames of the previous one, and longer gaps mostly follow "Okay", "Sure" or "one moment".
+"""
 
 FEWEST_WORDS: Final = 3
-"""A clause has so many words before it ends without mark or pause, when there is nothing left to be said: about a
-second of speech, in which the next one is written and synthesised."""
+"""Minimum words of a clause without mark or pause if nothing is left to say: about a second of speech, in which the
+next one is written and synthesised.
+"""
 
 MOST_WORDS: Final = 12
 """The longest clause, about 4 s of speech."""
@@ -22,7 +24,7 @@ _MARKS: Final = (".", "?", "!", ",", ";", ":", "…", "—")
 
 
 class Clauses:
-    """Takes the text of each frame, and gives back clauses as soon as they are whole."""
+    """Takes the text of each frame, and returns clauses as soon as they are complete."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -30,40 +32,40 @@ class Clauses:
         self._is_abandoned = False
 
     def feed(self, piece: str, is_dry: bool) -> str:
-        """The next frame.
+        """Adds the next frame.
 
         Args:
             piece: its text, with the space before a word; mostly empty.
-            is_dry: nothing of what was written before is left to be said.
+            is_dry: whether nothing written before is left to be said.
 
         Returns:
-            The clause that has ended before this frame; empty: none has.
+            The clause that ended before this frame; empty if none did.
         """
         self._n_silent = 0 if piece else self._n_silent + 1
         if self._is_abandoned:
             self._is_abandoned = self._n_silent < PAUSE_N_FRAMES
             return ""
         clause = ""
-        if piece[:1] in ("", " ") and self._has_ended(is_dry):  # else the last word goes on
+        if piece[:1] in ("", " ") and self._has_ended(is_dry):  # else the last word continues
             clause, self._text = self._text.strip(), ""
         self._text += piece
         return clause if any(map(str.isalnum, clause)) else ""
 
     def abandon(self) -> None:
-        """Forgets the clause under way, and what is written until the next pause, which goes on with it."""
+        """Discards the current clause, and its continuation until the next pause."""
         self._text = ""
         self._is_abandoned = self._n_silent < PAUSE_N_FRAMES
 
     def resume(self) -> None:
-        """What is written from now on counts, whatever was abandoned."""
+        """Accepts text again after `abandon`."""
         self._is_abandoned = False
 
     def reset(self) -> None:
-        """Forgets everything."""
+        """Clears the state."""
         self._text, self._n_silent, self._is_abandoned = "", PAUSE_N_FRAMES, False
 
     def _has_ended(self, is_dry: bool) -> bool:
-        """Whether the clause has, if this frame does not go on with its last word."""
+        """Returns whether the clause has ended, if this frame does not continue its last word."""
         if self._text.endswith(_MARKS) or self._n_silent >= PAUSE_N_FRAMES:
             return True
         n_words = len(self._text.split())

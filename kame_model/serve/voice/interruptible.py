@@ -1,4 +1,4 @@
-"""Work of a session that is begun again and again, and given up when the user speaks in."""
+"""A session's work that is started repeatedly and cancelled when the user interrupts."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -9,7 +9,7 @@ class InterruptibleWork:
     """Does some work each time it is started. All methods are called on the event loop's thread.
 
     Args:
-        work: one time of it; it is cancelled when it is given up.
+        work: one run of it, which is cancelled by `give_up`.
     """
 
     def __init__(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -19,22 +19,22 @@ class InterruptibleWork:
 
     @property
     def is_busy(self) -> bool:
-        """Whether it is started or under way, and has not been given up."""
+        """Whether it is started or running, and not cancelled."""
         doing = self._doing
         return self._is_due.is_set() or (doing is not None and not doing.done() and not doing.cancelling())
 
     def start(self) -> None:
-        """Has it done; where it is under way, once more after that."""
+        """Starts it, or queues one more run if it is running."""
         self._is_due.set()
 
     def give_up(self) -> None:
-        """Cancels what is under way, and what was started."""
+        """Cancels the running work and the queued one."""
         self._is_due.clear()
         if self._doing is not None:
             self._doing.cancel()
 
     async def run(self) -> None:
-        """Does it whenever it is started, until this is cancelled; what it raises is raised."""
+        """Does the work whenever it is started, until this is cancelled; raises its errors."""
         while True:
             await self._is_due.wait()
             self._is_due.clear()
@@ -47,7 +47,7 @@ class InterruptibleWork:
                 self._doing.cancel()
 
     async def aclose(self) -> None:
-        """Gives up, and waits until what was under way has ended."""
+        """Cancels the work, and waits until it has ended."""
         self.give_up()
         if self._doing is not None:
             await asyncio.gather(self._doing, return_exceptions=True)

@@ -1,8 +1,8 @@
-"""What a front-end writes, said by text-to-speech in the place of its own sound.
+"""The voice `synthesised`: text-to-speech says what a front-end writes, instead of its own audio.
 
-The front-end hears itself as it was trained to, by its own codes; only the user hears another voice. That one says each
-clause as soon as it is written, a second or so behind the text. What is told as said, and stands in the history, are
-the words that the user hears, when they are heard.
+The front-end hears itself as in training, by its own codes; only the user hears another voice. It says each clause as
+soon as that is written, about a second behind the text. Events and history contain the words that the user hears, when
+they are heard.
 """
 
 import asyncio
@@ -19,10 +19,10 @@ from kame_model.serve.voice.interruptible import InterruptibleWork
 from kame_model.serve.voice.speaker import SentenceSpeaker, SoundQueue
 
 DRY_S: Final = 0.5
-"""With less left to be said a short clause is not kept waiting for more of it: about what a clause takes to be made."""
+"""With less audio left than this, a short clause is not delayed for more words: about the time to synthesise it."""
 
 MOST_BEHIND_S: Final = 10.0
-"""A clause that was written longer ago is left out, and told: what comes so late answers nothing any more."""
+"""A clause that was written longer ago is skipped, with an event: so late it answers nothing any more."""
 
 
 class Monologue:
@@ -30,54 +30,54 @@ class Monologue:
 
     Args:
         speaker: the voice; shared.
-        emit: told of what cannot be said (`voice_failed`).
-        counts: tells that in the log.
+        emit: receives what cannot be said (`voice_failed`).
+        counts: logs that.
     """
 
     def __init__(self, speaker: SentenceSpeaker, emit: Emit, counts: RequestCounts) -> None:
         self._speaker, self._emit, self._counts = speaker, emit, counts
         self._clauses, self._sound = Clauses(), SoundQueue()
-        self._written: deque[tuple[float, str]] = deque()  # when, and the clause
+        self._written: deque[tuple[float, str]] = deque()  # the time, and the clause
         self._saying = InterruptibleWork(self._say_written)
 
     @property
     def is_behind(self) -> bool:
-        """Whether a clause is written that is not sound yet."""
+        """Whether a written clause has not been synthesised yet."""
         return self._saying.is_busy
 
     def write(self, piece: str) -> None:
-        """The text of the front-end's next frame, mostly empty."""
+        """Adds the text of the front-end's next frame, mostly empty."""
         is_dry = not self.is_behind and self._sound.waiting_s < DRY_S
         if clause := self._clauses.feed(piece, is_dry):
             self._written.append((asyncio.get_running_loop().time(), clause))
             self._saying.start()
 
     def take_frame(self) -> tuple[Samples, str]:
-        """80 ms of what is said, float32[1920], and the words that begin in it, each after a space."""
+        """Returns the next 80 ms of audio, float32[1920], and the words that begin in it, each after a space."""
         return self._sound.take_frame()
 
     def on_speech_started(self) -> None:
-        """The user speaks: what is being said fades out within the next frame, and nothing more of it is said."""
+        """Handles the start of the user's speech: the audio fades out within a frame, and the rest is discarded."""
         self._clauses.abandon()
         self._give_up()
         self._sound.cut()
 
     def on_speech_stopped(self) -> None:
-        """The user's turn has ended: what is written from now on is said, be it the rest of what was interrupted."""
+        """Handles the end of the user's turn: new text is spoken, even the rest of an interrupted answer."""
         self._clauses.resume()
 
     async def run(self) -> None:
-        """Says what is written, until it is cancelled; a fault of ours is raised."""
+        """Says what is written until it is cancelled; raises errors of our own code."""
         await self._saying.run()
 
     def reset(self) -> None:
-        """Forgets what was written and was to be said."""
+        """Discards the text and the audio."""
         self._clauses.reset()
         self._give_up()
         self._sound.clear()
 
     async def aclose(self) -> None:
-        """As `reset`, and waits until nothing is being said."""
+        """Resets, and waits until nothing is being said."""
         self.reset()
         await self._saying.aclose()
 
@@ -93,12 +93,12 @@ class Monologue:
                 async with asyncio.timeout(left_s):
                     spoken = await self._speaker.say(clause)
             except (SpeechRefused, BackendError, TimeoutError) as error:
-                self._tell(clause, error)
+                self._report_failure(clause, error)
             else:
                 await self._sound.put(spoken, PAUSE_AFTER_S.get(clause[-1], 0.0))
 
-    def _tell(self, clause: str, error: Exception) -> None:
-        self._counts.tell("Text-to-speech", "", error)
+    def _report_failure(self, clause: str, error: Exception) -> None:
+        self._counts.log_fault("Text-to-speech", "", error)
         late = f"It was not said within {MOST_BEHIND_S:g} s after it was written."
         reason = late if isinstance(error, TimeoutError) else str(error)
         self._emit("voice_failed", {"text": clause, "reason": reason})

@@ -1,4 +1,4 @@
-"""The voice of text-to-speech: sentences to sound in threads of their own, and sound to frames with their words."""
+"""The voice of text-to-speech: synthesises sentences in threads, and splits the audio into frames with their words."""
 
 import asyncio
 from collections import deque
@@ -18,7 +18,7 @@ from spoken.chat_answers import speak_sentence
 from spoken.spoken_text import Unspeakable
 
 AHEAD_S: Final = 5.0
-"""So much is synthesised ahead of what is said: enough never to run dry, and little is lost by an interruption."""
+"""Limit of synthesised audio that waits: enough never to run dry, and an interruption wastes little."""
 
 SENTENCE_PAUSE_S: Final = 0.2
 """Silence after a sentence, seconds; engines leave at most a quarter of it themselves."""
@@ -26,19 +26,19 @@ SENTENCE_PAUSE_S: Final = 0.2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpokenSentence:
-    """A sentence as sound, float32 [n_samples] at 24 kHz, and its words, each with the sample at which it begins."""
+    """A sentence as audio, float32 [n_samples] at 24 kHz, and its words, each with the sample at which it begins."""
 
     samples: Samples
     words: tuple[tuple[int, str], ...]
 
 
 class SentenceSpeaker(Protocol):
-    """A voice that all sessions share. `voice_name`: engine and voice."""
+    """A voice that all sessions share; `voice_name` is engine and voice."""
 
     voice_name: str
 
     async def say(self, written: str) -> SpokenSentence:
-        """A sentence as sound. Given up by cancellation.
+        """Synthesises a sentence. It can be cancelled.
 
         Raises:
             SpeechRefused: it cannot be said.
@@ -47,12 +47,12 @@ class SentenceSpeaker(Protocol):
 
 
 class Speaker:
-    """Says written sentences; shared by all sessions.
+    """Synthesises written sentences; shared by all sessions.
 
     Args:
-        tts: the engine; it blocks, so that it is called in `threads` alone.
-        config: whose voice, and how fast.
-        threads: as many sentences are said at once.
+        tts: the engine; it blocks, and is therefore called only in `threads`.
+        config: voice and speed.
+        threads: their number is that of sentences synthesised at once.
 
     Attributes:
         voice_name: engine and voice.
@@ -70,7 +70,7 @@ class Speaker:
         self.voice_name = f"{tts.name}/{self._voice}"
 
     async def say(self, written: str) -> SpokenSentence:
-        """A sentence as sound. Given up by cancellation: what a thread has begun is then thrown away.
+        """Synthesises a sentence. It can be cancelled; what a thread has begun is then discarded.
 
         Raises:
             SpeechRefused: it cannot be said.
@@ -79,7 +79,7 @@ class Speaker:
         return await asyncio.wrap_future(self._threads.submit(self.say_now, written))
 
     def say_now(self, written: str) -> SpokenSentence:
-        """As `say`; blocks, and needs no thread.
+        """Synthesises a sentence like `say`, but blocks, in the current thread.
 
         Raises:
             SpeechRefused, BackendError: as `say`.
@@ -93,7 +93,7 @@ class Speaker:
 
 
 def _place_words(words: list[str], speech: Speech) -> tuple[tuple[int, str], ...]:
-    """Where each word begins: as the engine tells, else by its share of the letters, as if all took equally long."""
+    """Returns where each word begins, from the engine's timings, or else in proportion to the number of letters."""
     if len(speech.words) == len(words):
         return tuple(
             (seconds_to_samples(timing.start_s), word) for timing, word in zip(speech.words, words, strict=True)
@@ -104,20 +104,20 @@ def _place_words(words: list[str], speech: Speech) -> tuple[tuple[int, str], ...
 
 
 class SoundQueue:
-    """Sound that is going to be said, given out in frames of 80 ms."""
+    """Queues audio, and returns it in frames of 80 ms."""
 
     def __init__(self) -> None:
         self._sound: Samples = np.zeros(0, np.float32)
-        self._words: deque[tuple[int, str]] = deque()  # by the sample from now on
+        self._words: deque[tuple[int, str]] = deque()  # by the sample, from now on
         self._has_room = asyncio.Event()
 
     @property
     def waiting_s(self) -> float:
-        """How much there is to say, seconds."""
+        """The duration of the queued audio, seconds."""
         return samples_to_seconds(len(self._sound))
 
     async def put(self, sentence: SpokenSentence, pause_s: float) -> None:
-        """Says a sentence after what is there, with silence behind it, once less than `AHEAD_S` waits."""
+        """Appends a sentence and a silence, once less than `AHEAD_S` waits."""
         while self.waiting_s >= AHEAD_S:
             self._has_room.clear()
             await self._has_room.wait()
@@ -126,7 +126,7 @@ class SoundQueue:
         self._sound = np.concatenate([self._sound, sentence.samples.astype(np.float32, copy=False), pause])
 
     def take_frame(self) -> tuple[Samples, str]:
-        """The next 1,920 samples, silence where there is nothing to say, and the words that begin in them."""
+        """Returns the next 1,920 samples, silence if there is nothing to say, and the words that begin in them."""
         frame = np.zeros(FRAME_N_SAMPLES, np.float32)
         head = self._sound[:FRAME_N_SAMPLES]
         frame[: len(head)] = head
@@ -140,13 +140,13 @@ class SoundQueue:
         return frame, "".join(said)
 
     def cut(self) -> None:
-        """Says nothing more: the next frame fades out over its 80 ms, without another word, and then it is silent."""
+        """Ends the audio: the next frame fades out over its 80 ms, without another word."""
         head = self._sound[:FRAME_N_SAMPLES]
         n_fade = len(head)
         self._sound = (head * (0.5 + 0.5 * np.cos(np.pi * np.arange(n_fade) / max(n_fade, 1)))).astype(np.float32)
         self._words.clear()
 
     def clear(self) -> None:
-        """Forgets everything; the next frame is silent."""
+        """Discards everything; the next frame is silent."""
         self._sound = np.zeros(0, np.float32)
         self._words.clear()

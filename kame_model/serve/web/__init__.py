@@ -1,1 +1,1 @@
-"""How callers reach a server: Moshi's web socket, OpenAI's realtime protocol, and HTTP around them."""
+"""The server's network interfaces: Moshi's web socket, OpenAI's realtime protocol, and HTTP beside them."""

@@ -1,4 +1,4 @@
-"""Clients that connect: a server of one process takes them itself, one of several has them taken by one of these."""
+"""Accepts client connections, in a server of one process or in the parent of several."""
 
 import asyncio
 import errno
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 BACKLOG = 2048
-"""Clients that may wait to be taken, as uvicorn has it; the system may have a smaller bound."""
+"""Clients that may wait to be accepted, uvicorn's default; the system may have a lower limit."""
 _RETRY_S = 0.1
 _USED_UP = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _NO_LISTENER = (errno.EBADF, errno.EINVAL, errno.ENOTSOCK)
@@ -21,16 +21,16 @@ async def accept_clients(
     backlog: int = BACKLOG,
     give_way: Callable[[], object] = lambda: None,
 ) -> NoReturn:
-    """Lets clients connect, one in each round of the event loop: those who talk do not wait for many.
+    """Accepts clients, one per round of the event loop, so that many do not delay the open sessions.
 
     Args:
         listener: bound to its address.
-        take: has each client's socket from then on.
-        backlog: clients that may wait to be taken.
-        give_way: called where descriptors are used up, to give some back.
+        take: receives each client's socket.
+        backlog: clients that may wait to be accepted.
+        give_way: called to release some descriptors when all are used up.
 
     Raises:
-        OSError: the listener is none any more.
+        OSError: the listener is closed or no listening socket.
     """
     loop = asyncio.get_running_loop()
     listener.setblocking(False)
@@ -45,7 +45,7 @@ async def accept_clients(
             if error.errno not in _USED_UP:  # that client has gone already (accept(2), "Error handling")
                 await asyncio.sleep(0)
                 continue
-            if not is_failing:  # descriptors are used up, by others of this process or of this machine
+            if not is_failing:  # descriptors are used up, by this process or by others of this machine
                 _log.error("Nobody can connect: %s. Raise `ulimit -n` or limits.reserved_descriptors.", error)
             is_failing = True
             give_way()

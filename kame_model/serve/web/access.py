@@ -1,4 +1,4 @@
-"""Who comes in: the token, the page's origin, the caller's address, consent; and how who does not come in is told."""
+"""Access control: token authentication, page origins, host names, callers' addresses, consent, and denied access."""
 
 import hashlib
 import hmac
@@ -21,9 +21,9 @@ from kame_model.serve.web.rate_limits import RateLimiter
 REALTIME_PROTOCOL = "realtime"
 """Subprotocol of OpenAI's realtime socket."""
 KEY_PROTOCOL = "openai-insecure-api-key."
-"""A page cannot set headers: OpenAI's browser clients put the key behind this, among the subprotocols."""
+"""Prefix of the API key among the subprotocols, which OpenAI's browser clients use as a page cannot set headers."""
 WRONG_AT_ONCE, WRONG_EVERY_S = 10, 5.0
-"""Wrong tokens that one address may show at once, and after how many seconds it may show another one."""
+"""Wrong tokens that one address may show at once, and the seconds until it may show another one."""
 MAX_TOKENS = 2
 """Different tokens that one request may show: one in a header or subprotocol, and one in the query."""
 _RETRY_AFTER_S = 5
@@ -32,13 +32,13 @@ _STATUS = {"too_many_sessions": 429, "too_many_starts": 429}
 
 
 class Denied(Exception):
-    """A request or a caller that is not let in.
+    """A request or a caller is denied access.
 
     Attributes:
         status: of the HTTP answer.
         code: one word for programs.
         message: a sentence for people.
-        retry_after_s: where later may help (429, 503), how much later, seconds.
+        retry_after_s: when a retry may succeed (429, 503), seconds.
     """
 
     def __init__(self, status: int, code: str, message: str, retry_after_s: int = _RETRY_AFTER_S) -> None:
@@ -47,15 +47,15 @@ class Denied(Exception):
 
     @classmethod
     def from_error(cls, error: Refused | ConfigError | BackendError) -> "Denied":
-        """What the server's own refusal is over HTTP: 503 where later may help, 429 where the caller asks too much."""
+        """Converts the server's own refusal: 503 if a retry may succeed, 429 if the caller exceeds a limit."""
         if isinstance(error, Refused):
             return cls(_STATUS.get(error.reason, 503), error.reason, error.detail)
         if isinstance(error, ConfigError):
             return cls(400, "not_possible", str(error))
-        return cls(503, "backend", "The server's recogniser does not work.")  # the error's text is the operator's
+        return cls(503, "backend", "The server's recogniser does not work.")  # its text is for the operator only
 
     def make_response(self) -> JSONResponse:
-        """The answer, with `error.code` and `error.message`."""
+        """Returns the HTTP answer, with `error.code` and `error.message`."""
         headers = {}
         if self.status == 401:
             headers["WWW-Authenticate"] = "Bearer"
@@ -65,17 +65,17 @@ class Denied(Exception):
 
 
 class AccessControl:
-    """Decides by token, origin, name and address who may come in.
+    """Decides by token, origin, host name and address who may connect.
 
     Args:
-        care: who may.
-        environ: where the tokens are.
-        host: where the server listens; callers may call it so.
-        clock_s: by which wrong tokens are counted, seconds, never going back.
-        counts: of all processes of the server, by which wrong tokens are counted then; None: it has one process.
+        care: the rules.
+        environ: the environment variables with the tokens.
+        host: the address where the server listens, which is also a valid host name.
+        clock_s: a monotonic clock for the rate limit of wrong tokens, seconds.
+        counts: counts wrong tokens for all processes of the server; None: it has one process.
 
     Raises:
-        ConfigError: a token is set and empty, or a proxy's address is none.
+        ConfigError: a token is set and empty, or a proxy's address is invalid.
     """
 
     def __init__(
@@ -86,15 +86,15 @@ class AccessControl:
         clock_s: Callable[[], float] = time.monotonic,
         counts: SharedCounts | None = None,
     ) -> None:
-        # Wrong tokens are counted apart for the figures, so that who watches the server locks no caller out.
+        # Wrong tokens for metrics are counted separately, so that whoever monitors the server locks no caller out.
         self._wrong, self._wrong_for_metrics = (
             RateLimiter(1 / WRONG_EVERY_S, WRONG_AT_ONCE, clock_s)
             if counts is None
             else counts.make_allowance(name, 1 / WRONG_EVERY_S, WRONG_AT_ONCE, clock_s)
             for name in ("wrong_tokens", "wrong_tokens_for_metrics")
         )
-        self._token = _read_token(environ, care.token_env, "let everybody in")
-        metrics_token = _read_token(environ, care.metrics_token_env, "have the token to enter open /metrics")
+        self._token = _read_token(environ, care.token_env, "admit everybody")
+        metrics_token = _read_token(environ, care.metrics_token_env, "protect /metrics with the access token")
         self._metrics_token = self._token if metrics_token is None else metrics_token
         self._origins = frozenset(origin.rstrip("/").lower() for origin in care.origins)
         self._hosts = frozenset(_read_hostname(each) for each in (*care.hosts, host, "localhost"))
@@ -105,44 +105,44 @@ class AccessControl:
 
     @property
     def needs_token(self) -> bool:
-        """Whether callers need one."""
+        """Whether callers need a token."""
         return self._token is not None
 
     def check(self, connection: HTTPConnection) -> None:
-        """Lets a connection in, or not.
+        """Checks a connection.
 
         Raises:
-            Denied: 421 for a name that is not this server's, 403 for a page of another origin, 401 without the token,
-                400 for too many tokens, none of which is then looked at, 429 for an address that has shown wrong ones:
-                then none of its tokens is looked at for some seconds.
+            Denied: 421 for a host name that is not this server's, 403 for a page of another origin, 401 without a valid
+                token, 400 for too many tokens, none of which is then checked, 429 for an address that has shown wrong
+                ones: none of its tokens is then checked for some seconds.
         """
         self._check(connection, self._token, self._wrong)
 
     def check_metrics(self, connection: HTTPConnection) -> None:
-        """Lets a connection have the figures, or not; raises as `check` does."""
+        """Checks whether a connection may read the metrics; raises as `check` does."""
         self._check(connection, self._metrics_token, self._wrong_for_metrics)
 
     def check_host(self, connection: HTTPConnection) -> None:
-        """Asks by which name a connection came.
+        """Checks the host name by which a connection came.
 
-        A page may have its own name lead to this server (DNS rebinding), and would be of the server's own origin then:
-        by an address or a name of ours it cannot come. Where the origins are listed, names do not decide.
+        A page may make its own name lead to this server (DNS rebinding), and would then share the server's origin; it
+        cannot come by an IP address or by one of our names. If the allowed origins are listed, names are not checked.
 
         Raises:
             Denied: 421 for any other name.
         """
         host = connection.headers.get("host")
-        if host is None or self._origins or "*" in self._hosts:  # whoever sends no name is no browser
+        if host is None or self._origins or "*" in self._hosts:  # a client that sends no name is no browser
             return
         name = _read_hostname(host)
         if name not in self._hosts and _read_ip_address(name) is None:
-            raise Denied(421, "host", "This server is not called so; its care.hosts lists the names it has.")
+            raise Denied(421, "host", "This is not a name of this server; its care.hosts lists them.")
 
-    def address_of(self, connection: HTTPConnection) -> str:
-        """Where the caller is: the nearest hop of X-Forwarded-For that is no trusted proxy, or the connection's end.
+    def find_address(self, connection: HTTPConnection) -> str:
+        """Returns the caller's address: the nearest hop of X-Forwarded-For that is no trusted proxy, or the peer.
 
-        Of IPv6 it is the network of 64 bits, which is what one customer has at the least (RFC 6177): by single
-        addresses one machine would be as many callers as it likes.
+        For IPv6 it is the network of 64 bits, the least that one customer has (RFC 6177): with single addresses one
+        machine would be as many callers as it likes.
         """
         end = "unknown" if connection.client is None else connection.client.host
         address = _read_ip_address(end)
@@ -155,7 +155,7 @@ class AccessControl:
         return end if address is None else _find_customer(address)
 
     def get_counted_address(self, end: str) -> str | None:
-        """What an address is counted by, as `address_of` counts callers; None: a trusted proxy, for many come by it."""
+        """Returns what an address is counted by, like `find_address`, or None for a trusted proxy, which many share."""
         address = _read_ip_address(end)
         if self._is_proxy(address):
             return None
@@ -169,13 +169,13 @@ class AccessControl:
             )
         if token is None:
             return
-        shown, address = _find_tokens(connection), self.address_of(connection)
+        shown, address = _find_tokens(connection), self.find_address(connection)
         if len(shown) > MAX_TOKENS:
-            raise Denied(400, "too_many_tokens", f"A request shows {MAX_TOKENS} different tokens at most.")
+            raise Denied(400, "too_many_tokens", f"A request may contain at most {MAX_TOKENS} different tokens.")
         n_lacking = len(shown) - wrong.get_amount_left(address) if shown else 0.0
         if n_lacking > 0:
             wait_s = math.ceil(n_lacking * WRONG_EVERY_S)
-            message = f"Wrong tokens came from your address; none is looked at for {wait_s} s."
+            message = f"Wrong tokens came from your address; tokens are not checked for {wait_s} s."
             raise Denied(429, "wrong_tokens", message, wait_s)
         if not any(hmac.compare_digest(token, each) for each in shown):
             if shown:
@@ -183,10 +183,10 @@ class AccessControl:
             raise Denied(401, "token", "A token is needed: Authorization: Bearer TOKEN.")
 
     def _may_connect(self, connection: HTTPConnection) -> bool:
-        """Whether no page sent it, or one that may.
+        """Returns whether the connection comes from no page, or from an allowed one.
 
-        Browsers name no origin for what a page embeds (an image, a script); that another site's page asks they say over
-        TLS and to this machine (W3C, Fetch Metadata Request Headers, 2.3).
+        Browsers send no origin for what a page embeds (an image, a script); over TLS and to this machine they do say
+        that the page is of another site (W3C, Fetch Metadata Request Headers, 2.3).
         """
         origin = connection.headers.get("origin")
         if "*" in self._origins:
@@ -202,15 +202,15 @@ class AccessControl:
 
 
 def make_consent_word(notice: str) -> str:
-    """The word by which a caller agrees to be recorded; only who was given the notice with it can know it.
+    """Returns the word by which a caller agrees to be recorded, which only readers of the notice can know.
 
-    It is of the notice alone: where that changes, nobody has agreed to it yet.
+    It is derived from the notice alone: nobody has agreed to a changed notice.
     """
     return hashlib.sha256(notice.encode()).hexdigest()[:32]
 
 
 def _read_token(environ: Mapping[str, str], name: str, otherwise: str) -> bytes | None:
-    """The token in a variable; None where it is unset.
+    """Returns the token in an environment variable, or None if that is unset.
 
     Raises:
         ConfigError: it is set and empty.
@@ -222,12 +222,12 @@ def _read_token(environ: Mapping[str, str], name: str, otherwise: str) -> bytes 
 
 
 def choose_protocol(connection: HTTPConnection) -> str | None:
-    """The subprotocol to answer with, where the client offers the realtime one."""
+    """Returns the subprotocol to answer with, if the client offers the realtime one."""
     return REALTIME_PROTOCOL if REALTIME_PROTOCOL in _read_protocols(connection) else None
 
 
 def _find_tokens(connection: HTTPConnection) -> list[bytes]:
-    """Every different token that a connection shows."""
+    """Returns every different token that a connection shows."""
     kind, _, value = connection.headers.get("authorization", "").partition(" ")
     shown = [value.strip()] if kind.lower() == "bearer" else []
     shown += connection.query_params.getlist("token")
@@ -240,7 +240,7 @@ def _read_protocols(connection: HTTPConnection) -> list[str]:
 
 
 def _is_own(origin: str, host: str) -> bool:
-    """Whether a page comes from this server: same host and port; behind a proxy the scheme may be another."""
+    """Returns whether a page comes from this server: same host and port; behind a proxy the scheme may differ."""
     try:
         page = urlsplit(origin)
         port = page.port or {"http": 80, "https": 443}.get(page.scheme)
@@ -251,7 +251,7 @@ def _is_own(origin: str, host: str) -> bool:
 
 
 def _read_hostname(host: str) -> str:
-    """A name or address without its port, brackets and last dot, in small letters; empty where there is none."""
+    """Returns a name or address without port, brackets and last dot, in lower case; empty if there is none."""
     if host.count(":") > 1 and not host.startswith("["):  # an IPv6 address as people configure it
         return host.lower()
     try:
@@ -261,7 +261,7 @@ def _read_hostname(host: str) -> str:
 
 
 def _read_ip_address(text: str) -> _IpAddress | None:
-    """An address without its port; an IPv4 one that came over IPv6 as IPv4; None where it is none."""
+    """Returns an address without its port, an IPv4 one that came over IPv6 as IPv4, or None if it is invalid."""
     text = text.strip()
     if text.startswith("["):
         text = text[1:].partition("]")[0]
@@ -276,7 +276,7 @@ def _read_ip_address(text: str) -> _IpAddress | None:
 
 
 def _find_customer(address: _IpAddress) -> str:
-    """What limits count by: an IPv4 address, or the /64 of an IPv6 one."""
+    """Returns what limits count by: an IPv4 address, or the /64 of an IPv6 one."""
     if address.version == 4:
         return str(address)
     return str(ipaddress.ip_network((int(address), 64), strict=False))

@@ -1,6 +1,6 @@
-"""The server's web: one ASGI app of the sockets, HTTP beside them, and the page.
+"""The server's web app: one ASGI app for the web sockets, HTTP beside them, and the page.
 
-All answers have the same headers, all errors one form, no request a long body, and uvicorn's logs no token.
+All answers have common headers, all errors one form; long bodies are rejected, and uvicorn's logs contain no token.
 """
 
 import logging
@@ -31,12 +31,12 @@ from kame_model.serve.web.moshi_socket import serve_moshi
 from kame_model.serve.web.realtime_socket import serve_realtime
 
 MAX_BODY_BYTES = 65_536
-"""No request to this server says more."""
+"""No request to this server is longer."""
 _ANSWERS = ("http.response.start", "websocket.accept", "websocket.http.response.start")
 _HOST = re.compile(r"[A-Za-z0-9._-]+(?::\d+)?|\[[0-9A-Fa-f:.]+\](?::\d+)?")
-"""A name or an address, with a port or without: nothing that could end a directive and begin another."""
+"""A name or an address, with or without a port: nothing that could end a directive and begin another."""
 _POLICY = (
-    # Worklets and sound made by the page are blobs.
+    # Worklets and the page's own audio are blobs.
     "default-src 'self'; connect-src {connect}; media-src 'self' blob:; worker-src 'self' blob:; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
@@ -53,18 +53,18 @@ _CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_long"}
 
 
 def create_app(server: KameServer, page: Path | None = None, counts: SharedCounts | None = None) -> FastAPI:
-    """The app around a server that has been started.
+    """Creates the app of a started server.
 
     Args:
         server: has the sessions.
-        page: folder of the page to talk by, served at `/`; None: there is none.
-        counts: of all processes of the server; None: it has one.
+        page: folder of the web client, served at `/`, or None.
+        counts: shared by all processes of the server, or None if there is one.
 
     Returns:
-        the app; its `state.connections` is what `WebServer` counts connections by.
+        the app; `WebServer` counts connections by its `state.connections`.
 
     Raises:
-        ConfigError: the token is set and empty, a trusted proxy has no address, or too few files may be open.
+        ConfigError: the token is set and empty, a trusted proxy's address is invalid, or too few files may be open.
     """
     keep_tokens_out_of_logs()
     care, limits = server.config.care, server.config.limits
@@ -73,21 +73,21 @@ def create_app(server: KameServer, page: Path | None = None, counts: SharedCount
     manager = ConnectionManager(server, access, Metrics(server, connections))
     app = FastAPI(
         title="KAME",
-        summary="Speak with a front-end. Sockets: /api/chat as Moshi has it, /v1/realtime as OpenAI has it.",
+        summary="Speak with a front-end. Web sockets: /api/chat (Moshi's protocol), /v1/realtime (OpenAI's).",
         docs_url=None,  # their pages fetch scripts from elsewhere
         redoc_url=None,
         responses={413: {"model": ErrorBody}},
     )
     app.state.connections = connections
-    _tell_errors_in_one_form(app, manager.metrics)
+    _add_error_handlers(app, manager.metrics)
     app.include_router(create_control_routes(manager))
 
     async def reject_socket(socket: WebSocket) -> None:
-        await manager.refuse(socket, Denied(404, "not_found", "There is no socket of this name."))
+        await manager.refuse(socket, Denied(404, "not_found", "There is no web socket at this path."))
 
     app.add_api_websocket_route("/api/chat", partial(serve_moshi, manager))
     app.add_api_websocket_route("/v1/realtime", partial(serve_realtime, manager))
-    app.add_api_websocket_route("/{path:path}", reject_socket)  # or the page's files would be asked for one
+    app.add_api_websocket_route("/{path:path}", reject_socket)  # or the static files would be searched for it
     if care.origins:
         app.add_middleware(
             CORSMiddleware,
@@ -102,9 +102,9 @@ def create_app(server: KameServer, page: Path | None = None, counts: SharedCount
 
 
 def make_common_headers(care: CareConfig) -> list[tuple[str, str]]:
-    """The headers of every answer: what speaks, if anything is to be said, and HSTS where the server itself has TLS.
+    """Returns the headers of every answer: the configured notice, and HSTS if the server itself does TLS.
 
-    Text beyond ASCII is percent-encoded UTF-8; by HSTS (RFC 6797) browsers come by TLS alone from now on.
+    Text beyond ASCII is percent-encoded UTF-8; HSTS (RFC 6797) makes browsers use only TLS from now on.
     """
     headers = []
     if notice := " ".join(care.notice.split()):
@@ -116,7 +116,7 @@ def make_common_headers(care: CareConfig) -> list[tuple[str, str]]:
 
 class _LogFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
-        """Lets every record through, without what it should not say."""
+        """Passes every record, without tokens and without tracebacks of client errors."""
         if record.msg == _CLIENTS_FAULT:
             record.exc_info, record.levelno, record.levelname = None, logging.WARNING, "WARNING"
         if isinstance(record.args, tuple):
@@ -128,13 +128,13 @@ _LOG_FILTER = _LogFilter()
 
 
 def keep_tokens_out_of_logs() -> None:
-    """From now on uvicorn's logs hold no token, and no traceback for what a client did wrong."""
+    """Removes tokens, and tracebacks of client errors, from uvicorn's logs from now on."""
     for name in ("uvicorn.error", "uvicorn.access"):
         logging.getLogger(name).addFilter(_LOG_FILTER)
 
 
 class AnswerMiddleware:
-    """ASGI middleware around the whole app: headers on every answer, sockets included, and no long bodies."""
+    """ASGI middleware around the whole app: adds headers to every answer, also of sockets, and limits bodies."""
 
     def __init__(self, app: ASGIApp, headers: list[tuple[str, str]]) -> None:
         self._app = app
@@ -160,16 +160,16 @@ class AnswerMiddleware:
 
 
 def _make_policy(host: str) -> str:
-    """What a page of ours may do; it connects to this server alone, by the name it has reached it.
+    """Returns the content security policy of our page: it may connect only to this server, by the name it used.
 
-    Its sockets are named, for not every browser counts those of "self" to 'self'.
+    The web sockets are listed, since not every browser includes those of "self" in 'self'.
     """
     own = f"'self' ws://{host} wss://{host}" if _HOST.fullmatch(host) else "'self'"
     return _POLICY.format(connect=own)
 
 
 def _limit_body(scope: Scope, receive: Receive) -> Receive:
-    """A request's body, refused when it is too long; where the headers say so, before any of it is read."""
+    """Limits a request's body; if the headers announce a longer one, it is rejected before any of it is read."""
     promised = Headers(scope=scope).get("content-length", "")
     n_promised = int(promised) if promised.isdecimal() else 0
     n_read = 0
@@ -179,13 +179,13 @@ def _limit_body(scope: Scope, receive: Receive) -> Receive:
         message: Message = {} if n_promised > MAX_BODY_BYTES else await receive()
         n_read += len(message.get("body", b""))
         if max(n_read, n_promised) > MAX_BODY_BYTES:
-            raise HTTPException(413, f"A request may have {MAX_BODY_BYTES} bytes.")
+            raise HTTPException(413, f"A request may have at most {MAX_BODY_BYTES} bytes.")
         return message
 
     return receive_limited
 
 
-def _tell_errors_in_one_form(app: FastAPI, metrics: Metrics) -> None:
+def _add_error_handlers(app: FastAPI, metrics: Metrics) -> None:
     async def handle_denied(_: Request, error: Exception) -> Response:
         assert isinstance(error, Denied)
         metrics.n_denied[error.code] += 1

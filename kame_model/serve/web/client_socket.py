@@ -1,4 +1,4 @@
-"""One client's web socket and its session: both ways at once, until either ends, and what is left is cleared away."""
+"""One client's web socket and its session: sends and receives until either ends, and then cleans up."""
 
 import asyncio
 import logging
@@ -23,42 +23,43 @@ from kame_model.serve.web.rate_limits import MESSAGES_AT_ONCE_S, Allowance, Rate
 from kame_model.serve.web.session_changes import Changes
 
 SEND_TIMEOUT_S = 10.0
-"""A client that takes nothing for so long is gone; until then its oldest sound is dropped, and nobody else waits."""
+"""Timeout for a client that reads nothing; until then its oldest audio is dropped, and nobody else waits."""
 CHANGES_PER_S, CHANGES_AT_ONCE = 2.0, 10.0
-"""Of one session. Each may have the recogniser listen anew and the device clear a slot, which costs the others."""
+"""Rate limit of one session: a change may restart the recogniser and clear a slot, which costs the others."""
 DONE, GOING_AWAY, POLICY, OWN_FAULT = 1000, 1001, 1008, 1011
-"""Codes that sockets are closed with (RFC 6455, 7.4.1)."""
+"""Close codes of web sockets (RFC 6455, 7.4.1)."""
 _GONE = (WebSocketDisconnect, RuntimeError, OSError)
-"""What sending to a client that has left raises: Starlette's, Starlette's where it is closed already, uvicorn's."""
+"""What sending to a client that has left raises: Starlette's, Starlette's if it is already closed, uvicorn's."""
 _FAULTS: dict[EventKind, str] = {
-    "listening_failed": "The recogniser does not work just now.",
-    "oracle_failed": "The chat model did not answer as it should.",
-    "sentence_left_out": "A sentence of the answer cannot be said.",
-    "voice_failed": "What the model writes cannot be said just now.",
+    "listening_failed": "Speech recognition does not work at the moment.",
+    "oracle_failed": "The chat model gave no usable answer.",
+    "sentence_left_out": "A sentence of the answer cannot be spoken.",
+    "voice_failed": "The model's text cannot be spoken at the moment.",
 }
-"""What callers are told of a fault. Reasons of back-ends hold addresses inside the host's network and words of foreign
-servers; what failed stands in the log (backends/listener, `BackEndCycle`)."""
+"""What callers learn of an error. The reasons of back-ends contain addresses in the host's network and words of foreign
+servers; the log has them (backends/listener, `BackEndCycle`).
+"""
 _log = logging.getLogger(__name__)
 
 
 class UnfitMessage(Exception):
-    """A client's message ends the connection; the text says why, to the client."""
+    """A client's message that ends the connection; the text is the reason for the client."""
 
 
 class ConnectionManager:
-    """Lets clients in or refuses them with a reason, by socket and by HTTP, and counts them."""
+    """Accepts or refuses clients by web socket and by HTTP, with a reason, and counts them."""
 
     def __init__(self, server: KameServer, access: AccessControl, metrics: Metrics) -> None:
         self.server, self.access, self.metrics = server, access, metrics
         self._changes = RateLimiter(CHANGES_PER_S, CHANGES_AT_ONCE)
 
     async def enter(self, socket: WebSocket, back_end: str | None = None, model: str | None = None) -> Session | None:
-        """Opens the session a socket asks for and accepts the socket; None where it was refused, by an HTTP answer.
+        """Opens the session that a socket requests and accepts it; returns None if it was refused over HTTP.
 
         Args:
-            socket: its query says what is wished: mode, back_end, prompt, record.
-            back_end: where the query names none.
-            model: one of the back-end's; not read from the query, where OpenAI's protocol calls a back-end so.
+            socket: its query contains the choices: mode, back_end, prompt, record.
+            back_end: used if the query names none.
+            model: one of the back-end's; not read from the query, as OpenAI's protocol uses that name for a back-end.
         """
         try:
             self.access.check(socket)
@@ -74,13 +75,13 @@ class ConnectionManager:
         return session
 
     async def refuse(self, socket: WebSocket, denied: Denied) -> None:
-        """Answers a socket that is not let in with an HTTP error."""
+        """Answers a socket with an HTTP error."""
         self.metrics.n_denied[denied.code] += 1
         with suppress(*_GONE):
             await socket.send_denial_response(denied.make_response())
 
     def change(self, session: Session, changes: Changes) -> None:
-        """Changes a session, no oftener than others bear; what wishes nothing counts for nothing.
+        """Changes a session, within its rate limit; empty changes are not counted.
 
         Raises:
             Denied: it has been changed too often, or the device has no time for the mode.
@@ -89,22 +90,22 @@ class ConnectionManager:
         if changes == Changes():
             return
         if not self._changes.take(session.id):
-            raise Denied(429, "too_many_changes", f"A session is changed {CHANGES_PER_S:g} times a second at most.")
+            raise Denied(429, "too_many_changes", f"A session may be changed at most {CHANGES_PER_S:g} times a second.")
         try:
             changes.apply(session)
         except Refused as refusal:
             raise Denied.from_error(refusal) from refusal
 
     async def _open(self, socket: WebSocket, back_end: str | None, model: str | None) -> Session:
-        """A session of the caller's wishes.
+        """Opens a session with the caller's choices.
 
         Raises:
-            Denied: not now, or not so.
+            Denied: it cannot be opened now, or not with these choices.
         """
         wishes = socket.query_params
         try:
             return await self.server.open_session(
-                self.access.address_of(socket),
+                self.access.find_address(socket),
                 mode=cast(Mode | None, wishes.get("mode") or None),
                 back_end=wishes.get("back_end") or back_end,
                 model=model,
@@ -113,14 +114,14 @@ class ConnectionManager:
             )
         except (Refused, ConfigError, BackendError) as error:
             if isinstance(error, BackendError):
-                _log.error("A caller could not be let in: %s", error)
+                _log.error("A caller could not be admitted: %s", error)
             raise Denied.from_error(error) from error
 
     def _has_consent(self, consent: str | None) -> bool:
-        """Whether a caller wishes to be recorded and has been told what that means.
+        """Returns whether a caller agrees to be recorded, with the word of the notice.
 
         Raises:
-            Denied: it wishes so, and has not been told.
+            Denied: the caller wants to be recorded, but the word is wrong.
         """
         if not consent:
             return False
@@ -134,7 +135,7 @@ class ConnectionManager:
 
 
 class ClientSocket(ABC):
-    """A client that is connected; a protocol says what its messages mean, and what it is sent.
+    """A connected client; subclasses implement the protocol of its messages.
 
     Args:
         socket: accepted.
@@ -151,7 +152,7 @@ class ClientSocket(ABC):
 
     @abstractmethod
     async def _on_message(self, message: Message) -> None:
-        """Does what the client's next message asks for.
+        """Handles the client's next message.
 
         Raises:
             UnfitMessage: the message ends the session.
@@ -167,16 +168,16 @@ class ClientSocket(ABC):
 
     @abstractmethod
     async def _on_event(self, event: SessionEvent) -> None:
-        """Tells the client what happened."""
+        """Sends an event of the session."""
 
     async def _run_extra_work(self) -> None:  # noqa: B027
-        """More work for as long as the session lasts."""
+        """Does protocol-specific work for as long as the session lasts."""
 
     async def converse(self) -> None:
-        """Both ways at once, until the session has ended."""
+        """Sends and receives until the session has ended."""
         events = (
             self._session.subscribe_to_events()
-        )  # now: the first message may wait already, and what comes of it is told
+        )  # now, because the first message may already wait, and its events are sent
         work = (self._receive_messages(), self._run_extra_work(), self._send_frames(), self._send_events(events))
         *others, saying, telling = [asyncio.create_task(self._guard(each)) for each in work]
         try:
@@ -185,7 +186,7 @@ class ClientSocket(ABC):
             for task in (saying, telling, *others):
                 task.cancel()
             await asyncio.gather(saying, telling, *others, return_exceptions=True)
-            await self.end(GOING_AWAY, "the server stops")
+            await self.end(GOING_AWAY, "the server is shutting down")
             await self._close_socket()
 
     async def send(self, message: bytes | str) -> None:
@@ -200,17 +201,17 @@ class ClientSocket(ABC):
                     await self._socket.send_text(message)
         except TimeoutError:
             self._is_lost = True
-            await self.end(POLICY, "the client does not take what is sent")
+            await self.end(POLICY, "the client does not read its messages")
         except _GONE:
             await self._leave()
 
     async def end(self, code: int, reason: str) -> None:
-        """Ends the session, and the socket after it with this code."""
+        """Ends the session, and then the socket with this code."""
         if self._ended is None:
             self._ended = (code, reason)
         if self._closing is None:
             self._closing = asyncio.create_task(self._session.close(reason))
-        await asyncio.shield(self._closing)  # what it gives back is given back, whoever waits no more
+        await asyncio.shield(self._closing)  # clean-up completes even if the caller is cancelled
 
     def change(self, changes: Changes) -> None:
         """Changes the session; raises as `ConnectionManager.change` does."""
@@ -221,7 +222,7 @@ class ClientSocket(ABC):
             raise
 
     def count_drop(self, code: str) -> bool:
-        """Counts a message that is not taken; True where the client should be told, which is once a second."""
+        """Counts a dropped message; returns whether the client should be told, at most once a second."""
         self._manager.metrics.n_denied[code] += 1
         return self._may_be_told.take()
 
@@ -247,7 +248,7 @@ class ClientSocket(ABC):
                 return await self.end(POLICY, str(error))
 
     async def _send_frames(self) -> None:
-        async for frame in self._session.frames():
+        async for frame in self._session.read_frames():
             await self._on_frame(frame)
 
     async def _send_events(self, events: AsyncIterator[SessionEvent]) -> None:
@@ -262,12 +263,12 @@ class ClientSocket(ABC):
             await self._on_event(event)
 
     async def _guard(self, work: Awaitable[None]) -> None:
-        """A fault of ours ends this session, and is told in the log with where it was."""
+        """Logs an error of our own code with its traceback, and ends this session."""
         try:
             await work
         except Exception:
-            _log.exception("Session %s ends: a fault of the server", self._session.id)
-            await self.end(OWN_FAULT, "a fault of the server")
+            _log.exception("Session %s ends after an internal error.", self._session.id)
+            await self.end(OWN_FAULT, "an error inside the server")
             raise
 
     async def _leave(self) -> None:

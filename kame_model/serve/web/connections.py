@@ -1,8 +1,8 @@
-"""Every connection of the server: how many there may be, what each may send, how long each may keep it waiting.
+"""Connection limits: how many connections there may be, what each may send, and its timeouts.
 
-A connection is before its entry until its web socket is accepted; one that only asks by HTTP stays so. Those have
-places of their own. Where too many come, the oldest of them is closed: whoever asks as soon as it has connected, as
-probes of `/healthz` do, is answered while all other places are taken by clients that say nothing.
+A connection is *before entry* until its web socket is accepted; one that only makes HTTP requests stays so. Those have
+places of their own. If too many come, the oldest of them is closed: a client that asks as soon as it has connected, as
+probes of `/healthz` do, is answered even while silent clients take all other places.
 """
 
 import asyncio
@@ -30,17 +30,18 @@ Reason = Literal[
     "too_many_frames",
     "too_many_requests",
 ]
-"""Why the server closed a connection: no place for it · the place was given to a newer one · it did not ask, or was not
-answered, in time · it read nothing for too long · too much waits to be read by it · it sent too much · its address
-asked too often."""
+"""Why the server closed a connection: no place for it · its place was given to a newer one · it sent no request, or got
+no answer, in time · it read nothing for too long · too much unread data · it sent too much · its address asked too
+often.
+"""
 REQUESTS_AT_ONCE_S = 4.0
-"""Requests of an address that may come at once, as seconds of their rate: a page is loaded with all its files."""
+"""Burst of requests of an address, as seconds of their rate: a page is loaded with all its files."""
 
 _FEWEST = 8
-"""A server with fewer places for connections is not worth starting."""
+"""A server with fewer places for connections is not started."""
 _CHECK_S = 0.2
 _LONGER_LENGTHS = {126: 2, 127: 8}
-"""Values of the 7-bit length that say how many bytes of a longer one follow."""
+"""Values of the 7-bit length after which a longer length of so many bytes follows."""
 _MASK_BYTES = 4
 _log = logging.getLogger(__name__)
 
@@ -48,18 +49,18 @@ _log = logging.getLogger(__name__)
 class WsFrameCounter:
     """Counts a client's web socket frames by their headers alone (RFC 6455, 5.2), before any of them is parsed.
 
-    Control frames are counted too; the bytes may be cut anywhere.
+    Control frames count, too; the bytes may be split anywhere.
     """
 
     def __init__(self) -> None:
-        self._head = b""  # of a frame whose header has not come whole
-        self._n_payload = 0  # bytes of the last frame's payload that are still to come
+        self._head = b""  # of a frame whose header is incomplete
+        self._n_payload = 0  # remaining bytes of the last frame's payload
 
     def count(self, data: bytes, most: float = float("inf")) -> int:
-        """How many frames' headers end in the next bytes of the connection.
+        """Returns how many frames' headers end in the next bytes of the connection.
 
         Args:
-            most: where there are more, one more is counted, and the rest is not looked at.
+            most: if there are more, one more is counted, and the rest is not parsed.
         """
         data, at, n_frames = self._head + data, self._n_payload, 0
         while n_frames <= most:
@@ -81,9 +82,9 @@ class Connection:
 
     Attributes:
         address: what it is counted by; None: a trusted proxy's.
-        abort: ends it now and gives its descriptor back, without waiting for the client.
-        is_asking: it has asked, and is being answered.
-        has_entered: its web socket has been accepted: from now on it is the session's own limits that end it.
+        abort: ends it now and releases its descriptor, without waiting for the client.
+        is_asking: whether a request of it is being answered.
+        has_entered: whether its web socket has been accepted, so that only the session's own limits apply.
     """
 
     def __init__(self, home: "Connections", limits: LimitsConfig, address: str | None) -> None:
@@ -100,47 +101,47 @@ class Connection:
         self._frames = WsFrameCounter()
 
     def open(self, transport: asyncio.Transport) -> None:
-        """Says that it can be written to; under TLS, that the handshake is over."""
+        """Sets the transport once it can be written to; under TLS, after the handshake."""
         self._transport = transport
         self.abort = transport.abort
         transport.set_write_buffer_limits(self._limits.max_unwritten_bytes // 4)
 
     def take_bytes(self, data: bytes) -> bool:
-        """Counts what the client has sent; False where it was too much, and the connection is closed."""
+        """Counts received bytes; returns False, and closes the connection, if they are too many."""
         return self._n_bytes.take(len(data)) or self._close("too_many_bytes")
 
     def take_frames(self, data: bytes) -> bool:
-        """Counts what the client has sent over its web socket; False where it was too much, and it is closed."""
-        n_frames = self._frames.count(data, self._n_frames.get_amount_left)
+        """Counts bytes and frames received over the web socket; returns False, and closes it, if they are too many."""
+        n_frames = self._frames.count(data, self._n_frames.amount_left)
         return self.take_bytes(data) and (self._n_frames.take(n_frames) or self._close("too_many_frames"))
 
     def check_unwritten(self) -> None:
-        """Closes it where more waits to be read by the client than may."""
+        """Closes the connection if the client has too much unread data."""
         if self._transport is not None and self._transport.get_write_buffer_size() > self._limits.max_unwritten_bytes:
             self._close("unread")
 
     def answer(self) -> None:
-        """Says that a request has been answered: it may ask the next one."""
+        """Records that a request has been answered: the client may send the next one."""
         self.is_asking = False
         self._since_s = _get_time_s()
 
     def pause(self) -> None:
-        """Says that the client does not read what waits for it."""
+        """Records that the client does not read its data."""
         if self._stuck_s is None:
             self._stuck_s = _get_time_s()
 
     def resume(self) -> None:
-        """Says that it does again."""
+        """Records that it reads again."""
         self._stuck_s = None
 
     def end(self) -> None:
-        """Says that it is over."""
+        """Records the end of the connection."""
         self._home.forget(self)
 
     def check_time(self) -> None:
-        """Closes it where it has kept the server waiting for too long."""
+        """Closes the connection after a timeout."""
         if self._transport is not None and self._transport.is_closing():
-            self.pause()  # what is left to be read is all that it waits for
+            self.pause()  # it waits only for data to be read
         if self._stuck_s is not None and _get_time_s() - self._stuck_s > self._limits.write_timeout_s:
             self._close("write_timeout")
         elif not self.has_entered and _get_time_s() - self._since_s > self._limits.entry_timeout_s:
@@ -156,8 +157,8 @@ class Connections(Collector):
 
     Args:
         limits: how many there may be, and what each may do.
-        counted_as: from a peer's address to what it is counted by; None: a trusted proxy, behind which are many.
-        most: of all of them together; `find_most_connections` finds it.
+        counted_as: maps a peer's address to what it is counted by; None: a trusted proxy, which many share.
+        most: the maximum of all together, from `find_most_connections`.
 
     Attributes:
         n_closed: those that the server closed or refused, by reason.
@@ -172,12 +173,12 @@ class Connections(Collector):
 
     @property
     def n_now(self) -> int:
-        """Connections now."""
+        """The number of connections."""
         return len(self._all)
 
     @property
     def n_before_entry(self) -> int:
-        """Of them, those without a session."""
+        """The number of connections without a session."""
         return len(self._list_waiting())
 
     @property
@@ -186,7 +187,7 @@ class Connections(Collector):
         return len(self._all) - len(self._list_waiting()) < self._most - self._most_before_entry
 
     def open(self, peer: str) -> Connection | None:
-        """A place for a client that has connected from an address; None: there is none, and none can be made."""
+        """Returns a place for a client that has connected from an address, or None if none can be made."""
         address = self._counted_as(peer)
         if not self._make_room(address):
             self.n_closed["refused"] += 1
@@ -196,7 +197,7 @@ class Connections(Collector):
         return connection
 
     def may_ask(self, peer: str) -> bool:
-        """Whether an address has a request left; one that has none need not connect, which costs more than this."""
+        """Returns whether an address has a request left; otherwise it need not connect, which costs more than this."""
         address = self._counted_as(peer)
         if address is None or self._requests.get_amount_left(address) >= 1:
             return True
@@ -204,35 +205,35 @@ class Connections(Collector):
         return False
 
     def take_request(self, address: str | None) -> bool:
-        """Counts a request of an address; False, and counted as closed, where it has asked too often."""
+        """Counts a request of an address; returns False, and counts it as closed, if there were too many."""
         if address is None or self._requests.take(address):
             return True
         self.n_closed["too_many_requests"] += 1
         return False
 
     def push_out_oldest(self) -> None:
-        """Closes the oldest connection before its entry, if there is one: descriptors are wanted."""
+        """Closes the oldest connection before its entry, if there is one, to release a descriptor."""
         self._push_out(lambda _: True)
 
     def forget(self, connection: Connection) -> None:
-        """Gives its place back."""
+        """Releases its place."""
         self._all.pop(connection, None)
 
     def close(self, connection: Connection, reason: Reason) -> None:
-        """Ends a connection now, and counts why."""
+        """Ends a connection now, and counts the reason."""
         self.n_closed[reason] += 1
         self.forget(connection)
         connection.abort()
 
     async def watch(self) -> None:
-        """Closes those that keep the server waiting for too long, until it is cancelled."""
+        """Closes connections that exceed a timeout, until it is cancelled."""
         while True:
             for connection in list(self._all):
                 connection.check_time()
             await asyncio.sleep(_CHECK_S)
 
     def collect(self) -> Iterator[Metric]:
-        """What `/metrics` tells of them."""
+        """Yields the metrics of the connections."""
         now = GaugeMetricFamily("kame_connections", "Connections now.", labels=["state"])
         n_before_entry = len(self._list_waiting())
         now.add_metric(["before_entry"], n_before_entry)
@@ -247,7 +248,7 @@ class Connections(Collector):
         return [each for each in self._all if not each.has_entered]
 
     def _make_room(self, address: str | None) -> bool:
-        """Closes connections before their entry until there is room for one more; False where it cannot be had."""
+        """Closes connections before their entry until there is room for one more; returns False if that fails."""
         n_here = sum(each.address == address for each in self._all)
         is_full = address is not None and n_here >= self._limits.max_connections_per_address
         if is_full and not self._push_out(lambda each: each.address == address):
@@ -260,7 +261,7 @@ class Connections(Collector):
         return self._push_out(lambda each: each.address == crowded)
 
     def _push_out(self, is_meant: Callable[[Connection], bool]) -> bool:
-        """Closes the oldest one before its entry that is meant, a silent one if there is any; False: there is none."""
+        """Closes the oldest matching one before its entry, a silent one if possible; returns False if there is none."""
         meant = filter(is_meant, self._list_waiting())
         oldest = min(meant, key=lambda each: each.is_asking, default=None)  # the first of equals
         if oldest is not None:
@@ -269,10 +270,10 @@ class Connections(Collector):
 
 
 def find_most_connections(limits: LimitsConfig) -> int:
-    """How many connections this process can hold: `limits.max_connections`, or fewer by its limit of descriptors.
+    """Returns how many connections this process can hold: `limits.max_connections`, or fewer by `ulimit -n`.
 
     Raises:
-        ConfigError: it can hold next to none.
+        ConfigError: it can hold almost none.
     """
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most == resource.RLIM_INFINITY:
@@ -282,7 +283,7 @@ def find_most_connections(limits: LimitsConfig) -> int:
     if n_left < _FEWEST:
         raise ConfigError(
             f"This process may have {most} files and connections open; {n_open} are, and limits.reserved_descriptors="
-            f"{limits.reserved_descriptors} are kept for other things than callers, which leaves {max(0, n_left)}.",
+            f"{limits.reserved_descriptors} are reserved for other uses, which leaves {max(0, n_left)}.",
             "Raise the limit (`ulimit -n 4096`), or lower limits.reserved_descriptors.",
         )
     if n_left < limits.max_connections:

@@ -1,4 +1,4 @@
-"""HTTP beside the sockets: whether the server lives, its figures, a caller's own sessions and recordings."""
+"""HTTP endpoints beside the sockets: health, metrics, about, and a caller's own sessions and recordings."""
 
 from typing import Annotated, Any, Literal
 
@@ -13,18 +13,18 @@ from kame_model.serve.web.access import Denied, make_consent_word
 from kame_model.serve.web.client_socket import ConnectionManager
 from kame_model.serve.web.session_changes import Changes
 
-SessionId = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="As the event `started` says it.")]
+SessionId = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The id in the event `started`.")]
 
 
 class ErrorDetail(BaseModel):
-    """Why something was not done."""
+    """The reason of an error."""
 
     code: str = Field(description="One word for programs.")
     message: str = Field(description="A sentence for people.")
 
 
 class ErrorBody(BaseModel):
-    """Every answer that is no success."""
+    """The body of every error."""
 
     error: ErrorDetail
 
@@ -32,37 +32,37 @@ class ErrorBody(BaseModel):
 class About(BaseModel):
     """What a caller should know before calling."""
 
-    notice: str = Field(description="What every caller is told.")
-    voice: Voice = Field(description="How the front-end is heard: its own sound, or its text by text-to-speech.")
+    notice: str = Field(description="The notice for every caller.")
+    voice: Voice = Field(description="How the front-end is heard: its own audio, or its text by text-to-speech.")
     modes: list[Mode]
-    mode: Mode = Field(description="How a session begins.")
+    mode: Mode = Field(description="The mode in which a session begins.")
     back_ends: list[str] = Field(description="Names of the chat models, the default first.")
-    models: dict[str, list[str]] = Field(description="Models to choose from, by back-end, where it has several.")
-    refusal: ErrorDetail | None = Field(description="Why the caller would not be let in now, in the mode asked for.")
+    models: dict[str, list[str]] = Field(description="Models to choose from, by back-end, if it has several.")
+    refusal: ErrorDetail | None = Field(description="Why the caller would be refused now, in the requested mode.")
     needs_token: bool
     prompts: Literal["open", "locked"] = Field(description="Whether callers may choose a prompt or give instructions.")
     records: bool = Field(description="Whether callers who agree are recorded.")
-    record_notice: str = Field(description="What callers are told of recordings before they agree.")
-    record_consent: str = Field(description="Who has been told that and agrees says so by `record=` and this word.")
+    record_notice: str = Field(description="The notice of recordings that callers read before they agree.")
+    record_consent: str = Field(description="The value of `record=` for callers who have read the notice and agree.")
     keep_days: float = Field(description="How long recordings are kept.")
     turn_end_silence_s: float = Field(description="Silence after which the user's turn has ended, seconds.")
 
 
 class SessionShown(BaseModel):
-    """A session that goes on."""
+    """An open session."""
 
     model_config = ConfigDict(from_attributes=True)
 
     id: str
     mode: Mode
     back_end: str
-    model: str = Field(description="Chosen among the back-end's models; empty: its own.")
+    model: str = Field(description="The chosen model of the back-end; empty: its default.")
     is_recorded: bool
     time_s: float = Field(description="On the session's own clock, seconds.")
 
 
 def create_control_routes(manager: ConnectionManager) -> APIRouter:
-    """The routes of one server, each behind what it asks of who comes: nothing, a name, or a token too."""
+    """Creates the routes of one server, each with its checks: none, the host name, or the token, too."""
     access = manager.access
 
     # Dependencies are not `def`: a thread would be taken for each.
@@ -84,7 +84,6 @@ def create_control_routes(manager: ConnectionManager) -> APIRouter:
 
 
 def _describe_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """What the schema says of answers that are no success."""
     return {status: {"model": ErrorBody} for status in statuses}
 
 
@@ -95,14 +94,14 @@ def _add_health(routes: APIRouter, manager: ConnectionManager) -> None:
 
     @routes.get(
         "/readyz",
-        summary="Whether one more caller is let in, and has its real time",
+        summary="Whether one more caller would be admitted and served in real time",
         response_model=dict[str, str],
         responses=_describe_errors(503),
     )
     async def readyz() -> dict[str, str] | Response:
         unreadiness = manager.server.find_unreadiness()
         if unreadiness is not None:
-            return Denied.from_error(unreadiness).make_response()  # not raised: who asks is nobody who was denied
+            return Denied.from_error(unreadiness).make_response()  # not raised: a health check is nobody who was denied
         return {"status": "ready"}
 
 
@@ -115,7 +114,7 @@ def _add_about(routes: APIRouter, manager: ConnectionManager, check: Any) -> Non
     )
     async def about(request: Request, mode: Mode | None = None) -> About:
         config = manager.server.config
-        refusal = manager.server.find_refusal(manager.access.address_of(request), mode)
+        refusal = manager.server.find_refusal(manager.access.find_address(request), mode)
         return About(
             notice=config.care.notice,
             voice=manager.server.voice,
@@ -137,7 +136,7 @@ def _add_about(routes: APIRouter, manager: ConnectionManager, check: Any) -> Non
 def _add_metrics(routes: APIRouter, manager: ConnectionManager, check: Any) -> None:
     @routes.get(
         "/metrics",
-        summary="Figures for Prometheus",
+        summary="Metrics for Prometheus",
         dependencies=[check],
         response_class=Response,
         responses=_describe_errors(401, 403, 421, 429),
@@ -151,18 +150,16 @@ def _add_sessions(routes: APIRouter, manager: ConnectionManager, check: Any) -> 
 
     def find_session(request: Request, session_id: str) -> Session:
         session = manager.server.sessions.get(session_id)
-        if session is None or session.address != manager.access.address_of(request):
-            raise Denied(404, "unknown_session", "There is no such session of yours.")
+        if session is None or session.address != manager.access.find_address(request):
+            raise Denied(404, "unknown_session", "You have no such session.")
         return session
 
     # No list: whoever knows an id may change its session and delete its recording, and many share an address.
-    @guarded.get("/v1/sessions/{session_id}", summary="A session of the caller's")
+    @guarded.get("/v1/sessions/{session_id}", summary="Show a session of the caller")
     async def show(request: Request, session_id: SessionId) -> SessionShown:
         return SessionShown.model_validate(find_session(request, session_id))
 
-    @guarded.patch(
-        "/v1/sessions/{session_id}", summary="Change a session while it goes on", responses=_describe_errors(400, 503)
-    )
+    @guarded.patch("/v1/sessions/{session_id}", summary="Change an open session", responses=_describe_errors(400, 503))
     async def change(request: Request, session_id: SessionId, changes: Changes) -> SessionShown:
         session = find_session(request, session_id)
         try:
@@ -173,7 +170,7 @@ def _add_sessions(routes: APIRouter, manager: ConnectionManager, check: Any) -> 
 
     @guarded.delete(
         "/v1/recordings/{session_id}",
-        summary="Delete a session's recording, one under way too",
+        summary="Delete a session's recording, even one in progress",
         status_code=204,
         response_class=Response,
         responses=_describe_errors(500),
@@ -185,7 +182,7 @@ def _add_sessions(routes: APIRouter, manager: ConnectionManager, check: Any) -> 
             if recordings is None or not await recordings.delete(session_id):
                 raise Denied(404, "unknown_recording", "There is no such recording.")
         except StoreError as error:
-            raise Denied(500, "store", "The recording could not be deleted; tell the server's host.") from error
+            raise Denied(500, "store", "The recording could not be deleted; inform the server's operator.") from error
         return Response(status_code=204)
 
     routes.include_router(guarded)

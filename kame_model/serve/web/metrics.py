@@ -1,4 +1,4 @@
-"""What `/metrics` tells a Prometheus server: sessions, the frame's budget, events, what was dropped or refused."""
+"""Prometheus metrics of `/metrics`: sessions, step times, events, dropped frames, denied requests, token usage."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -18,13 +18,13 @@ _AGES_S = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0)
 
 
 class Metrics(Collector):
-    """One registry a server, so that several in one process do not add up; the server is asked at each scrape.
+    """The metrics of one server, in a registry of their own so that several servers in one process do not add up.
 
     Args:
-        more: are asked too.
+        more: further collectors.
 
     Attributes:
-        n_denied: requests, callers and messages not let in, by code; the server's own refusals among them.
+        n_denied: requests, callers and messages that were denied, by code, including the server's own refusals.
         oracle_age_s: ages of oracles at their first words.
     """
 
@@ -43,24 +43,26 @@ class Metrics(Collector):
         )
 
     def format_text(self) -> bytes:
-        """All of it, as Prometheus reads it."""
+        """Returns all metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
-        """The server's own figures."""
+        """Yields the server's own metrics."""
         server, meter = self._server, self._server.meter
         modes = Counter(session.mode for session in server.sessions.values())
         sessions = GaugeMetricFamily("kame_sessions", "Sessions now.", labels=["mode"])
         for mode in get_args(Mode):
             sessions.add_metric([mode], modes[mode])
         yield sessions
-        yield GaugeMetricFamily("kame_slots", "Sessions there can be at once.", value=server.n_slots)
+        yield GaugeMetricFamily("kame_slots", "Maximum number of sessions at once.", value=server.n_slots)
         yield GaugeMetricFamily(
-            "kame_ready", "1 where one more caller is let in, and has its real time.", value=float(server.is_ready)
+            "kame_ready",
+            "1 if one more caller would be admitted and served in real time.",
+            value=float(server.is_ready),
         )
         yield GaugeMetricFamily("kame_frame_seconds", "Length of a frame: no step may take longer.", value=FRAME_S)
         for name, what, value in (
-            ("kame_step_seconds", "Time of a step of all sessions, over the last 30 s.", meter.step_s),
+            ("kame_step_seconds", "Time of a step of all sessions, over the last 30 s.", meter.compute_step_s),
             ("kame_step_late_seconds", "How late steps began, over the last 30 s.", meter.compute_late_s),
         ):
             gauge = GaugeMetricFamily(name, what, labels=["quantile"])
@@ -68,22 +70,21 @@ class Metrics(Collector):
                 gauge.add_metric([str(percentile / 100)], value(percentile))
             yield gauge
         yield CounterMetricFamily("kame_steps", "Steps of the device.", value=meter.n_steps)
-        yield CounterMetricFamily("kame_steps_late", "Steps that began a frame or more too late.", value=meter.n_late)
+        yield CounterMetricFamily("kame_steps_late", "Steps that began a frame or more late.", value=meter.n_late)
         yield CounterMetricFamily("kame_steps_failed", "Steps that ended their sessions.", value=meter.n_failed)
         yield from _collect_requests(server)
-        yield _make_counter("kame_events", "What happened in sessions.", "kind", server.n_events)
-        yield _make_counter("kame_frames_dropped", "Frames thrown away: heard or said.", "direction", server.n_dropped)
-        yield _make_counter("kame_denied", "Requests, callers and messages not let in.", "code", self.n_denied)
+        yield _make_counter("kame_events", "Events of sessions.", "kind", server.n_events)
+        yield _make_counter("kame_frames_dropped", "Dropped frames: heard or said.", "direction", server.n_dropped)
+        yield _make_counter("kame_denied", "Denied requests, callers and messages.", "code", self.n_denied)
 
 
 def _collect_requests(server: KameServer) -> Iterator[Metric]:
-    """Requests to chat models: what became of them, and what they cost."""
     requests = asdict(server.requests)
     outcomes = {name.removeprefix("n_"): n for name, n in requests.items()}
-    yield _make_counter("kame_requests", "Requests to chat models, and what became of them.", "outcome", outcomes)
+    yield _make_counter("kame_requests", "Requests to chat models, by outcome.", "outcome", outcomes)
     tokens = CounterMetricFamily(
         "kame_chat_tokens",
-        "Tokens read (in, of them cached) and written (out) by chat models; estimated where a server tells none.",
+        "Tokens read (in, of them cached) and written (out) by chat models; estimated if a server reports none.",
         labels=["back_end", "kind"],
     )
     for back_end, usage in server.get_usage().items():

@@ -1,7 +1,7 @@
-"""Moshi's web socket protocol, as far as both of its ends are here: what the first byte of a message says it is.
+"""Moshi's web socket protocol, as both the server and the client use it: the meaning of a message's first byte.
 
-From Kyutai's rust/protocol.md. Its server in Python sends the first three; the last two are in use here for a server's
-events and a client's changes, and for why one of these was not done.
+From Kyutai's rust/protocol.md. Kyutai's Python server sends the first three; the last two are used here for a server's
+events and a client's changes, and for the reason why a change was rejected.
 """
 
 from enum import IntEnum
@@ -20,4 +20,4 @@ class Kind(IntEnum):
 
 
 RESTART: Final = b"\x03"
-"""The one control that means something while both speak at once."""
+"""The only control message that has a meaning in full duplex."""

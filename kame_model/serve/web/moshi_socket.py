@@ -1,9 +1,9 @@
-"""Moshi's web socket, `/api/chat`: sound as Opus both ways, and the words the model says (REFERENCE: rust/protocol.md).
+"""Moshi's web socket, `/api/chat`: Opus audio both ways, and the words of the model (REFERENCE: rust/protocol.md).
 
-Kyutai's clients work unchanged. A client that adds `?events=1` is told each event of its session as metadata, and
-changes it by metadata of its own. Any client may begin with such metadata, for what is too long for an address: a
-prompt. Messages of kinds that this direction does not have are passed over, as the protocol says. Opus costs about
-1.2 ms of one core for a frame both ways.
+Kyutai's clients work unchanged. A client that adds `?events=1` receives each event of its session as metadata, and
+changes the session by sending metadata. Any client may begin with such metadata, for what is too long for a URL: a
+prompt. Messages of kinds that this direction does not have are ignored, as the protocol demands. Opus costs about 1.2
+ms of one core per frame, both ways together.
 """
 
 import asyncio
@@ -27,22 +27,22 @@ from kame_model.serve.web.rate_limits import Allowance
 from kame_model.serve.web.session_changes import Changes
 
 MAX_SOUND_S = 10.0
-"""Sound in one message. Opus packs 1.3 s of nothing into half a kilobyte: what is longer is no microphone's."""
+"""Longest audio in one message. Opus packs 1.3 s of silence into half a kilobyte; no microphone sends more."""
 SOUND_SPEED, SOUND_AT_ONCE_S = 1.5, 10.0
-"""Sound of a client is decoded this much faster than real time at most, but for a store of so much, seconds."""
+"""Decoding limit for a client's audio: the rate relative to real time, and a burst, seconds."""
 _SLICE_BYTES = 256
-"""Read at a time, so that a message made to be long is found out early."""
+"""Read at a time, so that a message with too much audio is detected early."""
 
 
 async def serve_moshi(manager: ConnectionManager, socket: WebSocket) -> None:
-    """One client of Moshi's protocol, from its coming to its end."""
+    """Serves one client of Moshi's protocol from its connection to its end."""
     session = await manager.enter(socket, model=socket.query_params.get("model"))
     if session is not None:
         await MoshiSocket(manager, socket, session).run()
 
 
 class MoshiSocket(ClientSocket):
-    """What a client's bytes mean, and what it is sent; arguments as of `ClientSocket`."""
+    """Moshi's protocol for one client; arguments as for `ClientSocket`."""
 
     def __init__(self, manager: ConnectionManager, socket: WebSocket, session: Session) -> None:
         super().__init__(manager, socket, session)
@@ -53,7 +53,7 @@ class MoshiSocket(ClientSocket):
         self._writer = sphn.OpusStreamWriter(SAMPLE_RATE_HZ)
 
     async def run(self) -> None:
-        """The conversation, until it ends; who is told no events reads the notices as the first text."""
+        """Runs the conversation until it ends; a client without events gets the notices as the first text."""
         await self.send(bytes([Kind.HANDSHAKE]))
         if not self._wants_events:
             care, record = self._config.care, self._config.record
@@ -73,32 +73,32 @@ class MoshiSocket(ClientSocket):
             await self._change(body, tells_why=True)
 
     async def _on_drop(self, reason: str) -> None:
-        if self._wants_events:  # the protocol has no word for it
+        if self._wants_events:  # the protocol has no message for it
             await self._send(Kind.ERROR, reason.encode())
 
     async def _hear_opus(self, packets: bytes) -> None:
-        """Gives sound on. What comes faster than it is spoken is dropped undecoded, whole messages: pages of Ogg."""
-        if self._sound.get_amount_left <= 0:
+        """Passes audio on. Audio faster than real time is dropped undecoded, in whole messages (pages of Ogg)."""
+        if self._sound.amount_left <= 0:
             if self.count_drop("too_much_sound"):
-                await self._on_drop("Sound is dropped: it comes faster than it is spoken.")
+                await self._on_drop("Audio is dropped: it arrives faster than real time.")
             return
         n_samples = 0
         for start in range(0, len(packets), _SLICE_BYTES):
             try:
                 samples = self._reader.append_bytes(packets[start : start + _SLICE_BYTES])
             except ValueError as error:
-                raise UnfitMessage("this is no Opus in Ogg") from error
+                raise UnfitMessage("the audio is not Opus in Ogg") from error
             n_samples += len(samples)
             self._sound.overdraw(len(samples))
             if n_samples > MAX_SOUND_S * SAMPLE_RATE_HZ:
-                raise UnfitMessage(f"more than {MAX_SOUND_S:g} s of sound in one message")
-            if len(samples):  # pages without sound keep nobody's place
+                raise UnfitMessage(f"more than {MAX_SOUND_S:g} s of audio in one message")
+            if len(samples):  # pages without audio do not count as activity
                 self._session.hear(samples)
             if start:
                 await asyncio.sleep(0)  # long messages let the others go first
 
     async def _change(self, wishes: bytes, *, tells_why: bool) -> None:
-        """Changes the session as JSON says, or tells why not, where the client knows of changes."""
+        """Changes the session by a JSON object; sends the reason of a rejection if `tells_why`."""
         why = ""
         try:
             self.change(Changes.model_validate_json(wishes))
@@ -119,7 +119,7 @@ class MoshiSocket(ClientSocket):
             await self._send(Kind.METADATA, _encode_json(event))
 
     async def _send(self, kind: Kind, body: bytes) -> None:
-        """Sends a message, unless there is nothing in it."""
+        """Sends a message unless it is empty."""
         if body:
             await self.send(bytes([kind]) + body)
 

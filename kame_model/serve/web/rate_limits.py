@@ -1,4 +1,4 @@
-"""How fast a client may send: messages and bytes counted, and sound given on no faster than it is spoken."""
+"""Rate limits: token buckets for messages and bytes, and a pacer that passes audio on in real time."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -10,20 +10,20 @@ from backends.engine import Samples
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 
 MAX_KEYS = 4096
-"""Keys of a `RateLimiter` that are remembered; the one that took its last the longest ago is forgotten first."""
+"""Keys that a `RateLimiter` remembers; the least recently used one is dropped first."""
 MESSAGES_AT_ONCE_S = 2.0
-"""Messages that may come at once, as seconds of the rate: a network that stalled gives them all back together."""
+"""Burst of messages, as seconds of the rate: a network that stalled delivers them all together."""
 CATCH_UP = 1.1
-"""Sound is given on at most this much faster than real time: a client whose network stalled catches up in the end."""
+"""Audio is passed on at most this much faster than real time, so that a stalled client catches up in the end."""
 BURST_S = 0.16
-"""Sound given on at once, seconds: packets of a live client come in clumps."""
+"""Burst of audio passed on at once, seconds: packets of a live client come in clumps."""
 GAP_S = 0.4
-"""After so long without sound the client's silence is made for it, seconds; networks are late by less."""
+"""Seconds without audio after which silence replaces it; networks are late by less."""
 LIVE_S = 1.0
-"""A client whose sound has come for so long, with no longer a pause, and passes without waiting, is live, seconds."""
+"""A client is live when its audio has come for this many seconds without longer pauses and without waiting."""
 
 _Waiting = Samples | Callable[[], None]
-"""Sound, or what is to be done when all sound before it has been given on."""
+"""Audio, or a call to make when all audio before it has been passed on."""
 
 
 def _read_loop_time_s() -> float:
@@ -31,12 +31,12 @@ def _read_loop_time_s() -> float:
 
 
 class Allowance:
-    """Something that may be used up at a rate, with a store of it (a token bucket).
+    """A token bucket: an amount that refills at a rate.
 
     Args:
-        per_s: how much there is more of each second.
-        most: how much there is at most, and at first.
-        clock_s: seconds, never going back.
+        per_s: how much is added per second.
+        most: the maximum, and the initial amount.
+        clock_s: a monotonic clock, seconds.
     """
 
     def __init__(self, per_s: float, most: float, clock_s: Callable[[], float] = _read_loop_time_s) -> None:
@@ -44,27 +44,27 @@ class Allowance:
         self._left, self._at_s = most, clock_s()
 
     @property
-    def get_amount_left(self) -> float:
-        """How much there is now."""
+    def amount_left(self) -> float:
+        """The current amount."""
         now_s = self._clock_s()
         self._left = min(self._most, self._left + (now_s - self._at_s) * self._per_s)
         self._at_s = now_s
         return self._left
 
     def take(self, amount: float = 1.0) -> bool:
-        """Uses some up, if there is so much."""
-        if self.get_amount_left < amount:
+        """Uses up an amount; returns False, and uses nothing, if there is less."""
+        if self.amount_left < amount:
             return False
         self._left -= amount
         return True
 
     def overdraw(self, amount: float) -> None:
-        """Uses so much up whether it is there or not: of what is known only when it has been done."""
-        self._left = self.get_amount_left - amount
+        """Uses up an amount even if there is less, for costs that are known only afterwards."""
+        self._left = self.amount_left - amount
 
 
 class RateLimiter:
-    """An allowance for each key (an address, a session), in constant memory.
+    """A token bucket for each key (an address, a session), in constant memory.
 
     Args:
         per_s, most, clock_s: of each `Allowance`.
@@ -75,12 +75,12 @@ class RateLimiter:
         self._allowances: OrderedDict[str, Allowance] = OrderedDict()
 
     def get_amount_left(self, key: str) -> float:
-        """How much a key may use now."""
+        """Returns how much a key may use now."""
         allowance = self._allowances.get(key)
-        return self._most if allowance is None else allowance.get_amount_left
+        return self._most if allowance is None else allowance.amount_left
 
     def take(self, key: str, amount: float = 1.0) -> bool:
-        """Uses some up, if the key has so much."""
+        """Uses up an amount; returns False, and uses nothing, if the key has less."""
         allowance = self._allowances.pop(key, None) or Allowance(self._per_s, self._most, self._clock_s)
         self._allowances[key] = allowance
         if len(self._allowances) > MAX_KEYS:
@@ -89,21 +89,21 @@ class RateLimiter:
 
 
 class Pacer:
-    """Gives sound on as a microphone would have: what comes faster waits, and what does not come is silence.
+    """Passes audio on at the pace of a microphone: faster audio waits, and missing audio becomes silence.
 
-    A session moves only with what it hears, and OpenAI's clients may send a file at once, or nothing while they listen.
-    A live client's sound passes through without waiting. Where its network stalled, silence has been made already when
-    its sound comes: of that, what waits beyond `max_backlog_s` is dropped, the oldest first. A client that has never
-    been live sends files, of which nothing is late.
+    A session steps only with what it hears, while OpenAI's clients may send a file at once, or nothing while they
+    listen. A live client's audio passes without waiting. If its network stalls, silence takes the place of its audio;
+    when that arrives, what waits beyond `max_backlog_s` is dropped, the oldest first. A client that has never been live
+    sends files, which are never late.
 
     Args:
-        hear: takes the sound.
-        lose: told how many frames were dropped, at most once a frame's time.
-        max_waiting_s: sound that may wait.
-        max_backlog_s: late sound of a live client that may wait.
+        hear: receives the audio.
+        lose: called with the number of dropped frames, at most once per frame time.
+        max_waiting_s: the longest audio that may wait.
+        max_backlog_s: the longest late audio of a live client that may wait.
 
     Attributes:
-        n_put: samples taken from the client so far.
+        n_put: samples accepted from the client so far.
     """
 
     def __init__(
@@ -117,16 +117,16 @@ class Pacer:
         self._allowance = Allowance(CATCH_UP * SAMPLE_RATE_HZ, BURST_S * SAMPLE_RATE_HZ)
         self._last_s = self._since_s = _read_loop_time_s()
         self._is_live = False
-        self._n_made = 0  # samples of silence in whose place sound may still come
-        self._n_lost = 0  # frames, not told yet
+        self._n_made = 0  # samples of silence that late audio may still replace
+        self._n_lost = 0  # frames, not reported yet
 
     @property
     def n_over(self) -> int:
-        """The first so many samples of them wait no more: they have been given on, or are forgotten."""
+        """The number of leading samples that no longer wait, because they were passed on or dropped."""
         return self.n_put - self._n_waiting
 
     def put(self, samples: Samples) -> bool:
-        """Adds sound; False where too much of it waits already, and it is not taken."""
+        """Adds audio; returns False, and rejects it, if too much waits already."""
         n_late = self._count_late(len(samples))
         if self._n_waiting + len(samples) - n_late > self._max_waiting:
             return False
@@ -142,36 +142,36 @@ class Pacer:
         return True
 
     def call_when_sent(self, do: Callable[[], None]) -> None:
-        """Does something as soon as what waits now has been given on; at once where nothing waits."""
+        """Calls a function as soon as the waiting audio has been passed on, or at once if none waits."""
         self._waiting.append(do)
         self._do(self._take(0))
 
     def clear(self) -> None:
-        """Forgets the sound that waits, and what was to be done then."""
+        """Drops the waiting audio and calls."""
         self._waiting.clear()
         self._n_waiting = self._n_lost = 0
 
     def clear_last(self) -> None:
-        """Forgets the sound that has come since `call_when_sent` was called last."""
+        """Drops the audio that has arrived since the last `call_when_sent`."""
         while self._waiting and isinstance(last := self._waiting[-1], np.ndarray):
             self._waiting.pop()
             self._n_waiting -= len(last)
 
     async def run(self, max_silence_s: float) -> None:
-        """Gives on what waits, and silence where nothing comes; returns when nothing has come for so long."""
+        """Passes on what waits, and silence if nothing arrives; returns after `max_silence_s` without audio."""
         clock = asyncio.get_running_loop()
         next_s = clock.time()
         while (silent_s := clock.time() - self._last_s) < max_silence_s:
             if not self._n_waiting and silent_s > GAP_S:
                 self._hear(np.zeros(FRAME_N_SAMPLES, np.float32))
                 self._n_made += FRAME_N_SAMPLES
-            self._tell_lost()
+            self._report_lost()
             next_s += FRAME_S
             await asyncio.sleep(next_s - clock.time())
             self._give()
 
     def _note_arrival(self, now_s: float) -> None:
-        """Sound comes: whether the client is live, and what comes now is no longer late."""
+        """Detects whether the client is live, when audio arrives, and that new audio is no longer late."""
         if now_s - self._last_s > LIVE_S:
             self._since_s = now_s
         self._last_s = now_s
@@ -180,19 +180,19 @@ class Pacer:
             self._n_made = 0
 
     def _count_late(self, n_samples: int) -> int:
-        """Samples to drop where so many more come: whole frames, in whose place there was silence."""
+        """Returns the number of samples to drop if so many more arrive: whole frames that silence has replaced."""
         if not self._is_live:
             return 0
         n_late = min(self._n_made, max(0, self._n_waiting + n_samples - self._max_backlog))
         return n_late - n_late % FRAME_N_SAMPLES
 
-    def _tell_lost(self) -> None:
+    def _report_lost(self) -> None:
         n_lost, self._n_lost = self._n_lost, 0
         if n_lost:
             self._lose(n_lost)
 
     def _give(self) -> None:
-        n_samples = min(self._n_waiting, int(self._allowance.get_amount_left))
+        n_samples = min(self._n_waiting, int(self._allowance.amount_left))
         self._allowance.take(n_samples)
         self._do(self._take(n_samples))
 
@@ -204,7 +204,7 @@ class Pacer:
                 each()
 
     def _take(self, n_samples: int) -> list[_Waiting]:
-        """Takes the oldest of what waits, and what was to be done behind it."""
+        """Takes the oldest samples, and the calls that follow them."""
         self._n_waiting -= n_samples
         taken: list[_Waiting] = []
         while self._waiting and (n_samples or callable(self._waiting[0])):

@@ -1,7 +1,7 @@
-"""The words of OpenAI's realtime protocol: a client's message read; events, errors and items that the server says.
+"""Messages of OpenAI's realtime protocol: parses a client's, and makes the server's events, errors and items.
 
-All as openai/types/realtime has them. (Its classes are not used here: they take 2 s to import, and a dict with the
-same fields is as long as a call of the class.) `UserTurns` and `Responses` make the events of either side.
+All are as openai/types/realtime defines them. (Its classes are not used here: they take 2 s to import, and a dict with
+the same fields is as long as a call of the class.) `UserTurns` and `Responses` make the events of either side.
 """
 
 import base64
@@ -23,34 +23,33 @@ from kame_model.serve.session.mailbox import SaidFrame
 Event = dict[str, Any]
 """A message of the protocol, to be sent as JSON."""
 MAX_ITEMS = 512
-"""Items that `conversation.item.retrieve` finds; older ones are forgotten."""
+"""Number of items that `conversation.item.retrieve` finds; older ones are dropped."""
 AUDIO_FORMAT = {"type": "audio/pcm", "rate": 24_000}
-"""The only one: PCM16, little endian, mono."""
+"""The only audio format: PCM16, little endian, mono."""
 VOICE = "kame"
-"""The front-end has the one voice it was trained with."""
+"""The only voice: the one that the front-end was trained with."""
 AUDIBLE_RMS = 10 ** (-45 / 20)
-"""A frame louder than this is heard: 45 dB under full scale, 20 below quiet speech."""
+"""A frame louder than this is audible: 45 dB below full scale, 20 dB below quiet speech."""
 SILENT_N_FRAMES = round(PAUSE_S / FRAME_S)
-"""Silence that ends a response; turns of the data are parted by the same second."""
+"""Frames of silence that end a response; the same second separates turns in the training data."""
 WAIT_N_FRAMES = round(5.0 / FRAME_S)
-"""How long a response that the client asked for waits for the model to say something, once there is nothing else to
-wait for."""
+"""Frames for which a requested response waits for the model to say something, once nothing else is pending."""
 _MAX_OPEN_TURNS = 8
-"""Turns whose words are still to come; the recogniser has lost older ones."""
+"""Maximum number of turns whose words are still to come; the recogniser has lost older ones."""
 _ERROR_TYPES = {
     **dict.fromkeys(("rate_limit_exceeded", "too_many_changes", "input_audio_buffer_full"), "rate_limit_error"),
     **dict.fromkeys(("busy", "input_audio_dropped", "session_ended"), "server_error"),
 }
-"""Types of errors by their codes, of those that are not the client's mistakes."""
+"""Error types of those error codes that are not the client's mistakes."""
 
 
 class RealtimeError(Exception):
-    """What a client asked for is wrong or not to be had; it is told so, and the conversation goes on.
+    """A client's request is invalid or not supported; an `error` is sent, and the conversation continues.
 
     Attributes:
         code: one word for programs.
         message: a sentence for people.
-        param: which part of the client's message.
+        param: the part of the client's message.
     """
 
     def __init__(self, code: str, message: str, param: str | None = None) -> None:
@@ -58,7 +57,7 @@ class RealtimeError(Exception):
         self.code, self.message, self.param = code, message, param
 
     def to_event(self, asked: Event | None = None) -> Event:
-        """The protocol's error, with the client's own id of the message that it answers."""
+        """Returns the protocol's error, with the client's own id of the message that it answers."""
         own_id = None if asked is None else asked.get("event_id")
         error = {
             "type": _ERROR_TYPES.get(self.code, "invalid_request_error"),
@@ -71,20 +70,20 @@ class RealtimeError(Exception):
 
 
 def to_event(kind: str, **fields: Any) -> Event:
-    """A message of the server with an id of its own."""
+    """Returns a message of the server with a new id."""
     return {"type": kind, "event_id": make_id("event"), **fields}
 
 
 def make_id(kind: Literal["event", "item", "resp", "conv"]) -> str:
-    """An id of the protocol's form."""
+    """Returns a new id of the protocol's form."""
     return f"{kind}_{secrets.token_hex(10)}"
 
 
 def read_message(message: Message) -> Event:
-    """A client's message.
+    """Parses a client's message.
 
     Raises:
-        RealtimeError: it is none of the protocol.
+        RealtimeError: it violates the protocol.
     """
     text = message.get("text")
     if not isinstance(text, str):
@@ -92,24 +91,24 @@ def read_message(message: Message) -> Event:
     try:
         asked = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise RealtimeError("invalid_json", "The message is no JSON.") from error
+        raise RealtimeError("invalid_json", "The message is not valid JSON.") from error
     if not isinstance(asked, dict) or not isinstance(asked.get("type"), str):
-        raise RealtimeError("missing_required_parameter", "A message is an object with a type.", "type")
+        raise RealtimeError("missing_required_parameter", "A message must be an object with a type.", "type")
     return asked
 
 
 def to_pcm16(samples: Samples) -> bytes:
-    """Sound as the protocol has it: signed 16 bit, little endian."""
+    """Converts audio to the protocol's format: signed 16 bit, little endian."""
     return np.round(np.clip(samples, -1, 1) * 32767).astype("<i2").tobytes()
 
 
 def from_pcm16(data: bytes) -> Samples:
-    """Sound from an even number of bytes of the protocol's."""
+    """Converts an even number of bytes in the protocol's format to audio."""
     return np.frombuffer(data, "<i2").astype(np.float32) / np.float32(32768)
 
 
 class Items:
-    """The conversation's items in order, without their sound."""
+    """The conversation's items in order, without their audio."""
 
     def __init__(self) -> None:
         self.conversation_id = make_id("conv")
@@ -117,7 +116,7 @@ class Items:
         self._last_id: str | None = None
 
     def add(self, item: Event) -> tuple[str | None, Event]:
-        """Puts an item at the end; the id of the one before it, and what is told of it."""
+        """Appends an item; returns the id of the previous one, and the event to send."""
         previous_id, self._last_id = self._last_id, item["id"]
         self._items[item["id"]] = item
         if len(self._items) > MAX_ITEMS:
@@ -125,10 +124,10 @@ class Items:
         return previous_id, to_event("conversation.item.added", item=dict(item), previous_item_id=previous_id)
 
     def find(self, item_id: object) -> Event:
-        """An item by its id.
+        """Returns an item by its id.
 
         Raises:
-            RealtimeError: there is none, or none any more.
+            RealtimeError: there is none, or it is too old.
         """
         item = self._items.get(item_id) if isinstance(item_id, str) else None
         if item is None:
@@ -137,7 +136,7 @@ class Items:
 
 
 def make_item(role: Literal["user", "assistant"], status: str, content: list[Event]) -> Event:
-    """Something that one side says."""
+    """Returns a new item of one side's speech."""
     return {
         "id": make_id("item"),
         "object": "realtime.item",
@@ -150,7 +149,7 @@ def make_item(role: Literal["user", "assistant"], status: str, content: list[Eve
 
 @dataclass(slots=True)
 class _Turn:
-    """One turn of the user's: `told` is what has been told of its words, `before` the words as last heard."""
+    """One turn of the user: `told` are the words sent so far, `before` those of the previous transcript."""
 
     item: Event
     start_s: float
@@ -164,34 +163,34 @@ class _Turn:
 
 
 class UserTurns:
-    """The user's side: turns as the server detects speech, and what is heard in them.
+    """The user's side: turns as the server detects speech, and their transcripts.
 
-    A recogniser changes its mind about the last words, and the protocol's deltas cannot be taken back: only words that
-    two successive hearings agree on are told (local agreement), the rest with the final text.
+    A recogniser revises the last words, but the protocol's deltas cannot be taken back: only words on which two
+    successive transcripts agree are sent (local agreement), the rest with the final text.
     """
 
     def __init__(self, items: Items) -> None:
         self._items = items
-        self._open: deque[_Turn] = deque(maxlen=_MAX_OPEN_TURNS)  # oldest first: what is heard is of it until final
+        self._open: deque[_Turn] = deque(maxlen=_MAX_OPEN_TURNS)  # oldest first; transcripts are of the first
         self.wants_transcripts = True
 
     @property
     def is_speaking(self) -> bool:
-        """Whether a turn goes on."""
+        """Whether a turn is in progress."""
         return bool(self._open) and self._open[-1].end_s is None
 
     def reset(self) -> None:
-        """Forgets turns under way."""
+        """Discards unfinished turns."""
         self._open.clear()
 
     def start(self, time_s: float) -> list[Event]:
-        """The user begins to speak."""
+        """Returns the events for the start of the user's speech."""
         turn = self._open[-1] if self.is_speaking else self._begin(time_s)  # its words may have come first
         start_ms = round(time_s * 1000)
         return [to_event("input_audio_buffer.speech_started", audio_start_ms=start_ms, item_id=turn.item_id)]
 
     def stop(self, time_s: float) -> list[Event]:
-        """The user's turn has ended."""
+        """Returns the events for the end of the user's turn."""
         if not self.is_speaking:
             return []
         turn = self._open[-1]
@@ -200,17 +199,17 @@ class UserTurns:
         return [told, *self._commit(turn, time_s)]
 
     def hear(self, text: str, is_final: bool, time_s: float) -> list[Event]:
-        """The words of the oldest turn whose words are not final."""
+        """Returns the events for words of the oldest turn whose transcript is not final."""
         if not self._open:
             if not text:
                 return []
             self._begin(time_s)
         turn = self._open[0]
-        told = self._tell_words(turn, text, is_final)
+        told = self._make_word_events(turn, text, is_final)
         if is_final:
             if turn.end_s is None:
                 told += self._commit(turn, time_s)
-            told += self._tell_final(turn, text)
+            told += self._make_final_events(turn, text)
             self._open.popleft()
         return told
 
@@ -228,7 +227,7 @@ class UserTurns:
             to_event("conversation.item.done", item=dict(turn.item), previous_item_id=previous_id),
         ]
 
-    def _tell_words(self, turn: _Turn, text: str, is_final: bool) -> list[Event]:
+    def _make_word_events(self, turn: _Turn, text: str, is_final: bool) -> list[Event]:
         sure = text if is_final else _find_agreed_words(turn.before, text)
         turn.before = text
         if len(sure) <= len(turn.told) or not sure.startswith(turn.told):
@@ -237,7 +236,7 @@ class UserTurns:
         kind = "conversation.item.input_audio_transcription.delta"
         return [to_event(kind, item_id=turn.item_id, content_index=0, delta=delta)] if self.wants_transcripts else []
 
-    def _tell_final(self, turn: _Turn, text: str) -> list[Event]:
+    def _make_final_events(self, turn: _Turn, text: str) -> list[Event]:
         turn.item["content"][0]["transcript"] = text
         if not self.wants_transcripts:
             return []
@@ -247,20 +246,20 @@ class UserTurns:
 
 
 def _find_agreed_words(before: str, now: str) -> str:
-    """The words that two hearings begin with alike; the last one heard may still grow, and is not among them."""
+    """Returns the common leading words of two transcripts, without the last word, which may still grow."""
     words = now.split(" ")
     alike = takewhile(lambda pair: pair[0] == pair[1], zip(before.split(" "), words[:-1], strict=False))
     return " ".join(word for word, _ in alike)
 
 
 class Course(NamedTuple):
-    """What goes on beside a frame.
+    """The state of the session during a frame.
 
     Attributes:
-        is_behind: sound that was sent before the response was asked for has not been heard yet.
-        is_spoken_to: the user speaks.
-        is_asking: the chat model is being asked.
-        reads_out: what that writes is read out, and nothing else is said (mode cascade).
+        is_behind: whether audio sent before the response was requested has not been heard yet.
+        is_spoken_to: whether the user speaks.
+        is_asking: whether a request to the chat model is in flight.
+        reads_out: whether the answer is read out, and nothing else is said (mode cascade).
     """
 
     is_behind: bool = False
@@ -276,11 +275,11 @@ class Course(NamedTuple):
 
 @dataclass(slots=True)
 class _Response:
-    """What is being said.
+    """The response in progress.
 
     Attributes:
-        is_wished: the client asked for it.
-        has_begun: something of it has been heard.
+        is_wished: whether the client requested it.
+        has_begun: whether a part of it was audible.
         n_left: frames of silence that end it.
     """
 
@@ -295,7 +294,7 @@ class _Response:
 
     @property
     def place(self) -> dict[str, Any]:
-        """Where its content is, in the protocol's events."""
+        """The fields that locate its content, in the protocol's events."""
         return {"response_id": self.id, "item_id": self.item["id"], "output_index": 0, "content_index": 0}
 
     def count_frame(self, is_heard: bool, course: Course) -> None:
@@ -312,12 +311,12 @@ class _Response:
 class Responses:
     """The model's side: a response is its speech between two silences.
 
-    The front-end speaks when it will, and both may speak at once. So a response begins with the first frame that is
-    heard or has a word, holds every frame from there (pauses too), and is done when neither has come for a second. What
-    a cascade reads out has an end of its own: no pause of it ends a response. Frames outside of responses are silence
-    and are not sent. `response.create` opens one at once, which holds every frame since the sound sent before it has
-    been heard, and waits for the model to answer that; `response.cancel` keeps what is left of the model's speech from
-    the client, who was told that it will not come: the model has said it all the same, and knows it.
+    The front-end speaks when it wants, and both sides may speak at once. A response therefore begins with the first
+    frame that is audible or has a word, contains every frame from there (pauses, too), and is done after a second
+    without either. A cascade's answer has an end of its own: no pause in it ends a response. Frames outside of
+    responses are silence and are not sent. `response.create` opens one at once, which contains every frame since the
+    audio sent before it was heard, and waits for the model's answer to that. `response.cancel` withholds the rest of
+    the model's speech from the client: the model has said it all the same, and knows it.
     """
 
     def __init__(self, items: Items) -> None:
@@ -326,7 +325,7 @@ class Responses:
         self._n_muted = 0  # frames of silence that are still missing after a cancelled response
 
     def add_frame(self, frame: SaidFrame, course: Course) -> list[Event]:
-        """The next 80 ms of the model."""
+        """Returns the events for the model's next 80 ms."""
         rms = float(np.sqrt(np.mean(np.square(frame.samples))))
         is_heard = bool(frame.text.strip()) or rms > AUDIBLE_RMS
         told: list[Event] = []
@@ -340,35 +339,35 @@ class Responses:
         assert self._now is not None  # just begun
         self._now.count_frame(is_heard, course)
         if self._now.has_begun or not course.is_behind:
-            told += self._tell_content(self._now, frame)
+            told += self._make_content_events(self._now, frame)
         return told if self._now.n_left else told + self.finish("completed")
 
     def create(self, metadata: Any = None) -> list[Event]:
-        """The client asks for a response.
+        """Starts a response at the client's request.
 
         Raises:
-            RealtimeError: one is under way.
+            RealtimeError: one is in progress.
         """
         if self._now is not None:
-            raise RealtimeError("conversation_already_has_active_response", f"{self._now.id} is under way.")
+            raise RealtimeError("conversation_already_has_active_response", f"{self._now.id} is in progress.")
         self._n_muted = 0
         return self._begin(_Response(metadata, is_wished=True))
 
     def cancel(self, response_id: object = None) -> list[Event]:
-        """The client wants no more of the response.
+        """Cancels the response at the client's request.
 
         Raises:
             RealtimeError: there is none, or not this one.
         """
         if self._now is None or response_id not in (None, self._now.id):
-            raise RealtimeError("response_cancel_not_active", "There is no such response under way.", "response_id")
+            raise RealtimeError("response_cancel_not_active", "There is no such response in progress.", "response_id")
         self._n_muted = SILENT_N_FRAMES
         return self.finish("cancelled", "client_cancelled")
 
     def interrupt(self) -> list[Event]:
-        """The user begins to speak: no more of the response is sent, as by `cancel`.
+        """Cancels the response, like `cancel`, because the user begins to speak.
 
-        One that waits for the model stays: it may be the user's sound that it was asked for.
+        One that still waits for the model continues: the user's speech may be what it is to answer.
         """
         if self._now is None or not self._now.has_begun:
             return []
@@ -376,11 +375,11 @@ class Responses:
         return self.finish("cancelled", "turn_detected")
 
     def unmute(self) -> None:
-        """The user's turn has ended: what is said now may be the answer to it, and is sent."""
+        """Sends speech again after the end of the user's turn, because it may be the answer to it."""
         self._n_muted = 0
 
     def finish(self, status: str, reason: str | None = None) -> list[Event]:
-        """Ends the response under way, if there is one."""
+        """Ends the response in progress, if there is one."""
         if self._now is None:
             return []
         now, self._now = self._now, None
@@ -406,8 +405,8 @@ class Responses:
             to_event("response.content_part.added", **now.place, part={"type": "audio", "transcript": ""}),
         ]
 
-    def _tell_content(self, now: _Response, frame: SaidFrame) -> list[Event]:
-        """`kame_frame` is the frame's number on the session's clock, beyond the protocol."""
+    def _make_content_events(self, now: _Response, frame: SaidFrame) -> list[Event]:
+        """Returns the events with a frame's content; `kame_frame`, beyond the protocol, is its number."""
         delta = base64.b64encode(to_pcm16(frame.samples)).decode()
         told = [to_event("response.output_audio.delta", **now.place, delta=delta, kame_frame=frame.number)]
         if frame.text:

@@ -1,9 +1,9 @@
-"""What a realtime client may say of its session: what is so already, what can be changed, and what holds instead.
+"""Session settings of the realtime protocol: `session.update`, and what it can and cannot change here.
 
-Clients send whole sessions, with a voice, a transcriber and a kind of turn detection of OpenAI's: the default sessions
-of openai-agents-js and openai-agents-python do (openaiRealtimeBase.ts, DEFAULT_OPENAI_REALTIME_SESSION_CONFIG;
-openai_realtime.py, DEFAULT_MODEL_SETTINGS). So what cannot be honoured and harms nobody is told as a difference, and
-only what a client cannot do without is an error; whichever it is, the rest of the update is taken.
+Clients send whole sessions, with a voice, a transcriber and a kind of turn detection of OpenAI's, as the default
+sessions of openai-agents-js and openai-agents-python do (openaiRealtimeBase.ts, DEFAULT_OPENAI_REALTIME_SESSION_CONFIG;
+openai_realtime.py, DEFAULT_MODEL_SETTINGS). A harmless setting that is not supported is therefore reported as a
+difference, and only one that a client cannot do without is an error; in both cases the rest of the update is applied.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from kame_model.serve.web.realtime_events import AUDIO_FORMAT, VOICE, Event, Rea
 from kame_model.serve.web.session_changes import Changes
 
 MAX_DIFFERENCES = 32
-"""Of one update that are told; a client may send any number of fields."""
+"""Maximum number of differences reported for one update, as a client may send any number of fields."""
 _Form = TypeVar("_Form", bound=Config)
 INSTRUCTIONS, _MODEL = "session.instructions", "session.model"
 _TRANSCRIPTION = "session.audio.input.transcription"
@@ -28,21 +28,21 @@ _TURNS = "session.audio.input.turn_detection"
 
 
 class TurnDetection(Config):
-    """What a client may say of turns (openai/types/realtime/realtime_audio_input_turn_detection.py, ServerVad)."""
+    """Settings of turn detection (openai/types/realtime/realtime_audio_input_turn_detection.py, ServerVad)."""
 
     threshold: float = Field(gt=0, lt=1, description="Probability of speech above which somebody speaks.")
-    prefix_padding_ms: int = Field(ge=0, le=2000, description="Sound before a turn that belongs to it; whole frames.")
+    prefix_padding_ms: int = Field(ge=0, le=2000, description="Audio before a turn that belongs to it; whole frames.")
     silence_duration_ms: int = Field(ge=100, le=5000, description="Silence after which a turn has ended.")
-    interrupt_response: bool = Field(description="Whether no more of a response is sent once the user speaks.")
+    interrupt_response: bool = Field(description="Whether the rest of a response is withheld once the user speaks.")
 
 
 class Update(NamedTuple):
-    """What came of a `session.update`.
+    """The result of a `session.update`.
 
     Attributes:
-        changes: values for `Changes` by their names, which are still to be applied.
-        differences: of what is not as was wished: `param`, what `holds` instead, and the `reason`.
-        errors: what cannot be had at all.
+        changes: values for `Changes` by name, which are still to be applied.
+        differences: of settings that were not applied: `param`, the value that `holds` instead, and the `reason`.
+        errors: unsupported settings that a client cannot do without.
     """
 
     changes: dict[str, Any]
@@ -54,9 +54,9 @@ class SessionSettings:
     """A session as the protocol describes it.
 
     Attributes:
-        instructions: of the client: those it began with, or has sent since.
-        wants_transcripts: whether the client is told what the user says.
-        interrupts: whether no more of a response is sent once the user speaks.
+        instructions: the client's, from the start or a later update.
+        wants_transcripts: whether the client receives transcripts of the user's speech.
+        interrupts: whether the rest of a response is withheld once the user speaks.
     """
 
     def __init__(self, session: Session, config: ServeConfig, instructions: str) -> None:
@@ -69,8 +69,8 @@ class SessionSettings:
         self.interrupts = False  # the model hears the user while it speaks, and decides
 
     def describe(self) -> Event:
-        """The whole configuration, as it is in force; `instructions` are empty where the back-end's own are."""
-        turns = {"type": "server_vad", **self._turn_detection().model_dump(), "create_response": True}
+        """Returns the whole configuration in force; `instructions` are empty if the back-end's own are used."""
+        turns = {"type": "server_vad", **self._get_turn_detection().model_dump(), "create_response": True}
         return {
             "type": "realtime",
             "object": "realtime.session",
@@ -93,20 +93,20 @@ class SessionSettings:
         }
 
     def update(self, wanted: object) -> Update:
-        """Does what a `session.update` wishes, but for instructions and back-end, which are returned as `changes`.
+        """Applies a `session.update`, except for instructions and back-end, which are returned as `changes`.
 
-        Each field is judged by itself, so that one that cannot be had costs none of the others: OpenAI's own server
-        refuses an update whole, and instructions beside a tool of too long a name are lost there
-        (github.com/livekit/agents/issues/1183). null is the same as nothing, but for transcription and turn detection,
-        which it turns off, and for what is only said again.
+        Each field is handled by itself, so that an unsupported one does not affect the others: OpenAI's own server
+        rejects a whole update, and instructions beside a tool with too long a name are lost there
+        (github.com/livekit/agents/issues/1183). null means unset, except for transcription and turn detection, which it
+        turns off, and for echoed fields.
 
         Raises:
-            RealtimeError: it is no session; nothing has changed.
+            RealtimeError: it is not a session; nothing has changed.
         """
         if not isinstance(wanted, dict):
-            raise RealtimeError("invalid_type", "session is an object.", "session")
+            raise RealtimeError("invalid_type", "session must be an object.", "session")
         update = Update({}, [], [])
-        turns = self._turn_detection().model_dump()
+        turns = self._get_turn_detection().model_dump()
         for param, value, holds in list(_find_differences(_modernise(wanted), self.describe(), "session")):
             name = param.rpartition(".")[2]
             if value is None and param not in (_TRANSCRIPTION, _TURNS, *_ECHOED):
@@ -137,31 +137,31 @@ class SessionSettings:
         return update
 
     def check_response(self, wanted: object) -> Any:
-        """Looks at what a `response.create` asks for; its metadata.
+        """Checks the parameters of a `response.create`; returns its metadata.
 
         Raises:
-            RealtimeError: something cannot be had for one response alone.
+            RealtimeError: a parameter is not supported for a single response.
         """
         if wanted is None:
             return None
         if not isinstance(wanted, dict):
-            raise RealtimeError("invalid_type", "response is an object.", "response")
+            raise RealtimeError("invalid_type", "response must be an object.", "response")
         metadata = wanted.get("metadata")
         if not _is_metadata(metadata):
-            raise RealtimeError("invalid_value", "metadata is up to 16 short strings by name.", "response.metadata")
+            raise RealtimeError("invalid_value", "metadata must be up to 16 short strings.", "response.metadata")
         here = {**self.describe(), "conversation": "auto", "metadata": metadata}
         for param, _, _ in _find_differences(wanted, here, "response"):
-            raise RealtimeError("not_supported", "Responses are as the session is; session.update changes it.", param)
+            raise RealtimeError("not_supported", "Responses use the settings of session.update.", param)
         return metadata
 
     def _echo(self, name: str, value: Any) -> None:
-        """Shows a field again that needs nothing to be done; null: no more."""
+        """Stores a field that is only echoed; null removes it."""
         if value is None:
             self._echoed.pop(name, None)
         else:
             self._echoed[name] = value
 
-    def _turn_detection(self) -> TurnDetection:
+    def _get_turn_detection(self) -> TurnDetection:
         turns = self._session.turn_taking
         return TurnDetection(
             threshold=turns.speech_probability,
@@ -171,8 +171,8 @@ class SessionSettings:
         )
 
     def _take_turns(self, wished: TurnDetection) -> None:
-        """Tells turns apart as is wished; `prefix_padding_ms` in whole frames."""
-        if wished == self._turn_detection():
+        """Changes turn detection; `prefix_padding_ms` is rounded to whole frames."""
+        if wished == self._get_turn_detection():
             return
         self.interrupts = wished.interrupt_response
         before_s = round(wished.prefix_padding_ms / 1000 / FRAME_S) * FRAME_S
@@ -180,10 +180,10 @@ class SessionSettings:
 
 
 def read_changes(wanted: object, param: str) -> Changes:
-    """Changes from what a client sent.
+    """Validates changes that a client sent.
 
     Raises:
-        RealtimeError: it is of the wrong form.
+        RealtimeError: they are invalid.
     """
     try:
         return _read(Changes, wanted, param)
@@ -199,12 +199,12 @@ def _read(form: type[_Form], wanted: object, param: str) -> _Form:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(each) for each in (param, *first["loc"]))
-        told = f"{first['msg']}; there are {', '.join(form.model_fields)}."
+        told = f"{first['msg']}; the fields are {', '.join(form.model_fields)}."
         raise RealtimeError("invalid_value", told, where[:256]) from error
 
 
 def _modernise(session: Event) -> Event:
-    """Puts names and formats of the protocol's first version (2024) in their present places, unless one is there."""
+    """Moves fields of the protocol's first version (2024) to their present places, unless those are set."""
     for name, (*way, last) in _FORMER.items():
         if name not in session:
             continue
@@ -217,7 +217,7 @@ def _modernise(session: Event) -> Event:
 
 
 def _find_differences(wanted: Event, here: Event, param: str) -> Iterator[tuple[str, Any, Any]]:
-    """Name and value of all that is not so already, and what is; null is the same as nothing."""
+    """Yields name, wanted value and present value of all fields that differ; null means unset."""
     for name, value in wanted.items():
         place, now = f"{param}.{name}"[:256], here.get(name)
         if isinstance(value, dict) and isinstance(now, dict):
@@ -227,12 +227,12 @@ def _find_differences(wanted: Event, here: Event, param: str) -> Iterator[tuple[
 
 
 def _explain(param: str, _: Any, holds: Any) -> Event:
-    """What is told of a field that is not as was wished."""
+    """Returns the reported difference of a field that was not applied."""
     return {"param": param, "holds": holds, "reason": _WHY.get(param, "This server has no such setting.")}
 
 
 def _find_obstacle(param: str, value: Any, holds: Any) -> str | None:
-    """Why a client cannot go on with what holds in a field's place; None: it can, and is told the difference."""
+    """Returns why a client cannot work with the present value of a field, or None if it can."""
     if isinstance(holds, dict) and value is not None:
         return "An object is expected here."
     if param == "session.output_modalities" and isinstance(value, list) and "audio" in value:
@@ -245,7 +245,7 @@ def _find_obstacle(param: str, value: Any, holds: Any) -> str | None:
 
 
 def _is_metadata(wanted: object) -> bool:
-    """As openai/types/shared/metadata.py has it: names of 64 characters at most, and else what is small."""
+    """Checks metadata by openai/types/shared/metadata.py: names of at most 64 characters, and small values."""
     return wanted is None or (
         isinstance(wanted, dict)
         and _is_small(wanted)
@@ -254,7 +254,7 @@ def _is_metadata(wanted: object) -> bool:
 
 
 def _is_small(value: object, depth: int = 2) -> bool:
-    """Whether a value may be kept and said again with each answer: short texts, and few of them."""
+    """Returns whether a value may be stored and echoed: short texts, and few of them."""
     if isinstance(value, dict | list):
         parts = [*value, *value.values()] if isinstance(value, dict) else value
         return depth > 0 and len(value) <= 16 and all(_is_small(each, depth - 1) for each in parts)
@@ -264,31 +264,31 @@ def _is_small(value: object, depth: int = 2) -> bool:
 _ECHOED = frozenset(
     f"session.{name}" for name in ("tool_choice", "parallel_tool_calls", "tracing", "include", "truncation")
 )
-"""Fields that need nothing to be done where there are no tools and traces, and the history is the server's affair."""
+"""Fields that are only echoed: there are no tools and traces, and the server manages the history."""
 
 _IMPOSSIBLE = {
-    "session.type": "Only sessions of type realtime are held here.",
-    "session.tools": "There are no tools here: the chat model behind the voice only writes.",
-    "session.prompt": "OpenAI's stored prompts are not here; put their text into instructions.",
+    "session.type": "Only sessions of type realtime are supported.",
+    "session.tools": "Tools are not supported: the chat model behind the voice only writes.",
+    "session.prompt": "OpenAI's stored prompts are not available; put their text into instructions.",
     "session.output_modalities": "The model speaks; its words come as the transcript.",
-    "session.audio.input.format": "Sound is PCM16 at 24 kHz.",
-    "session.audio.output.format": "Sound is PCM16 at 24 kHz.",
+    "session.audio.input.format": "Audio must be PCM16 at 24 kHz.",
+    "session.audio.output.format": "Audio must be PCM16 at 24 kHz.",
     f"{_TURNS}.create_response": "The model hears and speaks all the time; a response begins when it speaks.",
-    _TURNS: "Turns are found by the server; the model hears everything at once.",
+    _TURNS: "The server detects turns; the model hears everything at once.",
 }
-"""Without these a client cannot go on as it means to."""
+"""Errors for settings without which a client cannot work as intended."""
 
 _WHY = {
     _MODEL: "There is no back-end of this name; /v1/about lists them.",
     "session.output_modalities": "The model speaks; its words come as the transcript.",
-    f"{_TURNS}.type": "Turns end by silence; the server does not judge what is said.",
+    f"{_TURNS}.type": "Turns end by silence; the server does not analyse what is said.",
     f"{_TRANSCRIPTION}.model": "The server has one recogniser.",
-    "session.max_output_tokens": "How long an answer may be is a setting of the server's chat model.",
+    "session.max_output_tokens": "The length of an answer is a setting of the server's chat model.",
     "session.audio.output.voice": "The server has one voice.",
-    "session.audio.output.speed": "The front-end speaks as fast as it does.",
-    "session.audio.input.noise_reduction": "Sound is heard as it comes.",
+    "session.audio.output.speed": "The speed of the front-end cannot be changed.",
+    "session.audio.input.noise_reduction": "Audio is used without noise reduction.",
 }
-"""Why something else holds."""
+"""Reasons of differences."""
 
 _FORMER = {
     "modalities": ("output_modalities",),

@@ -1,14 +1,14 @@
-"""OpenAI's realtime protocol, `/v1/realtime`, over a front-end that hears and speaks at once.
+"""OpenAI's realtime protocol, `/v1/realtime`, for a front-end that hears and speaks at once.
 
-The protocol is made for models that take turns; what it means here: sound appended goes to the model as it comes, so
-there is no buffer but of what came faster than real time; turns of the user are the server's detection of speech, and a
-commit ends one behind the sound that was sent before it; a response is what the model says between two silences
-(`Responses`). What cannot be had (tools, other formats, items written into the conversation) is answered with
-the protocol's `error`, and the conversation goes on; what is as it is and harms nobody (a voice, a transcriber) is told
-in `session.updated`, in `kame.differences`.
+The protocol is made for models that take turns. Here it means: appended audio goes to the model as it arrives, so only
+audio faster than real time is buffered; the user's turns come from the server's speech detection, and a commit ends one
+after the audio sent before it; a response is what the model says between two silences (`Responses`). Unsupported
+requests (tools, other formats, items written into the conversation) get the protocol's `error`, and the conversation
+continues; harmless settings that cannot be changed (a voice, a transcriber) are listed in `session.updated`, in
+`kame.differences`.
 
-Beyond the protocol: `{"type": "session.update", "kame": {"events": true}}` asks for every event of the session as
-`{"type": "kame.event", "event": {...}}`; `kame` may also hold mode, back_end, model, prompt and reset (`Changes`).
+Beyond the protocol: `{"type": "session.update", "kame": {"events": true}}` requests every event of the session as
+`{"type": "kame.event", "event": {...}}`; `kame` may also contain mode, back_end, model, prompt and reset (`Changes`).
 """
 
 import asyncio
@@ -46,13 +46,13 @@ from kame_model.serve.web.realtime_session import INSTRUCTIONS, SessionSettings,
 from kame_model.serve.web.session_changes import Changes
 
 MAX_WAITING_S = 30.0
-"""Sound of one client that waits for its time; more is refused."""
+"""Audio of one client that may wait for its time; more is rejected."""
 ANY_MODEL = "kame"
-"""A model's name for clients that must give one: the server's default back-end."""
+"""A model name for clients that must give one: the server's default back-end."""
 
 
 async def serve_realtime(manager: ConnectionManager, socket: WebSocket) -> None:
-    """One client of the realtime protocol, from its coming to its end."""
+    """Serves one client of the realtime protocol from its connection to its end."""
     model = socket.query_params.get("model") or ANY_MODEL
     names = [each.name for each in manager.server.config.back_ends]
     session = await manager.enter(socket, model if model in names else None)
@@ -61,7 +61,7 @@ async def serve_realtime(manager: ConnectionManager, socket: WebSocket) -> None:
 
 
 class RealtimeSocket(ClientSocket):
-    """What a client's messages mean, and what it is sent; arguments as of `ClientSocket`."""
+    """The realtime protocol for one client; arguments as for `ClientSocket`."""
 
     def __init__(self, manager: ConnectionManager, socket: WebSocket, session: Session) -> None:
         super().__init__(manager, socket, session)
@@ -74,8 +74,8 @@ class RealtimeSocket(ClientSocket):
         )
         self._wants_events = self._has_begun = False
         self._n_resets = 0
-        self._n_before = 0  # samples that came before the response that is waited for
-        self._late: list[Event] = []  # answers that had to wait for sound to be heard
+        self._n_before = 0  # samples that arrived before the requested response
+        self._late: list[Event] = []  # answers that had to wait until audio was heard
         self._order = asyncio.Lock()  # frames, events and answers come from three tasks
         self._does: dict[str, Callable[[Event], list[Event]]] = {
             "session.update": self._update,
@@ -88,10 +88,10 @@ class RealtimeSocket(ClientSocket):
         }
 
     async def run(self, unknown_model: str | None) -> None:
-        """The conversation, until it ends.
+        """Runs the conversation until it ends.
 
         Args:
-            unknown_model: what the client asked for and nobody here is called.
+            unknown_model: the requested model, if no back-end has that name.
         """
         conversation = {"id": self._items.conversation_id, "object": "realtime.conversation"}
         first = [self._describe("session.created"), to_event("conversation.created", conversation=conversation)]
@@ -102,13 +102,12 @@ class RealtimeSocket(ClientSocket):
         await self.converse()
 
     async def _run_extra_work(self) -> None:
-        """Gives the client's sound on as it is spoken."""
+        """Passes the client's audio on in real time."""
         idle_s = self._config.limits.idle_s
         await self._pacer.run(idle_s)
-        await self.end(POLICY, f"no sound came for {idle_s:g} s")
+        await self.end(POLICY, f"no audio arrived for {idle_s:g} s")
 
     async def _on_message(self, message: Message) -> None:
-        """Does what a message asks for, or tells why not."""
         asked = None
         try:
             asked = read_message(message)
@@ -121,30 +120,28 @@ class RealtimeSocket(ClientSocket):
             await self._send(lambda: [told])
 
     async def _on_drop(self, reason: str) -> None:
-        """Tells it as an error."""
         told = RealtimeError("rate_limit_exceeded", reason).to_event()
         await self._send(lambda: [told])
 
     async def _on_frame(self, frame: SaidFrame) -> None:
-        """Sends what a frame is in the protocol's events; see `Responses`."""
+        """Sends the protocol's events for a frame; see `Responses`."""
         before = self._n_resets
-        await self._send(lambda: self._tell_frame(frame) if self._n_resets == before else [])
+        await self._send(lambda: self._make_frame_events(frame) if self._n_resets == before else [])
 
     async def _on_event(self, event: SessionEvent) -> None:
-        """Tells what happened in the protocol's events."""
         before = self._n_resets
-        await self._send(lambda: self._tell_event(event) if self._n_resets == before else [])
+        await self._send(lambda: self._convert_event(event) if self._n_resets == before else [])
 
     async def _send(self, make: Callable[[], list[Event]]) -> None:
-        """Makes messages and sends them, so that they are sent in the order they were made in.
+        """Makes messages and sends them, in the order in which they are made.
 
-        While one waits for its place a client may begin anew: what it said of before is then of nobody's any more.
+        While one waits for its turn a client may reset its session; events of before are then discarded.
         """
         async with self._order:
             for message in make():
                 await self.send(json.dumps(message))
 
-    def _tell_frame(self, frame: SaidFrame) -> list[Event]:
+    def _make_frame_events(self, frame: SaidFrame) -> list[Event]:
         course = Course(
             is_behind=self._pacer.n_over < self._n_before,
             is_spoken_to=self._turns.is_speaking,
@@ -157,8 +154,7 @@ class RealtimeSocket(ClientSocket):
         late, self._late = self._late, []
         return late
 
-    def _tell_event(self, event: SessionEvent) -> list[Event]:
-        """The protocol's events for one of ours."""
+    def _convert_event(self, event: SessionEvent) -> list[Event]:
         data, time_s = event.data, event.time_s
         told: list[Event] = []
         match event.kind:
@@ -177,7 +173,7 @@ class RealtimeSocket(ClientSocket):
                 self._settings.instructions = data["prompt"]
             case "dropped" if data["direction"] == "heard":
                 lost_s = data["n_frames"] * FRAME_S
-                message = f"{lost_s:.2f} s of your sound were too late."
+                message = f"{lost_s:.2f} s of your audio were too late."
                 told = [RealtimeError("input_audio_dropped", message).to_event()]
             case "ended":
                 message = f"The session has ended: {data['reason']}."
@@ -189,7 +185,7 @@ class RealtimeSocket(ClientSocket):
         return told
 
     def _begin(self) -> list[Event]:
-        """The session has begun; where it is not the first time, what was under way is over."""
+        """Handles the start of the session; a reset also ends what was in progress."""
         is_first, self._has_begun = not self._has_begun, True
         if is_first:
             return []
@@ -203,11 +199,11 @@ class RealtimeSocket(ClientSocket):
         update = self._settings.update(asked.get("session", {}))
         errors, ours = update.errors, asked.get("kame", {})
         if not isinstance(ours, dict):
-            errors.append(RealtimeError("invalid_type", "kame is an object.", "kame"))
+            errors.append(RealtimeError("invalid_type", "kame must be an object.", "kame"))
             ours = {}
         wants_events = ours.pop("events", self._wants_events)
         if not isinstance(wants_events, bool):
-            errors.append(RealtimeError("invalid_type", "events is true or false.", "kame.events"))
+            errors.append(RealtimeError("invalid_type", "events must be true or false.", "kame.events"))
             wants_events = self._wants_events
         for wanted, part, blamed in ((update.changes, "session", INSTRUCTIONS), (ours, "kame", "kame")):
             try:
@@ -220,10 +216,10 @@ class RealtimeSocket(ClientSocket):
         return [updated, *(error.to_event(asked) for error in errors)]
 
     def _change(self, changes: Changes, param: str) -> None:
-        """Changes the session as a part of a client's message wishes.
+        """Changes the session by a part of a client's message.
 
         Raises:
-            RealtimeError: it cannot be had, or not now; nothing has changed.
+            RealtimeError: it is not possible, or not now; nothing has changed.
         """
         try:
             self.change(changes)
@@ -240,25 +236,25 @@ class RealtimeSocket(ClientSocket):
     def _append(self, asked: Event) -> list[Event]:
         sound = asked.get("audio")
         if not isinstance(sound, str):
-            raise RealtimeError("invalid_type", "audio is base64 of PCM16, 24 kHz, mono.", "audio")
+            raise RealtimeError("invalid_type", "audio must be base64 of PCM16, 24 kHz, mono.", "audio")
         try:
             data = base64.b64decode(sound, validate=True)
         except (binascii.Error, ValueError) as error:
-            raise RealtimeError("invalid_value", "audio is no base64.", "audio") from error
+            raise RealtimeError("invalid_value", "audio is not valid base64.", "audio") from error
         if len(data) % 2:
             raise RealtimeError("invalid_value", "audio has half a sample: PCM16 has two bytes each.", "audio")
         if not self._pacer.put(from_pcm16(data)):
             self.count_drop("too_much_sound")
-            message = f"{MAX_WAITING_S:g} s of your sound wait already; send it as fast as it is spoken."
+            message = f"{MAX_WAITING_S:g} s of your audio are already waiting; send it in real time."
             raise RealtimeError("input_audio_buffer_full", message, "audio")
         return []
 
     def _commit(self, asked: Event) -> list[Event]:
-        """Ends the turn behind all that was sent so far; what the protocol says of a turn follows when it has ended."""
+        """Ends the turn after all audio sent so far; the protocol's events of a turn follow when it has ended."""
 
         def on_told(has_ended: bool) -> None:
             if not has_ended:
-                message = "Nobody speaks in what came since the last turn."
+                message = "The audio since the last turn contains no speech."
                 self._late.append(RealtimeError("input_audio_buffer_commit_empty", message).to_event(asked))
 
         self._pacer.call_when_sent(lambda: self._session.end_turn(on_told))
@@ -280,7 +276,7 @@ class RealtimeSocket(ClientSocket):
         return self._responses.cancel(asked.get("response_id"))
 
     def _describe(self, kind: str, **more: Any) -> Event:
-        """The session as it is; what the protocol has no word for is in `kame`, with `more`."""
+        """Describes the session; what the protocol has no field for is in `kame`, with `more`."""
         session = self._session
         ours: dict[str, Any] = {
             "mode": session.mode,

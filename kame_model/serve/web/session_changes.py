@@ -1,4 +1,4 @@
-"""What a caller may change of a running session: one form for both sockets and HTTP."""
+"""The changes that a caller may make to an open session: one schema for both sockets and HTTP."""
 
 from typing import Annotated, Self
 
@@ -11,26 +11,26 @@ from kame_model.serve.oracle.prompts import Instructions
 from kame_model.serve.session.session import Session
 
 
-def _of_whole_characters(text: str) -> str:
-    """JSON may hold half of a surrogate pair, which can be sent to nobody: no chat model, no client."""
+def _reject_half_characters(text: str) -> str:
+    """Rejects half of a surrogate pair, which JSON allows, but no chat model and no client can receive."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError("it holds half a character (a surrogate without its other one)") from None
+        raise ValueError("it contains half a character (a lone surrogate)") from None
     return text
 
 
-_Text = Annotated[str, AfterValidator(_of_whole_characters)]
+_Text = Annotated[str, AfterValidator(_reject_half_characters)]
 _Name = Annotated[_Text, Field(max_length=128)]
 _TWO_PROMPTS: JsonDict = {
     "required": ["prompt", "instructions"],
     "properties": {"prompt": {"type": "string"}, "instructions": {"type": "string"}},
 }
-"""What no request may hold, for the schema."""
+"""A combination that no request may contain, for the schema."""
 
 
 class Changes(Config):
-    """Wishes for a session; what is not given stays.
+    """Changes of a session; what is not given stays.
 
     Example: `{"mode": "direct"}`, `{"back_end": "math", "model": "big", "prompt": ""}`, `{"reset": true}`.
     """
@@ -40,26 +40,26 @@ class Changes(Config):
     mode: Mode | None = Field(default=None, description="From the next frame on.")
     back_end: _Name | None = Field(default=None, description="For the next request on.")
     model: _Name | None = Field(
-        default=None, description="One of the back-end's models; empty: its own, as with another back-end."
+        default=None, description="One of the back-end's models; empty: its default, which another back-end also uses."
     )
     prompt: _Text | None = Field(
-        default=None, description="A prompt's name, or instructions of several words; empty: the back-end's own again."
+        default=None, description="A prompt's name, or instructions of several words; empty: the back-end's own."
     )
-    reset: bool = Field(default=False, description="Begin anew, after the other changes.")
+    reset: bool = Field(default=False, description="Restart the session, after the other changes.")
     instructions: _Text | None = Field(
         default=None,
-        description="In place of `prompt`: instructions, of one word too; empty: the back-end's own again.",
+        description="Instead of `prompt`: instructions, even of one word; empty: the back-end's own.",
     )
 
     @model_validator(mode="after")
     def _has_one_prompt(self) -> Self:
         if self.prompt is not None and self.instructions is not None:
-            raise ValueError("prompt and instructions are not given together")
+            raise ValueError("prompt and instructions exclude each other")
         return self
 
     @property
     def prompt_text(self) -> str | None:
-        """The prompt's name or the instructions that are wished for; None: those that there are."""
+        """The requested prompt name or instructions; None: unchanged."""
         return self.prompt if self.instructions is None else self.instructions
 
     def apply(self, session: Session) -> None:
@@ -79,5 +79,5 @@ class Changes(Config):
 
     @classmethod
     def describe(cls) -> str:
-        """What may be given."""
+        """Returns a description of the allowed fields."""
         return f"a JSON object of {', '.join(cls.model_fields)}"

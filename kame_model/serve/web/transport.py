@@ -1,8 +1,8 @@
-"""uvicorn with bounded connections: they are counted before TLS, and what clients send before it is parsed.
+"""uvicorn with connection limits: connections are counted before TLS, and their data before it is parsed.
 
-uvicorn 0.54 answers pings and gathers fragments of messages by itself, keeps without bound what clients do not read,
-and waits for handshakes for ever. Here its protocols (`h11_impl`, `websockets_sansio_impl`) report to `Connections`,
-which closes what goes too far.
+uvicorn 0.54 itself answers pings and collects fragments of messages, buffers without limit what clients do not read,
+and waits for handshakes without a timeout. Here its protocols (`h11_impl`, `websockets_sansio_impl`) report to
+`Connections`, which closes connections that exceed a limit.
 """
 
 import asyncio
@@ -27,26 +27,27 @@ from kame_model.serve.web.access import Denied
 from kame_model.serve.web.connections import Connection, Connections
 
 MAX_LINE_BYTES = 8000
-"""Longest address and longest header of a web socket's request: the parser of websockets takes 8,192 in a line, with
-the rest of it, and says nothing of a longer one. RFC 9110, 4.1 asks for 8,000 at least."""
+"""Longest URL and longest header of a web socket's request: the parser of websockets takes 8,192 in a line, with the
+rest of it, and does not answer longer ones. RFC 9110, 4.1 asks for at least 8,000.
+"""
 MAX_HEADERS = 128
 """The same parser takes no more headers."""
 MAX_HEAD_BYTES = 16_384
-"""What is kept of a request whose head has not come whole; h11's own default."""
+"""Limit of an incomplete request head; h11's own default."""
 _FULL = Denied(503, "too_many_connections", "Too many connections are open; try again later.")
-_TOO_FAST = Denied(429, "too_many_requests", "Your address asks too often; try again later.", retry_after_s=1)
-_UNREADABLE = Denied(400, "unreadable", "This is no request for a web socket.")
-_LONG_HEADERS = Denied(431, "headers_too_long", f"The headers are too long: {MAX_LINE_BYTES} bytes each are read.")
+_TOO_FAST = Denied(429, "too_many_requests", "Your address sends too many requests; try again later.", retry_after_s=1)
+_UNREADABLE = Denied(400, "unreadable", "This is not a valid web socket request.")
+_LONG_HEADERS = Denied(431, "headers_too_long", f"The headers are too long: {MAX_LINE_BYTES} bytes each are allowed.")
 _LONG_ADDRESS = Denied(
     414,
     "address_too_long",
-    f"The address is too long: {MAX_LINE_BYTES} bytes are read. Send a long prompt in the first message.",
+    f"The URL is too long: {MAX_LINE_BYTES} bytes are allowed. Send a long prompt in the first message.",
 )
 _log = logging.getLogger(__name__)
 
 
 class _Watched(asyncio.Protocol):
-    """What either protocol of uvicorn tells of its connection."""
+    """Reports the connection's state, for both of uvicorn's protocols."""
 
     connection: Connection
 
@@ -66,10 +67,10 @@ class _Watched(asyncio.Protocol):
 
 
 class _Requests(h11.Connection):
-    """HTTP read from one connection; nothing more of it once a request may not be done.
+    """Parses the HTTP of one connection, until a request is rejected.
 
     Args:
-        may_ask: told of each request as soon as its head has been read.
+        may_ask: called for each request as soon as its head has been read.
     """
 
     def __init__(self, may_ask: Callable[[], bool]) -> None:
@@ -77,7 +78,7 @@ class _Requests(h11.Connection):
         self._may_ask = may_ask
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
-        """The next part of a request; NEED_DATA in the place of one that may not be done."""
+        """Returns the next part of a request, or NEED_DATA for a rejected one."""
         event = super().next_event()
         return h11.NEED_DATA if isinstance(event, h11.Request) and not self._may_ask() else event
 
@@ -92,7 +93,7 @@ class _Http(_Watched, H11Protocol):
         self.connection, self._connections = connection, connections
         self.conn = _Requests(self._may_ask)
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as H11Protocol has it
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in H11Protocol
         self.connection.open(transport)
         super().connection_made(transport)
 
@@ -156,15 +157,15 @@ class _Socket(_Watched, WebSocketsSansIOProtocol):
         if message["type"] == "websocket.accept":
             self.connection.has_entered = True
         elif message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
-            self.handshake_complete = True  # or uvicorn logs an error, as if nothing had been answered
+            self.handshake_complete = True  # otherwise uvicorn logs an error, as if nothing had been answered
 
 
 class WebServer(uvicorn.Server):
-    """uvicorn that bounds its connections, leaves signals to whoever runs it, and says when it has started.
+    """A uvicorn server that limits its connections, leaves signals to its caller, and reports when it has started.
 
     Args:
-        app: of `create_app`.
-        config: the server's.
+        app: from `create_app`.
+        config: of the server.
         closing_s: how long connections may take to close when it ends, seconds.
 
     Attributes:
@@ -178,8 +179,8 @@ class WebServer(uvicorn.Server):
                 log_level="warning",
                 ws="websockets-sansio",
                 ws_max_size=config.limits.max_message_bytes,
-                ws_per_message_deflate=False,  # sound does not get smaller by it
-                proxy_headers=False,  # whom to believe is care.trusted_proxies, which the app knows
+                ws_per_message_deflate=False,  # audio is not compressible
+                proxy_headers=False,  # the app decides by care.trusted_proxies
                 server_header=False,
                 timeout_graceful_shutdown=closing_s,
                 ssl_certfile=config.care.certificate,
@@ -193,7 +194,7 @@ class WebServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Starts the app, and listens."""
-        await super().startup([])  # uvicorn itself listens nowhere
+        await super().startup([])  # uvicorn itself does not listen
         accept = partial(
             accept_clients, take=self.take, backlog=self.config.backlog, give_way=self._connections.push_out_oldest
         )
@@ -204,7 +205,7 @@ class WebServer(uvicorn.Server):
         self.has_started.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listens no more, and ends what goes on."""
+        """Stops listening, and ends open connections."""
         for task in self._work:
             task.cancel()
         await asyncio.gather(*self._work, return_exceptions=True)
@@ -212,11 +213,11 @@ class WebServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Captures none."""
+        """Captures no signals."""
         yield
 
     def take(self, accepted: socket.socket) -> None:
-        """Serves a client that has connected, from now on; the socket is closed when that is over."""
+        """Serves a client that has connected; the socket is closed at its end."""
         try:
             peer = str(accepted.getpeername()[0])
             accepted.setblocking(False)
@@ -240,10 +241,10 @@ class WebServer(uvicorn.Server):
             error = None if task.cancelled() else task.exception()
             if error is None and not task.cancelled():
                 return
-            accepted.close()  # by a deadline, or by the client in its handshake
+            accepted.close()  # by a timeout, or by the client in its handshake
             connection.end()
-            if error is not None and not isinstance(error, OSError):  # TLS and deadlines have errors of this kind
-                _log.error("A client could not connect: a fault of the server.", exc_info=error)
+            if error is not None and not isinstance(error, OSError):  # TLS and timeouts raise these, too
+                _log.error("A client could not connect because of an internal error.", exc_info=error)
 
         task = asyncio.create_task(self._hand_over(accepted, connection))
         connection.abort = task.cancel
@@ -263,7 +264,7 @@ class WebServer(uvicorn.Server):
 
     def _on_work_done(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and task.exception() is not None:
-            _log.critical("The server listens no more: a fault of its own.", exc_info=task.exception())
+            _log.critical("The server has stopped listening because of an internal error.", exc_info=task.exception())
             self.should_exit = True
 
     def _do(self, task: "asyncio.Task[None]") -> None:
@@ -272,7 +273,7 @@ class WebServer(uvicorn.Server):
 
 
 def _refuse(transport: asyncio.Transport, denied: Denied) -> None:
-    """Answers a request that the app is not to see, and closes its connection."""
+    """Answers a request that the app does not see, and closes its connection."""
     transport.write(_to_bytes(denied))
     transport.close()
 

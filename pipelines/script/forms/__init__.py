@@ -1,1 +1,1 @@
-"""Forms of dialogues: how an exchange becomes turns of two people. `table.py` lists them."""
+"""Forms of dialogues: how an exchange becomes turns of two speakers. `table.py` lists them."""

@@ -1,4 +1,4 @@
-"""The assistant's answers as lead, body and tail."""
+"""Makes the assistant's answers with lead, body and tail."""
 
 import random
 from typing import Final
@@ -13,19 +13,19 @@ _BRIEF_LEADS: Final = ("Sure.", "Of course.", "Okay.", "Sorry.", "Right.", "No p
 
 
 def answer(exchange: Exchange, config: FormsConfig, rng: random.Random, has_tail: bool = True) -> Reply:
-    """The full answer; `has_tail` is false where the dialogue goes on after it."""
+    """Makes the full answer; `has_tail` is false if the dialogue goes on after it."""
     lead = draw_lead(exchange, config, rng)
     tail = draw_tail(exchange, config, rng) if has_tail else None
     return Reply(lead, exchange.answer, tail, exchange.answer_word_index)
 
 
 def make_short_reply(exchange: Exchange, config: FormsConfig, rng: random.Random) -> Reply:
-    """The answer alone, to a question whose reasoning is asked for after."""
+    """Makes the answer alone, for a question whose reasoning is asked for afterwards."""
     return Reply(draw_lead(exchange, config, rng), exchange.short_answer, None, exchange.short_answer_word_index)
 
 
 def make_brief_reply(exchange: Exchange, config: FormsConfig, rng: random.Random) -> Reply:
-    """The answer alone, said again or at last: its lead is a word or two, none of them the answer's."""
+    """Makes the answer alone, repeated or late; its lead is a word or two, none of them the answer's."""
     lead = (
         make_spoken(rng.choice(drop_answer_words(_BRIEF_LEADS, exchange)))
         if rng.random() >= config.share_without_lead
@@ -36,7 +36,7 @@ def make_brief_reply(exchange: Exchange, config: FormsConfig, rng: random.Random
 
 
 def draw_tail(exchange: Exchange, config: FormsConfig, rng: random.Random) -> SpokenText | None:
-    """A few words after the answer, in the configured share of answers."""
+    """Draws a few words after the answer, in the configured share of answers."""
     if rng.random() >= config.tail_share:
         return None
     return make_spoken(rng.choice(list_tails(exchange)))

@@ -1,4 +1,4 @@
-"""One of the two says a word over the other, who goes on."""
+"""The form with backchannels: one speaker says a word while the other one goes on."""
 
 import random
 from collections.abc import Sequence
@@ -16,26 +16,26 @@ _WORDS: Final = ("Okay.", "Right.", "I see.", "All right.", "Uh huh.", "Got it."
 _MIN_QUESTION: Final = 16
 _MIN_ANSWER: Final = 12
 _MARGIN: Final = 5
-"""Words before the first backchannel, between two, and after the last: nearer the end it would be a reply."""
+"""Words before the first backchannel, between two, and after the last: closer to the end it would be a reply."""
 
 _LAG_S: Final = (0.0, 0.25)
 _SECOND_SHARE: Final = 0.4
 _OPENING: Final = 4
-"""Words that open a sentence and tell nothing yet: "So, in total,", "How much money,"."""
+"""Number of words that open a sentence without content: "So, in total,", "How much money,"."""
 
 
 def fits(exchange: Exchange) -> bool:
-    """Whether the question or the answer is long enough to be listened to, and has a place where one may say so."""
-    return bool(_find_question_places(exchange) or _answer_places(exchange))
+    """Returns whether the question or the answer is long enough for a backchannel, and has a place for one."""
+    return bool(_find_question_places(exchange) or _find_answer_places(exchange))
 
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
-    """Over a long question the assistant's backchannels, over a long answer the user's; over both at times."""
+    """Adds the assistant's backchannels over a long question, the user's over a long answer, or sometimes both."""
     asked = make_user_turn(0, exchange.question)
     reply = answer(exchange, config, rng)
     told = make_assistant_turn(1, reply)
     n_lead = reply.lead.n_words if reply.lead else 0
-    sides = [(0, _find_question_places(exchange)), (1, [at + n_lead for at in _answer_places(exchange)])]
+    sides = [(0, _find_question_places(exchange)), (1, [at + n_lead for at in _find_answer_places(exchange)])]
     sides = [side for side in sides if side[1]]
     chosen = dict(sides if rng.random() < _SECOND_SHARE else [rng.choice(sides)])
     by_a = _draw_backchannels(0, chosen.get(0, []), rng)
@@ -50,13 +50,13 @@ def _find_question_places(exchange: Exchange) -> list[int]:
     return _find_places(exchange.question.text.split(), _MIN_QUESTION)
 
 
-def _answer_places(exchange: Exchange) -> list[int]:
-    """Places in the body: over a lead there is nothing yet to agree to."""
+def _find_answer_places(exchange: Exchange) -> list[int]:
+    """Returns places in the body, since a lead contains nothing to agree with."""
     return _find_places(exchange.answer.text.split(), _MIN_ANSWER)
 
 
 def _find_places(words: Sequence[str], least_words: int) -> list[int]:
-    """Words after whose end the other may be heard: at a mark of punctuation, else where a clause ends."""
+    """Returns the words after which the other may be heard: at punctuation, else at the end of a clause."""
     if len(words) < least_words:
         return []
     starts = [at for at in range(len(words)) if at == 0 or words[at - 1][-1] in ".?!"]
@@ -67,7 +67,7 @@ def _find_places(words: Sequence[str], least_words: int) -> list[int]:
 
 
 def _draw_backchannels(turn_index: int, places: Sequence[int], rng: random.Random) -> tuple[Utterance, ...]:
-    """One backchannel over the turn, or two, a few words apart; none where there is no place."""
+    """Draws one backchannel over the turn, or two, a few words apart; none if there is no place."""
     if not places:
         return ()
     chosen = [rng.choice(places)]

@@ -1,4 +1,4 @@
-"""Where a speaker may stop inside a question, by its punctuation and its joining words."""
+"""Finds where a speaker may pause inside a question, by its punctuation and its conjunctions."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -10,17 +10,17 @@ _BEFORE_A_PHRASE: Final = make_word_set(
     "of in for to from with on by at into between about under after before during that"
 )
 _MIN_BREATH: Final = 4
-"""Least words on either side of a break: synthesisers babble on shorter ones."""
+"""Minimum number of words on either side of a break: text-to-speech engines babble on fewer."""
 
 _LONG_CLAUSE: Final = 12
-"""Words of a clause that takes more than one breath, or about 4.5 s."""
+"""Words of a clause that takes more than one breath, about 4.5 s."""
 
 
 def find_breath_breaks(text: str) -> list[int]:
-    """Indices of the words that may start a second breath, with at least `_MIN_BREATH` words on either side.
+    """Returns indices of words that may start a second utterance, with at least `_MIN_BREATH` words on either side.
 
-    After a sentence; else at a clause boundary: after a comma or before a joining word; else, where a single clause is
-    too long for one breath, before a phrase ("of the", "in the").
+    Breaks are after sentences; else at clause boundaries: after a comma or before a conjunction; else, in a single
+    clause that is too long for one breath, before a phrase ("of the", "in the").
     """
     words = text.split()
     inside = range(_MIN_BREATH, len(words) - _MIN_BREATH + 1)
@@ -30,10 +30,10 @@ def find_breath_breaks(text: str) -> list[int]:
     return _keep_middle_breaks(sentences or clauses or phrases, len(words))
 
 
-def pause_breaks(text: str) -> list[int]:
-    """Indices of the words before which someone stops to think: inside sentences where there is a place for it.
+def find_pause_breaks(text: str) -> list[int]:
+    """Returns the indices of words before which a speaker may stop to think, preferably inside sentences.
 
-    At clause boundaries, else before a phrase ("of the", "in the"), else between sentences.
+    Pauses are at clause boundaries, else before a phrase ("of the", "in the"), else between sentences.
     """
     words = text.split()
     inside = range(_MIN_BREATH, len(words) - 1)
@@ -44,17 +44,17 @@ def pause_breaks(text: str) -> list[int]:
 
 
 def _keep_middle_breaks(breaks: list[int], n_words: int) -> list[int]:
-    """Those that leave a fifth of the words on either side, where there are such."""
+    """Returns the breaks that leave a fifth of the words on either side, if there are any, else all."""
     return [at for at in breaks if n_words / 5 <= at <= n_words * 4 / 5] or breaks
 
 
 def is_clause(words: Sequence[str], at: int) -> bool:
-    """Whether word `at` starts a clause inside a sentence."""
+    """Returns whether word `at` starts a clause inside a sentence."""
     return words[at - 1][-1] == "," or words[at].lower() in _JOINING
 
 
 def _is_phrase(words: Sequence[str], at: int) -> bool:
-    """Before "of the", "in the", but inside no number or formula: "ten to the power of five"."""
+    """Returns whether word `at` starts a phrase ("of the"), but not inside a formula: "ten to the power of five"."""
     if words[at].lower() not in _BEFORE_A_PHRASE:
         return False
     return "power" not in words[at - 1 : at + 3] and words[at - 1] not in {"root", "log", "integral", "derivative"}

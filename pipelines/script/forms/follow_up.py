@@ -1,4 +1,4 @@
-"""A second question that leans on the first answer; what is said to it is true by how the item is made."""
+"""The form with a follow-up: a second question about the first answer, whose reply is true by construction."""
 
 import random
 from dataclasses import replace
@@ -9,7 +9,7 @@ from data_schemas.records import Turn
 from pipelines.script.exchange import Exchange
 from pipelines.script.forms.answering import answer, draw_tail, make_brief_reply, make_short_reply
 from pipelines.script.forms.turns import Reply, make_assistant_turn, make_spoken, make_user_turn
-from pipelines.script.leads import answer_words
+from pipelines.script.leads import list_answer_words
 from spoken.spoken_text import SpokenText, find_last_words, join_spoken, split_words
 
 _HOW: Final = (
@@ -30,16 +30,16 @@ _JUST_AGAIN: Final = (
 )  # fmt: skip
 
 _BRIEF: Final = 10
-"""Most words of an answer that is given "in short"."""
+"""Maximum number of words of an answer that is given "in short"."""
 
 
 def fits(exchange: Exchange) -> bool:
-    """One can always ask for the answer again."""
+    """Returns True: a user can always ask for the answer again."""
     return True
 
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
-    """Question and answer; then how one gets there, or whether it is not something else, or the answer again."""
+    """Makes question and answer; then asks for the reasoning, for a wrong alternative, or for the answer again."""
     if exchange.step is not None and rng.random() < 2 / 3:
         return _ask_how(exchange, exchange.step, config, rng)
     if exchange.distractor is not None and rng.random() < 2 / 3:
@@ -53,7 +53,7 @@ def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[
 def _ask_how(exchange: Exchange, step: SpokenText, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
     told = make_short_reply(exchange, config, rng)
     lead = make_spoken(rng.choice(_HOW_LEADS)) if rng.random() >= config.share_without_lead else None
-    at = find_last_words(answer_words(exchange), split_words(step.text))
+    at = find_last_words(list_answer_words(exchange), split_words(step.text))
     shown = Reply(lead, step, draw_tail(exchange, config, rng), at)
     return _make_four_turns(exchange, told, make_spoken(rng.choice(_HOW)), shown)
 

@@ -1,4 +1,4 @@
-"""The two greet first; then question and answer."""
+"""The form with a greeting: the two greet first; then question and answer."""
 
 import random
 from typing import Final
@@ -29,12 +29,12 @@ _ANY_ANSWER: Final = (
 
 
 def fits(exchange: Exchange) -> bool:
-    """Every exchange can be had after a greeting."""
+    """Returns True: every exchange fits."""
     return True
 
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
-    """The user greets, the assistant greets back; then question and answer."""
+    """Makes a greeting of the user, one of the assistant, then question and answer."""
     greeting = rng.choice(_GREETINGS)
     back = rng.choice(_ANSWERS.get(greeting, _ANY_ANSWER))
     return (

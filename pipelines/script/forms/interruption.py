@@ -1,4 +1,4 @@
-"""The user cuts in while the assistant answers; the assistant falls silent, listens, and answers briefly."""
+"""The form with an interruption: the user cuts in; the assistant stops, listens, and answers briefly."""
 
 import random
 from typing import Final
@@ -8,21 +8,21 @@ from data_schemas.records import Placement, Turn
 from pipelines.script.exchange import Exchange
 from pipelines.script.forms.answering import answer, make_brief_reply
 from pipelines.script.forms.turns import Reply, make_assistant_turn, make_spoken, make_user_turn
-from pipelines.script.leads import answer_words, format_lead, list_long_leads
+from pipelines.script.leads import format_lead, list_answer_words, list_long_leads
 from pipelines.script.question_kinds import classify_question
 from spoken.spoken_text import SpokenText
 
 REACTION_S: Final = (0.12, 0.28)
-"""How long the assistant goes on after the user starts; it is silent within 300 ms."""
+"""How long the assistant continues after the user starts, in seconds; it is silent within 300 ms."""
 
 _MARGIN: Final = 3
 """Words of the assistant before the interruption, and planned after it."""
 
 _HEARD: Final = 8
-"""Words of a long answer after which one may ask for it again; of a shorter one all are heard first."""
+"""Words of a long answer after which a user may ask for it again; a shorter one is heard completely first."""
 
 _BRIEF: Final = 10
-"""Most words of an answer that is given where a short one is asked for."""
+"""Maximum number of words of an answer that is given if a short one is asked for."""
 
 _NOT_YET: Final = (
     "Wait, just the answer please.", "Sorry, just tell me the answer.", "Okay, but what is the answer?",
@@ -39,12 +39,12 @@ _NUMBER_SAID: Final = ("Sorry, what was the number?", "Wait, what number was tha
 
 
 def fits(exchange: Exchange) -> bool:
-    """Whether the answer can be cut, or is made long enough for that by its lead."""
+    """Returns whether the answer is long enough to be cut, or a lead makes it so."""
     return bool(_find_places(_plan_reply(None, exchange), exchange) or list_long_leads(exchange))
 
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
-    """Question, an answer that is cut off, what the user cuts in with, the short answer."""
+    """Makes the question, an answer that is cut off, the user's interruption, and the short answer."""
     planned = _plan_reply(answer(exchange, config, rng, has_tail=False).lead, exchange)
     if not _find_places(planned, exchange):
         planned = _plan_reply(make_spoken(format_lead(rng.choice(list_long_leads(exchange)))), exchange)
@@ -54,7 +54,7 @@ def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[
     return (
         make_user_turn(0, exchange.question),
         told,
-        make_user_turn(2, make_spoken(rng.choice(_cut_ins(exchange, was_said))), cut),
+        make_user_turn(2, make_spoken(rng.choice(_list_cut_ins(exchange, was_said))), cut),
         make_assistant_turn(3, make_brief_reply(exchange, config, rng)),
     )
 
@@ -64,15 +64,15 @@ def _plan_reply(lead: SpokenText | None, exchange: Exchange) -> Reply:
 
 
 def _find_places(planned: Reply, exchange: Exchange) -> list[int]:
-    """Words at whose end the user may cut in: well before the answer is said, or once it was said."""
+    """Returns words after which the user may cut in: well before the answer is spoken, or after it."""
     n_lead = planned.lead.n_words if planned.lead else 0
     last = n_lead + planned.body.n_words - _MARGIN
     answer_at = n_lead + exchange.answer_word_index
-    heard = answer_at + min(len(answer_words(exchange)), _HEARD) - 1
+    heard = answer_at + min(len(list_answer_words(exchange)), _HEARD) - 1
     return [*range(_MARGIN - 1, min(answer_at - _MARGIN + 1, last)), *range(max(heard, _MARGIN - 1), last)]
 
 
-def _cut_ins(exchange: Exchange, was_said: bool) -> tuple[str, ...]:
+def _list_cut_ins(exchange: Exchange, was_said: bool) -> tuple[str, ...]:
     if not was_said:
         return (*_NOT_YET, *_SHORTER) if exchange.short_answer.n_words <= _BRIEF else _NOT_YET
     return (*_SAID, *_NUMBER_SAID) if classify_question(exchange.question.text) in {"sum", "number"} else _SAID

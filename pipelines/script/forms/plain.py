@@ -1,4 +1,4 @@
-"""Question and answer."""
+"""The plain form: question and answer."""
 
 import random
 
@@ -10,10 +10,10 @@ from pipelines.script.forms.turns import make_assistant_turn, make_user_turn
 
 
 def fits(exchange: Exchange) -> bool:
-    """Every exchange can be had plainly."""
+    """Returns True: every exchange fits."""
     return True
 
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
-    """The question, the answer."""
+    """Makes two turns: the question and the answer."""
     return make_user_turn(0, exchange.question), make_assistant_turn(1, answer(exchange, config, rng))

@@ -1,4 +1,4 @@
-"""The user says something wrong and takes it back; what is asked in the end is the item's question."""
+"""The form with a self-correction: the user says something wrong and takes it back, then asks the item's question."""
 
 import random
 from dataclasses import replace
@@ -9,7 +9,7 @@ from data_schemas.records import Turn
 from pipelines.script.exchange import Exchange
 from pipelines.script.forms.answering import answer
 from pipelines.script.forms.turns import insert_words, make_assistant_turn, make_user_turn
-from pipelines.script.leads import answer_words
+from pipelines.script.leads import list_answer_words
 from spoken.spoken_text import SpokenText, make_word_set, split_words
 
 _ALIKE: Final = (
@@ -17,11 +17,11 @@ _ALIKE: Final = (
     ("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
     ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"),
 )
-"""Number words of which one may be said for another."""
+"""Number words that may be mistaken for each other."""
 
 _OTHERS: Final = {word: [each for each in group if each != word] for group in _ALIKE for word in group}
 _IN_NUMBERS: Final = make_word_set("zero oh one hundred thousand million billion point minus and a half over to times")
-"""Words that may be part of a longer number: next to one, a number word is left alone."""
+"""Words that may be part of a longer number: a number word next to one is not changed."""
 
 _BACK: Final = ("no, sorry,", "no, sorry, I mean", "sorry, I mean", "no wait,", "I mean,", "no, I meant")
 _ASKING: Final = {
@@ -33,12 +33,12 @@ _MIN_WORDS: Final = 6
 
 
 def fits(exchange: Exchange) -> bool:
-    """Whether the question is long enough for a false start."""
+    """Returns whether the question is long enough for a false start."""
     return exchange.question.n_words >= _MIN_WORDS
 
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
-    """A wrong number taken back where the question has one to take, else a wrong asking word or a false start."""
+    """Adds a wrong number if the question has a suitable one, else a wrong question word or a false start."""
     numbers, asking = _find_numbers(exchange), _find_asking_words(exchange.question)
     if numbers and rng.random() < 2 / 3:
         question = _insert_mistake(exchange.question, rng.choice(numbers), rng)
@@ -52,7 +52,7 @@ def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[
 
 
 def _insert_mistake(question: SpokenText, place: tuple[int, list[str]], rng: random.Random) -> SpokenText:
-    """A wrong word in front of the right one, with words that take it back."""
+    """Inserts a wrong word before the right one, with words that take it back."""
     at, others = place
     words = question.text.split()
     wrong = rng.choice(others)
@@ -63,9 +63,9 @@ def _insert_mistake(question: SpokenText, place: tuple[int, list[str]], rng: ran
 
 
 def _find_numbers(exchange: Exchange) -> list[tuple[int, list[str]]]:
-    """Places of number words that stand alone, each with what may be said for it; never the answer's number."""
+    """Returns places of single number words, each with words to confuse it with, but never the answer's number."""
     words = [word.lower() for word in split_words(exchange.question.text)]
-    secret = set(answer_words(exchange))
+    secret = set(list_answer_words(exchange))
     return [
         (at, others)
         for at, word in enumerate(words)
@@ -75,7 +75,7 @@ def _find_numbers(exchange: Exchange) -> list[tuple[int, list[str]]]:
 
 
 def _find_asking_words(question: SpokenText) -> list[tuple[int, list[str]]]:
-    """Places where a sentence starts with an asking word, each with others of its kind."""
+    """Returns places where a sentence starts with a question word, each with others of its kind."""
     words = question.text.split()
     starts = [at for at in range(len(words)) if at == 0 or words[at - 1][-1] in ".?!"]
     return [(at, list(_ASKING[words[at].lower()])) for at in starts if words[at].lower() in _ASKING]

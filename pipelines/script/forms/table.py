@@ -1,7 +1,7 @@
-"""The forms by name: each has a share in `FormShares`, with its reason, and a file of its name here.
+"""The registry of forms: each has a share in `FormShares`, with its reason, and a file with its name here.
 
-A file has `fits(exchange)`, which exchanges the form is for, and `write(exchange, config, rng)`, the turns it makes of
-one. docs/extending.md has an example.
+A file has `fits(exchange)`, whether the form suits an exchange, and `write(exchange, config, rng)`, which makes its
+turns. docs/extending.md has an example.
 """
 
 import random
@@ -17,14 +17,13 @@ from pipelines.script.exchange import Exchange
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A shape of dialogue: which exchanges it fits, and the turns it makes of one."""
+    """A form of dialogue: which exchanges it fits, and how it makes their turns."""
 
     fits: Callable[[Exchange], bool]
     write: Callable[[Exchange, FormsConfig, random.Random], tuple[Turn, ...]]
 
 
 def _load_form(name: str) -> Form:
-    """The form whose file has that name."""
     file = import_module(f"pipelines.script.forms.{name}")
     return Form(file.fits, file.write)
 
@@ -32,14 +31,14 @@ def _load_form(name: str) -> Form:
 FORMS: Final[Mapping[str, Form]] = {name: _load_form(name) for name in FormShares.model_fields}
 
 RECORDED: Final = "recorded"
-"""The form of what people and a server really said: nobody wrote it, so it is none of `FORMS`."""
+"""The form of recorded sessions, which have no script and are therefore not in `FORMS`."""
 
 
 def draw_form(exchange: Exchange, config: FormsConfig, rng: random.Random) -> str | None:
-    """The name of a form, drawn by the configured shares among those that fit; None where none does.
+    """Draws the name of a form by the configured shares, from those that fit; None if none does.
 
-    A form that fits 70% of the items is made of that much less than its share, and the others of more in proportion:
-    nothing makes up for it, for a dialogue's form depends on no other item.
+    A form that fits 70% of the items is used that much less than its share, and the others proportionally more. Nothing
+    compensates for that, since a dialogue's form depends on no other item.
     """
     shares = config.shares.model_dump()
     fitting = [name for name, form in FORMS.items() if shares[name] > 0 and form.fits(exchange)]

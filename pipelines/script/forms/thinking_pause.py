@@ -1,4 +1,4 @@
-"""The user falls silent in mid-question, to think."""
+"""The form with a thinking pause: the user pauses within the question."""
 
 import random
 from dataclasses import replace
@@ -8,7 +8,7 @@ from data_schemas.config import FormsConfig
 from data_schemas.records import Turn
 from pipelines.script.exchange import Exchange
 from pipelines.script.forms.answering import answer
-from pipelines.script.forms.clauses import pause_breaks
+from pipelines.script.forms.clauses import find_pause_breaks
 from pipelines.script.forms.turns import insert_words, make_assistant_turn, make_user_turn
 from spoken.spoken_text import SpokenText, split_words
 
@@ -17,13 +17,13 @@ _FILLERS: Final = ("um", "uh", "let me think", "let me see", "hmm", "hold on", "
 
 
 def fits(exchange: Exchange) -> bool:
-    """Whether there is a place in the question where one may stop to think."""
-    return bool(pause_breaks(exchange.question.text))
+    """Returns whether the question has a place for a pause."""
+    return bool(find_pause_breaks(exchange.question.text))
 
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
-    """The user stops in mid-question, two times in three with a word or two that holds the turn."""
-    question, at = exchange.question, rng.choice(pause_breaks(exchange.question.text))
+    """Makes a pause within the question, two times in three with a filler."""
+    question, at = exchange.question, rng.choice(find_pause_breaks(exchange.question.text))
     if rng.random() < 2 / 3:
         filler = rng.choice(_FILLERS)
         question = _insert_filler(question, at, filler)
@@ -35,7 +35,7 @@ def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[
 
 
 def _insert_filler(question: SpokenText, at: int, filler: str) -> SpokenText:
-    """The filler before word `at`, set off by commas, or as a sentence of its own after one."""
+    """Inserts the filler before word `at`, between commas, or as a sentence of its own after one."""
     words = question.text.split()
     if words[at - 1][-1] in ".?!":
         return insert_words(question, at, f"{filler.capitalize()}.")

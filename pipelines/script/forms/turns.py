@@ -1,4 +1,4 @@
-"""What the forms are made of: spoken words with their spans, utterances at their places, turns."""
+"""The building blocks of forms: spoken words with their spans, utterances with their placements, turns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,12 +9,12 @@ from data_schemas.records import Placement, Speaker, Turn, Utterance, WrittenSpa
 from spoken.spoken_text import SPOKEN, SpokenText, join_spoken, split_words
 
 AFTER: Final = Placement(rule="after", seconds=None, turn_index=None, word_index=None)
-"""After what came before; how long after is drawn when the dialogue is mixed."""
+"""After the previous speech; the pause is drawn when the dialogue is mixed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the assistant says in one turn; `answer_word_index` counts in the body (None: it bears no answer)."""
+    """What the assistant says in one turn; `answer_word_index` counts in the body (None: it contains no answer)."""
 
     lead: SpokenText | None
     body: SpokenText
@@ -23,10 +23,10 @@ class Reply:
 
 
 def make_spoken(text: str) -> SpokenText:
-    """A text of our own that is written as it is said.
+    """Makes a spoken text of our own, whose written and spoken forms are the same.
 
     Raises:
-        ValueError: it is no spoken text.
+        ValueError: it is not in spoken form.
     """
     if SPOKEN.fullmatch(text) is None:
         raise ValueError(f"{text!r} is not written as it is said")
@@ -39,7 +39,7 @@ def make_spoken(text: str) -> SpokenText:
 
 
 def insert_words(said: SpokenText, word_index: int, text: str) -> SpokenText:
-    """`text` said in front of word `word_index`; what is written stays, for the speaker takes these words back."""
+    """Inserts spoken words before word `word_index`; the written text stays, since the speaker takes them back."""
     words = said.text.split()
     return replace(
         said,
@@ -51,17 +51,17 @@ def insert_words(said: SpokenText, word_index: int, text: str) -> SpokenText:
 def make_user_turn(
     turn_index: int, said: SpokenText, starts: Placement = AFTER, pauses: Mapping[int, float] | None = None
 ) -> Turn:
-    """A turn of the user; `pauses` are seconds of silence by the index of the word that they stand in front of."""
+    """Makes a turn of the user; `pauses` maps the index of a word to the seconds of silence before it."""
     return _make_turn(turn_index, "B", Reply(None, said, None, None), starts, pauses or {})
 
 
 def make_assistant_turn(turn_index: int, reply: Reply, starts: Placement = AFTER) -> Turn:
-    """A turn of the assistant, in one breath."""
+    """Makes a turn of the assistant, as one utterance."""
     return _make_turn(turn_index, "A", reply, starts, {})
 
 
 def make_backchannel(text: str, over_turn: int, word_index: int, seconds: float) -> Utterance:
-    """A word or two said `seconds` after the end of a word of the other's turn, which goes on."""
+    """Makes a backchannel, spoken `seconds` after the end of a word of the other speaker's turn."""
     return _make_utterance(
         "backchannel",
         text,

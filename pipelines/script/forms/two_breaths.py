@@ -1,4 +1,4 @@
-"""The question comes in two breaths of one turn."""
+"""The form with two breaths: the question comes as two utterances of one turn."""
 
 import random
 from typing import Final
@@ -11,16 +11,17 @@ from pipelines.script.forms.clauses import find_breath_breaks
 from pipelines.script.forms.turns import make_assistant_turn, make_user_turn
 
 _BREATH_S: Final = (0.3, 0.9)
-"""A breath: below the second of silence that KAME's recipe takes for the end of a turn. One who thinks exceeds it."""
+"""Pause in seconds: shorter than the second of silence that ends a turn in KAME's recipe; a thinking pause is longer.
+"""
 
 
 def fits(exchange: Exchange) -> bool:
-    """Whether the question has a clause boundary with enough words on both sides."""
+    """Returns whether the question has a clause boundary with enough words on both sides."""
     return bool(find_breath_breaks(exchange.question.text))
 
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
-    """The question in two utterances of one turn, then the answer."""
+    """Makes the question as two utterances of one turn, then the answer."""
     at = rng.choice(find_breath_breaks(exchange.question.text))
     pause_s = round(rng.uniform(*_BREATH_S), 3)
     return (

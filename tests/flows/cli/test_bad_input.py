@@ -29,8 +29,8 @@ SOURCES: list[tuple[str, bytes | None, str]] = [
     ("rows.jsonl", None, "no file .*rows.jsonl"),
     ("rows.jsonl", b'{"q": 1}\n', r"column\(s\) question, answer .*there are: q"),
     ("rows.jsonl", b"", "holds no rows"),
-    ("rows.jsonl.gz", gzip.compress(GOOD * 50)[:-40], "damaged or cut short"),
-    ("rows.parquet", b"PAR1 and so on PAR1", "not a whole Parquet file"),
+    ("rows.jsonl.gz", gzip.compress(GOOD * 50)[:-40], "damaged or truncated"),
+    ("rows.parquet", b"PAR1 and so on PAR1", "not a complete Parquet file"),
     ("rows.csv", b"question,answer\n", "neither JSONL"),
     ("rows.jsonl", b"no json\n", "there are: none"),
 ]
@@ -72,7 +72,7 @@ WRONG: list[tuple[list[str], dict[str, Any], int, str]] = [
     ([], {"oracle": {"prompt": "v99"}}, 2, "no prompt set 'v99'"),
     ([], {"chat": {"engine": "openai"}}, 2, "base"),
     (["--limit", "0"], {}, 2, "limit: Input should be greater"),
-    (["--source", "mine=x.jsonl"], {}, 2, "'mine' is none of ours"),
+    (["--source", "mine=x.jsonl"], {}, 2, "'mine' is not built in"),
     (["--source", "gsm8k=x.jsonl"], {}, 2, "'gsm8k' is given twice"),
     (["--evaluation-set", "nowhere.jsonl"], {}, 3, "no file nowhere.jsonl"),
 ]

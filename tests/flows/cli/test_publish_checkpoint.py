@@ -1,25 +1,36 @@
 """`kame publish` of checkpoints against a stand-in of the Hub on this machine, and what reads them from there."""
 
+import asyncio
 import hashlib
 import json
+import os
 import shutil
-from collections.abc import Iterator
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
+from data_schemas.config.serving import ServeConfig
 from data_schemas.errors import BackendError
 from flows.cli.app import app
+from flows.runs import serve as serving
+from flows.runs.serve import Serving
 from kame_model.checkpoint.files import CARD, FACTS, WEIGHTS
 from kame_model.checkpoint.licences import collect_licences
 from kame_model.checkpoint.load import load_checkpoint
+from kame_model.serve.parts import Parts
 from tests.support.hub_server import HubServer, hub_server, use_hub
+from tests.support.serving import doubles
 
 pytestmark = pytest.mark.full
 
 NAME = "me/nano"
+Told = Callable[[Serving], None]
 SHIPPED = Path(__file__).resolve().parents[3] / "examples" / "checkpoints" / "nano"
 
 
@@ -62,6 +73,39 @@ def test_a_published_checkpoint_is_read_by_its_name(hub: HubServer, mine: Path) 
     assert there.codec().digest == here.codec().digest
     shown = CliRunner().invoke(app, ["checkpoint", "show", NAME])
     assert shown.exit_code == 0, shown.output
+
+
+def test_a_published_checkpoint_is_served_by_its_name(
+    hub: HubServer, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(mine, *CODEC)
+    run, served = serving.run, list[tuple[int, str]]()
+
+    @asynccontextmanager
+    async def build(config: ServeConfig) -> AsyncIterator[Parts]:
+        yield doubles()
+
+    async def run_and_stop(config: ServeConfig, on_ready: Told, on_drain: Told) -> None:
+        async def ask(url: str) -> None:
+            async with httpx.AsyncClient() as client:
+                served.append(((await client.get(f"{url}/readyz")).status_code, config.checkpoint))
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        tasks: list[asyncio.Task[None]] = []
+
+        def ready(running: Serving) -> None:
+            on_ready(running)
+            tasks.append(asyncio.create_task(ask(running.url)))
+
+        await run(config, ready, on_drain)
+        await asyncio.gather(*tasks)
+
+    monkeypatch.setattr(serving, "build_parts", build)
+    monkeypatch.setattr(serving, "run", run_and_stop)
+    shown = CliRunner().invoke(app, ["serve", NAME, "--port", "0"])
+    assert shown.exit_code == 0, shown.output
+    assert served == [(200, NAME)]
+    assert any(f"/{NAME}/resolve/" in each and each.endswith(WEIGHTS) for each in hub.requests)
 
 
 def test_a_hub_that_breaks_off_is_told(hub: HubServer, mine: Path) -> None:

@@ -20,7 +20,7 @@ from flows import settings
 from flows.cli.app import app
 from flows.runs import serve
 from kame_model.serve.client import client
-from kame_model.serve.client.client import in_real_time
+from kame_model.serve.client.client import play_in_real_time
 from kame_model.serve.device.engine import Engine
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd
@@ -166,7 +166,7 @@ def test_ctrl_c_keeps_what_was_said_until_then(
     signalled: bool, checkpoint: str, question: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken_off(sound: Samples, silence_s: float) -> AsyncIterator[Samples]:
-        async for frame in in_real_time(sound, silence_s):
+        async for frame in play_in_real_time(sound, silence_s):
             yield frame
             said.append(frame)
             if len(said) == 6:
@@ -175,7 +175,7 @@ def test_ctrl_c_keeps_what_was_said_until_then(
                 signal.raise_signal(signal.SIGINT)
 
     said: list[Samples] = []
-    monkeypatch.setattr(client, "in_real_time", broken_off)
+    monkeypatch.setattr(client, "play_in_real_time", broken_off)
     out = tmp_path / "out"
     done = CliRunner().invoke(app, ["talk", str(question), "--checkpoint", checkpoint, "--out", str(out), *PATIENT])
     assert done.exit_code == 130, done.output
@@ -264,7 +264,7 @@ def test_a_server_that_records_nobody_says_so(checkpoint: str, question: Path) -
         (["a.wav", "--url", "http://host", "--llm-url", "http://llm"], "--llm-url would be"),
         (["a.wav"], "Say kame talk FILE --checkpoint CHECKPOINT"),
         (["none.wav", "--mode", "cascade"], "Cannot read the sound in none.wav"),
-        (["{question}", "--url", "ftp://host"], "no server's URL"),
+        (["{question}", "--url", "ftp://host"], "not a server's URL"),
     ],
 )
 def test_what_does_not_go_together_ends_with_2(options: list[str], told: str, question: Path) -> None:

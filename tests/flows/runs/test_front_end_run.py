@@ -108,7 +108,7 @@ def test_the_copying_stage_comes_first(quick_config: FrontEndConfig) -> None:
         "settings": {**quick_config.settings, "copy.max_steps": 2, "copying.batch_size": 4},
     }
     made = run_front_end(quick_config.model_copy(update=settings))
-    assert made.facts.training.init_from == str(quick_config.of_seed / "copy")
+    assert made.facts.training.init_from == f"{Path(quick_config.out).name}/seed-{quick_config.seed}/copy"
     facts = json.loads((quick_config.of_seed / "copy" / "config.json").read_text())
     assert (facts["config"]["stage"], facts["config"]["copying"]["batch_size"]) == ("copy", 4)
 

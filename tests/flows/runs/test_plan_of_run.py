@@ -14,7 +14,9 @@ from flows.cli.app import app
 from flows.runs.bench import run_bench
 from flows.runs.plan import check_device, count_items, open_rates, plan_dataset, plan_settings, save_rates
 from flows.runs.refresh import run_refresh
+from pipelines.asking import read_texts
 from pipelines.run.estimate import count_dialogues
+from pipelines.wording.stage import MAX_ATTEMPTS
 from tests.support.runs import Silent, config_on_doubles
 
 pytestmark = pytest.mark.full
@@ -72,6 +74,15 @@ def test_the_bench_measures_every_step_and_says_where(rates: Rates) -> None:
     assert "cores" in rates.origin.machine
 
 
+def test_the_bench_counts_what_words_dialogues_anew(config: RefreshConfig) -> None:
+    rates = run_bench(config.model_copy(update={"wording": config.chat}), 12, None, lambda _: None)
+    by_stage = {each.stage: each for each in rates.chat}
+    assert by_stage.keys() == {"oracle", "wording"}
+    assert by_stage["wording"].prompt == read_texts("pipelines.wording")["version"]
+    assert 0 < by_stage["wording"].calls_per_request <= 2 * MAX_ATTEMPTS
+    assert by_stage["wording"].wall_s > 0
+
+
 @pytest.mark.parametrize("key", COUNTED)
 def test_what_was_planned_is_within_a_quarter_of_what_came(record: dict[str, Any], key: str) -> None:
     told = record["plan"][key]
@@ -83,6 +94,20 @@ def test_the_record_has_time_and_memory_beside_the_plan(record: dict[str, Any]) 
         assert record["plan"][key]["actual"] > 0
         assert record["plan"][key]["planned"] > 0
     assert record["processor_s"]["speech"] > 0
+
+
+def test_the_command_shows_planned_beside_actual(record: dict[str, Any], folder: Path, tmp_path: Path) -> None:
+    out = str(folder / "out")
+    told = json.loads(CliRunner().invoke(app, ["plan", "--actual", out, "--json"]).stdout)
+    assert told == {"run": f"runs/{record['run_id']}.json", "plan": record["plan"]}
+    shown = CliRunner().invoke(app, ["plan", "--actual", out])
+    assert shown.exit_code == 0, shown.output
+    rows = [[cell.strip() for cell in line.split("│")] for line in shown.stdout.splitlines()]
+    (row,) = [cells for cells in rows if cells[0] == "dialogues"]
+    assert row[2] == f"{record['plan']['dialogues']['actual']:.0f} dialogues"
+    nothing = CliRunner().invoke(app, ["plan", "--actual", str(tmp_path)])
+    assert nothing.exit_code == 6
+    assert "has a plan" in nothing.output
 
 
 def test_a_run_with_nothing_to_do_plans_nothing(config: RefreshConfig, record: dict[str, Any]) -> None:

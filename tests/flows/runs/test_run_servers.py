@@ -26,7 +26,7 @@ class Log:
     def __init__(self) -> None:
         self.events: list[str] = []
 
-    def stage(self, name: str, n_items: int) -> None:
+    def begin_stage(self, name: str, n_items: int) -> None:
         """A stage begins."""
         self.events.append(name)
 

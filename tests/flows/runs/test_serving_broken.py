@@ -37,7 +37,7 @@ def test_a_broken_device_ends_the_process_with_its_error(tmp_path: Path, monkeyp
             for _ in range(3):
                 session = await running.server.open_session("here")
                 session.hear(saying("alpha"))
-                async for _ in session.frames():
+                async for _ in session.read_frames():
                     pass
             readiness.append((await client.get("/readyz")).status_code)
 

@@ -1,6 +1,7 @@
 """`kame checkpoint`: a training run's weights as a folder, and the folder told."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -95,6 +96,11 @@ def test_a_run_becomes_a_folder_and_is_told(tmp_path: Path) -> None:
     shown = cli.invoke(app, ["show", str(out)])
     assert shown.exit_code == 0
     assert "7 steps, stage copy" in shown.stdout
+    assert "Validation at step 7" in shown.stdout
+    rows = [[cell.strip() for cell in line.split("│")] for line in shown.stdout.splitlines()]
+    assert re.search(r"right oracle +┃ +no oracle", shown.stdout)
+    assert ["loss that was minimised", "2.5", "4"] in rows
+    assert ["loss of words", "1.5", ""] in rows
     again = cli.invoke(app, typed)
     assert again.exit_code == 2
     assert "already exists" in json.loads(again.stdout)["error"]

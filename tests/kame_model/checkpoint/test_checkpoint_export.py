@@ -268,7 +268,7 @@ def test_the_summary_tells_without_reading_tensors(voice: Path, tmp_path: Path) 
     assert summary.has_oracle
     told = dict(summary.format_rows())
     assert told["vocabulary"] == "300 pieces"
-    assert told["right.text"] == "1.25"
+    assert summary.format_figures() == (["", "right oracle"], [["loss of words", "1.25"]])
     assert "mimi" in told["codec"]
     assert json.loads(json.dumps(summary.to_json()))["facts"]["training"]["step"] == 120
 
@@ -285,6 +285,35 @@ def test_the_cards_own_lines_load_it_with_stock_moshi(
     assert isinstance(scope["lm"], LMModel)
     assert "`0123456789abcdef`" in card
     assert "`right.text` | 1.25" in card
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        ("/home/me/checkpoints/nano-3", "nano-3"),
+        ("/home/me/corpus-run/seed-0/copy", "corpus-run/seed-0/copy"),
+        ("~/runs/copy", "copy"),
+        ("../copy", "copy"),
+        ("kyutai/moshiko-pytorch-bf16@main", "kyutai/moshiko-pytorch-bf16@main"),
+    ],
+)
+def test_no_folder_of_the_machine_is_told(place: str, name: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export_checkpoint(speaking(), None, None, out, TrainingFacts(step=1, init_from=place))
+    for file in ("kame.json", "README.md"):
+        told = (out / file).read_text()
+        assert name in told
+        assert name == place or place not in told
+    assert dict(summarise(out).format_rows())["started from"] == name
+
+
+def test_an_export_of_before_is_read_without_the_folder_that_it_tells(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export_checkpoint(speaking(), None, None, out, TrainingFacts(step=1, init_from="copy"))
+    told = json.loads((out / "kame.json").read_text())
+    told["training"]["init_from"] = "/home/me/runs/copy"
+    (out / "kame.json").write_text(json.dumps(told))
+    assert read_kame_json(out / "kame.json").training.init_from == "copy"
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -305,7 +334,7 @@ def test_free_runs_are_told_in_facts_and_card_and_nothing_else_changes(voice: Pa
     assert "| said once, right oracle after 0.32 s, answer not in the question | 84% [62%, 94%] of 19 |" in card
     assert read_kame_json(out / "kame.json") == facts
     assert facts.training == TRAINING  # by which a run knows its own export
-    assert dict(summarise(out).format_rows())[SAID.name] == "84% [62%, 94%] of 19"
+    assert dict(summarise(out).format_free_running())[SAID.name] == "84% [62%, 94%] of 19"
     (out / "README.md").write_text("edited")
     record_free_running(out, [SAID])
     assert (out / "README.md").read_text() == "edited"

@@ -9,7 +9,7 @@ import torch
 
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.model import SamplingConfig
-from kame_model.evaluate.free_running import FreeRun, Script, plan_batches, run_freely, script_for
+from kame_model.evaluate.free_running import FreeRun, Script, make_script, plan_batches, run_freely
 from kame_model.evaluate.turns import Asked, find_turns
 from kame_model.frames.batch import Example, collate
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
@@ -89,18 +89,18 @@ def test_oracles_are_right_none_anothers_or_corrected_and_late(tmp_path: Path) -
     tokenizer = make_vocabulary(tmp_path)
     one, other = asked_by(tokenizer, "five clips", "six clips")
     told = {
-        oracle: script_for(one, other if oracle in ("wrong", "corrected") else None, oracle, 0.16, 1.0, tokenizer)
+        oracle: make_script(one, other if oracle in ("wrong", "corrected") else None, oracle, 0.16, 1.0, tokenizer)
         for oracle in ("right", "none", "wrong", "corrected")
     }
     read = {
         oracle: [(frame, tokenizer.decode(list(tokens))) for frame, tokens in each.events]
         for oracle, each in told.items()
     }
-    late = script_for(one, None, "right", 2.0, 1.0, tokenizer, guesses="withdraw")
+    late = make_script(one, None, "right", 2.0, 1.0, tokenizer, guesses="withdraw")
     assert [tokenizer.decode(list(tokens)) for _, tokens in late.events] == ["", "it is five clips"] * 2
-    held = script_for(one, None, "right", 0.16, 1.0, tokenizer, guesses="hold")
+    held = make_script(one, None, "right", 0.16, 1.0, tokenizer, guesses="hold")
     assert [frame for frame, _ in held.events] == [ASKED + 9, AGAIN + 9], "0.7 s after the question's end"
-    strange = script_for(one, other, "wrong", 2.0, 1.0, tokenizer, guesses="hold")
+    strange = make_script(one, other, "wrong", 2.0, 1.0, tokenizer, guesses="hold")
     assert [tokenizer.decode(list(tokens)) for _, tokens in strange.events] == ["it is six clips"]
     guess, right, again = (8, "no"), (ASKED + 2, "it is five clips"), (AGAIN + 2, "it is five clips")
     assert read["right"] == [guess, right, (AGAIN - 2, "no"), again]
@@ -117,7 +117,7 @@ def test_a_wrong_oracle_ends_with_the_question_it_is_told_to(tmp_path: Path) -> 
     tokenizer = make_vocabulary(tmp_path)
     (cut,) = find_turns([recall_row(1, "five", tokenizer, cut=True)], tokenizer)
     (other,) = find_turns([recall_row(2, "six", tokenizer)], tokenizer)
-    events = script_for(cut, other, "wrong", 0.0, 1.0, tokenizer).events
+    events = make_script(cut, other, "wrong", 0.0, 1.0, tokenizer).events
     assert [frame for frame, _ in events] == [AGAIN - 6, AGAIN], "the turn after the cut"
 
 

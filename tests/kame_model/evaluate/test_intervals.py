@@ -12,10 +12,10 @@ from kame_model.evaluate.intervals import (
     Sample,
     average,
     compute_difference,
+    compute_figures,
     compute_wilson_interval,
     estimate,
-    figures_of,
-    sample_of,
+    make_sample,
 )
 
 
@@ -25,7 +25,7 @@ def records(values: Sequence[Any], name: str = "said", units: Sequence[str] | No
 
 
 def sample(*runs: Sequence[Any], units: Sequence[str] | None = None) -> Sample:
-    return sample_of([records(run, units=units) for run in runs], "said")
+    return make_sample([records(run, units=units) for run in runs], "said")
 
 
 def test_a_mean_of_many_items_has_the_interval_of_the_normal_distribution() -> None:
@@ -133,7 +133,7 @@ def test_a_quantile_of_too_few_items_has_no_interval() -> None:
 
 
 def test_a_row_has_means_intervals_and_of_times_the_median_and_the_ninetieth_percentile() -> None:
-    row = figures_of(
+    row = compute_figures(
         [
             {"unit": "a", "measures": {"right": True, "ttfat_s": 0.5, "score": None}},
             {"unit": "b", "measures": {"right": False, "ttfat_s": 1.5}},

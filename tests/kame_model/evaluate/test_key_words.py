@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kame_model.evaluate.key_words import (
+    extract_words,
     find_key,
+    find_key_words,
+    find_offered_options,
     find_other_answers,
-    key_words,
-    offered_options,
     split_into_units,
-    words_of,
 )
 
 WORDS = st.lists(st.sampled_from(["the", "answer", "is", "paris", "now", "six", "thirty"]), max_size=12)
@@ -90,8 +90,8 @@ LARGER = {
 
 @pytest.mark.parametrize(("answer", "key"), [*AMOUNTS.items(), *WORDY.items(), *LARGER.items()])
 def test_what_tells_an_answer(answer: str, key: str) -> None:
-    assert key_words(answer.split()) == tuple(key.split())
-    assert find_key(key_words(answer.split()), answer.split()), "an answer tells itself"
+    assert find_key_words(answer.split()) == tuple(key.split())
+    assert find_key(find_key_words(answer.split()), answer.split()), "an answer tells itself"
 
 
 def test_sixty_answers_were_written_by_hand() -> None:
@@ -135,7 +135,7 @@ def test_sixty_answers_were_written_by_hand() -> None:
     ],
 )
 def test_how_often_an_answer_is_said(answer: str, text: str, n_times: int) -> None:
-    assert len(find_key(key_words(answer.split()), text.split())) == n_times
+    assert len(find_key(find_key_words(answer.split()), text.split())) == n_times
 
 
 @given(WORDS, WORDS)
@@ -164,7 +164,7 @@ def test_what_is_put_into_a_text_is_found_there(before: list[str], after: list[s
     ],
 )
 def test_another_number_is_another_answer(text: str, others: list[str]) -> None:
-    oracle = words_of("Twenty four and forty eight is seventy two.")
+    oracle = extract_words("Twenty four and forty eight is seventy two.")
     assert [each.text for each in find_other_answers(("72",), text.split(), oracle, [])] == others
 
 
@@ -179,7 +179,7 @@ def test_another_number_is_another_answer(text: str, others: list[str]) -> None:
     ],
 )
 def test_a_number_with_a_part_is_another_and_of_one_any_number_is(answer: str, text: str, others: list[str]) -> None:
-    found = find_other_answers(key_words(answer.split()), text.split(), answer.split(), [])
+    found = find_other_answers(find_key_words(answer.split()), text.split(), answer.split(), [])
     assert [each.text for each in found] == others
 
 
@@ -194,7 +194,7 @@ def test_an_option_that_is_a_part_of_the_right_one_is_not_told_by_it() -> None:
 
 
 def test_of_an_answer_in_words_numbers_are_none_but_other_options_are() -> None:
-    said = words_of("Five of them: Mars, no, Jupiter.")
+    said = extract_words("Five of them: Mars, no, Jupiter.")
     found = find_other_answers(("jupiter",), said, [], [("mars",), ("jupiter",)])
     assert [each.text for each in found] == ["mars"]
 
@@ -216,4 +216,4 @@ def test_of_an_answer_in_words_numbers_are_none_but_other_options_are() -> None:
     ],
 )
 def test_options_that_a_question_reads_out(question: str, answer: str, others: list[tuple[str, ...]]) -> None:
-    assert offered_options(question, key_words(words_of(answer))) == others
+    assert find_offered_options(question, find_key_words(extract_words(answer))) == others

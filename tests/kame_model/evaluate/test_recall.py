@@ -24,7 +24,7 @@ from kame_model.checkpoint.load import Checkpoint, load_checkpoint
 from kame_model.checkpoint.registry import read_looks
 from kame_model.encode.rows import TokenRow
 from kame_model.evaluate.recall import evaluate_recall, list_free_shares
-from kame_model.evaluate.recall_items import select_rows, strangers_of
+from kame_model.evaluate.recall_items import choose_strangers, select_rows
 from kame_model.evaluate.report import read_figures, read_items
 from kame_model.evaluate.turns import find_turns
 from kame_model.text.tokenizer import Tokenizer
@@ -471,8 +471,8 @@ def test_a_stranger_has_another_answer_and_where_all_have_one_there_is_none(toke
     asked = find_turns(
         [recall_row(at, answer, tokenizer) for at, answer in enumerate(("five", "five", "six"))], tokenizer
     )
-    assert strangers_of(asked) == [asked[2], asked[2], asked[0]]
-    assert strangers_of(asked[:2]) == [None, None]
+    assert choose_strangers(asked) == [asked[2], asked[2], asked[0]]
+    assert choose_strangers(asked[:2]) == [None, None]
 
 
 def test_splits_without_a_row_to_judge_are_an_error(

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from data_schemas.errors import ConfigError
 from flows.cli.app import app
-from kame_model.evaluate.intervals import figures_of
+from kame_model.evaluate.intervals import compute_figures
 from kame_model.evaluate.report import EvaluationFolder, read_figures
 from kame_model.evaluate.table import Row, make_table
 from tests.support.evaluations import right, write_evaluation
@@ -36,7 +36,7 @@ def write_mt_bench(folder: Path, scores: dict[str, tuple[float, ...]], **run: An
             ]
             for record in records:
                 kept.keep(f"{mode}/{record['unit']}", record)
-            rows.append(records[0]["row"] | figures_of(records))  # type: ignore[operator]
+            rows.append(records[0]["row"] | compute_figures(records))  # type: ignore[operator]
     kept.write_results(rows, "", {})
     return str(folder)
 

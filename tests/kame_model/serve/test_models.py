@@ -24,7 +24,7 @@ def back_end(name: str, *models: str) -> BackEnd:
 
 
 def asked(choice: Choice, text: str = "hello") -> BackEnd:
-    return asyncio.run(choice.back_end(text))
+    return asyncio.run(choice.choose_back_end(text))
 
 
 def test_a_model_is_chosen_among_those_of_the_back_end() -> None:

@@ -138,7 +138,7 @@ async def test_a_broken_device_ends_all_sessions_and_the_server(
         assert await refusal(server) == "draining"
         await silent.over()
         assert silent.told("ended") == [{"reason": "an error inside the server"}]
-    assert "The server's own work has stopped" in caplog.text
+    assert "A background task of the server has failed" in caplog.text
 
 
 @pytest.mark.looptime
@@ -146,10 +146,10 @@ async def test_who_sends_nothing_and_who_never_stops_are_let_go(checkpoint: Chec
     async with of_limits(checkpoint, idle_s=4, max_session_s=6) as server:
         silent, steady = [Client(await server.open_session("here")) for _ in range(2)]
         await steady.talk([None] * 70)
-        assert silent.told("ended") == [{"reason": "nothing was heard for 4 s"}]
+        assert silent.told("ended") == [{"reason": "no audio arrived for 4 s"}]
         assert not steady.told("ended")
         await steady.talk([None] * 20)
-        assert steady.told("ended") == [{"reason": "sessions last 6 s at most"}]
+        assert steady.told("ended") == [{"reason": "the session reached the limit of 6 s"}]
         assert not server.sessions
 
 
@@ -173,7 +173,7 @@ async def test_a_draining_server_waits_for_those_who_talk_but_not_for_ever(
         await draining
         assert loop.time() - began_s == pytest.approx(0.8 if leaves_itself else 30, abs=0.1)
         await client.over()
-        assert client.told("ended") == [{"reason": "bye" if leaves_itself else "the server ends"}]
+        assert client.told("ended") == [{"reason": "bye" if leaves_itself else "the server is shutting down"}]
 
 
 async def test_a_server_in_real_time_leaves_no_thread_and_no_task(checkpoint: Checkpoint) -> None:
@@ -185,7 +185,7 @@ async def test_a_server_in_real_time_leaves_no_thread_and_no_task(checkpoint: Ch
         await until(lambda: len(client.frames) == 8)
         client.session.hear(saying("alpha"))  # the end comes in the middle of a step
     await client.over()
-    assert client.told("ended") == [{"reason": "the server ends"}]
+    assert client.told("ended") == [{"reason": "the server is shutting down"}]
     assert not server.is_ready
     assert [thread.name for thread in set(threading.enumerate()) - before if "engine" in thread.name] == []
     assert asyncio.all_tasks() == {asyncio.current_task()}

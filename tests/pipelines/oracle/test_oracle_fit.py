@@ -27,7 +27,7 @@ def refuses_at_level_0(payload: dict[str, Any], _: int) -> str:
 
 def test_a_level_of_which_much_cannot_stand_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
     (told,) = warnings_of(refuses_at_level_0, 60, caplog)
-    assert told.startswith(f"Of the first {N_LOOKED_AT} answers of double with prompts v2 many cannot stand")
+    assert told.startswith(f"Of the first {N_LOOKED_AT} answers of double with prompts v2 many are unusable")
     assert "level 0 " in told
     assert "(refusal " in told
     assert "level 2" not in told

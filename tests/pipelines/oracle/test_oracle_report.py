@@ -16,7 +16,7 @@ from data_schemas.reader import DatasetReader
 from data_schemas.records import Dialogue, Turn
 from flows.cli.oracle import app
 from pipelines.oracle.ladder import Simulator
-from pipelines.oracle.ladder_section import format_ladders, report_paths
+from pipelines.oracle.ladder_section import format_ladders, list_report_paths
 from pipelines.oracle.nearness import NOTHING
 from pipelines.oracle.plot import plot_ladder, write_report
 from pipelines.oracle.random_answers import RandomOracleStage
@@ -121,10 +121,10 @@ def test_few_items_have_no_intervals_on_page_and_picture(tmp_path: Path) -> None
     dialogues = [answered_by_two(number) for number in range(9)]
     reader = DatasetReader(str(dataset(tmp_path, {"default": rows_of(dialogues, Scripted(climbing))}, dialogues)))
     write_report(reader.store, measure(reader))
-    page = (tmp_path / report_paths("default")[2]).read_text(encoding="utf-8")
+    page = (tmp_path / list_report_paths("default")[2]).read_text(encoding="utf-8")
     assert re.search(r"\| 0 \| \d+ \| 0 \| 0\.\d+ \(few\), 9/\d+ \|", page)
     assert " to 0." not in page
-    assert (tmp_path / report_paths("default")[0]).read_bytes()[:4] == b"\x89PNG"
+    assert (tmp_path / list_report_paths("default")[0]).read_bytes()[:4] == b"\x89PNG"
 
 
 def test_oracles_that_never_change_have_no_ladder(made: Path) -> None:
@@ -136,7 +136,7 @@ def test_oracles_that_never_change_have_no_ladder(made: Path) -> None:
 def test_json_and_a_picture_are_written_alike_each_time(made: Path) -> None:
     reader = DatasetReader(str(made))
     written = write_report(reader.store, measure(reader))
-    picture, figures, page = report_paths("default")
+    picture, figures, page = list_report_paths("default")
     assert written == [picture, figures, page]
     assert (made / picture).read_bytes()[:4] == b"\x89PNG"
     told = json.loads((made / figures).read_text())
@@ -154,7 +154,7 @@ def test_the_command_shows_the_ladder(made: Path) -> None:
     assert shown.exit_code == 0, shown.output
     assert "mine: 10 items, 0 events failed" in shown.output
     as_json = json.loads(CliRunner().invoke(app, ["report", str(made), "--version", "deaf", "--json"]).output)
-    assert (as_json["version"], as_json["files"]) == ("deaf", [*report_paths("deaf"), "README.md"])
+    assert (as_json["version"], as_json["files"]) == ("deaf", [*list_report_paths("deaf"), "README.md"])
 
 
 def test_a_report_is_for_the_card_of_the_files_that_it_measured_alone(made: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_report_is_for_the_card_of_the_files_that_it_measured_alone(made: Path
     assert "| level | 0 | 1 | 2 | 3 | 4 |\n| --- | --- | --- | --- | --- | --- |\n| 10 to 30 words % | 0 | " in shown
     assert "similarity" not in shown
     assert format_ladders(reader.store, "another") == ""
-    figures = made / report_paths("default")[1]
+    figures = made / list_report_paths("default")[1]
     figures.write_text(json.dumps(json.loads(figures.read_text()) | {"format": 1}), encoding="utf-8")
     assert format_ladders(reader.store, reader.manifest.fingerprint) == "", (
         "a report of an earlier version is none of ours"
@@ -179,7 +179,7 @@ def test_a_report_is_for_the_card_of_the_files_that_it_measured_alone(made: Path
 def test_the_page_beside_the_picture_has_all_of_it(made: Path) -> None:
     reader = DatasetReader(str(made))
     write_report(reader.store, measure(reader))
-    page = (made / report_paths("default")[2]).read_text(encoding="utf-8")
+    page = (made / list_report_paths("default")[2]).read_text(encoding="utf-8")
     assert "Written by double (endpoint double) with prompts v2: 10 dialogues." in page
     assert "![nearness by level](oracle-default.png)" in page
     assert "### mine: 10 items, 0 events failed" in page
@@ -193,7 +193,7 @@ def test_similarity_by_embeddings_stands_beside_word_f1(made: Path) -> None:
         shown = CliRunner().invoke(app, typed)
         assert shown.exit_code == 0, shown.output
         assert len(server.texts) == len(set(server.texts)), "each text once"
-    told = json.loads((made / report_paths("default")[1]).read_text(encoding="utf-8"))
+    told = json.loads((made / list_report_paths("default")[1]).read_text(encoding="utf-8"))
     assert told["embeddings"] == "counts"
     figures = told["sources"]["mine"]
     means = [figures["levels"][str(level)]["similarity"]["value"] for level in range(5)]
@@ -201,7 +201,7 @@ def test_similarity_by_embeddings_stands_beside_word_f1(made: Path) -> None:
     assert means[4] == pytest.approx(1)
     assert figures["similarity"]["spearman"]["value"] > 0.8
     assert 0 < figures["similarity"]["chance"]["value"] < 0.5
-    page = (made / report_paths("default")[2]).read_text(encoding="utf-8")
+    page = (made / list_report_paths("default")[2]).read_text(encoding="utf-8")
     assert "| answer found (95%), n | similarity (95%), n |" in page
     assert "Spearman of level and similarity (cosine, counts)" in page
 

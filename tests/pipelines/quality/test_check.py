@@ -86,7 +86,7 @@ DIALOGUES: list[tuple[str, Callable[[AudioDialogue], Any]]] = [
     ("each speaker is on their own channel", channels_swapped),
     ("a turn starts and ends with its utterances", turns_elsewhere),
     (
-        "quality is that of the sound and of what was heard",
+        "quality matches the audio and the hearings",
         lambda row: replace(row, quality=replace(row.quality, rms_dbfs_b=0.0)),
     ),
 ]
@@ -164,7 +164,7 @@ def test_a_question_in_two_splits_is_found(dataset: Path) -> None:
 
 def test_a_reject_without_reason_is_found(dataset: Path) -> None:
     spoil_first(dataset, "rejects", lambda row: replace(row, reason=""))
-    assert rules(dataset) == {"reject says why"}
+    assert rules(dataset) == {"rejects have a reason"}
 
 
 @pytest.mark.parametrize("kind", RECORDS)
@@ -182,7 +182,7 @@ def test_faults_of_files_are_found_and_not_what_follows_from_them(dataset: Path,
 
     put_manifest(store, manifest)
     store.remove(path)
-    assert [(fault.where, fault.rule) for fault in check(str(dataset))] == [(path, "file is there")]
+    assert [(fault.where, fault.rule) for fault in check(str(dataset))] == [(path, "file exists")]
 
     store.write_bytes(path, whole)
     assert rules(dataset) == set()
@@ -245,7 +245,7 @@ def test_a_kind_of_file_nobody_knows_is_found(dataset: Path) -> None:
     manifest = read_manifest(store)
     odd = manifest.shards[-1].model_copy(update={"kind": "codes"})
     put_manifest(store, make_manifest([*manifest.shards[:-1], odd], manifest.counts, manifest.oracle_version))
-    assert rules(dataset) == {"files are of a kind we know"}
+    assert rules(dataset) == {"files are of a known kind"}
 
 
 def test_without_a_manifest_there_is_no_dataset(tmp_path: Path) -> None:

@@ -74,14 +74,14 @@ NOT_HEARD = "what a recogniser listened to has a hearing"
     [
         (NOT_HEARD, on_utterance(hearing=None)),
         (NOT_HEARD, provenance(asr=None)),
-        ("counts of a hearing can be", heard(n_takes=0)),
-        ("counts of a hearing can be", heard(n_words=0, n_word_errors=0)),
-        ("counts of a hearing can be", heard(n_words=8)),
-        ("counts of a hearing can be", heard(n_word_errors=-1)),
-        ("counts of a hearing can be", heard(n_word_errors=100)),
-        ("counts of a hearing can be", heard(n_numbers=1, n_numbers_heard=2)),
-        ("counts of a hearing can be", heard(n_names=8)),
-        ("counts of a hearing can be", heard(text="")),
+        ("counts of a hearing are possible", heard(n_takes=0)),
+        ("counts of a hearing are possible", heard(n_words=0, n_word_errors=0)),
+        ("counts of a hearing are possible", heard(n_words=8)),
+        ("counts of a hearing are possible", heard(n_word_errors=-1)),
+        ("counts of a hearing are possible", heard(n_word_errors=100)),
+        ("counts of a hearing are possible", heard(n_numbers=1, n_numbers_heard=2)),
+        ("counts of a hearing are possible", heard(n_names=8)),
+        ("counts of a hearing are possible", heard(text="")),
     ],
 )
 def test_hearings_that_cannot_be_are_found(rule: str, change: Callable[[AudioDialogue], AudioDialogue]) -> None:
@@ -92,7 +92,7 @@ def test_hearings_that_cannot_be_are_found(rule: str, change: Callable[[AudioDia
 
 
 def test_error_rates_are_those_of_the_hearings() -> None:
-    assert broken(quality(wer=0.5)(listened_to())) == {"quality is that of the sound and of what was heard"}
+    assert broken(quality(wer=0.5)(listened_to())) == {"quality matches the audio and the hearings"}
 
 
 def test_a_cut_utterance_keeps_the_hearing_of_all_of_it() -> None:

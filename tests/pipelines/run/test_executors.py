@@ -65,14 +65,14 @@ class Place:
     def __exit__(self, *error: object) -> None:
         pass
 
-    def executor(self, needs: StageResources, n_tasks: int) -> Executor:
+    def get_executor(self, needs: StageResources, n_tasks: int) -> Executor:
         self.needs = needs
         return self.made
 
-    def n_slots(self, needs: StageResources) -> int:
+    def count_slots(self, needs: StageResources) -> int:
         return self.n_free
 
-    def fault(self, error: BaseException, stage: str) -> BackendError | None:
+    def find_fault(self, error: BaseException, stage: str) -> BackendError | None:
         return BackendError("The scheduler was lost.") if isinstance(error, CancelledError) else None
 
 
@@ -218,9 +218,11 @@ def test_a_machine_that_would_make_something_else_refuses(tmp_path: Path) -> Non
     config = config_on_doubles(tmp_path / "out")
     part = make_plan(config).parts[0]
     other = config.model_copy(update={"seed": 1})  # stands for another version of the code
-    with pytest.raises(BackendError, match=f"{os.uname().nodename} would make another script of part {part.part_id}"):
+    with pytest.raises(
+        BackendError, match=f"{os.uname().nodename} would make a different script of part {part.part_id}"
+    ):
         run_on_part(other, SCRIPT, part)
-    assert Runner(Store(config.out)).record(part, SCRIPT) is None
+    assert Runner(Store(config.out)).read_record(part, SCRIPT) is None
 
 
 @pytest.mark.parametrize("wrong", ["dask", "dask://host", "ray://:1", "spark://host:1", "dask://a b:1", "local:2"])

@@ -12,7 +12,7 @@ from backends.tts.double import DoubleTts
 from backends.tts.espeak import Espeak
 from data_schemas.config import RefreshConfig, SourceConfig, SpeechConfig, SplitConfig
 from data_schemas.errors import ConfigError
-from pipelines.run.stages import check_languages, missing_for, user_voices
+from pipelines.run.stages import check_languages, list_missing, list_user_voices
 from pipelines.sources.items import SourceReading, read_items
 
 OPEN = {"question": "Which good is cheaper?", "options": {"A": "Bread", "B": "Wine"}}
@@ -32,7 +32,7 @@ def read(folder: Path, languages: list[str], *rows: dict[str, Any]) -> SourceRea
 
 
 def test_english_lacks_nothing() -> None:
-    assert missing_for("en", [DoubleTts()], DoubleAligner()) == []
+    assert list_missing("en", [DoubleTts()], DoubleAligner()) == []
     check_languages([SourceConfig(name="gsm8k")], [DoubleTts()], DoubleAligner())
 
 
@@ -54,7 +54,7 @@ def test_the_users_engine_needs_a_voice_of_the_language_too() -> None:
 
 def test_users_of_a_run_have_the_voices_of_their_engine() -> None:
     speech = SpeechConfig(tts="double", tts_b="espeak", voice_a="double_b")
-    assert user_voices(RefreshConfig(speech=speech, out="out")) == [voice.name for voice in Espeak().voices()]
+    assert list_user_voices(RefreshConfig(speech=speech, out="out")) == [voice.name for voice in Espeak().voices()]
 
 
 def test_english_alone_is_taken_and_the_rest_is_counted(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import datasets
 import duckdb
 import pyarrow.dataset
 import pytest
@@ -25,7 +26,7 @@ from flows.runs.refresh import run_refresh
 from pipelines.quality.check import check
 from pipelines.run import lease as leases
 from pipelines.run.lease import LEASE
-from pipelines.run.mirror import SPOOL, Mirror, folder_of
+from pipelines.run.mirror import SPOOL, Mirror, get_work_folder
 from pipelines.run.parts import Part, PartRecord
 from pipelines.run.publish import publish
 from tests.support.runs import ITEMS, Silent, config_on_doubles, contents
@@ -130,7 +131,7 @@ def test_another_machine_goes_on_where_one_was_killed(
     assert "dataset.json" not in left
     assert [path for path in left if "/items-" in path and path.endswith(".json")]
     move_to_machine(monkeypatch, tmp_path, "second")
-    assert not Path(folder_of(OUT)).exists()
+    assert not Path(get_work_folder(OUT)).exists()
     run_refresh(config(), Silent())
     assert in_bucket() == whole
     assert check(OUT) == []
@@ -184,7 +185,7 @@ def test_while_one_run_writes_another_is_told_who_does(
     told = []
 
     class Interrupting(Silent):
-        def stage(self, name: str, n_items: int) -> None:
+        def begin_stage(self, name: str, n_items: int) -> None:
             if name == "speech":
                 with monkeypatch.context() as other:
                     move_to_machine(other, tmp_path, "second")
@@ -280,6 +281,10 @@ def test_others_read_it_where_it_is(s3: S3, tmp_path: Path) -> None:
         connection.register_filesystem(fs)
         counted = connection.execute(f"SELECT count(*) FROM read_parquet('{OUT}/data/*.parquet')").fetchone()
     assert counted == (n_dialogues,)
+    found = datasets.load_dataset(
+        "parquet", data_files=f"{OUT}/data/*.parquet", split="train", cache_dir=str(tmp_path / "datasets")
+    )
+    assert sorted(found["dialogue_id"]) == sorted(each.dialogue_id for each in reader.dialogues())
     for command in (["inspect", OUT, "--json"], ["check", OUT, "--json"]):
         result = CliRunner().invoke(app, command)
         assert result.exit_code == 0, result.output
@@ -289,7 +294,7 @@ def test_others_read_it_where_it_is(s3: S3, tmp_path: Path) -> None:
 
 def test_what_was_removed_from_the_bucket_is_no_longer_here(s3: S3) -> None:
     run_refresh(config(), Silent())
-    here = Store(folder_of(OUT))
+    here = Store(get_work_folder(OUT))
     assert here.exists("dataset.json")
     for path in Bucket(OUT).list_states():
         Bucket(OUT).remove(path)

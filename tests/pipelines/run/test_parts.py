@@ -140,7 +140,7 @@ def test_another_plan_takes_the_same_items_into_parts_of_its_own(tmp_path: Path)
     after = update(wide, SourceReading([item(0)], [], 1, is_whole=False))
     assert [member.item.item_id for member in after.members] == ["mine-0", "mine-1", "mine-2"]
     assert all(member.part_id.endswith("-p00000") for member in after.members)
-    assert wide.known() == after.members
+    assert wide.read_known() == after.members
 
 
 def test_a_part_has_fewer_items_where_each_gives_more_dialogues(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from data_schemas.records import SCHEMA_VERSION
 from data_schemas.store import Batch, Store
 from flows.cli.oracle import app as oracle_app
 from flows.runs.refresh import run_refresh
-from pipelines.oracle.ladder_section import report_paths
+from pipelines.oracle.ladder_section import list_report_paths
 from pipelines.oracle.prompts import PromptSet, load_prompts
 from pipelines.quality.check import Checked, check, check_dataset
 from pipelines.run.publish import CARD
@@ -267,7 +267,7 @@ def test_the_card_shows_a_ladder_only_while_its_files_stand(config: RefreshConfi
     assert "ladder" not in card()
     reported = CliRunner().invoke(oracle_app, ["report", config.out])
     assert reported.exit_code == 0, reported.output
-    picture, figures, _ = report_paths("default")
+    picture, figures, _ = list_report_paths("default")
     told = json.loads(Path(config.out, figures).read_text(encoding="utf-8"))["sources"]["gsm8k"]["levels"]["0"]
     assert "## The ladder measured, version default" in card()
     assert f"]({picture})" in card()

@@ -14,7 +14,7 @@ from data_schemas.errors import BackendError
 from data_schemas.records import Item
 from data_schemas.store import Store
 from pipelines.asking import gather_all
-from pipelines.run.execute import Runner, parts_at_once, run_asking
+from pipelines.run.execute import Runner, count_parts_at_once, run_asking
 from pipelines.run.parts import Member, Part, PartRecord, make_part
 from pipelines.stage import StageResult, make_recipes
 from tests.support.builders import make_item
@@ -89,7 +89,7 @@ def run(runner: Runner, parts: Sequence[Part], client: Client, n_at_once: int) -
     done: list[str] = []
 
     def on_part(stage: str, part: Part, record: PartRecord) -> None:
-        assert runner.finished(part, "wording") == record
+        assert runner.read_finished(part, "wording") == record
         done.append(part.part_id)
 
     run_asking(runner, Wording(), parts, client.open, n_at_once, on_part)
@@ -109,7 +109,7 @@ def test_every_part_is_recorded_with_what_was_answered(runner: Runner, parts: li
 def test_places_stay_filled_across_the_borders_of_parts(runner: Runner, parts: list[Part]) -> None:
     n_places = 8
     client, one_by_one = Client(n_places), Client(n_places)
-    run(runner, parts, client, parts_at_once(n_places, N_ITEMS))
+    run(runner, parts, client, count_parts_at_once(n_places, N_ITEMS))
     while_others_wait = client.n_busy[: len(client.n_busy) // 2]
     assert sum(while_others_wait) >= 0.9 * n_places * len(while_others_wait)
     run(runner, parts, one_by_one, n_at_once=1)
@@ -124,7 +124,7 @@ def test_requests_of_a_part_stand_beside_each_other(runner: Runner, parts: list[
 
 @pytest.mark.parametrize(("n_in_flight", "n_parts"), [(1, 1), (8, 1), (16, 2), (64, 8), (65, 9)])
 def test_as_many_parts_are_in_progress_as_the_places_need(n_in_flight: int, n_parts: int) -> None:
-    assert parts_at_once(n_in_flight, dialogues_per_part=16) == n_parts
+    assert count_parts_at_once(n_in_flight, dialogues_per_part=16) == n_parts
 
 
 def test_an_error_ends_the_others_and_what_was_recorded_before_stays(runner: Runner, parts: list[Part]) -> None:
@@ -136,7 +136,7 @@ def test_an_error_ends_the_others_and_what_was_recorded_before_stays(runner: Run
     client = Client(n_places=1, answer=answer)
     with pytest.raises(BackendError, match="gone"):
         run(runner, parts, client, n_at_once=2)
-    recorded = [part.part_id for part in parts if runner.record(part, "wording")]
+    recorded = [part.part_id for part in parts if runner.read_record(part, "wording")]
     assert recorded == ["p0", "p1", "p2"]
     assert client.n_now == 0
     again = Client(n_places=1)

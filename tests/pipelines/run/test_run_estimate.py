@@ -6,6 +6,7 @@ from data_schemas.config import ChatConfig, OracleConfig, PriceConfig, RefreshCo
 from data_schemas.config.speech import AlignmentConfig, GateConfig
 from data_schemas.errors import ConfigError
 from data_schemas.rates import ChatRate, Cost, DialogueShape, Figure, Origin, PromptSize, RateBook, Rates, Sizes
+from pipelines.asking import read_texts
 from pipelines.oracle.prompts import choose_prompts
 from pipelines.run.estimate import PAPER, count_dialogues, estimate_dataset
 
@@ -101,6 +102,41 @@ def test_calls_and_tokens_count_what_is_asked_again_and_a_versions_share() -> No
     nobody = plan(configure(oracle=OracleConfig(simulator="random", version="random")))
     assert nobody["calls"].value == 0
     assert "tokens_in" not in nobody
+
+
+WORDS = ChatRate(
+    model="double",
+    prompt=read_texts("pipelines.wording")["version"],
+    stage="wording",
+    n_calls=10,
+    calls_per_request=1.25,
+    tokens_in=100,
+    tokens_cached=10,
+    tokens_out=40,
+    wall_s=0.2,
+)
+
+
+def test_what_words_dialogues_anew_is_in_the_sums() -> None:
+    config = configure(wording=ChatConfig(engine="double"))
+    book = RateBook([RATES.model_copy(update={"chat": [WORDS, *RATES.chat]})])
+    figures = {each.key: each for each in estimate_dataset(config, {"gsm8k": 160.0}, book, 2)}
+    assert figures["calls.wording"].value == pytest.approx(160 * 1.25)
+    assert figures["calls.oracle"].value == pytest.approx(1440)
+    assert figures["calls"].value == pytest.approx(1640)
+    assert figures["tokens_in"].value == pytest.approx(288_000 + 20_000)
+    assert figures["chat_s"].value == pytest.approx(144 + 40)
+    alone = plan(configure(), n_workers=2)["wall_s"].value
+    assert figures["wall_s"].value == pytest.approx((alone or 0) + 40)
+
+
+def test_wording_that_nobody_measured_makes_the_sums_unknown_and_says_so() -> None:
+    figures = plan(configure(wording=ChatConfig(engine="double")))
+    assert figures["calls.oracle"].value == pytest.approx(1440)
+    assert figures["calls"].value is None
+    assert "wording" in figures["calls"].basis
+    assert "kame bench" in figures["calls.wording"].basis
+    assert figures["wall_s"].value is None
 
 
 def test_money_is_by_a_known_price_with_its_source_and_never_made_up() -> None:

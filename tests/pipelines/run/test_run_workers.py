@@ -33,13 +33,13 @@ def test_the_part_with_most_to_do_comes_first(config: RefreshConfig) -> None:
 
     def run_one(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
         started.append(part)
-        return Runner(Store(config.out)).finished(part, ITEMS)
+        return Runner(Store(config.out)).read_finished(part, ITEMS)
 
     parts = make_plan(config).parts
     with Workers(config, run_one) as workers:
         workers.run(SCRIPT, parts, lambda *_: None)
     runner = Runner(Store(config.out))
-    lengths = [runner.finished(part, ITEMS).n_bytes for part in started]
+    lengths = [runner.read_finished(part, ITEMS).n_bytes for part in started]
     assert len(set(lengths)) == len(QUESTIONS)
     assert lengths == sorted(lengths, reverse=True)
     assert [part.part_id for part in started] != [part.part_id for part in parts], "else it shows nothing"

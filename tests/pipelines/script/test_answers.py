@@ -3,7 +3,7 @@
 import pytest
 
 from data_schemas.config import ScriptConfig
-from pipelines.script.answers import as_said, find_conclusion
+from pipelines.script.answers import find_conclusion, to_asked_form
 from pipelines.script.exchange import Exchange, make_exchange
 from spoken.spoken_text import split_words
 from tests.support.builders import make_item
@@ -96,7 +96,7 @@ def test_a_solution_is_said_only_where_it_fits_the_question(question: str, last_
     ],
 )
 def test_a_number_has_the_unit_that_is_asked_for(question: str, answer: str, said: str) -> None:
-    assert as_said(answer, question) == said
+    assert to_asked_form(answer, question) == said
 
 
 def test_a_percentage_is_said_as_one() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from data_schemas.config import FormsConfig
-from pipelines.script.forms.clauses import find_breath_breaks, pause_breaks
+from pipelines.script.forms.clauses import find_breath_breaks, find_pause_breaks
 from pipelines.script.forms.table import FORMS
 from pipelines.script.forms.turns import insert_words, make_spoken
 from spoken.reader import SPOKEN, speak
@@ -171,13 +171,13 @@ def test_a_text_of_ours_that_is_not_spoken_is_a_mistake() -> None:
 def test_a_question_is_never_parted_at_its_edge(words: list[str]) -> None:
     text = " ".join(words)
     assert all(4 <= at <= len(words) - 4 for at in find_breath_breaks(text))
-    assert all(4 <= at <= len(words) - 2 for at in pause_breaks(text))
+    assert all(4 <= at <= len(words) - 2 for at in find_pause_breaks(text))
 
 
 def test_a_number_is_not_parted() -> None:
     text = "A charge of four times ten to the power of five units of the field sits there"
     words = text.split()
-    for at in [*find_breath_breaks(text), *pause_breaks(text)]:
+    for at in [*find_breath_breaks(text), *find_pause_breaks(text)]:
         assert at not in range(words.index("four"), words.index("units"))
 
 

@@ -97,7 +97,7 @@ def test_a_name_that_says_nothing_is_refused(tmp_path: Path) -> None:
 )
 def test_a_damaged_gzip_is_said_to_be_so(tmp_path: Path, spoil: Any) -> None:
     (tmp_path / "a.jsonl.gz").write_bytes(spoil(gzip.compress(LINES * 100)))
-    with pytest.raises(SourceError, match=r"damaged or cut short.*Fetch it again"):
+    with pytest.raises(SourceError, match=r"damaged or truncated.*Download it again"):
         rows(tmp_path / "a.jsonl.gz")
 
 
@@ -106,5 +106,5 @@ def test_a_damaged_parquet_is_said_to_be_so(tmp_path: Path, keep: int) -> None:
     pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "a.parquet")
     whole = (tmp_path / "a.parquet").read_bytes()
     (tmp_path / "a.parquet").write_bytes(whole[:keep])
-    with pytest.raises(SourceError, match=r"not a whole Parquet file.*Fetch it again"):
+    with pytest.raises(SourceError, match=r"not a complete Parquet file.*Download it again"):
         rows(tmp_path / "a.parquet")

@@ -82,7 +82,7 @@ def test_a_packages_source_is_read_with_its_options_and_names_its_package(
     assert {each.name: each.get_licence() for each in list_sources()}["riddles"] == "CC0-1.0"
     (plain,) = read_items(SourceConfig(name="plain", path=path), None, SplitConfig()).items
     assert (plain.question, plain.revision) == (ROW["riddle"], "kame-riddles 2.1.0")
-    with pytest.raises(ConfigError, match=r"riddles' is on no Hub\. Say --source riddles=FILE"):
+    with pytest.raises(ConfigError, match=r"riddles' is not on the Hub\. Give --source riddles=FILE"):
         read_items(SourceConfig(name="riddles"), None, SplitConfig())
 
 

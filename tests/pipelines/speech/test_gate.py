@@ -12,7 +12,7 @@ from backends.tts.double import DoubleTts
 from backends.tts.protocol import Speech, SpeechRefused
 from data_schemas.config import GateConfig, SpeechConfig
 from data_schemas.records import Clips, Dialogue
-from pipelines.speech.gate import answer_words
+from pipelines.speech.gate import find_answer_words
 from pipelines.speech.stage import SpeechStage
 from pipelines.stage import StageResult
 from tests.support.builders import make_dialogue, make_turn, make_utterance
@@ -205,11 +205,11 @@ def test_right_speech_is_not_said_again_for_its_spelling(said: str, heard: str) 
 def test_the_words_that_bear_the_answer_are_those_of_its_sentence_in_their_utterance() -> None:
     said = [make_utterance("Hm, let me see."), make_utterance("It is blue. Like the sky."), make_utterance("Right.")]
     turn = make_turn(1, "A", said, answer_word_index=6)
-    assert [list(answer_words(turn, at)) for at in range(3)] == [[], [2], []]
-    assert list(answer_words(replace(turn, answer_word_index=3), 0)) == [3]
+    assert [list(find_answer_words(turn, at)) for at in range(3)] == [[], [2], []]
+    assert list(find_answer_words(replace(turn, answer_word_index=3), 0)) == [3]
     long = make_turn(1, "A", [make_utterance("The one that lies by the river")], answer_word_index=1)
-    assert list(answer_words(long, 0)) == [1, 2, 3, 4]
-    assert list(answer_words(replace(long, answer_word_index=None), 0)) == []
+    assert list(find_answer_words(long, 0)) == [1, 2, 3, 4]
+    assert list(find_answer_words(replace(long, answer_word_index=None), 0)) == []
 
 
 def test_backchannels_are_not_listened_to() -> None:

@@ -96,7 +96,7 @@ class Soloist(DoubleTts):
 
 
 def test_one_voice_speaks_for_both_only_where_that_is_asked_for() -> None:
-    with pytest.raises(ConfigError, match=r"no voice for the user but the assistant's, double_a.*name double_a in"):
+    with pytest.raises(ConfigError, match=r"no voice other than the assistant's, double_a.*name double_a in"):
         resolve_voices(SpeechConfig(tts="double"), Soloist())
     asked = SpeechConfig(tts="double", voices_b=["double_a"])
     assert resolve_voices(asked, Soloist()) == ("double_a", ["double_a"])

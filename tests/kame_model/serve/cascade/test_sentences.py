@@ -12,7 +12,7 @@ from kame_model.serve.cascade.sentences import MOST_CHARS, Sentences
 def parted(*pieces: str) -> list[str]:
     sentences = Sentences()
     found = [sentence for piece in pieces for sentence in sentences.add(piece)]
-    return [*found, *filter(None, [sentences.rest()])]
+    return [*found, *filter(None, [sentences.take_rest()])]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_sentence_is_given_as_soon_as_the_next_has_begun() -> None:
     assert sentences.add(".") == []
     assert sentences.add("5 exactly.") == []
     assert sentences.add(" So") == ["It is 3.5 exactly."]
-    assert sentences.rest() == "So"
+    assert sentences.take_rest() == "So"
 
 
 def test_a_long_sentence_is_cut_after_a_clause() -> None:

@@ -19,7 +19,7 @@ from backends.engine import Samples
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ
 from kame_model.serve.client import client as talk_module
-from kame_model.serve.client.client import Call, in_real_time, read_user, talk
+from kame_model.serve.client.client import Call, play_in_real_time, read_user, talk
 from kame_model.serve.client.talk_record import TalkRecord
 
 Handler = Callable[[ServerConnection], Awaitable[None]]
@@ -144,7 +144,7 @@ def test_any_url_of_the_server_does(url: str, address: str) -> None:
 
 @pytest.mark.parametrize("url", ["ftp://host", "http://", ""])
 def test_another_url_is_refused(url: str) -> None:
-    with pytest.raises(ConfigError, match="no server's URL"):
+    with pytest.raises(ConfigError, match="not a server's URL"):
         _ = Call(url=url).address
 
 
@@ -155,7 +155,7 @@ async def test_the_reason_of_a_refusal_is_told() -> None:
         return socket.respond(HTTPStatus.SERVICE_UNAVAILABLE, told)
 
     async with serving(parrot, process_request=refuse) as url:
-        with pytest.raises(BackendError, match=r"does not let us in: All 4 places are taken\. \(HTTP 503\) Try again"):
+        with pytest.raises(BackendError, match=r"rejected the call: All 4 places are taken\. \(HTTP 503\) Try again"):
             await talk(Call(url=url), at_once(tone(1920)))
 
 
@@ -180,7 +180,7 @@ async def test_a_prompt_that_the_server_says_nothing_about_is_told_and_what_was_
 
     talked = TalkRecord()
     async with serving(deaf_to_prompts) as url:
-        with pytest.raises(BackendError, match="has not said that it took the prompt"):
+        with pytest.raises(BackendError, match="has not confirmed the prompt"):
             await talk(Call(url=url, prompt=LONG_PROMPT), forever() if ends else until_heard(talked), kept=talked)
     assert [text for _, _, text in talked.get_lines()] == ["polly"]
 
@@ -308,7 +308,7 @@ async def test_frames_come_when_a_microphone_would_have_them() -> None:
     clock = asyncio.get_running_loop()
     start_s = clock.time()
     sound = tone(3 * FRAME_N_SAMPLES + 100)
-    came = [(clock.time() - start_s, frame) async for frame in in_real_time(sound, silence_s=0.1)]
+    came = [(clock.time() - start_s, frame) async for frame in play_in_real_time(sound, silence_s=0.1)]
     assert [at_s for at_s, _ in came] == pytest.approx([0.08, 0.16, 0.24, 0.32, 0.40])
     whole = np.concatenate([frame for _, frame in came])
     assert np.array_equal(whole[: len(sound)], sound)

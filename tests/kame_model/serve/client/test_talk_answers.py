@@ -134,5 +134,5 @@ async def test_a_long_prompt_goes_in_the_first_message_and_one_that_is_refused_i
     assert chat.asked[0]["messages"][0]["content"].startswith(wish.strip())
     (changed,) = [each for each in talked.events if each["kind"] == "changed"]
     assert changed["data"]["prompt"] == wish
-    with pytest.raises(BackendError, match=r"does not take the prompt: .* 16000 are taken at most"):
+    with pytest.raises(BackendError, match=r"rejected the prompt: .* At most 16000 are allowed"):
         await asked(checkpoint, monkeypatch, SlowChat(["No."]), replace(call, prompt=5 * wish))

@@ -108,8 +108,8 @@ def test_frames_that_were_dropped_are_counted() -> None:
     dropped = [
         (0.1, "dropped", {"direction": each, "n_frames": n}) for each, n in (("heard", 2), ("said", 1), ("heard", 3))
     ]
-    assert talked_with(*dropped).dropped() == {"heard": 5, "said": 1}
-    assert talked_with().dropped() == {}
+    assert talked_with(*dropped).count_dropped_frames() == {"heard": 5, "said": 1}
+    assert talked_with().count_dropped_frames() == {}
 
 
 def test_the_first_reason_of_an_end_counts() -> None:

@@ -63,7 +63,7 @@ def test_words_that_were_none_after_all_are_not_asked_for(tokenizer: Tokenizer) 
     async def course() -> None:
         talk.user("How many litres", is_final=True)
         await asyncio.sleep(0.1)
-        talk.conversation.assistant_says(" Sixty.")
+        talk.conversation.add_assistant_text(" Sixty.")
         talk.user("uh huh")  # waits for the interval
         talk.user("", is_final=True)
         await asyncio.sleep(5)
@@ -249,7 +249,7 @@ def test_an_answer_is_not_withdrawn_when_the_user_says_more(tokenizer: Tokenizer
     async def course() -> None:
         talk.user("How many litres", is_final=True)
         await asyncio.sleep(0.5)
-        talk.conversation.assistant_says(" It")
+        talk.conversation.add_assistant_text(" It")
         talk.user("Yes", is_final=True)
         await asyncio.sleep(0.5)
         assert talk.queued() == SIXTY

@@ -67,7 +67,7 @@ class Asking:
 
     def use(self, back_end: str) -> None:
         if self.choice.use(back_end):
-            self.cycle.changed()
+            self.cycle.restart_request()
 
     def emit(self, kind: str, data: dict[str, Any]) -> None:
         self.events.append((kind, data))
@@ -76,7 +76,7 @@ class Asking:
         self.changed.set()
 
     def user(self, text: str, *, is_final: bool = False) -> None:
-        self.conversation.user_says(text, is_final)
+        self.conversation.add_user_text(text, is_final)
         self.cycle.on_heard(text, is_final)
 
     def n_told(self, kind: str) -> int:
@@ -175,7 +175,7 @@ def test_swapped_between_two_prompts_of_the_embedded_model(tokenizer: Tokenizer)
         async with AsyncExitStack() as stack:
             config = ChatConfig()
             plain = replace(await back_end_at(stack, "plain", endpoint, config), prompt=SHORT, max_tokens=12)
-            pirate = replace(plain, name="pirate", prompt=SHORT.instructed("You are a pirate."))
+            pirate = replace(plain, name="pirate", prompt=SHORT.with_instructions("You are a pirate."))
             asking = Asking({"plain": plain, "pirate": pirate}, tokenizer, first_token_timeout_s=120)
             running = asyncio.create_task(asking.cycle.run())
             asking.user("Which planet in our solar system has")

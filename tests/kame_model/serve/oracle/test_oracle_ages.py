@@ -21,7 +21,7 @@ def warnings_of(
     caplog.clear()
     with caplog.at_level(logging.WARNING):
         for session, event in events:
-            ages.see(session, event)
+            ages.observe(session, event)
     return [record.getMessage() for record in caplog.records]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from data_schemas.errors import ConfigError
-from kame_model.serve.oracle.prompts import Instructions, Prompt, load_prompt, our_prompts, prompt_for
+from kame_model.serve.oracle.prompts import Instructions, Prompt, choose_prompt, list_prompts, load_prompt
 from pipelines.oracle.prompts import load_prompts
 
 TANDEM = load_prompt("tandem")
@@ -13,8 +13,8 @@ TANDEM = load_prompt("tandem")
 
 def test_a_request_has_system_examples_history_and_the_turn_last() -> None:
     before = ["User: Hello.", "Assistant: Hi there ..."]
-    unfinished = TANDEM.messages(before, "how far is", is_finished=False)
-    finished = TANDEM.messages(before, "how far is it", is_finished=True)
+    unfinished = TANDEM.make_messages(before, "how far is", is_finished=False)
+    finished = TANDEM.make_messages(before, "how far is it", is_finished=True)
     assert [message["role"] for message in unfinished] == [
         "system",
         *["user", "assistant"] * len(TANDEM.examples),
@@ -30,16 +30,16 @@ def test_a_request_has_system_examples_history_and_the_turn_last() -> None:
 def test_the_unfinished_turn_looks_as_it_does_in_training() -> None:
     """Oracles of serving and of training are asked for in the same form: history, turn, cut-off marks."""
     training = load_prompts("v2").make_messages(["User: Hello."], "how far is", 0, "")[-1]["content"].splitlines()
-    serving = TANDEM.messages(["User: Hello."], "how far is", is_finished=False)[-1]["content"].splitlines()
+    serving = TANDEM.make_messages(["User: Hello."], "how far is", is_finished=False)[-1]["content"].splitlines()
     assert serving[:2] == training[:2]
 
 
 def test_braces_of_a_caller_are_words() -> None:
-    told = TANDEM.messages(["User: {heard} {history}"], "what is {history}", is_finished=True)[-1]["content"]
+    told = TANDEM.make_messages(["User: {heard} {history}"], "what is {history}", is_finished=True)[-1]["content"]
     assert "what is {history}" in told
 
 
-@pytest.mark.parametrize("name", our_prompts())
+@pytest.mark.parametrize("name", list_prompts())
 def test_ours_ask_for_spoken_words_and_end_at_the_line(name: str) -> None:
     prompt = load_prompt(name)
     assert "\n" in prompt.stop
@@ -49,25 +49,25 @@ def test_ours_ask_for_spoken_words_and_end_at_the_line(name: str) -> None:
 
 
 def test_a_caller_s_instructions_stand_in_the_place_of_ours_and_the_form_stays() -> None:
-    own = prompt_for("You are a pirate and only talk of ships.", TANDEM)
-    system = own.messages([], "hello", is_finished=True)[0]["content"]
+    own = choose_prompt("You are a pirate and only talk of ships.", TANDEM)
+    system = own.make_messages([], "hello", is_finished=True)[0]["content"]
     assert system.startswith("You are a pirate")
     assert TANDEM.system.strip() in system
     assert TANDEM.instructions.strip() not in system
-    assert prompt_for(" ", own) is own
-    assert prompt_for("tandem", own) == TANDEM
+    assert choose_prompt(" ", own) is own
+    assert choose_prompt("tandem", own) == TANDEM
 
 
 @pytest.mark.parametrize("text", ["Brief.", "tandem", "/etc/passwd"])
 def test_what_is_said_to_be_instructions_is_no_name(text: str) -> None:
-    assert prompt_for(Instructions(f" {text}\n"), TANDEM) == TANDEM.instructed(text)
-    assert prompt_for(Instructions(" "), TANDEM) is TANDEM
+    assert choose_prompt(Instructions(f" {text}\n"), TANDEM) == TANDEM.with_instructions(text)
+    assert choose_prompt(Instructions(" "), TANDEM) is TANDEM
 
 
 @pytest.mark.parametrize("wish", ["nothing-like-it", "/etc/passwd", "../prompts"])
 def test_a_caller_names_no_file(wish: str) -> None:
     with pytest.raises(ConfigError):
-        prompt_for(wish, TANDEM)
+        choose_prompt(wish, TANDEM)
 
 
 def test_a_prompt_of_the_operator_s_own(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ async def answer(*steps: Step, max_thought_s: float = 10.0) -> str:
     """The whole answer of a model that is asked for 8 tokens and may be silent for 2 s."""
     back_end = BackEnd("a", TimedChat(steps), load_prompt("tandem"), max_tokens=8, max_thought_s=max_thought_s)
     conversation = Conversation(12, lambda: asyncio.get_running_loop().time())
-    return "".join([piece async for piece in read_answer(back_end, conversation.messages(back_end.prompt), 2.0)])
+    return "".join([piece async for piece in read_answer(back_end, conversation.make_messages(back_end.prompt), 2.0)])
 
 
 async def test_thinking_is_no_silence_and_takes_no_token_of_the_answer_s() -> None:
@@ -45,7 +45,7 @@ async def test_silence_in_a_thought_or_after_it_is_silence() -> None:
 
 @pytest.mark.parametrize("end", [[], [(0.1, AnswerCut("cut"))]])
 async def test_nothing_but_thoughts_is_no_answer_and_would_come_again(end: list[Step]) -> None:
-    with pytest.raises(UnusableAnswer, match="nothing but what it thought") as raised:
+    with pytest.raises(UnusableAnswer, match="nothing but thoughts") as raised:
         await answer(THOUGHT, *end)
     assert "docs/llm.md" in raised.value.remedy
 

@@ -73,7 +73,7 @@ class Timed(Client):
         super().__init__(session)
 
     async def _read_frames(self) -> None:
-        async for frame in self.session.frames():
+        async for frame in self.session.read_frames():
             self.came.append((frame.number, asyncio.get_running_loop().time()))
 
 

@@ -134,5 +134,5 @@ def test_a_process_that_cannot_count_with_the_others_goes_by_what_it_knows(
     admission = Admission(LIMITS, FrameMeter(), counts)
     present: list[str] = []
     assert [enter(admission, "a", present) for _ in range(4)] == ["", "", "", "too_many_sessions"]
-    assert "each counts for itself" in caplog.text
+    assert "each uses its own" in caplog.text
     counts.close()

@@ -23,19 +23,19 @@ class Talk:
         self.held = Conversation(max_turns, lambda: self.now_s)
 
     def user(self, text: str, *, is_final: bool = True) -> None:
-        self.held.user_says(text, is_final)
+        self.held.add_user_text(text, is_final)
 
     def assistant(self, text: str, pause_s: float = 5.0) -> None:
         """Word by word, a tenth of a second each, after a pause."""
         self.now_s += pause_s
         for word in text.split():
-            self.held.assistant_says(f" {word}")
-            self.held.assistant_says("")
+            self.held.add_assistant_text(f" {word}")
+            self.held.add_assistant_text("")
             self.now_s += 0.1
 
     @property
     def told(self) -> list[str]:
-        return self.held.messages(BARE)[-1]["content"].split("\n")
+        return self.held.make_messages(BARE)[-1]["content"].split("\n")
 
 
 def test_the_unfinished_turn_takes_the_place_of_what_it_was_before() -> None:

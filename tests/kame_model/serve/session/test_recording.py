@@ -245,7 +245,7 @@ def test_a_folder_that_others_can_look_into_is_told(tmp_path: Path, caplog: pyte
         (tmp_path / name).mkdir(mode=mode)
         recordings_in(tmp_path / name)
     assert [record.getMessage() for record in caplog.records] == [
-        f"Others on this machine may look into {tmp_path / 'open'}, where recordings are kept."
+        f"Other users of this machine may read {tmp_path / 'open'}, where recordings are kept."
     ]
 
 

@@ -215,7 +215,7 @@ async def test_after_its_end_nothing_is_heard_said_or_changed(checkpoint: Checkp
         await asyncio.sleep(1)
         assert (len(client.events), len(client.frames)) == (n_events, n_frames)
         assert [event.kind async for event in session.subscribe_to_events()] == ["started", "ended"]
-        assert [frame async for frame in session.frames()] == []
+        assert [frame async for frame in session.read_frames()] == []
         assert client.told("ended") == [{"reason": "first"}]
 
 
@@ -287,5 +287,5 @@ async def test_who_agreed_is_recorded_until_the_session_begins_anew(checkpoint: 
 
 async def test_nobody_is_recorded_where_there_is_no_folder(checkpoint: Checkpoint) -> None:
     async with one_slot(checkpoint) as server:
-        with pytest.raises(ConfigError, match="records nobody"):
+        with pytest.raises(ConfigError, match="makes no recordings"):
             await server.open_session("here", record=True)

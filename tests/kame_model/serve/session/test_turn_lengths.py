@@ -23,7 +23,7 @@ async def test_a_turn_without_end_is_parted_and_no_frame_of_it_is_lost() -> None
     ears = Ears(
         recogniser,
         LoudnessDetector(),
-        TurnTaking.of(ListenerConfig()),
+        TurnTaking.from_config(ListenerConfig()),
         texts.append,
         turns.append,
         lambda reason: None,
@@ -55,7 +55,7 @@ async def test_a_turn_is_ended_behind_the_frames_that_came_before() -> None:
     ears = Ears(
         LoudnessRecogniser(),
         LoudnessDetector(),
-        TurnTaking.of(ListenerConfig()),
+        TurnTaking.from_config(ListenerConfig()),
         texts.append,
         lambda turn: None,
         lambda reason: None,
@@ -78,7 +78,7 @@ async def test_a_turn_whose_end_was_dropped_ends_before_the_next_frame_that_was_
     ears = Ears(
         LoudnessRecogniser(),
         LoudnessDetector(),
-        TurnTaking.of(ListenerConfig()),
+        TurnTaking.from_config(ListenerConfig()),
         texts.append,
         lambda turn: None,
         lambda reason: None,

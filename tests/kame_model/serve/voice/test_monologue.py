@@ -245,7 +245,7 @@ async def test_the_checkpoint_says_how_it_is_to_be_heard_unless_somebody_else_do
     assert KameServer(checkpoint, serve_config(), doubles()).voice == "decoded"
     assert KameServer(quiet, serve_config(), doubles()).voice == "synthesised"
     assert KameServer(quiet, serve_config(voice="decoded"), doubles()).voice == "decoded"
-    with pytest.raises(ConfigError, match="there is none"):
+    with pytest.raises(ConfigError, match="text-to-speech is not available"):
         async with KameServer(quiet, serve_config(), replace(doubles(), speaker=None)):
             pass
 

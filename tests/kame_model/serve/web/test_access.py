@@ -103,13 +103,13 @@ def test_pages_of_other_origins_are_kept_out(origins: list[str], origin: str | N
 )
 def test_the_address_is_the_nearest_hop_that_no_trusted_proxy_is(end: str, forwarded: str, address: str) -> None:
     access = AccessControl(CareConfig(trusted_proxies=["10.0.0.0/8"]), {})
-    assert access.address_of(connection(end=end, x_forwarded_for=forwarded)) == address
+    assert access.find_address(connection(end=end, x_forwarded_for=forwarded)) == address
 
 
 def test_one_ipv6_customer_is_one_caller_whatever_addresses_it_takes() -> None:
     access = AccessControl(CareConfig(), {})
     ends = ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", "2001:db8:1:3::1", "::1", "fe80::1%eth0")
-    addresses = [access.address_of(connection(end=end)) for end in ends]
+    addresses = [access.find_address(connection(end=end)) for end in ends]
     assert addresses[0] == addresses[1] == "2001:db8:1:2::/64"
     assert len(set(addresses)) == 4
 

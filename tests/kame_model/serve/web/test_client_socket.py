@@ -45,7 +45,7 @@ async def test_who_sends_sound_ten_times_too_fast_loses_it_and_the_neighbour_hea
         await neighbour.leave()
         assert server.n_dropped["said"] == 0
     told = fast.select_kind(5)
-    assert b"faster than it is spoken" in told[0]
+    assert b"faster than real time" in told[0]
     assert len(told) <= LENGTH_S, "it is told once a second, not with each message"
 
 
@@ -186,7 +186,7 @@ async def test_who_finds_no_room_on_the_device_is_told_and_stays_in_the_cascade(
         told = await callers.refused(first.id, {"mode": "tandem", "prompt": "You are brief."})
         assert told[2] == "503 busy"
         assert told[1].startswith("busy: ")
-        assert all("just enough time" in each for each in told[:2])
+        assert all("no time for another caller" in each for each in told[:2])
         assert {first.mode, second.mode} == {"cascade"}
         await callers.chat.leave()
         await callers.realtime.leave()
@@ -255,9 +255,9 @@ async def test_where_the_back_ends_are_is_not_told(checkpoint: Checkpoint, path:
     assert INSIDE not in words_of(socket)
     assert "sk-123" not in words_of(socket)
     failed = events_of(socket, "oracle_failed")[0]
-    assert (failed["back_end"], failed["reason"]) == ("default", "The chat model did not answer as it should.")
+    assert (failed["back_end"], failed["reason"]) == ("default", "The chat model gave no usable answer.")
     unheard, heard_again = events_of(socket, "listening_failed")[:2]
-    assert unheard == {"reason": "The recogniser does not work just now."}
+    assert unheard == {"reason": "Speech recognition does not work at the moment."}
     assert heard_again == {"reason": ""}
 
 

@@ -81,7 +81,7 @@ async def test_a_server_that_records_no_more_keeps_its_word_on_what_it_has(
             socket = AsgiSocket(app, f"/api/chat?record={consent}")
             await socket.over
             assert (socket.status, socket.answer["error"]["code"]) == (400, "not_possible")
-            assert "records nobody" in socket.answer["error"]["message"]
+            assert "makes no recordings" in socket.answer["error"]["message"]
         await asyncio.sleep(1)
         assert [each.stem for each in tmp_path.glob("*.parquet")] == ["new"]
         assert (await client.delete("/v1/recordings/new")).status_code == 204

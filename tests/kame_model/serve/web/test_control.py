@@ -91,7 +91,7 @@ async def test_readiness_is_whether_a_caller_is_let_in_and_asking_counts_for_not
         assert (busy.status_code, busy.json()["error"]["code"]) == (503, "busy")
         assert busy.headers["retry-after"]
         told = (await client.get("/v1/about")).json()["refusal"]
-        assert (told["code"], "just enough time" in told["message"]) == ("busy", True)
+        assert (told["code"], "no time for another caller" in told["message"]) == ("busy", True)
         assert (await client.get("/v1/about?mode=cascade")).json()["refusal"] is None  # takes no time of the device
         assert (await client.get("/v1/about?mode=loud")).status_code == 422
         assert "kame_ready 0.0" in (await client.get("/metrics")).text

@@ -165,7 +165,7 @@ def ogg_checksum(page: bytearray) -> int:
 
 @pytest.mark.parametrize(
     ("message", "reason"),
-    [(b"\x01garbage" * 50, "no Opus"), (b"\x01" + opus_bomb(), "sound in one message")],
+    [(b"\x01garbage" * 50, "not Opus"), (b"\x01" + opus_bomb(), "audio in one message")],
     ids=["garbage", "bomb"],
 )
 async def test_what_is_no_microphone_ends_its_own_session_alone(
@@ -215,7 +215,7 @@ async def test_a_client_that_takes_nothing_is_let_go_and_slows_nobody(
         stuck.takes.set()
         await stuck.over
         await other.leave()
-    assert stuck.closed == (1008, "the client does not take what is sent")
+    assert stuck.closed == (1008, "the client does not read its messages")
 
 
 async def test_the_end_is_told_with_its_reason(checkpoint: Checkpoint) -> None:
@@ -224,7 +224,7 @@ async def test_the_end_is_told_with_its_reason(checkpoint: Checkpoint) -> None:
         await until(lambda: not socket.over.done() and bool(server.sessions))
         await socket.over
     assert socket.closed is not None
-    assert "nothing was heard for 5 s" in socket.closed[1]
+    assert "no audio arrived for 5 s" in socket.closed[1]
     assert b'"ended"' in socket.received[-1]
 
 

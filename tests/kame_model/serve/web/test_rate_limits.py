@@ -54,7 +54,7 @@ async def test_an_allowance_is_used_up_and_comes_back() -> None:
     await asyncio.sleep(0.25)
     assert [allowance.take() for _ in range(3)] == [True, True, False]
     await asyncio.sleep(100)
-    assert allowance.get_amount_left == 5
+    assert allowance.amount_left == 5
 
 
 async def test_allowances_of_any_number_of_keys_are_kept_in_constant_memory() -> None:

@@ -213,7 +213,9 @@ async def test_a_server_whose_listener_is_broken_says_so_and_ends(
     accept.errors.append(errno.EBADF)
     async with running(checkpoint) as server:
         await until(server.web.done)
-    assert [record.levelname for record in caplog.records if "listens no more" in record.getMessage()] == ["CRITICAL"]
+    assert [record.levelname for record in caplog.records if "has stopped listening" in record.getMessage()] == [
+        "CRITICAL"
+    ]
 
 
 async def test_a_fault_of_ours_as_a_client_connects_is_told(
@@ -239,7 +241,7 @@ async def test_an_address_that_asks_too_often_is_refused_and_its_callers_go_on(c
             answer = await rest(reader)
         assert 19 <= answer.count(b"HTTP/1.1 200 ") < 100
         assert answer.count(b"HTTP/1.1 429 ") == 1
-        assert answer.endswith(b'"message":"Your address asks too often; try again later."}}')
+        assert answer.endswith(b'"message":"Your address sends too many requests; try again later."}}')
         assert server.server.sessions
         caller.transport.abort()
 
