@@ -46,7 +46,7 @@ class RequestCounts:
     def tell(self, who: str, place: str, error: Exception) -> None:
         """Tells a fault in the log: never the error's text, which may quote the server."""
         fault = "timeout" if isinstance(error, TimeoutError) else name_fault(error)
-        self._faults.tell(who, place, fault, error.remedy if isinstance(error, KameError) else "")
+        self._faults.report(who, place, fault, error.remedy if isinstance(error, KameError) else "")
 
 
 @dataclass(frozen=True, slots=True)
