@@ -1,1 +1,1 @@
-"""The engines behind the stations: chat models, text-to-speech, aligners, recognisers; `registry.py` lists them."""
+"""Back-ends: chat models, text-to-speech, aligners, speech recognition and codecs; `registry.py` lists them."""

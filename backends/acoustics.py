@@ -1,8 +1,8 @@
-"""Noise, a room's echo and a telephone's band, put on a sound whose words stay where they are.
+"""Audio augmentation: background noise, room reverberation and a telephone band; word times do not move.
 
-pyroomacoustics simulates the rooms, scipy filters. audiomentations wraps just these two, but brings 15 packages more
-(librosa, numba, scikit-learn, …), wants soxr < 1, draws from global random states and leaves the delay of a room's
-direct path in; pedalboard is GPL-3.
+pyroomacoustics simulates rooms, and scipy filters. audiomentations wraps these two, but adds 15 packages (librosa,
+numba, scikit-learn, …), requires soxr < 1, uses global random states and keeps the delay of a room's direct path;
+pedalboard is GPL-3.
 """
 
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from backends.engine import Samples
 from data_schemas.units import SAMPLE_RATE_HZ
 
 TELEPHONE_BAND_HZ = (300.0, 3_400.0)
-"""What a telephone line lets through (ITU-T G.712)."""
+"""The pass band of a telephone line (ITU-T G.712)."""
 
-_LOWEST_HZ = 60.0  # noise has nothing below: no DC, and a level that holds over a word
+_LOWEST_HZ = 60.0  # noise has nothing below: no DC, and a level that is constant over a word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """A box-shaped room with caller and microphone in it, metres, and its reverberation time."""
+    """A box-shaped room with the caller and the microphone in it, in metres, and its reverberation time."""
 
     size_m: tuple[float, float, float]
     caller_m: tuple[float, float, float]
@@ -28,10 +28,10 @@ class Room:
     rt60_s: float
 
 
-def coloured_noise(n_samples: int, slope: float, seed: int) -> Samples:
-    """Noise of any level whose power falls as frequency to the power `slope`, nothing below 60 Hz; [n_samples].
+def make_coloured_noise(n_samples: int, slope: float, seed: int) -> Samples:
+    """Makes noise, [n_samples], whose power is proportional to frequency to the power `slope`, zero below 60 Hz.
 
-    White at 0, pink at 1 (rooms, ventilation), brown at 2 (traffic behind walls).
+    White at 0, pink at 1 (rooms, ventilation), brown at 2 (traffic behind walls). The level is arbitrary.
     """
     from scipy import fft
 
@@ -44,8 +44,8 @@ def coloured_noise(n_samples: int, slope: float, seed: int) -> Samples:
     return noise
 
 
-def telephone_band(sound: Samples) -> Samples:
-    """The sound through a telephone's band; filtered forwards and backwards, so that nothing comes later."""
+def filter_telephone_band(sound: Samples) -> Samples:
+    """Filters audio to the telephone band, forwards and backwards so that nothing is delayed."""
     from scipy import signal
 
     sections = signal.butter(4, TELEPHONE_BAND_HZ, btype="bandpass", fs=SAMPLE_RATE_HZ, output="sos")
@@ -54,21 +54,21 @@ def telephone_band(sound: Samples) -> Samples:
 
 
 def put_in_room(speech: Samples, room: Room) -> Samples:
-    """The speech as the microphone hears it, less the time that sound takes to get there; its end falls silent."""
+    """Returns the speech as the microphone hears it, without the delay of the direct path, and fades out its end."""
     from scipy import signal
 
-    response, delay = impulse_response(room)
+    response, delay = simulate_impulse_response(room)
     heard: Samples = signal.oaconvolve(speech, response)[delay : delay + len(speech)].astype(np.float32)
     n_fade = min(len(heard), SAMPLE_RATE_HZ // 50)
     heard[len(heard) - n_fade :] *= np.linspace(1, 0, n_fade, dtype=np.float32)
     return heard
 
 
-def impulse_response(room: Room) -> tuple[Samples, int]:
-    """A room's response by the image source method, [n_samples], and the sample at which its direct path arrives."""
+def simulate_impulse_response(room: Room) -> tuple[Samples, int]:
+    """Simulates a room's impulse response by the image source method; returns it and the sample of its direct path."""
     import pyroomacoustics
 
-    pyroomacoustics.constants.set("num_threads", 1)  # one worker a core already; and one order of additions
+    pyroomacoustics.constants.set("num_threads", 1)  # there is one worker per core, and the order of additions is fixed
     absorption, order = pyroomacoustics.inverse_sabine(room.rt60_s, room.size_m)
     box = pyroomacoustics.ShoeBox(
         room.size_m, fs=SAMPLE_RATE_HZ, materials=pyroomacoustics.Material(absorption), max_order=order

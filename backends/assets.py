@@ -1,8 +1,8 @@
-"""Model files that are joined or fetched on this machine: where they live, and that they are what they should be.
+"""Cache of model files: the cache directory, downloads or joins into it, and SHA-256 checks.
 
-Every file has a known SHA-256. It is written beside its place and renamed into it, so that no reader ever sees half a
-file and two processes that make the same file at once both end with it. A file found damaged is made anew, and the log
-says so.
+Every file has a known SHA-256. It is written under a temporary name and renamed, so that no reader sees a partial file
+and two processes that create the same file at once both end with it. A damaged file is created again, and this is
+logged.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def get_cache_dir() -> Path:
-    """The folder of model files: `KAME_CACHE` where set, else the user's cache folder of this system."""
+    """Returns the cache directory of model files: `KAME_CACHE` if it is set, else the user's cache directory."""
     chosen = os.environ.get("KAME_CACHE")
     if chosen:
         return Path(chosen).expanduser()
@@ -29,10 +29,10 @@ def get_cache_dir() -> Path:
 
 
 def is_verified(path: Path, sha256: str) -> bool:
-    """Whether there is a file at `path` with this SHA-256 (hexadecimal).
+    """Returns whether there is a file at `path` with this SHA-256 (hexadecimal).
 
     Raises:
-        BackendError: the file is there but cannot be read.
+        BackendError: the file exists but cannot be read.
     """
     try:
         return ids.compute_sha256(path) == sha256
@@ -43,21 +43,21 @@ def is_verified(path: Path, sha256: str) -> bool:
 
 
 def ensure(path: Path, sha256: str, blocks: Callable[[], Iterable[bytes]], remedy: str) -> Path:
-    """`path`, holding what its SHA-256 promises: as found, or written now.
+    """Returns `path` after creating the file unless it exists with the right SHA-256.
 
     Args:
         path: where the file belongs.
-        sha256: what it must hash to.
-        blocks: gives its content piece by piece; called only when the file is missing or damaged.
-        remedy: what to do when that content does not hash to `sha256`.
+        sha256: the SHA-256 of its content.
+        blocks: yields the content in pieces; called only if the file is missing or damaged.
+        remedy: what to do if that content does not have this SHA-256.
 
     Raises:
-        BackendError: the content is wrong (nothing is kept), or it cannot be written.
+        BackendError: the content is wrong (nothing is kept), or the file cannot be written.
     """
     if is_verified(path, sha256):
         return path
     if path.exists():
-        _log.warning("The model file %s is damaged (wrong SHA-256); it is made anew.", path)
+        _log.warning("The model file %s is damaged (wrong SHA-256) and is created again.", path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _write(path, sha256, blocks(), remedy)
@@ -77,7 +77,7 @@ def _write(path: Path, sha256: str, blocks: Iterable[bytes], remedy: str) -> Non
                 digest.update(block)
                 file.write(block)
         if digest.hexdigest() != sha256:
-            raise BackendError(f"What was to become {path} has a wrong SHA-256, {digest.hexdigest()}.", remedy)
+            raise BackendError(f"The new content of {path} has a wrong SHA-256, {digest.hexdigest()}.", remedy)
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)

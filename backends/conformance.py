@@ -1,7 +1,7 @@
-"""What the conformance tests of all kinds share.
+"""Helpers of the conformance tests of all kinds of engines.
 
-Each kind has one in `backends/<kind>/conformance.py`: a function that any engine can be put through, by its author's
-tests too. It raises `PromiseBroken`, an `AssertionError`, at the first promise of `protocol.py` that does not hold.
+Each kind has a test function in `backends/<kind>/conformance.py` for any engine, also for the tests of its authors. It
+raises `PromiseBroken`, an `AssertionError`, at the first promise of `protocol.py` that does not hold.
 """
 
 import re
@@ -18,17 +18,17 @@ Answer = TypeVar("Answer")
 
 
 class PromiseBroken(AssertionError):
-    """An engine does not do what its protocol promises; the message says what."""
+    """An engine breaks a promise of its protocol; the message says which."""
 
 
 def require(holds: object, promise: str) -> None:
-    """Raises `PromiseBroken` with the promise where it does not hold."""
+    """Raises `PromiseBroken` with the promise if it does not hold."""
     if not holds:
         raise PromiseBroken(promise)
 
 
 def require_raises(kind: type[Exception], call: Callable[[], object], promise: str) -> None:
-    """Requires that a call raises an error of this kind."""
+    """Requires that a call raises an error of this class."""
     try:
         call()
     except kind:
@@ -39,37 +39,37 @@ def require_raises(kind: type[Exception], call: Callable[[], object], promise: s
 
 
 def strip_marks(text: str) -> str:
-    """What was heard without marks and capital letters, by which engines differ."""
+    """Removes punctuation and capital letters from a transcript, as engines differ in them."""
     return " ".join(re.findall(r"[\w']+", text.lower()))
 
 
 def check_identity(engine: Engine) -> None:
-    """Requires a name and a digest that stay the same."""
+    """Requires that the engine has a name and a digest that do not change."""
     require(isinstance(engine.name, str) and engine.name, "`name` is the engine's name in the registry")
     digest = engine.digest
-    require(isinstance(digest, str) and digest, "`digest` is a text that stands for engine and model")
+    require(isinstance(digest, str) and digest, "`digest` is a text that identifies engine and model")
     require(engine.digest == digest, "`digest` stays the same while the engine does")
 
 
 def check_threads(call: Callable[[], Answer], n_threads: int, is_same: Callable[[Answer, Answer], bool]) -> None:
-    """Requires that a call from other threads, so many at once, gives what it gives in this one."""
+    """Requires that concurrent calls from other threads return the same as a call in this thread."""
     expected = call()
     with ThreadPoolExecutor(n_threads) as threads:
         found = [each.result() for each in [threads.submit(call) for _ in range(n_threads)]]
     same = all(is_same(each, expected) for each in found)
-    require(same, f"{n_threads} thread(s) other than its maker's, asking at once, are given the same")
+    require(same, f"{n_threads} concurrent call(s) from other threads return the same")
 
 
 def check_sound(samples: Any) -> None:
-    """Requires mono sound, float32 in [-1, 1], that is not silent."""
-    require(isinstance(samples, np.ndarray) and samples.dtype == np.float32, "sound is a float32 array")
-    require(samples.ndim == 1 and len(samples), "sound is mono, of shape [n_samples], and not empty")
+    """Requires mono audio, float32 in [-1, 1], that is not silent."""
+    require(isinstance(samples, np.ndarray) and samples.dtype == np.float32, "audio is a float32 array")
+    require(samples.ndim == 1 and len(samples), "audio is mono, of shape [n_samples], and not empty")
     require(np.isfinite(samples).all() and np.abs(samples).max() <= 1, "samples are numbers in [-1, 1]")
-    require(np.abs(samples).max() > 1e-3, "there is something to be heard")
+    require(np.abs(samples).max() > 1e-3, "audio is not silent")
 
 
 def make_chirps(seed: int, n_samples: int) -> Samples:
-    """Tones at 24 kHz that rise and fall, with pauses, about as loud as speech; another sound for another seed."""
+    """Makes rising and falling tones with pauses at 24 kHz, about as loud as speech, that depend on the seed."""
     rng = np.random.default_rng(seed)
     t = np.arange(n_samples) / SAMPLE_RATE_HZ
     pitch_hz = 150 + 100 * np.sin(2 * np.pi * rng.uniform(0.5, 2) * t)

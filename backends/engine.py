@@ -1,4 +1,4 @@
-"""What all engines that stages use have in common, and the sound that they take and give."""
+"""Base protocol of the engines that pipeline stages use, and the type of audio samples."""
 
 from typing import Protocol
 
@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 Samples = NDArray[np.float32]
-"""Mono sound, float32 in [-1, 1], shape [n_samples]."""
+"""Mono audio, float32 in [-1, 1], shape [n_samples]."""
 
 
 class Engine(Protocol):
-    """What stages' engines have in common."""
+    """Base protocol of the stages' engines."""
 
     @property
     def name(self) -> str:
@@ -18,4 +18,4 @@ class Engine(Protocol):
 
     @property
     def digest(self) -> str:
-        """Stands for engine and model: changes when what it makes of the same could."""
+        """Identifies engine and model: it changes whenever the output for the same input could."""

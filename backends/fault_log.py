@@ -1,6 +1,6 @@
-"""What the log tells of a server that fails: who and where it is, its status, and what to do; never a word of its own.
+"""Logs failures of servers without secrets: name, host, status and remedy, but none of the server's own words.
 
-Servers quote what they were asked, and keys; a URL may hold a key too.
+Servers quote requests and API keys; a URL may contain a key too.
 """
 
 import asyncio
@@ -11,37 +11,37 @@ from urllib.parse import urlsplit
 from data_schemas.errors import KameError
 
 EVERY_S: Final = 60.0
-"""The same fault of the same back-end is told once in so long, seconds; it may befall every request."""
+"""The same fault of the same back-end is logged at most once in this time, seconds, as every request may have it."""
 
 
-def place_of(url: str) -> str:
-    """Host and port of a URL, without what may be a secret: user, path and query."""
+def extract_host(url: str) -> str:
+    """Returns the host and port of a URL without possible secrets: user, path and query."""
     return urlsplit(url).netloc.rpartition("@")[2]
 
 
 def name_fault(error: BaseException) -> str:
-    """A fault in one or two words of ours: a status where there is one, or else its class."""
+    """Names a fault in one or two words of ours: its status if it has one, else its class."""
     status = error.status if isinstance(error, KameError) else ""
     return f"HTTP {status}" if status.isdigit() else status or type(error).__name__
 
 
 class FaultLog:
-    """Tells faults in a log, each once a minute. Called in an event loop's thread.
+    """Logs faults, each at most once a minute. Must be called in an event loop's thread.
 
     Args:
-        log: takes them, as warnings.
+        log: receives them as warnings.
     """
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
-        self._told: dict[tuple[str, str], tuple[float, int]] = {}  # when, and how often since
+        self._told: dict[tuple[str, str], tuple[float, int]] = {}  # time of the last message, and occurrences since
 
-    def tell(self, who: str, place: str, fault: str, remedy: str = "") -> None:
-        """Tells a fault, unless the same one was told just now.
+    def report(self, who: str, place: str, fault: str, remedy: str = "") -> None:
+        """Logs a fault, unless the same one was logged recently.
 
         Args:
-            who: what failed, as the configuration calls it.
-            place: see `place_of`; empty: it has none.
+            who: what failed, by its name in the configuration.
+            place: see `extract_host`; empty: it has none.
             fault: see `name_fault`.
             remedy: what to do, in words of ours.
         """
@@ -52,5 +52,5 @@ class FaultLog:
             return
         self._told[who, fault] = (now_s, 0)
         where = f" at {place}" if place else ""
-        again = f" So it was {n_since} times more since this was last told." if n_since else ""
+        again = f" This happened {n_since} more times since the last message." if n_since else ""
         self._log.warning("%s%s failed: %s.%s%s", who, where, fault, f" {remedy}" if remedy else "", again)

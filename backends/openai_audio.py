@@ -1,4 +1,4 @@
-"""What speech and recognition over OpenAI's protocol share: how a server is reached, and what its errors mean."""
+"""Client of OpenAI's audio protocol for text-to-speech and transcription: options, connection and errors."""
 
 import atexit
 import io
@@ -22,44 +22,42 @@ if TYPE_CHECKING:
 
 _N_QUOTED = 300
 HEARING_RATE_HZ = 16_000
-"""What whisper models hear."""
+"""Sample rate of whisper models."""
 _REFUSALS = frozenset({400, 413, 422})
-"""Statuses about this request; others are about the server, the model or the key."""
+"""Status codes about this request; others are about the server, the model or the API key."""
 
-_one_opens = threading.Lock()  # so that a server has one client, whoever asks for it first
+_one_opens = threading.Lock()  # so that each server has one client
 
 
 class OpenAIAudioOptions(Options):
-    """Which server and model answer. The key comes from the environment, never from here."""
+    """Options for server and model. The API key is read from the environment, never from the options."""
 
     base_url: str = Field(pattern=r"^https?://", description="OpenAI-compatible base URL, with /v1.")
-    model: str = Field(min_length=1, description="Model to ask for.")
+    model: str = Field(min_length=1, description="Name of the model.")
     revision: str = Field(
-        default="", description="Stands for the weights where the model's name does not; change it when they change."
+        default="", description="Version of the weights, if the model's name does not state it; change it with them."
     )
     api_key_env: str = Field(
         default="KAME_SPEECH_API_KEY", min_length=1, description="Environment variable that holds the key."
     )
-    max_attempts: int = Field(default=5, ge=1, le=20, description="Tries of one request.")
+    max_attempts: int = Field(default=5, ge=1, le=20, description="Attempts per request.")
     timeout_s: float = Field(default=120.0, gt=0, description="Longest wait for one answer, seconds.")
 
 
 class BatchAudioOptions(OpenAIAudioOptions):
-    """As a stage asks, which has many utterances at hand."""
+    """Options for pipeline stages, which send many utterances."""
 
-    max_calls_in_flight: int = Field(
-        default=8, ge=1, le=256, description="Calls under way at once in each worker process."
-    )
+    max_calls_in_flight: int = Field(default=8, ge=1, le=256, description="Concurrent calls of each worker process.")
 
 
 class TranscriptionOptions(Options):
-    """In which language a server hears."""
+    """Options for the language of the speech."""
 
-    language: str = Field(default="en", pattern=r"^[a-z]{2,3}$", description="Language to hear.")
+    language: str = Field(default="en", pattern=r"^[a-z]{2,3}$", description="Language of the speech.")
 
 
 def make_transcription_request(model: str, language: str, samples: Samples) -> dict[str, Any]:
-    """Arguments of `audio.transcriptions.create`: 16-bit mono wav, of samples at 16 kHz, at temperature 0."""
+    """Makes the arguments of `audio.transcriptions.create`: samples at 16 kHz as 16-bit mono WAV, temperature 0."""
     import soundfile
 
     file = io.BytesIO()
@@ -74,18 +72,18 @@ def make_transcription_request(model: str, language: str, samples: Samples) -> d
 
 
 class RequestRefused(Exception):
-    """The server does not take this request; the message says why."""
+    """The server rejected this request; the message says why."""
 
 
 @contextmanager
 def use_client(options: OpenAIAudioOptions) -> Iterator["openai.OpenAI"]:
-    """The process's client of a server, for one request; its connections are kept, and any thread may use it.
+    """Yields the process's client of a server; its connections are kept alive, and any thread may use it.
 
     openai's own retries (timeouts, lost connections, 408, 409, 429, 5xx) are used.
 
     Raises:
-        RequestRefused: the server refuses this request.
-        BackendError: it does not answer after all tries, or refuses the key or the model.
+        RequestRefused: the server rejects this request.
+        BackendError: it does not answer after all attempts, or rejects the key or the model.
     """
     import openai
 
@@ -106,14 +104,14 @@ def _make_client(base_url: str, key: str, timeout_s: float, max_attempts: int) -
 
 
 def translate_error(error: "openai.APIError", options: OpenAIAudioOptions, key: str) -> Exception:
-    """`RequestRefused` or `BackendError`, whichever an error of openai's means; without the key."""
+    """Translates an error of openai's to `RequestRefused` or `BackendError`, without the API key."""
     import openai
 
     where = f"The server at {options.base_url}"
     said = error.message.replace(key, "***") if key else error.message
     if isinstance(error, openai.APIStatusError):
         status = error.status_code
-        if status in (401, 403):  # such messages quote parts of the key, so theirs is left out
+        if status in (401, 403):  # such messages quote parts of the key, so it is not quoted
             return BackendError(
                 f"{where} refuses our key (HTTP {status}).", f"Put a valid one into {options.api_key_env}.", str(status)
             )
@@ -124,6 +122,6 @@ def translate_error(error: "openai.APIError", options: OpenAIAudioOptions, key: 
     cause = str(error.__cause__ or said)[:_N_QUOTED]
     return BackendError(
         f"{where} did not answer in {options.max_attempts} tries: {cause}.",
-        "See that it runs and that base_url is right (it ends in /v1), then run again.",
+        "Check that it runs and that base_url is right (it ends in /v1), then run again.",
         "timeout" if isinstance(error, openai.APITimeoutError) else "no connection",
     )

@@ -1,4 +1,4 @@
-"""What the options of back-ends have in common: a strict class each, and lists written as one text."""
+"""Base classes of back-ends' options, and lists written as comma-separated text."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,11 +8,11 @@ from pydantic import AfterValidator, Field
 from data_schemas.config import Config
 
 OptionValue = str | int | float | bool
-"""What an option may be: a plain value."""
+"""The plain values that an option may have."""
 
 
 class Options(Config):
-    """Base of a back-end's own options; values are plain (text, number, yes or no), as YAML and forms give them."""
+    """Base class of a back-end's options; values are plain (text, number, yes or no), as in YAML and forms."""
 
 
 def _expand_path(path: str) -> str:
@@ -20,11 +20,11 @@ def _expand_path(path: str) -> str:
 
 
 FilePath = Annotated[str, AfterValidator(_expand_path)]
-"""A path on this machine; `~` is written out. Empty: none."""
+"""A path on this machine; `~` is expanded. Empty: none."""
 
 
 class WorkerOptions(Options):
-    """What every engine in a worker environment takes."""
+    """Options of every engine in a worker environment."""
 
     threads: int = Field(default=1, ge=1, le=64, description="Threads of the engine's process.")
     timeout_s: float = Field(
@@ -33,10 +33,10 @@ class WorkerOptions(Options):
 
 
 def split_list(text: str) -> list[str]:
-    """The parts of a text separated by commas."""
+    """Splits comma-separated text into its parts."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def split_paths(text: str) -> list[str]:
-    """As `listed`, for paths on this machine."""
+    """Like `split_list`, for paths on this machine."""
     return [_expand_path(path) for path in split_list(text)]

@@ -1,4 +1,4 @@
-"""Engines and sources of other installed packages, found by their entry points (docs/extending.md)."""
+"""Plug-ins: engines and sources of other installed packages, found by their entry points (docs/extending.md)."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -16,61 +16,61 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """One entry point of a group such as `kame.tts`, with the distribution that brings it."""
+    """An entry point of a group such as `kame.tts`, and the package that has it."""
 
     point: EntryPoint
 
     @property
     def name(self) -> str:
-        """What a configuration calls it."""
+        """Its name in configurations."""
         return self.point.name
 
     @property
     def package(self) -> str:
-        """The distribution and its version, as in `kame-arc 1.2.0`."""
+        """The package and its version, as in `kame-arc 1.2.0`."""
         found = self.point.dist
         return f"{found.name} {found.version}" if found else "an unknown package"
 
     def get_metadata(self, *fields: str) -> str:
-        """The first of these fields of the distribution's metadata that says something, its first line; or nothing."""
+        """Returns the first line of the first of these metadata fields of the package that is set, or an empty text."""
         told = self.point.dist.metadata if self.point.dist else None
         values = [str(told[field]).strip() for field in fields if told is not None and field in told]
         return next((value.splitlines()[0] for value in values if value), "")
 
     def load(self) -> Any:
-        """What the entry point names, imported now.
+        """Imports and returns the entry point's object.
 
         Raises:
             ConfigError: it cannot be imported; names the package.
         """
         try:
             return self.point.load()
-        except Exception as error:  # the import runs somebody else's code, which may raise anything
+        except Exception as error:  # the import runs third-party code, which may raise anything
             raise self.make_error(f"does not load: {type(error).__name__}: {error}") from error
 
     def make_error(self, what: str) -> ConfigError:
-        """An error that names the package; `what` is its predicate."""
+        """Makes an error that names the package; `what` is the predicate of its sentence."""
         return ConfigError(
             f"The entry point {self.name!r} ({self.point.group}) of the package {self.package} {what}.",
-            "Repair or remove that package; docs/extending.md tells what it must hold.",
+            "Repair or remove that package; docs/extending.md says what it must provide.",
         )
 
 
 def find_plugins(group: str, ours: Collection[str]) -> Mapping[str, Plugin]:
-    """The plug-ins of a group by name.
+    """Finds the plug-ins of a group and returns them by name.
 
     Args:
         group: such as `kame.tts`.
-        ours: names that are taken.
+        ours: names that are already used.
 
     Raises:
-        ConfigError: a name is taken, stands twice, or is not made of small letters, digits, `_` and `-`.
+        ConfigError: a name is already used, occurs twice, or is not made of lower-case letters, digits, `_` and `-`.
     """
     found: dict[str, Plugin] = {}
     for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
         plugin = Plugin(point)
         if not _NAME.fullmatch(point.name):
-            raise plugin.make_error("has a name that is not small letters, digits, _ and -")
+            raise plugin.make_error("has a name that is not made of lower-case letters, digits, _ and -")
         if point.name in ours:
             raise plugin.make_error("has the name of one that is built in")
         if point.name in found:
@@ -80,35 +80,35 @@ def find_plugins(group: str, ours: Collection[str]) -> Mapping[str, Plugin]:
 
 
 def wrap_plugin_engine(plugin: Plugin, kind: str, make: Any, *given: Any, **more: Any) -> Any:
-    """An engine of another package, made by `make` of the rest, with the package's version in what stands for it.
+    """Constructs an engine of another package by calling `make`, and adds the package's version to its digest.
 
     Raises:
-        ConfigError: it cannot be made, lacks what stands for it, or does not call itself as its entry point does.
+        ConfigError: it cannot be constructed, lacks a required attribute, or its name differs from its entry point's.
     """
     try:
         engine = make(*given, **more)
-    except KameError:  # says itself what to do
+    except KameError:  # has its own remedy
         raise
-    except Exception as error:  # somebody else's code, which may raise anything
+    except Exception as error:  # third-party code, which may raise anything
         raise plugin.make_error(f"makes no engine: {type(error).__name__}: {error}") from error
     needs = {"chat": ("describe", "serve"), "listener": ("name",)}.get(kind, ("name", "digest"))
     if missing := [each for each in needs if not hasattr(engine, each)]:
         raise plugin.make_error(f"makes an engine without {' and '.join(missing)}")
     if kind == "chat":
         return _PackagedChat(plugin, engine)
-    if engine.name != plugin.name:  # it is written into rows as who spoke, timed or heard
+    if engine.name != plugin.name:  # the name is recorded in rows
         raise plugin.make_error(f"makes an engine that calls itself {engine.name!r}")
     return _PackagedEngine(plugin, engine)
 
 
 class _Packaged:
-    """An engine of another package; all but what stands for its identity is its own."""
+    """An engine of another package; only its digest is changed."""
 
     def __init__(self, plugin: Plugin, engine: Any) -> None:
         self._plugin, self._engine = plugin, engine
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # while it is copied or unpickled there is no engine to ask
+        if name.startswith("_"):  # during copying and unpickling there is no engine yet
             raise AttributeError(name)
         return getattr(self._engine, name)
 
@@ -116,18 +116,18 @@ class _Packaged:
 class _PackagedEngine(_Packaged):
     @property
     def digest(self) -> str:
-        """The engine's own with its package's version."""
+        """The engine's own digest combined with its package's version."""
         return ids.digest("plugin", self._plugin.package, self._engine.digest)
 
 
 class _PackagedChat(_Packaged):
     def describe(self) -> Endpoint:
-        """The engine's endpoint, whose digest knows the package's version."""
+        """Returns the engine's endpoint with a digest that includes the package's version."""
         return self._add_package(self._engine.describe())
 
     @contextmanager
     def serve(self) -> Iterator[Endpoint]:
-        """As `describe`, started."""
+        """Yields the running engine's endpoint, as `describe` returns it."""
         with self._engine.serve() as endpoint:
             yield self._add_package(endpoint)
 

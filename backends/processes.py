@@ -1,4 +1,4 @@
-"""Worker processes of ours: started when first needed; Ctrl-C and a killed parent leave nobody behind."""
+"""Pool of worker processes, started on first use; Ctrl-C or a killed parent leaves no process behind."""
 
 import multiprocessing
 import os
@@ -13,7 +13,7 @@ from typing import Self
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Keeps SIGINT from this thread, and for good from processes started meanwhile; it arrives after the block."""
+    """Blocks SIGINT in this thread until the end of the block, and permanently in processes started in the block."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -22,7 +22,7 @@ def interrupts_held() -> Iterator[None]:
 
 
 def leave_with_parent() -> None:
-    """Ends this worker when its parent is gone, even by SIGKILL; call it first in the worker."""
+    """Ends this worker process when its parent has ended, even by SIGKILL; call it first in the worker."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -34,11 +34,11 @@ def leave_with_parent() -> None:
 
 
 class WorkerPool:
-    """Processes that are started when first needed and gone after the `with` block.
+    """A process pool that is started on first use and stopped at the end of the `with` block.
 
     Args:
-        n_workers: how many.
-        begin: called first in each; it is to call `leave_with_parent`.
+        n_workers: number of processes.
+        begin: called first in each process; must call `leave_with_parent`.
         begin_with: its arguments.
     """
 
@@ -55,13 +55,13 @@ class WorkerPool:
     ) -> None:
         if self._pool is None:
             return
-        if error is not None:  # what is under way is lost and made again: who stops a run does not want to wait for it
+        if error is not None:  # whoever stops a run does not want to wait: unfinished work is lost and redone
             for process in multiprocessing.active_children():
                 process.terminate()
         self._pool.shutdown(cancel_futures=True)
 
     def get_started(self) -> ProcessPoolExecutor:
-        """The processes, started now where they were not."""
+        """Returns the process pool, after starting it if necessary."""
         if self._pool is None:
             context = multiprocessing.get_context("spawn")  # fork is unsafe beside threads
             self._pool = ProcessPoolExecutor(self.n_workers, context, self._begin, self._begin_with)

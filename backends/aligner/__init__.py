@@ -1,1 +1,1 @@
-"""Forced aligners."""
+"""Forced alignment: finds the time of each word of a known text."""

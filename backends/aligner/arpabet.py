@@ -1,7 +1,7 @@
-"""How a word is said, in the ARPAbet of the CMU dictionary, for words that dictionary lacks.
+"""Pronunciations in ARPAbet for words that the CMU dictionary lacks.
 
-eSpeak NG writes the word in IPA; `to_arpabet` turns that into the 39 phones that pocketsphinx's English model knows.
-Sounds English lacks become their nearest neighbours: a name said approximately is still found in the sound.
+eSpeak NG writes the word in IPA; `to_arpabet` converts that to the 39 phones of pocketsphinx's English model. Sounds
+that English lacks are mapped to the nearest ones: a name pronounced approximately is still found in the audio.
 """
 
 import re
@@ -28,7 +28,7 @@ _SILENT = re.compile(r"\([a-z-]+\)|[\sˈˌːˑ͡‿ʲʰʷˠ̩̯̪̃̆˞.\-_|]") 
 
 
 def to_arpabet(ipa: str) -> str:
-    """Phones with spaces between them, as pocketsphinx's `add_word` wants them; empty for an empty `ipa`.
+    """Converts IPA to space-separated phones for pocketsphinx's `add_word`; empty for an empty `ipa`.
 
     Raises:
         AlignmentRefused: a symbol has no phone; the message names it.
@@ -45,10 +45,10 @@ def to_arpabet(ipa: str) -> str:
 
 
 def pronounce(word: str) -> str:
-    """The phones of one word as eSpeak NG's American English says it.
+    """Returns the phones of one word in eSpeak NG's American English.
 
     Raises:
-        AlignmentRefused: eSpeak says nothing for it, or something without phones.
+        AlignmentRefused: eSpeak returns nothing for it, or nothing with phones.
         BackendError: eSpeak does not load.
     """
     ipa = "".join(_load_espeak().phonemize([word], strip=True))

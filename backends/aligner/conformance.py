@@ -1,4 +1,4 @@
-"""What any aligner must pass, ours and others'."""
+"""Conformance test of aligners, ours and others'."""
 
 from collections.abc import Sequence
 
@@ -13,18 +13,18 @@ from data_schemas.units import SAMPLE_RATE_HZ
 _AGREES_S = 0.05
 _PAUSE_S = 1.0
 _FOLLOWS_S = 0.2
-"""How far a time may be from where silence that is put in moves it; speech that is cut open sounds otherwise."""
+"""Tolerance for the shift of a time when silence is inserted, as speech that is cut open sounds different."""
 
 
 def check_aligner(aligner: Aligner, samples: Samples, words: Sequence[str]) -> None:
-    """Requires what `Aligner` promises.
+    """Checks the promises of `Aligner`.
 
     Args:
-        samples: these words, said clearly, at 24 kHz.
-        words: two at least.
+        samples: these words, clearly spoken, at 24 kHz.
+        words: at least two.
 
     Raises:
-        PromiseBroken: it does not hold.
+        PromiseBroken: a promise does not hold.
     """
     check_identity(aligner)
     require(isinstance(aligner.prefers_own_times, bool), "`prefers_own_times` is True or False")
@@ -35,28 +35,28 @@ def check_aligner(aligner: Aligner, samples: Samples, words: Sequence[str]) -> N
     timings = aligner.align(samples, SAMPLE_RATE_HZ, words)
     require([each.word for each in timings] == list(words), "there is one timing a word, in order, as it was given")
     edges = [edge for each in timings for edge in (each.start_s, each.end_s)]
-    require(edges == sorted(edges) and edges[0] >= 0, "times ascend from the sound's first sample")
-    require(edges[-1] <= len(samples) / SAMPLE_RATE_HZ, "times lie inside the sound")
-    require(all(each.start_s < each.end_s for each in timings), "every word takes some time")
+    require(edges == sorted(edges) and edges[0] >= 0, "times ascend from the first sample")
+    require(edges[-1] <= len(samples) / SAMPLE_RATE_HZ, "times lie inside the audio")
+    require(all(each.start_s < each.end_s for each in timings), "every word has a duration")
     require(all(each.method and np.isfinite(each.score) for each in timings), "each timing has a method and a score")
-    require(aligner.align(samples, SAMPLE_RATE_HZ, []) == [], "no words have no times")
-    refused = "silence in which words should be is an AlignmentRefused"
+    require(aligner.align(samples, SAMPLE_RATE_HZ, []) == [], "there are no times without words")
+    refused = "silence instead of the words is an AlignmentRefused"
     silence = np.zeros(SAMPLE_RATE_HZ, dtype=np.float32)
     require_raises(AlignmentRefused, lambda: aligner.align(silence, SAMPLE_RATE_HZ, words), refused)
 
     def align() -> list[WordTiming]:
         return aligner.align(samples, SAMPLE_RATE_HZ, words)
 
-    require(align() == timings, "the same sound has the same times, whatever was aligned between")
+    require(align() == timings, "the same audio has the same times, whatever was aligned in between")
     check_threads(align, 1, lambda one, other: one == other)
     twice = aligner.align(np.repeat(samples, 2), 2 * SAMPLE_RATE_HZ, words)
     shifts_s = [abs(one.start_s - other.start_s) for one, other in zip(timings, twice, strict=True)]
-    require(max(shifts_s) < _AGREES_S, "the same sound at another sample rate has the same times")
+    require(max(shifts_s) < _AGREES_S, "the same audio at another sample rate has the same times")
     _check_listens(aligner, samples, timings)
 
 
 def _check_listens(aligner: Aligner, samples: Samples, timings: Sequence[WordTiming]) -> None:
-    """Silence that is put in moves the words behind it, and no others: times come from the sound itself."""
+    """Checks that times come from the audio: inserted silence moves the words after it and no others."""
     words, pause = [each.word for each in timings], np.zeros(round(_PAUSE_S * SAMPLE_RATE_HZ), dtype=np.float32)
     first = max(range(len(words) - 1), key=lambda at: timings[at + 1].start_s - timings[at].end_s) + 1
     gap_s = (timings[first - 1].end_s + timings[first].start_s) / 2

@@ -1,4 +1,4 @@
-"""The exact word times of the speech of `backends/tts/double.py`, wherever it stands in a sound."""
+"""Test double of an aligner: the exact word times of the speech of `backends/tts/double.py`, anywhere in audio."""
 
 from collections.abc import Sequence
 
@@ -11,11 +11,11 @@ from data_schemas.records import WordTiming
 from data_schemas.units import samples_to_seconds
 
 _LEAST_GAP_S = 0.01
-"""Shorter silences lie inside a burst: zero crossings; a gap of the double's speech lasts longer at any speed."""
+"""Shorter silences are zero crossings inside a burst; a gap of the double's speech is longer at any speed."""
 
 
 class DoubleAligner:
-    """Finds the bursts by the silence between them; score 0 for every word."""
+    """Finds the bursts by the silence between them; the score of every word is 0."""
 
     name = "double"
     digest = ids.digest("double aligner", 2)
@@ -23,16 +23,16 @@ class DoubleAligner:
     prefers_own_times = False
 
     def align(self, samples: Samples, sample_rate_hz: int, words: Sequence[str]) -> list[WordTiming]:
-        """The bursts' times, to the sample, at any speed of the double's speech.
+        """Returns the bursts' times, exact to the sample, at any speed of the double's speech.
 
         Raises:
-            AlignmentRefused: the sound does not have as many bursts as there are words.
+            AlignmentRefused: the audio does not have as many bursts as there are words.
         """
         if not words:
             return []
         bursts = _find_bursts(samples, round(_LEAST_GAP_S * sample_rate_hz))
         if len(bursts) != len(words):
-            raise AlignmentRefused(f"the sound has {len(bursts)} bursts, not {len(words)}")
+            raise AlignmentRefused(f"the audio has {len(bursts)} bursts, not {len(words)}")
         return [
             WordTiming(
                 word=word,
@@ -46,7 +46,7 @@ class DoubleAligner:
 
 
 def _find_bursts(samples: Samples, least_gap: int) -> list[tuple[int, int]]:
-    """First and end sample of each stretch that is not digital silence; a burst begins and ends with a sample of 0."""
+    """Finds the first and end sample of each span that is not digital silence; bursts begin and end with a 0."""
     loud = np.flatnonzero(samples)
     if not len(loud):
         return []

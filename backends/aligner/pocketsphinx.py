@@ -1,7 +1,7 @@
-"""Word times by forced alignment with pocketsphinx: the embedded aligner (English, CPU, model in the wheel).
+"""Forced alignment with pocketsphinx: the embedded aligner (English, CPU, model in the wheel).
 
-50 to 85 times faster than the speech lasts, on one core. How near its word starts are to those of synthesisers that
-tell their own: `python -m benchmarks.timing`.
+50 to 85 times faster than the speech lasts, on one core. `python -m benchmarks.timing` compares its word starts with
+those of synthesisers that report their own.
 """
 
 import math
@@ -24,30 +24,30 @@ from data_schemas.records import WordTiming
 from data_schemas.units import samples_to_seconds
 
 _RECIPE = 2
-"""Version of what this file does to sound and scores; raise it when times or scores change."""
+"""Version of this file's processing of audio and scores; raise it when times or scores change."""
 
 _ENGINE = ("pocketsphinx", "soxr", "phonemizer", "espeakng-loader")
-"""Whose versions can change the times: search and acoustic model, resampling, unknown words' sounds (two of them)."""
+"""Packages whose versions can change the times: search and acoustic model, resampling, unknown words' sounds (two)."""
 
 _MODEL_RATE_HZ = 16_000
 _FRAMES_PER_S = 100  # pocketsphinx's `frate`
 _PADS_N_FRAMES = (10, 20, 30)
-"""Silence around the sound, which the search wants: more of it where a word is not found, or found in the silence, as
-some are that begin with the sound's first sample. Which length serves depends on chance, so several are tried."""
+"""Silence around the audio, which the search needs: more of it if a word is not found, or is found in the silence, like
+some that begin with the first sample. Which length works depends on chance, so several are tried."""
 
 _NOISE_SIGMA = 5e-4  # -66 dBFS: digital silence is unlike anything the model was trained on
 _NOISE_SEED = 20_240_501
 _SCORE_SCALE = 1 << 10  # pocketsphinx divides log likelihoods by 2 ** SENSCR_SHIFT (hmm.h) before it adds them up
 _BEAMS = {"beam": 1e-80, "wbeam": 1e-60, "pbeam": 1e-80}  # wide: a lost path would be a lost dialogue
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*")
-_one_at_a_time = threading.Lock()  # a decoder holds the state of one sound
+_one_at_a_time = threading.Lock()  # a decoder has the state of one audio
 
 
 class PocketsphinxAligner:
-    """Aligns known English words to clean speech; one decoder a process, loaded when first needed.
+    """Aligns known English words to clean speech; one decoder per process, loaded on first use.
 
     A word's `score` is its mean log likelihood per 10 ms frame, in nats relative to the frame's best-fitting state: 0
-    is perfect; right words on Kokoro's speech have a median of -1 and 1% below -6, wrong ones lie around -4 to -12.
+    is perfect; right words in Kokoro's speech have a median of -1 and 1% below -6, wrong ones are around -4 to -12.
     """
 
     name = "pocketsphinx"
@@ -56,18 +56,18 @@ class PocketsphinxAligner:
 
     @property
     def digest(self) -> str:
-        """Engine versions (the acoustic model and dictionary are in the engine's wheel) and this file's recipe."""
+        """Digest of the engine versions (acoustic model and dictionary are in the engine's wheel) and `_RECIPE`."""
         return ids.digest("pocketsphinx", _RECIPE, [[name, version(name)] for name in _ENGINE])
 
     def align(self, samples: Samples, sample_rate_hz: int, words: Sequence[str]) -> list[WordTiming]:
-        """One timing a word, in order, not overlapping, inside the sound, in steps of 10 ms.
+        """Returns one timing per word, in order, without overlap, inside the audio, in steps of 10 ms.
 
-        A word the dictionary lacks, or in capitals (an acronym), is looked for as eSpeak NG says it. What was aligned
-        before does not change the result.
+        A word that the dictionary lacks, or in capitals (an acronym), is searched as eSpeak NG pronounces it. Earlier
+        calls do not change the result.
 
         Raises:
             AlignmentRefused: the words are not found, or one of them is not a word.
-            TimesRefused: a word is found outside the sound alone.
+            TimesRefused: a word is found only outside the audio.
             BackendError: pocketsphinx does not load.
         """
         if not words:
@@ -80,7 +80,7 @@ class PocketsphinxAligner:
 
 
 def _align_padded(samples: Samples, sample_rate_hz: int, words: Sequence[str], n_pad: int) -> list[WordTiming]:
-    """The words' times, sought with `n_pad` frames of silence at both ends of the sound."""
+    """Aligns the words with `n_pad` frames of silence at both ends of the audio."""
     pcm = _to_pcm(samples, sample_rate_hz, n_pad)
     with _one_at_a_time:
         decoder = _load_decoder()
@@ -90,21 +90,21 @@ def _align_padded(samples: Samples, sample_rate_hz: int, words: Sequence[str], n
         raise AlignmentRefused(f"{n_found} of {len(words)} words found in the sound of {' '.join(words)[:80]!r}")
     duration_s = samples_to_seconds(len(samples), sample_rate_hz)
     timings = [_make_timing(word, segment, n_pad, duration_s) for word, segment in zip(words, segments, strict=True)]
-    check_order(timings, duration_s)  # words found in the silence that we added have no time inside the sound
+    check_order(timings, duration_s)  # words found in the added silence have no time inside the audio
     return timings
 
 
 def _add_to_dictionary(decoder: Any, word: str) -> str:
-    """The word's key in the decoder's dictionary, added now where it is missing.
+    """Returns the word's key in the decoder's dictionary, and adds the word if it is missing.
 
-    Keys of ours end in `~`, so that what was added for one text is never taken for the dictionary's own word by the
-    next; only keys named in a text are searched for.
+    Our keys end in `~`, so that a word added for one text is never taken for the dictionary's own word by the next;
+    only keys that occur in a text are searched.
     """
     written = word.replace("’", "'").strip("'")
     if not _WORD.fullmatch(written):
         raise AlignmentRefused(f"{word!r} is not a word: letters and apostrophes are")
     phones = decoder.lookup_word(written.lower())
-    may_be_spelt_out = len(written) > 1 and written.isupper()  # US is not us, NASA is nasa: the sound decides
+    may_be_spelt_out = len(written) > 1 and written.isupper()  # US is not us, NASA is nasa: the audio decides
     if phones is not None and not may_be_spelt_out:
         return written.lower()
     key = f"{written}~"
@@ -116,7 +116,7 @@ def _add_to_dictionary(decoder: Any, word: str) -> str:
 
 
 def _to_pcm(samples: Samples, sample_rate_hz: int, n_pad: int) -> bytes:
-    """16-bit sound at 16 kHz between two silences, with a little noise that is always the same."""
+    """Converts to 16-bit audio at 16 kHz between two silences, with a little noise that is always the same."""
     import soxr
 
     n_silent = n_pad * _MODEL_RATE_HZ // _FRAMES_PER_S
@@ -127,8 +127,8 @@ def _to_pcm(samples: Samples, sample_rate_hz: int, n_pad: int) -> bytes:
 
 
 def _find_segments(decoder: Any, pcm: bytes, text: str) -> list[Any] | None:
-    """The decoder's segments that are words; None where the search reached no end."""
-    decoder.reinit_feat()  # forgets the last sound's noise statistics, which would shift this one's frames
+    """Returns the decoder's segments that are words, or None if the search reached no end."""
+    decoder.reinit_feat()  # resets the last audio's noise statistics, which would shift this one's frames
     decoder.set_align_text(text)
     decoder.start_utt()
     decoder.process_raw(pcm, full_utt=True)

@@ -1,6 +1,6 @@
-"""The synthesiser's own word times, where it tells them of every word of an utterance (Piper; see `Speech.words`).
+"""Uses the synthesiser's own word times if it reports them for every word of an utterance (Piper; see `Speech.words`).
 
-It often does not: where eSpeak joins two words, neither has a time. Such an utterance is timed by another aligner.
+It often does not: if eSpeak joins two words, neither has a time. Another aligner then aligns the utterance.
 """
 
 from collections.abc import Sequence
@@ -17,18 +17,18 @@ from data_schemas.records import WordTiming
 
 
 class SynthesiserOptions(Options):
-    """Who times the utterances of which the synthesiser does not tell all; further options are that aligner's."""
+    """The aligner for utterances without the synthesiser's own times; further options are that aligner's."""
 
     model_config = ConfigDict(extra="allow")
 
-    aligner: str = Field(default="pocketsphinx", description="Aligner of utterances without times of their own.")
+    aligner: str = Field(default="pocketsphinx", description="Aligner of utterances without such times.")
 
 
 class SynthesiserTimes:
-    """Stands in the place of an aligner, and is asked only for what the synthesiser did not tell.
+    """Takes the place of an aligner, and is only called for utterances without the synthesiser's own times.
 
     Raises:
-        ConfigError: the aligner named is not installed, does not take its options, or is this one.
+        ConfigError: the other aligner is not installed, rejects its options, or is this one.
     """
 
     name = "synthesiser"
@@ -36,23 +36,23 @@ class SynthesiserTimes:
 
     def __init__(self, options: SynthesiserOptions) -> None:
         if options.aligner == self.name:
-            raise ConfigError(f"The aligner {self.name!r} names itself for utterances without times.", "Name another.")
+            raise ConfigError(f"The aligner {self.name!r} cannot be its own fallback.", "Set another.")
         self._other: Aligner = registry.build("aligner", options.aligner, options.model_extra or {})
 
     @property
     def digest(self) -> str:
-        """Who times the rest."""
+        """Digest of the other aligner."""
         return ids.digest("synthesiser's own times", 2, self._other.name, self._other.digest)
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Those of the other aligner, for any utterance may need it."""
+        """The languages of the other aligner, as any utterance may need it."""
         return self._other.languages
 
     def align(self, samples: Samples, sample_rate_hz: int, words: Sequence[str]) -> list[WordTiming]:
-        """The words' times by the other aligner, whose name is their `method`.
+        """Returns the other aligner's times; its name is their `method`.
 
         Raises:
-            AlignmentRefused, BackendError: as the other aligner's.
+            AlignmentRefused, BackendError: as the other aligner.
         """
         return self._other.align(samples, sample_rate_hz, words)

@@ -1,6 +1,6 @@
-"""Word times by whisperx's aligner (wav2vec2 letters, forced alignment), in a worker environment of its own.
+"""Forced alignment by whisperx (wav2vec2 letters), in a worker environment.
 
-It brings no model: by default whisperx fetches the one it knows for the language; without a network, give a folder.
+It includes no model: by default whisperx downloads its own choice for the language; without a network, set a folder.
 """
 
 from collections.abc import Sequence
@@ -12,24 +12,24 @@ from backends.aligner.protocol import AlignmentRefused, check_order
 from backends.engine import Samples
 from backends.options import FilePath, WorkerOptions
 from backends.workers.environments import get_environment
-from backends.workers.process import Worker, WorkerRefusal, worker
+from backends.workers.process import Worker, WorkerRefusal, get_worker
 from data_schemas import ids
 from data_schemas.fingerprint import get_versions
 from data_schemas.records import WordTiming
 from data_schemas.units import samples_to_seconds
 
 _RECIPE = 1
-"""Version of what this file and its engine do to sound and times; raise it when they change."""
+"""Version of the processing of audio and times by this file and its engine; raise it when they change."""
 
 _MODEL_RATE_HZ = 16_000
 
 
 class WhisperXOptions(WorkerOptions):
-    """Which wav2vec2 model aligns."""
+    """Options for the wav2vec2 model."""
 
     language: str = Field(default="en", pattern=r"^[a-z]{2}$", description="Language of the words, two letters.")
-    model: str = Field(default="", description="A model by name; empty: whisperx's own choice for the language.")
-    model_path: FilePath = Field(default="", description="A folder with a wav2vec2 CTC model, instead.")
+    model: str = Field(default="", description="Name of a model; empty: whisperx's own choice for the language.")
+    model_path: FilePath = Field(default="", description="Folder with a wav2vec2 CTC model; replaces model.")
     device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="cpu, cuda or cuda:N.")
 
 
@@ -49,23 +49,23 @@ class WhisperXAligner:
 
     @cached_property
     def digest(self) -> str:
-        """Model weights, package versions and this file's recipe."""
+        """Digest of the model weights, package versions and `_RECIPE`."""
         weights = self._worker.call("describe", {})[0]["digest"]
         return ids.digest(
             "whisperx",
             _RECIPE,
-            get_versions("soxr"),
-            get_environment("whisperx").digest(),
+            versions("soxr"),
+            get_environment("whisperx").compute_digest(),
             weights,
             self._options.language,
         )
 
     def align(self, samples: Samples, sample_rate_hz: int, words: Sequence[str]) -> list[WordTiming]:
-        """One timing a word, in order, not overlapping, inside the sound, in steps of about 20 ms.
+        """Returns one timing per word, in order, without overlap, inside the audio, in steps of about 20 ms.
 
         Raises:
             AlignmentRefused: a word gets no time of its own.
-            TimesRefused: a word lies over another, or outside the sound.
+            TimesRefused: a word overlaps another, or is outside the audio.
             BackendError: the worker is gone, or the model does not load.
         """
         import soxr
@@ -88,7 +88,7 @@ class WhisperXAligner:
     @property
     def _worker(self) -> Worker:
         asked = self._options.model_dump(include={"language", "model", "model_path", "device", "threads"})
-        return worker("whisperx", asked, self._options.timeout_s)
+        return get_worker("whisperx", asked, self._options.timeout_s)
 
 
 def _strip_marks(word: str) -> str:

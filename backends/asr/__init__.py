@@ -1,1 +1,1 @@
-"""Speech recognisers."""
+"""Speech recognition (ASR) of whole recordings."""

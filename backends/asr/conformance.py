@@ -1,4 +1,4 @@
-"""What any recogniser of whole recordings must pass, ours and others'."""
+"""Conformance test of recognisers of whole recordings, ours and others'."""
 
 import contextlib
 
@@ -11,15 +11,15 @@ from data_schemas.units import SAMPLE_RATE_HZ
 
 
 def check_recogniser(recogniser: Recogniser, samples: Samples, said: str, *, is_repeatable: bool = True) -> None:
-    """Requires what `Recogniser` promises.
+    """Checks the promises of `Recogniser`.
 
     Args:
-        samples: a sentence, said clearly, at 24 kHz.
+        samples: a clearly spoken sentence at 24 kHz.
         said: its words.
-        is_repeatable: whether the same sound gives the same text, which servers often cannot promise.
+        is_repeatable: whether the same audio gives the same text, which servers often cannot guarantee.
 
     Raises:
-        PromiseBroken: it does not hold.
+        PromiseBroken: a promise does not hold.
     """
     check_identity(recogniser)
     n_calls = recogniser.max_calls_in_flight
@@ -29,13 +29,13 @@ def check_recogniser(recogniser: Recogniser, samples: Samples, said: str, *, is_
         return recogniser.transcribe(samples, SAMPLE_RATE_HZ)
 
     heard = hear()
-    require(isinstance(heard, str), "what is heard is a text")
-    require(strip_marks(heard) == strip_marks(said), f"what is said is heard: {said!r}, not {heard!r}")
+    require(isinstance(heard, str), "a transcript is a text")
+    require(strip_marks(heard) == strip_marks(said), f"the transcript has the spoken words: {said!r}, not {heard!r}")
     at_48_khz = recogniser.transcribe(np.repeat(samples, 2), 2 * SAMPLE_RATE_HZ)
-    require(strip_marks(at_48_khz) == strip_marks(said), "the same sound at another sample rate is heard as well")
+    require(strip_marks(at_48_khz) == strip_marks(said), "audio at another sample rate has the same transcript")
     for sound in (np.zeros(0, dtype=np.float32), np.zeros(SAMPLE_RATE_HZ, dtype=np.float32)):
-        with contextlib.suppress(HearingRefused):  # as good as hearing nothing
-            require(isinstance(recogniser.transcribe(sound, SAMPLE_RATE_HZ), str), "what is heard in silence is a text")
+        with contextlib.suppress(HearingRefused):  # as good as no transcript
+            require(isinstance(recogniser.transcribe(sound, SAMPLE_RATE_HZ), str), "a transcript of silence is text")
     if is_repeatable:
-        require(hear() == heard, "the same sound is heard the same, whatever was heard between")
+        require(hear() == heard, "the same audio has the same transcript each time")
         check_threads(hear, n_calls, lambda one, other: one == other)

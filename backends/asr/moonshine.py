@@ -1,10 +1,10 @@
-"""Moonshine tiny-en: the embedded recogniser (English, CPU, model in the wheel), for whole recordings.
+"""Moonshine tiny-en: the embedded speech recognition (English, CPU, model in the wheel) for whole recordings.
 
-Ten seconds of speech take a third of a second on one core, of babble in which it is caught in a loop up to 0.7. It
-writes as people do ("$2", "25"), so texts must be made speakable before they are compared.
+Ten seconds of speech take a third of a second on one core, of babble on which it gets into a loop up to 0.7. It writes
+as people do ("$2", "25"), so texts must be made speakable before they are compared.
 
-The engine ends a transcript of more than 6.5 tokens a second of sound by itself (`max_tokens_per_second`). A bound of 5
-spares an eighth of the time of babble, and cuts off the end of 1 in 18 utterances of ordinary speech.
+The engine itself ends a transcript of more than 6.5 tokens per second of audio (`max_tokens_per_second`). A limit of 5
+would save an eighth of the time for babble, but would cut off the end of 1 in 18 utterances of ordinary speech.
 """
 
 import os
@@ -22,37 +22,37 @@ from data_schemas import ids
 from data_schemas.errors import BackendError
 
 _RECIPE = 2
-"""Version of what this file does to sound and text; raise it when what is heard could change."""
+"""Version of this file's processing of audio and text; raise it when transcripts could change."""
 
 _ENGINE = ("moonshine-voice", "soxr")
 
 _MODEL_RATE_HZ = 16_000
 _OPTIONS = {
-    "return_audio_data": "false",  # not wanted, and costs time
+    "return_audio_data": "false",  # not needed, and takes time
     "identify_speakers": "false",  # the same
-    "vad_threshold": "0",  # its lines differ from call to call: of 20 clips heard 6 times, 1 changed; now none
+    "vad_threshold": "0",  # with it, lines differ between calls: 1 of 20 clips heard 6 times; without it, none
 }
 _SINGLE_THREAD = "MOONSHINE_ORT_SINGLE_THREAD"
-"""Read by Moonshine when it loads a model. With threads of its own it takes twice the processor's time: they spin."""
+"""Read by Moonshine when it loads a model. With its own threads it takes twice the CPU time, as they spin."""
 _loading = threading.Lock()
 _MAX_PIECE_S = 28.0
-"""The model was trained on up to 30 s; longer recordings are cut where they are quietest."""
+"""The model was trained on up to 30 s; longer recordings are split where they are quietest."""
 _QUIET_S = 0.1
 
 
 class Moonshine:
-    """Writes down English speech; one model a process, loaded when first needed."""
+    """Transcribes English speech; one model per process, loaded on first use."""
 
     name = "moonshine"
     max_calls_in_flight = 1
 
     @property
     def digest(self) -> str:
-        """The versions of the engine, whose wheel holds the model, and of the resampler; and this file's recipe."""
+        """Digest of the versions of the engine, whose wheel contains the model, and the resampler, and of `_RECIPE`."""
         return ids.digest("moonshine tiny-en", _RECIPE, [[name, version(name)] for name in _ENGINE])
 
     def transcribe(self, samples: Samples, sample_rate_hz: int) -> str:
-        """What is said in the recording, of any length, with capitals and punctuation; empty where nothing is heard.
+        """Transcribes a recording of any length, with capitals and punctuation; empty if nothing is recognised.
 
         Raises:
             BackendError: the model does not load, or fails on this recording.
@@ -69,7 +69,7 @@ class Moonshine:
 
 
 def split_sound(sound: Samples) -> Iterator[Samples]:
-    """A recording at 16 kHz in pieces of at most 28 s, cut in the quietest tenth of a second of their later half."""
+    """Splits audio at 16 kHz into pieces of at most 28 s, at the quietest tenth of a second of their second half."""
     n_most, n_quiet = int(_MAX_PIECE_S * _MODEL_RATE_HZ), int(_QUIET_S * _MODEL_RATE_HZ)
     while len(sound) > n_most:
         later = sound[n_most // 2 : n_most]
@@ -81,7 +81,7 @@ def split_sound(sound: Samples) -> Iterator[Samples]:
 
 
 def _transcribe(sound: Samples) -> str:
-    stream = load_transcriber().create_stream()  # a new one each: the whole-file call remembers the last recording
+    stream = load_transcriber().create_stream()  # a new one each time: the whole-file call remembers the last recording
     stream.start()
     stream.add_audio(sound.tolist(), _MODEL_RATE_HZ)
     transcript = stream.stop()
@@ -91,7 +91,7 @@ def _transcribe(sound: Samples) -> str:
 
 @cache
 def load_transcriber() -> Any:
-    """The process's one model.
+    """Returns the process's one model.
 
     Raises:
         BackendError: it does not load.

@@ -1,4 +1,4 @@
-"""Any server with `/v1/audio/transcriptions`: OpenAI's own, or a whisper server that speaks its protocol."""
+"""Speech recognition by any server with `/v1/audio/transcriptions`: OpenAI's own, or a compatible whisper server."""
 
 from backends.engine import Samples
 from backends.openai_audio import (
@@ -13,15 +13,15 @@ from data_schemas import ids
 from data_schemas.errors import BackendError
 
 _RECIPE = 1
-"""Version of what this file does to sound and text; raise it when what is heard could change."""
+"""Version of this file's processing of audio and text; raise it when transcripts could change."""
 
 
 class OpenAITranscriptionOptions(TranscriptionOptions, BatchAudioOptions):
-    """Which server and model hear."""
+    """Options for server and model."""
 
 
 class OpenAITranscription:
-    """Writes down speech by a server, at temperature 0."""
+    """Transcribes speech by a server, at temperature 0."""
 
     name = "openai"
 
@@ -31,16 +31,16 @@ class OpenAITranscription:
 
     @property
     def digest(self) -> str:
-        """Model's name, language and this file's recipe: a server does not tell what its weights are."""
+        """Digest of the model's name, the language and `_RECIPE`, as a server does not report its weights."""
         return ids.digest(
             "openai transcription", _RECIPE, self._options.model, self._options.revision, self._options.language
         )
 
     def transcribe(self, samples: Samples, sample_rate_hz: int) -> str:
-        """What the server hears in the recording; empty where it hears nothing.
+        """Returns the server's transcript of a recording; empty if nothing is recognised.
 
         Raises:
-            BackendError: the server does not answer, or refuses key, model or recording.
+            BackendError: the server does not answer, or rejects the key, the model or the recording.
         """
         import soxr
 

@@ -1,4 +1,4 @@
-"""What a recogniser of whole recordings must do."""
+"""Protocol of recognisers of whole recordings."""
 
 from typing import Protocol
 
@@ -7,20 +7,20 @@ from data_schemas.errors import BackendError
 
 
 class Recogniser(Engine, Protocol):
-    """Writes down what is said."""
+    """Transcribes speech."""
 
     @property
     def max_calls_in_flight(self) -> int:
-        """As `TextToSpeech.max_calls_in_flight`."""
+        """Maximum number of concurrent calls, as `TextToSpeech.max_calls_in_flight`."""
 
     def transcribe(self, samples: Samples, sample_rate_hz: int) -> str:
-        """The words heard in a whole recording.
+        """Returns the transcript of a whole recording.
 
         Raises:
-            HearingRefused: this recording cannot be written down (the utterance is said again, or rejected).
+            HearingRefused: this recording cannot be transcribed (the utterance is synthesised again, or rejected).
             BackendError: the engine itself does not work.
         """
 
 
 class HearingRefused(BackendError):
-    """This recording cannot be written down by this engine; whoever can do without goes on."""
+    """This recording cannot be transcribed by this engine; callers that can do without the transcript continue."""

@@ -1,9 +1,9 @@
-"""Requests handed in as files and answered within a day at a lower price: OpenAI's `/v1/files` and `/v1/batches`.
+"""Batch transport: sends requests as files and gets answers within a day at a lower price (`/v1/files`, `/v1/batches`).
 
-Payloads asked for within `Delays.gather_s` of each other go into files of JSON lines, as large as the provider takes
-them, each line named by its cache key. A batch's id stands on disk before anybody waits for it, and its answers go into
-the cache under the same keys as single ones, all of them, also those nobody waits for any more. So a run that is killed
-goes on waiting for its batches.
+Payloads requested within `Delays.gather_s` of each other are written to files of JSON lines, as large as the provider
+accepts; each line is named by its cache key. The id of a batch is stored on disk before anything waits for it. All its
+answers are cached under the same keys as single ones, even those that nobody waits for any more. A run that was killed
+therefore resumes waiting for its batches.
 """
 
 import asyncio
@@ -15,16 +15,24 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
-from backends.chat.answers import UNBOUNDED_ANSWER, estimated_tokens, read_answer
-from backends.chat.batch_api import QUEUE_FULL, BatchApi, GoneError, errors_of, portions, read_line, write_line
+from backends.chat.answers import UNBOUNDED_ANSWER, estimate_tokens, read_answer
+from backends.chat.batch_api import (
+    QUEUE_FULL,
+    BatchApi,
+    GoneError,
+    get_batch_errors,
+    read_line,
+    split_portions,
+    write_line,
+)
 from backends.chat.budget import Spending
-from backends.chat.cache import ReplyCache, StoredReply, request_id
+from backends.chat.cache import ReplyCache, StoredReply, make_request_id
 from backends.chat.connection import open_async
 from backends.chat.faults import FaultTranslator, TryAgainError, UnusableAnswerError
-from backends.chat.limits import Delays, retry_options
+from backends.chat.limits import Delays, make_retry_options
 from backends.chat.log import log_try
 from backends.chat.protocol import Endpoint
-from backends.chat.providers import Provider, full_url
+from backends.chat.providers import Provider, make_full_url
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, ConfigError
 
@@ -33,15 +41,15 @@ if TYPE_CHECKING:
 
 
 class BatchRoom:
-    """The size of batches, learned from those that a provider refuses because too many tokens are enqueued there.
+    """The size limit of batches, learned from batches that a provider rejects because too many tokens are enqueued.
 
-    Such a batch waits for one of ours to end. Where none is under way it was too large by itself, or others fill the
-    queue: the next ones are half as large, after a wait, until one passes; then sizes grow again.
+    A rejected batch waits until another batch of ours ends. If none is running, it was too large by itself or others
+    fill the queue: after a wait, the next batches are half as large until one succeeds; then sizes grow again.
 
     Args:
-        n_bound: most requests of a batch.
-        max_attempts: refusals of single requests, with nothing of ours under way, after which the run stops.
-        delays: between two tries.
+        n_bound: maximum requests per batch.
+        max_attempts: rejections of single requests, with no other batch running, after which the run stops.
+        delays: waits between two attempts.
     """
 
     def __init__(self, n_bound: int, max_attempts: int, delays: Delays) -> None:
@@ -52,26 +60,26 @@ class BatchRoom:
         self._n_ended = self._n_refused = 0
         self._change = asyncio.Event()
 
-    def changed(self) -> None:
-        """Notes that a batch is no longer under way, for whatever reason."""
+    def notify_change(self) -> None:
+        """Wakes up waiters because a batch is no longer running, for whatever reason."""
         self._change.set()
         self._change = asyncio.Event()
 
-    def ended(self) -> None:
-        """Notes a batch that the queue had room for."""
+    def record_success(self) -> None:
+        """Records that a batch was accepted and ended, and doubles the size limit up to its bound."""
         self.n_most = min(self._n_bound, 2 * self.n_most)
         self._n_ended += 1
         self._n_refused = 0
-        self.changed()
+        self.notify_change()
 
     async def wait(self, n_requests: int, under_way: Collection[str], endpoint_name: str) -> None:
-        """Waits until a refused batch of so many requests may be tried again, in portions of `n_most`.
+        """Waits until a rejected batch of this many requests may be retried, in portions of at most `n_most`.
 
         Args:
-            under_way: other batches of ours, a living view.
+            under_way: other batches of ours that are running, as a live view.
 
         Raises:
-            BackendError: single requests are refused too, with nothing of ours under way.
+            BackendError: single requests are rejected too, with no other batch running.
         """
         n_ended = self._n_ended
         if under_way:
@@ -81,7 +89,7 @@ class BatchRoom:
         self._n_refused += 1
         if n_requests == 1 and self._n_refused >= self._max_attempts:
             raise BackendError(
-                f"The chat endpoint {endpoint_name!r} takes no batch, not even of one request: too many tokens are "
+                f"The chat endpoint {endpoint_name!r} accepts no batch, not even of one request: too many tokens are "
                 "enqueued for this account.",
                 "When its other batches have ended, run again: answers are kept.",
             )
@@ -91,7 +99,7 @@ class BatchRoom:
 
 @dataclass(frozen=True, slots=True)
 class OpenBatch:
-    """A file of requests at an endpoint and the batch made of it; no `batch_id`: not known to be made yet."""
+    """An uploaded file of requests and the batch created from it; `batch_id` is None until that is known to exist."""
 
     file_id: str
     batch_id: str | None
@@ -99,7 +107,7 @@ class OpenBatch:
 
 
 class BatchStore:
-    """The open batches of one endpoint.
+    """The open batches of one endpoint, stored in the cache file.
 
     Raises:
         StoreError: the file cannot be read or written (all methods).
@@ -113,10 +121,10 @@ class BatchStore:
         self._has_claimed = False
 
     def claim(self) -> None:
-        """Keeps the batches of all endpoints for this process, until `release` or its end.
+        """Locks the batches of all endpoints for this process until `release` or the end of the process.
 
         Raises:
-            BackendError: another process has them: both would make a batch of the same file.
+            BackendError: another process holds the lock; both would create a batch from the same file.
         """
         try:
             self._lock.acquire()
@@ -128,30 +136,30 @@ class BatchStore:
             ) from None
 
     def release(self) -> None:
-        """Gives back what this one claimed."""
+        """Releases the lock if this object holds it."""
         if self._has_claimed:
             self._has_claimed = False
             self._lock.release()
 
-    def open_batches(self) -> list[OpenBatch]:
-        """All that an earlier run or this one left open."""
+    def list_open_batches(self) -> list[OpenBatch]:
+        """Lists all batches that this or an earlier run left open."""
         rows = self._cache.run(
             "SELECT file_id, batch_id, keys FROM batches WHERE endpoint = ? ORDER BY file_id", (self._endpoint_name,)
         )
         return [OpenBatch(file_id, batch_id, tuple(json.loads(keys))) for file_id, batch_id, keys in rows]
 
-    def uploaded(self, file_id: str, keys: list[str]) -> OpenBatch:
-        """Notes a file before a batch is made of it: a kill between the two must not make two batches."""
+    def record_upload(self, file_id: str, keys: list[str]) -> OpenBatch:
+        """Records a file before its batch is created, so that a kill between the two does not lead to two batches."""
         self._cache.run("INSERT INTO batches VALUES (?, NULL, ?, ?)", (file_id, self._endpoint_name, json.dumps(keys)))
         return OpenBatch(file_id, None, tuple(keys))
 
-    def made(self, batch: OpenBatch, batch_id: str) -> OpenBatch:
-        """Notes the batch made of a file."""
+    def record_batch(self, batch: OpenBatch, batch_id: str) -> OpenBatch:
+        """Records the batch created from a file."""
         self._cache.run("UPDATE batches SET batch_id = ? WHERE file_id = ?", (batch_id, batch.file_id))
         return OpenBatch(batch.file_id, batch_id, batch.keys)
 
-    def closed(self, batch: OpenBatch) -> None:
-        """Forgets a batch whose answers are in the cache."""
+    def remove(self, batch: OpenBatch) -> None:
+        """Deletes a batch whose answers are in the cache."""
         self._cache.run("DELETE FROM batches WHERE file_id = ?", (batch.file_id,))
 
 
@@ -160,21 +168,21 @@ _ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """Somebody who wants an answer from a batch."""
+    """A caller that waits for an answer from a batch."""
 
     body: dict[str, Any]
     answer: asyncio.Future[StoredReply]
 
 
 class BatchTransport:
-    """Asks an endpoint by batches. An answer may take a day; a request that a batch left unanswered goes into the next.
+    """Sends requests to an endpoint in batches. Requests that a batch left unanswered are retried in the next one.
 
     Args:
-        endpoint, config, provider: whom, how, and with which habits.
-        faults: knows the key.
-        spending: asked before each request.
-        cache: where all answers of a batch go, and which batches there are.
-        delays: before a batch is handed in, between looks at it, and between tries.
+        endpoint, config, provider: the endpoint, the client's settings and the provider.
+        faults: translates errors; knows the API key.
+        spending: the budget, which is checked before each request.
+        cache: stores all answers of a batch and the open batches.
+        delays: waits before a batch is created, between checks of its status, and between attempts.
 
     Raises:
         ConfigError: the provider has no batches.
@@ -192,7 +200,7 @@ class BatchTransport:
     ) -> None:
         if provider.batch_price_share is None:
             raise ConfigError(
-                f"The provider of {endpoint.name!r} is not known to take batches.",
+                f"The provider of {endpoint.name!r} is not known to accept batches.",
                 "Set chat.transport to direct, or chat.provider to one that does (batch_price_share in its file).",
             )
         self._endpoint = endpoint
@@ -212,33 +220,33 @@ class BatchTransport:
         self._held: dict[str, OpenBatch] | None = None
         self._followed: set[str] = set()
         self._uploaded_here: set[str] = set()
-        url = full_url(endpoint.base_url, provider, endpoint.model)
+        url = make_full_url(endpoint.base_url, provider, endpoint.model)
         server = open_async(url, faults.api_key, config.timeout_s, provider)
         self._api = BatchApi(server, faults, config.max_attempts, delays)
 
     async def fetch(self, key: str, payload: dict[str, Any]) -> StoredReply:
-        """The answer to a payload that is not in the cache, from a batch.
+        """Returns the answer to a payload that is not in the cache.
 
         Raises:
-            RequestError, BackendError: see `OpenAIChatClient.ask`; or another process hands in batches of this cache.
-            BudgetError: the run may not pay for it.
+            RequestError, BackendError: see `OpenAIChatClient.ask`; or another process holds the lock of the batches.
+            BudgetError: the budget does not allow the request.
         """
         from tenacity import AsyncRetrying
 
-        body = self._provider.body(payload, self._endpoint.model, self._config.extra)
+        body = self._provider.make_body(payload, self._endpoint.model, self._config.extra)
 
-        async def once() -> StoredReply:
+        async def send() -> StoredReply:
             async with self._spending.reserved(body):
-                return await self._from_a_batch(key, body)
+                return await self._fetch_from_batch(key, body)
 
         n_tries = self._config.max_attempts
         try:
-            return await AsyncRetrying(**retry_options(n_tries, self._delays, self._spending.count_retry))(once)
+            return await AsyncRetrying(**make_retry_options(n_tries, self._delays, self._spending.count_retry))(send)
         except TryAgainError as last:
-            raise self._faults.give_up(last, request_id(key), n_tries, nobody_is_answered=True) from last
+            raise self._faults.make_final_error(last, make_request_id(key), n_tries, nobody_is_answered=True) from last
 
     async def aclose(self) -> None:
-        """Stops waiting and closes the connections; batches under way go on at the endpoint."""
+        """Stops waiting and closes the connections; open batches continue at the endpoint."""
         if self._gathering is not None:
             self._gathering.cancel()
         for task in self._tasks:
@@ -247,8 +255,8 @@ class BatchTransport:
         self._store.release()
         await self._api.aclose()
 
-    async def _from_a_batch(self, key: str, body: dict[str, Any]) -> StoredReply:
-        held = self._held_batches()
+    async def _fetch_from_batch(self, key: str, body: dict[str, Any]) -> StoredReply:
+        held = self._get_held_batches()
         answer: asyncio.Future[StoredReply] = asyncio.get_running_loop().create_future()
         self._waiting[key] = _Waiting(body, answer)
         if key in held:
@@ -260,18 +268,18 @@ class BatchTransport:
         finally:
             self._waiting.pop(key, None)
 
-    def _held_batches(self) -> dict[str, OpenBatch]:
-        """The open batches by the keys of their requests. Those of earlier runs are all brought in: they are paid."""
+    def _get_held_batches(self) -> dict[str, OpenBatch]:
+        """Returns the open batches by request key. The first call resumes all of earlier runs: they are paid."""
         if self._held is None:
             self._store.claim()
-            batches = self._store.open_batches()
+            batches = self._store.list_open_batches()
             self._held = {each: batch for batch in batches for each in batch.keys}
             for batch in batches:
                 self._follow(batch)
         return self._held
 
     def _gather(self, keys: Iterable[str]) -> None:
-        """Hands these in with others, when for a while nobody has asked for more."""
+        """Adds requests to the next batch, which is created when no more have come for a while."""
         self._to_hand_in |= dict.fromkeys(keys)
         if self._gathering is not None:
             self._gathering.cancel()
@@ -282,21 +290,21 @@ class BatchTransport:
     def _start_handing_in(self) -> None:
         keys = [key for key in self._to_hand_in if key in self._waiting]
         self._to_hand_in.clear()
-        sizes = ((key, len(self._line(key))) for key in keys)
-        for chosen in portions(sizes, self._room.n_most, self._provider.batch_max_bytes):
+        sizes = ((key, len(self._make_line(key))) for key in keys)
+        for chosen in split_portions(sizes, self._room.n_most, self._provider.batch_max_bytes):
             self._spawn(self._hand_in(chosen), chosen)
 
-    def _line(self, key: str) -> bytes:
+    def _make_line(self, key: str) -> bytes:
         return write_line(key, self._waiting[key].body)
 
     async def _hand_in(self, keys: list[str]) -> None:
-        held = self._held_batches()
-        async with self._handing_in:  # one after another: each may be hundreds of megabytes
-            lines = {key: self._line(key) for key in keys if key in self._waiting and key not in held}
+        held = self._get_held_batches()
+        async with self._handing_in:  # one at a time: each may be hundreds of megabytes
+            lines = {key: self._make_line(key) for key in keys if key in self._waiting and key not in held}
             if not lines:
                 return
             file_id = await self._api.upload(b"".join(lines.values()))
-            batch = self._store.uploaded(file_id, list(lines))
+            batch = self._store.record_upload(file_id, list(lines))
         self._uploaded_here.add(file_id)
         held |= dict.fromkeys(lines, batch)
         self._follow(batch)
@@ -307,9 +315,9 @@ class BatchTransport:
             self._spawn(self._bring_in(batch), batch.keys)
 
     def _spawn(self, work: Coroutine[Any, Any, None], keys: Iterable[str]) -> None:
-        """Runs a coroutine beside; its failure is that of all who wait for its keys."""
+        """Runs a coroutine as a task; if it fails, everyone who waits for its keys gets the error."""
 
-        def ended(task: asyncio.Task[None]) -> None:
+        def finish(task: asyncio.Task[None]) -> None:
             self._tasks.discard(task)
             if not task.cancelled() and (error := task.exception()) is not None:
                 for key in keys:
@@ -317,7 +325,7 @@ class BatchTransport:
 
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(ended)
+        task.add_done_callback(finish)
 
     def _settle(self, key: str, outcome: StoredReply | BaseException) -> None:
         waiting = self._waiting.get(key)
@@ -329,16 +337,16 @@ class BatchTransport:
             waiting.answer.set_result(outcome)
 
     async def _bring_in(self, batch: OpenBatch) -> None:
-        """Makes the batch where that is still to be done, waits for its end and stores its answers."""
+        """Creates the batch if necessary, waits until it ends and stores its answers."""
         try:
-            state = await self._ended(batch)
-            bodies = [body async for body in self._bodies(state)]
+            state = await self._wait_for_end(batch)
+            bodies = [body async for body in self._read_bodies(state)]
         except GoneError:
             self._close(batch, batch.keys, TryAgainError("left unanswered by a batch that was deleted", "gone"))
             return
         finally:
             self._followed.discard(batch.file_id)
-            self._room.changed()
+            self._room.notify_change()
         unanswered: set[str | None] = set(batch.keys)
         for line in (each for body in bodies for each in body.split(b"\n")):  # not splitlines: answers hold U+2028
             if line.strip():
@@ -347,32 +355,32 @@ class BatchTransport:
         fault = TryAgainError(f"left unanswered by a batch that is {state.status}", state.status)
         self._close(batch, [] if has_failed else filter(None, unanswered), fault)
         if not has_failed:
-            self._room.ended()
-        elif QUEUE_FULL in [error.code for error in errors_of(state)]:
+            self._room.record_success()
+        elif QUEUE_FULL in [error.code for error in get_batch_errors(state)]:
             await self._room.wait(len(batch.keys), self._followed, self._faults.endpoint.name)
             self._gather(key for key in batch.keys if key in self._waiting)
         else:
-            raise self._refused(state)
+            raise self._make_refusal_error(state)
 
-    async def _ended(self, batch: OpenBatch) -> "Batch":
-        """The state of a file's batch when it has ended."""
+    async def _wait_for_end(self, batch: OpenBatch) -> "Batch":
+        """Returns the state of a file's batch once it has ended."""
         batch_id = batch.batch_id
         if batch_id is None:
             is_new = batch.file_id in self._uploaded_here
             self._uploaded_here.discard(batch.file_id)
             batch_id = await self._api.make(batch.file_id, may_be_made=not is_new)
-            self._store.made(batch, batch_id)
+            self._store.record_batch(batch, batch_id)
         wait_s = self._delays.first_look_s
         while True:
-            state = await self._api.look(batch_id)
+            state = await self._api.retrieve(batch_id)
             log_try("batch", batch_id=batch_id, endpoint=self._endpoint.name, status=state.status)
             if state.status in _ENDED:
                 return state
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, self._delays.longest_look_s)
 
-    async def _bodies(self, state: "Batch") -> AsyncIterator[bytes]:
-        """What is left of a batch's files of answers and of errors."""
+    async def _read_bodies(self, state: "Batch") -> AsyncIterator[bytes]:
+        """Reads the output and error files of a batch that still exist."""
         for file_id in filter(None, (state.output_file_id, state.error_file_id)):
             try:
                 yield await self._api.read(file_id)
@@ -380,37 +388,39 @@ class BatchTransport:
                 log_try("batch file", endpoint=self._endpoint.name, batch_id=state.id, status="gone")
 
     def _close(self, batch: OpenBatch, unanswered: Iterable[str], fault: TryAgainError) -> None:
-        """Forgets a batch; requests that it left unanswered may go into the next."""
-        self._store.closed(batch)
+        """Deletes a batch; requests that it left unanswered may go into the next one."""
+        self._store.remove(batch)
         for key in batch.keys:
-            self._held_batches().pop(key, None)
+            self._get_held_batches().pop(key, None)
         for key in unanswered:
             self._settle(key, fault)
 
     def _take(self, text: bytes) -> str | None:
-        """Stores or settles one line of a batch's output, and returns its key; None where it cannot be read."""
+        """Stores or settles one line of a batch's output and returns its key, or None if it cannot be parsed."""
         line = read_line(text, self._faults)
         if line is None:
             log_try("batch line", endpoint=self._endpoint.name, status="malformed")
             return None
-        outcome: StoredReply | Exception | None = line.fault or self._cache.get(line.key)  # by a run killed then
+        outcome: StoredReply | Exception | None = line.fault or self._cache.get(line.key)  # of a killed run
         if outcome is None:
             waiting = self._waiting.get(line.key)
-            estimate = estimated_tokens(waiting.body) if waiting else (0, UNBOUNDED_ANSWER)
+            estimate = estimate_tokens(waiting.body) if waiting else (0, UNBOUNDED_ANSWER)
             try:
                 reply = read_answer(line.body, estimate)
             except UnusableAnswerError as error:
                 self._spending.add(error.paid, is_usable=False)
-                outcome = self._faults.without_text(error, request_id(line.key)) if error.is_final else error
+                outcome = self._faults.make_no_text_error(error, make_request_id(line.key)) if error.is_final else error
             else:
                 self._spending.add(reply)
                 outcome = self._cache.put(line.key, reply, self._endpoint)
         self._settle(line.key, outcome)
         return line.key
 
-    def _refused(self, state: "Batch") -> BackendError:
-        reason = self._faults.redact("; ".join(str(each.message) for each in errors_of(state)) or "no reason given")
+    def _make_refusal_error(self, state: "Batch") -> BackendError:
+        reason = self._faults.redact(
+            "; ".join(str(each.message) for each in get_batch_errors(state)) or "no reason given"
+        )
         return BackendError(
             f"The chat endpoint {self._endpoint.name!r} refused batch {state.id}: {reason}.",
-            "Mend what it names (see chat.model), or set chat.transport to direct, and run again: answers are kept.",
+            "Fix the cause (see chat.model), or set chat.transport to direct, and run again: answers are kept.",
         )

@@ -1,13 +1,13 @@
-"""OpenAI's `/v1/files` and `/v1/batches`: the calls, tried again like any request, and the lines of the files."""
+"""Client for OpenAI's `/v1/files` and `/v1/batches`: API calls with retries, and the JSON lines of the files."""
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from backends.chat.cache import request_id
+from backends.chat.cache import make_request_id
 from backends.chat.faults import WORTH_RETRYING, FaultTranslator, TryAgainError, read_error
-from backends.chat.limits import Delays, retry_options
+from backends.chat.limits import Delays, make_retry_options
 from backends.chat.log import log_try
 from data_schemas.errors import BackendError, RequestError
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 WINDOW: Literal["24h"] = "24h"
 QUEUE_FULL = "token_limit_exceeded"
-"""OpenAI's and Azure's code of a batch that fails because the tokens of all enqueued ones are too many."""
+"""Error code of OpenAI and Azure for a batch that fails because too many tokens are enqueued in total."""
 _REQUEST = "for a batch"
-"""What errors call a call."""
-_REMEDY = "Run the same command again: batches under way go on there and are waited for, and answers are kept."
+"""How error messages name such a call."""
+_REMEDY = "Run the same command again: open batches continue there, and stored answers are kept."
 
 
 class GoneError(Exception):
-    """A file or batch that the provider does not have any more: deleted, or kept no longer."""
+    """The provider no longer has a file or batch: it was deleted or has expired."""
 
 
 class BatchApi:
-    """The calls that batches need. What fails for good is a fault of the endpoint: it is about no single request.
+    """The API calls for batches. A final failure is a fault of the endpoint, as it concerns no single request.
 
     Args:
-        server: not trying again by itself.
-        faults: knows endpoint and key.
-        max_attempts, delays: how often each call is tried, and after which waits.
+        server: a client that does not retry by itself.
+        faults: translates errors; knows the endpoint and the API key.
+        max_attempts, delays: attempts per call and the waits between them.
     """
 
     def __init__(
@@ -47,21 +47,22 @@ class BatchApi:
         self._delays = delays
 
     async def upload(self, content: bytes) -> str:
-        """The id of a new file of requests.
+        """Uploads a file of requests and returns its id.
 
         Raises:
-            BackendError: the endpoint does not take it (all methods: or does not answer).
+            BackendError: the endpoint rejects it (all methods: or does not answer).
         """
         named = ("requests.jsonl", content)
-        return (await self._tried(lambda: self._server.files.create(file=named, purpose="batch"))).id
+        return (await self._call_with_retries(lambda: self._server.files.create(file=named, purpose="batch"))).id
 
     async def make(self, file_id: str, *, may_be_made: bool) -> str:
-        """The id of a file's batch.
+        """Creates the batch of a file and returns its id.
 
-        A call that failed may have made it all the same, so every try but a new file's first one looks for it before.
+        A call that failed may have created it all the same, so every attempt except the first one for a new file looks
+        for an existing batch before.
 
         Raises:
-            GoneError: the file is not there any more.
+            GoneError: the file no longer exists.
         """
 
         async def find_or_make() -> str:
@@ -74,50 +75,50 @@ class BatchApi:
             create = self._server.batches.create
             return (await create(input_file_id=file_id, endpoint=URL, completion_window=WINDOW)).id
 
-        return await self._tried(find_or_make, may_be_gone=True)
+        return await self._call_with_retries(find_or_make, may_be_gone=True)
 
-    async def look(self, batch_id: str) -> "Batch":
-        """How a batch stands.
+    async def retrieve(self, batch_id: str) -> "Batch":
+        """Returns the state of a batch.
 
         Raises:
-            GoneError: it is not there any more.
+            GoneError: it no longer exists.
         """
-        return await self._tried(lambda: self._server.batches.retrieve(batch_id), may_be_gone=True)
+        return await self._call_with_retries(lambda: self._server.batches.retrieve(batch_id), may_be_gone=True)
 
     async def read(self, file_id: str) -> bytes:
-        """What a file holds.
+        """Downloads the content of a file.
 
         Raises:
-            GoneError: it is not there any more.
+            GoneError: it no longer exists.
         """
-        return (await self._tried(lambda: self._server.files.content(file_id), may_be_gone=True)).content
+        return (await self._call_with_retries(lambda: self._server.files.content(file_id), may_be_gone=True)).content
 
     async def aclose(self) -> None:
         """Closes the connections."""
         await self._server.close()
 
-    async def _tried(self, call: Callable[[], Awaitable[Answer]], *, may_be_gone: bool = False) -> Answer:
+    async def _call_with_retries(self, call: Callable[[], Awaitable[Answer]], *, may_be_gone: bool = False) -> Answer:
         from tenacity import AsyncRetrying
 
-        retrying = AsyncRetrying(**retry_options(self._max_attempts, self._delays, self._log_retry))
+        retrying = AsyncRetrying(**make_retry_options(self._max_attempts, self._delays, self._log_retry))
         try:
-            return await retrying(self._once, call)
+            return await retrying(self._call_once, call)
         except GoneError:
-            if may_be_gone:  # unless the server has no batches at all, or they are under another URL
-                await self._tried(lambda: self._server.batches.list(limit=1))
+            if may_be_gone:  # or the server has no batches at all, or at another URL
+                await self._call_with_retries(lambda: self._server.batches.list(limit=1))
                 raise
             raise BackendError(
-                f"The chat endpoint {self._faults.endpoint.name!r} knows of no batches (HTTP 404).",
+                f"The chat endpoint {self._faults.endpoint.name!r} does not support batches (HTTP 404).",
                 "Check chat.base_url (it ends in /v1), or set chat.transport to direct.",
             ) from None
         except TryAgainError as last:
             who, n_tries = self._faults.endpoint.name, self._max_attempts
-            what = f"The chat endpoint {who!r} is not answering about batches: {n_tries} tries, {last.reason}."
+            what = f"The chat endpoint {who!r} does not answer requests about batches: {n_tries} tries, {last.reason}."
             raise BackendError(what, _REMEDY) from last
         except RequestError as error:
-            raise BackendError(error.what, "Mend what it names, or set chat.transport to direct.") from None
+            raise BackendError(error.what, "Fix the cause, or set chat.transport to direct.") from None
 
-    async def _once(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def _call_once(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
         import openai
 
         try:
@@ -133,8 +134,8 @@ class BatchApi:
         log_try("batch call", endpoint=self._faults.endpoint.name, attempt=state.attempt_number, status=status)
 
 
-def errors_of(batch: "Batch") -> "list[BatchError]":
-    """Why a batch as a whole failed."""
+def get_batch_errors(batch: "Batch") -> "list[BatchError]":
+    """Returns the errors of a batch that failed as a whole."""
     return (batch.errors.data if batch.errors else None) or []
 
 
@@ -144,7 +145,7 @@ _NO_RESPONSE = 500
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A request's key with the body of its response, as JSON, or its fault."""
+    """A line of a batch's output: the request's key, and its response's body as JSON or its error."""
 
     key: str
     body: str
@@ -152,13 +153,13 @@ class Line:
 
 
 def write_line(key: str, body: dict[str, Any]) -> bytes:
-    """A request's line."""
+    """Makes the JSON line of a request."""
     line = {"custom_id": key, "method": "POST", "url": URL, "body": body}
     return json.dumps(line, ensure_ascii=False).encode() + b"\n"
 
 
-def portions(lines: Iterable[tuple[str, int]], max_lines: int, max_bytes: int) -> Iterator[list[str]]:
-    """Keys of requests, given with the bytes of their lines, that fit into a file each; one too large goes alone."""
+def split_portions(lines: Iterable[tuple[str, int]], max_lines: int, max_bytes: int) -> Iterator[list[str]]:
+    """Splits requests (key and line size in bytes) into keys for one file each; a line that is too large goes alone."""
     chosen: list[str] = []
     n_bytes = 0
     for key, n_more in lines:
@@ -172,21 +173,23 @@ def portions(lines: Iterable[tuple[str, int]], max_lines: int, max_bytes: int) -
 
 
 def read_line(text: bytes, faults: FaultTranslator) -> Line | None:
-    """What a line says; None where it cannot be read."""
+    """Parses a line of a batch's output; returns None if it cannot be parsed."""
     try:
         line = json.loads(text)
         key = str(line["custom_id"])
         response = line.get("response") or {}
         status = int(response.get("status_code") or _NO_RESPONSE)
         body = response.get("body") or {}
-        fault = None if status == 200 else _fault(key, status, body.get("error") or line.get("error") or {}, faults)
+        fault = (
+            None if status == 200 else _make_fault(key, status, body.get("error") or line.get("error") or {}, faults)
+        )
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
     return Line(key, json.dumps(body), fault)
 
 
-def _fault(key: str, status: int, said: Any, faults: FaultTranslator) -> TryAgainError | RequestError:
+def _make_fault(key: str, status: int, said: Any, faults: FaultTranslator) -> TryAgainError | RequestError:
     reason = faults.redact(f"HTTP {status}: {read_error(said).message or said}")
     if status >= 500 or status in WORTH_RETRYING:
         return TryAgainError(reason, str(status))
-    return RequestError(f"Request {request_id(key)} was refused by {faults.endpoint.name!r} ({reason}).")
+    return RequestError(f"Request {make_request_id(key)} was refused by {faults.endpoint.name!r} ({reason}).")

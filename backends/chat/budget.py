@@ -1,7 +1,8 @@
-"""What a run spends, counted per model on disk, and the budget that stops it.
+"""Token usage, cost and budget of a run: counts are stored on disk per model, and the budget stops the run.
 
-Counts stand in the file of the answers, by run, so that all clients of a run share one budget, those in other processes
-too. A budget bounds what new answers take; stored ones cost nothing, so the same command goes on where it stopped.
+The counts are in the file of the reply cache, by run, so that all clients of a run share one budget, also those in
+other processes. A budget limits what new answers cost; cached ones cost nothing, so the same command continues where it
+stopped.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from backends.chat.answers import estimated_tokens
+from backends.chat.answers import estimate_tokens
 from backends.chat.cache import ReplyCache, StoredReply
 from backends.chat.model_names import NOT_TOLD
 from backends.chat.protocol import Endpoint
@@ -20,10 +21,10 @@ from data_schemas.config import BudgetConfig, PriceConfig
 from data_schemas.errors import BudgetError, ConfigError
 
 RUN_ENV = "KAME_RUN_ID"
-"""Environment variable with the run's id, so that worker processes inherit it."""
+"""Environment variable with the run's id, which worker processes inherit."""
 
 _UNNAMED = f"unnamed-{uuid.uuid4().hex[:12]}"
-"""Run of whoever names none; a process id would be given again, and its old counts with it."""
+"""Run id used if none is set; a process id would be reused, together with its old counts."""
 
 _ADD = """
 INSERT INTO spending (run, endpoint, model, n_requests, n_tokens_in, n_tokens_cached, n_tokens_out, usd, n_estimated)
@@ -49,11 +50,11 @@ ORDER BY answered_by, system_fingerprint
 
 @dataclass(slots=True)
 class ChatUsage:
-    """What a client has caused so far. Tokens are those of new answers only: cached ones cost nothing again.
+    """The token usage of a client so far. Tokens are those of new answers only, as cached ones cost nothing again.
 
-    Answers without a text count with their tokens and not as requests; `n_estimated` are those of either kind whose
-    tokens the server did not tell, so that ours are counted. `n_tokens_cached` is of the answers that told it; None
-    where none did.
+    Answers without text count with their tokens but not as requests. `n_estimated` counts answers of either kind whose
+    usage the server did not report, so that it is estimated. `n_tokens_cached` sums the answers that reported it; None
+    if none did.
     """
 
     n_requests: int = 0
@@ -66,22 +67,23 @@ class ChatUsage:
     n_estimated: int = 0
 
     @classmethod
-    def total(cls, usages: Iterable["ChatUsage"]) -> "ChatUsage":
-        """What several clients have caused together."""
+    def sum(cls, usages: Iterable["ChatUsage"]) -> "ChatUsage":
+        """Returns the total usage of several clients."""
         total = cls()
         for usage in usages:
             for each in fields(cls):
-                setattr(total, each.name, total_of_told((getattr(total, each.name), getattr(usage, each.name))))
+                setattr(total, each.name, sum_known((getattr(total, each.name), getattr(usage, each.name))))
         return total
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSpending:
-    """What one model's new answers took in a run; `usd` is None where a price is not known, and `n_tokens_cached` where
-    no answer told it, never 0.
+    """The cost of one model's new answers in a run; `usd` is None if a price is unknown, `n_tokens_cached` if no answer
+    reported it, never 0.
 
-    `n_estimated` are answers whose tokens are our estimate, because the server did not tell. `answered_by` counts
-    answers by the model that gave them, and `system_fingerprints` by the state it was in, as the server names both.
+    `n_estimated` counts answers whose usage is estimated because the server did not report it. `answered_by` counts
+    answers by the model that gave them, and `system_fingerprints` by the state of that model, both as the server names
+    them.
     """
 
     endpoint: str
@@ -98,7 +100,7 @@ class ModelSpending:
 
 @contextmanager
 def run_named(run_id: str) -> Iterator[None]:
-    """What is spent in the block, in this process and those started from it, counts for that run."""
+    """Counts the cost of requests in the block for this run, in this process and in those started from it."""
     before = os.environ.get(RUN_ENV)
     os.environ[RUN_ENV] = run_id
     try:
@@ -109,8 +111,8 @@ def run_named(run_id: str) -> Iterator[None]:
             os.environ[RUN_ENV] = before
 
 
-def spent(cache: ReplyCache, run_id: str) -> list[ModelSpending]:
-    """What a run has spent so far, by endpoint and model."""
+def list_spending(cache: ReplyCache, run_id: str) -> list[ModelSpending]:
+    """Returns the cost of a run so far, by endpoint and model."""
     models = {(row[0], row[1]): ModelSpending(*row) for row in cache.run(_SPENT, (run_id,))}
     for endpoint, model, answered_by, fingerprint, n_requests in cache.run(_ANSWERERS, (run_id,)):
         asked = models[endpoint, model]
@@ -119,14 +121,14 @@ def spent(cache: ReplyCache, run_id: str) -> list[ModelSpending]:
     return list(models.values())
 
 
-def total_of_told(counts: Iterable[int | None]) -> int | None:
-    """The sum of those that are known; None where none is."""
+def sum_known(counts: Iterable[int | None]) -> int | None:
+    """Returns the sum of the known counts, or None if none is known."""
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
 
 
-def usd_of(price: PriceConfig, n_tokens_in: int, n_tokens_cached: int | None, n_tokens_out: int) -> float:
-    """US dollars for so many tokens; cached ones are among those read, and where they are not known there are none."""
+def compute_usd(price: PriceConfig, n_tokens_in: int, n_tokens_cached: int | None, n_tokens_out: int) -> float:
+    """Computes the price of tokens in US dollars. Cached tokens are part of the input tokens; None counts as 0."""
     n_tokens_cached = n_tokens_cached or 0
     cached_usd = price.in_usd_per_mtok if price.cached_usd_per_mtok is None else price.cached_usd_per_mtok
     fresh_usd = (n_tokens_in - n_tokens_cached) * price.in_usd_per_mtok
@@ -134,10 +136,10 @@ def usd_of(price: PriceConfig, n_tokens_in: int, n_tokens_cached: int | None, n_
 
 
 def check_price(endpoint: Endpoint, price: PriceConfig | None, budget: BudgetConfig) -> None:
-    """Whether a budget can be kept at all.
+    """Checks that a budget can be enforced.
 
     Raises:
-        ConfigError: it is in dollars, and there is no price to reckon by.
+        ConfigError: the budget is in dollars and no price is known.
     """
     if budget.usd is not None and price is None:
         raise ConfigError(
@@ -147,16 +149,16 @@ def check_price(endpoint: Endpoint, price: PriceConfig | None, budget: BudgetCon
 
 
 class Spending:
-    """Counts what one client's answers take and asks, before each request, whether the run may still pay for it.
+    """Counts the tokens and cost of one client's answers, and checks the budget before each request.
 
     Args:
-        cache: its file keeps the counts.
-        endpoint: whose answers are counted.
-        price: what they cost; None where it is not known.
-        budget: of the whole run.
+        cache: its file stores the counts.
+        endpoint: the endpoint whose answers are counted.
+        price: the price of its tokens; None if unknown.
+        budget: the budget of the whole run.
 
     Raises:
-        ConfigError: a budget in dollars, and no price to reckon by.
+        ConfigError: the budget is in dollars and no price is known.
     """
 
     def __init__(self, cache: ReplyCache, endpoint: Endpoint, price: PriceConfig | None, budget: BudgetConfig) -> None:
@@ -174,16 +176,16 @@ class Spending:
 
     @asynccontextmanager
     async def reserved(self, payload: dict[str, Any]) -> AsyncIterator[None]:
-        """Keeps back what a payload may take while it is in flight, so that those beside it do not spend it too.
+        """Reserves the estimated cost of a payload while it is in flight, so that concurrent requests do not spend it.
 
-        Where too little is left it waits for those in flight, which mostly take less than was kept back for them.
+        If too little is left, it waits for requests in flight, which mostly cost less than was reserved for them.
 
         Raises:
-            BudgetError: there is too little left, and nothing in flight.
+            BudgetError: too little is left and nothing is in flight.
         """
-        n_in, n_out = estimated_tokens(payload)
-        n_tokens, usd = n_in + n_out, usd_of(self._price, n_in, 0, n_out) if self._price else 0.0
-        while (shortfall := self._shortfall(n_tokens, usd)) is not None:
+        n_in, n_out = estimate_tokens(payload)
+        n_tokens, usd = n_in + n_out, compute_usd(self._price, n_in, 0, n_out) if self._price else 0.0
+        while (shortfall := self._find_shortfall(n_tokens, usd)) is not None:
             if self.is_used_up or not self._n_in_flight:
                 raise self._stop(shortfall)
             self._landed.clear()
@@ -196,14 +198,14 @@ class Spending:
             self._landed.set()
 
     def add(self, reply: StoredReply, *, is_usable: bool = True) -> None:
-        """Counts a new answer, or one without a text, which costs as much."""
+        """Counts a new answer, or one without text, which costs as much."""
         counts = (reply.n_tokens_in, reply.n_tokens_cached, reply.n_tokens_out)
         self.usage.n_requests += is_usable
         self.usage.n_tokens_in += reply.n_tokens_in
-        self.usage.n_tokens_cached = total_of_told((self.usage.n_tokens_cached, reply.n_tokens_cached))
+        self.usage.n_tokens_cached = sum_known((self.usage.n_tokens_cached, reply.n_tokens_cached))
         self.usage.n_tokens_out += reply.n_tokens_out
         self.usage.n_estimated += reply.is_estimated
-        usd = usd_of(self._price, *counts) if self._price else None
+        usd = compute_usd(self._price, *counts) if self._price else None
         whose = (self._run_id, self._endpoint.name, self._endpoint.model)
         self._cache.run(_ADD, (*whose, int(is_usable), *counts, usd, int(reply.is_estimated)))
         if is_usable:
@@ -211,7 +213,7 @@ class Spending:
             self._cache.run(_ADD_ANSWERER, (*whose, *who))
 
     def count_retry(self, _: object = None) -> None:
-        """Counts one more try of a request, as `on_retry` of `retry_options`."""
+        """Counts a retry of a request; used as `on_retry` of `make_retry_options`."""
         self.usage.n_retries += 1
 
     def _hold(self, n_tokens: int, usd: float, n_requests: int) -> None:
@@ -219,8 +221,8 @@ class Spending:
         self._reserved_usd += usd
         self._n_in_flight += n_requests
 
-    def _shortfall(self, n_tokens: int, usd: float) -> "BudgetShortfall | None":
-        """The bound that so much more would break, if one does."""
+    def _find_shortfall(self, n_tokens: int, usd: float) -> "BudgetShortfall | None":
+        """Returns the limit that this additional cost would exceed, or None."""
         if self._budget.usd is None and self._budget.tokens is None:
             return None
         ((used, used_usd),) = self._cache.run(_TOTALS, (self._run_id,))
@@ -236,12 +238,12 @@ class Spending:
 
     def _stop(self, shortfall: "BudgetShortfall") -> BudgetError:
         self.is_used_up = True
-        return shortfall.error()
+        return shortfall.make_error()
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetShortfall:
-    """One bound and what stands against it, all in its unit, which `form` writes."""
+    """A budget limit and what counts against it, all in its unit; `form` is the format string of that unit."""
 
     form: str
     bound: float
@@ -250,22 +252,23 @@ class BudgetShortfall:
     needed: float
 
     def is_broken(self) -> bool:
-        """Whether what is needed does not fit any more."""
+        """Returns whether the needed amount exceeds the limit."""
         return self.used + self.reserved + self.needed > self.bound
 
-    def error(self) -> BudgetError:
-        """The error that stops the run, with what is spent, reserved and needed."""
+    def make_error(self) -> BudgetError:
+        """Makes the error that stops the run, with the amounts spent, reserved and needed."""
         parts = [f"{self.form.format(self.used)} are spent"]
         if self.reserved > 0:
-            parts.append(f"{self.form.format(self.reserved)} are kept back for requests in flight")
+            parts.append(f"{self.form.format(self.reserved)} are reserved for requests in flight")
         if self.needed > 0:
             parts.append(f"the next one may take {self.form.format(self.needed)}")
         what = f"The run's budget of {self.form.format(self.bound)} does not allow another request: {', '.join(parts)}."
         if self.needed > self.bound:
             return BudgetError(
-                what, f"Raise it to at least {self.form.format(self.needed)}, for one request alone may take so much."
+                what,
+                f"Raise it to at least {self.form.format(self.needed)}, because one request alone may cost that much.",
             )
         return BudgetError(
             what,
-            "Run the same command again to go on, with a budget of its own: answers are kept and cost nothing again.",
+            "Run the same command again to go on with a new budget: answers are kept and cost nothing again.",
         )

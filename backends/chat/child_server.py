@@ -1,4 +1,4 @@
-"""A chat server in a child process: started, waited for, and never left behind."""
+"""Runs a chat server in a child process: starts it, waits until it is ready, and always stops it."""
 
 import contextlib
 import socket
@@ -14,29 +14,29 @@ from data_schemas.errors import BackendError
 
 HOST = "127.0.0.1"
 STOP_LIMIT_S = 15.0
-"""After this a child that does not stop is killed."""
+"""A child that has not stopped after this time is killed."""
 ENDING_S = 1.0
-"""How long a child may take to end after its client has noticed."""
+"""Time that a child may take to exit after its client has noticed."""
 N_LOG_LINES = 12
-"""Lines of the server's log that an error quotes."""
+"""Lines of the server's log quoted in errors."""
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 
 Child = subprocess.Popen[bytes]
 
 
 class NotReady(Exception):
-    """The child does not serve; the message says how that showed, as the predicate of a sentence."""
+    """The child does not serve; the message is the predicate of a sentence that says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChildServer:
-    """How a server is started.
+    """How to start a server.
 
     Args:
-        name: for messages, as in "The … stopped".
-        command: of a process that ends when its standard input is closed.
-        environment: its whole environment.
-        remedy: what to check when it does not work.
+        name: its name in messages, as in "The … stopped".
+        command: command of a process that exits when its standard input is closed.
+        environment: its complete environment.
+        remedy: what to check if it does not work.
     """
 
     name: str
@@ -46,21 +46,21 @@ class ChildServer:
 
     @contextmanager
     def running(self, until_ready: Callable[[Child], str]) -> Iterator[str]:
-        """The base URL that `until_ready` gives, for the time of a block.
+        """Runs the server for the duration of the block; yields the base URL that `until_ready` returns.
 
         Raises:
-            BackendError: it did not start (`until_ready` raised `NotReady`), or it stopped inside the block while its
-                client failed for want of it; quotes the end of its log.
+            BackendError: it did not start (`until_ready` raised `NotReady`), or it stopped inside the block and its
+                client failed because of that; quotes the end of its log.
         """
         with tempfile.TemporaryFile() as log, self._child(log) as child:
             try:
                 yield until_ready(child)
             except NotReady as error:
-                raise self._stopped(str(error), child, log) from error
+                raise self._make_stopped_error(str(error), child, log) from error
             except BackendError as error:
                 if not _has_ended(child):
                     raise
-                raise self._stopped(f"stopped while it was needed ({error.what})", child, log) from error
+                raise self._make_stopped_error(f"stopped while it was needed ({error.what})", child, log) from error
 
     @contextmanager
     def _child(self, log: IO[bytes]) -> Iterator[Child]:
@@ -70,14 +70,14 @@ class ChildServer:
             stdout=subprocess.PIPE,
             stderr=log,
             env=dict(self.environment),
-            start_new_session=True,  # Ctrl-C is for us; the child follows when its standard input closes
+            start_new_session=True,  # Ctrl-C reaches only us; the child exits when its standard input closes
         )
         try:
             yield child
         finally:
             _stop(child)
 
-    def _stopped(self, what: str, child: Child, log: IO[bytes]) -> BackendError:
+    def _make_stopped_error(self, what: str, child: Child, log: IO[bytes]) -> BackendError:
         log.seek(0)
         lines = log.read().decode(errors="replace").splitlines()[-N_LOG_LINES:]
         quoted = "\n".join(["The end of its log:", *(f"  {line}" for line in lines)])
@@ -85,7 +85,7 @@ class ChildServer:
 
 
 def _has_ended(child: Child) -> bool:
-    """Whether it has ended, or does so in a moment: its client may notice before it is gone."""
+    """Returns whether it has exited or does so in a moment, as its client may notice before."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(ENDING_S)
     return child.poll() is not None
@@ -104,11 +104,11 @@ def _stop(child: Child) -> None:
         child.stdout.close()
 
 
-def free_port(wanted: int, name: str) -> int:
-    """The port that is wanted, or any free one for 0.
+def find_free_port(wanted: int, name: str) -> int:
+    """Returns the wanted port, or any free one for 0.
 
     Raises:
-        BackendError: the port is taken.
+        BackendError: the port is in use.
     """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

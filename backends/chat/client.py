@@ -1,8 +1,8 @@
-"""The one client for every request to a chat model: many in flight, retried, cached, counted.
+"""The client for every request to a chat model: concurrent, with retries, caching, token counts and a budget.
 
-What a run may rely on: an answer once received is never asked for again (`cache.py`), two askers of the same thing at
-the same time cause one request, and an error says whether this request is lost (`RequestError`) or the run must stop
-(`BackendError`, `BudgetError`). How a request travels is the transport's affair: `direct.py` or `batch.py`.
+A run may rely on this: an answer that was received is never requested again (`cache.py`), identical concurrent requests
+are sent once, and an error says whether only this request failed (`RequestError`) or the run must stop (`BackendError`,
+`BudgetError`). The transport decides how a request is sent: `direct.py` or `batch.py`.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ from typing import Any, Protocol, Self
 
 from backends.chat.batch import BatchTransport
 from backends.chat.budget import ChatUsage, Spending
-from backends.chat.cache import ReplyCache, StoredReply, reply_key, request_id
+from backends.chat.cache import ReplyCache, StoredReply, make_reply_key, make_request_id
 from backends.chat.direct import DirectTransport
 from backends.chat.faults import FaultTranslator
 from backends.chat.limits import DELAYS, Delays, Pace
 from backends.chat.model_names import is_as_asked
 from backends.chat.protocol import ChatClient, ChatReply, Endpoint
-from backends.chat.providers import key_env_of, price_of, provider_of, read_api_key
-from backends.chat.thoughts import without_thought
+from backends.chat.providers import get_key_env, get_price, get_provider, read_api_key
+from backends.chat.thoughts import split_thought
 from data_schemas.config import BudgetConfig, ChatConfig
 from data_schemas.errors import BackendError, BudgetError, RequestError
 
@@ -29,25 +29,25 @@ _log = logging.getLogger(__name__)
 
 
 class Transport(Protocol):
-    """How a request reaches an endpoint."""
+    """Sends a request to an endpoint."""
 
     async def fetch(self, key: str, payload: dict[str, Any]) -> StoredReply:
-        """The endpoint's answer to a payload, which was not in the cache under its key."""
+        """Returns the endpoint's answer to a payload that was not in the cache under its key."""
 
     async def aclose(self) -> None:
-        """Gives back what it holds."""
+        """Releases its resources."""
 
 
 class OpenAIChatClient:
-    """Asks any OpenAI-compatible endpoint; use as `async with`, which closes its connections.
+    """Client of any OpenAI-compatible endpoint; use it as `async with`, which closes its connections.
 
-    The key is read from the environment and goes into no message, log or file.
+    The API key is read from the environment and appears in no message, log or file.
 
     Args:
-        endpoint, config, cache: whom, how, and where answers are kept.
-        budget: of the whole run (`budget.py`).
-        pace: shared by clients that ask the same endpoint one after another, so that what was learned of it stays.
-        delays: what is waited for nobody's sake but the server's; tests make them short.
+        endpoint, config, cache: the endpoint, the client's settings, and where answers are stored.
+        budget: the budget of the whole run (`budget.py`).
+        pace: rate limits and health, shared by consecutive clients of the same endpoint to keep what was learned.
+        delays: waits for the server's sake; tests make them short.
 
     Raises:
         ConfigError: the provider is unknown, has no batches or needs a key; or the budget needs a price.
@@ -63,14 +63,14 @@ class OpenAIChatClient:
         pace: Pace | None = None,
         delays: Delays = DELAYS,
     ) -> None:
-        provider = provider_of(config)
-        price = price_of(config, endpoint.model)
-        faults = FaultTranslator(endpoint, read_api_key(config), key_env_of(config), longest_wait_s=config.max_wait_s)
+        provider = get_provider(config)
+        price = get_price(config, endpoint.model)
+        faults = FaultTranslator(endpoint, read_api_key(config), get_key_env(config), longest_wait_s=config.max_wait_s)
         self._endpoint = endpoint
         self._cache = cache
         self._in_flight: dict[str, asyncio.Task[ChatReply]] = {}
         self._answerers: set[str] = set()
-        self._is_deployment = "{model}" in provider.path  # asked for by a name of the account's own, not a model's
+        self._is_deployment = "{model}" in provider.path  # requested by a name of the account's own, not by a model's
         self._spending = Spending(cache, endpoint, price, budget or BudgetConfig())
         about = (endpoint, config, provider, faults, self._spending)
         pace = pace or Pace(config)
@@ -83,26 +83,25 @@ class OpenAIChatClient:
 
     @property
     def usage(self) -> ChatUsage:
-        """What it has caused so far: one object, which grows."""
+        """The token usage so far: one object that is updated."""
         return self._spending.usage
 
     async def ask(self, payload: dict[str, Any], attempt: int = 0) -> ChatReply:
-        """The answer to a chat-completions payload (without `model`), from the cache where it has been given.
+        """Returns the answer to a chat-completions payload (without `model`), from the cache if it is stored there.
 
-        Another `attempt` of the same payload is another question to the cache: for asking again after an answer
-        that the caller could not use.
+        A different `attempt` of the same payload has a different cache key: it asks again after an unusable answer.
 
         Raises:
-            RequestError: refused as such, or failed in every try.
-            BackendError: our key is refused, the model is unknown, or the endpoint answers nobody.
-            BudgetError: the run may not pay for it; what is in flight still comes and is kept.
+            RequestError: the request was rejected, or all attempts failed.
+            BackendError: authentication failed, the model is unknown, or the endpoint answers no request.
+            BudgetError: the budget does not allow it; requests in flight are still completed and stored.
             StoreError: the cache cannot be read or written.
         """
-        key = reply_key(self._endpoint, payload, attempt)
+        key = make_reply_key(self._endpoint, payload, attempt)
         stored = self._cache.get(key)
         if stored is not None:
             self.usage.n_from_cache += 1
-            return self._as_reply(stored, key, from_cache=True)
+            return self._make_reply(stored, key, from_cache=True)
         running = self._in_flight.get(key)
         if running is not None:
             reply = await asyncio.shield(running)
@@ -110,11 +109,11 @@ class OpenAIChatClient:
             return dataclasses.replace(reply, from_cache=True)
         task = asyncio.create_task(self._fetch(key, payload))
         self._in_flight[key] = task
-        task.add_done_callback(lambda done: self._landed(key, done))
-        return await asyncio.shield(task)  # an asker that gives up does not take the answer from the others
+        task.add_done_callback(lambda done: self._remove_finished(key, done))
+        return await asyncio.shield(task)  # cancelling one caller does not cancel the others
 
     async def aclose(self) -> None:
-        """Gives up what is still in flight, unless the budget stopped the run: it is paid for; closes connections."""
+        """Cancels requests in flight (unless the budget stopped the run: they are paid) and closes connections."""
         running = list(self._in_flight.values())
         if not self._spending.is_used_up:
             for task in running:
@@ -130,41 +129,41 @@ class OpenAIChatClient:
     ) -> None:
         await self.aclose()
 
-    def _landed(self, key: str, task: asyncio.Task[ChatReply]) -> None:
+    def _remove_finished(self, key: str, task: asyncio.Task[ChatReply]) -> None:
         del self._in_flight[key]
         if not task.cancelled():
-            task.exception()  # marks it as seen: all its askers may have gone
+            task.exception()  # marks the exception as retrieved: all callers may have gone
 
     async def _fetch(self, key: str, payload: dict[str, Any]) -> ChatReply:
         try:
             answer = await self._transport.fetch(key, payload)
         except RequestError as error:
             self.usage.n_failed += 1
-            self._health.failed()
-            if verdict := self._health.verdict():
+            self._health.record_failure()
+            if verdict := self._health.describe_fault():
                 raise BackendError(
-                    f"The chat endpoint {self._endpoint.name!r} is at fault: {verdict}. {error.what}",
-                    "Mend the endpoint or the payload's settings and run again: answers are kept.",
+                    f"The chat endpoint {self._endpoint.name!r} fails too often: {verdict}. {error.what}",
+                    "Fix the endpoint or the payload's settings and run again: answers are kept.",
                 ) from error
             raise
-        self._health.answered()
-        return self._as_reply(self._cache.put(key, answer, self._endpoint), key, from_cache=False)
+        self._health.record_answer()
+        return self._make_reply(self._cache.put(key, answer, self._endpoint), key, from_cache=False)
 
-    def _as_reply(self, stored: StoredReply, key: str, *, from_cache: bool) -> ChatReply:
+    def _make_reply(self, stored: StoredReply, key: str, *, from_cache: bool) -> ChatReply:
         self._check_who(stored.answered_by)
         counts = (stored.n_tokens_in, stored.n_tokens_cached, stored.n_tokens_out)
         who = (stored.answered_by, stored.system_fingerprint)
-        thought, text = without_thought(stored.text)
-        return ChatReply(text, request_id(key), *counts, from_cache, stored.finish_reason, *who, thought)
+        thought, text = split_thought(stored.text)
+        return ChatReply(text, make_request_id(key), *counts, from_cache, stored.finish_reason, *who, thought)
 
     def _check_who(self, answered_by: str | None) -> None:
-        """Warns, once for each name, where another model answered than was asked."""
+        """Warns, once per name, if another model answered than was requested."""
         if answered_by is None or answered_by in self._answerers:
             return
         self._answerers.add(answered_by)
         if not self._is_deployment and not is_as_asked(answered_by, self._endpoint.model):
             _log.warning(
-                "The chat endpoint %r was asked for model %r, and %r answered. Records say so: see answered_by.",
+                "The chat endpoint %r was asked for model %r, but %r answered. This is recorded as answered_by.",
                 self._endpoint.name,
                 self._endpoint.model,
                 answered_by,
@@ -177,21 +176,21 @@ async def ask_all(
     on_done: Callable[[int, ChatReply | RequestError], None] | None = None,
     attempt: int = 0,
 ) -> list[ChatReply | RequestError]:
-    """The answers to many payloads, in their order; a request that failed for good stands as its error.
+    """Requests the answers to many payloads and returns them in order; a failed request is returned as its error.
 
     Args:
-        client: decides how many are in flight at once.
+        client: decides how many requests are in flight at once.
         payloads: chat-completions payloads (without `model`).
-        on_done: called as each one is done, with its index and its outcome.
+        on_done: called when each request is done, with its index and outcome.
         attempt: the attempt number of all of them.
 
     Raises:
-        BackendError: the endpoint is gone; the rest is cancelled at once.
-        BudgetError: the budget is used up; what was in flight has been answered and kept.
+        BackendError: the endpoint is gone; the remaining requests are cancelled at once.
+        BudgetError: the budget is used up; requests in flight have been answered and stored.
     """
     stopped: list[BudgetError] = []
 
-    async def one(index: int, payload: dict[str, Any]) -> ChatReply | RequestError:
+    async def ask_one(index: int, payload: dict[str, Any]) -> ChatReply | RequestError:
         outcome: ChatReply | RequestError
         try:
             outcome = await client.ask(payload, attempt)
@@ -204,7 +203,7 @@ async def ask_all(
             on_done(index, outcome)
         return outcome
 
-    tasks = [asyncio.create_task(one(index, payload)) for index, payload in enumerate(payloads)]
+    tasks = [asyncio.create_task(ask_one(index, payload)) for index, payload in enumerate(payloads)]
     try:
         outcomes = list(await asyncio.gather(*tasks))
     finally:

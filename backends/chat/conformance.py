@@ -1,4 +1,4 @@
-"""What any chat engine must pass, ours and others': the server it gives speaks OpenAI's protocol."""
+"""Conformance test of chat engines, ours and others': the server must implement OpenAI's protocol."""
 
 import socket
 from typing import Any
@@ -14,20 +14,22 @@ _N_TOKENS = 8
 
 
 def check_chat_engine(engine: ChatEngine, *, is_ours: bool = True) -> None:
-    """Requires what `ChatEngine` promises, by starting it twice and asking it two short questions each time.
+    """Checks the promises of `ChatEngine` by starting the engine twice and sending two short requests each time.
 
     Args:
-        is_ours: whether it starts its server, which then is gone after the block.
+        is_ours: whether the engine starts its server, which must be gone after the block.
 
     Raises:
-        PromiseBroken: it does not hold.
+        PromiseBroken: a promise does not hold.
     """
     described = engine.describe()
-    require(described.name and described.model, "`describe` tells the endpoint's name and model")
-    require(engine.describe() == described, "`describe` tells the same each time")
+    require(described.name and described.model, "`describe` returns the endpoint's name and model")
+    require(engine.describe() == described, "`describe` returns the same each time")
     for _ in range(2):
         with engine.serve() as endpoint:
-            require(_is_known_as(endpoint, described), "what is served has the name, model and digest that were told")
+            require(
+                _is_known_as(endpoint, described), "the served endpoint has the name, model and digest of `describe`"
+            )
             require(endpoint.base_url.startswith(("http://", "https://")), "`base_url` is the address of a server")
             _check_answers(endpoint)
         require(not (is_ours and _is_listening(endpoint.base_url)), "the server is gone after the block")
@@ -42,7 +44,7 @@ def _is_known_as(endpoint: Endpoint, described: Endpoint) -> bool:
 
 
 def _check_answers(endpoint: Endpoint) -> None:
-    """A whole answer, and one in pieces, of so many tokens at most."""
+    """Checks a whole answer and a streamed one, both of at most `_N_TOKENS` tokens."""
     with open_sync(endpoint.base_url, "", _TIMEOUT_S, Provider()) as server:
         asked: dict[str, Any] = {
             "model": endpoint.model,
@@ -51,16 +53,16 @@ def _check_answers(endpoint: Endpoint) -> None:
             "temperature": 0.0,
         }
         whole = server.chat.completions.create(**asked)
-        require(whole.choices and whole.choices[0].message.content, "an answer has a text")
-        require(whole.choices[0].finish_reason, "an answer tells why it ends")
+        require(whole.choices and whole.choices[0].message.content, "an answer has text")
+        require(whole.choices[0].finish_reason, "an answer has a finish reason")
         usage = whole.usage
-        require(usage and usage.prompt_tokens > 0, "an answer tells the tokens of its question")
+        require(usage and usage.prompt_tokens > 0, "an answer reports its prompt tokens")
         require(usage and 0 < usage.completion_tokens <= _N_TOKENS, "an answer has `max_tokens` tokens at most")
         events = list(server.chat.completions.create(stream=True, **asked))
     pieces = [event.choices[0].delta.content or "" for event in events if event.choices]
-    require("".join(pieces), "an answer in pieces has a text")
+    require("".join(pieces), "a streamed answer has text")
     has_ended = any(event.choices and event.choices[0].finish_reason for event in events)
-    require(has_ended, "a piece of the answer says that it ends")
+    require(has_ended, "a streamed answer has a finish reason")
 
 
 def _is_listening(base_url: str) -> bool:

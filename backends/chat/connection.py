@@ -1,4 +1,4 @@
-"""Opens openai's clients the way this product needs them."""
+"""Opens HTTP clients of the `openai` package with our timeouts, proxy rules and authentication headers."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -14,27 +14,27 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def open_async(url: str, api_key: str, timeout_s: float, provider: Provider) -> "openai.AsyncOpenAI":
-    """A client that does not retry by itself; a timeout bounds connecting and each wait for bytes, seconds."""
+    """Opens an async client without retries; `timeout_s` limits connecting and each wait for bytes."""
     import openai
 
-    http = openai.DefaultAsyncHttpxClient(trust_env=_may_use_proxy(url), auth=_key_by(provider))
-    return openai.AsyncOpenAI(**_options(url, api_key, timeout_s, provider), http_client=http)
+    http = openai.DefaultAsyncHttpxClient(trust_env=_may_use_proxy(url), auth=_make_auth(provider))
+    return openai.AsyncOpenAI(**_make_options(url, api_key, timeout_s, provider), http_client=http)
 
 
 def open_sync(url: str, api_key: str, timeout_s: float, provider: Provider) -> "openai.OpenAI":
-    """As `open_async`, for the one question before a run starts."""
+    """Opens a synchronous client like `open_async`, for the one request before a run starts."""
     import openai
 
-    http = openai.DefaultHttpxClient(trust_env=_may_use_proxy(url), auth=_key_by(provider))
-    return openai.OpenAI(**_options(url, api_key, timeout_s, provider), http_client=http)
+    http = openai.DefaultHttpxClient(trust_env=_may_use_proxy(url), auth=_make_auth(provider))
+    return openai.OpenAI(**_make_options(url, api_key, timeout_s, provider), http_client=http)
 
 
-def _options(url: str, api_key: str, timeout_s: float, provider: Provider) -> dict[str, Any]:
+def _make_options(url: str, api_key: str, timeout_s: float, provider: Provider) -> dict[str, Any]:
     import openai
 
     options: dict[str, Any] = {
         "base_url": url,
-        "api_key": api_key or "none",  # openai wants one even where the server does not
+        "api_key": api_key or "none",  # openai requires one even if the server does not
         "max_retries": 0,
         "timeout": openai.Timeout(timeout_s, connect=min(CONNECT_LIMIT_S, timeout_s)),
         "default_query": provider.query,
@@ -44,14 +44,14 @@ def _options(url: str, api_key: str, timeout_s: float, provider: Provider) -> di
     return options
 
 
-def _key_by(provider: Provider) -> Callable[[Any], Any] | None:
-    """What takes away the header that openai always sends, where the key is in another."""
+def _make_auth(provider: Provider) -> Callable[[Any], Any] | None:
+    """Returns a function that removes the header that openai always sends, if the key is in another header."""
 
-    def without_authorization(request: Any) -> Any:
+    def remove_authorization(request: Any) -> Any:
         del request.headers["Authorization"]
         return request
 
-    return without_authorization if provider.api_key_header else None
+    return remove_authorization if provider.api_key_header else None
 
 
 def _may_use_proxy(url: str) -> bool:

@@ -1,20 +1,20 @@
-"""Requests sent one by one, many at once: as many as the server bears, each tried again where that may help.
+"""Direct transport: sends single concurrent requests to `/chat/completions`, with an adaptive limit and retries.
 
-A place in flight is kept while a request waits for its next try, so an overloaded server gets fewer. Places are given
-in the order of asking: whoever asks for the events of a dialogue next to each other has them answered next to each
-other, from one server-side prefix cache. The first request of a shared beginning (all messages but the last: system
-text and examples) goes alone; the others wait until it has been tried, and then find the beginning in that cache.
+A request keeps its place in flight while it waits for a retry, so an overloaded server gets fewer requests. Places are
+given in the order of the calls: events of a dialogue that are requested next to each other are answered next to each
+other, from one prefix cache on the server. The first request with a shared prefix (all messages except the last: system
+text and examples) is sent alone; the others wait until it has been tried and then find the prefix in that cache.
 
-Requests of one turn are not held until its first is answered: that saved nothing. llama.cpp keeps a cache for each
-slot, and 51 requests in four slots computed 4,134 tokens, with a turn's later requests held 4,197, in one slot 2,222.
+Requests of one turn do not wait for the answer to its first one, as that saved nothing: llama.cpp has a cache per slot,
+and 51 requests in four slots computed 4,134 tokens; with a turn's later requests held back 4,197, in one slot 2,222.
 """
 
 import asyncio
 from typing import Any
 
-from backends.chat.answers import estimated_tokens, paid_by_estimate, read_answer
+from backends.chat.answers import estimate_tokens, make_estimated_reply, read_answer
 from backends.chat.budget import Spending
-from backends.chat.cache import StoredReply, request_id
+from backends.chat.cache import StoredReply, make_request_id
 from backends.chat.connection import open_async
 from backends.chat.faults import (
     NO_CONNECTION,
@@ -22,26 +22,26 @@ from backends.chat.faults import (
     FaultTranslator,
     TryAgainError,
     UnusableAnswerError,
-    no_answer,
+    make_timeout_error,
 )
-from backends.chat.limits import Delays, Pace, retry_options
+from backends.chat.limits import Delays, Pace, make_retry_options
 from backends.chat.log import log_try
 from backends.chat.protocol import Endpoint
-from backends.chat.providers import Provider, full_url
+from backends.chat.providers import Provider, make_full_url
 from backends.chat.servers import Server, Servers
 from data_schemas import ids
 from data_schemas.config import ChatConfig
 
 
 class DirectTransport:
-    """Asks an endpoint's `/chat/completions`; of several servers the one with the fewest requests to answer.
+    """Sends requests to an endpoint's `/chat/completions`; of several servers to the one with the fewest open requests.
 
     Args:
-        endpoint, config, provider: whom, how, and with which habits.
-        faults: knows the key.
-        spending: asked before each request.
-        pace: decides when one may begin.
-        delays: between tries.
+        endpoint, config, provider: the endpoint, the client's settings and the provider.
+        faults: translates errors; knows the API key.
+        spending: the budget, which is checked before each request.
+        pace: decides when a request may start.
+        delays: waits between attempts.
     """
 
     def __init__(
@@ -65,17 +65,17 @@ class DirectTransport:
         self._servers = pace.servers if len(pace.servers.all) > 1 else Servers([endpoint.base_url])
         self._openai = {
             server: open_async(
-                full_url(server.url, provider, endpoint.model), faults.api_key, config.timeout_s, provider
+                make_full_url(server.url, provider, endpoint.model), faults.api_key, config.timeout_s, provider
             )
             for server in self._servers.all
         }
 
     async def fetch(self, key: str, payload: dict[str, Any]) -> StoredReply:
-        """The answer to a payload that is not in the cache.
+        """Returns the answer to a payload that is not in the cache.
 
         Raises:
             RequestError, BackendError: see `OpenAIChatClient.ask`.
-            BudgetError: the run may not pay for it.
+            BudgetError: the budget does not allow the request.
         """
         beginning = ids.digest("beginning", payload["messages"][:-1])
         is_first = beginning not in self._tried
@@ -84,8 +84,8 @@ class DirectTransport:
             await tried.wait()
         try:
             async with self._pace.places.place():
-                body = self._provider.body(payload, self._endpoint.model, self._config.extra)
-                return await self._with_retries(request_id(key), body, tried)
+                body = self._provider.make_body(payload, self._endpoint.model, self._config.extra)
+                return await self._send_with_retries(make_request_id(key), body, tried)
         finally:
             tried.set()
 
@@ -94,10 +94,12 @@ class DirectTransport:
         for each in self._openai.values():
             await each.close()
 
-    async def _with_retries(self, request: str, body: dict[str, Any], tried: asyncio.Event) -> StoredReply:
+    async def _send_with_retries(self, request: str, body: dict[str, Any], tried: asyncio.Event) -> StoredReply:
         from tenacity import AsyncRetrying
 
-        retrying = AsyncRetrying(**retry_options(self._config.max_attempts, self._delays, self._spending.count_retry))
+        retrying = AsyncRetrying(
+            **make_retry_options(self._config.max_attempts, self._delays, self._spending.count_retry)
+        )
         n_answered = self._spending.usage.n_requests
         try:
             async for attempt in retrying:
@@ -108,14 +110,16 @@ class DirectTransport:
                         tried.set()
         except TryAgainError as last:
             self._pace.health.n_given_up += 1
-            nobody = self._nobody_is_answered(last, n_answered)
-            raise self._faults.give_up(last, request, self._config.max_attempts, nobody_is_answered=nobody) from last
+            nobody = self._is_nobody_answered(last, n_answered)
+            raise self._faults.make_final_error(
+                last, request, self._config.max_attempts, nobody_is_answered=nobody
+            ) from last
         return reply
 
-    def _nobody_is_answered(self, last: TryAgainError, n_answered_before: int) -> bool:
-        """Whether a request that was given up stands for all: none was answered since its first try, and either the
-        server is not there, or none ever was, or several were given up in a row (a refusal may be a matter of luck, a
-        timeout that of a long answer)."""
+    def _is_nobody_answered(self, last: TryAgainError, n_answered_before: int) -> bool:
+        """Returns whether a failed request means that the endpoint answers no request: none was answered since its
+        first attempt, and the server is unreachable, or never answered, or several requests failed in a row (a
+        rejection may be bad luck, a timeout due to a long answer)."""
         n_answered = self._spending.usage.n_requests
         if n_answered > n_answered_before:
             return False
@@ -124,26 +128,26 @@ class DirectTransport:
         return n_answered == 0 and last.status != TIMEOUT
 
     async def _try_once(self, request: str, body: dict[str, Any], number: int) -> StoredReply:
-        estimate = estimated_tokens(body)
+        estimate = estimate_tokens(body)
         async with self._spending.reserved(body):
-            await self._pace.ready(sum(estimate))
+            await self._pace.wait_until_ready(sum(estimate))
             begun_s = asyncio.get_running_loop().time()
             try:
                 reply = read_answer(await self._send(request, body), estimate)
             except Exception as error:
-                self._charge(_paid_for(error, estimate), estimate, is_usable=False)
+                self._charge(_find_paid(error, estimate), estimate, is_usable=False)
                 self._note_fault(error, request, number, begun_s)
                 if isinstance(error, UnusableAnswerError) and error.is_final:
-                    raise self._faults.without_text(error, request) from error
+                    raise self._faults.make_no_text_error(error, request) from error
                 raise
             self._charge(reply, estimate)
         ended_s = asyncio.get_running_loop().time()
-        self._pace.places.answered(begun_s, ended_s)
+        self._pace.places.record_answer(begun_s, ended_s)
         self._log(request, number, ended_s - begun_s, "200", n_in=reply.n_tokens_in, n_out=reply.n_tokens_out)
         return reply
 
     async def _send(self, request: str, body: dict[str, Any]) -> str:
-        """The body of the response, of the first server that takes the request; each is asked once."""
+        """Returns the response's body from the first server that accepts the request; each server is tried once."""
         tried: list[Server] = []
         while True:
             server = self._servers.choose(tried)
@@ -159,16 +163,16 @@ class DirectTransport:
         import openai
 
         try:
-            async with asyncio.timeout(self._config.timeout_s):  # openai's own limit is between two bytes
-                # Not `chat.completions.create`: it walks through every message, a fifth of a request's processor time.
+            async with asyncio.timeout(self._config.timeout_s):  # openai's own timeout is between two bytes
+                # Not `chat.completions.create`: it visits every message, which takes a fifth of a request's CPU time.
                 return await self._openai[server].post("/chat/completions", cast_to=str, body=body)
         except TimeoutError as error:
-            raise no_answer(f"no answer in {self._config.timeout_s:g} s") from error
+            raise make_timeout_error(f"no answer in {self._config.timeout_s:g} s") from error
         except openai.APIError as error:
             raise self._faults.translate(error, request) from None  # its text may quote the key
 
     def _charge(self, paid: StoredReply | None, estimate: tuple[int, int], *, is_usable: bool = True) -> None:
-        """Counts what a try took, and puts that in the place of the estimate that its start was delayed for."""
+        """Counts the cost of an attempt and corrects the rate limit's estimate to it."""
         if paid is not None:
             self._spending.add(paid, is_usable=is_usable)
         n_tokens = 0 if paid is None else paid.n_tokens_in + paid.n_tokens_out
@@ -179,10 +183,10 @@ class DirectTransport:
         if isinstance(error, TryAgainError):
             status = error.status
             if error.overloaded:
-                self._pace.places.overloaded(begun_s)
+                self._pace.places.record_overload(begun_s)
             if error.retry_after_s:
                 self._pace.pause(error.retry_after_s)
-        # Not what the error says: it quotes the server, and servers quote what they were asked.
+        # The error's text is not logged: it quotes the server, and servers quote requests.
         self._log(request, number, asyncio.get_running_loop().time() - begun_s, status)
 
     def _log(self, request: str, number: int, latency_s: float, status: str, **fields: Any) -> None:
@@ -199,9 +203,9 @@ class DirectTransport:
         )
 
 
-def _paid_for(error: Exception, estimate: tuple[int, int]) -> StoredReply | None:
-    """What a try that failed took; None for one that the server did not work on."""
+def _find_paid(error: Exception, estimate: tuple[int, int]) -> StoredReply | None:
+    """Returns what a failed attempt cost, or None if the server did not work on it."""
     if isinstance(error, UnusableAnswerError):
         return error.paid
     is_open = isinstance(error, TryAgainError) and error.may_be_paid
-    return paid_by_estimate(estimate) if is_open else None
+    return make_estimated_reply(estimate) if is_open else None

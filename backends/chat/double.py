@@ -1,4 +1,4 @@
-"""A chat model for tests: a real HTTP server whose answer is a pure function of the request, with faults on demand."""
+"""Chat server for tests: a real HTTP server whose answer is a pure function of the request, with faults on demand."""
 
 import http.server
 import json
@@ -13,30 +13,30 @@ from data_schemas.config import ChatConfig
 
 MODEL = "double"
 Fault = int | Literal["retry-after", "retry-later", "stall", "hang-up", "malformed", "empty"]
-"""What happens instead of an answer: an HTTP status; 429 with a Retry-After of 10 ms, or of an hour; nothing for as
-long as the server runs; a closed connection; a body that is not JSON; no choices."""
+"""What happens instead of an answer: an HTTP status; 429 with a Retry-After of 10 ms or one hour; no response while the
+server runs; a closed connection; a body that is not JSON; no choices."""
 RETRY_AFTER: dict[Fault | None, str] = {"retry-after": "0.01", "retry-later": "3600"}
 _SENTENCE = """maybe the answer comes from what you said so far and I would look at each part in turn before I say
 how many there are because that often helps us find out which one it should be when we know more about it"""
 WORDS = tuple(_SENTENCE.split())
 
 
-def answer_to(payload: dict[str, Any]) -> str:
-    """12 to 20 plain words, fewer where `max_tokens` asks for fewer: the same for the same payload."""
+def make_answer(payload: dict[str, Any]) -> str:
+    """Makes 12 to 20 plain words, fewer if `max_tokens` is smaller; the same for the same payload."""
     seed = int(ids.digest("double", payload), 16)
     n_words = min(12 + seed % 9, int(payload.get("max_tokens") or 20))
     return " ".join(WORDS[(seed >> (2 * place)) % len(WORDS)] for place in range(n_words))
 
 
 class DoubleEngine:
-    """Serves `answer_to` on a free port of this machine, from threads of this process.
+    """Serves `make_answer` on a free local port, from threads of this process.
 
     Args:
         config: only `endpoint` is used, as the endpoint's name.
-        faults: what the first requests meet, in the order of their arrival; `None` stands for an answer.
-        faults_for_ever: what every request after those meets; empty: answers.
+        faults: outcomes of the first requests, in the order of arrival; `None` is an answer.
+        faults_for_ever: outcome of every later request; None: an answer.
 
-    `requests` holds the payloads received so far, failed ones too.
+    `requests` holds the payloads received so far, including failed ones.
     """
 
     def __init__(
@@ -50,12 +50,12 @@ class DoubleEngine:
         self._stopping = threading.Event()
 
     def describe(self) -> Endpoint:
-        """The endpoint without its base URL."""
+        """Returns the endpoint without its base URL."""
         return Endpoint(self._name, base_url="", model=MODEL, model_digest="double-1")
 
     @contextmanager
     def serve(self) -> Iterator[Endpoint]:
-        """The endpoint of a server that lives as long as the block."""
+        """Runs the server for the duration of the block and yields its endpoint."""
         self._stopping.clear()
         with _Server(self) as server:
             thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -69,7 +69,7 @@ class DoubleEngine:
                 thread.join()
 
     def take(self, payload: dict[str, Any]) -> Fault | None:
-        """Notes a request and says what it meets."""
+        """Records a request and returns its fault, or None for an answer."""
         with self._lock:
             self.requests.append(payload)
             return self._faults.pop(0) if self._faults else self._faults_for_ever
@@ -81,20 +81,20 @@ class DoubleEngine:
 
 class _Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
-    request_queue_size = 128  # connections not accepted yet; socketserver's five make clients with many in flight retry
-    block_on_close = False  # connections that clients keep alive would hold it
+    request_queue_size = 128  # backlog of connections; with socketserver's five, clients with many in flight retry
+    block_on_close = False  # keep-alive connections of clients would block it
 
     def __init__(self, engine: DoubleEngine) -> None:
         self.engine = engine
         super().__init__(("127.0.0.1", 0), _Handler)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Says nothing: that a client hung up is not this server's fault, and other faults fail the client's test."""
+        """Prints nothing: a client that hangs up is no fault of the server, and other errors fail the client's test."""
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # head and body are two writes; the second would wait 40 ms for the first's receipt
+    disable_nagle_algorithm = True  # header and body are two writes; the second would wait 40 ms for an ACK
     server: _Server
 
     def do_GET(self) -> None:
@@ -120,9 +120,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
 
     def _answer(self, payload: dict[str, Any]) -> None:
-        completion = _completion(payload)
+        completion = _make_completion(payload)
         if payload.get("stream"):
-            self._send(200, _events(completion), {"Content-Type": "text/event-stream"})
+            self._send(200, _make_events(completion), {"Content-Type": "text/event-stream"})
         else:
             self._send(200, completion)
 
@@ -136,11 +136,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing: the base class writes each request to the terminal."""
+        """Prints nothing; the base class prints each request."""
 
 
-def _completion(payload: dict[str, Any]) -> dict[str, Any]:
-    text = answer_to(payload)
+def _make_completion(payload: dict[str, Any]) -> dict[str, Any]:
+    text = make_answer(payload)
     n_in = sum(len(str(message["content"]).split()) for message in payload["messages"])
     usage = {
         "prompt_tokens": n_in,
@@ -155,8 +155,8 @@ def _completion(payload: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _events(completion: dict[str, Any]) -> bytes:
-    """The same answer as the events of a stream, a word in each."""
+def _make_events(completion: dict[str, Any]) -> bytes:
+    """Makes the same answer as server-sent events, one word in each."""
     words = completion["choices"][0]["message"]["content"].split(" ")
     choices: list[dict[str, Any]] = [
         {"index": 0, "delta": {"content": f" {word}" if at else word}, "finish_reason": None}

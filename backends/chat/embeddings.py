@@ -1,4 +1,4 @@
-"""Texts as vectors, by any server that has OpenAI's `/embeddings`: vLLM, llama.cpp, Ollama, OpenAI and others."""
+"""Text embeddings from any server with OpenAI's `/embeddings`: vLLM, llama.cpp, Ollama, OpenAI and others."""
 
 from collections.abc import Sequence
 
@@ -8,37 +8,37 @@ from numpy.typing import NDArray
 from backends.chat.connection import open_sync
 from backends.chat.faults import FaultTranslator
 from backends.chat.protocol import Endpoint
-from backends.chat.providers import full_url, key_env_of, provider_of, read_api_key
+from backends.chat.providers import get_key_env, get_provider, make_full_url, read_api_key
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError
 
 N_A_REQUEST = 64
-"""Texts in one request; servers take some hundreds, and a small one's memory is spared."""
+"""Texts per request; servers accept some hundreds, and this saves a small server's memory."""
 N_RETRIES = 4
 
 
 class EmbeddingModel:
-    """A model behind a base URL (with /v1). The key is that of a chat model, from the environment."""
+    """An embedding model at a base URL (with /v1). The API key is that of a chat model, from the environment."""
 
     def __init__(self, base_url: str, model: str) -> None:
         self.base_url = base_url
         self.model = model
 
-    def of(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit vectors of some texts, (text, dimension), in their order.
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Returns unit vectors of texts, [n_texts, n_dimensions], in order.
 
         Raises:
-            BackendError: the server is not there, refuses us, has no embeddings, or gives other than one a text.
-            ConfigError: the base URL is none.
+            BackendError: the server is unreachable, rejects us, has no embeddings, or returns a wrong number.
+            ConfigError: the base URL is invalid.
         """
         rows: list[Sequence[float]] = []
         try:
             for start in range(0, len(texts), N_A_REQUEST):
                 rows += self._ask(texts[start : start + N_A_REQUEST])
         except (ValueError, TypeError, AttributeError) as error:
-            raise self._useless(f"an answer that cannot be read ({type(error).__name__})") from error
+            raise self._make_error(f"an answer that cannot be read ({type(error).__name__})") from error
         if len(rows) != len(texts) or len({len(row) for row in rows}) > 1:
-            raise self._useless(f"{len(rows)} vectors for {len(texts)} texts, or of different lengths")
+            raise self._make_error(f"{len(rows)} vectors for {len(texts)} texts, or of different lengths")
         vectors = np.array(rows, dtype=np.float32).reshape(len(texts), -1)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         vectors /= np.where(lengths > 0, lengths, 1)
@@ -48,22 +48,22 @@ class EmbeddingModel:
         import openai
 
         config = ChatConfig(engine="openai", base_url=self.base_url, model=self.model)
-        provider, key = provider_of(config), read_api_key(config)
+        provider, key = get_provider(config), read_api_key(config)
         endpoint = Endpoint(self.base_url, self.base_url, self.model, "")
-        url = full_url(self.base_url, provider, self.model)
+        url = make_full_url(self.base_url, provider, self.model)
         try:
             with open_sync(url, key, config.timeout_s, provider) as opened:
                 server = opened.with_options(max_retries=N_RETRIES)
                 answer = server.embeddings.create(input=list(texts), model=self.model, encoding_format="float")
         except openai.APIError as error:
-            faults = FaultTranslator(endpoint, key, key_env_of(config), config.max_wait_s)
+            faults = FaultTranslator(endpoint, key, get_key_env(config), config.max_wait_s)
             fault = faults.translate(error, "for embeddings")
             if not isinstance(fault, BackendError):
-                fault = self._useless(str(fault))
+                fault = self._make_error(str(fault))
             raise fault from None  # its text may quote the key
         return [each.embedding for each in sorted(answer.data, key=lambda each: each.index)]
 
-    def _useless(self, why: str) -> BackendError:
+    def _make_error(self, why: str) -> BackendError:
         return BackendError(
             f"{self.base_url} gives no embeddings by {self.model!r}: {why}.",
             "Check the URL (it ends in /v1) and that the server was started for embeddings.",

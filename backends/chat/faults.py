@@ -1,4 +1,4 @@
-"""What a failed request means: ask again, give this request up, or stop the run. The one border to openai's errors."""
+"""Error handling of chat requests: translates openai's errors into a retry, a failed request, or the end of the run."""
 
 import email.utils
 import time
@@ -15,41 +15,40 @@ if TYPE_CHECKING:
     import openai
 
 N_QUOTED = 300
-"""Characters of a server's own message that an error quotes."""
+"""Maximum characters of a server's own message in an error."""
 WORTH_RETRYING = frozenset({408, 409, 425, 429})
-"""Statuses below 500 that may pass; all from 500 on may."""
+"""HTTP status codes below 500 that may be temporary; all from 500 on may be."""
 ENDPOINT_FAULTS = frozenset({402, 404, 405})
-"""Statuses about the endpoint, not the request: unpaid, or no such model or path (all requests have the same)."""
+"""Status codes about the endpoint, not the request: unpaid, or no such model or path (the same for all requests)."""
 ENDPOINT_GONE = frozenset({429, 502, 503, 504})
-"""Statuses that, when they last, mean that nobody gets an answer: quota used up, or nothing behind the gateway."""
+"""Status codes that, if they persist, mean that no request is answered: quota used up, or a gateway without server."""
 
 NOT_TAKEN = frozenset({"ConnectTimeout", "PoolTimeout"})
-"""Names of httpx's errors when time ran out before a request was sent."""
+"""Names of httpx's timeout errors before a request was sent."""
 CUT_OFF = frozenset({"RemoteProtocolError", "ReadError", "WriteError", "DecodingError"})
-"""Names of the errors of httpx (of httpx2 too, which newer openai uses) when somebody was there and hung up."""
+"""Names of errors of httpx (and of httpx2, which newer openai uses) if the server closed the connection."""
 NO_CONNECTION = "no connection"
 TIMEOUT = "timeout"
 OVERLOADED = frozenset({429, 503, 529})
-"""Statuses of a server that has too much to do (529: Anthropic's)."""
+"""Status codes of an overloaded server (529: Anthropic's)."""
 REFUSED = "refused"
-"""Status of an answer that the model, or its provider's filter, has refused."""
+"""Status of an answer that the model, or its provider's filter, refused to give."""
 _KEY_REFUSED: Final = frozenset({"API_KEY_INVALID", "API_KEY_SERVICE_BLOCKED"})
-"""Google's reasons in a 400 or 403 that is about the key."""
+"""Google's reasons in a 400 or 403 response for an invalid API key."""
 _USED_UP: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached", "enforced_spend_limit_reached"})
-"""Codes of a 429 by which an account may spend no more (OpenAI; Anthropic): waiting is of no use."""
+"""Codes of a 429 response if an account has reached its spending limit (OpenAI; Anthropic): waiting does not help."""
 
 
 class TryAgainError(Exception):
-    """A try failed in a way that may pass.
+    """An attempt failed in a way that may be temporary.
 
     Args:
-        reason: what happened, for the final error when no try succeeds.
-        status: what it is called in logs: an HTTP status, `timeout`, `no connection`, `cut off` or `malformed`.
-        overloaded: whether the server has too much to do, so that fewer requests should be in flight.
-        endpoint_gone: whether that error stops the run when nobody else is answered, or fails this request only.
+        reason: what happened, for the final error if no attempt succeeds.
+        status: its name in logs: an HTTP status, `timeout`, `no connection`, `cut off` or `malformed`.
+        overloaded: whether the server is overloaded, so that fewer requests should be in flight.
+        endpoint_gone: whether the final error stops the run if no other request is answered, or fails only this one.
         retry_after_s: how long the server asks to wait, seconds.
-        may_be_paid: whether the server may have worked on it and charge for that: it took the request, and did not
-            refuse it.
+        may_be_paid: whether the server may charge for the request: it accepted it, and did not reject it.
     """
 
     def __init__(
@@ -72,12 +71,12 @@ class TryAgainError(Exception):
 
 
 class UnusableAnswerError(TryAgainError):
-    """An answer came, and is paid for, but there is no text in it.
+    """An answer was received, and must be paid for, but has no text.
 
     Args:
         reason: what is wrong with it.
-        paid: the tokens it took.
-        is_final: whether another try would end in the same way.
+        paid: the tokens that it cost.
+        is_final: whether a retry would fail in the same way.
         status: `malformed`, or `REFUSED`.
     """
 
@@ -87,16 +86,16 @@ class UnusableAnswerError(TryAgainError):
         self.is_final = is_final
 
 
-def no_answer(reason: str, *, was_taken: bool = True) -> TryAgainError:
-    """A try that nothing came of in time: the server has too much to do, or hangs, perhaps before it took it."""
+def make_timeout_error(reason: str, *, was_taken: bool = True) -> TryAgainError:
+    """Makes the error of an attempt that timed out: the server is overloaded, or hangs (perhaps before it took it)."""
     return TryAgainError(reason, TIMEOUT, overloaded=True, endpoint_gone=True, may_be_paid=was_taken)
 
 
 @dataclass(frozen=True, slots=True)
 class FaultTranslator:
-    """Turns openai's errors into ours. Knows the key only to blot it out of messages.
+    """Translates openai's errors into ours. The API key is known only to redact it in messages.
 
-    `longest_wait_s`: a server that asks to wait longer stops the run, seconds.
+    `longest_wait_s`: a server that asks to wait longer than this stops the run, seconds.
     """
 
     endpoint: Endpoint
@@ -106,7 +105,7 @@ class FaultTranslator:
 
     @contextmanager
     def translated(self, request: str) -> Iterator[None]:
-        """Turns openai's errors inside the block into ours."""
+        """Translates openai's errors that are raised in the block."""
         import openai
 
         try:
@@ -115,11 +114,11 @@ class FaultTranslator:
             raise self.translate(error, request) from None  # its text may quote the key
 
     def translate(self, error: "openai.APIError", request: str) -> Exception:
-        """`TryAgainError`, or a `RequestError` or `BackendError` where asking again is no use."""
+        """Returns a `TryAgainError`, or a `RequestError` or `BackendError` if a retry does not help."""
         import openai
 
         if isinstance(error, openai.APITimeoutError):
-            return no_answer("no answer in time", was_taken=not NOT_TAKEN & _names(error.__cause__))
+            return make_timeout_error("no answer in time", was_taken=not NOT_TAKEN & _get_class_names(error.__cause__))
         if isinstance(error, openai.APIConnectionError):
             return self._translate_connection(error)
         if isinstance(error, openai.APIStatusError):
@@ -128,7 +127,7 @@ class FaultTranslator:
 
     def _translate_connection(self, error: "openai.APIConnectionError") -> TryAgainError:
         cause = self.redact(str(error.__cause__ or error))
-        if CUT_OFF & _names(error.__cause__):
+        if CUT_OFF & _get_class_names(error.__cause__):
             reason = f"cut off before the answer was whole ({cause})"
             return TryAgainError(reason, "cut off", endpoint_gone=True, may_be_paid=True)
         return TryAgainError(f"no connection ({cause})", NO_CONNECTION, endpoint_gone=True)
@@ -137,7 +136,7 @@ class FaultTranslator:
         status = error.status_code
         told = read_error(error.body)
         said = f"HTTP {status}: {self.redact(told.message or error.message)}"
-        if status in (401, 403) or told.codes & _KEY_REFUSED:  # such messages quote parts of the key: left out
+        if status in (401, 403) or told.codes & _KEY_REFUSED:  # such messages quote parts of the key and are dropped
             return BackendError(
                 f"The chat endpoint {self.endpoint.name!r} refuses our key (HTTP {status}).",
                 f"Put a valid key into the environment variable {self.api_key_env} and run again: answers are kept.",
@@ -158,7 +157,7 @@ class FaultTranslator:
                 "Raise its limit or pay for more, then run again: answers are kept.",
                 str(status),
             )
-        wait_s = wait_asked_s(error.response.headers) or told.wait_s
+        wait_s = read_wait_s(error.response.headers) or told.wait_s
         if wait_s > self.longest_wait_s:
             return BackendError(
                 f"The chat endpoint {self.endpoint.name!r} asks to wait {wait_s:.0f} s ({said}).",
@@ -173,41 +172,41 @@ class FaultTranslator:
             retry_after_s=wait_s,
         )
 
-    def give_up(
+    def make_final_error(
         self, last: TryAgainError, request: str, n_tries: int, *, nobody_is_answered: bool
     ) -> BackendError | RequestError:
-        """The error after the last try. While others are answered, an endpoint is busy rather than gone."""
+        """Makes the error after the last attempt. While others are answered, the endpoint is busy rather than gone."""
         if last.endpoint_gone and nobody_is_answered:
             return BackendError(
                 f"The chat endpoint {self.endpoint.name!r} is not answering: {n_tries} tries, {last.reason}.",
-                "See that its server runs and that the quota is not used up, then run again: answers are kept.",
+                "Check that its server runs and that the quota is not used up, then run again: answers are kept.",
             )
         return RequestError(f"Request {request} to {self.endpoint.name!r} failed {n_tries} times: {last.reason}.")
 
-    def without_text(self, error: UnusableAnswerError, request: str) -> RequestError:
-        """The error of a request that will never be answered with a text."""
+    def make_no_text_error(self, error: UnusableAnswerError, request: str) -> RequestError:
+        """Makes the error of a request that will never be answered with text."""
         what = f"Request {request} to {self.endpoint.name!r} got {error.reason}."
         if error.status == REFUSED:
-            return AnswerRefused(what, "Word it otherwise, or ask another model.", REFUSED)
-        return RequestError(what, "Where it ended by 'length', raise max_tokens: the model thinks before it speaks.")
+            return AnswerRefused(what, "Rephrase it, or use another model.", REFUSED)
+        return RequestError(what, "If it ended by 'length', raise max_tokens: the model thinks before it answers.")
 
     def redact(self, message: str) -> str:
-        """A server's message, short and without the key."""
+        """Shortens a server's message and removes the API key."""
         return message.replace(self.api_key, "***")[:N_QUOTED] if self.api_key else message[:N_QUOTED]
 
 
-def _names(error: BaseException | None) -> set[str]:
-    """The names of an error's classes: openai may be built on httpx or on httpx2."""
+def _get_class_names(error: BaseException | None) -> set[str]:
+    """Returns the names of an error's classes, as openai may use httpx or httpx2."""
     return {each.__name__ for each in type(error).__mro__}
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorBody:
-    """What the body of an error says, whichever provider's.
+    """The content of an error response's body, of any provider.
 
     Attributes:
-        message: for people; empty where there is none.
-        codes: all that stands for its kind: code, type, status and the reasons of its details.
+        message: text for people; empty if there is none.
+        codes: all identifiers of its kind: code, type, status and the reasons in its details.
         wait_s: how long it asks to wait, seconds; 0: it does not.
     """
 
@@ -217,8 +216,8 @@ class ErrorBody:
 
 
 def read_error(body: object) -> ErrorBody:
-    """The body of an error as OpenAI and Anthropic have it (`{"error": {…}}`, or its inside), or Google, which puts it
-    into a list and the time to wait into its details (`google.rpc.RetryInfo`: "45.8s"), not into a header."""
+    """Parses an error response's body: of OpenAI or Anthropic (`{"error": {…}}`, or its inner part), or of Google,
+    which has a list, and the time to wait in the details (`google.rpc.RetryInfo`: "45.8s") instead of a header."""
     if isinstance(body, list):
         body = next(iter(body), None)
     if isinstance(body, dict):
@@ -229,7 +228,7 @@ def read_error(body: object) -> ErrorBody:
     parts = [each for each in (details if isinstance(details, list) else [details]) if isinstance(each, dict)]
     codes = [body.get(name) for name in ("code", "type", "status")]
     codes += [part.get(name) for part in parts for name in ("reason", "error_code")]
-    waits_s = [_duration_s(part.get("retryDelay")) for part in parts]
+    waits_s = [_parse_duration_s(part.get("retryDelay")) for part in parts]
     message = body.get("message")
     return ErrorBody(
         message if isinstance(message, str) else "",
@@ -238,25 +237,27 @@ def read_error(body: object) -> ErrorBody:
     )
 
 
-def _duration_s(written: Any) -> float:
-    """A duration as Protocol Buffers write it in JSON ("3.5s"), seconds; 0 where it is none."""
+def _parse_duration_s(written: Any) -> float:
+    """Parses a duration in the JSON form of Protocol Buffers ("3.5s"), seconds; 0 if it is none."""
     if not isinstance(written, str) or not written.endswith("s"):
         return 0.0
-    return retry_after_s(written.removesuffix("s"))
+    return parse_retry_after_s(written.removesuffix("s"))
 
 
-def wait_asked_s(headers: Mapping[str, str]) -> float:
-    """Seconds that a response's headers ask to wait: OpenAI's and Azure's `retry-after-ms`, else `retry-after`."""
-    return retry_after_s(headers.get("retry-after-ms", "")) / 1000 or retry_after_s(headers.get("retry-after", ""))
+def read_wait_s(headers: Mapping[str, str]) -> float:
+    """Returns the seconds to wait by a response's headers: `retry-after-ms` (OpenAI, Azure), else `retry-after`."""
+    return parse_retry_after_s(headers.get("retry-after-ms", "")) / 1000 or parse_retry_after_s(
+        headers.get("retry-after", "")
+    )
 
 
-def retry_after_s(header: str) -> float:
-    """Seconds to wait by a Retry-After header, which holds seconds or a date; 0 when it holds neither."""
+def parse_retry_after_s(header: str) -> float:
+    """Parses a Retry-After header (seconds or a date) as seconds to wait; 0 if it is neither."""
     try:
         return max(0.0, float(header))
     except ValueError:
         parsed = email.utils.parsedate_tz(header)
     try:
         return max(0.0, email.utils.mktime_tz(parsed) - time.time()) if parsed else 0.0
-    except (ValueError, OverflowError):  # a date that no calendar has
+    except (ValueError, OverflowError):  # not a valid date
         return 0.0

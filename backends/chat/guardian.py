@@ -1,8 +1,8 @@
-"""Runs a command that knows nothing of us, and ends it with us: `python guardian.py PARENT_PID COMMAND …`.
+"""Runs a command and stops it when its parent ends: `python guardian.py PARENT_PID COMMAND …`.
 
-The command gets a process group of its own, so that the processes it starts end too. Its output goes to our standard
-error. When our standard input is closed or our parent has ended, however that happened, the group is asked to stop
-(SIGTERM) and, where it does not, killed. Uses nothing but the standard library.
+The command gets its own process group, so that its child processes are stopped too. Its output goes to our standard
+error. When our standard input is closed or our parent has ended, however that happened, the group gets SIGTERM and, if
+it does not stop, SIGKILL. Uses only the standard library.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ import sys
 import threading
 
 STOP_LIMIT_S = 10.0
-"""Between asking and killing. Shorter than our own parent's patience with us."""
+"""Time between SIGTERM and SIGKILL. Shorter than the time that our own parent waits for us."""
 
 
 def wait_for_the_end_of(parent_pid: int) -> None:
@@ -31,13 +31,13 @@ def wait_for_the_end_of(parent_pid: int) -> None:
 
 
 def signal_group(child: "subprocess.Popen[bytes]", number: int) -> None:
-    """Sends a signal to the command and all that it started."""
-    with contextlib.suppress(ProcessLookupError):  # all of them have ended
+    """Sends a signal to the command and all its child processes."""
+    with contextlib.suppress(ProcessLookupError):  # all have ended
         os.killpg(child.pid, number)
 
 
 def stop(child: "subprocess.Popen[bytes]") -> None:
-    """Asks the group to stop, and kills what has not stopped in time."""
+    """Sends SIGTERM to the group, and SIGKILL to what has not stopped in time."""
     signal_group(child, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(STOP_LIMIT_S)
@@ -45,7 +45,7 @@ def stop(child: "subprocess.Popen[bytes]") -> None:
 
 
 def main(parent_pid: int, command: list[str]) -> int:
-    """Runs the command to its end or ours, and returns its exit code."""
+    """Runs the command until it or this process ends, and returns its exit code."""
     try:
         child = subprocess.Popen(  # noqa: S603 - the command is our caller's
             command, stdin=subprocess.DEVNULL, stdout=sys.stderr, start_new_session=True

@@ -1,13 +1,14 @@
-"""What a server bears, found out while asking: requests in flight and a minute, another try, and whether it answers.
+"""Concurrency limits, rate limits, retries and health of a chat endpoint, adapted to what the server can handle.
 
-`AdaptiveLimit` goes as TCP does: it doubles while that pays, then adds an eighth at a time, and halves on a 429 or a
-timeout (additive increase, multiplicative decrease). Growth pays while latency holds, that is, while it rises by less
-than the number in flight, so that more answers come a second; where it does not, the added requests only queue in the
-server and the limit goes back. A fixed bound on latency would not do: on one GPU each answer takes longer among 64, and
-yet all of them together a tenth of the time.
+`AdaptiveLimit` works like TCP: it doubles while that pays, then adds an eighth at a time, and halves on a 429 or a
+timeout (additive increase, multiplicative decrease). Growth pays while latency rises by less than the number in flight,
+so that more answers come per second; otherwise the added requests only queue in the server and the limit is taken back.
+A fixed bound on latency would not work: on one GPU each of 64 concurrent answers takes longer, and yet all together
+take a tenth of the time.
 
-Why not a library: aiolimiter keeps a rate, but a token rate is charged an estimate before and what it took after, which
-its bucket cannot take back; what PyPI has for adaptive concurrency are first versions of one author.
+Why not a library: aiolimiter keeps a rate, but a token rate is charged an estimate first and the difference to the real
+count later, which its bucket cannot take back; PyPI's packages for adaptive concurrency are first versions of one
+author.
 """
 
 import asyncio
@@ -27,27 +28,27 @@ if TYPE_CHECKING:
     from tenacity import RetryCallState
 
 FIRST_LIMIT = 32
-"""In flight before anything is known of a server; most APIs and every GPU bear that."""
+"""Requests in flight before anything is known of a server; most APIs and every GPU can handle that."""
 MIN_WINDOW = 8
-"""Fewest answers by which a limit is judged."""
+"""Minimum number of answers by which a limit is judged."""
 MIN_GAIN = 0.5
-"""Growth pays when throughput rises by at least this share of it: doubled, by half. A mere queue shows as a third."""
+"""Growth pays if throughput rises by at least this share of it: doubled, by half. A mere queue shows as a third."""
 N_WINDOWS_HELD = 8
-"""Windows that pass after growth did not pay, before it is tried again: servers change."""
+"""Windows to wait after growth that did not pay before it is tried again, as servers change."""
 BURST_S = 1.0
-"""A rate's allowance that may be used at once after a pause, in seconds of it; providers watch spans that short."""
+"""Allowance that may be used at once after a pause, in seconds of the rate; providers check spans that short."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """What a client waits to spare a server, seconds.
+    """Waiting times of a client that spare the server, seconds.
 
     Args:
-        first_backoff_s: most before the second try; doubled with each further one, and a random share of it is waited.
-        longest_backoff_s: where the doubling ends.
-        gather_s: how long nothing more must be asked before a batch is handed in.
-        first_look_s: between the first looks at a batch; doubled with each.
-        longest_look_s: where the doubling ends.
+        first_backoff_s: maximum before the second attempt; doubled with each further one, and a random share is waited.
+        longest_backoff_s: upper bound of the backoff.
+        gather_s: time without a further request before a batch is created.
+        first_look_s: time between the first checks of a batch; doubled with each.
+        longest_look_s: upper bound of that time.
     """
 
     first_backoff_s: float = 0.5
@@ -60,14 +61,14 @@ class Delays:
 DELAYS = Delays()
 
 
-def _now_s() -> float:
+def _get_time_s() -> float:
     return asyncio.get_running_loop().time()
 
 
 class AdaptiveLimit:
-    """Places in flight, given out in the order of asking; never more than `bound`.
+    """Limits the requests in flight, first come, first served; never more than `bound`.
 
-    Belongs to an endpoint, and outlives the clients and event loops that use it one after another.
+    Belongs to an endpoint, and outlives its consecutive clients and event loops.
     """
 
     def __init__(self, bound: int) -> None:
@@ -83,7 +84,7 @@ class AdaptiveLimit:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """A place for the time of a block; waits for one in turn."""
+        """Waits for a place in flight and holds it for the duration of the block."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         self._hand_out()
@@ -91,23 +92,23 @@ class AdaptiveLimit:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._release()  # the place came at the moment of giving up
+                self._release()  # the place was given at the moment of cancellation
             raise
         try:
             yield
         finally:
             self._release()
 
-    def answered(self, begun_s: float, ended_s: float) -> None:
-        """Notes an answer by when it was asked for and came, seconds of the event loop's clock; may grow the limit."""
+    def record_answer(self, begun_s: float, ended_s: float) -> None:
+        """Records an answer by its start and end, seconds of the event loop's clock; may raise the limit."""
         if begun_s < self._set_at_s or not self._waiting:
-            return  # asked under another limit, or there was nothing to fill this one with
+            return  # started under another limit, or too few requests to fill this one
         self._latencies_s.append(ended_s - begun_s)
         if len(self._latencies_s) >= max(MIN_WINDOW, self.limit):
             self._judge(self.limit * len(self._latencies_s) / max(sum(self._latencies_s), 1e-9))
 
-    def overloaded(self, begun_s: float) -> None:
-        """Notes a refusal or timeout by when it was asked for. All that were in flight together count as one."""
+    def record_overload(self, begun_s: float) -> None:
+        """Records a rejection or timeout by its start; all that were in flight together count as one."""
         if begun_s < self._cut_at_s:
             return
         self._set(max(1, self.limit // 2))
@@ -115,7 +116,7 @@ class AdaptiveLimit:
         self._best_limit, self._best_rate = 0, 0.0
 
     def _judge(self, rate: float) -> None:
-        """Compares answers a second (Little's law: limit ÷ mean latency) with those at the best limit so far."""
+        """Compares answers per second (Little's law: limit ÷ mean latency) with those at the best limit so far."""
         self._latencies_s.clear()
         if self.limit == self._best_limit:
             self._best_rate = (self._best_rate + rate) / 2
@@ -139,7 +140,7 @@ class AdaptiveLimit:
 
     def _set(self, limit: int) -> None:
         self.limit = limit
-        self._set_at_s = _now_s()
+        self._set_at_s = _get_time_s()
         self._latencies_s.clear()
 
     def _release(self) -> None:
@@ -155,9 +156,9 @@ class AdaptiveLimit:
 
 
 class RateLimit:
-    """At most so much a minute, first come, first served; without a bound nothing waits.
+    """A rate limit per minute, first come, first served; without a bound nothing waits.
 
-    Kept as the moment up to which all that was taken is paid for, so that a correction is a sum.
+    The state is the time up to which everything taken is paid for, so that a correction is a sum.
     """
 
     def __init__(self, per_minute: int | None) -> None:
@@ -165,8 +166,8 @@ class RateLimit:
         self._paid_until_s = -math.inf
 
     async def take(self, amount: int) -> None:
-        """Waits until so much may be taken. An amount above the bound takes longer than a minute, and passes."""
-        now_s = _now_s()
+        """Waits until this amount may be taken. One above the bound takes longer than a minute, but is allowed."""
+        now_s = _get_time_s()
         self._paid_until_s = max(self._paid_until_s, now_s - BURST_S)
         wait_s = self._paid_until_s - now_s
         self._paid_until_s += amount * self._s_each
@@ -174,19 +175,16 @@ class RateLimit:
             try:
                 await asyncio.sleep(wait_s)
             except asyncio.CancelledError:
-                self.correct(-amount)  # those behind need not wait for what is not taken
+                self.correct(-amount)  # the next ones need not wait for what is not taken
                 raise
 
     def correct(self, amount: int) -> None:
-        """Takes so much more, or gives back where it is negative, without waiting."""
+        """Takes more, or gives back a negative amount, without waiting."""
         self._paid_until_s += amount * self._s_each
 
 
 class Pace:
-    """What is known of one endpoint: when a request may begin, its health, and who of its servers answers.
-
-    Share it among an endpoint's clients.
-    """
+    """The shared state of one endpoint's clients: when a request may start, the endpoint's health and its servers."""
 
     def __init__(self, config: ChatConfig) -> None:
         self.servers = Servers(config.base_urls)
@@ -196,30 +194,30 @@ class Pace:
         self._requests = RateLimit(config.max_requests_per_minute)
         self._paused_until_s = 0.0
 
-    async def ready(self, n_tokens: int) -> None:
-        """Waits until a request of about so many tokens may begin."""
+    async def wait_until_ready(self, n_tokens: int) -> None:
+        """Waits until a request of about this many tokens may start."""
         await self._requests.take(1)
         await self.tokens.take(n_tokens)
-        while (wait_s := self._paused_until_s - _now_s()) > 0:
+        while (wait_s := self._paused_until_s - _get_time_s()) > 0:
             await asyncio.sleep(wait_s)
 
     def pause(self, wait_s: float) -> None:
-        """Lets nothing begin for so many seconds: what a server asks of one request it asks of us all."""
-        self._paused_until_s = max(self._paused_until_s, _now_s() + wait_s)
+        """Lets no request start for this many seconds; a server's Retry-After for one request applies to all."""
+        self._paused_until_s = max(self._paused_until_s, _get_time_s() + wait_s)
 
 
 N_RECENT = 40
 MIN_FAILURES = 8
 MAX_FAILED_SHARE = 0.9
-"""When so many of the last `N_RECENT` requests failed, eight at least, the endpoint is at fault and not they."""
+"""If this share of the last `N_RECENT` requests failed, at least eight, the endpoint is faulty and not the requests."""
 MAX_GIVEN_UP = 3
-"""Requests given up in a row, and no answer between them, that tell of an endpoint which answers nobody."""
+"""Requests that failed in a row after all retries, by which an endpoint counts as answering none."""
 
 
 class Health:
-    """How the last real requests to an endpoint ended; what came from the cache, or long ago, is no sign of life.
+    """How the last requests to an endpoint ended; cached or old answers do not count.
 
-    Belongs to an endpoint, and outlives the clients that use it one after another.
+    Belongs to an endpoint, and outlives its consecutive clients.
     """
 
     def __init__(self) -> None:
@@ -228,33 +226,33 @@ class Health:
 
     @property
     def answers_nobody(self) -> bool:
-        """Whether several requests in a row were given up after all their tries."""
+        """Whether several requests in a row failed after all their retries."""
         return self.n_given_up >= MAX_GIVEN_UP
 
-    def answered(self) -> None:
-        """Notes an answer."""
+    def record_answer(self) -> None:
+        """Records an answer."""
         self.n_given_up = 0
         self._recent.append(True)
 
-    def failed(self) -> None:
-        """Notes a request that failed for good, for whatever reason."""
+    def record_failure(self) -> None:
+        """Records a request that failed finally, for whatever reason."""
         self._recent.append(False)
 
-    def verdict(self) -> str:
-        """What is wrong with the endpoint, as the beginning of a sentence; empty while most are answered."""
+    def describe_fault(self) -> str:
+        """Returns what is wrong with the endpoint, as a clause of a message; empty while most are answered."""
         n, n_failed = len(self._recent), self._recent.count(False)
         if n_failed < MIN_FAILURES or n_failed < MAX_FAILED_SHARE * n:
             return ""
         return f"{n_failed} of the last {n} requests failed and {n - n_failed} were answered"
 
 
-def retry_options(
+def make_retry_options(
     max_attempts: int, delays: Delays, on_retry: Callable[["RetryCallState"], None] | None = None
 ) -> dict[str, Any]:
-    """Arguments of tenacity's `Retrying` and `AsyncRetrying`: what raises `TryAgainError` is tried again.
+    """Makes the arguments of tenacity's `Retrying` and `AsyncRetrying`, which retry on `TryAgainError`.
 
-    The wait is random and grows, so that those refused together do not come back together; what the server asks for
-    (Retry-After) is waited first. The last try's error is raised as it is.
+    The backoff is random and exponential, so that requests rejected together do not come back together; the server's
+    Retry-After is waited in addition. The last attempt's error is raised as it is.
 
     Args:
         on_retry: called before each wait.
@@ -263,14 +261,14 @@ def retry_options(
 
     return {
         "stop": stop_after_attempt(max_attempts),
-        "wait": partial(_wait_s, delays),
+        "wait": partial(_compute_wait_s, delays),
         "before_sleep": on_retry,
         "retry": retry_if_exception_type(TryAgainError),
         "reraise": True,
     }
 
 
-def _wait_s(delays: Delays, state: "RetryCallState") -> float:
+def _compute_wait_s(delays: Delays, state: "RetryCallState") -> float:
     from tenacity import wait_random_exponential
 
     backoff_s = wait_random_exponential(multiplier=delays.first_backoff_s, max=delays.longest_backoff_s)(state)

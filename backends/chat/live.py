@@ -1,7 +1,7 @@
-"""Answers that are used while they are being written: one try, nothing kept, given up as soon as nobody wants them.
+"""Streaming chat client for live answers: one attempt, no cache, cancelled as soon as nobody wants the answer.
 
-The pipeline's client (`client.py`) is for the opposite: every answer once, whatever it takes. Both reach an endpoint by
-the same provider, key and faults.
+The pipeline's client (`client.py`) does the opposite: it gets every answer exactly once, whatever that takes. Both use
+the same provider settings, API key and error handling.
 """
 
 import asyncio
@@ -12,11 +12,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from backends.characters import CharacterStream
-from backends.chat.answers import counted, estimated_tokens, is_filtered
+from backends.chat.answers import estimate_tokens, is_filtered, read_usage
 from backends.chat.connection import open_async
 from backends.chat.faults import REFUSED, FaultTranslator, TryAgainError
 from backends.chat.protocol import Endpoint
-from backends.chat.providers import full_url, key_env_of, provider_of, read_api_key
+from backends.chat.providers import get_key_env, get_provider, make_full_url, read_api_key
 from backends.chat.servers import Server, Servers
 from backends.chat.thoughts import SET_THINKS, ThoughtStream
 from data_schemas.config import ChatConfig
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     import openai
 
 CUT_SHORT = "cut off"
-"""Status of a `TryAgainError` when somebody was there and hung up."""
+"""Status of a `TryAgainError` if the server closed the connection."""
 
-_GONE = "See that its server runs, that its URL is right, and that the quota is not used up."
+_GONE = "Check that its server runs, that its URL is right, and that the quota is not used up."
 
 _THOUGHT_FIELDS = ("reasoning_content", "reasoning")
-"""What servers that part thoughts from answers call them: SGLang, DeepSeek and vLLM; newer vLLM and OpenRouter."""
+"""Fields for thoughts of servers that separate them: SGLang, DeepSeek and vLLM; newer vLLM and OpenRouter."""
 
 REQUEST = "for a live answer"
-"""What errors call a request: it has no id, for nothing of it is kept."""
+"""How errors name a request, which has no id because nothing of it is stored."""
 
 
 @dataclass(slots=True)
 class LiveUsage:
-    """What a client has caused so far.
+    """The token usage of a client so far.
 
-    `n_given_up` were closed by us before their end. `n_estimated` are answers whose tokens the server did not tell, the
-    given up among them: those read are estimated by the length of the request, those written by the pieces that came.
-    `n_tokens_cached` are those that the server told to have come from its cache.
+    `n_given_up` counts answers that we cancelled. `n_estimated` counts answers without usage from the server, including
+    cancelled ones: input tokens are estimated by the length of the request, output tokens by the pieces received.
+    `n_tokens_cached` counts input tokens that the server reported to come from its cache.
     """
 
     n_requests: int = 0
@@ -56,14 +56,15 @@ class LiveUsage:
 
 
 class OpenAILiveChat:
-    """Asks any OpenAI-compatible endpoint; `aclose` (or `async with`) closes its connections.
+    """Streams answers from any OpenAI-compatible endpoint; `aclose` (or `async with`) closes its connections.
 
-    The key is read from the environment and goes into no message or log. A model that is said to think
-    (`config.thinks`) is asked without stops, which would end its thought, and nothing of its answers leaves before
-    `</think>`. What one answer holds changes nothing for the others: any caller's prompt may ask for marks of thought.
+    The API key is read from the environment and appears in no message or log. A model that is configured to think
+    (`config.thinks`) is requested without stop texts, which would end its thought, and nothing of its answers is
+    yielded before `</think>`. One answer never changes how others are treated, as any caller's prompt may ask for
+    thought marks.
 
     Attributes:
-        usage: one object, which grows.
+        usage: one object that is updated.
 
     Raises:
         ConfigError: the provider is unknown or needs a key.
@@ -72,36 +73,36 @@ class OpenAILiveChat:
     def __init__(self, endpoint: Endpoint, config: ChatConfig) -> None:
         self.usage = LiveUsage()
         self._endpoint = endpoint
-        self._provider = provider_of(config)
+        self._provider = get_provider(config)
         self._extra = config.extra
         self._thinks = config.thinks
         key = read_api_key(config)
-        self._faults = FaultTranslator(endpoint, key, key_env_of(config), longest_wait_s=config.max_wait_s)
+        self._faults = FaultTranslator(endpoint, key, get_key_env(config), longest_wait_s=config.max_wait_s)
         self._servers = Servers(config.base_urls if len(config.base_urls) > 1 else [endpoint.base_url])
         self._openai = {
             server: open_async(
-                full_url(server.url, self._provider, endpoint.model), key, config.timeout_s, self._provider
+                make_full_url(server.url, self._provider, endpoint.model), key, config.timeout_s, self._provider
             )
             for server in self._servers.all
         }
 
     async def stream(self, payload: dict[str, Any]) -> AsyncGenerator[str, None]:
-        """The pieces of the answer to a chat-completions payload (without `model`); empty ones while it thinks.
+        """Yields the pieces of the answer to a chat-completions payload (without `model`); empty ones during thought.
 
-        Closing the iterator, or cancelling who waits for it, closes the connection, by which servers know to stop. It
-        is asked once, but for a connection that turns out to have been closed by the server since the last request.
+        Closing the iterator, or cancelling the task that waits for it, closes the connection, which makes servers stop.
+        The request is sent once, except if a kept-alive connection turns out to have been closed by the server.
 
         Raises:
-            AnswerCut: at the end, where the model might write no more.
-            UnexpectedThought: it holds thought, and the model is not said to think.
-            AnswerRefused: at the end, where the model or its provider's filter ended it.
-            RequestError: refused, cut off, or not to be read.
-            BackendError: the endpoint refuses our key or model, or nobody is there.
+            AnswerCut: at the end, if the answer reached its token limit.
+            UnexpectedThought: it contains thought, and the model is not configured to think.
+            AnswerRefused: at the end, if the model or its provider's filter ended it.
+            RequestError: the request was rejected, or the answer was cut off or cannot be parsed.
+            BackendError: the endpoint rejects our key or model, or is unreachable.
         """
         answer = _Answer(payload, thinks=self._thinks)
         self.usage.n_requests += 1
         try:
-            async with aclosing(self._pieces(payload, answer)) as pieces:
+            async with aclosing(self._read_pieces(payload, answer)) as pieces:
                 async for piece in pieces:
                     yield piece
         except (asyncio.CancelledError, GeneratorExit):
@@ -133,37 +134,37 @@ class OpenAILiveChat:
     ) -> None:
         await self.aclose()
 
-    async def _pieces(self, payload: dict[str, Any], answer: "_Answer") -> AsyncGenerator[str, None]:
-        """The answer's pieces; whatever goes wrong is one of our errors."""
+    async def _read_pieces(self, payload: dict[str, Any], answer: "_Answer") -> AsyncGenerator[str, None]:
+        """Yields the answer's pieces; translates all errors."""
         import openai
 
         try:
             async with self._opened(payload) as events:
                 async for event in events:
-                    if (piece := answer.piece_of(event)) is not None:
+                    if (piece := answer.read_piece(event)) is not None:
                         yield piece
         except openai.APIError as error:
             raise self._faults.translate(error, REQUEST) from None  # its text may quote the key
         except ValueError as error:
             raise TryAgainError(f"an event that cannot be read ({type(error).__name__})", "malformed") from error
         answer.check_is_whole()
-        if rest := answer.rest():
+        if rest := answer.flush():
             yield rest
         if answer.is_refused:
             raise AnswerRefused("The chat model, or its provider's filter, refused to answer.", status=REFUSED)
         if answer.is_cut:
-            raise AnswerCut("The answer was cut at as many tokens as were asked for.")
+            raise AnswerCut("The answer was cut off at its token limit.")
 
     @asynccontextmanager
     async def _opened(self, payload: dict[str, Any]) -> AsyncIterator["openai.AsyncStream[object]"]:
-        """The answer's events, of the first server that takes the request; each is asked once."""
+        """Yields the answer's events from the first server that accepts the request; each is tried once."""
         tried: list[Server] = []
         while True:
             server = self._servers.choose(tried)
             is_open = False
             try:
                 with self._servers.asking(server):
-                    async with await self._opened_by(server, payload) as events:
+                    async with await self._reopen(server, payload) as events:
                         is_open = True
                         yield events
                 return
@@ -172,8 +173,8 @@ class OpenAILiveChat:
                 if is_open or not self._servers.may_ask_another(fault, tried):
                     raise
 
-    async def _opened_by(self, server: Server, payload: dict[str, Any]) -> "openai.AsyncStream[object]":
-        """A server's events, by a new connection where the one that was kept open has been closed meanwhile."""
+    async def _reopen(self, server: Server, payload: dict[str, Any]) -> "openai.AsyncStream[object]":
+        """Opens a server's event stream, with a new connection if the kept-alive one has been closed."""
         import openai
 
         try:
@@ -193,7 +194,7 @@ class OpenAILiveChat:
         asked = {**payload, "stream": True, "stream_options": {"include_usage": True}}
         if self._thinks:
             asked.pop("stop", None)
-        body = self._provider.body(asked, self._endpoint.model, self._extra)
+        body = self._provider.make_body(asked, self._endpoint.model, self._extra)
         # Not `chat.completions.create`: it builds a tree of objects for each token.
         return await self._openai[server].post(
             "/chat/completions", cast_to=object, body=body, stream=True, stream_cls=openai.AsyncStream[object]
@@ -201,24 +202,23 @@ class OpenAILiveChat:
 
 
 class _Answer:
-    """What is known of one answer while its events come; `is_cut`: the model might write no more; `is_refused`: it, or
-    the provider's filter, ended it."""
+    """The state of a streamed answer. `is_cut`: the token limit was reached; `is_refused`: model or filter ended it."""
 
     def __init__(self, payload: dict[str, Any], *, thinks: bool) -> None:
         self.is_cut = self.is_refused = False
-        self._n_in, _ = estimated_tokens(payload)
+        self._n_in, _ = estimate_tokens(payload)
         self._characters, self._thoughts = CharacterStream(), ThoughtStream(is_expected=thinks)
         self._is_said_to_think = thinks
         self._n_pieces = self._n_told = 0
         self._told: Any = None
         self._has_ended = False
 
-    def piece_of(self, event: Any) -> str | None:
-        """The text that an event adds; empty: it thinks; None: nothing.
+    def read_piece(self, event: Any) -> str | None:
+        """Returns the text that an event adds; empty while the model thinks, None if nothing is added.
 
         Raises:
             ValueError: it is no event of this protocol.
-            UnexpectedThought: what was told was thought.
+            UnexpectedThought: text that was already returned was thought.
         """
         try:
             self._told = event.get("usage") or self._told
@@ -242,11 +242,11 @@ class _Answer:
         is_thinking = has_aside or (bool(piece) and self._thoughts.is_thinking)
         return said or ("" if is_thinking else None)
 
-    def rest(self) -> str:
-        """What was held back of it, at its end.
+    def flush(self) -> str:
+        """Returns the text held back until the end of the answer.
 
         Raises:
-            UnexpectedThought: a stop ended the thought of a model that is not said to think.
+            UnexpectedThought: a stop text ended the thought of a model that is not configured to think.
         """
         rest = self._thoughts.finish(is_cut=self.is_cut)
         has_answer = self._n_told or rest or self.is_cut
@@ -262,10 +262,10 @@ class _Answer:
             raise TryAgainError("cut off before the answer was whole", CUT_SHORT, endpoint_gone=True)
 
     def count(self, usage: LiveUsage) -> None:
-        """Adds its tokens to what the client has caused; one that never began counts none."""
+        """Adds the answer's tokens to the client's usage; an answer that never began adds none."""
         if self._told is None and not self._n_pieces and not self._has_ended:
             return
-        n_in, n_cached, n_out, is_estimated = counted(self._told, (self._n_in, self._n_pieces))
+        n_in, n_cached, n_out, is_estimated = read_usage(self._told, (self._n_in, self._n_pieces))
         usage.n_tokens_in += n_in
         usage.n_tokens_cached += n_cached or 0
         usage.n_tokens_out += n_out

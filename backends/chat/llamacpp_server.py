@@ -1,8 +1,8 @@
-"""The child process that holds llama.cpp: `python -m backends.chat.llamacpp_server --gguf FILE …`.
+"""The child process that runs llama.cpp: `python -m backends.chat.llamacpp_server --gguf FILE …`.
 
-It writes one line to its standard output when it answers requests (`{"base_url": "http://127.0.0.1:…/v1"}`), its log to
-standard error, and ends at once when its standard input is closed or its parent is gone. So no server outlives a run,
-however the run ends: the kernel closes the pipe of a killed parent, and `guardian.py` watches both.
+It prints one line to standard output once it answers requests (`{"base_url": "http://127.0.0.1:…/v1"}`), logs to
+standard error, and exits at once when its standard input is closed or its parent has ended. So no server outlives a
+run, however the run ends: the kernel closes the pipe of a killed parent, and `guardian.py` watches both.
 """
 
 import argparse
@@ -15,36 +15,36 @@ import threading
 from backends.chat.guardian import wait_for_the_end_of
 
 PROMPT_CACHE_MIB = 256
-"""Memory for prompts that left their slot; llama.cpp's own default is 8 GiB, more than a laptop can spare."""
+"""Memory for prompts that have left their slot; llama.cpp's own default is 8 GiB, too much for a laptop."""
 
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
-    """The command line, as `LlamaCppEngine` writes it."""
+    """Parses the command line that `LlamaCppEngine` makes."""
     parser = argparse.ArgumentParser(prog="llamacpp_server", description="Serves one GGUF model until stdin closes.")
     parser.add_argument("--gguf", required=True, help="model file")
     parser.add_argument("--alias", required=True, help="name under which the model is listed")
-    parser.add_argument("--port", type=int, default=0, help="0: any free one")
-    parser.add_argument("--n-slots", type=int, required=True, help="requests answered at once")
+    parser.add_argument("--port", type=int, default=0, help="port; 0: any free one")
+    parser.add_argument("--n-slots", type=int, required=True, help="concurrent requests")
     parser.add_argument("--n-context", type=int, required=True, help="context of one slot, tokens")
-    parser.add_argument("--parent-pid", type=int, required=True, help="process whose end ends this one")
+    parser.add_argument("--parent-pid", type=int, required=True, help="process whose exit stops this one")
     return parser.parse_args(arguments)
 
 
 def exit_with_parent(parent_pid: int) -> None:
-    """Waits until standard input is closed or the parent has ended, then ends this process without further ado."""
+    """Waits until standard input is closed or the parent has ended, then exits this process immediately."""
     wait_for_the_end_of(parent_pid)
-    os._exit(0)  # llama.cpp's own shutdown waits for answers nobody will read
+    os._exit(0)  # llama.cpp's own shutdown waits for answers that nobody will read
 
 
 def die_when_stdin_closes() -> None:
-    """Has the kernel send SIGIO, which ends a process, when the pipe closes: while a model loads, no thread runs."""
+    """Lets the kernel send SIGIO, which ends a process, when the pipe closes, as no thread runs while a model loads."""
     stdin = sys.stdin.fileno()
     fcntl.fcntl(stdin, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(stdin, fcntl.F_SETFL, fcntl.fcntl(stdin, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 def start_server(options: argparse.Namespace) -> str:
-    """The base URL of a started server, with `/v1`; it runs on threads of its own until the process ends."""
+    """Starts the server and returns its base URL, with `/v1`; it runs on its own threads until the process ends."""
     from xllamacpp import CommonParams, Server  # type: ignore[import-untyped]
 
     params = CommonParams()
@@ -53,7 +53,7 @@ def start_server(options: argparse.Namespace) -> str:
     params.hostnames = ["127.0.0.1"]
     params.port = options.port
     params.n_parallel = options.n_slots
-    params.n_ctx = options.n_slots * options.n_context  # llama.cpp shares it out among the slots
+    params.n_ctx = options.n_slots * options.n_context  # llama.cpp divides it among the slots
     params.cache_ram_mib = PROMPT_CACHE_MIB
     params.ui = False
     server = Server(params)
@@ -62,24 +62,24 @@ def start_server(options: argparse.Namespace) -> str:
 
 
 _NICENESS = 10
-"""A front-end that speaks in real time beside it goes first: a late answer is waited for, a late frame is a gap."""
+"""A front-end that speaks in real time here has priority: a late answer is awaited, a late frame is a gap."""
 
 _KEPT: list[object] = []
-"""The server: dropping the last reference would stop it."""
+"""The server, which would stop when its last reference is dropped."""
 
 
 def main(arguments: list[str]) -> None:
-    """Starts the server, says where it listens, and waits for the end."""
+    """Starts the server, prints its address, and waits until the parent ends."""
     options = parse_arguments(arguments)
     die_when_stdin_closes()
     os.nice(_NICENESS)
     watcher = threading.Thread(target=exit_with_parent, args=(options.parent_pid,), daemon=True)
     watcher.start()
     to_parent = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever a library prints belongs in the log
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # output of libraries goes to the log
     try:
         base_url = start_server(options)
-    except RuntimeError as error:  # its reason stands in the lines of the log before
+    except RuntimeError as error:  # its reason is in the log lines before
         sys.exit(f"{options.gguf}: {error}")
     print(json.dumps({"base_url": base_url}), file=to_parent, flush=True)
     watcher.join()

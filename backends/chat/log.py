@@ -1,4 +1,4 @@
-"""One line of JSON for each try of a request: what, when, how long, how it ended. Never what was said, never a key."""
+"""Request log: a JSON line for each attempt with its time, latency and status, but no message text and no API key."""
 
 import logging
 from collections.abc import Iterator
@@ -7,22 +7,22 @@ from pathlib import Path
 from typing import Any
 
 LOGGER = logging.getLogger("kame.chat")
-"""Silent until somebody listens: `written_to`, or a handler of the caller's."""
+"""Logs nothing until there is a handler: that of `written_to` or the caller's own."""
 LOGGER.addHandler(logging.NullHandler())
 
 
 def log_try(event: str, **fields: Any) -> None:
-    """Notes an event with its fields, all of them numbers or names."""
+    """Logs an event with its fields, all of which are numbers or names."""
     LOGGER.info(event, extra=fields)
 
 
 @contextmanager
 def written_to(path: Path) -> Iterator[None]:
-    """Appends what happens in the block to a file, a JSON object a line, with the time in UTC as `timestamp`."""
+    """Appends the events in the block to a file, one JSON object per line, with the time in UTC as `timestamp`."""
     from pythonjsonlogger.json import JsonFormatter
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    handler = logging.FileHandler(path, encoding="utf-8", delay=True)  # no file where nobody asks
+    handler = logging.FileHandler(path, encoding="utf-8", delay=True)  # no file if there are no requests
     handler.setFormatter(JsonFormatter("{message}", style="{", timestamp=True, rename_fields={"message": "event"}))
     before = LOGGER.level, LOGGER.propagate
     LOGGER.addHandler(handler)

@@ -1,32 +1,32 @@
-"""What a model is called: by who asks for it, on a server's list, and in an answer."""
+"""Names of chat models: compares a requested name with those in a server's model list and in an answer."""
 
 import re
 
 SNAPSHOT = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8})$")
-"""The day at the end of a model's name."""
+"""The date at the end of a model's name."""
 NOT_TOLD = "not told"
-"""Stands for the name of the model that answered where its server does not say."""
+"""Stands for the name of the answering model if its server does not report it."""
 _LATEST = re.compile(r"[-:]latest$")
 _EDITION = re.compile(r"[-@](\d{4}-\d{2}-\d{2}|\d{2}-\d{2,4}|\d{3,8})$|[-:]latest$")
-"""What tells an alias's edition of today: a day or a number of three digits; fewer make another model of it."""
+"""The current edition of an alias: a date or a number of at least three digits; fewer digits name another model."""
 
 
 def is_named(listed: str, model: str) -> bool:
-    """Whether a name on a server's list is that of a model, which is asked for by a shorter one too: without Google's
-    `models/`, Ollama's `:latest` or the day of a snapshot."""
+    """Returns whether a listed name is that of a model, which may also be requested by a shorter name: without Google's
+    `models/`, Ollama's `:latest` or the date of a snapshot."""
     name = listed.removeprefix("models/")
     return model.removeprefix("models/") in (name, name.removesuffix(":latest"), SNAPSHOT.sub("", name))
 
 
 def is_as_asked(answered_by: str, model: str) -> bool:
-    """Whether an answer's model is the one asked for: the same, the edition for which an alias stands, or its alias.
+    """Returns whether the answering model is the requested one: the same, the edition of the alias, or its alias.
 
-    Two editions are two models. What stands before a slash, and a file's ending, do not count: gateways and llama.cpp
-    add and drop them.
+    Two editions are two models. A prefix up to a slash and a file extension are ignored, as gateways and llama.cpp add
+    and remove them.
     """
-    told, asked = _bare(answered_by), _bare(model)
+    told, asked = _normalise_name(answered_by), _normalise_name(model)
     return told == asked or _EDITION.sub("", told) == _LATEST.sub("", asked) or told == _EDITION.sub("", asked)
 
 
-def _bare(name: str) -> str:
+def _normalise_name(name: str) -> str:
     return name.strip().lower().rsplit("/", 1)[-1].removesuffix(".gguf")

@@ -1,4 +1,4 @@
-"""What a chat model's server, its client and a live answer must do."""
+"""Protocols of the chat back-end: engine (server), client, and live client for streamed answers."""
 
 from collections.abc import AsyncGenerator
 from contextlib import AbstractContextManager
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A chat model one can ask: an OpenAI-compatible base URL and what stands for the model behind it."""
+    """An OpenAI-compatible base URL with the name and digest of the model behind it."""
 
     name: str
     base_url: str
@@ -17,22 +17,23 @@ class Endpoint:
 
 
 class ChatEngine(Protocol):
-    """Gives an endpoint for the time of a `with` block, starting and stopping whatever that takes."""
+    """Provides an endpoint for the duration of a `with` block; starts and stops what that needs."""
 
     def serve(self) -> AbstractContextManager[Endpoint]:
-        """The endpoint, healthy on entry, gone on exit."""
+        """Returns a context manager that yields the endpoint, which is healthy on entry and stopped on exit."""
 
     def describe(self) -> Endpoint:
-        """The endpoint without starting anything (`base_url` may be empty): for fingerprints."""
+        """Returns the endpoint for fingerprints without starting anything (`base_url` may be empty)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """A chat model's answer with what it cost; `request_id` is the cache's key, the same on every machine.
+    """A chat model's answer with its cost; `request_id` derives from the cache key and is the same on every machine.
 
-    `finish_reason` is the server's word for why the answer ends (`stop`; `length`: cut at `max_tokens`), `answered_by`
-    its name for the model that answered and `system_fingerprint` for that model's state. They and `n_tokens_cached` are
-    None where it did not tell. `thought` is what a model that thinks wrote before its answer, no part of `text`.
+    `finish_reason` is the server's reason for the end of the answer (`stop`; `length`: cut off at `max_tokens`),
+    `answered_by` its name for the answering model and `system_fingerprint` for that model's state. They and
+    `n_tokens_cached` are None if not reported. `thought` is what a thinking model wrote before its answer; `text` does
+    not contain it.
     """
 
     text: str
@@ -48,29 +49,29 @@ class ChatReply:
 
 
 class ChatClient(Protocol):
-    """Asks a chat model: async, many in flight, retried, cached, counted."""
+    """Asynchronous chat client with concurrency, retries, caching and token counts."""
 
     async def ask(self, payload: dict[str, Any], attempt: int = 0) -> ChatReply:
-        """The answer to a chat-completions payload (without `model`), from the cache where it has been given.
+        """Returns the answer to a chat-completions payload (without `model`), from the cache if it is stored there.
 
         Raises:
-            RequestError: this request failed for good (the event is marked failed).
-            BackendError: the endpoint itself is gone or refuses us (the run stops, resumable).
+            RequestError: this request failed finally (the event is marked as failed).
+            BackendError: the endpoint is gone or rejects us (the run stops and can be resumed).
         """
 
 
 class LiveChat(Protocol):
-    """Asks a chat model for an answer that is used while it is being written: no cache, no second try."""
+    """Streams answers that are used while they are being written, without cache or retries."""
 
     def stream(self, payload: dict[str, Any]) -> AsyncGenerator[str, None]:
-        """The pieces of the answer to a chat-completions payload (without `model`); closing it cancels the request.
+        """Yields the pieces of the answer to a chat-completions payload (without `model`); closing cancels the request.
 
-        An empty piece says that the model thinks; what it thinks is not told.
+        An empty piece says that the model thinks; its thoughts are not yielded.
 
         Raises:
-            RequestError: this request failed; `AnswerCut` at its end: the model might write no more;
-                `UnexpectedThought`: what was told was thought.
-            BackendError: the endpoint refuses us or is gone.
+            RequestError: this request failed; `AnswerCut` at its end: the token limit was reached; `UnexpectedThought`:
+                text that was yielded was thought.
+            BackendError: the endpoint rejects us or is gone.
         """
 
     async def aclose(self) -> None:

@@ -1,4 +1,4 @@
-"""Whose endpoint it is: base URL, key, habits and prices, read from `providers.yaml` or a file of the same form."""
+"""Chat providers: base URL, API key, differences from OpenAI's protocol and prices; read from `providers.yaml`."""
 
 import os
 from fnmatch import fnmatchcase
@@ -21,73 +21,76 @@ DEFAULT_KEY_ENV = "KAME_LLM_API_KEY"
 
 
 class ModelHabits(Config):
-    """What some models of a provider want otherwise than its others."""
+    """What some models of a provider require that differs from its other models."""
 
-    models: list[str] = Field(min_length=1, description="Names, * for any characters; of a path its last part counts.")
-    drops: list[str] = Field(default_factory=list, description="Fields that they do not take either.")
-    adds: dict[str, Any] = Field(default_factory=dict, description="Fields that are sent to them too.")
+    models: list[str] = Field(min_length=1, description="Names, * for any characters; only a path's last part counts.")
+    drops: list[str] = Field(default_factory=list, description="Further payload fields that they do not accept.")
+    adds: dict[str, Any] = Field(default_factory=dict, description="Further fields that are sent to them.")
     thought_tokens: int = Field(
-        default=0, ge=0, description="Added to max_tokens: what they think before they answer counts against it."
+        default=0, ge=0, description="Added to max_tokens, because thoughts before the answer count towards it."
     )
 
-    def apply_to(self, model: str) -> bool:
-        """Whether they are a model's."""
+    def applies_to(self, model: str) -> bool:
+        """Returns whether these settings are for a model."""
         name = model.rpartition("/")[2].lower()
         return any(fnmatchcase(name, pattern.lower()) for pattern in self.models)
 
 
 class Provider(Config):
-    """How one provider's endpoint is reached and in what it differs from OpenAI's protocol; the default: in nothing."""
+    """How to reach a provider's endpoint, and how it differs from OpenAI's protocol; by default not at all."""
 
-    name: str = Field(default="", description="What cache and provenance call it; empty: its file's name.")
-    base_url: BaseUrl | None = Field(default=None, description="Where it is, unless chat.base_url says otherwise.")
-    path: str = Field(default="", description="What follows the base URL; {model} stands for the model's name.")
-    query: dict[str, str] = Field(default_factory=dict, description="Query that each request carries.")
+    name: str = Field(default="", description="Name in cache and provenance; empty: its file's name.")
+    base_url: BaseUrl | None = Field(default=None, description="Base URL, unless chat.base_url is set.")
+    path: str = Field(default="", description="Path after the base URL; {model}: the model's name.")
+    query: dict[str, str] = Field(default_factory=dict, description="Query parameters of each request.")
     api_key_env: str = Field(default=DEFAULT_KEY_ENV, description="Environment variable that holds the key.")
     api_key_header: str = Field(
-        default="", description="Header that holds the bare key; empty: Authorization, as a bearer's."
+        default="", description="Header for the bare key; empty: Authorization with a bearer token."
     )
-    needs_key: bool = Field(default=True, description="Whether nothing goes without a key.")
-    lists_models: bool = Field(default=True, description="Whether it has a list of models to ask for.")
-    renames: dict[str, str] = Field(default_factory=dict, description="Fields of a payload that it calls otherwise.")
-    drops: list[str] = Field(default_factory=list, description="Fields of a payload that it does not take.")
-    adds: dict[str, Any] = Field(default_factory=dict, description="Fields that it is sent with each payload.")
+    needs_key: bool = Field(default=True, description="Whether a key is required.")
+    lists_models: bool = Field(default=True, description="Whether it has a list of models.")
+    renames: dict[str, str] = Field(default_factory=dict, description="Payload fields that it names differently.")
+    drops: list[str] = Field(default_factory=list, description="Payload fields that it does not accept.")
+    adds: dict[str, Any] = Field(default_factory=dict, description="Fields that are added to each payload.")
     by_model: list[ModelHabits] = Field(
-        default_factory=list, description="Habits of some of its models; of those that fit the first ones count."
+        default_factory=list, description="Settings of some of its models; the first match counts."
     )
-    drops_blank_stops: bool = Field(default=False, description="Whether it refuses stops of white space only.")
-    max_temperature: float = Field(default=2.0, gt=0, description="Greatest temperature that it takes.")
+    drops_blank_stops: bool = Field(default=False, description="Whether it rejects stop texts of white space only.")
+    max_temperature: float = Field(default=2.0, gt=0, description="Maximum temperature that it accepts.")
     batch_price_share: float | None = Field(
-        default=None, gt=0, le=1, description="Price of a batch's answer as a share of the usual; empty: no batches."
+        default=None,
+        gt=0,
+        le=1,
+        description="Price of an answer in a batch as a share of the usual price; empty: no batches.",
     )
-    batch_max_requests: int = Field(default=50_000, ge=1, description="Most requests that a batch may have.")
-    batch_max_bytes: int = Field(default=200_000_000, ge=1, description="Most bytes that a batch's file may have.")
-    prices_source: str = Field(default="", description="Page on which the prices stand.")
-    prices: dict[str, PriceConfig] = Field(default_factory=dict, description="Model to price.")
+    batch_max_requests: int = Field(default=50_000, ge=1, description="Maximum requests per batch.")
+    batch_max_bytes: int = Field(default=200_000_000, ge=1, description="Maximum size of a batch's file, bytes.")
+    prices_source: str = Field(default="", description="Web page with the prices.")
+    prices: dict[str, PriceConfig] = Field(default_factory=dict, description="Prices by model.")
 
-    def added(self, model: str) -> dict[str, Any]:
-        """The fields that a model is sent with each payload."""
-        return self.adds | self._habits_of(model).adds
+    def get_added_fields(self, model: str) -> dict[str, Any]:
+        """Returns the fields that are added to each payload for a model."""
+        return self.adds | self._find_habits(model).adds
 
-    def body(self, payload: dict[str, Any], model: str, extra: dict[str, Any] | None = None) -> dict[str, Any]:
-        """A payload as this provider takes it for a model.
+    def make_body(self, payload: dict[str, Any], model: str, extra: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Makes the request body for a model from a payload.
 
         Args:
-            payload: as it was asked, whoever answers; by it the answer is cached.
-            model: whose name the body has too.
-            extra: fields of the user's own (`chat.extra`), which are sent as they are.
+            payload: the provider-independent payload, by which the answer is cached.
+            model: the model, whose name is added to the body.
+            extra: the user's own fields (`chat.extra`), which are sent as they are.
         """
-        habits = self._habits_of(model)
+        habits = self._find_habits(model)
         if "max_tokens" in payload:
             payload = {**payload, "max_tokens": payload["max_tokens"] + habits.thought_tokens}
         dropped = {*self.drops, *habits.drops}
-        body = {"model": model, **self._renamed(payload, dropped), **self.added(model)}
+        body = {"model": model, **self._rename_fields(payload, dropped), **self.get_added_fields(model)}
         return body | (extra or {})
 
-    def _habits_of(self, model: str) -> ModelHabits:
-        return next((each for each in self.by_model if each.apply_to(model)), _NO_HABITS)
+    def _find_habits(self, model: str) -> ModelHabits:
+        return next((each for each in self.by_model if each.applies_to(model)), _NO_HABITS)
 
-    def _renamed(self, payload: dict[str, Any], dropped: set[str]) -> dict[str, Any]:
+    def _rename_fields(self, payload: dict[str, Any], dropped: set[str]) -> dict[str, Any]:
         body = {self.renames.get(name, name): value for name, value in payload.items() if name not in dropped}
         if self.drops_blank_stops and "stop" in body:
             stops = [body["stop"]] if isinstance(body["stop"], str) else body["stop"]
@@ -98,8 +101,8 @@ class Provider(Config):
             body["temperature"] = min(body["temperature"], self.max_temperature)
         return body
 
-    def price_of(self, model: str) -> PriceConfig | None:
-        """A model's price, by its name with or without the day of a snapshot; None where it is not known."""
+    def find_price(self, model: str) -> PriceConfig | None:
+        """Finds a model's price by its name with or without the date of a snapshot; None if it is unknown."""
         price = self.prices.get(model) or self.prices.get(SNAPSHOT.sub("", model))
         return price and price.model_copy(update={"source": price.source or self.prices_source})
 
@@ -109,11 +112,11 @@ ANY = Provider(needs_key=False)
 """An endpoint of which only the base URL is known."""
 
 
-def provider_of(config: ChatConfig) -> Provider:
-    """The provider that a configuration names; else the one named as its engine, for a server that we start.
+def get_provider(config: ChatConfig) -> Provider:
+    """Returns the provider that a configuration names, else the one named like its engine, for a server that we start.
 
     Raises:
-        ConfigError: there is none of that name, or the file is not one.
+        ConfigError: no provider has that name, or the file is invalid.
     """
     known = _load_provided()
     if config.provider is None:
@@ -128,11 +131,11 @@ def provider_of(config: ChatConfig) -> Provider:
 
 
 def _read(path: Path) -> Provider:
-    """The provider in a file, named after it unless it names itself."""
+    """Reads a provider from a file, whose name it gets unless it has its own."""
     try:
         fields = yaml.safe_load(path.read_text(encoding="utf-8"))
         provider = Provider.model_validate(fields)
-    except ValidationError as error:  # its values are not quoted: a key may stand where it does not belong
+    except ValidationError as error:  # its values are not quoted: a key may be in the wrong place
         wrong = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'all'}: {each['msg']}" for each in error.errors())
         raise ConfigError(
             f"The provider in {path} cannot be used: {wrong}.", "See backends/chat/providers.yaml."
@@ -150,16 +153,16 @@ def _load_provided() -> dict[str, Provider]:
     return {name: Provider.model_validate({"name": name, **fields}) for name, fields in yaml.safe_load(text).items()}
 
 
-def price_of(config: ChatConfig, model: str) -> PriceConfig | None:
-    """What a model costs the way it is asked; None where that is not known.
+def get_price(config: ChatConfig, model: str) -> PriceConfig | None:
+    """Returns a model's price for the configured transport; None if it is unknown.
 
     Raises:
-        ConfigError: see `provider_of`.
+        ConfigError: see `get_provider`.
     """
     if config.price is not None:
         return config.price
-    provider = provider_of(config)
-    price = provider.price_of(model)
+    provider = get_provider(config)
+    price = provider.find_price(model)
     share = provider.batch_price_share
     if price is None or config.transport == "direct" or share is None:
         return price
@@ -167,13 +170,13 @@ def price_of(config: ChatConfig, model: str) -> PriceConfig | None:
     return price.model_copy(update=dollars)
 
 
-def base_urls_of(config: ChatConfig) -> list[str]:
-    """Where a configuration's servers are, one at least, less the provider's path, which may hold the model's name.
+def get_base_urls(config: ChatConfig) -> list[str]:
+    """Returns the base URLs of a configuration's servers, at least one, without the provider's path.
 
     Raises:
-        ConfigError: neither it nor its provider tells.
+        ConfigError: neither the configuration nor its provider has one.
     """
-    theirs = provider_of(config).base_url
+    theirs = get_provider(config).base_url
     found = config.base_urls or ([theirs.rstrip("/")] if theirs else [])
     if not found:
         whose = f"The provider {config.provider!r}" if config.provider else "The chat engine 'openai'"
@@ -181,49 +184,49 @@ def base_urls_of(config: ChatConfig) -> list[str]:
     return found
 
 
-def base_url_of(config: ChatConfig) -> str:
-    """The first of `base_urls_of`; raises as it does."""
-    return base_urls_of(config)[0]
+def get_base_url(config: ChatConfig) -> str:
+    """Returns the first of `get_base_urls`, with the same errors."""
+    return get_base_urls(config)[0]
 
 
-def endpoint_name_of(config: ChatConfig) -> str:
-    """What cache and provenance call a configuration's endpoint: as it says, or by provider, or by host.
+def get_endpoint_name(config: ChatConfig) -> str:
+    """Returns the endpoint's name for cache and provenance: the configured one, the provider's name, or the host.
 
     Raises:
-        ConfigError: see `base_url_of`.
+        ConfigError: see `get_base_url`.
     """
-    return config.endpoint or provider_of(config).name or str(urlsplit(base_url_of(config)).hostname)
+    return config.endpoint or get_provider(config).name or str(urlsplit(get_base_url(config)).hostname)
 
 
-def full_url(base_url: str, provider: Provider, model: str) -> str:
-    """The URL to which `/chat/completions` is appended."""
+def make_full_url(base_url: str, provider: Provider, model: str) -> str:
+    """Makes the URL to which `/chat/completions` is appended."""
     return base_url + provider.path.replace("{model}", quote(model, safe=""))
 
 
-def digest_as_asked(config: ChatConfig, model: str, model_digest: str) -> str:
-    """What stands for a model and for the fields that it is sent besides what is asked: both decide what it says.
+def make_model_digest(config: ChatConfig, model: str, model_digest: str) -> str:
+    """Combines a model's digest with the fields that are added to its requests, as both determine the answers.
 
     Raises:
-        ConfigError: see `provider_of`.
+        ConfigError: see `get_provider`.
     """
-    added = provider_of(config).added(model) | config.extra
+    added = get_provider(config).get_added_fields(model) | config.extra
     return ids.digest("asked with", model_digest, added) if added else model_digest
 
 
-def key_env_of(config: ChatConfig) -> str:
-    """The environment variable that holds the key."""
-    return config.api_key_env or provider_of(config).api_key_env
+def get_key_env(config: ChatConfig) -> str:
+    """Returns the name of the environment variable that holds the API key."""
+    return config.api_key_env or get_provider(config).api_key_env
 
 
 def read_api_key(config: ChatConfig) -> str:
-    """The key; empty when there is none and the provider does without.
+    """Reads the API key from the environment; empty if there is none and the provider needs none.
 
     Raises:
         ConfigError: the provider needs one.
     """
-    name = key_env_of(config)
+    name = get_key_env(config)
     key = os.environ.get(name, "").strip()
-    if not key and provider_of(config).needs_key:
+    if not key and get_provider(config).needs_key:
         raise ConfigError(
             f"The provider {config.provider!r} needs a key.", f"Put it into the environment variable {name}."
         )

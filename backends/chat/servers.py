@@ -1,7 +1,6 @@
-"""Several servers of one chat model: who is asked next, and who is left out for a while because he does not answer.
+"""Load balancing and failover over several servers of one chat model: which is asked next, and which are paused.
 
-They are one endpoint: cache, fingerprints, price and budget know its name alone, and which server answered is nowhere
-recorded.
+They are one endpoint: cache, fingerprints, price and budget know only its name; which server answered is not recorded.
 """
 
 import asyncio
@@ -11,14 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from backends.chat.faults import TryAgainError
-from backends.fault_log import place_of
+from backends.fault_log import extract_host
 
 FIRST_LEFT_OUT_S, LONGEST_LEFT_OUT_S = 2.0, 60.0
-"""How long a server that failed is not asked, seconds; twice as long each time it fails again without an answer."""
+"""How long a failed server gets no requests, seconds; doubled each time it fails again without an answer."""
 _log = logging.getLogger(__name__)
 
 
-def _now_s() -> float:
+def _get_time_s() -> float:
     return asyncio.get_running_loop().time()
 
 
@@ -28,10 +27,10 @@ class Server:
 
     Attributes:
         url: base URL.
-        n_asked: requests that it has not answered yet.
-        n_begun: requests that it has been given so far.
+        n_asked: open requests.
+        n_begun: requests that it has received so far.
         n_failed: how often it has failed since it last answered.
-        left_out_s: when it was last left out, and until when it is not asked, by the event loop's clock.
+        left_out_s: when it was last paused, and until when it gets no requests, by the event loop's clock.
     """
 
     url: str
@@ -42,26 +41,26 @@ class Server:
 
 
 class Servers:
-    """Balances requests by how many each server has not answered yet.
+    """Balances requests by each server's number of open requests.
 
-    A server that failed is left out for a while, and then given one request, which tells whether it answers again.
-    Where all are left out the one is asked whose time ends first, so that whoever asks finds out that nobody answers.
-    Belongs to an endpoint, and outlives the clients and event loops that use it one after another.
+    A failed server is paused for a while and then gets one request, which shows whether it answers again. If all are
+    paused, the one whose pause ends first is used, so that the caller learns that none answers. Belongs to an endpoint,
+    and outlives its consecutive clients and event loops.
 
     Args:
-        urls: base URLs, one at least; of a single one nothing is ever left out.
-        clock_s: seconds, never going back.
+        urls: base URLs, at least one; a single server is never paused.
+        clock_s: a monotonic clock, seconds.
     """
 
-    def __init__(self, urls: Sequence[str], clock_s: Callable[[], float] = _now_s) -> None:
+    def __init__(self, urls: Sequence[str], clock_s: Callable[[], float] = _get_time_s) -> None:
         self.all = [Server(url) for url in urls]
         self._clock_s = clock_s
 
     def choose(self, tried: Collection[Server] = ()) -> Server:
-        """The server to ask next.
+        """Chooses the server for the next attempt.
 
         Args:
-            tried: those that have failed this request; not all.
+            tried: servers that have failed this request; not all.
         """
         now_s = self._clock_s()
         left = [each for each in self.all if each not in tried]
@@ -72,7 +71,7 @@ class Servers:
 
     @contextmanager
     def asking(self, server: Server) -> Iterator[None]:
-        """For the time of the block the server is asked; what becomes of it is noted."""
+        """Counts a request to the server for the duration of the block and records its outcome."""
         begun_s = self._clock_s()
         server.n_asked += 1
         server.n_begun += 1
@@ -87,17 +86,17 @@ class Servers:
             server.n_asked -= 1
 
     def may_ask_another(self, fault: TryAgainError, tried: Collection[Server]) -> bool:
-        """Whether a request that a server has not worked on goes to another one at once."""
+        """Returns whether a request that a server has not worked on may go to another one at once."""
         is_untouched = not fault.may_be_paid and (fault.endpoint_gone or fault.overloaded)
         return is_untouched and len(tried) < len(self.all)
 
     def _note_answer(self, server: Server) -> None:
         if server.n_failed:
-            _log.warning("The chat server at %s answers again.", place_of(server.url))
+            _log.warning("The chat server at %s answers again.", extract_host(server.url))
         server.n_failed = 0
 
     def _note_fault(self, server: Server, fault: TryAgainError, begun_s: float) -> None:
-        """Leaves a server out; all requests that were with it together count as one."""
+        """Pauses a server; all requests that it had together count as one failure."""
         is_told_of = begun_s < server.left_out_s[0] and server.n_failed
         if len(self.all) == 1 or is_told_of or not _is_of_server(fault):
             return
@@ -107,18 +106,18 @@ class Servers:
         left_out_s = max(left_out_s, fault.retry_after_s)
         server.left_out_s = (now_s, now_s + left_out_s)
         _log.warning(
-            "The chat server at %s is left out for %g s: %s.",
-            place_of(server.url),
+            "The chat server at %s gets no requests for %g s: %s.",
+            extract_host(server.url),
             left_out_s,
             describe_status(fault.status),
         )
 
 
 def _is_of_server(fault: TryAgainError) -> bool:
-    """Whether a fault tells something of the server; an answer without a text tells of the question alone."""
+    """Returns whether a fault concerns the server; an answer without text concerns only the request."""
     return fault.endpoint_gone or fault.overloaded or fault.status.isdigit()
 
 
 def describe_status(status: str) -> str:
-    """A fault's status for the log, which has none of a server's own words."""
+    """Describes a fault's status for the log, without any of the server's own words."""
     return f"HTTP {status}" if status.isdigit() else status or "a fault"

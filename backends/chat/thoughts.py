@@ -1,23 +1,23 @@
-"""What a model that thinks aloud writes before its answer: taken out of whole answers, and while they are written."""
+"""Separates the thoughts of reasoning models (`<think>…</think>`) from their answers, whole or streamed."""
 
 import re
 from typing import Final
 
 from data_schemas.errors import UnexpectedThought
 
-SET_THINKS: Final = "If it does so often, set chat.thinks: nothing is then told before its thought has ended."
-"""What to do about a model that is not said to think, and has."""
+SET_THINKS: Final = "If this happens often, set chat.thinks: then nothing is used before its thought has ended."
+"""Remedy for a model that thinks although it is not configured to."""
 
 _BEGIN: Final = "<think>"
 _END: Final = "</think>"
 _WHOLE_END: Final = re.compile(rf"{_END}\s*")
 
 
-def without_thought(text: str) -> tuple[str, str]:
-    """What a model that thinks wrote before its answer, up to `</think>`, and the answer.
+def split_thought(text: str) -> tuple[str, str]:
+    """Splits an answer into the thought up to `</think>` and the text after it.
 
-    The mark at the beginning may stand in the model's template and not in what it writes. A thought without an end was
-    cut off: there is no answer.
+    The opening mark may be in the model's template and not in its output. A thought without an end was cut off, and has
+    no answer.
     """
     if (end := _WHOLE_END.search(text)) is not None:
         return text[: end.end()], text[end.end() :]
@@ -25,14 +25,14 @@ def without_thought(text: str) -> tuple[str, str]:
 
 
 class ThoughtStream:
-    """One answer, as `without_thought` has it, while it is being written.
+    """Splits a streamed answer as `split_thought` does.
 
     Args:
-        is_expected: the model is known to think, so that nothing of its answer leaves before `</think>`. Of others all
-            leaves at once that does not begin with `<think>`.
+        is_expected: the model is configured to think, so that nothing is returned before `</think>`. Otherwise
+            everything that does not begin with `<think>` is returned at once.
 
     Attributes:
-        has_thought: there is a mark of thought in it.
+        has_thought: it contains a mark of thought.
     """
 
     def __init__(self, *, is_expected: bool) -> None:
@@ -43,14 +43,14 @@ class ThoughtStream:
 
     @property
     def is_thinking(self) -> bool:
-        """Whether what came last is thought, as far as is known."""
+        """Whether the last piece is thought, as far as is known."""
         return not self._has_ended and (self._is_expected or self.has_thought)
 
     def feed(self, piece: str) -> str:
-        """Adds the next piece, of any length; returns what of the answer can now be told.
+        """Adds the next piece, of any length, and returns the answer text that is certain by now.
 
         Raises:
-            UnexpectedThought: what was told was thought.
+            UnexpectedThought: text that was already returned was thought.
         """
         self._held += piece
         if not self._has_ended:
@@ -59,16 +59,16 @@ class ThoughtStream:
             return ""
         if self._has_ended and not self._has_begun:
             self._held = self._held.lstrip()
-        n_sure = len(self._held) if self._has_ended else len(self._held) - _n_begun(self._held)
+        n_sure = len(self._held) if self._has_ended else len(self._held) - _count_begun(self._held)
         said, self._held = self._held[:n_sure], self._held[n_sure:]
         self._has_begun = self._has_begun or bool(said)
         return said
 
     def finish(self, *, is_cut: bool) -> str:
-        """What was held back and is no thought, at the end of the answer.
+        """Returns the text that was held back and is no thought, at the end of the answer.
 
         Args:
-            is_cut: the model might write no more: a thought that is expected may have no end.
+            is_cut: the answer reached its token limit, so that an expected thought may have no end.
         """
         is_thought = self.has_thought or (self._is_expected and is_cut)
         return self._held if self._has_ended or not is_thought else ""
@@ -80,7 +80,7 @@ class ThoughtStream:
             self._held = after
             if self._has_begun:
                 raise UnexpectedThought(
-                    "The chat model thinks aloud, and what it thought was taken for its answer.", SET_THINKS
+                    "The chat model writes its thoughts, and they were taken for its answer.", SET_THINKS
                 )
         elif not self._has_begun:
             self.has_thought = before.lstrip().startswith(_BEGIN)
@@ -89,6 +89,6 @@ class ThoughtStream:
         return not self._has_begun and _BEGIN.startswith(self._held.lstrip())
 
 
-def _n_begun(text: str) -> int:
-    """Characters at the end of a text that may be the first ones of `</think>`."""
+def _count_begun(text: str) -> int:
+    """Returns how many characters at the end of a text may be the beginning of `</think>`."""
     return max(n for n in range(len(_END)) if text.endswith(_END[:n]))

@@ -1,11 +1,11 @@
-"""vLLM as a server of its own, in its worker environment (`kame backends install vllm`), reached over HTTP.
+"""Chat engine that runs a vLLM server in its worker environment (`kame backends install vllm`), reached over HTTP.
 
-Started with prefix caching on: events of a dialogue share most of their prompt. A model on the Hub is known by its
-name and `chat.revision`, which then is its digest; one in a folder by the digest of its files.
+Prefix caching is on, as events of a dialogue share most of their prompt. The digest of a model on the Hub is its name
+and `chat.revision`; that of a model in a folder is the digest of its files.
 
-What has been run: this file before a stand-in for vLLM, in tests. Of vLLM 0.32.0 itself a build for CPUs, once and
-outside this project (64 s to start on two cores, a few tokens a second); its worker environment, which is for CUDA, has
-been installed, and nobody has run it on a GPU.
+What has been tested: this file with a stand-in for vLLM, in tests. vLLM 0.32.0 itself ran once as a build for CPUs,
+outside this project (64 s to start on two cores, a few tokens per second); its worker environment, which is for CUDA,
+has been installed, but never run on a GPU.
 """
 
 import os
@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from backends.chat.child_server import HOST, Child, ChildServer, NotReady, free_port
-from backends.chat.llamacpp import file_digest
+from backends.chat.child_server import HOST, Child, ChildServer, NotReady, find_free_port
+from backends.chat.llamacpp import digest_file
 from backends.chat.protocol import Endpoint
-from backends.chat.providers import digest_as_asked
+from backends.chat.providers import make_model_digest
 from backends.workers.environments import get_environment
 from data_schemas import ids
 from data_schemas.config import ChatConfig
@@ -27,19 +27,19 @@ from data_schemas.errors import ConfigError
 
 NAME = "vLLM server"
 START_LIMIT_S = 3600.0
-"""Longest wait for health; the first start downloads the model."""
+"""Timeout for the health check; the first start downloads the model."""
 GUARDIAN = Path(__file__).with_name("guardian.py")
 ALWAYS = ("--enable-prefix-caching", "--enable-prompt-tokens-details")
-"""The second tells with each answer what came from that cache, which is not told otherwise."""
+"""The second option reports with each answer how many tokens came from the prefix cache, which is off by default."""
 LOOK_S = 0.25
-"""Between two looks at its health, seconds."""
+"""Time between two health checks, seconds."""
 
 
 class VllmEngine:
-    """Serves `config.model` for the time of a `with` block.
+    """Serves `config.model` for the duration of a `with` block.
 
     Args:
-        config: names the model; `port`, `revision`, `endpoint`, `extra` and `serve_args` count too.
+        config: names the model; `port`, `revision`, `endpoint`, `extra` and `serve_args` are used too.
         executable: a `vllm` of the caller's own; None: that of the worker environment.
 
     Raises:
@@ -55,52 +55,52 @@ class VllmEngine:
         self._executable = executable
 
     def describe(self) -> Endpoint:
-        """The endpoint without its base URL."""
+        """Returns the endpoint without its base URL."""
         digest = self._config.revision or ""
         if self._folder.is_dir():
             files = sorted(path for path in self._folder.rglob("*") if path.is_file())
-            digest = ids.digest([[str(path.relative_to(self._folder)), file_digest(path)] for path in files])
-        model = self._served_name()
-        digest = digest_as_asked(self._config, model, digest)
+            digest = ids.digest([[str(path.relative_to(self._folder)), digest_file(path)] for path in files])
+        model = self._get_served_name()
+        digest = make_model_digest(self._config, model, digest)
         return Endpoint(self._config.endpoint or "vllm", base_url="", model=model, model_digest=digest)
 
     @contextmanager
     def serve(self) -> Iterator[Endpoint]:
-        """The endpoint of a healthy server that lives as long as the block, and no longer than this process.
+        """Runs a server for the duration of the block, or until this process ends; yields its endpoint when healthy.
 
         Raises:
             ConfigError: vLLM is not installed.
-            BackendError: the port is taken, or the server did not start or stopped; quotes the end of its log.
+            BackendError: the port is in use, or the server did not start or stopped; quotes the end of its log.
         """
         described = self.describe()
-        port = free_port(self._config.port, NAME)
+        port = find_free_port(self._config.port, NAME)
         remedy = "Check chat.model, its revision and the GPU's memory, then run again: answers are kept."
-        server = ChildServer(NAME, self._command(port), os.environ, remedy)
+        server = ChildServer(NAME, self._make_command(port), os.environ, remedy)
         with server.running(lambda child: _wait_until_healthy(child, port)) as base_url:
             yield Endpoint(described.name, base_url, described.model, described.model_digest)
 
-    def _served_name(self) -> str:
+    def _get_served_name(self) -> str:
         return self._folder.resolve().name if self._folder.is_dir() else self._model
 
-    def _command(self, port: int) -> list[str]:
+    def _make_command(self, port: int) -> list[str]:
         guardian = [sys.executable, str(GUARDIAN), str(os.getpid())]
-        options = ["--host", HOST, "--port", str(port), "--served-model-name", self._served_name()]
+        options = ["--host", HOST, "--port", str(port), "--served-model-name", self._get_served_name()]
         if self._config.revision:
             options += ["--revision", self._config.revision]
         model = str(self._folder) if self._folder.is_dir() else self._model
-        return [*guardian, str(self._find()), "serve", model, *ALWAYS, *options, *self._config.serve_args]
+        return [*guardian, str(self._find_executable()), "serve", model, *ALWAYS, *options, *self._config.serve_args]
 
-    def _find(self) -> Path:
+    def _find_executable(self) -> Path:
         if self._executable is not None:
             return self._executable
         place = get_environment("vllm")
         if not place.is_installed():
             raise ConfigError("The chat engine 'vllm' is not installed.", "Type: kame backends install vllm")
-        return place.python().with_name("vllm")
+        return place.get_python().with_name("vllm")
 
 
 def _wait_until_healthy(child: Child, port: int) -> str:
-    """The base URL, once `/health` answers."""
+    """Returns the base URL once `/health` answers."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy cannot reach our own address
     deadline_s = time.monotonic() + START_LIMIT_S
     while time.monotonic() < deadline_s:

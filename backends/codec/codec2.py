@@ -1,9 +1,9 @@
 """Codec 2, David Rowe's vocoder for speech at 700 to 3,200 bit/s, by pycodec2: no weights and no training.
 
-It hears 8 kHz. Sound goes down from 24 kHz and up again through a low-pass that keeps its state for each caller. What
-Codec 2 calls a frame lasts 20 or 40 ms, so that one of ours, 80 ms, holds four or two of its. Its bits become codes by
-`_LAYOUTS`: neighbouring fields share a codebook as far as this stays small, and codebooks are ordered by field and then
-by time, the spectrum first.
+Its sample rate is 8 kHz: audio is resampled from and to 24 kHz with a low-pass filter whose state is kept per caller. A
+frame of Codec 2 lasts 20 or 40 ms, so one of ours, 80 ms, contains four or two of them. Its bits become codes by
+`_LAYOUTS`: neighbouring fields share a codebook as long as that stays small, and codebooks are ordered by field and
+then by time, the spectrum first.
 """
 
 import ctypes
@@ -34,29 +34,28 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 RECIPE = 1
-"""Version of what this file does to sound and codes; raise it when either changes."""
+"""Version of this file's processing of audio and codes; raise it when either changes."""
 
 _RATE_HZ: Final = 8_000
 _RATIO: Final = SAMPLE_RATE_HZ // _RATE_HZ
 _N_SAMPLES: Final = FRAME_N_SAMPLES // _RATIO
 _FULL_SCALE: Final = 32_768
 _N_TAPS: Final = 145
-"""Of the low-pass, 6 dB down at its cutoff and 57 dB at 4.2 kHz: 3 ms of delay each way."""
+"""Length of the low-pass filter, 6 dB down at its cutoff and 57 dB at 4.2 kHz: 3 ms of delay each way."""
 _CUTOFF_HZ: Final = 3_850
 _SILENT_RMS: Final = 10 ** (-60 / 20) * _FULL_SCALE
 
 TEXT_LEAD: Final = 2
-"""Frames by which a front-end's text is ahead of its sound, as in the trial in which a small one learnt to speak.
+"""Frames by which a front-end's text is ahead of its audio, as in the experiment in which a small one learnt to speak.
 
-A word's first pieces are written by the time that it is begun. No codebook carries the others' meaning, as Mimi's first
-one does, so that all come at once and weigh the same.
-"""
+The first pieces of a word are then written when it begins. Unlike in Mimi, whose first codebook carries the meaning, no
+codebook determines the others, so all come at once and have the same weight."""
 
 _SETTLED: Final = 50
-"""Frames of nothing after which the library's codes of them no longer change."""
+"""Frames of silence after which the library's codes of silence no longer change."""
 
 _Span = tuple[int, int]
-"""A field's first bit in a frame of Codec 2, and its bits."""
+"""A field's first bit in a frame of Codec 2, and its number of bits."""
 
 _LAYOUTS: Final[dict[int, tuple[tuple[_Span, ...], ...]]] = {
     # Two stages of the spectrum, energy, pitch.
@@ -70,14 +69,14 @@ _LAYOUTS: Final[dict[int, tuple[tuple[_Span, ...], ...]]] = {
     # Ten differences of the spectrum in pairs; voicing of twice 10 ms and pitch; energy.
     3200: (((14, 10),), ((24, 10),), ((34, 10),), ((44, 10),), ((54, 10),), ((0, 9),), ((9, 5),)),
 }
-"""For each mode the codebooks of one of its frames, by the fields that an entry is made of.
+"""For each mode, the codebooks of one of its frames, by the fields that make up an entry.
 
-Where a field stands is in `codec2_encode_700c` to `codec2_encode_3200` (src/codec2.c of Codec 2 1.2). Spare bits are 0.
-"""
+The fields' positions are in `codec2_encode_700c` to `codec2_encode_3200` (src/codec2.c of Codec 2 1.2). Spare bits are
+0."""
 
 
 class Codec2Options(Options):
-    """How much of the sound is kept."""
+    """Options for the bit rate."""
 
     bits_per_s: Literal[700, 1200, 1300, 2400, 3200] = Field(
         default=1200, description="Codec 2's mode: 1200 is 12 codebooks of 512, 700 (700C) 8; 3200 is clearest."
@@ -85,17 +84,17 @@ class Codec2Options(Options):
 
 
 class VocoderCodec(ABC):
-    """A codec whose codes stand for the bits of a mode of Codec 2, by rules that a subclass has.
+    """Base class of codecs whose codes stand for the bits of a mode of Codec 2, by rules of the subclass.
 
-    All is done frame by frame, so that a stream gives the codes and the sound of the whole to the last bit. What comes
-    back is about 27 ms late (37 ms at 700 bit/s).
+    Everything is done frame by frame, so that streaming gives exactly the same codes and audio as whole recordings.
+    Decoded audio is delayed by about 27 ms (37 ms at 700 bit/s).
 
-    By itself the library gives each silence other codes, by the speech before it, and speech after it others too. Here
-    the second of two silent frames ends what the encoder remembers: all silence has the same codes from there on, and
-    the same speech after it the same ones, which is less for a front-end to learn.
+    The library itself gives each silence different codes, depending on the speech before it, and also the speech after
+    it. Here the second of two silent frames resets the encoder: from there on all silence has the same codes, and the
+    same speech after it too, which is easier for a front-end to learn.
 
     Args:
-        mode: bits a second.
+        mode: bits per second.
     """
 
     def __init__(self, mode: int) -> None:
@@ -106,25 +105,25 @@ class VocoderCodec(ABC):
     @property
     @abstractmethod
     def layout(self) -> CodeLayout:
-        """Codes of 80 ms, all at once, behind their text."""
+        """The codes of 80 ms, all at once, after their text."""
 
     @property
     def n_codebooks(self) -> int:
-        """Codes of 80 ms."""
+        """Number of codes per frame of 80 ms."""
         return self.layout.n_codebooks
 
     @property
     def card(self) -> int:
-        """Entries of the largest codebook."""
+        """Size of the largest codebook."""
         return self.layout.card
 
     @abstractmethod
     def to_codes(self, parts: Sequence[bytes]) -> NDArray[np.int16]:
-        """Frames of Codec 2 as the codes of one of ours, [n_codebooks]."""
+        """Converts frames of Codec 2 to the codes of one of our frames, [n_codebooks]."""
 
     @abstractmethod
     def to_parts(self, codes: NDArray[np.int16]) -> list[bytes]:
-        """Codes of any size, [n_codebooks], as frames of Codec 2."""
+        """Converts codes of any size, [n_codebooks], to frames of Codec 2."""
 
     @cached_property
     def silence(self) -> NDArray[np.int16]:
@@ -133,27 +132,27 @@ class VocoderCodec(ABC):
         return self.to_codes([vocoder.encode(nothing) for _ in range(_SETTLED)][-self.n_parts :])
 
     def encode(self, sounds: Sequence[Samples]) -> list[Codes]:
-        """The codes of each sound, int16[n_codebooks, n_frames]."""
+        """Encodes each recording to int16 [n_codebooks, n_frames]."""
         return [self._encode(each) for each in sounds]
 
     def decode(self, codes: Codes) -> Samples:
-        """The sound of codes [n_codebooks, n_frames], 1,920 samples a frame."""
+        """Decodes codes [n_codebooks, n_frames] to audio, 1,920 samples per frame."""
         voice = _Voice(self)
         return np.concatenate([np.zeros(0, np.float32), *(voice.decode_frame(frame) for frame in codes.T)])
 
     @contextmanager
     def stream(self, batch_size: int) -> Iterator[CodecStream]:
-        """Streams for the time of the block."""
+        """Yields a stream for the duration of the block."""
         yield _Stream(self, batch_size)
 
     def make_vocoder(self) -> "Vocoder":
-        """The library's state of one stream."""
+        """Makes the library's state of one stream."""
         from pycodec2 import Codec2 as Vocoder
 
         return Vocoder(self.mode)
 
     def read_bits(self, parts: Sequence[bytes]) -> NDArray[np.uint8]:
-        """The bits of frames of Codec 2, [n_parts, n_bits]."""
+        """Unpacks frames of Codec 2 to bits, [n_parts, n_bits]."""
         return np.unpackbits(np.frombuffer(b"".join(parts), np.uint8)).reshape(len(parts), 8 * self.n_part_bytes)
 
     def _encode(self, sound: Samples) -> Codes:
@@ -166,10 +165,10 @@ class VocoderCodec(ABC):
 
 
 class Codec2(VocoderCodec):
-    """Speech as the fields of a mode of Codec 2, by `_LAYOUTS`: codebooks by field, and of a field by time.
+    """Speech as the fields of a mode of Codec 2, by `_LAYOUTS`: codebooks by field, and those of a field by time.
 
-    Each codebook has its own size, `card` at most; a code beyond it, which another's front-end may draw, counts modulo
-    that.
+    Each codebook has its own size, at most `card`; a larger code, which a front-end may sample, is taken modulo that
+    size.
     """
 
     name = "codec2"
@@ -183,26 +182,26 @@ class Codec2(VocoderCodec):
 
     @property
     def digest(self) -> str:
-        """The library's version, this file's recipe and the mode."""
-        return ids.digest("codec2", RECIPE, get_versions("pycodec2"), self.mode)
+        """Digest of the library's version, `RECIPE` and the mode."""
+        return ids.digest("codec2", RECIPE, versions("pycodec2"), self.mode)
 
     @cached_property
     def layout(self) -> CodeLayout:
-        """Each field of each of Codec 2's frames in one of ours."""
+        """The fields of all frames of Codec 2 in one of ours."""
         sizes = [2 ** len(bits) for bits in self._bits for _ in range(self.n_parts)]
         return CodeLayout.make_parametric(sizes, TEXT_LEAD, temp=0.8)
 
     def save(self, folder: str) -> dict[str, OptionValue]:
-        """Writes nothing: the mode is all there is."""
+        """Writes nothing, as the mode defines the codec."""
         return {"bits_per_s": self.mode}
 
     def to_codes(self, parts: Sequence[bytes]) -> NDArray[np.int16]:
-        """Frames of Codec 2 as the codes of one of ours, [n_codebooks]: by field, then by time."""
+        """Converts frames of Codec 2 to the codes of one of our frames, [n_codebooks]: by field, then by time."""
         bits = self.read_bits(parts)
         return np.concatenate([read_number(bits[:, each]) for each in self._bits]).astype(np.int16)
 
     def to_parts(self, codes: NDArray[np.int16]) -> list[bytes]:
-        """The reverse of `to_codes`."""
+        """Reverses `to_codes`."""
         bits = np.zeros((self.n_parts, 8 * self.n_part_bytes), np.uint8)
         for each, values in zip(self._bits, codes.reshape(-1, self.n_parts), strict=True):
             bits[:, each] = write_number(values, len(each))
@@ -210,17 +209,17 @@ class Codec2(VocoderCodec):
 
 
 def read_number(bits: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """[..., n_bits], the highest first, to [...]."""
+    """Converts bits [..., n_bits], the highest first, to numbers [...]."""
     return np.asarray(bits @ (1 << np.arange(bits.shape[-1])[::-1]), np.int64)
 
 
 def write_number(values: NDArray[np.integer], n_bits: int) -> NDArray[np.uint8]:
-    """[...] to [..., n_bits], the highest first; higher bits than there is room for are left out."""
+    """Converts numbers [...] to bits [..., n_bits], the highest first; excess bits are dropped."""
     return (values[..., None] >> np.arange(n_bits)[::-1] & 1).astype(np.uint8)
 
 
 class _Voice:
-    """One stream: the two states of the library and of the low-pass, and the place in the sound that is made."""
+    """The state of one stream: of the library, of the low-pass filter, and the position in the decoded audio."""
 
     def __init__(self, codec: VocoderCodec) -> None:
         self._codec = codec
@@ -231,7 +230,7 @@ class _Voice:
         self._n_made = 0
 
     def encode_frame(self, samples: NDArray[np.float32]) -> NDArray[np.int16]:
-        """[1920] to [n_codebooks]."""
+        """Encodes [1920] to [n_codebooks]."""
         from scipy.signal import upfirdn
 
         heard = np.concatenate([self._heard, samples])
@@ -246,7 +245,7 @@ class _Voice:
         return self._codec.to_codes([self._encoder.encode(part) for part in np.split(pcm, self._codec.n_parts)])
 
     def decode_frame(self, codes: NDArray[np.int16]) -> NDArray[np.float32]:
-        """[n_codebooks] to [1920]."""
+        """Decodes [n_codebooks] to [1920]."""
         from scipy.signal import upfirdn
 
         parts = self._codec.to_parts(codes)
@@ -267,7 +266,7 @@ def _design_low_pass() -> NDArray[np.float32]:
 
 
 class _Stream:
-    """Voices side by side; those at rest are passed over."""
+    """Several voices; inactive ones are skipped."""
 
     def __init__(self, codec: VocoderCodec, batch_size: int) -> None:
         self._codec = codec
@@ -275,36 +274,36 @@ class _Stream:
         self._active = np.ones(batch_size, bool)
 
     def encode_frame(self, samples: NDArray[np.float32]) -> NDArray[np.int16]:
-        """[B, 1920] to [B, n_codebooks]; zeros for a stream at rest."""
+        """Encodes [B, 1920] to [B, n_codebooks]; zeros for inactive streams."""
         codes = np.zeros((len(self._voices), self._codec.n_codebooks), np.int16)
         for row in np.flatnonzero(self._active):
             codes[row] = self._voices[row].encode_frame(samples[row])
         return codes
 
     def decode_frame(self, codes: NDArray[np.int16]) -> NDArray[np.float32]:
-        """[B, n_codebooks] to [B, 1920]; silence for a stream at rest."""
+        """Decodes [B, n_codebooks] to [B, 1920]; silence for inactive streams."""
         samples = np.zeros((len(self._voices), FRAME_N_SAMPLES), np.float32)
         for row in np.flatnonzero(self._active):
             samples[row] = self._voices[row].decode_frame(codes[row])
         return samples
 
     def set_active(self, active: NDArray[np.bool_]) -> None:
-        """Which of the streams move from now on."""
+        """Sets which streams are active from now on."""
         self._active = np.array(active, bool)
 
     def reset(self, streams: NDArray[np.bool_]) -> None:
-        """Begins streams anew, and makes them active."""
+        """Resets streams and makes them active."""
         for row in np.flatnonzero(streams):
             self._voices[row] = _Voice(self._codec)
         self._active |= streams
 
 
 class _Noise:
-    """The library's random numbers, which become the phases of sounds without a voice.
+    """Seeds the library's random numbers, which become the phases of unvoiced sounds.
 
-    They come from one variable of the whole process that is never set (`next` in src/sine.c), so that the same codes
-    would sound otherwise each time. It is found in the library's memory by what a draw does to it, and is set before
-    each frame by the frame's place in its sound.
+    They come from a global variable that is never set (`next` in src/sine.c), so that the same codes would sound
+    different each time. It is found in the library's memory by the effect of a draw, and is set before each frame by
+    the frame's position in its audio.
     """
 
     def __init__(self) -> None:
@@ -312,7 +311,7 @@ class _Noise:
 
     @contextmanager
     def draw_from(self, place: int) -> Iterator[None]:
-        """A block that draws what belongs to this place, and that no other thread draws in."""
+        """Seeds the numbers for this position and locks out other threads for the duration of the block."""
         with self._lock:
             if (variable := self._variable) is not None:
                 variable.value = place * 0x9E3779B97F4A7C15 + 1  # golden ratio: neighbouring places have unlike numbers
@@ -332,7 +331,9 @@ class _Noise:
             found += [start + 8 * int(at) for at in np.flatnonzero(is_drawn)]
         if len(found) == 1:
             return ctypes.c_uint64.from_address(found[0])
-        _log.warning("Codec 2's noise cannot be set on this system: the same codes will hiss otherwise each time.")
+        _log.warning(
+            "Codec 2's noise cannot be seeded on this system: the same codes will sound slightly different each time."
+        )
         return None
 
 
@@ -340,7 +341,7 @@ _NOISE = _Noise()
 
 
 def _find_writable_memory(address: int) -> Iterator[tuple[int, int]]:
-    """Start and bytes of what can be written of the library that holds an address; Linux alone tells."""
+    """Finds start and size of the writable memory of the library that contains an address; only on Linux."""
     maps = Path("/proc/self/maps")
     regions = []
     for line in maps.read_text().splitlines() if maps.exists() else ():

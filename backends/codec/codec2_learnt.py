@@ -1,8 +1,8 @@
-"""Codec 2 with codebooks learnt from speech: four codes a frame instead of twelve, for the voices they come from.
+"""Codec 2 with codebooks learnt from speech: four codes per frame instead of twelve, for the voices they come from.
 
-What Codec 2 tells at 3,200 bit/s of each 20 ms becomes absolute codes of 40 ms: the spectrum's line frequencies, held
-for 40 ms, by k-means in one stage or several, each on what the ones before leave over; and voicing, pitch and power
-together, by the example nearest to each mean. With two halves of a frame and one stage these are four codes.
+The parameters of Codec 2 at 3,200 bit/s, one set per 20 ms, become codes of 40 ms: the spectrum's line frequencies,
+held for 40 ms, by k-means in one stage or several (residual quantisation); and voicing, pitch and power together, by
+the example nearest to each mean. With two halves of a frame and one stage these are four codes.
 """
 
 import warnings
@@ -34,25 +34,25 @@ _LEAST_DB, _ENERGY_STEP_DB = -10.0, 50 / 32  # E_MIN_DB, and E_MAX_DB of 32 leve
 _LEAST_PITCH_HZ, _PITCH_STEP_HZ = 50.0, 350 / 128  # periods of 160 to 20 samples in 128 levels
 
 _TEMP: Final = 0.4
-"""Temperature at which a front-end draws codes: that of the trial in which a small one learnt to speak them."""
+"""Sampling temperature of a front-end's codes: that of the experiment in which a small one learnt to speak them."""
 
 _SILENT_DB: Final = 12.0
-"""Power of 20 ms below which there is no spectrum and no pitch to be told."""
+"""Power of 20 ms below which spectrum and pitch are undefined."""
 
 _FREQUENCIES: Final = np.linspace(60, 3_800, 64) * np.pi / 4_000
 _BEAM: Final = 8
-"""Sums of entries that are kept at each stage of the search for the nearest sum of all."""
+"""Beam width: partial sums kept at each stage of the search for the nearest sum of entries."""
 _N_ITERATIONS: Final = 12
 _LEAST_EXAMPLES: Final = 20
-"""Halves of frames with sound that an entry is to be learnt from, on average."""
+"""Minimum average number of halves of frames with sound per learnt entry."""
 _MOST_ENTRIES: Final = 512
 
 
 class LearntCodec2Options(Options):
-    """Where the codebooks are, and how many are used."""
+    """Options for the codebooks."""
 
     path: FilePath = Field(description="Folder that `kame codec learn` wrote.")
-    n_stages: int = Field(default=0, ge=0, le=8, description="Stages of the spectrum used, the first ones; 0: all.")
+    n_stages: int = Field(default=0, ge=0, le=8, description="Number of stages of the spectrum to use; 0: all.")
 
 
 class Parameters(NamedTuple):
@@ -64,13 +64,13 @@ class Parameters(NamedTuple):
     power_db: NDArray[np.float64]
 
     def merge_pairs(self) -> "Parameters":
-        """The same by 40 ms: two frames in the place of each, [n / 2, 2, …]."""
+        """Merges pairs of frames to 40 ms: [n / 2, 2, …]."""
         lines, voicing = self.lines_hz.reshape(-1, 2, _N_LINES), self.voicing.reshape(-1, 2, 2)
         return Parameters(lines, voicing, self.pitch.reshape(-1, 2), self.power_db.reshape(-1, 2))
 
 
 class Codebooks(NamedTuple):
-    """What is learnt: `lines` [n_stages, card, 10] in mel; `voicing` [card, 2, 2], `pitch` and `power_db` [card, 2]."""
+    """Codebooks: `lines` [n_stages, card, 10] in mel; `voicing` [card, 2, 2], `pitch` and `power_db` [card, 2]."""
 
     lines: NDArray[np.float32]
     voicing: NDArray[np.int64]
@@ -79,10 +79,10 @@ class Codebooks(NamedTuple):
 
 
 class LearntCodec2(VocoderCodec):
-    """Speech as entries of learnt codebooks: the spectrum's, by stage, then voicing, pitch and power; of each, by time.
+    """Speech as entries of learnt codebooks: the spectrum's by stage, then voicing, pitch and power; each by time.
 
     Raises:
-        ConfigError: the folder holds no codebooks, or fewer stages than were asked for.
+        ConfigError: the folder has no codebooks, or fewer stages than requested.
         BackendError: they are damaged.
     """
 
@@ -103,24 +103,24 @@ class LearntCodec2(VocoderCodec):
 
     @property
     def digest(self) -> str:
-        """The library's version, the recipes of both files, the codebooks and how many are used."""
+        """Digest of the library's version, the recipes of both files, the codebooks and the number of stages used."""
         return ids.digest(
             "codec2-learnt", RECIPE, get_versions("pycodec2"), ids.compute_sha256(self._file), len(self._books.lines)
         )
 
     @cached_property
     def layout(self) -> CodeLayout:
-        """The stages of the spectrum and one more, of each half of a frame."""
+        """The stages of the spectrum and one more codebook, for each half of a frame."""
         n_stages, card, _ = self._books.lines.shape
         return CodeLayout.make_parametric([card] * 2 * (n_stages + 1), TEXT_LEAD, _TEMP)
 
     def save(self, folder: str) -> dict[str, OptionValue]:
-        """Copies the codebooks, all that there are."""
+        """Copies the file with all codebooks."""
         (Path(folder) / BOOKS).write_bytes(self._file.read_bytes())
         return {"n_stages": len(self._books.lines)}
 
     def to_codes(self, parts: Sequence[bytes]) -> NDArray[np.int16]:
-        """Four frames of Codec 2 as codes."""
+        """Converts four frames of Codec 2 to codes."""
         by_half = read_parameters(self.read_bits(parts)).merge_pairs()
         is_quiet = (by_half.power_db <= _SILENT_DB).all(axis=1)
         lines = _find_sums(_to_mel(by_half.lines_hz[:, 1]), self._books.lines)
@@ -130,7 +130,7 @@ class LearntCodec2(VocoderCodec):
         return np.concatenate([*lines, nearest]).astype(np.int16)
 
     def to_parts(self, codes: NDArray[np.int16]) -> list[bytes]:
-        """Codes as four frames of Codec 2; a code counts modulo `card`."""
+        """Converts codes to four frames of Codec 2; a code is taken modulo `card`."""
         *stages, prosody = codes.reshape(-1, 2) % self.card
         mel = sum(book[stage] for book, stage in zip(self._books.lines, stages, strict=True))
         lines_hz = np.sort(_mel_to_hz(np.repeat(np.asarray(mel), 2, axis=0)), axis=1)
@@ -145,7 +145,7 @@ class LearntCodec2(VocoderCodec):
 
 
 def read_codebooks(file: Path) -> Codebooks:
-    """The codebooks of a file.
+    """Reads the codebooks of a file.
 
     Raises:
         ConfigError: there is no such file.
@@ -155,19 +155,19 @@ def read_codebooks(file: Path) -> Codebooks:
     from safetensors.numpy import load_file
 
     if not file.is_file():
-        raise ConfigError(f"There is no file {file}.", "Make it with `kame codec learn`, and name its folder.")
+        raise ConfigError(f"There is no file {file}.", "Create it with `kame codec learn`, and set its folder.")
     try:
         return Codebooks(**load_file(file))
     except (SafetensorError, TypeError) as error:
-        raise BackendError(f"{file} holds no codebooks: {error}.", "Copy or make it again.") from error
+        raise BackendError(f"{file} contains no codebooks: {error}.", "Copy or create it again.") from error
 
 
 def learn_codebooks(sounds: Sequence["Samples"], n_stages: int, card: int | None, seed: int) -> Codebooks:
-    """Codebooks by k-means on sounds at 24 kHz: some minutes of each voice that is to be coded.
+    """Learns codebooks by k-means on audio at 24 kHz, which should have some minutes of each voice to encode.
 
     Args:
         n_stages: codebooks of the spectrum.
-        card: entries of each codebook; None: 512, or the power of two that the speech is enough for.
+        card: entries of each codebook; None: 512, or the largest power of two for which there is enough speech.
 
     Raises:
         DatasetError: there is too little speech.
@@ -200,7 +200,7 @@ def learn_codebooks(sounds: Sequence["Samples"], n_stages: int, card: int | None
 
 
 def read_parameters(bits: NDArray[np.uint8]) -> Parameters:
-    """Frames of Codec 2 at 3,200 bit/s, [n, 64], as what they tell (`codec2_decode_3200`, src/codec2.c)."""
+    """Parses frames of Codec 2 at 3,200 bit/s, [n, 64], to parameters (`codec2_decode_3200`, src/codec2.c)."""
     lines_hz = _LINE_STEP_HZ * (1 + _decode_gray(read_number(bits[:, 14:].reshape(len(bits), _N_LINES, 5)))).cumsum(
         axis=1
     )
@@ -210,7 +210,7 @@ def read_parameters(bits: NDArray[np.uint8]) -> Parameters:
 
 
 def write_parameters(told: Parameters) -> NDArray[np.uint8]:
-    """The reverse of `read_parameters`: each line goes to the nearest step from the one below it."""
+    """Reverses `read_parameters`: each line is rounded to the nearest step from the one below it."""
     steps, below_hz = np.zeros(told.lines_hz.shape, np.int64), np.zeros(len(told.lines_hz))
     for line in range(_N_LINES):
         steps[:, line] = np.clip(np.round((told.lines_hz[:, line] - below_hz) / _LINE_STEP_HZ) - 1, 0, 31)
@@ -223,7 +223,7 @@ def write_parameters(told: Parameters) -> NDArray[np.uint8]:
 
 
 def _compute_gain_db(lines_hz: NDArray[np.floating]) -> NDArray[np.float64]:
-    """The power that a spectrum gives to a residual of power 1, [n, 10] to [n], by the formula of line frequencies.
+    """Computes the power of a spectrum's filter for a residual of power 1, [n, 10] to [n], from the line frequencies.
 
     |A|² = 2^10 (cos²(w/2) Π (cos w - cos l)² over odd lines l + sin²(w/2) Π over even ones), the spectrum is 1 / |A|².
     """
@@ -236,7 +236,7 @@ def _compute_gain_db(lines_hz: NDArray[np.floating]) -> NDArray[np.float64]:
 def _describe_prosody(
     voicing: NDArray[np.integer], pitch: NDArray[np.integer], power_db: NDArray[np.floating]
 ) -> NDArray[np.float64]:
-    """Halves of frames as points, [n, 8]: steps of 1 are about 2.4 semitones, 3 dB, and two thirds of a voicing."""
+    """Maps halves of frames to points, [n, 8]: a step of 1 is about 2.4 semitones, 3 dB, or two thirds of a voicing."""
     loud = np.clip((power_db - _SILENT_DB) / 6, 0, 1)
     octaves = np.log2((_LEAST_PITCH_HZ + _PITCH_STEP_HZ * pitch) / _LEAST_PITCH_HZ)
     level = np.clip(power_db - _SILENT_DB, 0, None) / 3
@@ -249,7 +249,7 @@ def _find_means(points: NDArray[np.float64], n: int, rng: np.random.Generator) -
 
     first = np.unique(points, axis=0)
     start = rng.choice(first, n, replace=len(first) < n)
-    with warnings.catch_warnings(action="ignore", category=UserWarning):  # of entries without points, which stay
+    with warnings.catch_warnings(action="ignore", category=UserWarning):  # about entries without points, which are kept
         return np.asarray(kmeans2(points, start, iter=_N_ITERATIONS, minit="matrix")[0])
 
 
@@ -260,7 +260,7 @@ def _find_nearest(points: NDArray[np.float64], means: NDArray[np.float64]) -> ND
 
 
 def _find_sums(points: NDArray[np.float64], books: NDArray[np.float32]) -> NDArray[np.int64]:
-    """One entry of each book, [n_books, n], whose sum is nearest to each point [n, d], by a search of some width."""
+    """Beam search for one entry of each book, [n_books, n], whose sum is nearest to each point [n, d]."""
     left, found = points[:, None], np.zeros((0, len(points), 1), np.int64)
     for book in books:
         distances = np.square(left[:, :, None] - book).sum(axis=-1)  # [n, beam, card]
@@ -280,7 +280,7 @@ def _mel_to_hz(mel: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def _decode_gray(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The library writes numbers of several bits in Gray code; of 7 bits at most."""
+    """Decodes Gray code of at most 7 bits, in which the library writes numbers of several bits."""
     for shift in (4, 2, 1):
         numbers = numbers ^ (numbers >> shift)
     return numbers

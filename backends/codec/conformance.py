@@ -1,4 +1,4 @@
-"""What any codec must pass, ours and others'."""
+"""Conformance test of codecs, ours and others'."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,25 +11,27 @@ from backends.codec.protocol import Codec, Codes
 from backends.conformance import check_identity, make_chirps, require
 from backends.engine import Samples
 from backends.options import OptionValue
-from backends.registry import build, find_options_class, validated_options
-from data_schemas.units import FRAME_N_SAMPLES, count_covering_frames
+from backends.registry import build, find_options_class, validate_options
+from data_schemas.units import FRAME_N_SAMPLES, n_frames_covering
 
 _LENGTHS = (3 * FRAME_N_SAMPLES, 1, 40_000, 0, 61_000, 30_721)
 _LEAST_EQUAL = 0.99
-"""Share of codes that must be the same when they are computed otherwise: a latent halfway between two entries may fall
-either way."""
+"""Minimum share of equal codes when computed in another way: a latent halfway between two entries may go either way."""
 _SOUND_TOLERANCE = 1e-4
 
 
 def check_codec(codec: Codec) -> None:
-    """Requires what `Codec` and `CodecStream` promise, on sounds of up to three seconds.
+    """Checks the promises of `Codec` and `CodecStream`, on audio of up to three seconds.
 
     Raises:
-        PromiseBroken: it does not hold.
+        PromiseBroken: a promise does not hold.
     """
     check_identity(codec)
     found = (codec.n_codebooks, codec.card)
-    require(found == (codec.layout.n_codebooks, codec.layout.card), "its layout is of all codebooks and the largest")
+    require(
+        found == (codec.layout.n_codebooks, codec.layout.card),
+        "its layout has the number of codebooks and the largest size",
+    )
     _check_whole(codec)
     _check_any_codes(codec)
     _check_streams(codec)
@@ -41,7 +43,7 @@ def check_codec(codec: Codec) -> None:
 def _check_whole(codec: Codec) -> None:
     sounds = [make_chirps(seed, n_samples) for seed, n_samples in enumerate(_LENGTHS)]
     encoded = codec.encode(sounds)
-    require(len(encoded) == len(sounds), "each sound has its codes")
+    require(len(encoded) == len(sounds), "each recording has its codes")
     for sound, codes in zip(sounds, encoded, strict=True):
         n_frames = count_covering_frames(len(sound))
         require(codes.shape == (codec.n_codebooks, n_frames), f"{len(sound)} samples have {n_frames} frames of codes")
@@ -51,14 +53,14 @@ def _check_whole(codec: Codec) -> None:
         require(decoded.shape == (n_frames * FRAME_N_SAMPLES,), "codes become 1,920 samples a frame")
         _check_decoded(decoded)
     alone = [codec.encode([sound])[0] for sound in sounds]
-    require(all(map(_are_equal, alone, encoded)), "what else is encoded does not change a sound's codes")
+    require(all(map(_are_equal, alone, encoded)), "other recordings do not change a recording's codes")
     longer = codec.encode([np.concatenate([sounds[0], sounds[4]])])[0]
-    require(_are_equal(longer[:, :3], encoded[0]), "what comes later does not change a frame's codes")
-    require(len(np.unique(encoded[4], axis=1).T) > 4, "other sounds have other codes")
+    require(_are_equal(longer[:, :3], encoded[0]), "later audio does not change a frame's codes")
+    require(len(np.unique(encoded[4], axis=1).T) > 4, "different audio has different codes")
 
 
 def _check_any_codes(codec: Codec) -> None:
-    """A front-end says codes in an order that no encoder would: their sound is held to its bounds too."""
+    """Checks random codes: a front-end may output codes in an order that no encoder would."""
     rng = np.random.default_rng(0)
     codes = rng.integers(0, codec.card, (3, codec.n_codebooks, 25)).astype(np.int16)
     with codec.stream(3) as stream:
@@ -69,16 +71,18 @@ def _check_any_codes(codec: Codec) -> None:
 
 
 def _check_decoded(sound: Samples) -> None:
-    require(sound.dtype == np.float32 and np.isfinite(sound).all(), "the sound of codes is float32 numbers")
-    require(np.abs(sound).max(initial=0) <= 1, "the sound of codes lies in [-1, 1], whatever the codes are")
+    require(sound.dtype == np.float32 and np.isfinite(sound).all(), "decoded audio is float32 and finite")
+    require(np.abs(sound).max(initial=0) <= 1, "decoded audio lies in [-1, 1], whatever the codes are")
 
 
 def _check_streams(codec: Codec) -> None:
     sounds = _make_sounds(40)
     codes, decoded = encode_streamed(codec, sounds)
-    require(_are_equal(codes, np.stack(codec.encode(list(sounds)))), "streamed frames have the codes of the whole")
+    require(
+        _are_equal(codes, np.stack(codec.encode(list(sounds)))), "streamed frames have the codes of the whole recording"
+    )
     for row in range(len(sounds)):
-        require(_is_equal_sound(decoded[row], codec.decode(codes[row])), "streamed codes become the sound of the whole")
+        require(_is_equal_sound(decoded[row], codec.decode(codes[row])), "streamed codes have the audio of the whole")
 
 
 def _check_reset(codec: Codec) -> None:
@@ -95,10 +99,10 @@ def _check_reset(codec: Codec) -> None:
             codes.append(stream.encode_frame(np.stack([frames[0, at], *frames[1:, at + 6]])))
             heard.append(stream.decode_frame(np.stack([undisturbed[0, :, at], *undisturbed[1:, :, at + 6]])))
     later, sound = np.stack(codes, axis=-1), np.stack(heard, axis=1)
-    require(_are_equal(later[0], undisturbed[0, :, :6]), "a stream that is reset begins anew")
-    require(_are_equal(later[1:], undisturbed[1:, :, 6:]), "the others do not notice that one is reset")
-    require(_is_equal_sound(sound[0], said[0, :6]), "a stream that is reset decodes anew")
-    require(_is_equal_sound(sound[1:], said[1:, 6:]), "the others decode on when one is reset")
+    require(_are_equal(later[0], undisturbed[0, :, :6]), "a stream that is reset starts again")
+    require(_are_equal(later[1:], undisturbed[1:, :, 6:]), "the others do not change when one is reset")
+    require(_is_equal_sound(sound[0], said[0, :6]), "a stream that is reset decodes from its start")
+    require(_is_equal_sound(sound[1:], said[1:, 6:]), "the others continue decoding when one is reset")
 
 
 def _check_rest(codec: Codec) -> None:
@@ -115,10 +119,10 @@ def _check_rest(codec: Codec) -> None:
         stream.set_active(np.array([True, True, True]))
         codes = stream.encode_frame(np.stack([frames[0, 4], *frames[1:, 5]]))
         sound = stream.decode_frame(np.stack([undisturbed[0, :, 4], *undisturbed[1:, :, 5]]))
-    require(_are_equal(codes[0], undisturbed[0, :, 4]), "what a stream is given while it rests leaves no trace")
-    require(_are_equal(codes[1:], undisturbed[1:, :, 5]), "the others go on while one rests")
-    require(_is_equal_sound(sound[0], said[0, 4]), "codes given to a stream while it rests leave no trace")
-    require(_is_equal_sound(sound[1:], said[1:, 5]), "the others decode on while one rests")
+    require(_are_equal(codes[0], undisturbed[0, :, 4]), "audio given to an inactive stream has no effect")
+    require(_are_equal(codes[1:], undisturbed[1:, :, 5]), "the others continue while one is inactive")
+    require(_is_equal_sound(sound[0], said[0, 4]), "codes given to an inactive stream have no effect")
+    require(_is_equal_sound(sound[1:], said[1:, 5]), "the others continue decoding while one is inactive")
 
 
 def _check_save(codec: Codec) -> None:
@@ -126,25 +130,25 @@ def _check_save(codec: Codec) -> None:
     with TemporaryDirectory(prefix="kame-codec-") as folder:
         options = codec.save(folder)
         files = list(Path(folder).iterdir())
-        require(all(each.is_file() for each in files), "files that are saved lie side by side")
-        require(not {"path", "device"} & set(options), "the options that `save` tells are not where it is and runs")
+        require(all(each.is_file() for each in files), "saved files are in the folder itself")
+        require(not {"path", "device"} & set(options), "the options that `save` returns exclude path and device")
         again = _make_again(codec, options | ({"path": folder} if files else {}))
-        require(again.digest == codec.digest, "a codec that is made again of what it saved has the same digest")
-        require(_are_equal(again.encode([sound])[0], codec.encode([sound])[0]), "made again it gives the same codes")
+        require(again.digest == codec.digest, "a codec that is built from what it saved has the same digest")
+        require(_are_equal(again.encode([sound])[0], codec.encode([sound])[0]), "built again it gives the same codes")
 
 
 def _make_again(codec: Codec, options: dict[str, OptionValue]) -> Codec:
-    """Another one of a codec's class; one of a plug-in's that the registry has built comes from there again."""
+    """Builds another codec of the same class; one of a plug-in is built by the registry."""
     made_by: Callable[..., Codec] = type(codec)
     taken = find_options_class(made_by)
     if taken is None:
         again: Codec = build("codec", codec.name, options)
         return again
-    return made_by(validated_options(f"codec {codec.name!r}", taken, options))
+    return made_by(validate_options(f"codec {codec.name!r}", taken, options))
 
 
 def encode_streamed(codec: Codec, sounds: NDArray[np.float32]) -> tuple[NDArray[np.int16], Samples]:
-    """Codes [B, n_codebooks, T] of sounds [B, n_samples], and the sound of those codes, frame by frame."""
+    """Encodes audio [B, n_samples] frame by frame to codes [B, n_codebooks, T], and decodes those."""
     frames = sounds.reshape(len(sounds), -1, FRAME_N_SAMPLES)
     codes, decoded = [], []
     with codec.stream(len(sounds)) as stream:

@@ -1,4 +1,4 @@
-"""A codec for tests: codes are digests of each frame's own samples, and sound is a square wave a frame."""
+"""Test double of a codec: codes are digests of each frame's samples, and decoded audio is a square wave per frame."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,14 +18,14 @@ _PRIME = 1_000_003
 
 
 class DoubleCodecOptions(Options):
-    """The shape of the codes."""
+    """Options for the shape of the codes."""
 
     n_codebooks: int = Field(default=8, ge=1, le=32, description="Codes of one frame.")
     card: int = Field(default=2048, ge=2, le=32_767, description="Entries of each codebook.")
 
 
 class DoubleCodec:
-    """Equal frames have equal codes, others nearly always other ones; a frame knows nothing of the one before it."""
+    """Equal frames have equal codes, different ones nearly always different codes; frames are independent."""
 
     name = "double"
 
@@ -35,16 +35,16 @@ class DoubleCodec:
 
     @property
     def digest(self) -> str:
-        """Stands for the shape of the codes."""
+        """Identifies the shape of the codes."""
         return ids.digest("double codec", self.n_codebooks, self.card)
 
     @property
     def layout(self) -> CodeLayout:
-        """Mimi's."""
-        return CodeLayout.make_mimi(self.n_codebooks, self.card)
+        """The layout of Mimi."""
+        return CodeLayout.of_mimi(self.n_codebooks, self.card)
 
     def encode(self, sounds: Sequence[Samples]) -> list[Codes]:
-        """The codes of each sound, [n_codebooks, n_frames]."""
+        """Encodes each recording to [n_codebooks, n_frames]."""
         found = []
         for sound in sounds:
             n_frames = count_covering_frames(len(sound))
@@ -53,20 +53,20 @@ class DoubleCodec:
         return found
 
     def decode(self, codes: Codes) -> Samples:
-        """A square wave a frame, as loud as its first code says and as low as its last."""
+        """Makes a square wave per frame; its first code gives the level, the last one the pitch."""
         return self._decode_codes(codes.T).reshape(-1)
 
     @contextmanager
     def stream(self, batch_size: int) -> Iterator[CodecStream]:
-        """Streams that need no state: every frame stands for itself."""
+        """Yields a stream without state, as every frame is independent."""
         yield _Stream(self)
 
     def save(self, folder: str) -> dict[str, OptionValue]:
-        """Writes nothing: the shape of the codes is all there is."""
+        """Writes nothing, as the shape of the codes defines the codec."""
         return {"n_codebooks": self.n_codebooks, "card": self.card}
 
     def _encode_frames(self, frames: NDArray[np.float32]) -> NDArray[np.int16]:
-        """[n, 1920] to [n, n_codebooks]."""
+        """Encodes [n, 1920] to [n, n_codebooks]."""
         pcm = np.round(frames * 32_767).astype(np.int64)
         weights = np.arange(1, FRAME_N_SAMPLES + 1)
         sums = (pcm * weights).sum(axis=1) % _PRIME
@@ -75,7 +75,7 @@ class DoubleCodec:
         return codes.astype(np.int16)
 
     def _decode_codes(self, codes: NDArray[np.int16]) -> NDArray[np.float32]:
-        """[n, n_codebooks] to [n, 1920]."""
+        """Decodes [n, n_codebooks] to [n, 1920]."""
         half_period = 8 + codes[:, -1:] % 64
         wave = np.where(np.arange(FRAME_N_SAMPLES) // half_period % 2, 1.0, -1.0)
         return (wave * codes[:, :1] / self.card / 4).astype(np.float32)
@@ -92,7 +92,7 @@ class _Stream:
         return self._codec._decode_codes(codes)
 
     def set_active(self, active: NDArray[np.bool_]) -> None:
-        """Nothing moves, so nothing stops."""
+        """Does nothing: there is no state."""
 
     def reset(self, streams: NDArray[np.bool_]) -> None:
-        """Nothing is remembered, so nothing is forgotten."""
+        """Does nothing: there is no state."""

@@ -1,6 +1,6 @@
-"""A Mimi on disk: `mimi.safetensors`, stock names throughout, and `mimi.json`, moshi's keyword arguments.
+"""Mimi's files: `mimi.safetensors` with stock weight names, and `mimi.json` with moshi's keyword arguments.
 
-`moshi.models.loaders.get_mimi(weights, json.load(kwargs), num_codebooks=n)` loads it without us.
+`moshi.models.loaders.get_mimi(weights, json.load(kwargs), num_codebooks=n)` loads them without our code.
 """
 
 import json
@@ -17,23 +17,23 @@ KWARGS = "mimi.json"
 
 
 def read_kwargs(file: Path) -> dict[str, Any]:
-    """Moshi's keyword arguments of a Mimi.
+    """Reads moshi's keyword arguments of a Mimi.
 
     Raises:
-        BackendError: the file cannot be read, or is no JSON object.
+        BackendError: the file cannot be read, or is not a JSON object.
     """
     try:
         return dict(json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
-        raise BackendError(f"{file} holds no keyword arguments of Mimi: {error}.", "Copy it again.") from error
+        raise BackendError(f"{file} contains no keyword arguments of Mimi: {error}.", "Copy it again.") from error
 
 
 def load_model(weights: Path, kwargs: dict[str, Any], n_codebooks: int | None, device: str) -> "MimiModel":
-    """A model by moshi's own loader, with its first `n_codebooks` in use; None: all.
+    """Loads a model by moshi's own loader, with its first `n_codebooks` in use; None: all.
 
     Raises:
-        BackendError: weights and keyword arguments do not belong together, or a file is damaged.
-        ConfigError: it has fewer codebooks than were asked for.
+        BackendError: weights and keyword arguments do not match, or a file is damaged.
+        ConfigError: it has fewer codebooks than requested.
     """
     from moshi.models import loaders
     from safetensors import SafetensorError

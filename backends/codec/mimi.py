@@ -12,7 +12,7 @@ from data_schemas.errors import BackendError, ConfigError
 
 
 class MimiOptions(Options):
-    """Which Mimi, and how much of it is used."""
+    """Options for the weights, the number of codebooks and the device."""
 
     path: FilePath = Field(
         default="",
@@ -29,15 +29,15 @@ class MimiOptions(Options):
 
 
 class Mimi(MoshiCodec):
-    """Mimi: 24 kHz, 12.5 frames a second, 2,048 entries a codebook.
+    """Mimi: 24 kHz, 12.5 frames per second, codebooks of 2,048 entries.
 
-    Its transformers run at 25 Hz over the last 250 positions. Streamed, the first of a frame's two positions sees one
-    position less (moshi's ring of keys takes both before either looks back), so that after 10 s a rare code differs
-    from a whole encoding's.
+    Its transformers run at 25 Hz over the last 250 positions. When streaming, the first of a frame's two positions sees
+    one position less (moshi's ring buffer of keys takes both before either attends), so that after 10 s a few codes
+    differ from those of the whole recording.
 
     Raises:
-        ConfigError: the file or the device is not there, or it has fewer codebooks than were asked for.
-        BackendError: the Hub does not give the file, or it is no Mimi.
+        ConfigError: the file or the device does not exist, or the model has fewer codebooks than requested.
+        BackendError: the download fails, or the file is not a Mimi.
     """
 
     name = "mimi"
@@ -54,12 +54,12 @@ class Mimi(MoshiCodec):
 
 
 def _find_files(options: MimiOptions) -> dict[str, Path]:
-    """Its weights, and its keyword arguments where it has some of its own, by their names in a folder."""
+    """Finds the weights, and the keyword arguments if there are any, by their names in a folder."""
     files = {WEIGHTS: Path(options.path) if options.path else _fetch(options)}
     if (folder := files[WEIGHTS]).is_dir():
         files = {name: folder / name for name in (WEIGHTS, KWARGS) if name == WEIGHTS or (folder / name).is_file()}
     if not files[WEIGHTS].is_file():
-        raise ConfigError(f"There is no file {files[WEIGHTS]}.", "Name Mimi's safetensors file, or leave path empty.")
+        raise ConfigError(f"There is no file {files[WEIGHTS]}.", "Set Mimi's safetensors file, or leave path empty.")
     return files | ({KWARGS: Path(options.kwargs)} if options.kwargs else {})
 
 
@@ -71,6 +71,6 @@ def _fetch(options: MimiOptions) -> Path:
         return Path(loaders.hf_get(loaders.MIMI_NAME, options.repo))
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise BackendError(
-            f"The Hub did not give Mimi of {options.repo}: {str(error).splitlines()[0]}",
-            "Look at the network, or fetch the file and name it: path=FILE.",
+            f"Cannot download Mimi of {options.repo} from the Hub: {str(error).splitlines()[0]}",
+            "Check the network, or download the file and set it: path=FILE.",
         ) from error

@@ -1,4 +1,4 @@
-"""What every Mimi of moshi's does for us, whatever its size: batches of whole sounds, and streams of frames."""
+"""Wraps moshi's `MimiModel` of any size as a codec: batches of whole recordings, and streams of frames."""
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _STEP_FRAMES = 16
-"""Sounds are filled with silence to a multiple of this, so that those of nearly one length share a batch."""
+"""Recordings are padded with silence to a multiple of this, so that those of similar length share a batch."""
 
 _ROWS = 2
-"""Sounds in a batch on an accelerator: the two voices of a dialogue, which are of one length, so that no row is empty.
+"""Recordings per batch on an accelerator: the two voices of a dialogue, which have the same length, so that no row is
+empty.
 
-Counted for 64 dialogues of 12 to 56 s: 1.02 times the work that their frames are; with as many rows as make 2,000
-frames it is 1.4 times, with 12,000 frames 6.4 times, and for one dialogue alone 2.6 and 16 times.
-"""
+Counted for 64 dialogues of 12 to 56 s: 1.02 times the work of their frames; with as many rows as make 2,000 frames it
+is 1.4 times, with 12,000 frames 6.4 times, and for one dialogue alone 2.6 and 16 times."""
 
 _FRAMES_AT_ONCE = 12_000
-"""Frames in a batch at most, about 6 GB for each of Mimi's widest activations (64 channels at 24 kHz)."""
+"""Maximum frames per batch, about 6 GB for each of Mimi's widest activations (64 channels at 24 kHz)."""
 
 
 def choose_device(wanted: str) -> str:
-    """cpu, cuda, or what `auto` comes to here.
+    """Returns cpu, cuda, or what `auto` means on this machine.
 
     Raises:
         ConfigError: there is no such device.
@@ -53,14 +53,14 @@ def choose_device(wanted: str) -> str:
 class MoshiCodec:
     """A `MimiModel` as a `Codec`.
 
-    The shape of a batch follows from a sound's own length alone, never from its batch mates: kernels round otherwise
-    for another shape, and a latent halfway between two entries would get another code. A batch that is not full is
-    filled with silence. On a CPU a batch is one sound: more of them at a time were no faster there (tried with 1, 2, 4
-    and 8 sounds of 5 s).
+    The shape of a batch depends only on a recording's own length, never on the rest of the batch: kernels round
+    differently for another shape, and a latent halfway between two entries would get another code. A batch that is not
+    full is filled with silence. On a CPU a batch is one recording: more at a time were not faster there (tested with 1,
+    2, 4 and 8 recordings of 5 s).
 
     Args:
-        files: what the model was read from, by the names in a folder that `folder.py` describes.
-        n_rows: sounds in a batch; None: as many as suit the device.
+        files: the files of the model, by the names in a folder that `folder.py` describes.
+        n_rows: recordings per batch; None: as many as suit the device.
     """
 
     def __init__(
@@ -81,27 +81,27 @@ class MoshiCodec:
 
     @property
     def n_codebooks(self) -> int:
-        """Codebooks in use."""
+        """Number of codebooks in use."""
         return int(self.model.num_codebooks)
 
     @property
     def card(self) -> int:
-        """Entries of each codebook."""
+        """Size of each codebook."""
         return int(self.model.cardinality)
 
     @property
     def layout(self) -> CodeLayout:
-        """Mimi's."""
-        return CodeLayout.make_mimi(self.n_codebooks, self.card)
+        """The layout of Mimi."""
+        return CodeLayout.of_mimi(self.n_codebooks, self.card)
 
     def save(self, folder: str) -> dict[str, OptionValue]:
-        """Copies its files, byte by byte: all the codebooks there are, of which the options say how many are used."""
+        """Copies its files unchanged, with all codebooks; the options say how many of them are used."""
         for name, file in self._files.items():
             shutil.copyfile(file, Path(folder) / name)
         return {"n_codebooks": self.n_codebooks}
 
     def encode(self, sounds: Sequence[Samples]) -> list[Codes]:
-        """The codes of each sound, [n_codebooks, n_frames].
+        """Encodes each recording to [n_codebooks, n_frames].
 
         Raises:
             RuntimeError: a stream of this codec is open.
@@ -118,7 +118,7 @@ class MoshiCodec:
         return found
 
     def decode(self, codes: Codes) -> Samples:
-        """The sound of codes [n_codebooks, n_frames]: 1,920 samples a frame.
+        """Decodes codes [n_codebooks, n_frames] to audio, 1,920 samples per frame.
 
         Raises:
             RuntimeError: a stream of this codec is open.
@@ -131,10 +131,10 @@ class MoshiCodec:
 
     @contextmanager
     def stream(self, batch_size: int) -> Iterator[CodecStream]:
-        """Streams for the time of the block.
+        """Yields a stream for the duration of the block.
 
         Raises:
-            RuntimeError: a stream of this codec is open already.
+            RuntimeError: a stream of this codec is already open.
         """
         self._check_no_stream()
         with self.model.streaming(batch_size):
@@ -142,23 +142,23 @@ class MoshiCodec:
 
     def _check_no_stream(self) -> None:
         if self.model.is_streaming:
-            raise RuntimeError("a stream of this codec is open, and its model holds that stream's state")
+            raise RuntimeError("a stream of this codec is open, and its model has that stream's state")
 
     def _make_batches(self, n_frames: Sequence[int]) -> Iterator[tuple[int, int, list[int]]]:
-        """Frames and rows of a batch, and the indices of the sounds in it; those without frames are left out."""
+        """Yields frames and rows of each batch, and the indices of its recordings; those without frames are skipped."""
 
-        def filled(index: int) -> int:
+        def round_up(index: int) -> int:
             return -(-n_frames[index] // _STEP_FRAMES) * _STEP_FRAMES
 
-        wanted = sorted((index for index in range(len(n_frames)) if n_frames[index]), key=filled)
-        for length, group in groupby(wanted, key=filled):
+        wanted = sorted((index for index in range(len(n_frames)) if n_frames[index]), key=round_up)
+        for length, group in groupby(wanted, key=round_up):
             members = list(group)
             n_rows = max(1, min(self._n_rows, _FRAMES_AT_ONCE // length))
             for start in range(0, len(members), n_rows):
                 yield length, n_rows, members[start : start + n_rows]
 
     def _encode(self, batch: NDArray[np.float32]) -> NDArray[np.int16]:
-        """[B, 1, n_samples] to [B, n_codebooks, n_frames]."""
+        """Encodes [B, 1, n_samples] to [B, n_codebooks, n_frames]."""
         import torch
 
         with torch.no_grad(), self._skip_compilation():
@@ -166,42 +166,42 @@ class MoshiCodec:
             return codes.to(torch.int16).cpu().numpy()
 
     def _decode(self, codes: NDArray[np.int16]) -> NDArray[np.float32]:
-        """[B, n_codebooks, n_frames] to [B, n_samples]."""
+        """Decodes [B, n_codebooks, n_frames] to [B, n_samples]."""
         import torch
 
         with torch.no_grad(), self._skip_compilation():
             sound: Tensor = self.model.decode(torch.from_numpy(codes.astype(np.int64)).to(self.device))
-            return sound[:, 0].float().clamp(-1, 1).cpu().numpy()  # SEANet's last layer has no bounds
+            return sound[:, 0].float().clamp(-1, 1).cpu().numpy()  # SEANet's output is unbounded
 
     def _skip_compilation(self) -> AbstractContextManager[None]:
-        """On a CPU moshi's lazy `torch.compile` wants a C++ compiler and a minute, for two small functions."""
+        """On a CPU, moshi's lazy `torch.compile` needs a C++ compiler and a minute, for two small functions."""
         from moshi.utils.compile import no_compile
 
         return no_compile() if self.device == "cpu" else nullcontext()
 
 
 class _Stream:
-    """The open streams of a codec; encoder and decoder go on independently, a frame a call each."""
+    """The open streams of a codec; encoder and decoder run independently, one frame per call each."""
 
     def __init__(self, codec: MoshiCodec) -> None:
         self._codec = codec
 
     def encode_frame(self, samples: NDArray[np.float32]) -> NDArray[np.int16]:
-        """[B, 1920] to [B, n_codebooks]."""
+        """Encodes [B, 1920] to [B, n_codebooks]."""
         return self._codec._encode(np.ascontiguousarray(samples, dtype=np.float32)[:, None])[..., 0]
 
     def decode_frame(self, codes: NDArray[np.int16]) -> NDArray[np.float32]:
-        """[B, n_codebooks] to [B, 1920]."""
+        """Decodes [B, n_codebooks] to [B, 1920]."""
         return self._codec._decode(codes[..., None])
 
     def set_active(self, active: NDArray[np.bool_]) -> None:
-        """Which of the streams move from now on."""
+        """Sets which streams are active from now on."""
         import torch
 
         self._codec.model.set_exec_mask(torch.from_numpy(active))
 
     def reset(self, streams: NDArray[np.bool_]) -> None:
-        """Begins streams anew, and makes them active (as moshi's own reset does)."""
+        """Resets streams and makes them active (like moshi's own reset)."""
         import torch
 
         self._codec.model.reset_streaming(torch.from_numpy(streams))

@@ -1,4 +1,4 @@
-"""What a codec must do."""
+"""Protocol of audio codecs."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -12,65 +12,65 @@ from backends.options import OptionValue
 from data_schemas.code_layout import CodeLayout
 
 Codes = NDArray[np.int16]
-"""A sound as a codec's tokens, shape [n_codebooks, n_frames], 12.5 frames a second; each in [0, card)."""
+"""A recording as a codec's tokens, shape [n_codebooks, n_frames], 12.5 frames per second; each in [0, card)."""
 
 
 class CodecStream(Protocol):
-    """Sound to codes and back, a frame of 80 ms at a time, for several streams at once; they do not see each other."""
+    """Encodes and decodes audio in frames of 80 ms, for several independent streams at once."""
 
     def encode_frame(self, samples: NDArray[np.float32]) -> NDArray[np.int16]:
-        """The codes [batch_size, n_codebooks] of the next 1,920 samples of each stream, [batch_size, 1920]."""
+        """Encodes the next 1,920 samples of each stream, [batch_size, 1920], to codes [batch_size, n_codebooks]."""
 
     def decode_frame(self, codes: NDArray[np.int16]) -> NDArray[np.float32]:
-        """The next 1,920 samples of each stream, [batch_size, 1920], of its codes, [batch_size, n_codebooks].
+        """Decodes each stream's codes, [batch_size, n_codebooks], to its next 1,920 samples, [batch_size, 1920].
 
-        They lie in [-1, 1], as those of `Codec.decode`.
+        They are in [-1, 1], like those of `Codec.decode`.
         """
 
     def set_active(self, active: NDArray[np.bool_]) -> None:
-        """From now on only these streams, [batch_size], move; what the others are given leaves no trace."""
+        """Sets which streams, [batch_size], are active from now on; input to the others has no effect."""
 
     def reset(self, streams: NDArray[np.bool_]) -> None:
-        """Begins these streams, [batch_size], anew, and makes them active."""
+        """Resets these streams, [batch_size], and makes them active."""
 
 
 class Codec(Engine, Protocol):
-    """Turns mono sound at 24 kHz into tokens, 12.5 frames a second, and tokens into sound."""
+    """Converts mono audio at 24 kHz to tokens, 12.5 frames per second, and tokens to audio."""
 
     @property
     def n_codebooks(self) -> int:
-        """Codes of one frame of one voice."""
+        """Number of codes per frame of one voice."""
 
     @property
     def card(self) -> int:
-        """Entries of the largest codebook."""
+        """Size of the largest codebook."""
 
     @property
     def layout(self) -> CodeLayout:
-        """How a front-end is to read and say its codes: entries, delays and loss weight of each codebook."""
+        """How a front-end reads and outputs its codes: size, delay and loss weight of each codebook."""
 
     def encode(self, sounds: Sequence[Samples]) -> list[Codes]:
-        """The codes of each sound, of any lengths; what else is in `sounds` does not change them.
+        """Encodes recordings of any lengths; each one's codes do not depend on the others in `sounds`.
 
-        A sound has `data_schemas.units.count_covering_frames` frames: the last is filled with silence.
+        A recording has `data_schemas.units.n_frames_covering` frames: the last is padded with silence.
         """
 
     def decode(self, codes: Codes) -> Samples:
-        """The sound of codes, 1,920 samples a frame, in [-1, 1] whatever the codes are.
+        """Decodes codes to audio, 1,920 samples per frame, in [-1, 1] whatever the codes are.
 
         A decoder that overshoots (Mimi's ends in a convolution without bounds) clips it here, once for all who play,
-        keep or measure it.
+        store or measure it.
         """
 
     def stream(self, batch_size: int) -> AbstractContextManager[CodecStream]:
-        """Streams for the time of a `with` block; the codec does nothing else meanwhile."""
+        """Returns a context manager that yields a stream; inside the block the codec does nothing else."""
 
     def save(self, folder: str) -> dict[str, OptionValue]:
-        """Writes the files that it is made of into an empty folder, all side by side; none where options are enough.
+        """Writes its files into an empty folder, without subfolders; none if the options define it.
 
-        A checkpoint takes these files along, and whoever serves it builds the codec of them, elsewhere.
+        A checkpoint includes these files, and the server that loads it builds the codec from them, elsewhere.
 
         Returns:
-            The options that make it again, less `path` and `device`. Built with them, and with `path=FOLDER` where
+            The options that build it again, except `path` and `device`. Built with them, and with `path=FOLDER` if
             there is a file, it has the same digest.
         """

@@ -1,1 +1,1 @@
-"""Streaming recognisers: they write down what a caller says while it is being said."""
+"""Streaming speech recognition: transcribes a caller's speech while it is being said."""

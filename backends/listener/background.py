@@ -1,4 +1,4 @@
-"""What listeners share: an event loop in a thread of its own, threads that compute, and what is told from them."""
+"""Concurrency helpers of streaming recognisers: event loop in a thread, compute threads, sending of transcripts."""
 
 import asyncio
 import itertools
@@ -17,11 +17,11 @@ from backends.listener.protocol import Heard
 _T = TypeVar("_T")
 
 _NICENESS = 5
-"""Threads that compute give way to the one that steps the model: it has 80 ms for each frame."""
+"""Compute threads have lower priority than the thread that steps the model, which has 80 ms for each frame."""
 
 
-class Teller:
-    """Tells a caller's session what is heard, from any thread, until `close`: nothing is told once that has returned.
+class HeardSender:
+    """Sends transcripts to a caller's session, from any thread, until `close`: nothing is sent after that has returned.
 
     Args:
         on_heard: see `StreamingRecogniser.listen`; it may call `close`.
@@ -32,20 +32,20 @@ class Teller:
         self._on_heard = on_heard
         self._lock = threading.RLock()
 
-    def tell(self, heard: Heard) -> None:
-        """Tells it, unless it is closed; half a character, as recognisers elsewhere may send, is none."""
+    def send(self, heard: Heard) -> None:
+        """Sends a transcript unless closed; half characters, as remote recognisers may send, are removed."""
         with self._lock:
             if not self.is_closed:
                 self._on_heard(replace(heard, text=join_surrogates(heard.text)))
 
     def close(self) -> None:
-        """Tells nothing any more."""
+        """Stops sending."""
         with self._lock:
             self.is_closed = True
 
 
 class BackgroundLoop:
-    """An event loop in a thread, until `close`."""
+    """An event loop in a thread, running until `close`."""
 
     def __init__(self, name: str) -> None:
         self._lock = threading.Lock()
@@ -55,17 +55,17 @@ class BackgroundLoop:
         self._thread.start()
 
     def call(self, function: Callable[..., object], *arguments: Any) -> None:
-        """Runs a function in the loop, soon, after those called before it; not at all once the loop is closed."""
+        """Schedules a function in the loop, after those scheduled before it; does nothing once the loop is closed."""
         with self._lock:
             if not self._is_closed:
                 self._loop.call_soon_threadsafe(function, *arguments)
 
     def run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Runs a coroutine in the loop and waits for its result, in another thread than the loop's."""
+        """Runs a coroutine in the loop and waits for its result; must be called in another thread than the loop's."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def close(self, shutdown: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Cancels what runs in the loop, awaits `shutdown` there, and ends the thread."""
+        """Cancels all tasks in the loop, awaits `shutdown` there, and ends the thread."""
         with self._lock:
             if self._is_closed:
                 return
@@ -92,9 +92,9 @@ async def _cancel_all(shutdown: Callable[[], Coroutine[Any, Any, None]]) -> None
 
 
 class ComputingThreads:
-    """A few threads that compute for all callers: what is urgent first, the rest as it came.
+    """Threads that compute for all callers: urgent work first, the rest in order.
 
-    A caller who has one piece of work here at a time cannot keep the others waiting longer than that.
+    A caller with at most one piece of work here at a time delays the others by no more than that.
     """
 
     def __init__(self, name: str, n_threads: int) -> None:
@@ -107,18 +107,18 @@ class ComputingThreads:
             thread.start()
 
     def submit(self, function: Callable[..., Any], *arguments: Any, is_urgent: bool = False) -> Future[Any]:
-        """The result of a function, some time later; cancelling it helps while it has not begun."""
+        """Schedules a function and returns the future of its result; it can be cancelled until it has begun."""
         future: Future[Any] = Future()
         self._work.put((0 if is_urgent else 1, next(self._numbers), lambda: function(*arguments), future))
         return future
 
     def close(self) -> None:
-        """Ends the threads, each after what it does just now; nothing that waits is begun."""
+        """Ends the threads, each after its current work; waiting work is not begun."""
         for _ in self._threads:
             self._work.put((-1, next(self._numbers), None, Future()))
 
     def _run(self) -> None:
-        if sys.platform == "linux":  # elsewhere niceness is the whole process's
+        if sys.platform == "linux":  # elsewhere niceness applies to the whole process
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _get_niceness())
         while True:
             _, _, work, future = self._work.get()
@@ -128,7 +128,7 @@ class ComputingThreads:
                 continue
             try:
                 future.set_result(work())
-            except Exception as error:  # noqa: BLE001 -- it is the waiting caller's
+            except Exception as error:  # noqa: BLE001 -- raised in the waiting caller
                 future.set_exception(error)
 
 

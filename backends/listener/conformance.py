@@ -1,4 +1,4 @@
-"""What any streaming recogniser must pass, ours and others'."""
+"""Conformance test of streaming recognisers, ours and others'."""
 
 import threading
 import time
@@ -12,11 +12,11 @@ from backends.listener.protocol import Heard, ListenerStream, StreamingRecognise
 from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ
 
 _LONGEST_CALL_S = 0.5
-"""No call blocks; a busy machine may all the same take its time."""
+"""No call blocks, but a busy machine may need some time."""
 
 
 class HeardLog:
-    """Called by an ear; keeps what it tells, from whatever thread, to be waited for."""
+    """Callback that records the transcripts of an ear, from any thread, and can wait for them."""
 
     def __init__(self, limit_s: float = 60.0) -> None:
         self.all: list[Heard] = []
@@ -24,27 +24,27 @@ class HeardLog:
         self._changed = threading.Condition()
 
     def __call__(self, heard: Heard) -> None:
-        """Keeps what is told."""
+        """Records a transcript."""
         with self._changed:
             self.all.append(heard)
             self._changed.notify_all()
 
     def wait_until(self, is_enough: Callable[[list[Heard]], object]) -> list[Heard]:
-        """All that has been told, as soon as it is enough.
+        """Waits until the recorded transcripts satisfy a condition and returns them.
 
         Raises:
-            PromiseBroken: it is not within the limit.
+            PromiseBroken: they do not within the timeout.
         """
         with self._changed:
             is_there = self._changed.wait_for(lambda: is_enough(self.all), self._limit_s)
-            require(is_there, f"what is expected is told within {self._limit_s:g} s; told so far: {self.all}")
+            require(is_there, f"the expected transcript comes within {self._limit_s:g} s; so far: {self.all}")
             return list(self.all)
 
     def wait_for_finals(self, n_turns: int) -> list[str]:
-        """The texts of so many turns.
+        """Waits for the final transcripts of this many turns and returns their texts.
 
         Raises:
-            PromiseBroken: they have not ended within the limit.
+            PromiseBroken: they have not ended within the timeout.
         """
         told = self.wait_until(lambda all_: sum(each.is_final for each in all_) >= n_turns)
         return [each.text for each in told if each.is_final]
@@ -53,16 +53,16 @@ class HeardLog:
 def check_streaming_recogniser(
     recogniser: StreamingRecogniser, samples: Samples, said: str, *, limit_s: float = 60.0, n_callers: int = 2
 ) -> None:
-    """Requires what `StreamingRecogniser` and `ListenerStream` promise; closes the recogniser.
+    """Checks the promises of `StreamingRecogniser` and `ListenerStream`; closes the recogniser.
 
     Args:
-        samples: a sentence, said clearly, at 24 kHz; fed as fast as it is taken.
+        samples: a clearly spoken sentence at 24 kHz; fed as fast as it is accepted.
         said: its words.
-        limit_s: the longest wait for a text, seconds.
-        n_callers: how many are heard side by side.
+        limit_s: timeout for a transcript, seconds.
+        n_callers: number of concurrent callers.
 
     Raises:
-        PromiseBroken: it does not hold.
+        PromiseBroken: a promise does not hold.
     """
     require(isinstance(recogniser.name, str) and recogniser.name, "`name` is the engine's name in the registry")
     silence = np.zeros(SAMPLE_RATE_HZ // 2, dtype=np.float32)
@@ -76,15 +76,15 @@ def check_streaming_recogniser(
         _check_quick(lambda ear=ear: ear.feed(silence))  # type: ignore[misc]
         _check_quick(ear.end_turn)
     heard = logs[0].wait_for_finals(1)[0]
-    require(strip_marks(heard) == strip_marks(said), f"what is said is heard: {said!r}, not {heard!r}")
+    require(strip_marks(heard) == strip_marks(said), f"the transcript has the spoken words: {said!r}, not {heard!r}")
     require(
         [log.wait_for_finals(1) for log in logs[1:]] == [[""]] * (n_callers - 1),
         "another caller's silence is a final ''",
     )
-    require(all(ear.failure is None for ear in ears), "`failure` is None where all is well")
+    require(all(ear.failure is None for ear in ears), "`failure` is None without a failure")
     _check_next_turn(ears[0], logs[0], silence)
     told_others = [each.text for log in logs[1:] for each in log.all if each.text]
-    require(not told_others, f"a caller is told no words of another's turn, partial ones neither: {told_others}")
+    require(not told_others, f"a caller gets no words of another's turn, not even partial ones: {told_others}")
     for ear in ears:
         ear.close()
     n_told = [len(log.all) for log in logs]
@@ -92,7 +92,7 @@ def check_streaming_recogniser(
     ears[0].end_turn()
     recogniser.close()
     recogniser.close()
-    require([len(log.all) for log in logs] == n_told, "a closed ear tells nothing any more")
+    require([len(log.all) for log in logs] == n_told, "a closed ear sends no more transcripts")
 
 
 def _check_next_turn(ear: ListenerStream, log: HeardLog, silence: Samples) -> None:
@@ -100,7 +100,7 @@ def _check_next_turn(ear: ListenerStream, log: HeardLog, silence: Samples) -> No
     ear.end_turn()
     require(log.wait_for_finals(2)[1] == "", "the next turn begins without the words of the one before")
     require(sum(each.is_final for each in log.all) == 2, "there is exactly one final text for each end of a turn")
-    require(log.all[-1].is_final, "nothing is told of a turn after its final text")
+    require(log.all[-1].is_final, "no transcript of a turn comes after its final one")
 
 
 def _check_quick(call: Callable[[], None]) -> None:

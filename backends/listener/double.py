@@ -1,7 +1,7 @@
-"""A streaming recogniser for tests: hears the words of a script, one for each bit of sound that is not silent.
+"""Test double of a streaming recogniser: recognises the words of a script, one per amount of audio that is not silent.
 
-It counts samples, not seconds, and tells what it hears within the call that feeds it: the same sound gives the same
-words at the same samples, however it is cut.
+It counts samples instead of seconds, and sends its transcripts within the call that feeds it: the same audio gives the
+same words at the same samples, however it is cut.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,25 +15,21 @@ from backends.options import Options
 from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
 
 _SILENCE = 1e-3
-"""Samples below this are silent: -60 dB."""
+"""Samples below this count as silence: -60 dB."""
 
 
 class DoubleListenerOptions(Options):
-    """What it hears."""
+    """Options for the script and its timing."""
 
     script: str = Field(
         default="what is the capital of france", description="Words of a caller's turns; turns are separated by |."
     )
-    seconds_per_word: float = Field(
-        default=0.2, gt=0, description="Sound, less its silence, in which one word is heard, seconds."
-    )
-    dies_after_s: float = Field(
-        default=0.0, ge=0, description="Sound after which an ear hears nothing any more, seconds; 0: it does not die."
-    )
+    seconds_per_word: float = Field(default=0.2, gt=0, description="Audio without silence per word, seconds.")
+    dies_after_s: float = Field(default=0.0, ge=0, description="Audio after which an ear fails, seconds; 0: never.")
 
 
 class DoubleListener:
-    """Hears its script in any sound, from the first turn for each caller, and again from there after the last."""
+    """Recognises its script in any audio, for each caller from the first turn on, and again after the last."""
 
     name = "double"
     is_immediate = True
@@ -42,11 +38,11 @@ class DoubleListener:
         self._options = options
 
     def listen(self, on_heard: Callable[[Heard], None]) -> "DoubleEar":
-        """A new caller's ear; calls `on_heard` in the thread that feeds it."""
+        """Returns a new caller's ear; it calls `on_heard` in the thread that feeds it."""
         return DoubleEar(self._options, on_heard)
 
     def close(self) -> None:
-        """There is nothing to give back."""
+        """Does nothing."""
 
 
 class DoubleEar:
@@ -62,12 +58,12 @@ class DoubleEar:
 
     @property
     def failure(self) -> str | None:
-        """Why nothing is heard any more."""
+        """Why the caller is no longer heard, or None."""
         is_dead = self._dies_after_s and self._n_fed >= self._dies_after_s * SAMPLE_RATE_HZ
         return f"the double died after {self._dies_after_s:g} s" if is_dead else None
 
     def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
-        """Tells the turn's words so far each time a word is complete."""
+        """Sends the turn's words so far each time a word is complete."""
         self._n_fed += len(samples)
         if self._is_closed or self.failure:
             return
@@ -78,7 +74,7 @@ class DoubleEar:
             self._on_heard(Heard(" ".join(words)))
 
     def end_turn(self) -> None:
-        """Tells the turn's words as final: those that have been heard, or none."""
+        """Sends the turn's words as final: those recognised so far, or none."""
         if self._is_closed:
             return
         words = self._list_words()
@@ -88,7 +84,7 @@ class DoubleEar:
         self._on_heard(Heard(" ".join(words), is_final=True))
 
     def close(self) -> None:
-        """Hears nothing any more."""
+        """Stops recognising."""
         self._is_closed = True
 
     def _list_words(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""A speech-to-text model of Kyutai's, on moshi: slots of callers, one text token a frame of 80 ms."""
+"""Kyutai's speech-to-text model on moshi: batch slots for callers, one text token per frame of 80 ms."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 _CONFIG = "config.json"
 _HUB_NAMES = {"moshi_name": "model.safetensors", "mimi_name": "mimi-pytorch-e351c8d8@125.safetensors"}
-"""Files that a `config.json` of Kyutai's may leave unnamed (moshi/models/loaders.py; huggingface.co/kyutai)."""
+"""Default file names where a `config.json` of Kyutai's has none (moshi/models/loaders.py; huggingface.co/kyutai)."""
 
 _ARGUMENTS = {"moshi_weights": "moshi_name", "mimi_weights": "mimi_name", "mimi_config_path": "mimi_config_name"}
-"""moshi's argument for a file to the key that names it."""
+"""moshi's argument for a file, and the key of its name in `config.json`."""
 
 
 _N_WARM_UP = 3
@@ -28,11 +28,11 @@ _N_WARM_UP = 3
 
 
 class KyutaiModel:
-    """The model, loaded; `step` may be called in a `streaming` block, by one thread.
+    """The loaded model; `step` may be called by one thread inside a `streaming` block.
 
     Raises:
-        ConfigError: the folder holds no such model.
-        BackendError: the Hub does not give it, or it does not load.
+        ConfigError: the folder contains no such model.
+        BackendError: the download fails, or the model does not load.
     """
 
     def __init__(self, path: str, repo: str, revision: str, device: str) -> None:
@@ -51,7 +51,7 @@ class KyutaiModel:
                 raise ValueError(f"{info.tokenizer.name} has fewer pieces than the model has ids ({lm.text_card})")
         except (OSError, RuntimeError, TypeError, KeyError, ValueError, AssertionError) as error:
             what = (str(error).splitlines() or [type(error).__name__])[0]
-            raise BackendError(f"{where} does not load: {what}", "Fetch it again.") from error
+            raise BackendError(f"{where} does not load: {what}", "Download it again.") from error
         self._device = device
         self._gen = LMGen(lm, use_sampling=False, support_out_of_sync=True)
         self._unsaid = {-2, lm.text_padding_token_id, lm.end_of_text_padding_id}  # -2: ungenerated_token_id
@@ -60,9 +60,9 @@ class KyutaiModel:
 
     @contextmanager
     def streaming(self, n_slots: int) -> Iterator[None]:
-        """A block in which the model has this many slots, each as if it had heard nothing.
+        """Gives the model this many slots for the duration of the block, each in its initial state.
 
-        What is done only once, as capturing CUDA graphs, which takes seconds, is over when the block begins.
+        Work that is done only once and takes seconds, such as capturing CUDA graphs, is done before the block begins.
         """
         import torch
 
@@ -73,14 +73,14 @@ class KyutaiModel:
             yield
 
     def step(self, frames: Mapping[int, Samples], new: Sequence[int]) -> dict[int, int | None]:
-        """One frame of some slots, 1,920 samples each; the others stand still.
+        """Processes one frame of some slots, 1,920 samples each; the other slots do not move.
 
         Args:
-            frames: slot to its frame.
-            new: slots that forget everything before.
+            frames: frames by slot.
+            new: slots to reset before the step.
 
         Returns:
-            The text token of each of these slots; None where no word is said.
+            The text token of each of these slots; None for no word.
         """
         import torch
 
@@ -95,7 +95,7 @@ class KyutaiModel:
         self._mimi.set_exec_mask(active)
         codes = self._mimi.encode(batch.to(self._device))
         begun = [slot for slot in frames if slot in self._fresh]
-        if begun:  # the first column is the initial ids whatever it is given, so the first frame is given twice
+        if begun:  # the first step returns the initial ids whatever its input is, so the first frame is processed twice
             self._gen.set_exec_mask(self._make_mask(begun))
             self._gen.step(codes)
             self._fresh -= set(begun)
@@ -106,11 +106,11 @@ class KyutaiModel:
         return {slot: None if tokens[slot] in self._unsaid else tokens[slot] for slot in frames}
 
     def starts_word(self, token: int) -> bool:
-        """Whether a token begins a word."""
+        """Returns whether a token begins a word."""
         return str(self._text.id_to_piece(token)).startswith("▁")
 
-    def text(self, tokens: Sequence[int]) -> str:
-        """What tokens say."""
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Decodes tokens to text."""
         return str(self._text.decode(list(tokens))).strip()
 
     def _run_warm_up(self) -> None:
@@ -134,7 +134,7 @@ class KyutaiModel:
         return mask.to(self._device)
 
     def _skip_compilation(self) -> AbstractContextManager[None]:
-        """As in backends/codec/moshi_codec.py: on a CPU moshi's lazy compilation wants a C++ compiler and a minute."""
+        """As in backends/codec/moshi_codec.py: on a CPU, moshi's lazy compilation needs a C++ compiler and a minute."""
         from moshi.utils.compile import no_compile
 
         return no_compile() if self._device == "cpu" else nullcontext()
@@ -150,7 +150,7 @@ def _load_folder(folder: Path) -> "CheckpointInfo":
         tokenizer = folder / config["tokenizer_name"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(
-            f"{folder} holds no model of Kyutai's: {error!r}.", f"It needs {_CONFIG} and the files that it names."
+            f"{folder} contains no model of Kyutai's: {error!r}.", f"It needs {_CONFIG} and the files that it names."
         ) from error
     missing = [file.name for file in (*wanted.values(), tokenizer) if not file.is_file()]
     if missing:
@@ -164,10 +164,10 @@ def _fetch_from_hub(repo: str, revision: str | None) -> "CheckpointInfo":
     from moshi.models.loaders import CheckpointInfo
 
     try:
-        config = hf_hub_download(repo, _CONFIG, revision=revision)  # without one moshi would take it for Moshi 7B
+        config = hf_hub_download(repo, _CONFIG, revision=revision)  # without a config, moshi assumes Moshi 7B
         return CheckpointInfo.from_hf_repo(repo, config_path=config, revision=revision)
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise BackendError(
-            f"The Hub did not give {repo}: {str(error).splitlines()[0]}",
-            "Look at the network, or fetch the model and name its folder: path=DIR.",
+            f"Cannot download {repo} from the Hub: {str(error).splitlines()[0]}",
+            "Check the network, or download the model and set its folder: path=DIR.",
         ) from error

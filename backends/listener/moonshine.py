@@ -1,7 +1,8 @@
-"""Moonshine tiny-en, live: the embedded streaming recogniser (English, CPU, model in the wheel).
+"""Moonshine tiny-en, streaming: the embedded live speech recognition (English, CPU, model in the wheel).
 
-Its own streams hear the whole turn anew each time as well, do not drop what they have heard before a pause, and leave
-out a turn's last half second unless forced; so pieces are heard by it as recordings, each with a stream of its own.
+Moonshine's own streams also process the whole turn again each time, do not drop what they have processed before a
+pause, and omit a turn's last half second unless forced; so it recognises pieces as recordings, each with its own
+stream.
 """
 
 import asyncio
@@ -16,20 +17,20 @@ from backends.listener.vad import MODEL_RATE_HZ
 from data_schemas.errors import BackendError
 
 _FORCE_UPDATE = 1
-"""`MOONSHINE_FLAG_FORCE_UPDATE` (moonshine_voice/transcriber.py): hear also what is newer than half a second."""
+"""`MOONSHINE_FLAG_FORCE_UPDATE` (moonshine_voice/transcriber.py): also process audio newer than half a second."""
 _NEVER_S = 1e9
 _BLOCK_N_SAMPLES = 8_000
-"""Given to Moonshine at once: it turns them into C one by one, 0.5 ms, and other threads may run in between."""
+"""Samples per call: Moonshine converts them to C one by one, 0.5 ms, and other threads may run in between."""
 
 
 class MoonshineListenerOptions(RehearingOptions):
-    """How often it hears, and on how much of the machine."""
+    """Options for the interval and the number of threads."""
 
-    threads: int = Field(default=1, ge=1, le=64, description="Pieces recognised at once, all callers together.")
+    threads: int = Field(default=1, ge=1, le=64, description="Pieces recognised at once, for all callers together.")
 
 
 class MoonshineListener(Rehearing):
-    """Writes down English while it is spoken; one model a process, loaded now.
+    """Transcribes English while it is spoken; one model per process, loaded by the constructor.
 
     Raises:
         BackendError: the model does not load.
@@ -43,18 +44,18 @@ class MoonshineListener(Rehearing):
         self._threads = ComputingThreads("moonshine", options.threads)
 
     async def recognise(self, samples: Samples, is_urgent: bool) -> str:
-        """What is said in samples at 16 kHz; empty where nothing is heard.
+        """Returns the transcript of samples at 16 kHz; empty if nothing is recognised.
 
         Raises:
             BackendError: Moonshine fails on them.
         """
-        return str(await asyncio.wrap_future(self._threads.submit(self._heard, samples, is_urgent=is_urgent)))
+        return str(await asyncio.wrap_future(self._threads.submit(self._transcribe, samples, is_urgent=is_urgent)))
 
     async def shutdown(self) -> None:
-        """Ends its threads."""
+        """Ends the threads."""
         self._threads.close()
 
-    def _heard(self, samples: Samples) -> str:
+    def _transcribe(self, samples: Samples) -> str:
         from moonshine_voice.errors import MoonshineError  # type: ignore[import-untyped]
 
         try:

@@ -1,4 +1,4 @@
-"""Any server with `/v1/audio/transcriptions`, live: the turn so far is sent to it again and again."""
+"""Live speech recognition by any server with `/v1/audio/transcriptions`: the turn so far is sent again and again."""
 
 import os
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ from pydantic import Field
 from backends.chat.connection import open_async
 from backends.chat.providers import Provider
 from backends.engine import Samples
-from backends.fault_log import place_of
+from backends.fault_log import extract_host
 from backends.listener.rehearing import Rehearing, RehearingOptions
 from backends.openai_audio import (
     OpenAIAudioOptions,
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
 
 
 class OpenAIListenerOptions(TranscriptionOptions, OpenAIAudioOptions, RehearingOptions):
-    """Which server and model hear. One try each: the next piece says more than a second try would."""
+    """Options for server and model. One attempt per request: the next piece contains more than a retry would."""
 
-    interval_s: float = Field(default=0.8, ge=0.1, le=10, description="Shortest time between two partial results.")
-    max_attempts: int = Field(default=1, ge=1, le=20, description="Tries of one request.")
+    interval_s: float = Field(default=0.8, ge=0.1, le=10, description="Minimum time between partial results, seconds.")
+    max_attempts: int = Field(default=1, ge=1, le=20, description="Attempts per request.")
     timeout_s: float = Field(default=10.0, gt=0, description="Longest wait for one answer, seconds.")
 
 
 class OpenAIListener(Rehearing):
-    """Writes down speech by a server, at temperature 0. A server that is down is no error here: ears say so."""
+    """Transcribes speech by a server, at temperature 0. An unreachable server is shown by `failure` of the ears."""
 
     name = "openai"
 
     def __init__(self, options: OpenAIListenerOptions) -> None:
-        super().__init__(options, place_of(options.base_url))
+        super().__init__(options, extract_host(options.base_url))
         self._options = options
         self._key = os.environ.get(options.api_key_env, "").strip()
         self._client: openai.AsyncOpenAI | None = None
 
     async def recognise(self, samples: Samples, is_urgent: bool) -> str:
-        """What the server hears in samples at 16 kHz.
+        """Returns the server's transcript of samples at 16 kHz.
 
         Raises:
-            BackendError: it does not answer, or refuses key, model or sound.
+            BackendError: it does not answer, or rejects the key, the model or the audio.
         """
         import openai
 
@@ -60,7 +60,7 @@ class OpenAIListener(Rehearing):
             told = translate_error(error, self._options, self._key)
             if isinstance(told, RequestRefused):
                 status = str(error.status_code) if isinstance(error, openai.APIStatusError) else ""
-                what = f"The server at {self._options.base_url} refuses a sound: {told}."
+                what = f"The server at {self._options.base_url} refuses audio: {told}."
                 raise BackendError(what, status=status) from None
             raise told from None  # the cause may quote the key
         return str(answer.text)

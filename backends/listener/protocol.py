@@ -1,4 +1,4 @@
-"""What a streaming recogniser must do."""
+"""Protocol of streaming recognisers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from backends.engine import Samples
 
 
 class Window(NamedTuple):
-    """32 ms of a caller's sound, float32 [512] at 16 kHz, and how probable speech is in it."""
+    """32 ms of a caller's audio, float32 [512] at 16 kHz, and the probability of speech in it."""
 
     samples: Samples
     probability: float
@@ -16,7 +16,7 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What a streaming recogniser makes of the user's turn so far: all of it, not what is new.
+    """A streaming recogniser's transcript of the user's turn so far: all of it, not only what is new.
 
     `is_final`: the turn has ended and its text will not change; the next `Heard` is of another turn.
     """
@@ -26,31 +26,31 @@ class Heard:
 
 
 class ListenerStream(Protocol):
-    """One caller's ear. No call blocks: the work is done elsewhere."""
+    """One caller's stream ("ear"). No call blocks: the work is done in other threads."""
 
     @property
     def failure(self) -> str | None:
-        """Why the caller is not heard just now; None where all is well. It heals by itself, and goes on trying."""
+        """Why the caller cannot be heard at present, or None. The stream keeps retrying and recovers by itself."""
 
     def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
-        """The next sound of the caller, 24 kHz, of any length.
+        """Adds the caller's next audio, 24 kHz, of any length.
 
         Args:
-            windows: what silero-vad has found in that sound and the rest of the sound before; None: nobody has looked.
+            windows: the output of silero-vad for that audio and the rest of the audio before; None: not computed.
         """
 
     def end_turn(self) -> None:
-        """The caller has stopped speaking: the turn's last words come as a final `Heard`, perhaps with empty text."""
+        """Ends the caller's turn: its last words come as a final `Heard`, whose text may be empty."""
 
     def close(self) -> None:
-        """Forgets everything; nothing is told any more."""
+        """Discards everything and sends no more transcripts."""
 
 
 class StreamingRecogniser(Protocol):
-    """Writes down what is said while it is being said, for many callers at once.
+    """Transcribes speech while it is being said, for many concurrent callers.
 
-    One that tells all it hears within the calls that feed it may say so with an attribute `is_immediate`, True: on the
-    simulated clock of an evaluation it need not be waited for.
+    One that sends all its transcripts within the calls that feed it may have an attribute `is_immediate`, True: the
+    simulated clock of an evaluation then does not wait for it.
     """
 
     @property
@@ -58,11 +58,11 @@ class StreamingRecogniser(Protocol):
         """The back-end's name in the registry."""
 
     def listen(self, on_heard: Callable[[Heard], None]) -> ListenerStream:
-        """A new caller's ear. `on_heard` is called from any thread, each time the text has changed.
+        """Returns a new caller's ear. `on_heard` is called from any thread each time the text has changed.
 
         Raises:
             BackendError: the engine does not work.
         """
 
     def close(self) -> None:
-        """Gives back threads and connections."""
+        """Releases threads and connections."""

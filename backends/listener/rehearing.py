@@ -1,8 +1,8 @@
-"""Streaming by hearing the turn so far again and again: how recognisers of whole recordings listen live.
+"""Live speech recognition with recognisers of whole recordings: the turn so far is recognised again and again.
 
-A caller's sound goes through silero-vad: silence is never recognised, and a turn of which all speech has been heard is
-final at once. While somebody speaks, the sound since the last closed pause (`turn.py`) is heard every `interval_s`,
-more rarely where hearing it takes longer than that; each caller has one piece in work at a time.
+A caller's audio goes through silero-vad: silence is never recognised, and a turn whose speech has all been recognised
+is final at once. While somebody speaks, the audio since the last closed pause (`turn.py`) is recognised every
+`interval_s`, less often if that takes longer; each caller has at most one piece in work.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from pydantic import Field
 
 from backends.engine import Samples
 from backends.fault_log import FaultLog, name_fault
-from backends.listener.background import BackgroundLoop, Teller
+from backends.listener.background import BackgroundLoop, HeardSender
 from backends.listener.protocol import Heard, Window
 from backends.listener.turn import MOST_UNHEARD_S, Piece, TurnSound
 from backends.listener.vad import SpeechGate, SpeechMeter
@@ -27,37 +27,37 @@ from data_schemas.errors import BackendError
 _log = logging.getLogger(__name__)
 
 _SPEECH_PROBABILITY = 0.35
-"""Lower than a turn detector's: what is heard in vain costs less than a word that is missed."""
+"""Lower than a turn detector's threshold: recognising noise costs less than missing a word."""
 _REST_SHARE = 1.0
-"""Time without work after each piece, as a share of what the piece took."""
+"""Pause after each piece, as a share of the time that the piece took."""
 _FIRST_RETRY_S, _LAST_RETRY_S = 1.0, 15.0
-"""After a failure nothing is tried for so long; the time doubles with each further one."""
+"""Backoff after a failure, which doubles with each further one."""
 
 
 _LOOP = re.compile(r"\b(\w+(?:\W+\w+){0,3}?)(?:\W+\1\b)+\W*$", re.IGNORECASE)
-"""One to four words, said again and again at the end: what recognisers make of half a word."""
+"""One to four words repeated at the end, which recognisers make of half a word."""
 
 
 def drop_guesses(text: str) -> str:
-    """What has been recognised of a turn that goes on, less the guesses at its end: marks, and words in a loop."""
+    """Removes guesses from the end of an unfinished turn's text: punctuation, and words in a loop."""
     return _LOOP.sub(r"\1", text).rstrip(" .,?!…")
 
 
 class RehearingOptions(Options):
-    """How often, and for how long at most."""
+    """Options for intervals and timeouts."""
 
-    interval_s: float = Field(default=0.4, ge=0.1, le=10, description="Shortest time between two partial results.")
+    interval_s: float = Field(default=0.4, ge=0.1, le=10, description="Minimum time between partial results, seconds.")
     final_timeout_s: float = Field(
         default=2.0,
         gt=0,
         le=60,
-        description="After the turn's end, longest wait for its last words; then what was heard before is final.",
+        description="Timeout for a turn's last words after its end, seconds; then its text so far is final.",
     )
-    piece_timeout_s: float = Field(default=15.0, gt=0, le=600, description="Longest wait for one partial result.")
+    piece_timeout_s: float = Field(default=15.0, gt=0, le=600, description="Timeout of one partial result, seconds.")
 
 
 class PieceRecogniser(Protocol):
-    """What an ear wants of a recogniser; see `Rehearing`."""
+    """What an ear needs of a recogniser; see `Rehearing`."""
 
     name: str
     timing: RehearingOptions
@@ -65,14 +65,14 @@ class PieceRecogniser(Protocol):
     faults: FaultLog
 
     async def recognise(self, samples: Samples, is_urgent: bool) -> str:
-        """What is said in samples at 16 kHz; urgent when a turn's end waits for it."""
+        """Returns the transcript of samples at 16 kHz; urgent if a turn's end waits for it."""
 
 
 class Rehearing(ABC):
-    """Base of the recognisers that hear whole recordings.
+    """Base class of live recognisers that recognise whole recordings.
 
     Args:
-        place: where its server is, for the log; empty: it has none.
+        place: host of its server, for the log; empty: it has none.
     """
 
     name: str
@@ -84,26 +84,26 @@ class Rehearing(ABC):
 
     @abstractmethod
     async def recognise(self, samples: Samples, is_urgent: bool) -> str:
-        """What is said in samples at 16 kHz; urgent when a turn's end waits for it. Runs in the listeners' loop.
+        """Returns the transcript of samples at 16 kHz; urgent if a turn's end waits for it. Runs in the shared loop.
 
         Raises:
-            BackendError: it could not be recognised.
+            BackendError: recognition failed.
         """
 
     @abstractmethod
     async def shutdown(self) -> None:
-        """Gives back connections and threads; runs in the listeners' loop."""
+        """Releases connections and threads; runs in the listeners' loop."""
 
     def recognise_now(self, samples: Samples) -> str:
-        """What is said in samples at 16 kHz, for who has a thread that may wait.
+        """Returns the transcript of samples at 16 kHz; blocks the calling thread.
 
         Raises:
-            BackendError: it could not be recognised.
+            BackendError: recognition failed.
         """
         return self._background.run(self.recognise(samples, is_urgent=True))
 
     def listen(self, on_heard: Callable[[Heard], None]) -> "Ear":
-        """A new caller's ear.
+        """Returns a new caller's ear.
 
         Raises:
             BackendError: the model of silero-vad is missing.
@@ -111,17 +111,17 @@ class Rehearing(ABC):
         return Ear(self, on_heard, self._background.call)
 
     def close(self) -> None:
-        """Ends the listeners' loop; ears that are still open hear nothing any more."""
+        """Ends the listeners' loop; open ears stop recognising."""
         self._background.close(self.shutdown)
 
 
 class Ear:
-    """One caller's ear.
+    """One caller's stream.
 
     Args:
         recogniser: recognises pieces.
         on_heard: see `StreamingRecogniser.listen`.
-        call: runs a function in the event loop that everything here happens in, soon and in order.
+        call: schedules a function, in order, in the event loop that runs everything here.
     """
 
     def __init__(
@@ -129,10 +129,10 @@ class Ear:
     ) -> None:
         self.failure: str | None = None
         self._recogniser = recogniser
-        self._teller = Teller(on_heard)
+        self._sender = HeardSender(on_heard)
         self._call = call
-        # From here on: the loop's alone.
-        self._meter = SpeechMeter()  # for sound in which nobody has looked for speech
+        # From here on: used only in the loop.
+        self._meter = SpeechMeter()  # for audio without `windows`
         self._gate = SpeechGate(_SPEECH_PROBABILITY)
         self._turn = TurnSound()
         self._told = ""
@@ -142,32 +142,32 @@ class Ear:
         self._retry_s = _FIRST_RETRY_S
 
     def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
-        """The next sound."""
-        self._call(self._hear, np.array(samples, dtype=np.float32), windows)  # a copy: it is heard later
+        """Schedules the next audio."""
+        self._call(self._hear, np.array(samples, dtype=np.float32), windows)  # a copy: it is used later
 
     def end_turn(self) -> None:
-        """The turn's last words come as a final `Heard`, `final_timeout_s` later at most."""
+        """Ends the turn: its last words come as a final `Heard`, after at most `final_timeout_s`."""
         self._call(self._end)
 
     def close(self) -> None:
-        """Nothing is told once this has returned."""
-        self._teller.close()
+        """Stops sending; nothing is sent after this has returned."""
+        self._sender.close()
         self._call(self._forget)
 
     def _hear(self, samples: Samples, windows: Sequence[Window] | None) -> None:
-        if self._teller.is_closed:
+        if self._sender.is_closed:
             return
         n_given_up = self._turn.n_given_up
         for window in self._meter.feed(samples) if windows is None else windows:
             self._turn.hear(window.samples, self._gate.passes(window.probability))
         if self._turn.n_given_up > n_given_up:
-            lost = f"{self._recogniser.name} is {MOST_UNHEARD_S:g} s behind; the oldest sound is lost"
+            lost = f"{self._recogniser.name} is {MOST_UNHEARD_S:g} s behind; the oldest audio is lost"
             self._tell_failure(lost, "it is too far behind")
         self._begin_piece()
 
     def _begin_piece(self) -> None:
-        """Has the turn so far recognised, if it says something new, nothing is in work, and it is time."""
-        if self._work is not None or self._ending is not None or self._teller.is_closed:
+        """Starts recognising the turn so far, if it has new speech, nothing is in work, and the interval has passed."""
+        if self._work is not None or self._ending is not None or self._sender.is_closed:
             return
         now_s = asyncio.get_running_loop().time()
         is_time = now_s >= self._next_s or (self._turn.is_quiet and self.failure is None)
@@ -187,7 +187,7 @@ class Ear:
             text = drop_guesses(turn.text)
             if text and text != self._told:
                 self._told = text
-                self._teller.tell(Heard(text))
+                self._sender.send(Heard(text))
             self._begin_piece()
 
     async def _recognise(self, turn: TurnSound, piece: Piece, is_urgent: bool) -> bool:
@@ -198,7 +198,7 @@ class Ear:
         except BackendError as error:
             self._fail(str(error), name_fault(error), error.remedy)
             return False
-        except Exception as error:  # noqa: BLE001 a turn's end is told whatever befalls an engine
+        except Exception as error:  # noqa: BLE001 a turn's end is sent whatever error an engine raises
             kind = type(error).__name__
             self._fail(f"{self._recogniser.name} failed: {kind}", kind)
             return False
@@ -214,21 +214,21 @@ class Ear:
         self._retry_s = min(2 * self._retry_s, _LAST_RETRY_S)
 
     def _tell_failure(self, reason: str, fault: str, remedy: str = "") -> None:
-        """The reason may quote the server, and is not for the log."""
+        """Records and logs a failure. `reason` may quote the server and is not logged."""
         recogniser = self._recogniser
-        recogniser.faults.tell(f"The recogniser {recogniser.name}", recogniser.place, fault, remedy)
+        recogniser.faults.report(f"The recogniser {recogniser.name}", recogniser.place, fault, remedy)
         self.failure = reason
 
     def _end(self) -> None:
         turn, self._turn = self._turn, TurnSound()
         self._told = ""
-        if not self._teller.is_closed:
+        if not self._sender.is_closed:
             self._ending = asyncio.create_task(self._finish(turn, self._work, self._ending))
 
     async def _finish(
         self, turn: TurnSound, work: asyncio.Task[None] | None, before: asyncio.Task[None] | None
     ) -> None:
-        """Hears the rest of a turn and tells its text; turns end in their order."""
+        """Recognises the rest of a turn and sends its final text; turns end in their order."""
         limit_s = self._recogniser.timing.final_timeout_s
         try:
             async with asyncio.timeout(limit_s):
@@ -241,8 +241,8 @@ class Ear:
         except TimeoutError:
             if work is not None:
                 work.cancel()
-            self._fail(f"{self._recogniser.name} did not tell a turn's last words within {limit_s:g} s", "timeout")
-        self._teller.tell(Heard(turn.text, is_final=True))
+            self._fail(f"{self._recogniser.name} did not return a turn's last words within {limit_s:g} s", "timeout")
+        self._sender.send(Heard(turn.text, is_final=True))
         if self._ending is asyncio.current_task():
             self._ending = None
             self._begin_piece()

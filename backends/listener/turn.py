@@ -1,8 +1,8 @@
-"""The sound of one turn for a recogniser that hears whole recordings: what it should hear next, and what it has heard.
+"""The audio of one turn for a recogniser of whole recordings: what to recognise next, and the text so far.
 
-A turn is heard again and again while it grows. So that this does not cost more with each second, what lies before a
-pause is closed once it has been heard: it keeps its text, and only what follows the pause is heard again. No clocks and
-no threads here: `rehearing.py` has them.
+A turn is recognised again and again while it grows. To keep the cost constant, the part before a pause is closed once
+it has been recognised: its text is kept, and only what follows the pause is recognised again. This file has no clocks
+and no threads: those are in `rehearing.py`.
 """
 
 from typing import NamedTuple
@@ -18,26 +18,26 @@ def _count_windows(time_s: float) -> int:
 
 
 _N_LEAD = _count_windows(0.3)
-"""Windows kept before the first of speech: words begin softly."""
+"""Windows kept before the first one of speech, as words begin softly."""
 _N_HANG = _count_windows(0.16)
-"""Windows that still belong to a word after the last one of speech."""
+"""Windows after the last one of speech that still belong to the word."""
 _N_PAUSE = _count_windows(0.35)
-"""Silence that separates sentences: Kokoro's are about 0.4 s."""
+"""Silence that separates sentences; Kokoro's pauses are about 0.4 s."""
 _N_SILENCE = _count_windows(1.0)
-"""Silence kept after speech; what is longer is left out."""
+"""Silence kept after speech; the rest is dropped."""
 _N_CLOSE = _count_windows(3.0)
-"""Less sound than this is not closed: the recogniser hears short pieces badly."""
+"""A shorter part is not closed, as recognisers are bad at short pieces."""
 _N_LONGEST = _count_windows(12.0)
-"""More sound than this is cut even where there is no pause."""
+"""A longer part is split even without a pause."""
 MOST_UNHEARD_S = 30.0
-"""Sound kept for a recogniser that is down or too slow; of more the oldest part is given up."""
+"""Audio kept for a recogniser that is down or too slow; beyond this the oldest part is dropped."""
 _N_MOST = _count_windows(MOST_UNHEARD_S)
 _N_FIRST = _count_windows(0.5)
-"""Speech before a turn is first heard: of less, Moonshine makes words that nobody said."""
+"""Speech before a turn is first recognised; of less, Moonshine makes words that nobody said."""
 
 
 class Piece(NamedTuple):
-    """What to hear next: samples at 16 kHz, and what they are of their turn."""
+    """The next audio to recognise: samples at 16 kHz, and their position in the turn."""
 
     samples: Samples
     n_windows: int
@@ -46,10 +46,10 @@ class Piece(NamedTuple):
 
 
 class TurnSound:
-    """One turn. `hear` takes its sound, `get_piece` returns what to recognise, `add_text` takes the text of that.
+    """One turn. `hear` adds audio, `get_piece` returns what to recognise, and `add_text` adds the transcript of that.
 
     Attributes:
-        n_given_up: how often its oldest sound was given up, because nobody recognised it.
+        n_given_up: how often its oldest audio was dropped because it was not recognised in time.
     """
 
     def __init__(self) -> None:
@@ -67,11 +67,11 @@ class TurnSound:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the last word is over, so that what would be heard now is perhaps all of the turn."""
+        """Whether the last word is over, so that recognition now may give the whole turn."""
         return len(self._windows) >= self._n_to_speech_end + _N_HANG
 
     def hear(self, window: Samples, is_speech: bool) -> None:
-        """The next 512 samples at 16 kHz."""
+        """Adds the next 512 samples at 16 kHz."""
         n_quiet = len(self._windows) - self._n_to_speech_end
         if is_speech:
             if n_quiet >= _N_PAUSE and self._n_to_speech_end >= _N_CLOSE and not self.has_unheard:
@@ -88,19 +88,19 @@ class TurnSound:
 
     @property
     def has_unheard(self) -> bool:
-        """Whether speech has come, with the end of its last word, that no recognised piece holds."""
+        """Whether there is speech, including the end of its last word, that no recognised piece contains."""
         wanted = min(self._n_to_speech_end + _N_HANG, len(self._windows))
         return self._n_to_speech_end > 0 and self._n_heard < wanted
 
     @property
     def is_worth_hearing(self) -> bool:
-        """Whether a piece would say something new and does not end within a word's last sound."""
+        """Whether a piece would contain new speech and does not end within a word's last sound."""
         is_between = 0 < len(self._windows) - self._n_to_speech_end < _N_HANG
         is_long_enough = bool(self._closed) or self._n_to_speech_end >= _N_LEAD + _N_FIRST
         return self.has_unheard and is_long_enough and not is_between
 
     def get_piece(self) -> Piece:
-        """All that is not closed, or the first part of it where that is too long."""
+        """Returns all audio that is not closed, or the first part of it if that is too long."""
         n_windows = len(self._windows)
         is_closing = self._n_to_speech_end > _N_LONGEST
         if is_closing:
@@ -108,7 +108,7 @@ class TurnSound:
         return Piece(np.concatenate(self._windows[:n_windows]), n_windows, len(self._closed), is_closing)
 
     def add_text(self, piece: Piece, text: str) -> None:
-        """The text of a piece; that of one whose sound has been closed since is not needed any more."""
+        """Adds the text of a piece; ignored if the audio of the piece has been closed since."""
         if piece.n_closed != len(self._closed):
             return
         if piece.is_closing:
@@ -124,7 +124,7 @@ class TurnSound:
         self._n_heard = 0
 
     def _find_quietest(self, start: int, end: int) -> int:
-        """The end of the quietest window from `start` to `end`, two of its neighbours counted."""
+        """Returns the end of the quietest window from `start` to `end`, averaged with its two neighbours."""
         power = np.array([float(np.square(window).mean()) for window in self._windows[start:end]])
         smooth = np.convolve(power, np.ones(3), mode="valid")
         return start + int(smooth.argmin()) + 2

@@ -1,6 +1,6 @@
-"""Is anybody speaking? silero-vad's model in ONNX (MIT), a window of 32 ms at a time.
+"""Voice activity detection (VAD) and turn detection with silero-vad's ONNX model (MIT), in windows of 32 ms.
 
-The model's file comes from the `silero-vad` package, whose own code is not imported: it asks for torchaudio.
+The model's file is in the `silero-vad` package, whose own code is not imported because it requires torchaudio.
 """
 
 from functools import cache
@@ -17,22 +17,22 @@ from data_schemas.units import SAMPLE_RATE_HZ
 
 MODEL_RATE_HZ = 16_000
 WINDOW_N_SAMPLES = 512
-"""One window at 16 kHz (silero_vad/utils_vad.py, `OnnxWrapper`)."""
+"""Samples per window at 16 kHz (silero_vad/utils_vad.py, `OnnxWrapper`)."""
 WINDOW_S = WINDOW_N_SAMPLES / MODEL_RATE_HZ
 
 _CONTEXT_N_SAMPLES = 64
-"""End of the window before, which the model sees again."""
+"""End of the previous window, which the model gets again."""
 _STATE_SHAPE = (2, 1, 128)
 _HYSTERESIS = 0.15
-"""Speech goes on down to this far below the probability at which it starts (silero's `neg_threshold`)."""
+"""Speech continues down to this far below the probability at which it starts (silero's `neg_threshold`)."""
 _N_START_WINDOWS = 3
-"""Windows of speech in a row, 96 ms, before somebody is taken to speak: clicks are shorter."""
+"""Consecutive windows of speech, 96 ms, before speech counts as started: clicks are shorter."""
 
 Change = Literal["started", "stopped"]
 
 
 class SpeechMeter:
-    """How probable speech is, window by window, in one caller's sound.
+    """Measures the probability of speech, window by window, in one caller's audio.
 
     Raises:
         BackendError: the model's package is missing or damaged.
@@ -43,17 +43,17 @@ class SpeechMeter:
         self.reset()
 
     def reset(self) -> None:
-        """Forgets all it has heard."""
+        """Resets the state."""
         import soxr
 
-        # LQ holds back 20 ms at most, HQ 35, and the model hears no difference.
+        # LQ delays by at most 20 ms, HQ by 35, and the model's output is the same.
         self._resampler = soxr.ResampleStream(SAMPLE_RATE_HZ, MODEL_RATE_HZ, 1, dtype="float32", quality="LQ")
         self._rest = np.zeros(0, dtype=np.float32)
         self._context = np.zeros(_CONTEXT_N_SAMPLES, dtype=np.float32)
         self._state = np.zeros(_STATE_SHAPE, dtype=np.float32)
 
     def feed(self, samples: Samples) -> list[Window]:
-        """The windows that the next sound, 24 kHz and of any length, completes."""
+        """Adds audio, 24 kHz and of any length, and returns the windows that it completes."""
         resampled = self._resampler.resample_chunk(np.ascontiguousarray(samples, dtype=np.float32))
         sound = np.concatenate([self._rest, resampled])
         n_whole = len(sound) // WINDOW_N_SAMPLES * WINDOW_N_SAMPLES
@@ -72,28 +72,28 @@ class SpeechMeter:
 
 
 class SpeechGate:
-    """Speech or not, from probabilities: what has begun goes on until it is clearly over."""
+    """Classifies windows as speech or not by their probabilities, with hysteresis."""
 
     def __init__(self, speech_probability: float) -> None:
         self.adjust(speech_probability)
         self._is_open = False
 
     def adjust(self, speech_probability: float) -> None:
-        """Another probability at which speech begins, for the next window on."""
+        """Changes the probability at which speech begins, from the next window on."""
         self._begins = speech_probability
         self._ends = max(speech_probability - _HYSTERESIS, 0.01)
 
     def passes(self, probability: float) -> bool:
-        """Whether the next window is one of speech."""
+        """Returns whether the next window is speech."""
         self._is_open = probability >= (self._ends if self._is_open else self._begins)
         return self._is_open
 
 
 class TurnDetector:
-    """Tells when a caller begins to speak, and when the caller's turn has ended.
+    """Detects when a caller begins to speak and when the caller's turn has ended.
 
     Args:
-        speech_probability: somebody speaks where the model's probability is at least this.
+        speech_probability: a window is speech if the model's probability is at least this.
         turn_end_silence_s: silence after which a turn has ended.
 
     Raises:
@@ -108,20 +108,20 @@ class TurnDetector:
         self.reset()
 
     def adjust(self, speech_probability: float, turn_end_silence_s: float) -> None:
-        """Other values of its arguments, for the next sound on: who is speaking goes on."""
+        """Changes the arguments from the next audio on, without interrupting speech."""
         self._speech_probability = speech_probability
         self._n_end_windows = max(1, round(turn_end_silence_s / WINDOW_S))
         self._gate.adjust(speech_probability)
 
     def reset(self) -> None:
-        """Forgets all it has heard; nobody speaks."""
+        """Resets the state; nobody speaks."""
         self._meter.reset()
         self._gate = SpeechGate(self._speech_probability)
         self.is_speaking = False
-        self._n_windows = 0  # of speech in a row while silent, of silence in a row while speaking
+        self._n_windows = 0  # consecutive windows of speech while silent, or of silence while speaking
 
     def feed(self, samples: Samples) -> list[Change]:
-        """What the next sound, 24 kHz and of any length, changes; mostly nothing."""
+        """Adds audio, 24 kHz and of any length, and returns the changes that it causes; mostly none."""
         changes: list[Change] = []
         self.windows = self._meter.feed(samples)
         for window in self.windows:
@@ -136,7 +136,7 @@ class TurnDetector:
 
 @cache
 def _load_session() -> Any:
-    """The model, one a process: running it keeps no state, and releases Python's lock."""
+    """Loads the model once per process: running it keeps no state, and releases the GIL."""
     import onnxruntime
 
     found = find_spec("silero_vad")

@@ -1,15 +1,15 @@
-"""Any recogniser behind a web socket, by a small protocol of JSON and raw sound; one connection a caller.
+"""Live speech recognition over a WebSocket, by a small protocol of JSON and raw audio; one connection per caller.
 
     we:    {"type": "start", "sample_rate_hz": 24000, "encoding": "pcm_s16le", "language": "en"}
-    we:    binary messages: the caller's sound as it comes, 16-bit little-endian mono
+    we:    binary messages: the caller's audio as it comes, 16-bit little-endian mono
     it:    {"type": "heard", "text": "what is the"}                     the turn so far, whenever it changes
     we:    {"type": "end_turn"}                                         the caller has stopped speaking
     it:    {"type": "heard", "text": "What is the time?", "is_final": true}
-    it:    {"type": "error", "message": "…"}                            told as the ear's failure; it may go on
+    it:    {"type": "error", "message": "…"}                            becomes the ear's failure; it may continue
 
-The key, where there is one, goes as `Authorization: Bearer …` with the handshake. A connection that is lost is made
-anew, and the sound of the turn so far is sent again. The next turn's sound waits for the final text of the one before;
-where that does not come in time, the connection is made anew, so that it is never taken for the next turn's.
+The API key, if there is one, is sent as `Authorization: Bearer …` in the handshake. A lost connection is opened again,
+and the audio of the turn so far is sent again. The next turn's audio waits for the final text of the one before; after
+a timeout the connection is opened again, so that this text is never taken for the next turn's.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ import numpy as np
 from pydantic import Field
 
 from backends.engine import Samples
-from backends.fault_log import FaultLog, place_of
-from backends.listener.background import BackgroundLoop, Teller
+from backends.fault_log import FaultLog, extract_host
+from backends.listener.background import BackgroundLoop, HeardSender
 from backends.listener.protocol import Heard, Window
 from backends.options import Options
 from data_schemas.units import SAMPLE_RATE_HZ
@@ -37,30 +37,30 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _FIRST_RETRY_S, _LAST_RETRY_S = 0.5, 15.0
 _MAX_KEPT_BYTES = 30 * SAMPLE_RATE_HZ * 2
-"""Sound of a turn, 30 s, that is kept for a new connection; older is given up."""
+"""Audio of a turn, 30 s, that is kept for a new connection; older audio is dropped."""
 _CLOSE_TIMEOUT_S = 1.0
 _N_QUOTED = 300
 
 
 class WebsocketListenerOptions(Options):
-    """Where it is, and how long it is waited for."""
+    """Options for the address and timeouts."""
 
-    url: str = Field(pattern=r"^wss?://", description="Its address.")
-    language: str = Field(default="en", pattern=r"^[a-z]{2,3}$", description="Language to hear.")
+    url: str = Field(pattern=r"^wss?://", description="URL of the recogniser.")
+    language: str = Field(default="en", pattern=r"^[a-z]{2,3}$", description="Language of the speech.")
     api_key_env: str = Field(
         default="KAME_SPEECH_API_KEY", min_length=1, description="Environment variable that holds the key, if any."
     )
-    connect_timeout_s: float = Field(default=5.0, gt=0, le=60, description="Longest wait for a connection, seconds.")
+    connect_timeout_s: float = Field(default=5.0, gt=0, le=60, description="Timeout for connecting, seconds.")
     final_timeout_s: float = Field(
         default=2.0,
         gt=0,
         le=60,
-        description="After the turn's end, longest wait for its last words; then what was heard before is final.",
+        description="Timeout for a turn's last words after its end, seconds; then its text so far is final.",
     )
 
 
 class WebsocketListener:
-    """Writes down speech by a server. One that is down is no error here: ears say so, and go on trying."""
+    """Transcribes speech by a server. An unreachable server is shown by `failure` of the ears, which keep retrying."""
 
     name = "websocket"
 
@@ -70,7 +70,7 @@ class WebsocketListener:
         self._background = BackgroundLoop("listener-websocket")
 
     def listen(self, on_heard: Callable[[Heard], None]) -> "WebsocketEar":
-        """A new caller's ear, with a connection of its own."""
+        """Returns a new caller's ear, with its own connection."""
         ear = WebsocketEar(self._options, on_heard, self._background.call, self._faults)
         self._background.call(ear.begin)
         return ear
@@ -81,12 +81,12 @@ class WebsocketListener:
 
 
 async def _do_nothing() -> None:
-    """Connections close when what uses them is cancelled."""
+    """Connections are closed when their tasks are cancelled."""
 
 
 @dataclass
 class _Turn:
-    """A turn's sound, how much of it this connection has been sent, and what has been heard in it."""
+    """A turn's audio, how much of it was sent over this connection, and its transcript."""
 
     pcm: deque[bytes] = field(default_factory=deque)
     n_sent: int = 0
@@ -96,7 +96,7 @@ class _Turn:
     deadline: asyncio.TimerHandle | None = None
 
     def keep_newest(self) -> None:
-        """Gives up what is too old to be sent again."""
+        """Drops audio that is too old to be sent again."""
         n_bytes = sum(map(len, self.pcm))
         while n_bytes > _MAX_KEPT_BYTES:
             n_bytes -= len(self.pcm.popleft())
@@ -104,7 +104,7 @@ class _Turn:
 
 
 class WebsocketEar:
-    """One caller's ear; `call` as for `rehearing.Ear`, `faults` takes what is for the log."""
+    """One caller's stream; `call` as for `rehearing.Ear`, `faults` logs failures."""
 
     def __init__(
         self,
@@ -115,32 +115,32 @@ class WebsocketEar:
     ) -> None:
         self.failure: str | None = None
         self._options, self._faults = options, faults
-        self._teller = Teller(on_heard)
+        self._sender = HeardSender(on_heard)
         self._call = call
-        # From here on: the loop's alone.
+        # From here on: used only in the loop.
         self._turns: deque[_Turn] = deque([_Turn()])  # the first is being recognised, the last is being said
         self._task: asyncio.Task[None] | None = None
         self._has_news = asyncio.Event()
         self._retry_s = _FIRST_RETRY_S
 
     def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
-        """The next sound."""
+        """Schedules the next audio."""
         self._call(self._take, (np.clip(samples, -1, 1) * 32_767).astype("<i2").tobytes())
 
     def end_turn(self) -> None:
-        """The turn's last words come as a final `Heard`, `final_timeout_s` later at most."""
+        """Ends the turn: its last words come as a final `Heard`, after at most `final_timeout_s`."""
         self._call(self._end)
 
     def close(self) -> None:
-        """Nothing is told once this has returned."""
-        self._teller.close()
+        """Stops sending; nothing is sent after this has returned."""
+        self._sender.close()
         self._call(self._forget)
 
     def begin(self) -> None:
-        """Connects, anew where it was connected; called in the loop."""
+        """Opens the connection, or opens it again; called in the loop."""
         if self._task is not None:
             self._task.cancel()
-        if not self._teller.is_closed:
+        if not self._sender.is_closed:
             self._task = asyncio.create_task(self._keep_connected())
 
     def _take(self, pcm: bytes) -> None:
@@ -156,8 +156,8 @@ class WebsocketEar:
         self._has_news.set()
 
     def _give_up(self, turn: _Turn) -> None:
-        """A turn's last words have not come in time."""
-        self._fail("timeout", f"it did not tell a turn's last words within {self._options.final_timeout_s:g} s")
+        """Handles the timeout of a turn's last words."""
+        self._fail("timeout", f"it did not send a turn's last words within {self._options.final_timeout_s:g} s")
         self._finish(turn)
         self.begin()
 
@@ -165,7 +165,7 @@ class WebsocketEar:
         if turn.deadline is not None:
             turn.deadline.cancel()
         self._turns.remove(turn)
-        self._teller.tell(Heard(turn.text, is_final=True))
+        self._sender.send(Heard(turn.text, is_final=True))
         self._has_news.set()
 
     async def _keep_connected(self) -> None:
@@ -184,10 +184,10 @@ class WebsocketEar:
                 status = f"HTTP {error.response.status_code}" if isinstance(error, InvalidStatus) else kind
                 self._fail(status, str(error)[:_N_QUOTED] or kind)
             except* (ValueError, TypeError, KeyError, RecursionError) as errors:  # JSON may be too deep
-                self._fail(type(errors.exceptions[0]).__name__, "it sends what is not of the protocol")
+                self._fail(type(errors.exceptions[0]).__name__, "it sends messages that are not of the protocol")
 
     async def _run_connection(self) -> None:
-        """One connection, from start to loss."""
+        """Runs one connection from its start until it is lost."""
         from websockets.asyncio.client import connect
 
         key = os.environ.get(self._options.api_key_env, "").strip()
@@ -227,7 +227,7 @@ class WebsocketEar:
                 await self._has_news.wait()
 
     def _read(self, message: dict[str, Any]) -> None:
-        """What the recogniser says.
+        """Handles a message from the recogniser.
 
         Raises:
             ValueError, TypeError, KeyError: it is not of the protocol.
@@ -242,14 +242,14 @@ class WebsocketEar:
             if message.get("is_final") and turn.is_end_sent:
                 self._finish(turn)
             elif is_new:
-                self._teller.tell(Heard(turn.text))
+                self._sender.send(Heard(turn.text))
         else:
             raise ValueError(message["type"])
 
     def _fail(self, fault: str, reason: str) -> None:
-        """The reason may quote the server, and is not for the log."""
-        remedy = f"See that it runs, that its url is right, and which key {self._options.api_key_env} holds."
-        self._faults.tell("The recogniser websocket", place_of(self._options.url), fault, remedy)
+        """Records and logs a failure. `reason` may quote the server and is not logged."""
+        remedy = f"Check that it runs, that its URL is right, and the key in {self._options.api_key_env}."
+        self._faults.report("The recogniser websocket", extract_host(self._options.url), fault, remedy)
         self.failure = f"The recogniser at {self._options.url}: {reason}."
 
     def _forget(self) -> None:

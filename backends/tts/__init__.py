@@ -1,1 +1,1 @@
-"""Text-to-speech engines."""
+"""Text-to-speech (TTS) engines."""

@@ -1,4 +1,4 @@
-"""What any text-to-speech engine must pass, ours and others'."""
+"""Conformance test of text-to-speech engines, ours and others'."""
 
 import contextlib
 
@@ -15,13 +15,13 @@ _SLOW, _FAST = 0.8, 1.4
 
 
 def check_text_to_speech(tts: TextToSpeech, *, is_repeatable: bool = True) -> None:
-    """Requires what `TextToSpeech` promises, by saying a few short sentences in English.
+    """Checks the promises of `TextToSpeech` by synthesising a few short English sentences.
 
     Args:
-        is_repeatable: whether the same arguments give the same samples, which servers often cannot promise.
+        is_repeatable: whether the same arguments give the same samples, which servers often cannot guarantee.
 
     Raises:
-        PromiseBroken: it does not hold.
+        PromiseBroken: a promise does not hold.
     """
     check_identity(tts)
     voices = _check_voices(tts)
@@ -33,14 +33,14 @@ def check_text_to_speech(tts: TextToSpeech, *, is_repeatable: bool = True) -> No
     if is_repeatable:
         tts.synthesise(_OTHER, voices[-1], 1.0)
         again = tts.synthesise(TEXT, voices[0], 1.0)
-        require(_is_same(speech, again), "the same arguments give the same samples, whatever was said between")
+        require(_is_same(speech, again), "the same arguments give the same samples, whatever was said in between")
         check_threads(lambda: tts.synthesise(TEXT, voices[0], 1.0), tts.max_calls_in_flight, _is_same)
         if len(voices) > 1:
             other = tts.synthesise(TEXT, voices[1], 1.0)
-            require(not _is_same(speech, other), "another voice sounds otherwise")
+            require(not _is_same(speech, other), "another voice sounds different")
     if tts.has_speed:
         slow, fast = (tts.synthesise(TEXT, voices[0], speed).samples for speed in (_SLOW, _FAST))
-        require(len(fast) < 0.75 * len(slow), f"speed {_FAST} is shorter than {_SLOW}")
+        require(len(fast) < 0.75 * len(slow), f"speech at speed {_FAST} is shorter than at {_SLOW}")
     with contextlib.suppress(TakeRefused):
         check_sound(tts.synthesise(TEXT, voices[0], 1.0, 1).samples)
     require_raises(ConfigError, lambda: tts.synthesise(TEXT, "no such voice", 1.0), "an unknown voice is a ConfigError")
@@ -53,11 +53,11 @@ def _check_voices(tts: TextToSpeech) -> list[str]:
     voices = tts.voices()
     require(voices, "there is at least one voice")
     names = [voice.name for voice in voices]
-    require(len(set(names)) == len(names), "voices have names of their own")
-    require(len({voice.digest for voice in voices}) == len(names), "voices have digests of their own")
+    require(len(set(names)) == len(names), "voices have different names")
+    require(len({voice.digest for voice in voices}) == len(names), "voices have different digests")
     for voice in voices:
         require(voice.digest and voice.language and voice.licence, f"voice {voice.name} has a language and a licence")
-    require([voice.name for voice in tts.voices()] == names, "voices stand in the same order each time")
+    require([voice.name for voice in tts.voices()] == names, "voices have the same order each time")
     return names
 
 
@@ -71,13 +71,13 @@ def _check_manners(tts: TextToSpeech) -> None:
 
 
 def _check_words(speech: Speech) -> None:
-    """Word times: none, or one a word, ascending and inside."""
+    """Checks the word times: none, or one per word, ascending and inside the audio."""
     if not speech.words:
         return
     require([each.word for each in speech.words] == TEXT.rstrip(".").split(), "each word has a time, in order")
     edges = [edge for each in speech.words for edge in (each.start_s, each.end_s)]
     require(edges == sorted(edges) and edges[0] >= 0, "the words' times ascend")
-    require(edges[-1] <= len(speech.samples) / SAMPLE_RATE_HZ, "the words' times lie inside the sound")
+    require(edges[-1] <= len(speech.samples) / SAMPLE_RATE_HZ, "the words' times lie inside the audio")
 
 
 def _is_same(one: Speech, other: Speech) -> bool:

@@ -1,7 +1,7 @@
-"""coqui-tts (XTTS, VITS and the other models of `TTS.api.TTS`), in a worker environment of its own.
+"""coqui-tts (XTTS, VITS and the other models of `TTS.api.TTS`), in a worker environment.
 
-It brings no model: name one of its list, which is fetched by name, or give a checkpoint's path. The model is loaded
-once a process of ours.
+It includes no model: set a name from its list, which is downloaded, or the path of a checkpoint. The model is loaded
+once per process of ours.
 """
 
 from collections.abc import Sequence
@@ -12,34 +12,34 @@ from pydantic import Field, model_validator
 
 from backends.options import FilePath, WorkerOptions, split_list, split_paths
 from backends.tts.protocol import Speech, TakeRefused, Voice
-from backends.tts.sound import at_our_rate
+from backends.tts.sound import resample_sound
 from backends.workers.environments import get_environment
-from backends.workers.process import Worker, WorkerRefusal, worker
+from backends.workers.process import Worker, WorkerRefusal, get_worker
 from data_schemas import ids
 from data_schemas.errors import ConfigError
 from data_schemas.fingerprint import get_versions
 
 _RECIPE = 2
-"""Version of what this file and its engine do to text and sound; raise it when the samples change."""
+"""Version of the processing of text and audio by this file and its engine; raise it when the samples change."""
 
 ONLY_VOICE = "model"
-"""Name of the voice of a model that has one."""
+"""Name of the voice of a model with only one."""
 
 
 class CoquiOptions(WorkerOptions):
-    """Which model speaks, in which voices."""
+    """Options for the model and its voices."""
 
-    model: str = Field(default="", description="A model of coqui's list, such as tts_models/en/vctk/vits.")
-    model_path: FilePath = Field(default="", description="A checkpoint of your own, instead; a folder for XTTS.")
+    model: str = Field(default="", description="A model from coqui's list, such as tts_models/en/vctk/vits.")
+    model_path: FilePath = Field(default="", description="Your own checkpoint, instead of model; a folder for XTTS.")
     config_path: FilePath = Field(default="", description="The checkpoint's config.json.")
-    speakers_path: FilePath = Field(default="", description="The checkpoint's speakers file, where it has one.")
+    speakers_path: FilePath = Field(default="", description="The checkpoint's speakers file, if it has one.")
     speaker_wavs: str = Field(
-        default="", description="Sound files of voices to clone, separated by commas; a voice's name is its file's."
+        default="", description="Audio files of voices to clone, separated by commas; voices are named after files."
     )
     speakers: str = Field(default="", description="Speakers to use, separated by commas; empty: all of the model's.")
-    language: str = Field(default="en", description="Language to speak, for models of several.")
+    language: str = Field(default="en", description="Language, for multilingual models.")
     device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="cpu, cuda or cuda:N.")
-    licence: str = Field(default="", description="Licence of the voices; empty: as coqui's list says.")
+    licence: str = Field(default="", description="Licence of the voices; empty: as in coqui's list.")
 
     @model_validator(mode="after")
     def _check_one_model(self) -> Self:
@@ -49,7 +49,7 @@ class CoquiOptions(WorkerOptions):
 
 
 class Coqui:
-    """Says text with a model of coqui-tts; the same arguments give the same samples on one kind of processor."""
+    """Synthesises speech with coqui-tts; the same arguments give the same samples on one kind of processor."""
 
     name = "coqui"
     max_calls_in_flight = 1
@@ -59,43 +59,43 @@ class Coqui:
 
     @property
     def digest(self) -> str:
-        """Model files, language, package versions and this file's recipe."""
+        """Digest of the model files, the language, package versions and `_RECIPE`."""
         return ids.digest(
             "coqui",
             _RECIPE,
-            get_versions("soxr"),
-            get_environment("coqui").digest(),
+            versions("soxr"),
+            get_environment("coqui").compute_digest(),
             self._described["files"],
             self._options.language,
         )
 
     def voices(self) -> Sequence[Voice]:
-        """The speakers chosen, the files to clone, or the model's one voice.
+        """Returns the chosen speakers, the voices to clone, or the model's only voice.
 
         Raises:
-            ConfigError: a speaker is chosen that the model lacks.
+            ConfigError: the model lacks a chosen speaker.
             BackendError: the worker or the model does not start.
         """
         return self._voices
 
     @property
     def has_speed(self) -> bool:
-        """Whether the model takes a speed or a length: XTTS, VITS and others do, Tacotron does not."""
+        """Whether the model supports a speed or length scale: XTTS, VITS and others do, Tacotron does not."""
         return bool(self._described["has_speed"])
 
     @property
     def max_chars(self) -> int | None:
-        """What the model's own code says of its language; None where it says nothing."""
+        """The limit in the model's own code for its language; None if there is none."""
         longest: int | None = self._described["max_chars"]
         return longest
 
     def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
-        """The speech of `text`, float32 [n_samples] at 24 kHz.
+        """Synthesises `text`, float32 [n_samples] at 24 kHz.
 
         Raises:
-            TakeRefused: the model says nothing to `text`, or fails on it and not on an easy one.
+            TakeRefused: the model gives no audio for `text`, or fails on it but not on an easy one.
             ConfigError: there is no such voice.
-            BackendError: the worker is gone, or the model fails on whatever it is given.
+            BackendError: the worker is gone, or the model fails on every text.
         """
         if voice not in [each.name for each in self._voices]:
             raise ConfigError(
@@ -111,14 +111,14 @@ class Coqui:
             told, samples = self._worker.call("synthesise", asked)
         except WorkerRefusal as refusal:
             raise TakeRefused(str(refusal)) from refusal
-        return Speech(at_our_rate(samples, told["sample_rate_hz"]))
+        return Speech(resample_sound(samples, told["sample_rate_hz"]))
 
     @property
     def _worker(self) -> Worker:
         asked = self._options.model_dump(include={"model", "model_path", "config_path", "speakers_path", "threads"})
         asked |= {"language": self._options.language, "device": self._options.device}
         asked["speaker_wavs"] = split_paths(self._options.speaker_wavs)
-        return worker("coqui", asked, self._options.timeout_s)
+        return get_worker("coqui", asked, self._options.timeout_s)
 
     @cached_property
     def _described(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Speech for tests: each word a tone burst, so that everyone knows when each word is said.
+"""Test double of text-to-speech: each word is a tone burst, so that the time of each word is known.
 
-`split_bursts` is the whole truth about time; `backends/aligner/double.py` reads the same function.
+`split_bursts` defines the times; `backends/aligner/double.py` uses the same function.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
 
 def split_bursts(n_words: int, n_samples: int) -> list[tuple[int, int]]:
-    """First and end sample of each of `n_words` bursts that, with the gaps between them, fill `n_samples` exactly."""
+    """Returns the first and end sample of each of `n_words` bursts that, with their gaps, fill `n_samples` exactly."""
     total_s = n_words * BURST_S + (n_words - 1) * GAP_S
     starts_s = [index * (BURST_S + GAP_S) for index in range(n_words)]
     return [
@@ -34,7 +34,7 @@ def split_bursts(n_words: int, n_samples: int) -> list[tuple[int, int]]:
 
 
 class DoubleTts:
-    """Says every word as a tone whose pitch comes from word and voice; thousands of times faster than speech."""
+    """Synthesises every word as a tone whose pitch depends on word and voice; thousands of times faster than speech."""
 
     name = "double"
     has_speed = True
@@ -43,14 +43,14 @@ class DoubleTts:
     digest = ids.digest("double tts", 1)
 
     def voices(self) -> Sequence[Voice]:
-        """Three voices that differ in pitch."""
+        """Returns three voices that differ in pitch."""
         return tuple(Voice(name, "en-us", "Apache-2.0", ids.digest("double voice", name)) for name in _VOICES)
 
     def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
-        """One burst a word of `text`, float32 [n_samples] at 24 kHz, with digital silence between bursts.
+        """Synthesises one burst per word, float32 [n_samples] at 24 kHz, with digital silence between bursts.
 
         Raises:
-            SpeechRefused: no word is in `text`.
+            SpeechRefused: there is no word in `text`.
             ConfigError: there is no such voice.
         """
         if voice not in _VOICES:

@@ -1,10 +1,10 @@
-"""eSpeak NG: a formant synthesiser that tells the time of every word. Robotic; it is there to check aligners by.
+"""eSpeak NG: a formant synthesiser with exact word times. Robotic; it is used to evaluate aligners.
 
-Two hundred times faster than Kokoro, and its word events are exact by construction: it places each word itself. Called
-through its C interface (`speak_lib.h` of eSpeak NG 1.52) in the library that the package espeakng-loader carries.
-The library keeps a state from text to text that no call of it resets, so it is loaded afresh for each (10 ms): the
-same arguments then give the same samples. It is loaded from a copy of its own, for whoever else has the library open in
-this process, as phonemisers have, would keep that state alive.
+It is two hundred times faster than Kokoro, and its word events are exact by construction, as it places each word
+itself. It is called through its C interface (`speak_lib.h` of eSpeak NG 1.52), in the library of the package
+espeakng-loader. The library keeps state from text to text that none of its functions resets, so it is loaded again for
+each (10 ms): the same arguments then give the same samples. It is loaded from its own copy, because other users of the
+library in this process, such as phonemisers, would keep that state alive.
 """
 
 import _ctypes
@@ -31,7 +31,7 @@ from data_schemas.units import SAMPLE_RATE_HZ
 
 _RECIPE: Final = 1
 _VOICES: Final = {"en-us": "en-us", "en-gb": "en-gb", "en-gb-scotland": "en-gb", "en-029": "en-gb"}
-"""Accents by their names in eSpeak, with the language that they are said to be."""
+"""Accents by their names in eSpeak, with the language that is recorded for them."""
 
 WORDS_PER_MINUTE: Final = 175
 """Speed 1: eSpeak's own default."""
@@ -42,14 +42,14 @@ _EVENT_LIST_END, _EVENT_WORD, _EVENT_END = 0, 1, 5
 
 
 _one_speaks = threading.Lock()
-"""The library has one state a process: a second thread in it ends the process."""
+"""The library has one state per process, and crashes the process if a second thread uses it."""
 
 Event = tuple[int, int, int]
 """Type, character of the text counted from 0, sample at the library's rate."""
 
 
 class _Event(ctypes.Structure):
-    """`espeak_EVENT`; `sample` counts from the start of the text's sound."""
+    """`espeak_EVENT`; `sample` counts from the start of the text's audio."""
 
     _fields_ = (
         ("type", ctypes.c_int),
@@ -67,7 +67,7 @@ _Callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctype
 
 
 class Espeak:
-    """Says English with the time of every word."""
+    """Synthesises English with the time of every word."""
 
     name = "espeak"
     has_speed = True
@@ -76,20 +76,20 @@ class Espeak:
 
     @property
     def digest(self) -> str:
-        """The library's version and this file's recipe."""
-        return ids.digest("espeak", _RECIPE, get_versions("espeakng-loader", "soxr"))
+        """Digest of the library's version and `_RECIPE`."""
+        return ids.digest("espeak", _RECIPE, versions("espeakng-loader", "soxr"))
 
     def voices(self) -> Sequence[Voice]:
-        """Four accents of one synthetic voice."""
+        """Returns four accents of one synthetic voice."""
         return tuple(
             Voice(name=name, language=language, licence="GPL-3.0", digest=ids.digest("espeak voice", name))
             for name, language in _VOICES.items()
         )
 
     def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
-        """The speech of `text` at 24 kHz, with the times of its words.
+        """Synthesises `text` at 24 kHz, with the times of its words.
 
-        A word ends where the next begins, or with the sound before a pause; the pause itself belongs to no word.
+        A word ends where the next begins, or before a pause at the end of its sound; the pause belongs to no word.
 
         Raises:
             SpeechRefused: there is no word in `text`.
@@ -111,7 +111,7 @@ class Espeak:
 
 @cache
 def _copy_library() -> Path:
-    """A folder with this process's copy of the library, which goes with the process."""
+    """Copies the library into a temporary folder of this process."""
     import espeakng_loader
 
     folder = tempfile.TemporaryDirectory(prefix="kame-espeak-")
@@ -121,7 +121,7 @@ def _copy_library() -> Path:
 
 
 class _Engine:
-    """The library, loaded for the time of a `with` block."""
+    """The library, loaded for the duration of a `with` block."""
 
     def __enter__(self) -> Self:
         import espeakng_loader
@@ -136,7 +136,7 @@ class _Engine:
             raise BackendError("eSpeak NG does not start.", "Type: make install")
         self._sound: list[Samples] = []
         self._events: list[Event] = []
-        self._callback = _Callback(self._take)  # kept, or it is freed while the library still calls it
+        self._callback = _Callback(self._take)  # a reference, or it is freed while the library still calls it
         self._library.espeak_SetSynthCallback(self._callback)
         self._library.espeak_ng_SetRandSeed(1)
         return self
@@ -146,7 +146,7 @@ class _Engine:
         _ctypes.dlclose(self._library._handle)
 
     def say(self, text: str, voice: str, words_per_minute: int) -> tuple[Samples, list[Event]]:
-        """Sound at `rate_hz`, and what happens when in it."""
+        """Synthesises text; returns audio at `rate_hz` and the events in it."""
         self._library.espeak_SetVoiceByName(voice.encode())
         self._library.espeak_SetParameter(_RATE, words_per_minute, 0)
         data = text.encode()
@@ -169,14 +169,14 @@ class _Engine:
 
 
 def _find_words(text: str) -> list[tuple[int, int]]:
-    """First and end character of each spoken word: a run of letters with inner apostrophes."""
+    """Finds the first and end character of each spoken word: a run of letters with inner apostrophes."""
     return [match.span() for match in re.finditer(r"[A-Za-z]+(?:'[A-Za-z]+)*", text)]
 
 
 def _make_timings(
     text: str, words: list[tuple[int, int]], events: list[Event], samples: Samples, rate_hz: int
 ) -> tuple[WordTiming, ...]:
-    """One timing a word, or none at all where the engine did not tell each word's start."""
+    """Makes one timing per word, or none if the engine did not report each word's start."""
     start_of = {at: sample for kind, at, sample in events if kind == _EVENT_WORD}
     if any(first not in start_of for first, _ in words):
         return ()
@@ -198,6 +198,6 @@ def _make_timings(
 
 
 def _find_last_sound(samples: Samples, start: int, stop: int) -> int:
-    """The end of the sound in a stretch, so that the pause at a comma is not the word's."""
+    """Finds the end of the sound in a span, so that the pause at a comma is not part of the word."""
     loud = np.flatnonzero(np.abs(samples[start:stop]) > 1e-3)
     return start + (int(loud[-1]) + 1 if loud.size else stop - start)

@@ -1,8 +1,8 @@
 """Kokoro-82M: the embedded text-to-speech engine (24 kHz, CPU, no network).
 
-Phonemes come from eSpeak NG, sound from an int8 ONNX model that holds no random numbers: the same arguments give the
-same samples on one kind of processor. One core takes about half as long as the speech lasts. The published graph gives
-the sound alone; how long each phoneme lasts, which it makes on the way, is named as a second output when it is loaded.
+Phonemes come from eSpeak NG, audio from an int8 ONNX model without random numbers: the same arguments give the same
+samples on one kind of processor. One core takes about half as long as the speech lasts. The published graph outputs
+only the audio; the phonemes' durations, an intermediate result, are added as a second output when it is loaded.
 """
 
 import re
@@ -18,23 +18,23 @@ from numpy.typing import NDArray
 from backends.engine import Samples
 from backends.tts import kokoro_assets
 from backends.tts.protocol import Speech, SpeechRefused, Voice
-from backends.tts.sound import faded, pause_after
+from backends.tts.sound import fade_ends, make_pause
 from data_schemas import ids
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.records import WordTiming
 from data_schemas.units import round_s, samples_to_seconds, seconds_to_samples
 
 DURATION_UNIT_S = 0.025
-"""Durations count in 600 samples at 24 kHz; their sum is exactly the sound's length."""
+"""Durations count in 600 samples at 24 kHz; their sum is exactly the audio's length."""
 
 _DURATIONS = "/encoder/Clip_output_0"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """A piece of speech as the model gave it.
+    """A piece of speech as the model returned it.
 
-    Symbol k of `phonemes` lasts from `edges_s[k]` to `edges_s[k + 1]`, float64 [n_phonemes + 1], in the model's count.
+    Symbol k of `phonemes` lasts from `edges_s[k]` to `edges_s[k + 1]`, float64 [n_phonemes + 1], by its durations.
     """
 
     phonemes: str
@@ -43,7 +43,7 @@ class Piece:
 
 
 def _say(phonemes: str, table: kokoro_assets.VoiceTable, speed: float) -> Piece:
-    """Says at most 510 phonemes; those outside the model's vocabulary are left out, and of `Piece.phonemes` too."""
+    """Synthesises at most 510 phonemes; those outside the model's vocabulary are omitted, also in `Piece.phonemes`."""
     known = load_tokenizer().known(phonemes)
     tokens = load_tokenizer().tokenize(known)
     inputs = {
@@ -57,7 +57,7 @@ def _say(phonemes: str, table: kokoro_assets.VoiceTable, speed: float) -> Piece:
 
 @cache
 def load_tokenizer() -> Any:
-    """Text to phonemes by eSpeak NG, and phonemes to the model's tokens.
+    """Loads the tokenizer: text to phonemes by eSpeak NG, and phonemes to the model's tokens.
 
     Raises:
         BackendError: eSpeak does not load.
@@ -72,7 +72,7 @@ def load_tokenizer() -> Any:
 
 @cache
 def load_session() -> Any:
-    """The model, ready to run, on one thread: processes, not threads, fill the cores."""
+    """Loads the model for one thread: processes, not threads, use the cores."""
     import onnx
     import onnxruntime
 
@@ -84,13 +84,12 @@ def load_session() -> Any:
 
 
 ONSET_LAG_S = 0.04
-"""How much later than its sound a phoneme starts by the durations.
+"""How much later a phoneme starts by its duration than in the audio.
 
 Measured on eight voices at speeds 0.9 to 1.2: sounds after a pause start 37 ms before their durations say (median of
-217 onsets of energy), vowels after "s" 45 ms (300 edges in the share of energy above 4 kHz), and "s" after a vowel
-35 ms before the space between the two words starts, 100 ms before the space ends. So the lag is 40 ms, and inside a
-phrase the sound of a word begins with the space before it.
-"""
+217 onsets of energy), vowels after "s" 45 ms (300 edges in the share of energy above 4 kHz), and "s" after a vowel 35
+ms before the space between the two words starts, 100 ms before the space ends. So the lag is 40 ms, and inside a phrase
+the sound of a word begins with the space before it."""
 
 _WORD = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*")
 _MARKS = re.compile(r"[.,?!;:]")
@@ -98,16 +97,16 @@ _MARKS = re.compile(r"[.,?!;:]")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TimedPiece:
-    """A piece and the moment of the whole sound at which its own time 0 would lie, in seconds."""
+    """A piece, and the time in the whole audio at which its own time 0 would be, in seconds."""
 
     piece: Piece
     offset_s: float
 
 
 def find_word_times(text: str, pieces: Sequence[TimedPiece], duration_s: float) -> tuple[WordTiming, ...]:
-    """One timing a word of `text`, in order and inside the sound; none where phonemes and words do not match.
+    """Makes one timing per word of `text`, in order and inside the audio; none if phonemes and words do not match.
 
-    They match where between any two marks there are as many groups of phonemes as words.
+    They match if between any two punctuation marks there are as many groups of phonemes as words.
     """
     words = _WORD.findall(text)
     spans = [
@@ -120,7 +119,7 @@ def find_word_times(text: str, pieces: Sequence[TimedPiece], duration_s: float) 
         return ()
     edges = [(max(start_s, 0.0), min(end_s, duration_s)) for start_s, end_s in spans]
     if not all(start_s < end_s for start_s, end_s in edges):
-        return ()  # a word without a sound of its own
+        return ()  # a word without its own sound
     return tuple(
         WordTiming(word=word, start_s=round_s(start_s), end_s=round_s(end_s), score=0.0, method="kokoro")
         for word, (start_s, end_s) in zip(words, edges, strict=True)
@@ -138,7 +137,7 @@ def _is_said(group: str) -> bool:
 
 
 def _find_span(piece: TimedPiece, group: re.Match[str]) -> tuple[float, float]:
-    """Start and end of a group of phonemes, without the marks after it, on the whole sound's clock."""
+    """Returns start and end of a group of phonemes, without the marks after it, in the whole audio."""
     edges_s, shift_s = piece.piece.edges_s, piece.offset_s - ONSET_LAG_S
     before = piece.piece.phonemes[: group.start()]
     in_phrase = before[-1:] == " " and _MARKS.match(before[-2:-1]) is None
@@ -147,25 +146,25 @@ def _find_span(piece: TimedPiece, group: re.Match[str]) -> tuple[float, float]:
 
 
 _RECIPE = 2
-"""Version of what this file does to text and sound; raise it when the samples or word times change."""
+"""Version of this file's processing of text and audio; raise it when the samples or word times change."""
 
 _ENGINE = ("kokoro-onnx", "phonemizer", "espeakng-loader", "onnxruntime")
-"""Whose versions can change the sound: splitting and vocabulary; words to phonemes (two of them); the arithmetic."""
+"""Packages whose versions can change the audio: splitting and vocabulary; words to phonemes (two); the arithmetic."""
 
 SPEED_MIN, SPEED_MAX = 0.5, 2.0
-"""What the model bears (kokoro-onnx, `Kokoro._prepare`)."""
+"""The range that the model supports (kokoro-onnx, `Kokoro._prepare`)."""
 
 _MAX_PHONEMES = 250
-"""Longest piece said in one go, about 18 s. The model takes 510, but its memory grows with the longest piece, and
+"""Longest piece synthesised at once, about 18 s. The model takes 510, but its memory grows with the longest piece, and
 people breathe before that."""
 
 _SHORT = 12
-"""A text of at most so many phonemes is said without its full stop: with it some voices add a syllable ("Yes, sir",
-"Two, uh"). Of six single words by seven voices Moonshine heard 25 right of 42 with the stop and 32 without."""
+"""A text of at most this many phonemes is synthesised without its full stop: with it some voices add a syllable ("Yes,
+sir", "Two, uh"). Of six single words by seven voices Moonshine recognised 25 of 42 with the stop and 32 without."""
 
-_SILENCE_DBFS = -60.0  # Kokoro's rests lie below -65 dBFS, breaths included; the quietest consonants above -57
-_MARGIN_S = 0.05  # what stays of the silence at both ends: the mixing stage adds the pauses
-_RELEASE_S = 0.1  # what may still be heard of the last phoneme after its end; what comes later is babble
+_SILENCE_DBFS = -60.0  # Kokoro's pauses are below -65 dBFS, including breaths; the quietest consonants above -57
+_MARGIN_S = 0.05  # silence kept at both ends: the mixing stage adds the pauses
+_RELEASE_S = 0.1  # release of the last phoneme after its end; later sounds are babble
 _FRAME_S = 0.01
 _LETTER_A = re.compile(r"(?<=[A-Za-z,;:] )A\b(?! [A-Z][a-z]|')|\bA(?= [A-Z]\b)")
 _HUMS = {"mm": "um", "hmm": "hum", "mhm": "um hum"}  # eSpeak spells "mm" letter by letter
@@ -173,11 +172,11 @@ _HUM = re.compile(rf"\b(?:{'|'.join(_HUMS)})\b", re.IGNORECASE)
 
 
 class Kokoro:
-    """Says English text with the voices at hand; one model a process, loaded when first needed."""
+    """Synthesises English with the installed voices; one model per process, loaded on first use."""
 
     name = "kokoro"
     has_speed = True
-    max_chars = None  # it cuts by phonemes itself
+    max_chars = None  # it splits by phonemes itself
     max_calls_in_flight = 1
 
     def __init__(self) -> None:
@@ -194,22 +193,22 @@ class Kokoro:
 
     @property
     def digest(self) -> str:
-        """Model, engine versions and this file's recipe; voices have digests of their own."""
+        """Digest of the model, engine versions and `_RECIPE`; voices have their own digests."""
         return ids.digest("kokoro", _RECIPE, kokoro_assets.MODEL_SHA256, [[name, version(name)] for name in _ENGINE])
 
     def voices(self) -> Sequence[Voice]:
-        """The 28 English voices best first, or, where `make voices` never fetched them, five Japanese speakers'."""
+        """Returns the 28 English voices, best first, or five Japanese speakers' before `make voices`."""
         return self._voices
 
     def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
-        """The speech of `text`, float32 [n_samples] at 24 kHz, with at most 50 ms of silence at either end.
+        """Synthesises `text`, float32 [n_samples] at 24 kHz, with at most 50 ms of silence at either end.
 
-        A text of more than 250 phonemes is said in pieces, cut at sentences, then clauses, then words. Words have times
-        where the phonemes show every word by itself; they often do not ("of the" is one to eSpeak).
+        A text of more than 250 phonemes is synthesised in pieces, split at sentences, then clauses, then words. Words
+        have times if the phonemes show every word separately; they often do not ("of the" is one group to eSpeak).
 
         Raises:
-            SpeechRefused: there is nothing in `text` to say.
-            ConfigError: there is no such voice here, or `speed` is not from 0.5 to 2.
+            SpeechRefused: there is nothing to say in `text`.
+            ConfigError: there is no such voice, or `speed` is not from 0.5 to 2.
             BackendError: eSpeak or the model does not load.
         """
         if voice not in self._tables:
@@ -227,7 +226,7 @@ class Kokoro:
 
 
 def _split_phonemes(text: str, language: str) -> list[str]:
-    """Phonemes in pieces of at most 250; none where no sound is among them."""
+    """Converts text to phonemes in pieces of at most 250; empty if there is no sound among them."""
     from kokoro_onnx.chunker import split_phonemes
 
     written = _HUM.sub(lambda match: _HUMS[match[0].lower()], _name_letter_a(text))
@@ -239,15 +238,15 @@ def _split_phonemes(text: str, language: str) -> list[str]:
 
 
 def _name_letter_a(text: str) -> str:
-    """`vitamin A` and `D N A` with the letter's name, which eSpeak reads from `eigh`: it takes A for the article.
+    """Replaces A by `eigh` in `vitamin A` and `D N A`, because eSpeak takes the letter for the article.
 
-    Left alone: A at a sentence's start, and in titles (`A Tale of Two Cities`).
+    Not replaced: A at a sentence's start, and in titles (`A Tale of Two Cities`).
     """
     return _LETTER_A.sub("eigh", text)
 
 
 def _find_audible(piece: Piece) -> tuple[int, int]:
-    """First and end sample of what is to be kept: the audible frames up to the last phoneme's end, and the margins."""
+    """Returns the first and end sample to keep: the audible frames up to the last phoneme's end, with margins."""
     n_frame, n_margin = seconds_to_samples(_FRAME_S), seconds_to_samples(_MARGIN_S)
     frames = piece.samples[: piece.samples.size // n_frame * n_frame].reshape(-1, n_frame)
     audible = np.flatnonzero(np.square(frames).mean(axis=1) > 10 ** (_SILENCE_DBFS / 10))
@@ -260,14 +259,14 @@ def _find_audible(piece: Piece) -> tuple[int, int]:
 
 
 def _join_pieces(text: str, pieces: Sequence[Piece], spans: Sequence[tuple[int, int]]) -> Speech:
-    """The pieces with a short silence after each but the last, longer after a sentence than inside one."""
+    """Joins the pieces with a short silence after each but the last, longer after a sentence than inside one."""
     parts: list[Samples] = []
     timed: list[TimedPiece] = []
     n_samples = 0
     for piece, (first, end) in zip(pieces, spans, strict=True):
         timed.append(TimedPiece(piece, samples_to_seconds(n_samples - first)))
-        pause = pause_after(piece.phonemes)
-        parts += [faded(piece.samples[first:end]), pause]
+        pause = make_pause(piece.phonemes)
+        parts += [fade_ends(piece.samples[first:end]), pause]
         n_samples += end - first + pause.size
     samples = np.concatenate(parts[:-1])
     return Speech(samples, find_word_times(text, timed, samples_to_seconds(samples.size)))

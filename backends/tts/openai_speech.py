@@ -1,6 +1,6 @@
-"""Any server with `/v1/audio/speech`: OpenAI's own, or one of the many that speak its protocol.
+"""Text-to-speech by any server with `/v1/audio/speech`: OpenAI's own, or one of the many compatible ones.
 
-What it says may differ from one call to the next: where a dataset must come out the same twice, use another engine.
+Its audio may differ from call to call: if a dataset must be reproducible, use another engine.
 """
 
 import io
@@ -14,13 +14,13 @@ from backends.engine import Samples
 from backends.openai_audio import BatchAudioOptions, RequestRefused, use_client
 from backends.options import split_list
 from backends.tts.protocol import Speech, SpeechRefused, Voice
-from backends.tts.sound import at_our_rate
+from backends.tts.sound import resample_sound
 from data_schemas import ids
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.fingerprint import get_versions
 
 _RECIPE = 2
-"""Version of what this file does to text and sound; raise it when the samples change."""
+"""Version of this file's processing of text and audio; raise it when the samples change."""
 
 _FULL_SCALE = 32_768.0
 _MAX_CHARS = 4096
@@ -28,19 +28,19 @@ _MAX_CHARS = 4096
 
 
 class OpenAISpeechOptions(BatchAudioOptions):
-    """Which server, model and voices speak."""
+    """Options for server, model and voices."""
 
     voices: str = Field(min_length=1, description="The server's voices, separated by commas, best first.")
     response_format: Literal["pcm", "wav"] = Field(
-        default="wav", description="wav says its own rate; pcm is 16 bits at `pcm_rate_hz`."
+        default="wav", description="Audio format; wav states its sample rate, pcm is 16 bits at `pcm_rate_hz`."
     )
     pcm_rate_hz: int = Field(default=24_000, ge=8_000, le=48_000, description="Sample rate of pcm, hertz.")
     language: str = Field(default="en", description="Language of the voices.")
-    licence: str = Field(default="by provider", description="Licence of what the voices say.")
+    licence: str = Field(default="by provider", description="Licence of the voices' audio.")
 
 
 class OpenAISpeech:
-    """Says text by a server; its sound is brought to 24 kHz mono."""
+    """Synthesises speech by a server; its audio is converted to 24 kHz mono."""
 
     name = "openai"
     has_speed = True
@@ -59,26 +59,26 @@ class OpenAISpeech:
 
     @property
     def digest(self) -> str:
-        """Model's name and revision, the form of its sound, and this file's recipe: a server tells no weights."""
+        """Digest of the model's name and revision, the audio format and `_RECIPE`: a server reports no weights."""
         options = self._options
         rate_hz = options.pcm_rate_hz if options.response_format == "pcm" else None
         form = [options.response_format, rate_hz, options.language]
         return ids.digest("openai speech", _RECIPE, get_versions("soxr"), options.model, options.revision, form)
 
     def voices(self) -> Sequence[Voice]:
-        """The voices of the options, in their order."""
+        """Returns the voices of the options, in order."""
         return self._voices
 
     def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
-        """The server's speech of `text`, float32 [n_samples] at 24 kHz.
+        """Returns the server's speech for `text`, float32 [n_samples] at 24 kHz.
 
         Raises:
-            SpeechRefused: the server does not take this text, or its sound is empty.
+            SpeechRefused: the server rejects this text, or its audio is silent.
             ConfigError: there is no such voice.
-            BackendError: the server does not answer, refuses key or model, or sends what is no sound.
+            BackendError: the server does not answer, rejects the key or the model, or sends invalid audio.
         """
         if voice not in [each.name for each in self._voices]:
-            raise ConfigError(f"The options name no voice {voice!r}.", f"Voices: {self._options.voices}.")
+            raise ConfigError(f"The options contain no voice {voice!r}.", f"Voices: {self._options.voices}.")
         try:
             with use_client(self._options) as client:
                 answer = client.audio.speech.create(
@@ -98,19 +98,19 @@ class OpenAISpeech:
     def _decode(self, content: bytes) -> Samples:
         if self._options.response_format == "pcm":
             if len(content) % 2:
-                raise self._make_error(f"{len(content)} bytes are no 16-bit samples")
+                raise self._make_error(f"{len(content)} bytes are not 16-bit samples")
             pcm = np.frombuffer(content, dtype="<i2").astype(np.float32) / _FULL_SCALE
-            return at_our_rate(pcm, self._options.pcm_rate_hz)
+            return resample_sound(pcm, self._options.pcm_rate_hz)
         import soundfile
 
         try:
             sound, rate_hz = soundfile.read(io.BytesIO(content), dtype="float32", always_2d=True)
         except soundfile.LibsndfileError as error:
             raise self._make_error(str(error)) from error
-        return at_our_rate(sound.mean(axis=1), rate_hz)
+        return resample_sound(sound.mean(axis=1), rate_hz)
 
     def _make_error(self, why: str) -> BackendError:
         return BackendError(
-            f"The server at {self._options.base_url} sent no {self._options.response_format} sound: {why}.",
-            "Set response_format (wav or pcm) to what it gives.",
+            f"The server at {self._options.base_url} sent no {self._options.response_format} audio: {why}.",
+            "Set response_format (wav or pcm) to the format that it sends.",
         )

@@ -1,7 +1,7 @@
-"""Piper (VITS voices in ONNX), in a worker environment of its own because its code is GPL-3.0.
+"""Piper text-to-speech (VITS voices in ONNX), in a worker environment because its code is GPL-3.0.
 
-It comes with one voice, en_US-joe-medium (CC0-1.0, 22,050 Hz), and says how long each phoneme lasts: the only
-synthesiser here whose own word times can be had, for texts in which eSpeak joins no words.
+It includes one voice, en_US-joe-medium (CC0-1.0, 22,050 Hz), and reports how long each phoneme lasts: the only
+synthesiser here with its own word times, for texts in which eSpeak joins no words.
 """
 
 import re
@@ -13,32 +13,32 @@ from pydantic import Field
 
 from backends.options import WorkerOptions, split_paths
 from backends.tts.protocol import Speech, SpeechRefused, Voice
-from backends.tts.sound import at_our_rate
+from backends.tts.sound import resample_sound
 from backends.workers.environments import get_environment
-from backends.workers.process import Worker, WorkerRefusal, worker
+from backends.workers.process import Worker, WorkerRefusal, get_worker
 from data_schemas import ids
 from data_schemas.errors import ConfigError
 from data_schemas.fingerprint import get_versions
 from data_schemas.records import WordTiming
 
 _RECIPE = 1
-"""Version of what this file and its engine do to text and sound; raise it when samples or times change."""
+"""Version of the processing of text and audio by this file and its engine; raise it when samples or times change."""
 
 _OWN_LICENCE = "CC0-1.0"
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
 
 class PiperOptions(WorkerOptions):
-    """Which voices speak."""
+    """Options for the voices."""
 
     voices: str = Field(
-        default="", description="Voices' .onnx files with .onnx.json beside, by commas; empty: en_US-joe-medium."
+        default="", description="Voices' .onnx files, with .onnx.json next to them, by commas; empty: en_US-joe-medium."
     )
     licence: str = Field(default="", description="Licence of those voices.")
 
 
 class Piper:
-    """Says text with Piper; the same arguments give the same samples on one kind of processor."""
+    """Synthesises speech with Piper; the same arguments give the same samples on one kind of processor."""
 
     name = "piper"
     has_speed = True
@@ -50,11 +50,11 @@ class Piper:
 
     @property
     def digest(self) -> str:
-        """Package versions and this file's recipe; voices have digests of their own."""
-        return ids.digest("piper", _RECIPE, get_versions("soxr"), get_environment("piper").digest())
+        """Digest of the package versions and `_RECIPE`; voices have their own digests."""
+        return ids.digest("piper", _RECIPE, versions("soxr"), get_environment("piper").compute_digest())
 
     def voices(self) -> Sequence[Voice]:
-        """The voices of the files given, or the one that comes along.
+        """Returns the voices of the configured files, or the included one.
 
         Raises:
             ConfigError: a voice's file is missing.
@@ -63,12 +63,12 @@ class Piper:
         return self._voices
 
     def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
-        """The speech of `text`, float32 [n_samples] at 24 kHz, with the times of its words where they are certain.
+        """Synthesises `text`, float32 [n_samples] at 24 kHz, with the times of its words if they are certain.
 
-        Times are in steps of 11.6 ms, the model's frames; a word's score is 0: they are what was said, not found.
+        Times are in steps of 11.6 ms, the model's frames; a word's score is 0, as its time is not estimated.
 
         Raises:
-            SpeechRefused: there is nothing in `text` to say.
+            SpeechRefused: there is nothing to say in `text`.
             ConfigError: there is no such voice.
             BackendError: the worker is gone.
         """
@@ -84,12 +84,12 @@ class Piper:
             )
         except WorkerRefusal as refusal:
             raise SpeechRefused(str(refusal)) from refusal
-        return Speech(at_our_rate(samples, told["sample_rate_hz"]), _make_timings(words, told["times_s"]))
+        return Speech(resample_sound(samples, told["sample_rate_hz"]), _make_timings(words, told["times_s"]))
 
     @property
     def _worker(self) -> Worker:
         asked = {"voice_paths": split_paths(self._options.voices), "threads": self._options.threads}
-        return worker("piper", asked, self._options.timeout_s)
+        return get_worker("piper", asked, self._options.timeout_s)
 
     @cached_property
     def _voices(self) -> tuple[Voice, ...]:
@@ -99,7 +99,7 @@ class Piper:
 
 
 def _make_timings(words: Sequence[str], times_s: Sequence[tuple[float, float]]) -> tuple[WordTiming, ...]:
-    """Timings of all words, or none where there are no times."""
+    """Makes the timings of all words, or none if there are no times."""
     if not times_s:
         return ()
     return tuple(

@@ -1,4 +1,4 @@
-"""What a text-to-speech engine must do."""
+"""Protocol of text-to-speech engines."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from data_schemas.records import WordTiming
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """A voice of a text-to-speech engine; `digest` stands for the sound of it."""
+    """A voice of a text-to-speech engine; `digest` identifies how it sounds."""
 
     name: str
     language: str
@@ -20,50 +20,50 @@ class Voice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Speech:
-    """Synthesised sound at 24 kHz; `words` are the engine's own times, one a word, or none where it cannot tell all."""
+    """Synthesised audio at 24 kHz; `words` are the engine's own times, one per word, or empty if any is missing."""
 
     samples: Samples
     words: tuple[WordTiming, ...] = ()
 
 
 class TextToSpeech(Engine, Protocol):
-    """Says speakable text."""
+    """Synthesises speakable text."""
 
     @property
     def has_speed(self) -> bool:
-        """Whether it can speak slower and faster; one that cannot is asked for speed 1 alone."""
+        """Whether it can speak slower and faster; otherwise it is only called with speed 1."""
 
     @property
     def max_chars(self) -> int | None:
-        """The longest text that it says in one go, in characters; None: any. `tts.long_texts` cuts longer ones."""
+        """The longest text for one call, in characters; None: any. `tts.long_texts` splits longer ones."""
 
     @property
     def max_calls_in_flight(self) -> int:
-        """From how many threads it may be asked at once, by a stage and by the server for all callers of its cascade.
+        """Maximum number of concurrent calls, by a stage and by the server for all callers of its cascade.
 
-        1 unless it answers over a network, where that saves waiting.
+        1 unless it works over a network, where concurrency saves waiting.
         """
 
     def voices(self) -> Sequence[Voice]:
-        """The voices at hand here, best first; never empty."""
+        """Returns the available voices, best first; never empty."""
 
     def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
-        """The speech of `text`; the same arguments give the same samples.
+        """Synthesises `text`; the same arguments give the same samples.
 
         Args:
             speed: 1 is the voice's own.
-            take: how often this has been said before; an engine that draws at random says another take otherwise.
+            take: how often this text has been synthesised before; an engine that samples randomly varies the result.
 
         Raises:
-            SpeechRefused: this text cannot be said (the item becomes a reject).
-            TakeRefused: this take came to nothing.
+            SpeechRefused: this text cannot be synthesised (the item is rejected).
+            TakeRefused: this take failed.
             BackendError: the engine itself does not work.
         """
 
 
 class SpeechRefused(Exception):
-    """This text cannot be said by this engine; the message says why."""
+    """This text cannot be synthesised by this engine; the message says why."""
 
 
 class TakeRefused(SpeechRefused):
-    """This take came to nothing; another one may be something, for the engine draws at random."""
+    """This take failed; another one may succeed, as the engine samples randomly."""

@@ -1,4 +1,4 @@
-"""Which worker environments there are, what each holds, and where it lies on this machine."""
+"""Worker environments: their requirements, disk space and location on this machine."""
 
 import sys
 import sysconfig
@@ -13,17 +13,17 @@ REQUIREMENTS = Path(__file__).resolve().parents[2] / "requirements"
 SERVE = Path(__file__).resolve().parent / "serve.py"
 ENGINES = Path(__file__).resolve().parent / "engines"
 STAMP = "made"
-"""File that is written last: an environment without it is not whole."""
+"""File that is written last: an environment without it is incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerEnvironment:
-    """A virtual environment of its own, made of pinned lists.
+    """A virtual environment with pinned requirements.
 
     Args:
-        lists: files of `requirements/`, installed in order; those with hashes are checked by them.
-        n_mib: disk space that it takes, MiB, with a CPU build of torch where it has one.
-        server: the module of a server that it is for, where no engine file runs in it behind our pipe.
+        lists: files of `requirements/`, installed in order; hashes in them are checked.
+        n_mib: disk space that it needs, MiB, with a CPU build of torch if it has one.
+        server: the module of the server that runs in it, if no engine file does.
     """
 
     name: str
@@ -31,38 +31,38 @@ class WorkerEnvironment:
     n_mib: int
     server: str = ""
 
-    def digest(self) -> str:
-        """Stands for the packages in it, the same on every machine: it counts in fingerprints.
+    def compute_digest(self) -> str:
+        """Computes the digest of its packages for fingerprints; it is the same on every machine.
 
         Raises:
-            BackendError: the lists are not there (an installed wheel does not hold them).
+            BackendError: the requirements are missing (an installed wheel does not contain them).
         """
         try:
             texts = [(REQUIREMENTS / name).read_text(encoding="utf-8") for name in self.lists]
         except OSError as error:
             raise BackendError(
-                f"The pinned lists of the worker environment {self.name} cannot be read: {error}.",
-                "Worker environments are made from a checkout of this project.",
+                f"The requirements of the worker environment {self.name} cannot be read: {error}.",
+                "Worker environments can only be installed from a checkout of this project.",
             ) from error
         return ids.digest("worker environment", self.name, texts)
 
-    def folder(self) -> Path:
-        """Where it lies, made or not: in the cache folder, one for each list of packages and interpreter."""
-        built_for = ids.digest(self.digest(), sys.version, sysconfig.get_platform(), n_hex=8)
+    def get_folder(self) -> Path:
+        """Returns its folder in the cache directory, one per list of packages and interpreter; it may not exist."""
+        built_for = ids.digest(self.compute_digest(), sys.version, sysconfig.get_platform(), n_hex=8)
         return assets.get_cache_dir() / "workers" / f"{self.name}-{built_for}"
 
-    def python(self) -> Path:
-        """Its interpreter."""
-        return self.folder() / "bin" / "python"
+    def get_python(self) -> Path:
+        """Returns the path of its interpreter."""
+        return self.get_folder() / "bin" / "python"
 
-    def engine_file(self) -> Path | None:
-        """The file that runs in it behind our pipe; None for a server that is started by its own command (vllm)."""
+    def find_engine_file(self) -> Path | None:
+        """Returns the file that runs in it behind our pipe, or None for a server with its own command (vllm)."""
         file = ENGINES / f"{self.name}.py"
         return file if file.is_file() else None
 
     def is_installed(self) -> bool:
-        """Whether it has been made to the end."""
-        return all((REQUIREMENTS / name).is_file() for name in self.lists) and (self.folder() / STAMP).is_file()
+        """Returns whether its installation is complete."""
+        return all((REQUIREMENTS / name).is_file() for name in self.lists) and (self.get_folder() / STAMP).is_file()
 
 
 ENVIRONMENTS = (
@@ -75,7 +75,7 @@ ENVIRONMENTS = (
 
 
 def get_environment(name: str) -> WorkerEnvironment:
-    """The worker environment of that name.
+    """Returns the worker environment of that name.
 
     Raises:
         ConfigError: there is none.
@@ -84,4 +84,4 @@ def get_environment(name: str) -> WorkerEnvironment:
         if each.name == name:
             return each
     names = ", ".join(each.name for each in ENVIRONMENTS)
-    raise ConfigError(f"There is no worker environment {name!r}.", f"There are: {names}.")
+    raise ConfigError(f"There is no worker environment {name!r}.", f"Choose one of: {names}.")

@@ -1,8 +1,8 @@
-"""The messages between us and a worker: a JSON header and sound. Standard library only: both sides import it.
+"""Pipe protocol between us and a worker: a JSON header and audio. Only the standard library: both sides import it.
 
-A frame is `KAME`, the header's and the sound's lengths in bytes (little-endian, 4 bytes each), the header (UTF-8 JSON,
-one object), the sound (float32, little-endian). A request's header has `call` (the engine's method) and `arguments`; a
-reply's has one of `done` (an object), `refused` and `failed` (a reason).
+A frame is `KAME`, the lengths of header and audio in bytes (little-endian, 4 bytes each), the header (UTF-8 JSON, one
+object) and the audio (float32, little-endian). A request's header has `call` (the engine's method) and `arguments`; a
+reply's header has one of `done` (an object), `refused` and `failed` (a reason).
 """
 
 import json
@@ -16,18 +16,18 @@ _MAX_SOUND_BYTES = 1 << 30
 
 
 class Frame(NamedTuple):
-    """A message; `sound` is float32 samples as little-endian bytes, often none."""
+    """A message; `sound` is float32 samples as little-endian bytes, often empty."""
 
     header: dict[str, Any]
     sound: bytes = b""
 
 
 class FrameError(Exception):
-    """What came over the pipe is no frame; the message says what is wrong."""
+    """Data from the pipe is not a valid frame; the message says why."""
 
 
 class EngineRefusal(Exception):
-    """Raised by an engine for a request that it cannot do, and that is not its fault; the message says why."""
+    """Raised by an engine that cannot handle a request through no fault of its own; the message says why."""
 
 
 def write_frame(stream: IO[bytes], frame: Frame) -> None:
@@ -39,10 +39,10 @@ def write_frame(stream: IO[bytes], frame: Frame) -> None:
 
 
 def read_frame(stream: IO[bytes]) -> Frame | None:
-    """The next frame, or None where the pipe was closed between two frames; blocks until it is all there.
+    """Returns the next frame, or None if the pipe was closed between two frames; blocks until it is complete.
 
     Raises:
-        FrameError: something else was sent, or the pipe was closed inside a frame.
+        FrameError: the data is invalid, or the pipe was closed inside a frame.
     """
     head = stream.read(_HEAD.size)
     if not head:

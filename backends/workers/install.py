@@ -1,4 +1,4 @@
-"""Makes a worker environment: a virtual environment and its pinned lists, whole or not at all."""
+"""Installs a worker environment, completely or not at all: a virtual environment with pinned requirements."""
 
 import re
 import shutil
@@ -24,22 +24,22 @@ _NO_NETWORK = (
 _FREE_SPACE = "Free some space, or set KAME_CACHE to a folder on another disk, then type the same again."
 
 OnStep = Callable[[str], None]
-"""Is told, in a few words, what is being done."""
+"""Progress callback, called with a few words for each step."""
 
 
 def install(place: WorkerEnvironment, on_step: OnStep, *, again: bool = False) -> Path:
-    """The folder of the environment, made now unless it is there and whole.
+    """Installs the environment unless it is complete, and returns its folder.
 
-    Its stamp is written last: what was killed half-way is made anew. Two processes that want the same wait for each
-    other.
+    Its stamp is written last: an interrupted installation is repeated. A file lock makes concurrent installations of
+    the same environment wait for each other.
 
     Args:
-        again: make it anew even where it is whole.
+        again: reinstall it even if it is complete.
 
     Raises:
-        BackendError: no network, no space, or what was installed does not work; nothing of it stays.
+        BackendError: no network, no disk space, or the result does not work; nothing of it is kept.
     """
-    folder = place.folder()
+    folder = place.get_folder()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.with_name(f"{folder.name}.lock")):
@@ -64,32 +64,32 @@ def _check_space(place: WorkerEnvironment, folder: Path) -> None:
 
 
 def _make(place: WorkerEnvironment, folder: Path, on_step: OnStep) -> None:
-    python = str(place.python())
+    python = str(place.get_python())
     try:
         on_step(f"Making {folder}")
         _run(place, [sys.executable, "-m", "venv", "--without-pip", str(folder)], on_step)
         for name in place.lists:
             list_file = REQUIREMENTS / name
             hashed = ("--require-hashes",) if "--hash=" in list_file.read_text(encoding="utf-8") else ()
-            # torch comes by itself, with what it asks for on this machine; other lists are complete
+            # torch is resolved with its dependencies for this machine; other lists are complete
             closed = ("--no-deps",) if hashed else ()
-            pip = [sys.executable, *_PIP, python, *_INSTALL]  # ours: one less to make
+            pip = [sys.executable, *_PIP, python, *_INSTALL]  # our own pip: no need to install another
             _run(place, [*pip, *closed, *hashed, "-r", str(list_file)], on_step)
-        on_step("Looking whether it works")
-        engine_file = place.engine_file()
+        on_step("Checking that it works")
+        engine_file = place.find_engine_file()
         look = [str(SERVE), str(engine_file)] if engine_file else ["-c", f"import {place.server}"]
         _run(place, [python, "-I", *look], on_step)
         (folder / STAMP).touch()
-    except BaseException:  # Ctrl-C too: half an environment is of no use to anybody
+    except BaseException:  # also Ctrl-C: a partial environment is useless
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
 def _run(place: WorkerEnvironment, command: list[str], on_step: OnStep) -> None:
-    """Runs a command, telling each package that pip comes to.
+    """Runs a command and reports each package that pip fetches.
 
     Raises:
-        BackendError: it fails; says which of the usual causes, or quotes its last line.
+        BackendError: it fails; names the usual cause, or quotes its last line.
     """
     last: list[str] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:  # noqa: S603
@@ -122,6 +122,6 @@ def _make_error(place: WorkerEnvironment, lines: list[str]) -> BackendError:
     if any(each in said for each in _NO_NETWORK):
         return BackendError(
             what,
-            "The package index cannot be reached: see that this machine is on a network, then type the same again.",
+            "The package index cannot be reached: check the network connection, then type the same again.",
         )
-    return BackendError(what, "Type the same again; if it stays so, this machine may lack what a package needs.")
+    return BackendError(what, "Type the same again; if it still fails, this machine may lack what a package needs.")

@@ -1,4 +1,4 @@
-"""Our side of the pipe to a worker: one process an engine and options, started when first asked, ended with us."""
+"""Client side of a worker process: one process per engine and options, started on first use and stopped with ours."""
 
 import json
 import os
@@ -18,26 +18,26 @@ from backends.workers.frames import Frame, FrameError, read_frame, write_frame
 from data_schemas.errors import BackendError, ConfigError
 
 _LOG_TAIL_BYTES = 4096
-_ENDING_S = 5.0  # from a closed pipe to the end of its process
+_ENDING_S = 5.0  # time from a closed pipe to the exit of its process
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}  # processes, not threads, fill the cores
 
 
 class WorkerRefusal(Exception):
-    """The engine cannot do this request, and that is not its fault; the message says why."""
+    """The engine cannot handle this request through no fault of its own; the message says why."""
 
 
 class Worker:
-    """One engine in one process of its own environment.
+    """One engine in a process of its own environment.
 
     Args:
-        name: for messages.
+        name: its name in messages.
         python: the environment's interpreter.
-        engine_file: the file whose `ENGINE`, a class, runs there.
-        options: what that class is constructed with; JSON.
-        timeout_s: longest wait for one answer, seconds; the first also loads the model.
+        engine_file: the file whose class `ENGINE` runs there.
+        options: the options of that class; JSON.
+        timeout_s: timeout of one request, seconds; the first one also loads the model.
 
     Raises:
-        ConfigError: the engine does not take these options.
+        ConfigError: the engine rejects these options.
         BackendError: it does not start, or the engine does not load.
     """
 
@@ -68,15 +68,15 @@ class Worker:
             raise
 
     def is_running(self) -> bool:
-        """Whether it can be asked."""
+        """Returns whether the process is running."""
         return self._process.poll() is None
 
     def call(self, method: str, arguments: Mapping[str, Any], samples: Samples | None = None) -> tuple[Any, Samples]:
-        """What the engine's method gives for these arguments and this sound: an object and sound, perhaps empty.
+        """Calls a method of the engine with arguments and audio; returns an object and audio, which may be empty.
 
         Raises:
-            WorkerRefusal: the engine cannot do this request.
-            BackendError: the engine failed, or its process died, hung or sent what is no answer; it is ended then.
+            WorkerRefusal: the engine cannot handle this request.
+            BackendError: the engine failed, or its process died, timed out or sent an invalid reply and was stopped.
         """
         sound = b"" if samples is None else np.ascontiguousarray(samples, dtype="<f4").tobytes()
         reply = self._send_request(Frame({"call": method, "arguments": dict(arguments)}, sound))
@@ -87,16 +87,16 @@ class Worker:
         return reply.header["done"], np.frombuffer(reply.sound, dtype="<f4").astype(np.float32)
 
     def close(self) -> None:
-        """Ends the process; the worker cannot be asked any more."""
+        """Kills the process; the worker cannot be used any more."""
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                with suppress(BrokenPipeError):  # what was not sent to a dead process
+                with suppress(BrokenPipeError):  # unsent data to a dead process
                     stream.close()
 
     def _send_request(self, request: Frame) -> Frame:
-        """The reply to a request."""
+        """Sends a request and returns the reply."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with self._lock, self._limit_time() as timed_out:
@@ -106,7 +106,7 @@ class Worker:
             except (OSError, ValueError) as error:  # a closed pipe
                 reply, why = None, f"it ended ({error})"
             except FrameError as error:
-                reply, why = None, f"it sent what is no answer: {error}"
+                reply, why = None, f"it sent an invalid reply: {error}"
                 self._process.kill()
         if reply is None:
             raise self._make_error(f"no answer in {self._timeout_s:g} s" if timed_out.is_set() else why)
@@ -114,7 +114,7 @@ class Worker:
 
     @contextmanager
     def _limit_time(self) -> Iterator[threading.Event]:
-        """Kills a process that has not answered in time, which closes its pipes; the event tells that."""
+        """Kills a process that has not answered in time, which closes its pipes; yields an event that is set then."""
         timed_out = threading.Event()
 
         def give_up() -> None:
@@ -130,7 +130,7 @@ class Worker:
             timer.cancel()
 
     def _make_error(self, why: str) -> BackendError:
-        """The error of a process that can be asked no more: how it ended, and the last line of its log."""
+        """Makes the error of a dead process: how it ended, and the last line of its log."""
         with suppress(subprocess.TimeoutExpired):  # then it is killed
             self._process.wait(_ENDING_S)
         self.close()
@@ -142,15 +142,15 @@ class Worker:
         return BackendError(what, self._find_remedy())
 
     def _find_remedy(self) -> str:
-        return f"Run again; if it stays so, type: kame backends install {self.name} --again"
+        return f"Run again; if that does not help, type: kame backends install {self.name} --again"
 
 
-def worker(environment_name: str, options: Mapping[str, Any], timeout_s: float) -> Worker:
-    """The running worker of an environment's engine with these options, one a process of ours; started where needed.
+def get_worker(environment_name: str, options: Mapping[str, Any], timeout_s: float) -> Worker:
+    """Returns the worker of an environment's engine with these options, one per process of ours; starts it if needed.
 
     Raises:
-        ConfigError: the engine does not take these options.
-        BackendError: the environment is not made, or the worker does not start.
+        ConfigError: the engine rejects these options.
+        BackendError: the environment is not installed, or the worker does not start.
     """
     key = (os.getpid(), environment_name, json.dumps(dict(options), sort_keys=True))
     with _starting:
@@ -161,19 +161,19 @@ def worker(environment_name: str, options: Mapping[str, Any], timeout_s: float) 
 
 
 _RUNNING: dict[tuple[int, str, str], Worker] = {}
-"""By our process id too: a forked process must not talk over its parent's pipe."""
+"""The key includes our process id: a forked process must not use its parent's pipe."""
 
 _starting = threading.Lock()
 
 
 def _start(environment_name: str, options: Mapping[str, Any], timeout_s: float) -> Worker:
     place = get_environment(environment_name)
-    engine_file = place.engine_file()
+    engine_file = place.find_engine_file()
     if engine_file is None:
         raise ConfigError(f"No engine runs behind a pipe in the environment {environment_name}.")
     if not place.is_installed():
         raise BackendError(
-            f"The worker environment {environment_name} is not made here.",
+            f"The worker environment {environment_name} is not installed.",
             f"Type: kame backends install {environment_name}",
         )
-    return Worker(environment_name, place.python(), engine_file, options, timeout_s)
+    return Worker(environment_name, place.get_python(), engine_file, options, timeout_s)

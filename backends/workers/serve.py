@@ -1,9 +1,9 @@
-"""The other side of the pipe: `python -I serve.py ENGINE_FILE PARENT_PID`, run by a worker environment's interpreter.
+"""Worker side of the pipe: `python -I serve.py ENGINE_FILE PARENT_PID`, run by a worker environment's interpreter.
 
-It loads the engine's file, whose `ENGINE`, a class, takes the options of the first request (`open`), then answers one
-request after another: `call` names a method that takes the arguments and the sound and returns both anew. It ends when
-its standard input is closed or its parent is gone, however that ended, even in the middle of a request. Without a
-parent it only looks whether the engine can be loaded: the last step of an installation.
+It loads the engine's file, whose class `ENGINE` is constructed with the options of the first request (`open`), then
+answers requests one by one: `call` names a method that takes arguments and audio and returns both. It exits when its
+standard input is closed or its parent has ended, however that happened, even during a request. Without a parent it only
+checks that the engine can be loaded: the last step of an installation.
 """
 
 import importlib.util
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 _ABOUT_ITSELF = ("open", "describe")
-"""Requests that an engine must be able to do."""
+"""Requests that every engine must handle."""
 
 
 def load_file(name: str, file: Path, **more: Any) -> ModuleType:
-    """The module in a file, under a name of ours, without a change of the import path."""
+    """Loads a module from a file under the given name, without changing the import path."""
     spec = importlib.util.spec_from_file_location(name, file, **more)
     if spec is None or spec.loader is None:
         raise ImportError(f"{file} is not a Python file")
@@ -38,7 +38,7 @@ def load_file(name: str, file: Path, **more: Any) -> ModuleType:
 
 
 def exit_with_parent(pipe: int, parent_pid: int) -> None:
-    """Waits until the pipe is closed or the parent has ended, then ends this process without further ado."""
+    """Waits until the pipe is closed or the parent has ended, then exits this process immediately."""
     waiting_for = select.poll()
     waiting_for.register(pipe, 0)  # a closed pipe is always reported
     if hasattr(os, "pidfd_open"):  # a process forked from our parent may hold a copy of the pipe
@@ -51,9 +51,9 @@ def exit_with_parent(pipe: int, parent_pid: int) -> None:
 
 
 def answer(engine_class: Callable[[dict[str, Any]], Any], engine: Any, request: "Frame") -> tuple[Any, "Frame"]:
-    """The engine, made by the request `open`, and the reply; whatever goes wrong becomes a reply.
+    """Handles a request; returns the engine, which the request `open` constructs, and the reply. Errors become replies.
 
-    A request on which the engine fails is refused where it still does an easy one: then it is the request's fault.
+    If the engine fails on a request but still handles an easy one, the request is refused: the fault is the request's.
     """
     from backends.workers.frames import EngineRefusal, Frame
 
@@ -66,7 +66,7 @@ def answer(engine_class: Callable[[dict[str, Any]], Any], engine: Any, request: 
         return engine, Frame({"done": done}, sound)
     except EngineRefusal as refusal:
         return engine, Frame({"refused": str(refusal)})
-    except Exception as error:  # noqa: BLE001 - the border of a process: our side raises it as its own error
+    except Exception as error:  # noqa: BLE001 - the boundary of a process: our side raises it as its own error
         traceback.print_exc()
         is_known = hasattr(engine, call) and call not in _ABOUT_ITSELF
         is_requests_fault = is_known and not _is_machines(error) and is_working(engine)
@@ -74,7 +74,7 @@ def answer(engine_class: Callable[[dict[str, Any]], Any], engine: Any, request: 
 
 
 def is_working(engine: Any) -> bool:
-    """Whether an engine does what its `probe` tries, something easy; one without a probe is not trusted."""
+    """Returns whether the engine's `probe`, an easy request, succeeds; False for an engine without a probe."""
     from backends.workers.frames import EngineRefusal
 
     if not hasattr(engine, "probe"):
@@ -83,19 +83,19 @@ def is_working(engine: Any) -> bool:
         engine.probe()
     except EngineRefusal:
         return True
-    except Exception:  # noqa: BLE001 - whatever it is, the engine is broken
+    except Exception:  # noqa: BLE001 - any error means that the engine is broken
         traceback.print_exc()
         return False
     return True
 
 
 def _is_machines(error: Exception) -> bool:
-    """Whether memory or disk ran out: elsewhere the same request may be done, so it is not refused for good."""
+    """Returns whether memory or disk space ran out: another machine may handle the request, so it is not refused."""
     return isinstance(error, MemoryError | OSError) or type(error).__name__ == "OutOfMemoryError"  # torch's
 
 
 def load_engine(engine_file: str) -> type:
-    """The class that a file calls `ENGINE`, which finds `backends.workers` of ours, and nothing else."""
+    """Loads the class `ENGINE` of a file, which can import only `backends.workers` of ours."""
     root = Path(__file__).resolve().parents[1]
     load_file("backends", root / "__init__.py", submodule_search_locations=[str(root)])
     engine_class: type = load_file("kame_engine", Path(engine_file)).ENGINE
@@ -103,13 +103,13 @@ def load_engine(engine_file: str) -> type:
 
 
 def main(engine_file: str, parent_pid: int) -> None:
-    """Answers requests until the pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent; this process ends with it
+    """Handles requests until the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent; this process exits with it
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     threading.Thread(target=exit_with_parent, args=(requests.fileno(), parent_pid), daemon=True).start()
     with Path(os.devnull).open("rb") as nothing:
-        os.dup2(nothing.fileno(), 0)  # a library that asks a question must not eat our requests
-    os.dup2(2, 1)  # whatever a library prints belongs in the log
+        os.dup2(nothing.fileno(), 0)  # a library that reads standard input must not take our requests
+    os.dup2(2, 1)  # output of libraries goes to the log
     engine_class = load_engine(engine_file)
     from backends.workers.frames import read_frame, write_frame
 

@@ -81,7 +81,7 @@ def install(
         place = get_environment(_get_environment(name))
         started_s = time.monotonic()
         if place.is_installed() and not again:
-            folder = place.folder()
+            folder = place.get_folder()
         elif as_json:
             folder = make(place, lambda step: None, again=again)
         else:

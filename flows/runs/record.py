@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from backends.chat.budget import ChatUsage, run_named, spent
+from backends.chat.budget import ChatUsage, list_spending, run_named
 from backends.chat.cache import ReplyCache
 from backends.chat.log import written_to
 from data_schemas import ids
@@ -56,7 +56,7 @@ class RunRecord:
     @property
     def chat(self) -> ChatUsage:
         """What the chat model took in all."""
-        return ChatUsage.total(self.usages)
+        return ChatUsage.sum(self.usages)
 
     @contextmanager
     def time_step(self, step: str) -> Iterator[None]:
@@ -128,7 +128,7 @@ def _write(config: RefreshConfig, record: RunRecord, n_bytes_before: int) -> Non
     store, models = Store(config.out), []
     if store.exists(ANSWERS):
         with ReplyCache(store.at(ANSWERS)) as cache:
-            models = [asdict(each) for each in spent(cache, record.run_id)]
+            models = [asdict(each) for each in list_spending(cache, record.run_id)]
     prices = [each["usd"] for each in models]
     usd = None if None in prices else sum(prices)
     actual = _read_actual(record, store, _count_bytes(config.out) - n_bytes_before, usd)

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from backends.acoustics import Room, coloured_noise, put_in_room, telephone_band
+from backends.acoustics import Room, filter_telephone_band, make_coloured_noise, put_in_room
 from backends.codec.protocol import Codec, Codes
 from backends.engine import Samples
 from data_schemas.config.recall import Channel
@@ -31,7 +31,7 @@ def send_through(codes: Codes, channel: Channel, codec: Codec, seed: int) -> Cod
     if channel == "room":
         sound = put_in_room(sound, ROOM)
     elif channel == "telephone":
-        sound = telephone_band(sound)
+        sound = filter_telephone_band(sound)
     elif noise := re.fullmatch(r"noise-(\d+)-db", channel):
         sound = _add_noise(sound, float(noise[1]), seed)
     (heard,) = codec.encode([np.clip(sound, -1.0, 1.0).astype(np.float32)])
@@ -45,7 +45,7 @@ def _add_noise(sound: Samples, snr_db: float, seed: int) -> Samples:
     if not powers.any():
         return sound
     speech_power = powers[powers >= powers.max() * 10 ** (-_SPEECH_DB / 10)].mean()
-    noise = coloured_noise(len(sound), _NOISE_SLOPE, seed)
+    noise = make_coloured_noise(len(sound), _NOISE_SLOPE, seed)
     gain = np.sqrt(speech_power * 10 ** (-snr_db / 10) / np.mean(np.square(noise, dtype=np.float64)))
     heard: Samples = (sound + noise * gain).astype(np.float32)
     return heard

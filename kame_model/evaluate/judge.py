@@ -23,13 +23,13 @@ import yaml
 from pydantic import Field, ValidationError
 
 from backends import registry
-from backends.chat.budget import check_price, run_named, total_of_told, usd_of
+from backends.chat.budget import check_price, compute_usd, run_named, sum_known
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
 from backends.chat.limits import Pace
 from backends.chat.protocol import ChatEngine, ChatReply, Endpoint
-from backends.chat.providers import price_of
-from backends.chat.thoughts import without_thought
+from backends.chat.providers import get_price
+from backends.chat.thoughts import split_thought
 from data_schemas import ids
 from data_schemas.config import PriceConfig
 from data_schemas.config.base import Config
@@ -98,7 +98,7 @@ def read_verdict(text: str) -> Judgement:
 
 def _find_marks(text: str) -> list[str]:
     """Returns what is between double brackets in the judge's own words."""
-    lines = without_thought(text)[1].rstrip().splitlines()
+    lines = split_thought(text)[1].rstrip().splitlines()
     last = _WHOLE_LINE.fullmatch(lines[-1]) if lines else None
     if last is not None:
         lines[-1] = last[1]
@@ -106,7 +106,7 @@ def _find_marks(text: str) -> list[str]:
 
 
 def _silence(text: str) -> Fault:
-    return "refused" if find_refusal(without_thought(text)[1]) else "missing"
+    return "refused" if find_refusal(split_thought(text)[1]) else "missing"
 
 
 class JudgePrompt(Config):
@@ -231,7 +231,7 @@ class Judge:
         self.prompts = load_judge_prompts(config.prompts)
         self._endpoint, self._config, self._cache = endpoint, config, cache
         self._pace = Pace(config.chat)
-        check_price(endpoint, price_of(config.chat, endpoint.model), config.budget)
+        check_price(endpoint, get_price(config.chat, endpoint.model), config.budget)
 
     def describe(self) -> dict[str, Any]:
         """Returns everything that affects a judgement, as JSON values."""
@@ -296,13 +296,13 @@ def add_up(asked: Iterable[Mapping[str, Any]], price: PriceConfig | None) -> dic
     """
     each = list({told.get("request_id") or f"#{number}": told for number, told in enumerate(asked)}.values())
     n_in, n_out = (sum(told[name] for told in each) for name in ("n_tokens_in", "n_tokens_out"))
-    n_cached = total_of_told(told["n_tokens_cached"] for told in each)
+    n_cached = sum_known(told["n_tokens_cached"] for told in each)
     return {
         "n_requests": sum(told.get("n_requests", 1) for told in each),
         "n_tokens_in": n_in,
         "n_tokens_cached": n_cached,
         "n_tokens_out": n_out,
-        "usd": round(usd_of(price, n_in, n_cached, n_out), 6) if price else None,
+        "usd": round(compute_usd(price, n_in, n_cached, n_out), 6) if price else None,
     }
 
 

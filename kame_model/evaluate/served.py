@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from backends import registry
 from backends.asr.protocol import HearingRefused, Recogniser
 from backends.chat.protocol import ChatEngine, Endpoint
-from backends.chat.providers import price_of
+from backends.chat.providers import get_price
 from backends.engine import Samples
 from data_schemas.config.calls import CallsConfig
 from data_schemas.config.chat import ChatConfig
@@ -290,13 +290,13 @@ def _add_up_costs(config: CallsConfig, times: MeasuredTimes, records: Sequence[R
     back_ends = {
         each.name: add_up(
             [request["usage"] for request in requests if request["back_end"] == each.name],
-            price_of(each.chat, _get_endpoint(each.chat).model),
+            get_price(each.chat, _get_endpoint(each.chat).model),
         )
         for each in config.serving.back_ends
     }
     if config.judge is None:
         return {"back_ends": back_ends, "judge": None}
-    price = price_of(config.judge.chat, _get_endpoint(config.judge.chat).model)
+    price = get_price(config.judge.chat, _get_endpoint(config.judge.chat).model)
     return {"back_ends": back_ends, "judge": add_up([each for one in records for each in _get_replies(one)], price)}
 
 

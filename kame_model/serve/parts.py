@@ -14,10 +14,10 @@ import numpy as np
 from backends import registry
 from backends.chat.live import LiveUsage, OpenAILiveChat
 from backends.chat.protocol import ChatEngine, LiveChat
-from backends.chat.providers import base_url_of
+from backends.chat.providers import get_base_url
 from backends.chat.remote import RemoteEngine
 from backends.engine import Samples
-from backends.fault_log import place_of
+from backends.fault_log import extract_host
 from backends.listener.protocol import StreamingRecogniser, Window
 from backends.listener.vad import TurnDetector
 from backends.tts.protocol import TextToSpeech
@@ -170,7 +170,7 @@ def _make_back_end(config: BackEndConfig, chats: Mapping[str, LiveChat]) -> Back
         config.temperature,
         load_prompt(answer_prompt),
         config.answer_max_tokens,
-        place_of(base_url_of(config.chat)) if config.chat.engine == REMOTE_ENGINE else config.chat.engine,
+        extract_host(get_base_url(config.chat)) if config.chat.engine == REMOTE_ENGINE else config.chat.engine,
         {name: chats[chat.model_dump_json()] for name, chat in _list_models(config).items()},
         config.max_thought_s,
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backends.acoustics import Room, coloured_noise, put_in_room, telephone_band
+from backends.acoustics import Room, filter_telephone_band, make_coloured_noise, put_in_room
 from data_schemas.config import SurroundingsConfig
 from data_schemas.records import Surroundings
 from pipelines.audio import PEAK_LIMIT, Sound, measure_rms_dbfs
@@ -65,12 +65,12 @@ def apply_surroundings(speech: Sound, spoken: Sequence[slice], plan: Plan) -> tu
     """
     is_telephone = plan.is_telephone
     heard = speech if plan.room is None else put_in_room(speech, plan.room)
-    heard = telephone_band(heard) if is_telephone else heard
+    heard = filter_telephone_band(heard) if is_telephone else heard
     said_dbfs = measure_rms_dbfs(np.concatenate([heard[each] for each in spoken])) if spoken else plan.level_dbfs
     heard = heard * 10 ** ((plan.level_dbfs - said_dbfs) / 20)
     if plan.snr_db is not None:
-        noise = coloured_noise(len(speech), plan.noise_slope, plan.noise_seed)
-        noise = telephone_band(noise) if is_telephone else noise
+        noise = make_coloured_noise(len(speech), plan.noise_slope, plan.noise_seed)
+        noise = filter_telephone_band(noise) if is_telephone else noise
         heard = heard + noise * 10 ** ((plan.level_dbfs - plan.snr_db - measure_rms_dbfs(noise)) / 20)
     gain = min(1.0, PEAK_LIMIT / max(float(np.abs(heard).max(initial=0.0)), 1e-9))
     level_dbfs = plan.level_dbfs + 20 * float(np.log10(gain))

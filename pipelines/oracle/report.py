@@ -114,7 +114,7 @@ def _make_nearness(rows: Sequence[OracleRow], embeddings: Embeddings | None) -> 
     if embeddings is None:
         return compute_word_f1, None
     texts = sorted({event.text for row in rows for event in row.events if event.text})
-    vectors = dict(zip(texts, embeddings.of(texts), strict=True))
+    vectors = dict(zip(texts, embeddings.embed(texts), strict=True))
     return compute_word_f1, lambda text, truth: float(vectors[text] @ vectors[truth])
 
 

@@ -120,10 +120,10 @@ def get_spec(config: "SourceConfig") -> "SourceSpec":
     Raises:
         ConfigError: it is unknown and not described, or does not accept these options or columns.
     """
-    from backends.registry import validated_options
+    from backends.registry import validate_options
     from pipelines.sources import own
 
     found = {each.name: each for each in list_sources()}.get(config.name)
     taken = own.OwnOptions if found is None else found.get_options_class()
-    options: Any = validated_options(f"source {config.name!r}", taken, config.options)
+    options: Any = validate_options(f"source {config.name!r}", taken, config.options)
     return own.make_spec(config, options) if found is None else found.make_spec(options).with_columns(config.columns)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from backends.acoustics import Room, coloured_noise, impulse_response, telephone_band
+from backends.acoustics import Room, filter_telephone_band, make_coloured_noise, simulate_impulse_response
 from backends.engine import Samples
 from data_schemas.units import SAMPLE_RATE_HZ
 
@@ -11,7 +11,7 @@ ROOM = Room(size_m=(5.0, 4.0, 2.6), caller_m=(2.0, 1.8, 1.4), microphone_m=(2.5,
 
 
 def test_a_room_echoes_as_long_as_it_says() -> None:
-    response, delay = impulse_response(ROOM)
+    response, delay = simulate_impulse_response(ROOM)
     left = np.cumsum(np.square(response[delay:], dtype=np.float64)[::-1])[::-1]  # Schroeder's backward integration
     decay_db = 10 * np.log10(left / left[0])
     at_5, at_25 = (int(np.argmax(decay_db < -level)) for level in (5, 25))
@@ -25,18 +25,18 @@ def band_dbfs(sound: Samples, low_hz: float, high_hz: float) -> float:
 
 
 def test_a_telephone_lets_its_band_through() -> None:
-    line = telephone_band(coloured_noise(48_000, 0.0, 1))
+    line = filter_telephone_band(make_coloured_noise(48_000, 0.0, 1))
     middle = band_dbfs(line, 500, 3_000)
     assert band_dbfs(line, 60, 150) < middle - 25
     assert band_dbfs(line, 6_000, 12_000) < middle - 25
-    assert middle == pytest.approx(band_dbfs(coloured_noise(48_000, 0.0, 1), 500, 3_000), abs=1.0)
+    assert middle == pytest.approx(band_dbfs(make_coloured_noise(48_000, 0.0, 1), 500, 3_000), abs=1.0)
 
 
 @pytest.mark.parametrize("slope", [0.0, 1.0, 2.0])
 def test_noise_falls_as_its_slope_says(slope: float) -> None:
-    noise = coloured_noise(96_000, slope, 2)
+    noise = make_coloured_noise(96_000, slope, 2)
     octaves_3_db = 3 * 10 * np.log10(2) * slope
     fall_db = band_dbfs(noise, 180, 220) - band_dbfs(noise, 1_440, 1_760)
     assert fall_db == pytest.approx(octaves_3_db, abs=1.5)
-    assert not np.array_equal(noise, coloured_noise(96_000, slope, 3))
+    assert not np.array_equal(noise, make_coloured_noise(96_000, slope, 3))
     assert band_dbfs(noise, 0, 40) < band_dbfs(noise, 60, 100) - 30

@@ -57,14 +57,14 @@ TTS_LIES = {
     "`name` is": instead("name", ""),
     "`digest` stays": lambda engine: type("Liar", (DoubleTts,), {"digest": property(lambda self: str(next(counter)))}),
     "at least one voice": instead("voices", lambda own: ()),
-    "digests of their own": instead("voices", lambda own: [replace(each, digest="same") for each in own()]),
+    "different digests": instead("voices", lambda own: [replace(each, digest="same") for each in own()]),
     "has a language and a licence": instead("voices", lambda own: [replace(each, licence="") for each in own()]),
     "`max_chars` is None": instead("max_chars", 3),
     "`max_calls_in_flight` is": instead("max_calls_in_flight", 0),
-    "sound is a float32": instead("synthesise", lambda own, *given: Speech(own(*given).samples.astype(np.float64))),
-    "sound is mono": instead("synthesise", lambda own, *given: Speech(np.stack([own(*given).samples] * 2))),
+    "audio is a float32": instead("synthesise", lambda own, *given: Speech(own(*given).samples.astype(np.float64))),
+    "audio is mono": instead("synthesise", lambda own, *given: Speech(np.stack([own(*given).samples] * 2))),
     "numbers in": instead("synthesise", lambda own, *given: Speech(own(*given).samples * 9)),
-    "something to be heard": instead("synthesise", lambda own, *given: Speech(own(*given).samples * 0)),
+    "is not silent": instead("synthesise", lambda own, *given: Speech(own(*given).samples * 0)),
     "same samples": instead(
         "synthesise", lambda own, *given: Speech(own(*given).samples * np.float32(1 - next(counter) / 1e6))
     ),
@@ -95,7 +95,7 @@ ALIGNER_LIES = {
     "two letters each": instead("languages", ("english",)),
     "one timing a word": instead("align", lambda own, *given: own(*given)[1:]),
     "times ascend": instead("align", lambda own, *given: [replace(each, start_s=0.0) for each in own(*given)]),
-    "inside the sound": instead("align", shifted),
+    "inside the audio": instead("align", shifted),
     "by as much": instead(
         "align", lambda own, sound, rate, words: spread(own(sound, rate, words), 0, len(sound) / rate)
     ),
@@ -115,8 +115,8 @@ def test_an_aligner_that_breaks_a_promise_is_found(promise: str) -> None:
 
 
 RECOGNISER_LIES = {
-    "what is said is heard": instead("transcribe", lambda own, *given: "seven mean apples fell"),
-    "heard the same": instead("transcribe", lambda own, *given: own(*given) + "!" * next(counter)),
+    "has the spoken words": instead("transcribe", lambda own, *given: "seven mean apples fell"),
+    "same transcript each time": instead("transcribe", lambda own, *given: own(*given) + "!" * next(counter)),
     "at another sample rate": instead("transcribe", lambda own, sound, rate: own(sound, rate) if rate < 48_000 else ""),
 }
 
@@ -191,18 +191,18 @@ CODEC_LIES = {
     "frames of codes": instead("encode", lambda own, sounds: [each[:, :-1] for each in own(sounds)]),
     "int16 in": instead("encode", lambda own, sounds: [each.astype(np.int64) for each in own(sounds)]),
     "samples a frame": instead("decode", lambda own, codes: own(codes)[1:]),
-    "sound of the whole": instead("decode", lambda own, codes: own(codes) * np.float32(0.5)),
-    "a sound's codes": instead("encode", lambda own, sounds: [(each + len(sounds)) % 2048 for each in own(sounds)]),
+    "audio of the whole": instead("decode", lambda own, codes: own(codes) * np.float32(0.5)),
+    "a recording's codes": instead("encode", lambda own, sounds: [(each + len(sounds)) % 2048 for each in own(sounds)]),
     "codes of the whole": instead(
         "encode", lambda own, sounds: [((each + 1) % 2048).astype(np.int16) for each in own(sounds)]
     ),
-    "not where it is": instead("save", lambda own, folder: own(folder) | {"path": folder}),
+    "exclude path and device": instead("save", lambda own, folder: own(folder) | {"path": folder}),
     "has the same digest": instead("save", lambda own, folder: own(folder) | {"card": 7}),
     "lies in": instead("decode", lambda own, codes: own(codes) * np.float32(9)),
-    "is reset begins anew": stateful(forgets="sound", rests="codes, sound"),
-    "is reset decodes anew": stateful(forgets="codes", rests="codes, sound"),
-    "rests leaves no trace": stateful(forgets="codes, sound", rests="sound"),
-    "rests leave no trace": stateful(forgets="codes, sound", rests="codes"),
+    "is reset starts again": stateful(forgets="sound", rests="codes, sound"),
+    "is reset decodes from its start": stateful(forgets="codes", rests="codes, sound"),
+    "inactive stream has no effect": stateful(forgets="codes, sound", rests="sound"),
+    "inactive stream have no effect": stateful(forgets="codes, sound", rests="codes"),
 }
 
 
@@ -263,9 +263,9 @@ class OneEar(DoubleListener):
 @pytest.mark.parametrize(
     ("ear", "promise"),
     [
-        (TalkativeEar, "after its final text"),
-        (DeafEar, "told within"),
-        (LeakyEar, "closed ear tells nothing"),
+        (TalkativeEar, "after its final one"),
+        (DeafEar, "comes within"),
+        (LeakyEar, "closed ear sends no more"),
     ],
 )
 def test_a_streaming_recogniser_that_breaks_a_promise_is_found(
@@ -302,7 +302,7 @@ class Elsewhere(DoubleEngine):
 
 def test_a_chat_engine_that_breaks_a_promise_is_found() -> None:
     check_chat_engine(DoubleEngine(ChatConfig()))
-    with pytest.raises(PromiseBroken, match="tells the same each time"):
+    with pytest.raises(PromiseBroken, match="returns the same each time"):
         check_chat_engine(Renamed(ChatConfig()))
-    with pytest.raises(PromiseBroken, match="name, model and digest that were told"):
+    with pytest.raises(PromiseBroken, match="name, model and digest of `describe`"):
         check_chat_engine(Elsewhere(ChatConfig()))

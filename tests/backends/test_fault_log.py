@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from backends.fault_log import FaultLog, name_fault, place_of
+from backends.fault_log import FaultLog, extract_host, name_fault
 from data_schemas.errors import BackendError, RequestError
 
 LOG = logging.getLogger("tests.faults")
@@ -22,7 +22,7 @@ LOG = logging.getLogger("tests.faults")
     ],
 )
 def test_of_a_url_only_host_and_port_are_told(url: str, place: str) -> None:
-    assert place_of(url) == place
+    assert extract_host(url) == place
 
 
 def test_a_fault_is_told_by_its_status_or_its_class_and_never_by_its_text() -> None:
@@ -37,15 +37,15 @@ def test_a_fault_is_told_by_its_status_or_its_class_and_never_by_its_text() -> N
 async def test_each_fault_of_each_back_end_is_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     faults = FaultLog(LOG)
     for _ in range(100):
-        faults.tell("Back-end a", "here:1", "HTTP 503", "See that it runs.")
-        faults.tell("Back-end a", "here:1", "timeout")
-        faults.tell("Back-end b", "", "HTTP 503")
+        faults.report("Back-end a", "here:1", "HTTP 503", "See that it runs.")
+        faults.report("Back-end a", "here:1", "timeout")
+        faults.report("Back-end b", "", "HTTP 503")
         await asyncio.sleep(1)
     assert caplog.messages == [
         "Back-end a at here:1 failed: HTTP 503. See that it runs.",
         "Back-end a at here:1 failed: timeout.",
         "Back-end b failed: HTTP 503.",
-        "Back-end a at here:1 failed: HTTP 503. See that it runs. So it was 59 times more since this was last told.",
-        "Back-end a at here:1 failed: timeout. So it was 59 times more since this was last told.",
-        "Back-end b failed: HTTP 503. So it was 59 times more since this was last told.",
+        "Back-end a at here:1 failed: HTTP 503. See that it runs. This happened 59 more times since the last message.",
+        "Back-end a at here:1 failed: timeout. This happened 59 more times since the last message.",
+        "Back-end b failed: HTTP 503. This happened 59 more times since the last message.",
     ]

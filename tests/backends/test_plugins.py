@@ -108,7 +108,7 @@ def test_a_packages_chat_engine_tells_its_version_in_the_models_digest(
         ("Tone = 5", "is neither a class nor a function, but 5"),
         ("def Tone(options): pass", "does not tell the type of its options: KeyError"),
         ("def Tone(options: 'Nowhere'): pass", "does not tell the type of its options: NameError"),
-        ("def Tone(options: dict): pass", "takes options of <class 'dict'>, which is no subclass"),
+        ("def Tone(options: dict): pass", "takes options of <class 'dict'>, which is not a subclass"),
         ("class Tone: pass", "makes an engine without name and digest"),
         ("class Tone: name = 'tone'", "makes an engine without digest"),
         ("def Tone(): raise OSError('no driver')", "makes no engine: OSError: no driver"),

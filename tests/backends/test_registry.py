@@ -28,7 +28,7 @@ def test_a_missing_back_end_says_what_to_type(entry: BackendEntry) -> None:
     if entry.worker:
         assert entry.install == f"kame backends install {entry.worker}"
         made = get_environment(entry.worker)
-        assert made.engine_file() or made.server
+        assert made.find_engine_file() or made.server
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: f"{entry.kind}-{entry.name}")

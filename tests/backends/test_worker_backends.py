@@ -157,7 +157,7 @@ def test_pipers_words_have_times_where_it_tells_them(stand_in: StandIn) -> None:
     [
         ([[0.0, 0.5, 0.9], [0.4, 0.9, 0.9]], "'apples' from 0.4 to 0.9 s.*ends at 0.5 s"),
         ([[0.0, 0.5, 0.9], [0.5, 0.5, 0.9]], "'apples' from 0.5 to 0.5 s"),
-        ([[0.0, 0.5, 0.9], [2.5, 2.9, 0.9]], "'apples' from 2.5 to 1.0 s.*sound at 1.000 s"),
+        ([[0.0, 0.5, 0.9], [2.5, 2.9, 0.9]], "'apples' from 2.5 to 1.0 s.*audio at 1.000 s"),
     ],
 )
 def test_whisperx_times_that_cannot_be_are_refused(stand_in: StandIn, times: object, told: str) -> None:
@@ -218,5 +218,5 @@ def test_options_beside_the_aligners_name_are_the_aligners_own(monkeypatch: pyte
     assert registry.build("aligner", "synthesiser", options).languages == ("de",)
     with pytest.raises(ConfigError, match="aligner back-end 'whisperx' does not take"):
         registry.build("aligner", "synthesiser", options | {"colour": "blue"})
-    with pytest.raises(ConfigError, match="names itself"):
+    with pytest.raises(ConfigError, match="cannot be its own fallback"):
         registry.build("aligner", "synthesiser", {"aligner": "synthesiser"})

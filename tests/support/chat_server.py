@@ -21,7 +21,7 @@ from typing import Any
 
 from aiohttp import web
 
-from backends.chat.double import answer_to
+from backends.chat.double import make_answer
 from data_schemas import ids
 from tests.support.chat_batches import BatchRoutes
 from tests.support.chat_counts import Counts
@@ -207,7 +207,7 @@ class ChatServer:
 
     def _completion(self, body: dict[str, Any]) -> dict[str, Any]:
         self.counts.n_answers[ids.digest(body)] += 1
-        text, reason = answer_to(body) + self.behaviour.ending, "stop"
+        text, reason = make_answer(body) + self.behaviour.ending, "stop"
         if self.behaviour.thinks and body.get("chat_template_kwargs", {}).get("enable_thinking", True):
             text, reason = self._with_thought(text, body)
         n_in = sum(len(str(message["content"]).split()) for message in body["messages"])

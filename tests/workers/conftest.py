@@ -30,7 +30,7 @@ def run_inside() -> RunInside:
     """Runs a script of this folder with an environment's interpreter."""
 
     def run(name: str, script: str, *arguments: object) -> None:
-        command = [str(get_environment(name).python()), str(Path(__file__).parent / script), *map(str, arguments)]
+        command = [str(get_environment(name).get_python()), str(Path(__file__).parent / script), *map(str, arguments)]
         variables = os.environ | {"PYTHONPATH": str(ROOT)}
         done = subprocess.run(command, env=variables, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr

@@ -1,2 +1,2 @@
-"""What runs inside worker environments. These files import the standard library, `backends.workers.frames`, and what
-their environment holds; nothing else of ours."""
+"""Engines inside worker environments. They import only the standard library, `backends.workers.frames` and packages
+of their environment."""

@@ -1,4 +1,4 @@
-"""coqui-tts behind the pipe: its public class `TTS.api.TTS`, with XTTS, VITS and whatever else it loads."""
+"""coqui-tts in its worker, by its public class `TTS.api.TTS`: XTTS, VITS and the other models that it loads."""
 
 import hashlib
 import re
@@ -17,14 +17,14 @@ from TTS.api import TTS  # noqa: E402
 _BLOCK_BYTES = 1 << 20
 _SPEAKABLE = re.compile(r"\w")
 _EASY = "Yes, I do."
-"""What every model can say: who fails on it is broken."""
+"""A text that every model can say, to detect a broken engine."""
 
 _FADE_S = 0.005
-_GAP_SAMPLES = 1_000  # the API puts 10,000 zeros after each sentence; no model gives so many by itself
+_GAP_SAMPLES = 1_000  # the API appends 10,000 zeros to each sentence; no model makes that many itself
 
 
 class CoquiSynthesiser:
-    """One model on one device, seeded anew for each text, so that the same request gives the same sound."""
+    """One model on one device, seeded for each text, so that the same request gives the same audio."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         torch.set_num_threads(options["threads"])
@@ -45,7 +45,7 @@ class CoquiSynthesiser:
         self._length_scale = getattr(self._api.synthesizer.tts_model, "length_scale", 1.0)
 
     def describe(self, arguments: dict[str, Any], sound: bytes) -> tuple[dict[str, Any], bytes]:
-        """The voices, each with what stands for it, and digests of the model's files."""
+        """Returns the voices with their digests, digests of the model's files, its licence and its limits."""
         speakers = [] if self._wavs else (self._api.speakers or [])
         voices = {name: _digest_model(Path(path)) for name, path in self._wavs.items()} | {
             name: name for name in speakers
@@ -59,13 +59,13 @@ class CoquiSynthesiser:
         return told | {"has_speed": self._has_speed(), "max_chars": self._find_max_chars()}, b""
 
     def probe(self) -> None:
-        """Says something easy."""
+        """Synthesises an easy text."""
         self.synthesise({"text": _EASY, "voice": self._choose_voice(), "speed": 1.0, "seed": 0}, b"")
 
     def synthesise(self, arguments: dict[str, Any], sound: bytes) -> tuple[dict[str, Any], bytes]:
-        """The speech of `text` by `voice` (empty: the model's only one) at `speed`, with its sample rate.
+        """Synthesises `text` by `voice` (empty: the model's only one) at `speed`; returns audio and its sample rate.
 
-        The silence that the API appends to each text is cut off, and its sentences begin and end without clicks.
+        The silence that the API appends is removed, and sentences are faded in and out to avoid clicks.
         """
         text, voice = arguments["text"], arguments["voice"]
         if not _SPEAKABLE.search(text):
@@ -84,7 +84,7 @@ class CoquiSynthesiser:
         return {"sample_rate_hz": rate_hz}, _fade_sentences(samples[: heard[-1] + 1], heard, rate_hz).tobytes()
 
     def _make_speed_options(self, speed: float) -> dict[str, float]:
-        """XTTS takes a speed; VITS a length; other models neither."""
+        """XTTS takes a speed, VITS a length scale, other models neither."""
         model = self._api.synthesizer.tts_model
         if hasattr(model, "length_scale"):
             model.length_scale = self._length_scale / speed
@@ -102,7 +102,7 @@ class CoquiSynthesiser:
         return "xtts" in type(self._api.synthesizer.tts_model).__name__.lower()
 
     def _find_max_chars(self) -> int | None:
-        """XTTS loses the end of longer texts, and fails on those of more than 400 tokens; it tells by language."""
+        """XTTS has a limit per language: it drops the end of longer texts, and fails above 400 tokens."""
         tokenizer = getattr(self._api.synthesizer.tts_model, "tokenizer", None)
         limits: dict[str, int] = getattr(tokenizer, "char_limits", {})
         return limits.get((self._language or "").split("-")[0])
@@ -112,7 +112,7 @@ class CoquiSynthesiser:
 
 
 def _fade_sentences(samples: Any, heard: Any, rate_hz: int) -> Any:
-    """The sound with its sentences faded at the silences between them; `heard`: where a sample is not 0."""
+    """Fades the sentences at the silences between them; `heard` are the indices of samples that are not 0."""
     soft = samples.copy()
     for at in np.flatnonzero(np.diff(heard) > _GAP_SAMPLES):
         end, start = heard[at] + 1, heard[at + 1]
@@ -124,7 +124,7 @@ def _fade_sentences(samples: Any, heard: Any, rate_hz: int) -> Any:
 
 
 def _choose_language(api: Any, wanted: str) -> str | None:
-    """The language to ask for, which models of one language do not take."""
+    """Returns the language argument, which must be None for models of a single language."""
     if not api.is_multi_lingual:
         return None
     if wanted not in api.languages:
@@ -133,7 +133,7 @@ def _choose_language(api: Any, wanted: str) -> str | None:
 
 
 def _find_licence(models: dict[str, Any], name: str) -> str:
-    """The licence that coqui's own list tells of a model by name; empty where it tells none."""
+    """Returns the licence of a model in coqui's own list; empty if the list has none."""
     place: Any = models
     for step in name.split("/"):
         place = place.get(step, {}) if isinstance(place, dict) else {}
@@ -141,7 +141,7 @@ def _find_licence(models: dict[str, Any], name: str) -> str:
 
 
 def _digest_model(path: Path) -> str:
-    """SHA-256 of a file, or of a model's folder: names and contents."""
+    """Computes the SHA-256 of a file, or of a model's folder: names and contents."""
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     digest = hashlib.sha256()
     for file in files:

@@ -1,4 +1,4 @@
-"""Piper behind the pipe: VITS voices in ONNX, whose duration predictor tells when each phoneme is said."""
+"""Piper text-to-speech in its worker: VITS voices in ONNX, whose duration predictor gives the times of phonemes."""
 
 import hashlib
 import json
@@ -16,14 +16,14 @@ from piper.patch_voice_with_alignment import add_alignment_output
 from backends.workers.frames import EngineRefusal
 
 _EASY = "Yes, I do."
-"""What every voice can say: who fails on it is broken."""
+"""A text that every voice can say, to detect a broken engine."""
 
 _PAUSES = set(" .,;:!?")
 _MARKS = set("^$_")  # the model's start, end and padding
 
 
 class PiperSynthesiser:
-    """Voices on the CPU, without noise in sound and durations: the same request gives the same sound."""
+    """Voices on the CPU, without noise in sound and durations, so that output is deterministic."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         if missing := [path for path in options["voice_paths"] if not Path(f"{path}.json").exists()]:
@@ -33,7 +33,7 @@ class PiperSynthesiser:
         self._voices = {name: _load(path, options["threads"]) for name, path in self._paths.items()}
 
     def describe(self, arguments: dict[str, Any], sound: bytes) -> tuple[dict[str, Any], bytes]:
-        """The voices: each with language and SHA-256 of its model."""
+        """Returns the voices, each with its language and the SHA-256 of its model."""
         voices = {
             name: {
                 "digest": hashlib.sha256(self._paths[name].read_bytes()).hexdigest(),
@@ -44,11 +44,11 @@ class PiperSynthesiser:
         return {"voices": voices}, b""
 
     def probe(self) -> None:
-        """Says something easy."""
+        """Synthesises an easy text."""
         self.synthesise({"text": _EASY, "voice": next(iter(self._voices)), "speed": 1.0, "words": []}, b"")
 
     def synthesise(self, arguments: dict[str, Any], sound: bytes) -> tuple[dict[str, Any], bytes]:
-        """The speech of `text` by `voice`, with its sample rate and, where they are certain, times of its `words`."""
+        """Synthesises `text` by `voice`; returns the sample rate and, if they are certain, the times of its `words`."""
         voice = self._voices[arguments["voice"]]
         config = SynthesisConfig(
             length_scale=voice.config.length_scale / arguments["speed"],
@@ -68,7 +68,7 @@ class PiperSynthesiser:
 
 
 def _load(path: Path, threads: int) -> PiperVoice:
-    """A voice that also gives its durations, on so many threads (`PiperVoice.load` takes all there are)."""
+    """Loads a voice that also returns durations, with this many threads (`PiperVoice.load` uses all cores)."""
     model = onnx.load(str(path))
     add_alignment_output(model)
     options = onnxruntime.SessionOptions()
@@ -79,7 +79,7 @@ def _load(path: Path, threads: int) -> PiperVoice:
 
 
 def _is_said_one_by_one(voice: PiperVoice, words: list[str]) -> bool:
-    """Whether no word falls into several groups of phonemes on its own.
+    """Returns whether each word by itself has a single group of phonemes.
 
     eSpeak joins some words ("out of", "in the"). As none is split, as many groups as words means that none is joined.
     """
@@ -87,10 +87,10 @@ def _is_said_one_by_one(voice: PiperVoice, words: list[str]) -> bool:
 
 
 def _find_spans(chunks: list[Any]) -> list[tuple[int, int]]:
-    """First and end sample of each group of phonemes; none where a chunk tells no durations.
+    """Returns the first and end sample of each group of phonemes; empty if a chunk has no durations.
 
-    A plain space belongs to the word after it: the voice is on its way there. So word starts lie 15 ms (mean; 95%
-    within 38 ms) from pocketsphinx's, else 59 ms (75 words of 10 sentences). Spaces after a mark are silence.
+    A plain space belongs to the word after it, as the voice already moves towards it. Word starts then are 15 ms (mean;
+    95% within 38 ms) from pocketsphinx's, otherwise 59 ms (75 words of 10 sentences). Spaces after a mark are silence.
     """
     spans: list[tuple[int, int]] = []
     position = 0

@@ -1,7 +1,7 @@
-"""Lets torchaudio be imported beside a CPU build of torch.
+"""Makes torchaudio importable with a CPU build of torch.
 
-The torchaudio that the package index gives is linked against CUDA, and its import ends when its library does not load.
-What we use of it is Python; it has a state for "library not there", which this takes up before the first import.
+The torchaudio from the package index is linked against CUDA, and importing it fails if its library does not load. We
+use only its Python code; it has a state for "library not available", which is set here before the first import.
 """
 
 import sys
@@ -12,7 +12,7 @@ import torch
 
 
 def disable_cuda_library() -> None:
-    """Tells torchaudio (2.11) that its compiled library is not there, where torch itself knows no CUDA."""
+    """Marks torchaudio's (2.11) compiled library as not available if torch has no CUDA."""
     if torch.version.cuda is None:
         extension: Any = ModuleType("torchaudio._extension")
         extension._IS_TORCHAUDIO_EXT_AVAILABLE = False

@@ -1,4 +1,4 @@
-"""faster-whisper behind the pipe: whisper models on CTranslate2."""
+"""faster-whisper in its worker: whisper models on CTranslate2."""
 
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,12 @@ class WhisperRecogniser:
         self._how = {"language": options["language"], "beam_size": options["beam_size"]}
 
     def probe(self) -> None:
-        """Listens to a second of noise."""
+        """Transcribes a second of noise."""
         noise = np.random.default_rng(0).normal(0, 0.1, SAMPLE_RATE_HZ).astype("<f4")
         self.transcribe({}, noise.tobytes())
 
     def transcribe(self, arguments: dict[str, Any], sound: bytes) -> tuple[dict[str, Any], bytes]:
-        """The words heard in the sound (16 kHz). Each recording is heard on its own, greedily at temperature 0."""
+        """Transcribes audio (16 kHz). Each recording is transcribed independently, greedily at temperature 0."""
         samples = np.frombuffer(sound, dtype="<f4")
         segments, _ = self._model.transcribe(
             samples, **self._how, temperature=0.0, condition_on_previous_text=False, without_timestamps=True

@@ -1,4 +1,4 @@
-"""whisperx's aligner behind the pipe: a known text, forced onto a wav2vec2 model's letters."""
+"""WhisperX forced alignment in its worker: aligns a known text with a wav2vec2 model's letters."""
 
 import hashlib
 from pathlib import Path
@@ -18,11 +18,11 @@ SAMPLE_RATE_HZ = 16_000
 
 
 class Wav2Vec2Aligner:
-    """One wav2vec2 model of letters on one device."""
+    """A wav2vec2 model of letters on one device."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         torch.set_num_threads(options["threads"])
-        # Its splitter of sentences would be downloaded. Words without full stops are one sentence to any splitter.
+        # Its sentence splitter would be downloaded. Words without full stops are one sentence for any splitter.
         alignment.nltk_load = lambda place: PunktSentenceTokenizer()
         if options["model_path"] and not Path(options["model_path"]).is_dir():
             raise EngineRefusal(f"there is no folder {options['model_path']}")
@@ -37,22 +37,22 @@ class Wav2Vec2Aligner:
         self._model.eval()
 
     def describe(self, arguments: dict[str, Any], sound: bytes) -> tuple[dict[str, Any], bytes]:
-        """A digest of the weights and letters."""
+        """Returns a digest of the weights and letters."""
         digest = hashlib.sha256(repr(sorted(self._metadata["dictionary"].items())).encode())
         for name, weights in sorted(self._model.state_dict().items()):
             digest.update(name.encode() + weights.cpu().contiguous().numpy().tobytes())
         return {"digest": digest.hexdigest()}, b""
 
     def probe(self) -> None:
-        """Looks for a word in a second of noise, where any word is found somewhere."""
+        """Aligns a word with a second of noise, in which any word is found somewhere."""
         noise = np.random.default_rng(0).normal(0, 0.1, SAMPLE_RATE_HZ).astype("<f4")
         self.align({"words": ["yes"]}, noise.tobytes())
 
     def align(self, arguments: dict[str, Any], sound: bytes) -> tuple[dict[str, Any], bytes]:
-        """Start, end (seconds) and score of each of `words` in the sound (16 kHz).
+        """Returns start, end (seconds) and score of each of `words` in the audio (16 kHz).
 
-        whisperx guesses a time from the neighbours for a word it cannot align; such a word has no score and is refused,
-        as is a word of which the model knows no letter.
+        whisperx guesses the time of a word that it cannot align from the neighbouring words; such a word has no score
+        and is refused, like a word of which the model knows no letter.
         """
         words, known = arguments["words"], self._metadata["dictionary"]
         if unknown := [word for word in words if not any(letter in known for letter in word.lower())]:

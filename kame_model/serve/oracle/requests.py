@@ -47,7 +47,7 @@ class RequestCounts:
     def log_fault(self, who: str, place: str, error: Exception) -> None:
         """Logs a fault, but never the text of the error, which may quote the server."""
         fault = "timeout" if isinstance(error, TimeoutError) else name_fault(error)
-        self._faults.tell(who, place, fault, error.remedy if isinstance(error, KameError) else "")
+        self._faults.report(who, place, fault, error.remedy if isinstance(error, KameError) else "")
 
 
 @dataclass(frozen=True, slots=True)

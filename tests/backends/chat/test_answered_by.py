@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from backends.chat.budget import run_named, spent
+from backends.chat.budget import list_spending, run_named
 from backends.chat.cache import ReplyCache
 from backends.chat.model_names import NOT_TOLD
 from data_schemas.config import ChatConfig
@@ -36,9 +36,9 @@ def test_the_model_that_answered_is_kept_summed_and_warned_of(
     assert {(each.answered_by, each.system_fingerprint) for each in [*fresh, *again]} == {("smaller-model", "fp_1")}
     assert [each.from_cache for each in again] == [True] * 3 + [False]
     with ReplyCache(tmp_path / "replies.sqlite") as cache:
-        (model,) = spent(cache, "mine")
+        (model,) = list_spending(cache, "mine")
     assert (model.model, model.answered_by, model.system_fingerprints) == (MODEL, {"smaller-model": 4}, {"fp_1": 4})
-    told = f"The chat endpoint 'test' was asked for model '{MODEL}', and 'smaller-model' answered."
+    told = f"The chat endpoint 'test' was asked for model '{MODEL}', but 'smaller-model' answered."
     assert [told in each for each in warnings(caplog)] == [True, True]  # once for each client, not for each answer
 
 
@@ -47,7 +47,7 @@ def test_the_model_that_was_asked_is_no_news(answers_as: str, tmp_path: Path, ca
     with served(Behaviour(answers_as=answers_as)) as (root, _), run_named("mine"):
         ask(root, tmp_path)
     with ReplyCache(tmp_path / "replies.sqlite") as cache:
-        (model,) = spent(cache, "mine")
+        (model,) = list_spending(cache, "mine")
     assert model.answered_by == {answers_as or MODEL: 3}
     assert model.system_fingerprints == {"fp_1" if answers_as else NOT_TOLD: 3}
     assert warnings(caplog) == []

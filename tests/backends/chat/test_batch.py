@@ -12,10 +12,10 @@ import pytest
 from filelock import FileLock
 
 from backends.chat.batch import BatchStore
-from backends.chat.budget import run_named, spent
+from backends.chat.budget import list_spending, run_named
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
-from backends.chat.double import answer_to
+from backends.chat.double import make_answer
 from backends.chat.protocol import ChatReply
 from data_schemas.config import BudgetConfig, ChatConfig
 from data_schemas.errors import BackendError, BudgetError, ConfigError, RequestError, StoreError
@@ -46,7 +46,7 @@ def test_many_requests_are_one_batch_and_come_back_in_their_order(tmp_path: Path
         replies = use(endpoint_at(root), tmp_path, asking(payloads), batch_config(tmp_path))
         assert n_lines(server) == 30
     for payload, reply in zip(numbered(30), replies, strict=True):
-        assert reply.text == answer_to({"model": MODEL, **payload})  # the seed was dropped on the way
+        assert reply.text == make_answer({"model": MODEL, **payload})  # the seed was dropped on the way
         assert not reply.from_cache
 
 
@@ -99,7 +99,7 @@ def test_a_line_that_cannot_be_read_is_asked_again_and_breaks_no_later_run(tmp_p
     with served(Behaviour(n_bad_lines=2)) as (root, server):
         first = use(endpoint_at(root), tmp_path, asking(numbered(6)), config)
         with ReplyCache(tmp_path / "replies.sqlite") as cache:
-            assert (len(cache), BatchStore(cache, "test").open_batches()) == (4, [])
+            assert (len(cache), BatchStore(cache, "test").list_open_batches()) == (4, [])
         second = use(endpoint_at(root), tmp_path, asking(numbered(6)), config)
         assert n_lines(server) == 6 + 2
     assert [isinstance(each, RequestError) for each in first].count(True) == 2
@@ -120,11 +120,13 @@ def test_a_wrong_key_stops_the_run(tmp_path: Path) -> None:
 
 def test_a_provider_without_batches_is_told_up_front(tmp_path: Path) -> None:
     config = ChatConfig(engine="openai", provider="ollama", transport="batch")
-    with pytest.raises(ConfigError, match=r"not known to take batches.*chat\.transport"):
+    with pytest.raises(ConfigError, match=r"not known to accept batches.*chat\.transport"):
         use(endpoint_at("http://127.0.0.1:1"), tmp_path, asking(numbered(1)), config)
 
 
-@pytest.mark.parametrize(("step", "when"), [("uploaded", "after"), ("made", "before"), ("made", "after")])
+@pytest.mark.parametrize(
+    ("step", "when"), [("record_upload", "after"), ("record_batch", "before"), ("record_batch", "after")]
+)
 def test_a_run_killed_around_the_making_of_a_batch_waits_for_that_batch(step: str, when: str, tmp_path: Path) -> None:
     with served(Behaviour(n_looks=3)) as (root, server):
         command = [sys.executable, "-c", KILLED, root, str(tmp_path), step, when]
@@ -134,7 +136,7 @@ def test_a_run_killed_around_the_making_of_a_batch_waits_for_that_batch(step: st
         assert server.counts.as_json()["n_answered_twice"] == 0
         assert n_lines(server) == 12
     with ReplyCache(tmp_path / "replies.sqlite") as cache:
-        assert BatchStore(cache, "test").open_batches() == []
+        assert BatchStore(cache, "test").list_open_batches() == []
 
 
 def test_answers_nobody_waits_for_any_more_are_kept_and_counted(tmp_path: Path) -> None:
@@ -147,7 +149,7 @@ def test_answers_nobody_waits_for_any_more_are_kept_and_counted(tmp_path: Path) 
         use(endpoint_at(root), tmp_path, asking(numbered(5)), batch_config(tmp_path))
         assert n_lines(server) == 5
     with ReplyCache(tmp_path / "replies.sqlite") as cache:
-        assert [model.n_requests for model in spent(cache, "gone")] == [5]
+        assert [model.n_requests for model in list_spending(cache, "gone")] == [5]
 
 
 def test_a_budget_bounds_what_is_handed_in(tmp_path: Path) -> None:
@@ -181,7 +183,7 @@ def test_each_call_waits_as_it_is_asked_to_and_tries_again(call: str, tmp_path: 
 def test_a_provider_that_takes_no_batches_now_stops_the_run_and_fails_no_request(tmp_path: Path) -> None:
     config = batch_config(tmp_path, max_attempts=3)
     with served(Behaviour(batch_faults={"upload": ["500"] * 3})) as (root, server):
-        with pytest.raises(BackendError, match=r"not answering about batches: 3 tries, HTTP 500"):
+        with pytest.raises(BackendError, match=r"does not answer requests about batches: 3 tries, HTTP 500"):
             use(endpoint_at(root), tmp_path, asking(numbered(4)), config)
         assert [name for name, _ in server.batches.calls] == ["upload"] * 3
         assert all(
@@ -196,7 +198,7 @@ def test_what_the_provider_has_deleted_is_asked_again_and_bricks_nothing(call: s
         assert len(server.batches.files) >= 2
     assert all(isinstance(reply, ChatReply) for reply in replies)
     with ReplyCache(tmp_path / "replies.sqlite") as cache:
-        assert BatchStore(cache, "test").open_batches() == []
+        assert BatchStore(cache, "test").list_open_batches() == []
 
 
 def test_a_server_without_batches_does_not_pass_for_one_that_deleted_them(tmp_path: Path) -> None:
@@ -204,7 +206,7 @@ def test_a_server_without_batches_does_not_pass_for_one_that_deleted_them(tmp_pa
     with served(behaviour) as (root, _), pytest.raises(BackendError, match="HTTP 404"):
         use(endpoint_at(root), tmp_path, asking(numbered(2)), batch_config(tmp_path))
     with ReplyCache(tmp_path / "replies.sqlite") as cache:
-        assert len(BatchStore(cache, "test").open_batches()) == 1
+        assert len(BatchStore(cache, "test").list_open_batches()) == 1
 
 
 def test_one_process_at_a_time_hands_in_batches_of_a_file(tmp_path: Path) -> None:
@@ -230,7 +232,7 @@ def test_a_batch_brought_in_twice_is_counted_once(tmp_path: Path, monkeypatch: p
         use(endpoint_at(root), tmp_path, asking(numbered(5)), batch_config(tmp_path))
         assert n_lines(server) == 5
     with ReplyCache(tmp_path / "replies.sqlite") as cache:
-        n_counted = sum(model.n_requests for model in spent(cache, "twice"))
+        n_counted = sum(model.n_requests for model in list_spending(cache, "twice"))
         assert (len(cache), n_counted) == (5, 5 + 1)  # one was counted when its storing failed
 
 

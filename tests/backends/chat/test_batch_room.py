@@ -24,11 +24,11 @@ def test_a_refused_batch_waits_for_the_end_of_one_that_was_taken() -> None:
         waiting = asyncio.create_task(room.wait(50, under_way, "lab"))
         await settled()
         under_way.remove("refused too")
-        room.changed()
+        room.notify_change()
         await settled()
         assert not waiting.done()  # nothing has left the queue
         under_way.remove("taken")
-        room.ended()
+        room.record_success()
         await waiting
         assert room.n_most == 100
 
@@ -42,7 +42,7 @@ def test_it_waits_for_none_that_was_refused_as_well() -> None:
         await settled()
         assert not waiting.done()
         under_way.clear()
-        room.changed()
+        room.notify_change()
         await settled()
         assert waiting.done()
         await waiting
@@ -58,7 +58,7 @@ def test_alone_it_is_halved_until_one_passes_and_grows_again() -> None:
             await room.wait(room.n_most, (), "lab")
             sizes.append(room.n_most)
         for _ in range(4):
-            room.ended()
+            room.record_success()
             sizes.append(room.n_most)
         return sizes
 
@@ -70,7 +70,7 @@ def test_single_requests_that_are_refused_stop_the_run() -> None:
         room = BatchRoom(1, 3, QUICK)
         for _ in range(2):
             await room.wait(1, (), "lab")
-        with pytest.raises(BackendError, match=r"'lab' takes no batch.*run again"):
+        with pytest.raises(BackendError, match=r"'lab' accepts no batch.*run again"):
             await room.wait(1, (), "lab")
 
     asyncio.run(work())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backends.chat.budget import RUN_ENV, ChatUsage, ModelSpending, run_named, spent, usd_of
+from backends.chat.budget import RUN_ENV, ChatUsage, ModelSpending, compute_usd, list_spending, run_named
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
 from backends.chat.protocol import ChatReply
@@ -26,13 +26,13 @@ PAYLOADS = [{**payload, "max_tokens": 20} for payload in numbered(60)]
 
 def spent_by(folder: Path, run_id: str) -> list[ModelSpending]:
     with ReplyCache(folder / "replies.sqlite") as cache:
-        return spent(cache, run_id)
+        return list_spending(cache, run_id)
 
 
 def test_a_price_is_of_fresh_cached_and_written_tokens() -> None:
-    assert usd_of(PRICE, 1_000_000, 400_000, 100_000) == pytest.approx(1.2 + 0.2 + 0.8)
+    assert compute_usd(PRICE, 1_000_000, 400_000, 100_000) == pytest.approx(1.2 + 0.2 + 0.8)
     plain = PriceConfig(in_usd_per_mtok=2, out_usd_per_mtok=8)
-    assert usd_of(plain, 1_000_000, 400_000, 0) == pytest.approx(2.0)
+    assert compute_usd(plain, 1_000_000, 400_000, 0) == pytest.approx(2.0)
 
 
 def test_it_stops_below_the_budget_and_goes_on_in_the_next_run(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_dollars_are_counted_by_the_price(tmp_path: Path) -> None:
         use(endpoint_at(root), tmp_path, asking(PAYLOADS), CONFIG, BudgetConfig(usd=0.002))
     (model,) = spent_by(tmp_path, "mine")
     assert (model.endpoint, model.model) == ("test", MODEL)
-    assert model.usd == pytest.approx(usd_of(PRICE, model.n_tokens_in, 0, model.n_tokens_out))
+    assert model.usd == pytest.approx(compute_usd(PRICE, model.n_tokens_in, 0, model.n_tokens_out))
     assert 0.001 < (model.usd or 0) <= 0.002
 
 
@@ -168,9 +168,9 @@ def test_cached_tokens_that_nobody_told_are_unknown_in_the_counts(
         usage = use(endpoint_at(root), tmp_path, asking_for_usage, CONFIG)
     (model,) = spent_by(tmp_path, "a run")
     assert (model.n_tokens_cached, usage.n_tokens_cached, usage.n_requests) == (n_cached, n_cached, len(PAYLOADS))
-    assert ChatUsage.total([usage, ChatUsage(), usage]).n_tokens_cached == n_cached
-    assert ChatUsage.total([usage, usage]).n_requests == 2 * len(PAYLOADS)
-    assert ChatUsage.total([]) == ChatUsage()
+    assert ChatUsage.sum([usage, ChatUsage(), usage]).n_tokens_cached == n_cached
+    assert ChatUsage.sum([usage, usage]).n_requests == 2 * len(PAYLOADS)
+    assert ChatUsage.sum([]) == ChatUsage()
 
 
 async def asking_for_usage(client: OpenAIChatClient) -> ChatUsage:

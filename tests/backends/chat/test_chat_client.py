@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from backends.chat.answers import TOKENS_PER_MESSAGE
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
-from backends.chat.double import DoubleEngine, Fault, answer_to
-from backends.chat.faults import retry_after_s
+from backends.chat.double import DoubleEngine, Fault, make_answer
+from backends.chat.faults import parse_retry_after_s
 from backends.chat.limits import Delays, Pace, RateLimit
 from backends.chat.protocol import ChatReply, Endpoint
 from data_schemas.config import ChatConfig
@@ -81,7 +81,7 @@ def test_a_try_that_fails_takes_of_the_rate_what_it_may_have_cost(fault: Fault, 
 def test_a_passing_fault_costs_a_retry_and_is_counted_once(fault: Fault, tmp_path: Path) -> None:
     async def work(client: OpenAIChatClient) -> None:
         reply = await client.ask(PAYLOAD)
-        assert reply.text == answer_to({**PAYLOAD, "model": "double"})
+        assert reply.text == make_answer({**PAYLOAD, "model": "double"})
         assert not reply.from_cache
         assert (client.usage.n_requests, client.usage.n_retries, client.usage.n_failed) == (1, 2, 0)
         assert (reply.n_tokens_in, reply.n_tokens_out, reply.finish_reason) == (4, len(reply.text.split()), "stop")
@@ -233,7 +233,7 @@ def test_ask_all_keeps_the_order_and_reports_each_outcome(tmp_path: Path) -> Non
     assert sum(isinstance(outcome, RequestError) for outcome in outcomes) == 1
     for payload, outcome in zip(payloads, outcomes, strict=True):
         if isinstance(outcome, ChatReply):
-            assert outcome.text == answer_to({**payload, "model": "double"})
+            assert outcome.text == make_answer({**payload, "model": "double"})
 
 
 def test_ask_all_stops_at_once_when_the_endpoint_is_gone(tmp_path: Path) -> None:
@@ -268,11 +268,11 @@ def test_a_port_that_speaks_no_http_fails_the_request(tmp_path: Path) -> None:
 
 @given(st.text())
 def test_any_retry_after_header_is_a_wait_that_can_be_waited(header: str) -> None:
-    assert retry_after_s(header) >= 0
+    assert parse_retry_after_s(header) >= 0
 
 
 def test_retry_after_reads_seconds_and_dates() -> None:
-    assert retry_after_s("7") == 7
-    assert retry_after_s("Wed, 21 Oct 2015 07:28:00 GMT") == 0
-    assert retry_after_s("Mon, 01 Jan 99999 00:00:00 GMT") == 0  # no calendar has it
-    assert retry_after_s("Wed, 21 Oct 2099 07:28:00 GMT") > 1e9
+    assert parse_retry_after_s("7") == 7
+    assert parse_retry_after_s("Wed, 21 Oct 2015 07:28:00 GMT") == 0
+    assert parse_retry_after_s("Mon, 01 Jan 99999 00:00:00 GMT") == 0  # no calendar has it
+    assert parse_retry_after_s("Wed, 21 Oct 2099 07:28:00 GMT") > 1e9

@@ -23,35 +23,35 @@ def server() -> Iterator[EmbeddingServer]:
 
 
 def test_vectors_are_of_length_one_and_in_the_order_of_the_texts(server: EmbeddingServer) -> None:
-    vectors = EmbeddingModel(server.url, "counts").of(TEXTS)
+    vectors = EmbeddingModel(server.url, "counts").embed(TEXTS)
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(len(TEXTS)))
-    alone = [EmbeddingModel(server.url, "counts").of([text])[0] for text in TEXTS]
+    alone = [EmbeddingModel(server.url, "counts").embed([text])[0] for text in TEXTS]
     assert vectors == pytest.approx(np.array(alone))
     assert {body["model"] for body in server.asked} == {"counts"}
 
 
 def test_many_texts_are_asked_in_portions(server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embeddings, "N_A_REQUEST", 3)
-    assert len(EmbeddingModel(server.url, "counts").of(TEXTS)) == len(TEXTS)
+    assert len(EmbeddingModel(server.url, "counts").embed(TEXTS)) == len(TEXTS)
     assert [len(body["input"]) for body in server.asked] == [3, 3, 1]
     assert server.texts == TEXTS
 
 
 def test_a_text_without_a_direction_is_like_nothing(server: EmbeddingServer) -> None:
     server.answer = lambda texts: counted(["" for _ in texts])
-    assert not EmbeddingModel(server.url, "counts").of(TEXTS).any()
+    assert not EmbeddingModel(server.url, "counts").embed(TEXTS).any()
 
 
 def test_a_server_that_is_busy_is_asked_again(server: EmbeddingServer) -> None:
     server.statuses = [503]
-    assert len(EmbeddingModel(server.url, "counts").of(TEXTS)) == len(TEXTS)
+    assert len(EmbeddingModel(server.url, "counts").embed(TEXTS)) == len(TEXTS)
 
 
 def test_the_key_is_sent_and_never_said(server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAME_LLM_API_KEY", "sk-mine")
     server.statuses = [401]
     with pytest.raises(BackendError, match="refuses our key") as caught:
-        EmbeddingModel(server.url, "counts").of(TEXTS)
+        EmbeddingModel(server.url, "counts").embed(TEXTS)
     assert server.keys == ["Bearer sk-mine"]
     assert "sk-mine" not in str(caught.value)
 
@@ -70,7 +70,7 @@ def of_two_lengths(texts: list[str]) -> dict[str, Any]:
 def test_an_answer_that_is_none_is_refused(server: EmbeddingServer, answer: Any) -> None:
     server.answer = answer
     with pytest.raises(BackendError, match=r"gives no embeddings by 'counts'.*started for embeddings"):
-        EmbeddingModel(server.url, "counts").of(TEXTS)
+        EmbeddingModel(server.url, "counts").embed(TEXTS)
 
 
 @pytest.mark.parametrize("status", [404, 501])
@@ -80,10 +80,10 @@ def test_a_server_without_embeddings_is_told(
     monkeypatch.setattr(embeddings, "N_RETRIES", 0)
     server.statuses = [status]
     with pytest.raises(BackendError, match=str(status)):
-        EmbeddingModel(server.url, "counts").of(TEXTS)
+        EmbeddingModel(server.url, "counts").embed(TEXTS)
 
 
 def test_nobody_at_the_url(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embeddings, "N_RETRIES", 0)
     with pytest.raises(BackendError, match="no connection"):
-        EmbeddingModel("http://127.0.0.1:9/v1", "counts").of(TEXTS)
+        EmbeddingModel("http://127.0.0.1:9/v1", "counts").embed(TEXTS)

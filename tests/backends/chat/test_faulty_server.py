@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from backends.chat.answers import estimated_tokens
+from backends.chat.answers import estimate_tokens
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
-from backends.chat.double import DoubleEngine, answer_to
+from backends.chat.double import DoubleEngine, make_answer
 from backends.chat.log import written_to
 from backends.chat.protocol import ChatReply
 from data_schemas.config import ChatConfig
@@ -52,7 +52,7 @@ def test_each_request_is_answered_once_or_marked_failed(tmp_path: Path) -> None:
     assert 0 < n_failed < 30
     assert counts["n_answered"] == len(payloads) - n_failed
     for payload, outcome in zip(payloads, outcomes, strict=True):
-        assert isinstance(outcome, RequestError) or outcome.text == answer_to({"model": MODEL, **payload})
+        assert isinstance(outcome, RequestError) or outcome.text == make_answer({"model": MODEL, **payload})
 
 
 def test_a_killed_run_asks_nothing_again_that_was_answered(tmp_path: Path) -> None:
@@ -179,15 +179,15 @@ def test_the_log_tells_of_each_try_and_never_the_key(tmp_path: Path, monkeypatch
 
 def test_pictures_and_text_are_estimated_before_they_are_asked() -> None:
     text = {"messages": [{"role": "user", "content": "x" * 300}], "max_tokens": 50}
-    assert estimated_tokens(text) == (108, 50)
+    assert estimate_tokens(text) == (108, 50)
     picture = {"type": "image_url", "image_url": {"url": "data:" + "x" * 90_000}}
     seen = {"messages": [{"role": "user", "content": [{"type": "text", "text": "x" * 300}, picture]}]}
-    assert estimated_tokens(seen) == (1_108, 512)
+    assert estimate_tokens(seen) == (1_108, 512)
 
 
 @pytest.mark.parametrize(("text", "n_tokens"), [("x" * 300, 100), ("水" * 300, 300), ("я" * 300, 200), ("\ud800", 0)])
 def test_other_scripts_are_estimated_by_their_bytes(text: str, n_tokens: int) -> None:
-    assert estimated_tokens({"messages": [{"content": text}], "max_tokens": 1}) == (8 + n_tokens, 1)
+    assert estimate_tokens({"messages": [{"content": text}], "max_tokens": 1}) == (8 + n_tokens, 1)
 
 
 @pytest.mark.parametrize("fault", ["503", "hang-up"])

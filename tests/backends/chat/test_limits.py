@@ -73,9 +73,9 @@ async def ask_many(limit: AdaptiveLimit, server: Server, n: int) -> float:
             async with limit.place():
                 begun_s = now_s()
                 if await server.answer():
-                    limit.answered(begun_s, now_s())
+                    limit.record_answer(begun_s, now_s())
                     return
-                limit.overloaded(begun_s)
+                limit.record_overload(begun_s)
                 await asyncio.sleep(0.1)
 
     await asyncio.gather(*(ask() for _ in range(n)))
@@ -116,7 +116,7 @@ def test_refusals_of_one_burst_count_once() -> None:
         limit = AdaptiveLimit(1024)
         await asyncio.sleep(1)
         for _ in range(10):
-            limit.overloaded(begun_s=0.5)
+            limit.record_overload(begun_s=0.5)
         return limit.limit
 
     assert run(burst()) == FIRST_LIMIT // 2
@@ -215,10 +215,10 @@ def test_what_was_overestimated_is_given_back() -> None:
 def test_a_pause_holds_everybody_back() -> None:
     async def ask() -> tuple[float, float]:
         pace = Pace(ChatConfig())
-        await pace.ready(10)
+        await pace.wait_until_ready(10)
         before_s = now_s()
         pace.pause(7)
-        await asyncio.gather(*(pace.ready(10) for _ in range(5)))
+        await asyncio.gather(*(pace.wait_until_ready(10) for _ in range(5)))
         return before_s, now_s()
 
     assert run(ask()) == (0, 7)
@@ -228,7 +228,7 @@ def test_both_rates_hold() -> None:
     async def ask(config: ChatConfig) -> float:
         pace = Pace(config)
         for _ in range(13):
-            await pace.ready(100)
+            await pace.wait_until_ready(100)
         return now_s()
 
     assert run(ask(ChatConfig(max_requests_per_minute=60))) == pytest.approx(12 - BURST_S)

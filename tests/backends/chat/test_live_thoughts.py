@@ -74,14 +74,14 @@ def test_a_thought_in_one_answer_changes_nothing_for_the_next(thinks: bytes) -> 
 
 def test_a_model_that_is_said_to_think_tells_no_thought_from_the_first_request_on() -> None:
     told, server = asyncio.run(asked([ends(*ALOUD[1:]), piece("Rings? It may") + CUT], THINKS))
-    assert told == [["", "Saturn", "."], "AnswerCut: The answer was cut at as many tokens as were asked for."]
+    assert told == [["", "Saturn", "."], "AnswerCut: The answer was cut off at its token limit."]
     assert ["stop" in body for body in server.bodies] == [False, False]
 
 
 @pytest.mark.parametrize(
     ("answer", "what"),
     [
-        (ends(*ALOUD[1:]), "The chat model thinks aloud"),
+        (ends(*ALOUD[1:]), "The chat model writes its thoughts"),
         (ends(piece("<think>")), "The chat model wrote nothing but the beginning of a thought"),
     ],
     ids=["told as an answer", "cut by a stop"],

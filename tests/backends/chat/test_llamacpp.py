@@ -15,7 +15,7 @@ import pytest
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient
 from backends.chat.limits import Delays
-from backends.chat.llamacpp import LlamaCppEngine, file_digest
+from backends.chat.llamacpp import LlamaCppEngine, digest_file
 from backends.chat.protocol import ChatReply, Endpoint
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, ConfigError
@@ -130,9 +130,9 @@ def test_a_missing_file_is_told_at_once(tmp_path: Path) -> None:
 def test_a_file_that_changes_changes_its_digest(tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     path.write_bytes(b"one")
-    first = file_digest(path)
+    first = digest_file(path)
     path.write_bytes(b"other")
-    assert file_digest(path) != first == "7692c3ad3540bb80"
+    assert digest_file(path) != first == "7692c3ad3540bb80"
 
 
 def test_arguments_of_another_server_are_refused() -> None:

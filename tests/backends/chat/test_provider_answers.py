@@ -19,13 +19,13 @@ import openai
 import pytest
 
 from backends.chat.batch_api import write_line
-from backends.chat.cache import ReplyCache, reply_key
+from backends.chat.cache import ReplyCache, make_reply_key
 from backends.chat.client import OpenAIChatClient, ask_all
 from backends.chat.faults import read_error
 from backends.chat.limits import Delays
 from backends.chat.live import OpenAILiveChat
 from backends.chat.protocol import ChatReply, Endpoint
-from backends.chat.providers import base_url_of, key_env_of, price_of, provider_of
+from backends.chat.providers import get_base_url, get_key_env, get_price, get_provider
 from backends.chat.remote import RemoteEngine
 from data_schemas.config import ChatConfig
 from data_schemas.config.judge import JudgeConfig
@@ -95,7 +95,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Played]:
     def playing(provider: str, *names: str, edit: Callable[[str], str] = str) -> Played:
         played = Played(provider, *names, edit=edit)
         monkeypatch.setattr(openai, "DefaultAsyncHttpxClient", played.client)
-        monkeypatch.setenv(key_env_of(config_of(provider)), KEY)
+        monkeypatch.setenv(get_key_env(config_of(provider)), KEY)
         return played
 
     return playing
@@ -141,9 +141,9 @@ providers = pytest.mark.parametrize("provider", MODELS)
 @providers
 def test_one_option_names_each_of_the_papers_back_ends(provider: str) -> None:
     config = config_of(provider)
-    assert f"{base_url_of(config)}/chat/completions" == PLACES[provider]
+    assert f"{get_base_url(config)}/chat/completions" == PLACES[provider]
     assert endpoint_of(provider).name == provider
-    assert price_of(config, MODELS[provider]) is not None
+    assert get_price(config, MODELS[provider]) is not None
 
 
 @providers
@@ -229,7 +229,7 @@ def test_a_wrong_key_and_an_unknown_model_stop_the_run_and_hide_the_key(
     provider: str, is_live: bool, tmp_path: Path, play: Callable[..., Played]
 ) -> None:
     for name, said in (
-        ("wrong_key", f"refuses our key .*{key_env_of(config_of(provider))}"),
+        ("wrong_key", f"refuses our key .*{get_key_env(config_of(provider))}"),
         ("unknown_model", f"cannot serve model '{MODELS[provider]}' .HTTP 404: .*{MODELS[provider]}"),
     ):
         played = play(provider, name)
@@ -281,7 +281,7 @@ def test_a_judge_that_the_provider_has_refuse_is_counted_so(
 def test_a_batch_of_openais_brings_answers_refusals_and_errors(tmp_path: Path, play: Callable[..., Played]) -> None:
     """Three requests in one file; of its answers one is a refusal, and one request was a bad one."""
     config, endpoint = config_of("openai", transport="batch"), endpoint_of("openai")
-    keys = [reply_key(endpoint, {**PAYLOAD, "max_tokens": 20 + number}, 0) for number in range(3)]
+    keys = [make_reply_key(endpoint, {**PAYLOAD, "max_tokens": 20 + number}, 0) for number in range(3)]
 
     def with_keys(text: str) -> str:
         for number, key in enumerate(keys):
@@ -304,13 +304,13 @@ def test_a_batch_of_openais_brings_answers_refusals_and_errors(tmp_path: Path, p
         "/v1/files/file-cvaTdG/content",
         "/v1/files/file-HOWS94/content",
     ]
-    body = provider_of(config).body(PAYLOAD, MODELS["openai"])
+    body = get_provider(config).make_body(PAYLOAD, MODELS["openai"])
     assert write_line(keys[0], body) in played.requests[0].content
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "google"])
 def test_who_takes_no_batches_by_this_interface_says_so(provider: str) -> None:
-    assert provider_of(config_of(provider)).batch_price_share is None
+    assert get_provider(config_of(provider)).batch_price_share is None
 
 
 @pytest.mark.parametrize("body", [None, [], [1], "no", {"error": "no"}, {"error": {"details": [{"retryDelay": 4}]}}])
@@ -321,6 +321,6 @@ def test_an_error_of_no_form_that_is_known_says_nothing(body: object) -> None:
 
 @pytest.mark.parametrize("model", ["claude-opus-4-7", "claude-opus-5-5", "claude-sonnet-5-20260601"])
 def test_newer_models_of_anthropics_are_sent_no_temperature(model: str) -> None:
-    found = provider_of(config_of("anthropic"))
-    assert "temperature" not in found.body(PAYLOAD, model)
-    assert "temperature" in found.body(PAYLOAD, "claude-opus-4-1-20250805")
+    found = get_provider(config_of("anthropic"))
+    assert "temperature" not in found.make_body(PAYLOAD, model)
+    assert "temperature" in found.make_body(PAYLOAD, "claude-opus-4-1-20250805")

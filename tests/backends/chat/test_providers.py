@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from backends.chat.cache import reply_key
+from backends.chat.cache import make_reply_key
 from backends.chat.client import OpenAIChatClient
-from backends.chat.providers import ANY, base_url_of, key_env_of, price_of, provider_of
+from backends.chat.providers import ANY, get_base_url, get_key_env, get_price, get_provider
 from backends.chat.remote import RemoteEngine
 from data_schemas.config import ChatConfig, PriceConfig
 from data_schemas.errors import BackendError, ConfigError, RequestError
@@ -53,7 +53,7 @@ def ask_as(provider: str, folder: Path, config: ChatConfig) -> list[dict[str, An
 @pytest.mark.parametrize("name", NAMES)
 def test_a_preset_speaks_as_its_provider_wants(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = ChatConfig(engine="openai", provider=name)
-    monkeypatch.setenv(key_env_of(config), HABITS[name].key)
+    monkeypatch.setenv(get_key_env(config), HABITS[name].key)
     (body,) = ask_as(name, tmp_path, config)
     assert body["messages"] == PAYLOAD["messages"]
     assert body.get("max_tokens", body.get("max_completion_tokens")) == 20
@@ -89,10 +89,10 @@ def test_each_has_its_place_or_asks_for_it(name: str) -> None:
     config = ChatConfig(engine="openai", provider=name)
     if name == "azure":
         with pytest.raises(ConfigError, match="'azure' has no base URL"):
-            base_url_of(config)
+            get_base_url(config)
     else:
-        assert base_url_of(config).startswith("http")
-    assert base_url_of(config.model_copy(update={"base_url": "http://mine:1/v1/"})) == "http://mine:1/v1"
+        assert get_base_url(config).startswith("http")
+    assert get_base_url(config.model_copy(update={"base_url": "http://mine:1/v1/"})) == "http://mine:1/v1"
 
 
 def test_the_endpoint_is_named_after_the_provider(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,9 +104,9 @@ def test_the_endpoint_is_named_after_the_provider(monkeypatch: pytest.MonkeyPatc
 
 def test_every_price_has_its_day_and_its_page() -> None:
     for name in NAMES:
-        provider = provider_of(ChatConfig(engine="openai", provider=name))
+        provider = get_provider(ChatConfig(engine="openai", provider=name))
         for model in provider.prices:
-            price = provider.price_of(model)
+            price = provider.find_price(model)
             assert price is not None
             assert len(price.as_of) == len("2026-01-01")
             assert price.source.startswith("https://")
@@ -114,14 +114,14 @@ def test_every_price_has_its_day_and_its_page() -> None:
 
 def test_prices_are_found_by_name_and_snapshot_and_never_guessed() -> None:
     config = ChatConfig(engine="openai", provider="openai")
-    whole = price_of(config, "gpt-4.1")
+    whole = get_price(config, "gpt-4.1")
     assert whole is not None
-    assert price_of(config, "gpt-4.1-2025-04-14") == whole
-    assert price_of(config, "gpt-4.1-colossal") is None
-    assert price_of(ChatConfig(), "gpt-4.1") is None
+    assert get_price(config, "gpt-4.1-2025-04-14") == whole
+    assert get_price(config, "gpt-4.1-colossal") is None
+    assert get_price(ChatConfig(), "gpt-4.1") is None
     own = PriceConfig(in_usd_per_mtok=1, out_usd_per_mtok=2)
-    assert price_of(config.model_copy(update={"price": own}), "gpt-4.1") == own
-    half = price_of(config.model_copy(update={"transport": "batch"}), "gpt-4.1")
+    assert get_price(config.model_copy(update={"price": own}), "gpt-4.1") == own
+    half = get_price(config.model_copy(update={"transport": "batch"}), "gpt-4.1")
     assert half is not None
     assert half.out_usd_per_mtok == whole.out_usd_per_mtok / 2
 
@@ -130,18 +130,18 @@ def test_a_provider_of_ones_own_is_a_file(tmp_path: Path) -> None:
     path = tmp_path / "lab.yaml"
     path.write_text("base_url: http://lab:1/v1\ndrops: [seed]\nneeds_key: false\n", encoding="utf-8")
     config = ChatConfig(engine="openai", provider=str(path))
-    assert provider_of(config).body(PAYLOAD, "m") == {"model": "m"} | {
+    assert get_provider(config).make_body(PAYLOAD, "m") == {"model": "m"} | {
         name: PAYLOAD[name] for name in PAYLOAD if name != "seed"
     }
     path.write_text("base_uri: http://lab:1/v1\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="base_uri"):
-        provider_of(config)
+        get_provider(config)
     with pytest.raises(ConfigError, match=r"no provider 'nobody'.*openai, azure"):
-        provider_of(ChatConfig(engine="openai", provider="nobody"))
+        get_provider(ChatConfig(engine="openai", provider="nobody"))
 
 
 def test_a_payload_of_nobody_in_particular_is_left_as_it_is() -> None:
-    assert ANY.body(PAYLOAD, "m") == {"model": "m", **PAYLOAD}
+    assert ANY.make_body(PAYLOAD, "m") == {"model": "m", **PAYLOAD}
 
 
 def test_a_provider_needs_the_engine_that_calls() -> None:
@@ -166,15 +166,15 @@ THINKING = {
 @pytest.mark.parametrize(("provider", "model"), THINKING)
 def test_models_that_think_are_asked_as_they_can_be(provider: str, model: str) -> None:
     added, dropped, n_more = THINKING[provider, model]
-    found = provider_of(ChatConfig(engine="openai", provider=provider))
-    body = found.body(PAYLOAD, model)
+    found = get_provider(ChatConfig(engine="openai", provider=provider))
+    body = found.make_body(PAYLOAD, model)
     assert {name: body[name] for name in body if name not in {*PAYLOAD, "model", "max_completion_tokens"}} == added
     assert {name for name in PAYLOAD if name not in body} - {"max_tokens"} == dropped
     assert body.get("max_completion_tokens", body.get("max_tokens")) == PAYLOAD["max_tokens"] + n_more
 
 
 def test_a_server_that_we_start_has_the_habits_of_its_engine() -> None:
-    body = provider_of(ChatConfig(engine="vllm", model="Qwen/Qwen3-8B")).body(PAYLOAD, "Qwen/Qwen3-8B")
+    body = get_provider(ChatConfig(engine="vllm", model="Qwen/Qwen3-8B")).make_body(PAYLOAD, "Qwen/Qwen3-8B")
     assert body["chat_template_kwargs"] == {"enable_thinking": False}
 
 
@@ -185,7 +185,7 @@ def test_fields_of_the_users_own_are_sent_and_tell_answers_apart(tmp_path: Path)
     lab = plain.model_copy(update={"provider": str(tmp_path / "lab.yaml")})
     endpoints = [RemoteEngine(config).describe() for config in (plain, ours, lab)]
     assert endpoints[0].model_digest == ""
-    assert len({reply_key(endpoint, PAYLOAD, 0) for endpoint in endpoints}) == 3
+    assert len({make_reply_key(endpoint, PAYLOAD, 0) for endpoint in endpoints}) == 3
     with served(Behaviour()) as (root, server):
         for config in (ours, lab):
             use(endpoint_at(root), tmp_path / str(config.provider)[-1], lambda client: client.ask(PAYLOAD), config)

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from backends.chat.double import DoubleEngine
 from backends.chat.model_names import is_as_asked, is_named
-from backends.chat.providers import provider_of
+from backends.chat.providers import get_provider
 from backends.chat.remote import RemoteEngine
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, ConfigError
@@ -79,7 +79,7 @@ def test_a_secret_in_a_url_is_refused_and_not_shown(base_url: str, tmp_path: Pat
     file = tmp_path / "lab.yaml"
     file.write_text(f"base_url: {base_url}\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="environment variable") as told:
-        provider_of(ChatConfig(engine="openai", provider=str(file)))
+        get_provider(ChatConfig(engine="openai", provider=str(file)))
     assert "s3cret" not in str(told.value)
 
 

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.chat.cache import ReplyCache, StoredReply, reply_key, request_id
+from backends.chat.cache import ReplyCache, StoredReply, make_reply_key, make_request_id
 from backends.chat.protocol import Endpoint
 from data_schemas.errors import StoreError
 
@@ -168,15 +168,15 @@ def test_a_key_stands_for_the_payload_and_the_attempt(
     one: dict[str, Any], other: dict[str, Any], first: int, second: int
 ) -> None:
     same = one == other and first == second
-    assert (reply_key(ENDPOINT, one, first) == reply_key(ENDPOINT, other, second)) == same
+    assert (make_reply_key(ENDPOINT, one, first) == make_reply_key(ENDPOINT, other, second)) == same
 
 
 @given(payloads)
 def test_a_key_does_not_depend_on_order_or_place(payload: dict[str, Any]) -> None:
     turned = dict(reversed(payload.items()))
     elsewhere = Endpoint(ENDPOINT.name, "http://elsewhere:9/v1", ENDPOINT.model, ENDPOINT.model_digest)
-    assert reply_key(ENDPOINT, payload, 0) == reply_key(elsewhere, turned, 0)
-    assert reply_key(ENDPOINT, payload, 0).startswith(request_id(reply_key(ENDPOINT, payload, 0)))
+    assert make_reply_key(ENDPOINT, payload, 0) == make_reply_key(elsewhere, turned, 0)
+    assert make_reply_key(ENDPOINT, payload, 0).startswith(make_request_id(make_reply_key(ENDPOINT, payload, 0)))
 
 
 @pytest.mark.parametrize(
@@ -188,16 +188,16 @@ def test_a_key_does_not_depend_on_order_or_place(payload: dict[str, Any]) -> Non
     ],
 )
 def test_a_key_depends_on_endpoint_model_and_digest(other: Endpoint) -> None:
-    assert reply_key(ENDPOINT, {}, 0) != reply_key(other, {}, 0)
+    assert make_reply_key(ENDPOINT, {}, 0) != make_reply_key(other, {}, 0)
 
 
 def test_forgotten_answers_are_gone_from_the_file(tmp_path: Path) -> None:
     path = tmp_path / "replies.sqlite"
-    keys = [reply_key(ENDPOINT, {"messages": number}, 0) for number in range(3)]
+    keys = [make_reply_key(ENDPOINT, {"messages": number}, 0) for number in range(3)]
     with ReplyCache(path) as cache:
         for number, key in enumerate(keys):
             cache.put(key, StoredReply(f"the secret {number}", 1, 0, 1), ENDPOINT)
-        cache.forget([request_id(keys[1]), "00000"])
+        cache.forget([make_request_id(keys[1]), "00000"])
         assert [cache.get(key) is not None for key in keys] == [True, False, True]
     content = path.read_bytes()
     assert b"the secret 0" in content

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.chat.thoughts import ThoughtStream, without_thought
+from backends.chat.thoughts import ThoughtStream, split_thought
 from data_schemas.errors import RequestError
 
 
@@ -21,7 +21,7 @@ from data_schemas.errors import RequestError
     ],
 )
 def test_thoughts_before_an_answer_are_no_part_of_it(written: str, thought: str, said: str) -> None:
-    assert without_thought(written) == (thought, said)
+    assert split_thought(written) == (thought, said)
 
 
 def in_pieces(written: str, cuts: list[int], *, is_expected: bool, is_cut: bool = False) -> list[str]:
@@ -40,7 +40,7 @@ CUTS = st.lists(st.integers(0, 60), max_size=12)
 
 @given(written=TEXTS, cuts=CUTS)
 def test_any_cuts_of_a_model_that_thinks_give_what_the_whole_is(written: str, cuts: list[int]) -> None:
-    assert "".join(in_pieces(written, cuts, is_expected=True)) == without_thought(written)[1]
+    assert "".join(in_pieces(written, cuts, is_expected=True)) == split_thought(written)[1]
 
 
 @given(written=TEXTS, cuts=CUTS)
@@ -51,7 +51,7 @@ def test_of_another_model_a_thought_without_a_beginning_is_an_error(written: str
         assert "</think>" in written
         assert not written.lstrip().startswith("<think>")
     else:
-        assert said == without_thought(written)[1]
+        assert said == split_thought(written)[1]
 
 
 def test_an_ordinary_answer_is_not_held_back() -> None:

@@ -80,7 +80,7 @@ def test_noise_that_cannot_be_set_is_told(monkeypatch: pytest.MonkeyPatch, caplo
         decoded = Codec2(Codec2Options()).decode(np.zeros((12, 3), np.int16))
     assert decoded.shape == (3 * FRAME_N_SAMPLES,)
     assert [each.message for each in caplog.records] == [
-        "Codec 2's noise cannot be set on this system: the same codes will hiss otherwise each time."
+        "Codec 2's noise cannot be seeded on this system: the same codes will sound slightly different each time."
     ]
 
 

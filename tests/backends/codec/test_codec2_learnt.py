@@ -91,5 +91,5 @@ def test_codebooks_that_are_not_there_are_told(
 
 def test_a_damaged_file_is_told(tmp_path: Path) -> None:
     (tmp_path / BOOKS).write_bytes(b"no codebooks")
-    with pytest.raises(BackendError, match="holds no codebooks"):
+    with pytest.raises(BackendError, match="contains no codebooks"):
         LearntCodec2(LearntCodec2Options(path=str(tmp_path)))

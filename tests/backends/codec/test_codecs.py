@@ -124,7 +124,7 @@ def test_mimi_is_read_from_a_file(tmp_path: Path) -> None:
     ("options", "error", "told"),
     [
         ({"path": "/nowhere/mimi.safetensors"}, ConfigError, "There is no file /nowhere"),
-        ({}, BackendError, "The Hub did not give Mimi .*path=FILE"),
+        ({}, BackendError, "Cannot download Mimi .*path=FILE"),
     ],
 )
 def test_a_mimi_that_is_not_there_is_told(options: dict[str, str], error: type[Exception], told: str) -> None:
@@ -146,7 +146,7 @@ def test_damaged_folders_are_told(folder: Path, tmp_path: Path) -> None:
         opening(None, kwargs)
     with pytest.raises(BackendError, match=r"mimi.safetensors is not the Mimi"):
         opening(weights[: len(weights) // 2], kwargs)
-    with pytest.raises(BackendError, match=r"mimi.json holds no keyword arguments"):
+    with pytest.raises(BackendError, match=r"mimi.json contains no keyword arguments"):
         opening(weights, kwargs[:50])
     with pytest.raises(BackendError, match=r"mimi.safetensors is not the Mimi"):
         opening(weights, json.dumps(tiny_kwargs() | {"quantizer": tiny_kwargs()["quantizer"] | {"bins": 64}}))

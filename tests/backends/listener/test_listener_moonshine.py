@@ -66,7 +66,7 @@ def test_a_model_that_fails_is_told_by_the_ear(recogniser: MoonshineListener, mo
     def broken(*arguments: object) -> str:
         raise BackendError("Moonshine failed on 9 samples: broken.")
 
-    monkeypatch.setattr(recogniser, "_heard", broken)
+    monkeypatch.setattr(recogniser, "_transcribe", broken)
     told = HeardLog()
     ear = recogniser.listen(told)
     ear.feed(spoken_question())

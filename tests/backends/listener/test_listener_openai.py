@@ -104,7 +104,7 @@ def test_the_turn_so_far_is_sent_anew_while_it_is_said(server: Server, listened:
     [
         (401, "refuses our key.*KAME_SPEECH_API_KEY"),
         (404, "did not serve model 'whisper-1'"),
-        (422, "refuses a sound: HTTP 422"),
+        (422, "refuses audio: HTTP 422"),
         (500, "HTTP 500"),
     ],
 )

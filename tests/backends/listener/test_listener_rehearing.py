@@ -182,7 +182,7 @@ async def test_a_turn_without_end_that_nobody_recognises_does_not_grow_and_that_
     for _ in range(12):
         await caller.says(*[spoken_question()] * 3)
         reasons.add(caller.ear.failure)
-    assert reasons == {"The recogniser has died. Start it anew.", "counting is 30 s behind; the oldest sound is lost"}
+    assert reasons == {"The recogniser has died. Start it anew.", "counting is 30 s behind; the oldest audio is lost"}
     recogniser.fails = False
     caller.ear.end_turn()
     await asyncio.sleep(60)

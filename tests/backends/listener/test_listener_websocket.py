@@ -215,7 +215,7 @@ def test_an_error_that_the_recogniser_tells_is_told(recognisers: Recognisers, ca
     told.wait_until(bool)
     assert "no more memory" not in caplog.text
     assert "The recogniser websocket at 127.0.0.1:" in caplog.text
-    assert "failed: an error of its own. See that it runs" in caplog.text
+    assert "failed: an error of its own. Check that it runs" in caplog.text
     assert ear.failure is None  # it went on
 
 

@@ -33,7 +33,7 @@ def test_it_is_made_once_and_made_anew_when_asked_or_left_half_way() -> None:
     steps: list[str] = []
     folder = install.install(place(), steps.append)
     assert place().is_installed()
-    assert place().python().exists()
+    assert place().get_python().exists()
     assert steps[0].startswith("Making ")
     mark = folder / "mark"
     mark.touch()
@@ -47,21 +47,21 @@ def test_it_is_made_once_and_made_anew_when_asked_or_left_half_way() -> None:
 
 
 def test_another_list_is_another_environment(lists: Path) -> None:
-    before = place().folder()
+    before = place().get_folder()
     (lists / "nothing.txt").write_text("# still no package\n")
-    assert place().folder() != before
+    assert place().get_folder() != before
 
 
 def test_what_does_not_work_is_not_kept() -> None:
     with pytest.raises(BackendError, match="No module named 'no_such_module'"):
         install.install(place("no_such_module"), lambda step: None)
-    assert not place("no_such_module").folder().exists()
+    assert not place("no_such_module").get_folder().exists()
 
 
 def test_packages_that_cannot_be_had_are_told_as_a_missing_network() -> None:
     with pytest.raises(BackendError, match=r"no-such-package==1\.0.*index cannot be reached"):
         install.install(place(list_file="absent.txt"), lambda step: None)
-    assert not place(list_file="absent.txt").folder().exists()
+    assert not place(list_file="absent.txt").get_folder().exists()
 
 
 def test_an_interrupted_installation_leaves_nothing() -> None:
@@ -71,7 +71,7 @@ def test_an_interrupted_installation_leaves_nothing() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         install.install(place(), interrupt)
-    assert not place().folder().exists()
+    assert not place().get_folder().exists()
 
 
 def test_a_full_disk_is_told_before_anything_is_fetched() -> None:
@@ -84,12 +84,12 @@ def test_a_disk_that_fills_up_is_told(tiny_disk: Path, monkeypatch: pytest.Monke
     (tiny_disk / "others").write_bytes(bytes(230 << 10))
     with pytest.raises(BackendError, match="Free some space"):
         install.install(place(n_mib=0), lambda step: None)
-    assert not place().folder().exists()
+    assert not place().get_folder().exists()
 
 
 def test_lists_that_are_missing_are_told_and_count_as_not_installed() -> None:
     assert not place(list_file="missing.txt").is_installed()
-    with pytest.raises(BackendError, match="made from a checkout"):
+    with pytest.raises(BackendError, match="installed from a checkout"):
         install.install(place(list_file="missing.txt"), lambda step: None)
 
 

@@ -165,7 +165,7 @@ def test_an_interpreter_that_is_gone_is_told(tmp_path: Path, engine_file: Path) 
 @pytest.mark.parametrize(
     ("script", "told"),
     [
-        ("print('hello, I am no worker', flush=True)", "no answer: it begins with b'hello"),
+        ("print('hello, I am no worker', flush=True)", "invalid reply: it begins with b'hello"),
         ("os.write(1, struct.pack('<4sII', b'KAME', 11, 80) + b'{\"done\":{}}1234')", "ends after 4 of 80 bytes"),
         ("sys.exit('wrong architecture')", "status 1; its last line: wrong architecture"),
     ],
@@ -204,7 +204,7 @@ class TinyEnvironment:
     def python(self) -> Path:
         return self._python
 
-    def engine_file(self) -> Path:
+    def find_engine_file(self) -> Path:
         return self._engine_file
 
 
@@ -220,9 +220,9 @@ def tiny(monkeypatch: pytest.MonkeyPatch, python: Path, engine_file: Path) -> It
 
 @pytest.mark.usefixtures("tiny")
 def test_one_worker_a_process_for_the_same_options() -> None:
-    first = process.worker("tiny", {"a": 1}, 60)
-    assert process.worker("tiny", {"a": 1}, 60) is first
-    assert process.worker("tiny", {"a": 2}, 60) is not first
+    first = process.get_worker("tiny", {"a": 1}, 60)
+    assert process.get_worker("tiny", {"a": 1}, 60) is first
+    assert process.get_worker("tiny", {"a": 2}, 60) is not first
 
 
 FORK = """
@@ -236,7 +236,7 @@ process.get_environment = lambda name: SimpleNamespace(
     is_installed=lambda: True, python=lambda: python, engine_file=lambda: engine_file
 )
 def told():
-    return os.getpid(), process.worker("tiny", {}, 60).call("echo", {})[0]["pid"]
+    return os.getpid(), process.get_worker("tiny", {}, 60).call("echo", {})[0]["pid"]
 first = told()
 if os.fork() == 0:
     os._exit(0 if told()[1] != first[1] else 1)
@@ -251,10 +251,10 @@ def test_a_forked_process_starts_a_worker_of_its_own(python: Path, engine_file: 
 
 @pytest.mark.usefixtures("tiny")
 def test_a_dead_worker_is_started_anew() -> None:
-    first = process.worker("tiny", {}, 60)
+    first = process.get_worker("tiny", {}, 60)
     with pytest.raises(BackendError):
         first.call("die", {})
-    again = process.worker("tiny", {}, 60)
+    again = process.get_worker("tiny", {}, 60)
     assert again.call("echo", {})[0]["n_calls"] == 1
     first.close()
 
@@ -263,4 +263,4 @@ def test_an_environment_that_is_not_made_is_told(monkeypatch: pytest.MonkeyPatch
     absent = TinyEnvironment(tmp_path, tmp_path, made=False)
     monkeypatch.setattr(process, "get_environment", lambda name: absent)
     with pytest.raises(BackendError, match="Type: kame backends install tiny"):
-        process.worker("tiny", {}, 60)
+        process.get_worker("tiny", {}, 60)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy import signal
 
-from backends.acoustics import impulse_response
+from backends.acoustics import simulate_impulse_response
 from data_schemas.config import SurroundingsConfig
 from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
 from pipelines.audio import PEAK_LIMIT, Sound, decode_flac, measure_peak_dbfs, measure_rms_dbfs
@@ -76,7 +76,7 @@ def test_words_come_no_later_for_what_is_around_them(changes: dict[str, object])
 def test_a_rooms_first_sound_is_the_direct_path(seed: int) -> None:
     room = draw_plan(SurroundingsConfig(room_share=1, rt60_max_s=0.2), random.Random(seed)).room
     assert room is not None
-    response, delay = impulse_response(room)
+    response, delay = simulate_impulse_response(room)
     assert abs(int(np.argmax(np.abs(response))) - delay) <= seconds_to_samples(0.002)
     assert np.abs(response[: delay - seconds_to_samples(0.002)]).max() < 0.1 * np.abs(response).max()
 

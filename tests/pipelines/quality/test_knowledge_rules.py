@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from backends.chat.cache import reply_key, request_id
+from backends.chat.cache import make_reply_key, make_request_id
 from backends.chat.protocol import ChatReply
 from data_schemas.config import OracleConfig
 from data_schemas.records import Dialogue, OracleRow
@@ -39,8 +39,8 @@ class Keyed(Scripted):
         reply = await super().ask(payload, attempt)
         last = payload["messages"][-1]
         changed = [*payload["messages"][:-1], last | {"content": self.change(last["content"])}]
-        key = reply_key(DOUBLE, payload | {"messages": changed}, attempt)
-        return replace(reply, request_id=request_id(key))
+        key = make_reply_key(DOUBLE, payload | {"messages": changed}, attempt)
+        return replace(reply, request_id=make_request_id(key))
 
 
 def row_of(dialogue: Dialogue, model: Keyed, **oracle: Any) -> OracleRow:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.chat.thoughts import ThoughtStream, without_thought
+from backends.chat.thoughts import ThoughtStream, split_thought
 from data_schemas.config import OracleConfig
 from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_stream import OracleQueue
@@ -93,7 +93,7 @@ def test_tokens_are_those_of_training_with_thoughts_before_and_marks_for_the_eye
         begin = "" if is_bare else draw.choice(["", "<think>\n"])
         thought = f"{begin}{drawn_answer(draw)} *Hm* 😊\n</think>\n\n" if is_bare or begin else ""
         try:
-            said = trained_on(without_thought(thought + answer)[1])
+            said = trained_on(split_thought(thought + answer)[1])
         except Unusable:
             continue
         if not all(isinstance(each, str) for each in speak_answer(strip_paragraph(answer))):
