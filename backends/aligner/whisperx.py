@@ -54,7 +54,7 @@ class WhisperXAligner:
         return ids.digest(
             "whisperx",
             _RECIPE,
-            versions("soxr"),
+            get_versions("soxr"),
             get_environment("whisperx").compute_digest(),
             weights,
             self._options.language,

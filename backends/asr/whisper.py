@@ -53,7 +53,12 @@ class Whisper:
         """
         how = self._options.model_dump(include={"language", "compute_type", "beam_size"})
         return ids.digest(
-            "whisper", _RECIPE, versions("soxr"), get_environment("whisper").compute_digest(), self._digest_model(), how
+            "whisper",
+            _RECIPE,
+            get_versions("soxr"),
+            get_environment("whisper").compute_digest(),
+            self._digest_model(),
+            how,
         )
 
     def transcribe(self, samples: Samples, sample_rate_hz: int) -> str:

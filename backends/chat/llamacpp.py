@@ -110,7 +110,7 @@ def digest_file(path: Path) -> str:
 @functools.cache
 def _digest_state(path: Path, n_bytes: int, modified_ns: int) -> str:
     """Has an unbounded cache: a model's folder has many files, and a bounded LRU cache walked in order never hits."""
-    return ids.sha256_of(path)[:16]
+    return ids.compute_sha256(path)[:16]
 
 
 def _make_child_environment() -> dict[str, str]:

@@ -183,7 +183,7 @@ class Codec2(VocoderCodec):
     @property
     def digest(self) -> str:
         """Digest of the library's version, `RECIPE` and the mode."""
-        return ids.digest("codec2", RECIPE, versions("pycodec2"), self.mode)
+        return ids.digest("codec2", RECIPE, get_versions("pycodec2"), self.mode)
 
     @cached_property
     def layout(self) -> CodeLayout:

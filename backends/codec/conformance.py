@@ -12,7 +12,7 @@ from backends.conformance import check_identity, make_chirps, require
 from backends.engine import Samples
 from backends.options import OptionValue
 from backends.registry import build, find_options_class, validate_options
-from data_schemas.units import FRAME_N_SAMPLES, n_frames_covering
+from data_schemas.units import FRAME_N_SAMPLES, count_covering_frames
 
 _LENGTHS = (3 * FRAME_N_SAMPLES, 1, 40_000, 0, 61_000, 30_721)
 _LEAST_EQUAL = 0.99

@@ -41,7 +41,7 @@ class DoubleCodec:
     @property
     def layout(self) -> CodeLayout:
         """The layout of Mimi."""
-        return CodeLayout.of_mimi(self.n_codebooks, self.card)
+        return CodeLayout.make_mimi(self.n_codebooks, self.card)
 
     def encode(self, sounds: Sequence[Samples]) -> list[Codes]:
         """Encodes each recording to [n_codebooks, n_frames]."""

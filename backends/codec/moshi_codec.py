@@ -92,7 +92,7 @@ class MoshiCodec:
     @property
     def layout(self) -> CodeLayout:
         """The layout of Mimi."""
-        return CodeLayout.of_mimi(self.n_codebooks, self.card)
+        return CodeLayout.make_mimi(self.n_codebooks, self.card)
 
     def save(self, folder: str) -> dict[str, OptionValue]:
         """Copies its files unchanged, with all codebooks; the options say how many of them are used."""

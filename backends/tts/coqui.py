@@ -63,7 +63,7 @@ class Coqui:
         return ids.digest(
             "coqui",
             _RECIPE,
-            versions("soxr"),
+            get_versions("soxr"),
             get_environment("coqui").compute_digest(),
             self._described["files"],
             self._options.language,

@@ -77,7 +77,7 @@ class Espeak:
     @property
     def digest(self) -> str:
         """Digest of the library's version and `_RECIPE`."""
-        return ids.digest("espeak", _RECIPE, versions("espeakng-loader", "soxr"))
+        return ids.digest("espeak", _RECIPE, get_versions("espeakng-loader", "soxr"))
 
     def voices(self) -> Sequence[Voice]:
         """Returns four accents of one synthetic voice."""

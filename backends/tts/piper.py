@@ -51,7 +51,7 @@ class Piper:
     @property
     def digest(self) -> str:
         """Digest of the package versions and `_RECIPE`; voices have their own digests."""
-        return ids.digest("piper", _RECIPE, versions("soxr"), get_environment("piper").compute_digest())
+        return ids.digest("piper", _RECIPE, get_versions("soxr"), get_environment("piper").compute_digest())
 
     def voices(self) -> Sequence[Voice]:
         """Returns the voices of the configured files, or the included one.

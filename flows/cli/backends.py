@@ -120,7 +120,7 @@ def _make_source_rows() -> list[dict[str, str]]:
 
 def _find_options(kind: str, name: str) -> "type[BaseModel] | None":
     """Finds the options class of a back-end or a question set; `own` is a question set with a column map."""
-    from backends.registry import GROUPS, entry
+    from backends.registry import GROUPS, get_entry
     from data_schemas.errors import ConfigError
     from pipelines.sources import own
     from pipelines.sources.registry import list_sources
@@ -136,7 +136,7 @@ def _find_options(kind: str, name: str) -> "type[BaseModel] | None":
         return own.OwnOptions
     if kind not in GROUPS:
         raise ConfigError(f"There is no kind {kind!r}.", f"Choose one of: {', '.join([*GROUPS, 'source'])}.")
-    return entry(kind, name).get_options_class()
+    return get_entry(kind, name).get_options_class()
 
 
 def _get_environment(name: str) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from backends.chat.answers import estimated_tokens
+from backends.chat.answers import estimate_tokens
 from backends.chat.budget import ChatUsage, run_named
 from backends.engine import Samples
 from data_schemas.config import RefreshConfig, SourceConfig
@@ -303,7 +303,7 @@ def _measure_prompt_sizes(bench: Bench) -> list[PromptSize]:
     for name in list_prompt_sets():
         prompts = load_prompts(name)
         payloads = (make_payload(prompts, each, oracle, bench.config.seed, 0) for each in asked)
-        sizes[prompts.version] = [estimated_tokens(each)[0] for each in payloads]
+        sizes[prompts.version] = [estimate_tokens(each)[0] for each in payloads]
     means = {name: fmean(each) for name, each in sizes.items() if each}
     counted = {each.prompt: each.tokens_in for each in bench.chat if each.stage == ORACLE}
     right = next((counted[name] / means[name] for name in means if counted.get(name)), 1.0)
@@ -348,9 +348,9 @@ def _measure_chat(bench: Bench, stage: str, batch: Sequence[Any], answers: str) 
         client = open_client(chat, endpoint, config.budget, answers, usages.append)
         asking = build_chat_stage(config, stage, endpoint)
         first = run_alone(asking, batch[:1], client).outputs
-        warm, before_s, used_s = ChatUsage.total(usages), time.monotonic(), read_usage().processor_s
+        warm, before_s, used_s = ChatUsage.sum(usages), time.monotonic(), read_usage().processor_s
         outputs = run_alone(asking, rest, client).outputs
-        taken_s, all_used = time.monotonic() - before_s, ChatUsage.total(usages)
+        taken_s, all_used = time.monotonic() - before_s, ChatUsage.sum(usages)
         if chat.engine != "openai":  # it runs here: a busy machine lengthens the clock's time more than the processor's
             taken_s = min(taken_s, read_usage().processor_s - used_s)
         chat_bytes = max(0, bench.meter.look().others_bytes - others_bytes)

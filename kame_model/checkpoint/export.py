@@ -24,7 +24,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from backends.codec.protocol import Codec
-from backends.registry import build, entry
+from backends.registry import build, get_entry
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.model import SamplingConfig
 from data_schemas.config.serving import Voice
@@ -348,7 +348,7 @@ def _write_codec(folder: Path, codec: Codec) -> CodecFacts:
         (own / name).rename(folder / name)
     if is_mimi or not names:
         own.rmdir()
-    plugin = entry("codec", codec.name).plugin
+    plugin = get_entry("codec", codec.name).plugin
     return CodecFacts(
         name=codec.name,
         digest=codec.digest,

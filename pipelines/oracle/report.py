@@ -40,7 +40,7 @@ class Embeddings(Protocol):
 
     model: str
 
-    def of(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Returns the vectors [n_texts, n_dimensions], in the order of the texts."""
 
 

@@ -7,7 +7,7 @@ that the simulator must not know therefore has the id of the event; otherwise th
 from collections.abc import Sequence
 from dataclasses import replace
 
-from backends.chat.cache import reply_key, request_id
+from backends.chat.cache import make_reply_key, make_request_id
 from backends.chat.protocol import Endpoint
 from data_schemas.config import OracleConfig
 from data_schemas.records import OracleRow, Turn, Utterance, WordTiming
@@ -37,7 +37,7 @@ def check_knowledge(row: OracleRow, turns: Sequence[Turn], prompts: PromptSet) -
             continue
         request = _make_request(place, mask_future(turns, event.t_s), config)
         payload = make_payload(prompts, request, config, row.seed, event.attempt or 0)
-        if event.request_id != request_id(reply_key(endpoint, payload, event.attempt or 0)):
+        if event.request_id != make_request_id(make_reply_key(endpoint, payload, event.attempt or 0)):
             yield "level 0 knows only what was said", f"{event.event_id}: its request was another"
 
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Final
 
-from backends.chat.budget import usd_of
-from backends.chat.providers import price_of
+from backends.chat.budget import compute_usd
+from backends.chat.providers import get_price
 from data_schemas.config import ChatConfig, RefreshConfig
 from data_schemas.errors import ConfigError
 from data_schemas.rates import (
@@ -176,7 +176,7 @@ def _chat_of_stage(
             )
         else:
             rows.append(Figure(key, CHAT, title, calls * each, "tokens", f"{calls:,.0f} × {each:.4g}", basis))
-    price = price_of(chat, model)
+    price = get_price(chat, model)
     if chat.engine != "openai":
         why = f"no bill: {chat.engine} answers on a machine of your own"
         rows.append(Figure("usd", CHAT, f"price of {model}", 0.0, "USD", "", why))
@@ -186,7 +186,7 @@ def _chat_of_stage(
         tokens = [round(calls * (each or 0.0)) for each in per.values()]
         each_mtok = f"{price.in_usd_per_mtok:g} in, {price.cached_usd_per_mtok} cached, {price.out_usd_per_mtok:g} out"
         where = f"prices of {price.as_of or 'an unknown day'}, {price.source or 'of the configuration'}"
-        usd = usd_of(price, tokens[0], tokens[1], tokens[2])
+        usd = compute_usd(price, tokens[0], tokens[1], tokens[2])
         rows.append(Figure("usd", CHAT, f"price of {model}", usd, "USD", f"USD a million tokens: {each_mtok}", where))
     if rate.wall_s > 0:
         told = f"{calls:,.0f} × {rate.wall_s:.4g} s"

@@ -22,7 +22,7 @@ from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient
 from backends.chat.limits import Pace
 from backends.chat.protocol import ChatClient, Endpoint
-from backends.chat.providers import price_of
+from backends.chat.providers import get_price
 from data_schemas.arrow import from_table, make_schema, to_table
 from data_schemas.config import BudgetConfig, ChatConfig, RefreshConfig
 from data_schemas.errors import BackendError, StoreError
@@ -243,7 +243,7 @@ def start_chat_servers(config: RefreshConfig, parts: Sequence[Part]) -> Iterator
             if server is None:
                 stop = all_servers.enter_context(ExitStack())
                 server = _Server(stop.enter_context(chat_engine(chat).serve()), stop)
-                check_price(server.endpoint, price_of(chat, server.endpoint.model), config.budget)
+                check_price(server.endpoint, get_price(chat, server.endpoint.model), config.budget)
                 started.append((chat, server))
             by_stage[stage] = server
         yield ChatServers(by_stage)

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from backends.chat.cache import StoredReply, reply_key
+from backends.chat.cache import StoredReply, make_reply_key
 from backends.chat.client import OpenAIChatClient
 from backends.chat.double import DoubleEngine
-from backends.chat.faults import NO_CONNECTION, TryAgainError, UnusableAnswerError, no_answer
+from backends.chat.faults import NO_CONNECTION, TryAgainError, UnusableAnswerError, make_timeout_error
 from backends.chat.live import OpenAILiveChat
-from backends.chat.providers import endpoint_name_of
+from backends.chat.providers import get_endpoint_name
 from backends.chat.remote import RemoteEngine
 from backends.chat.servers import FIRST_LEFT_OUT_S, LONGEST_LEFT_OUT_S, Server, Servers
 from data_schemas.config import BudgetConfig, ChatConfig
@@ -144,8 +144,8 @@ def test_only_what_a_server_has_not_worked_on_goes_to_another_at_once() -> None:
     moves = [
         (TryAgainError("x", NO_CONNECTION, endpoint_gone=True), True),
         (TryAgainError("x", "429", overloaded=True), True),
-        (no_answer("x", was_taken=False), True),
-        (no_answer("x"), False),
+        (make_timeout_error("x", was_taken=False), True),
+        (make_timeout_error("x"), False),
         (TryAgainError("x", "cut off", endpoint_gone=True, may_be_paid=True), False),
         (TryAgainError("x", "500"), False),
     ]
@@ -172,12 +172,12 @@ def test_a_list_is_typed_with_commas_or_written_in_yaml_and_each_url_is_checked(
 def test_identity_does_not_see_how_many_servers_there_are() -> None:
     one, two = config_of("http://a/v1"), config_of("http://a/v1", "http://b:9/v1")
     assert dump_relevant_fields(one) == dump_relevant_fields(two)
-    assert endpoint_name_of(one) == endpoint_name_of(two) == "a"
+    assert get_endpoint_name(one) == get_endpoint_name(two) == "a"
     payload = numbered(1)[0]
-    keys = {reply_key(RemoteEngine(each).describe(), payload, 0) for each in (one, two)}
+    keys = {make_reply_key(RemoteEngine(each).describe(), payload, 0) for each in (one, two)}
     assert len(keys) == 1
     named = [config_of(*urls, endpoint="ours") for urls in (["http://a/v1"], ["http://b/v1", "http://a/v1"])]
-    assert len({reply_key(RemoteEngine(each).describe(), payload, 0) for each in named}) == 1
+    assert len({make_reply_key(RemoteEngine(each).describe(), payload, 0) for each in named}) == 1
 
 
 @pytest.mark.full
