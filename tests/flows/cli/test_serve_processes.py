@@ -114,7 +114,7 @@ def test_several_processes_are_one_server(served: ServedGroup) -> None:
     ).stdout.split()
     assert len(children) == 1
     os.kill(int(children[0]), signal.SIGKILL)
-    served.read_until("Process 0 of the server has ended by signal 9. It is started again; 1 callers lost")
+    served.read_until("Process 0 of the server has ended by signal 9. It is restarted; 1 callers lost")
     n_cut = 0
     for each in (first, second):
         try:
@@ -133,7 +133,7 @@ def test_several_processes_are_one_server(served: ServedGroup) -> None:
     left = second if _is_open(second) else first
     served.process.send_signal(signal.SIGHUP)
     served.read_until("Process 0 serves again.")
-    served.read_until("Process 1 is to be started anew; its 1 callers may finish.")
+    served.read_until("Process 1 will be restarted when its 1 callers have left.")
     assert _is_open(left)
     anew = served.call()
     left.close()

@@ -263,7 +263,7 @@ def test_a_server_that_records_nobody_says_so(checkpoint: str, question: Path) -
         (["a.wav", "--url", "http://host", "--set", "port=1"], "--set would be"),
         (["a.wav", "--url", "http://host", "--llm-url", "http://llm"], "--llm-url would be"),
         (["a.wav"], "Say kame talk FILE --checkpoint CHECKPOINT"),
-        (["none.wav", "--mode", "cascade"], "Cannot read the sound in none.wav"),
+        (["none.wav", "--mode", "cascade"], "Cannot read the audio file none.wav"),
         (["{question}", "--url", "ftp://host"], "not a server's URL"),
     ],
 )

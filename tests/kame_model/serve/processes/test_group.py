@@ -191,7 +191,7 @@ async def test_a_configuration_that_does_not_start_leaves_the_other_processes_as
         before = served.group.pids
         async with asyncio.timeout(MOST_S):
             await served.group.restart(config_of("broken"))
-        assert "Process 0 does not start; the others are left as they are: It is broken. Mend it." in caplog.text
+        assert "Process 0 does not start; the other processes are not restarted: It is broken. Mend it." in caplog.text
         assert served.group.pids[1] == before[1]
         caller = await served.call()
         assert (caller.number, caller.checkpoint) == (1, "first")

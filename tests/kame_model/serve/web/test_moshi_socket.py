@@ -136,7 +136,7 @@ async def test_a_first_message_that_cannot_be_done_is_told_and_later_ones_are_pa
         assert [session.mode for session in server.sessions.values()] == ["tandem"]
         await talker.leave()
     (told,) = talker.select_kind(5)
-    assert b"16000 are taken at most" in told
+    assert b"At most 16000 are allowed" in told
 
 
 def opus_bomb() -> bytes:
