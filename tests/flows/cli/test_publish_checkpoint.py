@@ -88,7 +88,7 @@ def test_a_published_checkpoint_is_served_by_its_name(
     async def run_and_stop(config: ServeConfig, on_ready: Told, on_drain: Told) -> None:
         async def ask(url: str) -> None:
             async with httpx.AsyncClient() as client:
-                served.append(((await client.get(f"{url}/readyz")).status_code, config.checkpoint))
+                served.append(((await client.get(f"{url}/healthz")).status_code, config.checkpoint))
             os.kill(os.getpid(), signal.SIGTERM)
 
         tasks: list[asyncio.Task[None]] = []
