@@ -106,8 +106,8 @@ def test_a_packages_chat_engine_tells_its_version_in_the_models_digest(
         ("raise OSError('no driver')", "does not load: OSError: no driver"),
         ("from backends.tts.double import DoubleTts as Tone", "makes an engine that calls itself 'double'"),
         ("Tone = 5", "is neither a class nor a function, but 5"),
-        ("def Tone(options): pass", "does not tell the type of its options: KeyError"),
-        ("def Tone(options: 'Nowhere'): pass", "does not tell the type of its options: NameError"),
+        ("def Tone(options): pass", "does not state the type of its options: KeyError"),
+        ("def Tone(options: 'Nowhere'): pass", "does not state the type of its options: NameError"),
         ("def Tone(options: dict): pass", "takes options of <class 'dict'>, which is not a subclass"),
         ("class Tone: pass", "makes an engine without name and digest"),
         ("class Tone: name = 'tone'", "makes an engine without digest"),
@@ -138,5 +138,5 @@ def test_names_that_clash_are_refused_with_both_packages(tmp_path: Path, monkeyp
 
 def test_a_name_that_no_option_can_hold_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_package(tmp_path, monkeypatch, "kame-a", "", {"kame.tts": "Tone 2 = kame_a:Tone"})
-    with pytest.raises(ConfigError, match="small letters"):
+    with pytest.raises(ConfigError, match="lower-case letters"):
         registry.list_backends("tts")

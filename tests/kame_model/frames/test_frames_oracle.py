@@ -16,7 +16,7 @@ TOKENS = st.lists(st.integers(4, START - 1), max_size=12)
 
 @st.composite
 def oracles(draw: st.DrawFn) -> tuple[list[OracleTokenEvent], int]:
-    """Events in the order of their frames, and input positions that hold the start of each."""
+    """Events in the sorted by frame, and input positions that hold the start of each."""
     gaps = draw(st.lists(st.integers(0, 9), max_size=8))
     events: list[OracleTokenEvent] = [(frame, draw(TOKENS)) for frame in accumulate(gaps)]
     return events, max((frame for frame, _ in events), default=0) + 2 + draw(st.integers(0, 20))
@@ -233,7 +233,7 @@ def test_no_events_are_a_stream_too() -> None:
 def test_events_that_do_not_fit_together_are_refused() -> None:
     with pytest.raises(ValueError, match="each"):
         OracleTokens.pack([1, 2], [0.1], [0], [False], [[5]], [[]])
-    with pytest.raises(ValueError, match="order of their frames"):
+    with pytest.raises(ValueError, match="sorted by frame"):
         OracleTokens.pack([2, 1], [0.1, 0.2], [0, 0], [False, True], [[5], [6]], [[], []])
 
 

@@ -91,7 +91,7 @@ def test_a_packages_source_is_read_with_its_options_and_names_its_package(
     [
         ("riddles = kame_riddles:riddles", "import nothing_of_that_name", "does not load: ModuleNotFoundError"),
         ("riddles = kame_riddles:SPEC", "SPEC = 7", "is neither a SourceSpec nor a function of its options"),
-        ("riddles = kame_riddles:make", "def make(options): pass", "does not tell the type of its options: KeyError"),
+        ("riddles = kame_riddles:make", "def make(options): pass", "does not state the type of its options: KeyError"),
         ("riddles = kame_riddles:PLAIN", RIDDLES, "makes a source that is called 'plain'"),
         ("gsm8k = kame_riddles:PLAIN", RIDDLES, "has the name of one that is built in"),
     ],
