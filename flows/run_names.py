@@ -42,7 +42,8 @@ def _describe(kind: str, settings: Mapping[str, Any]) -> str:
     if kind in ("refresh", "speech"):
         return "+".join(_get_last_part(each["name"]) for each in settings.get("sources", ()))
     if kind == "train":
-        return " ".join((settings.get("preset", "nano"), "+".join(map(_get_last_part, settings.get("datasets", ())))))
+        datasets = "+".join(map(_get_last_part, settings.get("datasets", ())))
+        return " ".join(filter(None, (settings.get("preset", "nano"), datasets)))
     of = _get_last_part(settings.get("checkpoint", ""))
     return f"{settings.get('kind', 'duplex')} {of}" if kind == "evaluate" else of
 

@@ -155,7 +155,7 @@ def test_nobody_there_is_told(server: Server) -> None:
 )
 def test_what_is_no_sound_is_told(server: Server, response_format: str, content: bytes) -> None:
     server.answers = [(200, content)]
-    with pytest.raises(BackendError, match=f"sent no {response_format} sound"):
+    with pytest.raises(BackendError, match=f"sent no {response_format} audio"):
         speech(server, response_format=response_format).synthesise("Hello.", "alloy", 1.0)
 
 

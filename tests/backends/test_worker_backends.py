@@ -71,7 +71,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandI
         file = tmp_path / "engine.py"
         file.write_text(STAND_IN.format(describe=repr(describe), times_s=repr(times_s)))
         place = SimpleNamespace(
-            is_installed=lambda: True, python=lambda: Path(sys.executable), engine_file=lambda: file
+            is_installed=lambda: True, get_python=lambda: Path(sys.executable), find_engine_file=lambda: file
         )
         monkeypatch.setattr(process, "get_environment", lambda name: place)
 

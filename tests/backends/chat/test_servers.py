@@ -205,7 +205,7 @@ def test_a_dead_server_costs_no_try_and_is_told_once(tmp_path: Path, caplog: pyt
         assert [type(each).__name__ for each in outcomes] == ["ChatReply"] * 40
         assert len(server.counts.bodies) == 40
     place = dead.removeprefix("http://").removesuffix("/v1")
-    assert f"The chat server at {place} is left out: no connection." in caplog.text  # at the start
+    assert f"The chat server at {place} is not used: no connection." in caplog.text  # at the start
     assert caplog.text.count(f"The chat server at {place} gets no requests for 2 s: no connection.") == 1
 
 
@@ -219,7 +219,7 @@ def test_requests_of_a_server_that_answers_500_are_tried_again_at_another(
         assert [type(each).__name__ for each in outcomes] == ["ChatReply"] * 40
         assert len(server.counts.bodies) == 40
         assert 1 <= len(bad.counts.bodies) <= 8
-    assert "is left out for 2 s: HTTP 500." in caplog.text
+    assert "gets no requests for 2 s: HTTP 500." in caplog.text
 
 
 @pytest.mark.full

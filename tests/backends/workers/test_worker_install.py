@@ -66,7 +66,7 @@ def test_packages_that_cannot_be_had_are_told_as_a_missing_network() -> None:
 
 def test_an_interrupted_installation_leaves_nothing() -> None:
     def interrupt(step: str) -> None:
-        if step.startswith("Looking"):
+        if step.startswith("Checking"):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -201,7 +201,7 @@ class TinyEnvironment:
     def is_installed(self) -> bool:
         return self._made
 
-    def python(self) -> Path:
+    def get_python(self) -> Path:
         return self._python
 
     def find_engine_file(self) -> Path:
@@ -233,7 +233,7 @@ from backends.workers import process
 
 python, engine_file = map(Path, sys.argv[1:])
 process.get_environment = lambda name: SimpleNamespace(
-    is_installed=lambda: True, python=lambda: python, engine_file=lambda: engine_file
+    is_installed=lambda: True, get_python=lambda: python, find_engine_file=lambda: engine_file
 )
 def told():
     return os.getpid(), process.get_worker("tiny", {}, 60).call("echo", {})[0]["pid"]

@@ -222,7 +222,7 @@ def test_figures_of_validation_have_their_step(rows: Path, tmp_path: Path) -> No
 
 
 def test_a_folder_without_a_run_cannot_be_loaded(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="no training run"):
+    with pytest.raises(DatasetError, match="not a training run"):
         load_run(tmp_path)
 
 

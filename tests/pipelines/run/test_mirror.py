@@ -5,11 +5,12 @@ import os
 import platform
 import re
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import datasets
 import duckdb
 import pyarrow.dataset
 import pytest
@@ -36,6 +37,18 @@ from tests.support.s3_server import S3, Fault, s3_server
 pytestmark = pytest.mark.full
 
 OUT = "s3://corpora/team/spoken"
+STREAM = """
+import os, sys, datasets
+
+found = datasets.load_dataset(
+    "parquet",
+    data_files=f"{sys.argv[1]}/data/*.parquet",
+    split="train",
+    streaming=True,
+    storage_options={"endpoint_url": os.environ["AWS_ENDPOINT_URL"]},
+)
+print(*(row["dialogue_id"] for row in found.select_columns(["dialogue_id"])))
+"""
 HERE_ALONE = {".store/answers.sqlite", ".store/lease.json", ".store/mirror.jsonl", "answers"}
 
 
@@ -282,15 +295,12 @@ def test_others_read_it_where_it_is(s3: S3, tmp_path: Path) -> None:
         connection.register_filesystem(fs)
         counted = connection.execute(f"SELECT count(*) FROM read_parquet('{OUT}/data/*.parquet')").fetchone()
     assert counted == (n_dialogues,)
-    found = datasets.load_dataset(
-        "parquet",
-        data_files=f"{OUT}/data/*.parquet",
-        split="train",
-        streaming=True,
-        storage_options={"endpoint_url": os.environ["AWS_ENDPOINT_URL"]},  # else a client of an earlier server is used
-    )
-    told = {row["dialogue_id"] for row in found.select_columns(["dialogue_id"])}
-    assert told == {each.dialogue_id for each in reader.dialogues()}
+    online = {
+        **os.environ,
+        "HF_HUB_OFFLINE": "0",
+    }  # offline, `datasets` opens no address at all, this machine's neither
+    read = subprocess.run([sys.executable, "-c", STREAM, OUT], env=online, capture_output=True, text=True, check=True)
+    assert set(read.stdout.split()) == {each.dialogue_id for each in reader.dialogues()}
     for command in (["inspect", OUT, "--json"], ["check", OUT, "--json"]):
         result = CliRunner().invoke(app, command)
         assert result.exit_code == 0, result.output

@@ -240,7 +240,7 @@ async def test_pages_without_sound_keep_nobodys_place(checkpoint: Checkpoint) ->
                 break
         await socket.over
     assert socket.closed is not None
-    assert "nothing was heard for 5 s" in socket.closed[1]
+    assert "no audio arrived for 5 s" in socket.closed[1]
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ async def test_a_client_that_listens_only_is_answered_all_the_same_until_it_is_l
         await socket.over
     n_frames = len(of_type(socket, "response.output_audio.delta"))
     assert 35 <= n_frames <= 50
-    assert socket.closed == (1008, "no sound came for 4 s")
+    assert socket.closed == (1008, "no audio arrived for 4 s")
     assert of_type(socket, "error")[-1]["error"]["code"] == "session_ended"
     assert of_type(socket, "response.done")
 
