@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 from backends.options import OptionValue
 from backends.plugins import Plugin, find_plugins, wrap_plugin_engine
 from backends.workers.environments import get_environment
+from data_schemas.config.base import describe_faults
 from data_schemas.errors import ConfigError
 
 GROUPS: Final[Mapping[str, str]] = {
@@ -336,7 +337,7 @@ def validate_options(whose: str, taken: type[BaseModel], options: Mapping[str, O
         return taken.model_validate(dict(options))
     except ValidationError as error:
         # Values are not quoted: an API key may have been given instead of its variable's name.
-        wrong = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'all'}: {each['msg']}" for each in error.errors())
+        wrong = describe_faults(error, whole="all")
         raise ConfigError(
             f"The {whose} does not take these options: {wrong}.", f"It takes: {', '.join(taken.model_fields)}."
         ) from error

@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError
 from backends.chat.model_names import SNAPSHOT
 from data_schemas import ids
 from data_schemas.config import ChatConfig, Config, PriceConfig
+from data_schemas.config.base import describe_faults
 from data_schemas.config.chat import BaseUrl
 from data_schemas.errors import ConfigError
 
@@ -136,7 +137,7 @@ def _read(path: Path) -> Provider:
         fields = yaml.safe_load(path.read_text(encoding="utf-8"))
         provider = Provider.model_validate(fields)
     except ValidationError as error:  # its values are not quoted: a key may be in the wrong place
-        wrong = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'all'}: {each['msg']}" for each in error.errors())
+        wrong = describe_faults(error, whole="all")
         raise ConfigError(
             f"The provider in {path} cannot be used: {wrong}.", "See backends/chat/providers.yaml."
         ) from None

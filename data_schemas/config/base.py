@@ -10,10 +10,14 @@ def expand_home(path: str | None) -> str | None:
     return None if path is None else str(Path(path).expanduser()) if path.startswith("~") else path
 
 
-def describe_faults(error: ValidationError) -> str:
-    """Returns what is wrong with which field, in one line."""
+def describe_faults(error: ValidationError, whole: str = "") -> str:
+    """Returns what is wrong with which field, in one line.
+
+    Args:
+        whole: stands for the field of a fault that no single field has.
+    """
     faults = [each for each in error.errors() if each["type"] != "default_factory_not_called"]  # of another fault
-    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in faults)
+    return "; ".join(f"{'.'.join(map(str, each['loc'])) or whole}: {each['msg']}" for each in faults)
 
 
 class Config(BaseModel):

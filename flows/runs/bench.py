@@ -27,11 +27,11 @@ from data_schemas.records import AudioDialogue, Clips, Dialogue, Item, OracleRow
 from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds
 from flows.runs.usage import UsageMeter, read_usage
-from pipelines.asking import read_texts, run_alone
+from pipelines.asking import run_alone
 from pipelines.audio import decode_flac
 from pipelines.oracle.plan import plan_dialogue
-from pipelines.oracle.prompts import choose_prompts, list_prompt_sets, load_prompts, make_payload
-from pipelines.run.estimate import engines_of, speaking_engine
+from pipelines.oracle.prompts import list_prompt_sets, load_prompts, make_payload
+from pipelines.run.estimate import engines_of, get_prompt_version, speaking_engine
 from pipelines.run.execute import join_inputs, open_client
 from pipelines.run.stages import (
     CHAT_STAGES,
@@ -139,9 +139,10 @@ def measure_dataset(config: RefreshConfig, n_dialogues: int, meter: UsageMeter, 
                 tell(name)
                 batch = join_inputs([made[each] for each in stage.inputs])
                 if name in CHAT_STAGES:
-                    asks = chat_model_of(config, name) is not None
-                    make = _measure_chat if asks else _run_without_chat
-                    made[name] = make(bench, name, batch, f"{folder}/answers.sqlite")
+                    if chat_model_of(config, name) is None:
+                        made[name] = build_stage_without_chat(config, name).run(batch).outputs
+                    else:
+                        made[name] = _measure_chat(bench, name, batch, f"{folder}/answers.sqlite")
                     continue
                 made[name], warm_s, processor_s = _run_warm(stages[name], batch)
                 load_s += warm_s
@@ -332,11 +333,6 @@ def _measure_sizes(bench: Bench, speech: Sequence[Clips], folder: Path, first_by
     )
 
 
-def _run_without_chat(bench: Bench, stage: str, batch: Sequence[Any], answers: str) -> list[Any]:
-    """What a stage that may ask a chat model makes of a batch where none is configured for it."""
-    return build_stage_without_chat(bench.config, stage).run(batch).outputs
-
-
 def _measure_chat(bench: Bench, stage: str, batch: Sequence[Any], answers: str) -> list[Any]:
     """What a stage makes of a batch with its chat model; calls, tokens and time are kept, where it asked anything."""
     config, chat = bench.config, chat_model_of(bench.config, stage)
@@ -356,12 +352,9 @@ def _measure_chat(bench: Bench, stage: str, batch: Sequence[Any], answers: str) 
         chat_bytes = max(0, bench.meter.look().others_bytes - others_bytes)
     if (n_calls := all_used.n_requests) > 0:
         is_oracle = stage == ORACLE
-        prompt = (
-            choose_prompts(config.oracle, chat).version if is_oracle else read_texts(f"pipelines.{stage}")["version"]
-        )
         rate = ChatRate(
             model=endpoint.model,
-            prompt=prompt,
+            prompt=get_prompt_version(stage, config, chat),
             stage="oracle" if is_oracle else "wording",
             n_calls=n_calls,
             calls_per_request=n_calls / (_count_oracles(config, batch) if is_oracle else len(batch)),

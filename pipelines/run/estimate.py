@@ -56,6 +56,13 @@ def engines_of(config: RefreshConfig) -> str:
     return f"{tts}+{config.alignment.aligner}+{config.gate.asr}"
 
 
+def get_prompt_version(stage: str, config: RefreshConfig, chat: ChatConfig) -> str:
+    """Returns the version of the prompts that a stage sends to a chat model, as rates have it."""
+    return (
+        choose_prompts(config.oracle, chat).version if stage == ORACLE else read_texts(f"pipelines.{stage}")["version"]
+    )
+
+
 def speaking_engine(config: RefreshConfig) -> str:
     """Returns the name of the text-to-speech engines, as rates have it."""
     return engines_of(config).partition("+")[0]
@@ -152,13 +159,12 @@ def _chat_of_stage(
     stage: str, chat: ChatConfig, config: RefreshConfig, amounts: Mapping[str, float], book: RateBook
 ) -> list[Figure]:
     """Estimates calls, tokens and price of one stage; all are unknown if the stage was never measured."""
-    model = chat_engine(chat).describe().model
+    model, prompt = chat_engine(chat).describe().model, get_prompt_version(stage, config, chat)
     found: tuple[ChatRate, str] | None
     if stage == ORACLE:
-        n_requests, found = amounts["requests"], _chat_rate(book, model, choose_prompts(config.oracle, chat).version)
+        n_requests, found = amounts["requests"], _chat_rate(book, model, prompt)
     else:
-        version = read_texts(f"pipelines.{stage}")["version"]
-        n_requests, found = amounts["dialogues"], _find_chat_rate(book, stage, model, version)
+        n_requests, found = amounts["dialogues"], _find_chat_rate(book, stage, model, prompt)
     if found is None:
         how = "`kame bench` with these settings does" if stage == WORDING else "look at a small run"
         why = f"nobody has counted what {stage} asks {model}: {how}"
@@ -168,14 +174,12 @@ def _chat_of_stage(
     told = f"{n_requests:,.0f} × {rate.calls_per_request:.3g}"
     rows = [Figure("calls", CHAT, f"calls of {model}", calls, "calls", told, basis)]
     per = {"tokens_in": rate.tokens_in, "tokens_cached": rate.tokens_cached, "tokens_out": rate.tokens_out}
-    for key, title in (("tokens_in", "tokens in"), ("tokens_cached", "…cached"), ("tokens_out", "tokens out")):
-        each = per[key]
+    for key, each in per.items():
+        title, unit = _CHAT_FIGURES[key]
         if each is None:
-            rows.append(
-                make_unknown(key, CHAT, title, "tokens", f"nobody has told how many {model} takes from its cache")
-            )
+            rows.append(make_unknown(key, CHAT, title, unit, f"nobody has told how many {model} takes from its cache"))
         else:
-            rows.append(Figure(key, CHAT, title, calls * each, "tokens", f"{calls:,.0f} × {each:.4g}", basis))
+            rows.append(Figure(key, CHAT, title, calls * each, unit, f"{calls:,.0f} × {each:.4g}", basis))
     price = get_price(chat, model)
     if chat.engine != "openai":
         why = f"no bill: {chat.engine} answers on a machine of your own"
@@ -188,12 +192,13 @@ def _chat_of_stage(
         where = f"prices of {price.as_of or 'an unknown day'}, {price.source or 'of the configuration'}"
         usd = compute_usd(price, tokens[0], tokens[1], tokens[2])
         rows.append(Figure("usd", CHAT, f"price of {model}", usd, "USD", f"USD a million tokens: {each_mtok}", where))
+    title, unit = _CHAT_FIGURES["chat_s"]
     if rate.wall_s > 0:
         told = f"{calls:,.0f} × {rate.wall_s:.4g} s"
-        rows.append(Figure("chat_s", CHAT, "time of answers", calls * rate.wall_s, "s", told, basis))
+        rows.append(Figure("chat_s", CHAT, title, calls * rate.wall_s, unit, told, basis))
     else:
         why = f"nobody has measured how fast {model} answers: `kame bench` with these settings does"
-        rows.append(make_unknown("chat_s", CHAT, "time of answers", "s", why))
+        rows.append(make_unknown("chat_s", CHAT, title, unit, why))
     return rows
 
 
