@@ -127,48 +127,48 @@ def _templates() -> Environment:
 def _tell_errors(app: FastAPI, site: Site) -> None:
     """Errors as a page for browsers and as JSON for scripts, each with what happened and what to do."""
 
-    async def ours(code: int, request: Request, error: Exception) -> Response:
+    async def answer_ours(code: int, request: Request, error: Exception) -> Response:
         assert isinstance(error, KameError)
         return _answer(site, request, code, error.what, error.remedy)
 
-    async def of_http(request: Request, error: Exception) -> Response:
+    async def answer_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         remedy = "Start from the list of datasets."
         if error.status_code == 405:
             remedy = f"Use {(error.headers or {}).get('Allow', 'another method')}."
         return _answer(site, request, error.status_code, f"{error.detail}.", remedy, error.headers)
 
-    async def invalid(request: Request, error: Exception) -> Response:
+    async def answer_invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
         what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}."
         return _answer(site, request, 422, what, "Correct that value in the address or in the request.")
 
-    async def waiting(request: Request, error: Exception) -> Response:
+    async def answer_waiting(request: Request, error: Exception) -> Response:
         assert isinstance(error, IndexBeingMade)
         if _wants_page(request):
             page = site.render(request, "indexing.html", n_done=error.n_done, n_files=error.n_files)
             return HTMLResponse(page.body, 202, {"Refresh": "1", "Cache-Control": "no-store"})
         return JSONResponse({"error": f"{error}.", "remedy": "Ask again."}, 503, {"Retry-After": "1"})
 
-    async def refused(request: Request, error: Exception) -> Response:
+    async def answer_refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, RefusedError)
-        return await ours(error.code, request, error)
+        return await answer_ours(error.code, request, error)
 
-    async def unforeseen(request: Request, error: Exception) -> Response:
+    async def answer_unforeseen(request: Request, error: Exception) -> Response:
         remedy = "Try again. The log of the dashboard has the whole error."
         answer = _answer(site, request, 500, f"The dashboard failed to answer: {type(error).__name__}.", remedy)
         set_policy(answer.headers, request.state.nonce)  # it is sent outside of the middleware that does so
         return answer
 
-    app.add_exception_handler(RefusedError, refused)
+    app.add_exception_handler(RefusedError, answer_refused)
     codes = {MissingError: 404, ConfigError: 400, QueryError: 400, RefusedRunError: 400, SchedulerGoneError: 503}
     for kind, code in {**codes, KameError: 500}.items():
-        app.add_exception_handler(kind, partial(ours, code))
-    app.add_exception_handler(Exception, unforeseen)
-    app.add_exception_handler(HTTPException, of_http)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(IndexBeingMade, waiting)
+        app.add_exception_handler(kind, partial(answer_ours, code))
+    app.add_exception_handler(Exception, answer_unforeseen)
+    app.add_exception_handler(HTTPException, answer_http)
+    app.add_exception_handler(RequestValidationError, answer_invalid)
+    app.add_exception_handler(IndexBeingMade, answer_waiting)
 
 
 def _wants_page(request: Request) -> bool:
