@@ -8,7 +8,8 @@ TORCH_ARGS ?=
 DEMO ?= demo
 # The front-end that ships, from which the demo trains and with which it talks.
 NANO ?= examples/checkpoints/nano
-# What the embedded chat model answers rightly by itself, fourteen times of fourteen; a word that is in each right answer.
+# Questions that the embedded chat model answers rightly when each is asked alone, and a word of each right answer. In a talk
+# the turns before may mislead so small a model (to the third it then says "beehive").
 DEMO_QUESTIONS = What_is_the_capital_of_France How_many_legs_does_a_spider_have What_do_bees_make
 DEMO_ANSWERS = Paris eight honey
 # What `make proof` reads and how long it may take: files (or nothing: the Hub) of the question sets, items of each, hours of
