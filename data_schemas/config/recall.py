@@ -76,6 +76,13 @@ class RecallConfig(Config):
         le=10,
         description="Time from the third word of the wrong answer to the correction, in seconds.",
     )
+    silence_after_s: float = Field(
+        default=6.0,
+        ge=0,
+        le=60,
+        description="Time for which the user waits in silence after the end of the recording, in seconds, so that an "
+        "answer to a late or corrected oracle can be finished.",
+    )
     channels: list[Channel] = Field(
         default=[],
         description="Degradations of the user's audio, evaluated with the right oracle; empty: only as recorded.",

@@ -9,6 +9,7 @@ users' audio is degraded, or spoken by other voices. `turns` defines the measure
 import time
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, get_args
 
@@ -20,7 +21,7 @@ from data_schemas import ids
 from data_schemas.config.front_end import RUN
 from data_schemas.config.recall import TEST, RecallConfig
 from data_schemas.errors import ConfigError
-from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
+from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, FRAMES_PER_S
 from kame_model.checkpoint.files import digest_files
 from kame_model.checkpoint.kame_json import FreeShare, Measure, choose_guesses
 from kame_model.checkpoint.load import Checkpoint
@@ -40,6 +41,7 @@ from kame_model.evaluate.looks import note_look_at_test
 from kame_model.evaluate.recall_items import (
     Condition,
     Record,
+    append_silence_to_row,
     choose_strangers,
     find_same_dialogues,
     get_condition,
@@ -52,7 +54,7 @@ from kame_model.evaluate.turns import GROUPS, Asked, Turn, find_turns
 from kame_model.model.streaming import FrontEndGen
 from kame_model.text.tokenizer import Tokenizer
 
-VERSION: Final = 7
+VERSION: Final = 8
 """Version of runs and measures; raising it makes all items run again."""
 
 KIND: Final = "recall"
@@ -108,13 +110,14 @@ def evaluate_recall(
     }
     config = config.model_copy(update=as_served)
     tokenizer = checkpoint.tokenizer()
-    asked = find_turns(select_rows(dataset, config), tokenizer)
+    wait = partial(append_silence_to_row, n_frames=round(config.silence_after_s * FRAMES_PER_S))
+    asked = find_turns(list(map(wait, select_rows(dataset, config))), tokenizer)
     if not asked:
         raise ConfigError(
             f"{dataset.folder} has no dialogue in {', '.join(config.splits)} with an answer and its oracle.",
             "Choose other splits, or encode a dataset with oracles.",
         )
-    others = [] if voices is None else find_turns(find_same_dialogues(asked, voices), tokenizer)
+    others = [] if voices is None else find_turns(list(map(wait, find_same_dialogues(asked, voices))), tokenizer)
     run = _describe(checkpoint, dataset, voices, config, hear is not None)
     needs_codec = hear is not None or config.n_sounds > 0 or bool(config.channels)
     codec = checkpoint.codec(str(checkpoint.front_end.lm.device)) if needs_codec else None
@@ -306,6 +309,7 @@ def _describe(
         "n_items": config.n_items,  # like the batch size it decides which dialogues share a batch
         "items_seed": config.items_seed,
         "correction_after_s": config.correction_after_s,
+        "silence_after_s": config.silence_after_s,
         "guesses": config.guesses,
         "batch_size": config.batch_size,  # which decides the sampled tokens
         "listens": listens,

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from data_schemas import ids
 from data_schemas.config.recall import RecallConfig, Told
-from data_schemas.units import FRAMES_PER_S
+from data_schemas.units import FRAME_S, FRAMES_PER_S
+from kame_model.data.augment import append_silence
+from kame_model.data.splicing import Sides
 from kame_model.encode.rows import TokenRow
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.free_running import FreeRun
@@ -93,6 +95,19 @@ def _is_answered(row: TokenRow) -> bool:
     heard = row.a.oracle.frame[row.a.oracle.ratio >= 1]
     start = 0 if not len(heard) else int(heard[-1] if row.form == INTERRUPTION else heard[0])
     return bool(len(heard) and row.a.answer_mask[start:].any())
+
+
+def append_silence_to_row(row: TokenRow, n_frames: int) -> TokenRow:
+    """Returns a dialogue after whose end the user waits in silence, as callers wait for an answer.
+
+    A recording ends half a second after the recorded answer, when an answer to a late or corrected oracle is not
+    finished. A recording in which somebody talks until its last frame is returned unchanged.
+    """
+    waiting = append_silence(Sides(row.a, row.b), n_frames)
+    if waiting is None:
+        return row
+    n_frames += row.n_frames
+    return replace(row, a=waiting.own, b=waiting.other, n_frames=n_frames, duration_s=n_frames * FRAME_S)
 
 
 def find_same_dialogues(asked: Sequence[Asked], voices: TokenDataset) -> list[TokenRow]:

@@ -69,7 +69,7 @@ _MEANINGS: Final = """\
 - Key words that are denied do not count ("it is not the treaty").
 - *said*: the key words are in the turn, however often; *said anywhere*: or later, to the dialogue's end.
 - *another answer*: another number or option is said. *silent*: nothing is said.
-- *told in time*: all of the oracle arrived before the end of the turn.
+- *told in time*: all of the oracle arrived before the end of the turn (of a last turn: of the silence after it).
 - *heard*: a recogniser hears the key words in the decoded sound of the turn; *word errors*: word error rate of what it
   hears against the model's own text.
 - *in order*: share of the oracle's words that were said in order; *repeated*: other words that had been said before,
@@ -137,7 +137,8 @@ def _format_settings(run: Record, more: Record) -> str:
     costs = more["costs"]
     told = [
         f"Dialogues of the split {', '.join(run['splits'])}, run freely; {how}; seed {run['seed']}. The model hears "
-        "the recorded user and its own voice, and reads its own text. In brackets 95 % over items.",
+        "the recorded user and its own voice, and reads its own text. After the end of a recording the user waits in "
+        f"silence for {run['silence_after_s']:g} s. In brackets 95 % over items.",
     ]
     if more["looks_at_test"] is not None:
         told.append(format_looks(more["looks_at_test"]))

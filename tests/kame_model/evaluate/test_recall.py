@@ -27,6 +27,7 @@ from kame_model.evaluate.recall import evaluate_recall, list_free_shares
 from kame_model.evaluate.recall_items import choose_strangers, select_rows
 from kame_model.evaluate.report import read_figures, read_items
 from kame_model.evaluate.turns import find_turns
+from kame_model.frames.ids import PADDING_ID
 from kame_model.text.tokenizer import Tokenizer
 from tests.support.front_ends import tiny_front_end
 from tests.support.recall_rows import AGAIN as AGAIN_FRAME
@@ -119,10 +120,28 @@ def test_without_an_oracle_nothing_is_said(evaluated: Evaluated) -> None:
 
 def test_what_a_back_end_tells_after_the_turn_is_told_too_late(evaluated: Evaluated, tokenizer: Tokenizer) -> None:
     rows = [recall_row(1, "five clips", tokenizer, n_frames=50), recall_row(2, "six clips", tokenizer)]
-    found = evaluated(Habits(), rows, {"delays_s": [1.0, 3.0]})
-    for delay_s, share in ((1.0, 1.0), (3.0, 0.5)):
+    for delay_s, silence_after_s, share in ((1.0, 0.0, 1.0), (3.0, 0.0, 0.5), (3.0, 6.0, 1.0)):
+        found = evaluated(Habits(), rows, {"delays_s": [delay_s], "silence_after_s": silence_after_s})
         row = found["right", delay_s, None, NEW]
         assert [row[name] for name in ("told_in_time", "said_once", "heard")] == [share] * 3
+
+
+def test_a_correction_near_the_recordings_end_is_heard_out_while_the_user_waits(
+    evaluated: Evaluated, tokenizer: Tokenizer
+) -> None:
+    rows = [recall_row(at, f"{word} clips", tokenizer, n_frames=50) for at, word in ((1, "five"), (2, "six"))]
+    for silence_after_s, share in ((0.0, 0.0), (6.0, 1.0)):
+        found = evaluated(Habits(), rows, {"correction_after_s": 2.0, "silence_after_s": silence_after_s})
+        assert found["corrected", 0.32, None, NEW]["said_at_last"] == share
+
+
+def test_silence_after_a_recording_does_not_forgive_what_is_said_in_it(
+    evaluated: Evaluated, tokenizer: Tokenizer
+) -> None:
+    rows = [recall_row(at, f"{word} clips", tokenizer, n_frames=50) for at, word in ((1, "five"), (2, "six"))]
+    talks_on = Habits(after=[PADDING_ID] * 30 + tokenizer.encode("it is seven clips"))
+    cut_off, heard_out = (evaluated(talks_on, rows, {"silence_after_s": each})[RIGHT] for each in (0.0, 6.0))
+    assert (cut_off["said_once"], heard_out["said_once"]) == (1.0, 0.0)
 
 
 def lost(evaluated: Evaluated, habits: Habits, **given: Any) -> dict[str, float]:
