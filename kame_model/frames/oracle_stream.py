@@ -108,16 +108,24 @@ class OracleTokens:
     ) -> list[OracleTokenEvent]:
         """Returns all events with the tokens to feed, without augmentation, as in validation and serving.
 
+        Where guesses are held, an answer that would arrive after the next event is left out: the user has spoken
+        again by then, and the server has cancelled it.
+
         Args:
             delay_frames: delay of the back-end, equal for all events.
             guesses: how the server treats answers to the unfinished question.
             turn_end_frames: frames from the end of a question to the time when the server knows that it has ended.
             n_events: only so many events, from the first one on; None: all.
         """
-        asked = enumerate(self.frame[:n_events].tolist())
-        fed = ((event, frame + delay_frames, self.get_fed(event)) for event, frame in asked)
-        events = (self.apply_guesses(*each, guesses, turn_end_frames) for each in fed)
-        return [event for event in events if event is not None]
+        asked: list[int] = self.frame[:n_events].tolist()
+        fed = ((event, frame + delay_frames, self.get_fed(event)) for event, frame in enumerate(asked))
+        events = [self.apply_guesses(*each, guesses, turn_end_frames) for each in fed]
+        nexts = [*asked[1:], None] if guesses == "hold" else [None] * len(events)
+        return [
+            event
+            for event, following in zip(events, nexts, strict=True)
+            if event is not None and (following is None or event[0] <= following)
+        ]
 
     def apply_guesses(
         self,

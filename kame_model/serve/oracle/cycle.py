@@ -8,7 +8,9 @@ Answers to the unfinished question are guesses, which a front-end may say while 
 (docs/evaluation.md). `config.guesses` says what happens to them (`data_schemas/guesses.py`). `withdraw`: when the whole
 question is sent, they are cancelled, and their tokens that still wait in the queue are discarded. `hold`: each request
 presents the question so far as if it were finished, and its answer is held. When the turn ends with the words of the
-newest request, the answer to that is released and nothing is requested again; otherwise the whole question is sent.
+newest request, the answer to that is released and nothing is requested again; otherwise the whole question is sent. If
+the user says more before an answer has begun, that answer is cancelled: the front-end would say it over the user, and
+again when the next one comes.
 
 While the maximum number of requests is in flight, a newer transcript waits for a place: if the oldest request were
 cancelled for it, a back-end that is slower than the user's speech would never answer. Only the ended turn takes a
@@ -113,7 +115,7 @@ class BackEndCycle:
         """Handles the user's turn, as it is in the conversation now; an empty text means that it was noise."""
         if text.strip() or self._wanted:
             self._wanted = self._conversation.heard
-        if text.strip():
+        if text.strip() or self._has_lost_its_answer():
             self._must_ask = self._must_ask or is_final
             self._wake.set()
 
@@ -160,6 +162,11 @@ class BackEndCycle:
             self._alarm.cancel()
         self._alarm = None if wait_s is None else asyncio.get_running_loop().call_later(wait_s, self._wake.set)
 
+    def _has_lost_its_answer(self) -> bool:
+        """Whether the user's ended turn has no answer because of words that turned out to be noise."""
+        answered = [*self._under_way, *([self._fed] if self._fed is not None else [])]
+        return self._conversation.awaits_answer and all(each.heard != self._wanted for each in answered)
+
     def _wants_to_ask(self) -> bool:
         if self._must_ask:
             return True
@@ -183,7 +190,7 @@ class BackEndCycle:
         is_guess = not self._conversation.is_finished
         is_held = is_guess and self._config.guesses == "hold"
         if is_held:
-            self._give_up_guesses()  # answers to fewer words, which will not be fed
+            self._give_up_waiting()  # answers to fewer words, which will not be fed
         elif not is_guess and self._config.guesses != "feed":
             self._withdraw_guesses()
         request = _Request(self._new_writer(is_held), self._wanted, is_guess)
@@ -207,6 +214,11 @@ class BackEndCycle:
     def _give_up_guesses(self) -> None:
         for request in list(self._under_way):
             if request.is_guess:
+                self._give_up(request)
+
+    def _give_up_waiting(self) -> None:
+        for request in list(self._under_way):
+            if not request.has_begun:
                 self._give_up(request)
 
     def _withdraw_guesses(self) -> None:

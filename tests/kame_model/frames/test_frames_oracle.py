@@ -197,10 +197,18 @@ def test_a_guess_is_fed_up_to_the_frame_in_which_the_server_withdraws_it() -> No
 
 def test_no_guess_is_fed_where_they_are_held_and_no_answer_before_the_turn_has_ended() -> None:
     oracle = two_questions()
-    for delay_frames, frames in ((0, [19, 49]), (8, [19, 49]), (9, [19, 49]), (25, [35, 65])):
+    for delay_frames, frames in ((0, [19, 49]), (8, [19, 49]), (9, [19, 49]), (20, [30, 60])):
         events = oracle.list_events(delay_frames, "hold", turn_end_frames=9)
         assert [(frame, list(tokens)) for frame, tokens in events] == list(zip(frames, [[9, 10], [12]], strict=True))
     assert len(oracle.list_events(0, "hold", n_events=3)) == 1
+
+
+def test_a_held_answer_that_arrives_after_the_user_has_spoken_again_is_left_out() -> None:
+    oracle = two_questions()
+    for delay_frames, frames in ((20, [30, 60]), (21, [61])):
+        events = oracle.list_events(delay_frames, "hold", turn_end_frames=9)
+        assert [frame for frame, _ in events] == frames
+    assert len(oracle.list_events(21, "withdraw", turn_end_frames=9)) == len(oracle.list_events(21)) == 5
 
 
 def test_a_question_that_nobody_heard_to_its_end_keeps_its_guesses() -> None:

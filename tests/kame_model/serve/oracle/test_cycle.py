@@ -257,6 +257,44 @@ def test_an_answer_is_not_withdrawn_when_the_user_says_more(tokenizer: Tokenizer
     talk.runs(course)
 
 
+def test_an_answer_that_has_not_begun_is_cancelled_when_the_user_says_more(tokenizer: Tokenizer) -> None:
+    chat = TimedChat([(2, "she earned it all.")], [(0.1, "She earned")], QUICK)
+    talk = CycleTalk(tokenizer, {"a": chat}, guesses="hold")
+
+    async def course() -> None:
+        talk.user("How many", is_final=True)
+        await asyncio.sleep(0.5)
+        talk.user("No wait")
+        await asyncio.sleep(0.4)
+        talk.user("No wait how many litres", is_final=True)
+        await asyncio.sleep(3)
+        assert talk.queued() == SIXTY
+
+    talk.runs(course)
+    assert (chat.asked_s, chat.given_up) == ([0.0, 0.5, 0.9], [0])
+    assert " ".join(told["text"] for told in talk.told("oracle")) == "It is sixty litres."
+
+
+def test_a_cancelled_answer_is_requested_again_if_the_user_said_nothing_after_all(tokenizer: Tokenizer) -> None:
+    chat = TimedChat([(2, "she earned it all.")], [(2, "I did not understand.")], QUICK)
+    talk = CycleTalk(tokenizer, {"a": chat}, guesses="hold")
+
+    async def course() -> None:
+        talk.user("How many litres", is_final=True)
+        await asyncio.sleep(0.5)
+        talk.user("uh huh")
+        await asyncio.sleep(0.4)
+        talk.user("", is_final=True)
+        await asyncio.sleep(3)
+        assert talk.queued() == SIXTY
+        talk.user("", is_final=True)
+        await asyncio.sleep(3)
+
+    talk.runs(course)
+    assert (chat.asked_s, chat.given_up) == ([0.0, 0.5, 0.9], [0, 1])
+    assert chat.heard[-1] == chat.heard[0]
+
+
 def test_the_ended_turn_takes_the_place_of_the_newest_that_has_not_begun(tokenizer: Tokenizer) -> None:
     chat = TimedChat(SLOW, [(9, "late")], QUICK)
     talk = CycleTalk(tokenizer, {"a": chat}, interval_s=0.3, max_in_flight=2, guesses="feed")
