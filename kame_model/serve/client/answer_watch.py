@@ -18,7 +18,8 @@ AUDIBLE: Final = 0.01
 AUDIBLE_SHARE: Final = 0.2
 """The same for a quiet file, as a share of its loudest frame: 14 dB below it. Words reach that, the rest does not."""
 
-_OF_REQUESTS: Final = ("oracle_asked", "oracle", "oracle_done", "oracle_failed")
+_TOLD: Final = ("oracle_asked", "oracle", "oracle_done", "oracle_failed", "voice_asked", "voice_done", "voice_failed")
+"""Events that show that more of an answer may come."""
 
 
 class AnswerWatch:
@@ -26,8 +27,9 @@ class AnswerWatch:
 
     The answer is what is heard or read after the caller's last audible frame. It has ended when neither a word nor
     audible sound has arrived for `QUIET_S`, or no word for `NOISE_S`. If the server sends events, the watch also waits
-    until the turn that it hears has ended, and the last request to a chat model has been answered or has failed. In
-    mode cascade nothing else speaks, so a request that failed without a word ends the answer too.
+    until the turn that it hears has ended, the last request to a chat model has been answered or has failed, and the
+    last clause that was written has been synthesised. In mode cascade nothing else speaks, so a request that failed
+    without a word ends the answer too.
     """
 
     def __init__(self) -> None:
@@ -35,6 +37,7 @@ class AnswerWatch:
         self._text_s = self._sound_s = self._told_s = self._came_s = float("-inf")
         self._is_in_turn = self._is_cascade = self._has_failed = False
         self._request: object = None  # the latest, until it has ended
+        self._n_clauses = 0  # that are written and not synthesised
         self._audible = AUDIBLE
 
     def expect(self, sound: Samples) -> None:
@@ -65,16 +68,20 @@ class AnswerWatch:
             case "started" | "changed":
                 self._is_cascade = data.get("mode") == "cascade"
             case "speech_started":
-                self._is_in_turn = True
+                self._is_in_turn, self._n_clauses = True, 0  # which discards what has not been said
             case "heard" if data.get("is_final"):
                 self._is_in_turn, self._told_s = False, at_s
             case "oracle_asked":
                 self._request, self._has_failed = data.get("oracle"), False
             case "oracle_done" | "oracle_failed" if data.get("oracle") == self._request:
                 self._request, self._has_failed = None, kind == "oracle_failed"
+            case "voice_asked":
+                self._n_clauses += 1
+            case "voice_done" | "voice_failed":
+                self._n_clauses = max(0, self._n_clauses - 1)
             case _:
                 pass
-        if kind in _OF_REQUESTS:
+        if kind in _TOLD:
             self._told_s = at_s
 
     @property
@@ -84,7 +91,7 @@ class AnswerWatch:
 
     def has_ended(self, now_s: float) -> bool:
         """Returns whether the answer has ended, or none can come."""
-        if self._is_in_turn or self._request is not None or now_s - self._came_s >= STALLED_S:
+        if self._is_in_turn or self._request is not None or self._n_clauses or now_s - self._came_s >= STALLED_S:
             return False
         last_s = max(self._text_s, self._told_s)
         if self.has_begun:

@@ -15,6 +15,8 @@ EventKind = Literal[
     "oracle_done",  # oracle, n_tokens
     "oracle_failed",  # oracle, back_end, reason
     "sentence_left_out",  # oracle, back_end, reason: a sentence of the answer cannot be said; the rest continues
+    "voice_asked",  # text: a clause of the front-end's text is to be said (voice `synthesised`)
+    "voice_done",  # text: its audio has been synthesised
     "voice_failed",  # text, reason: a clause of the front-end's text could not be said (voice `synthesised`)
     "changed",  # mode, back_end, model, prompt: the new values
     "dropped",  # direction (heard or said), n_frames: dropped audio; was_silence: late audio, after silence

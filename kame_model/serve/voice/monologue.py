@@ -30,7 +30,8 @@ class Monologue:
 
     Args:
         speaker: the voice; shared.
-        emit: receives what cannot be said (`voice_failed`).
+        emit: receives each clause when it is written, and when its audio is ready or cannot be made (`voice_asked`,
+            `voice_done`, `voice_failed`).
         counts: logs that.
     """
 
@@ -50,6 +51,7 @@ class Monologue:
         is_dry = not self.is_behind and self._sound.waiting_s < DRY_S
         if clause := self._clauses.feed(piece, is_dry):
             self._written.append((asyncio.get_running_loop().time(), clause))
+            self._emit("voice_asked", {"text": clause})
             self._saying.start()
 
     def take_frame(self) -> tuple[Samples, str]:
@@ -96,6 +98,7 @@ class Monologue:
                 self._report_failure(clause, error)
             else:
                 await self._sound.put(spoken, PAUSE_AFTER_S.get(clause[-1], 0.0))
+                self._emit("voice_done", {"text": clause})
 
     def _report_failure(self, clause: str, error: Exception) -> None:
         self._counts.log_fault("Text-to-speech", "", error)

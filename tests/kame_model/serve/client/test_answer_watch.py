@@ -63,6 +63,29 @@ def test_an_answer_ends_with_a_silence_that_is_longer_than_its_pauses() -> None:
     assert talk.end_s() == about(QUIET_S)
 
 
+@pytest.mark.parametrize("ending", ["voice_done", "voice_failed"])
+def test_a_clause_that_is_being_synthesised_is_waited_for(ending: str) -> None:
+    talk = Heard("tandem")
+    talk.tell("heard", text="how many", is_final=True)
+    talk.goes_on(1.0, " okay", LOUD)
+    talk.tell("voice_asked", text="it is sixty")
+    talk.tell("voice_asked", text="litres")
+    talk.goes_on(2 * QUIET_S)
+    talk.tell("voice_done", text="it is sixty")
+    assert talk.end_s() is None
+    talk.tell(ending, text="litres")
+    assert talk.end_s() == about(QUIET_S)
+
+
+def test_a_clause_that_an_interruption_discarded_is_not_waited_for() -> None:
+    talk = Heard("tandem")
+    talk.tell("voice_asked", text="it is sixty")
+    talk.tell("speech_started")
+    talk.tell("heard", text="wait", is_final=True)
+    talk.goes_on(1.0, " yes", LOUD)
+    assert talk.end_s() == about(QUIET_S)
+
+
 @pytest.mark.parametrize("mode", ["", "direct"])
 def test_where_nothing_comes_it_does_not_end(mode: str) -> None:
     talk = Heard(mode)

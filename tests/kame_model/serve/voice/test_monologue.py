@@ -178,6 +178,8 @@ async def test_what_cannot_be_said_is_told_and_the_rest_is_said(checkpoint: Chec
         {"text": "kilo", "reason": "The engine is gone. Start it."},
     ]
     assert "".join(client.texts) == " alpha lima"
+    assert [each["text"] for each in client.told("voice_asked")] == ["alpha", "bravo", "kilo", "lima"]
+    assert [each["text"] for each in client.told("voice_done")] == ["alpha", "lima"]
 
 
 async def test_two_callers_hear_each_their_own(checkpoint: Checkpoint, writes: Writes) -> None:
