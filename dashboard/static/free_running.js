@@ -50,7 +50,7 @@ function foldOf({ step, dialogues }, before) {
   const turns = dialogues.flatMap((each) => each.turns);
   const nRight = turns.filter((each) => each.is_right).length;
   const head = made("summary", `Step ${written(step)}`);
-  head.append(made("span", `${nRight} of ${turns.length} ${turns.length === 1 ? "answer" : "answers"} right`));
+  head.append(" ", made("span", `${nRight} of ${turns.length} ${turns.length === 1 ? "answer" : "answers"} right`));
   head.addEventListener("click", () => (fold.dataset.chosen = "yes"));
   const grid = document.createElement("div");
   grid.append(...dialogues.map(cardOf));

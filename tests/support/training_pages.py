@@ -1,11 +1,12 @@
 """Folders of training runs for the dashboard, as `kame train` writes them, without any training."""
 
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from data_schemas.free_running import FreeDialogue, FreeTurn
+from data_schemas.free_running import FREE_RUNNING, FreeDialogue, FreeTurn
 from kame_model.train.free_samples import FreeRunningLog
 from kame_model.train.logs import METRICS, MetricsLog
 
@@ -47,10 +48,12 @@ def append(run: Path, *lines: dict[str, Any], half: str = "") -> None:
 
 
 def write_free_running(folder: Path, said: Mapping[int, Sequence[str]]) -> None:
-    """What the model said to the question of each dialogue, by step; "five" is right. It replaces what is there."""
-    log = FreeRunningLog(folder, -1)
-    for step, texts in said.items():
-        log.write(step, [make_free_dialogue(f"mine-{number}-v0", each) for number, each in enumerate(texts)])
+    """What the model said to the question of each dialogue, by step; "five" is right. It replaces all that is there."""
+    with tempfile.TemporaryDirectory(dir=folder) as beside:
+        log = FreeRunningLog(Path(beside), 0)
+        for step, texts in said.items():
+            log.write(step, [make_free_dialogue(f"mine-{number}-v0", each) for number, each in enumerate(texts)])
+        (Path(beside) / FREE_RUNNING).replace(folder / FREE_RUNNING)  # at once, whoever looks meanwhile
 
 
 def make_free_dialogue(dialogue_id: str, said: str) -> FreeDialogue:
