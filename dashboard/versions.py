@@ -143,7 +143,7 @@ class Versions:
 
     def groups(self, column: str) -> list[Figure]:
         """How many dialogues have each value of a column, on both sides; the most frequent first."""
-        return self._count_groups("dialogues", f"coalesce({column}, 'nobody')")
+        return self._count_groups("dialogues", f"coalesce({column}, 'none')")
 
     def rejects(self) -> list[Figure]:
         """How many rejects there are by stage and reason, on both sides."""
