@@ -94,17 +94,17 @@ def read_refused_sound(dataset: Dataset, part_id: str | None, dialogue_id: str, 
         for each in _read_spoken(dataset, part_id, dialogue_id, ()):
             if (each["turn_index"], each["utterance_index"]) == place:
                 return bytes(each["flac"])
-    raise MissingError(f"No sound of {dialogue_id} is kept.", "Its page among the rejects tells why.")
+    raise MissingError(f"No audio of {dialogue_id} is kept.", "Its page among the rejects says why.")
 
 
 def _explain_silence(stage: str, dialogue_id: str | None, is_kept: bool) -> str:
     if dialogue_id is None or stage in _BEFORE_SPEECH:
-        return "There is no sound: it was rejected before any speech was made."
+        return "There is no audio: it was rejected before any speech was made."
     if not is_kept:
-        return f"There is no sound: its part of the work folder ({_PARTS}) is missing."
+        return f"There is no audio: its part of the work folder ({_PARTS}) is missing."
     if stage == _CLIPS:
-        return "There is no sound: no take of an utterance passed the checks, and such takes are not kept."
-    return "There is no sound of it in the work folder."
+        return "There is no audio: no take of an utterance passed the checks, and such takes are not kept."
+    return "There is no audio of it in the work folder."
 
 
 def _read_clips(dataset: Dataset, part_id: str, dialogue_id: str) -> Iterator[RefusedClip]:

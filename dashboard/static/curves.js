@@ -10,9 +10,9 @@ const GROUPS = {
 };
 const REST = "All other figures";
 const TITLES = {
-  loss: "all of it",
-  semantic: "sound, semantic",
-  acoustic: "sound, acoustic",
+  loss: "whole loss",
+  semantic: "audio, semantic",
+  acoustic: "audio, acoustic",
   text_right: "text",
   answer_right: "answer",
   frames_per_s: "frames a second",
@@ -154,7 +154,7 @@ function options(box, lines, x) {
   return {
     width: box.clientWidth || 300,
     height: HEIGHT,
-    scales: { x: { time: false } },
+    scales: { x: { time: false }, y: { range: rangeOf } },
     cursor: { sync: { key: "runs", scales: ["x", null] }, points: { size: 5 } },
     legend: { live: true },
     axes: [
@@ -174,6 +174,12 @@ function options(box, lines, x) {
       })),
     ],
   };
+}
+
+/** The range of an axis; uPlot's own from 0 to 100 for a curve that is 0 everywhere would be misleading. */
+function rangeOf(_, min, max) {
+  if (min === null) return [null, null];
+  return min === 0 && max === 0 ? [0, 1] : uPlot.rangeNum(min, max, 0.1, true);
 }
 
 /** A column of hours: the line's own, or those of the training lines around it. */
