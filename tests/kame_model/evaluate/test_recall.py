@@ -135,9 +135,7 @@ def test_a_correction_near_the_recordings_end_is_heard_out_while_the_user_waits(
         assert found["corrected", 0.32, None, NEW]["said_at_last"] == share
 
 
-def test_silence_after_a_recording_does_not_forgive_what_is_said_in_it(
-    evaluated: Evaluated, tokenizer: Tokenizer
-) -> None:
+def test_what_is_said_after_a_recording_counts(evaluated: Evaluated, tokenizer: Tokenizer) -> None:
     rows = [recall_row(at, f"{word} clips", tokenizer, n_frames=50) for at, word in ((1, "five"), (2, "six"))]
     talks_on = Habits(after=[PADDING_ID] * 30 + tokenizer.encode("it is seven clips"))
     cut_off, heard_out = (evaluated(talks_on, rows, {"silence_after_s": each})[RIGHT] for each in (0.0, 6.0))
