@@ -120,12 +120,8 @@ class OracleTokens:
         asked: list[int] = self.frame[:n_events].tolist()
         fed = ((event, frame + delay_frames, self.get_fed(event)) for event, frame in enumerate(asked))
         events = [self.apply_guesses(*each, guesses, turn_end_frames) for each in fed]
-        nexts = [*asked[1:], None] if guesses == "hold" else [None] * len(events)
-        return [
-            event
-            for event, following in zip(events, nexts, strict=True)
-            if event is not None and (following is None or event[0] <= following)
-        ]
+        until = [*asked[1:], np.inf] if guesses == "hold" else [np.inf] * len(events)
+        return [event for event, last in zip(events, until, strict=False) if event is not None and event[0] <= last]
 
     def apply_guesses(
         self,

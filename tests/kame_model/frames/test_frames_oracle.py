@@ -234,7 +234,7 @@ def test_withdrawn_tokens_are_those_that_a_queue_would_still_hold() -> None:
 
 def test_no_events_are_a_stream_too() -> None:
     nothing = OracleTokens.pack([], [], [], [], [], [])
-    assert nothing.list_events() == []
+    assert nothing.list_events() == nothing.list_events(3, "hold") == []
     assert nothing.pred_offsets.tolist() == [0]
 
 
