@@ -106,7 +106,7 @@ class BackEndCycle:
         """Handles a change of the session's back-end or prompt: a turn without an answer is sent again."""
         is_speaking = not self._conversation.is_finished
         if self._under_way or (self._wanted and is_speaking):
-            self._give_up_all()
+            self._give_up(*self._under_way)
             self._forget()
             self._wanted, self._asked, self._must_ask = self._conversation.heard, None, not is_speaking
             self._wake.set()
@@ -141,7 +141,7 @@ class BackEndCycle:
 
     def reset(self) -> None:
         """Cancels all requests and forgets the turn, for modes without oracles, too; back-end and prompt stay."""
-        self._give_up_all()
+        self._give_up(*self._under_way)
         self._forget()
 
     async def aclose(self) -> None:
@@ -190,7 +190,8 @@ class BackEndCycle:
         is_guess = not self._conversation.is_finished
         is_held = is_guess and self._config.guesses == "hold"
         if is_held:
-            self._give_up_waiting()  # answers to fewer words, which will not be fed
+            # These answer fewer words and will not be fed.
+            self._give_up(*[each for each in self._under_way if not each.has_begun])
         elif not is_guess and self._config.guesses != "feed":
             self._withdraw_guesses()
         request = _Request(self._new_writer(is_held), self._wanted, is_guess)
@@ -211,18 +212,8 @@ class BackEndCycle:
             self._report_queued(request, request.answer, words)
         return True
 
-    def _give_up_guesses(self) -> None:
-        for request in list(self._under_way):
-            if request.is_guess:
-                self._give_up(request)
-
-    def _give_up_waiting(self) -> None:
-        for request in list(self._under_way):
-            if not request.has_begun:
-                self._give_up(request)
-
     def _withdraw_guesses(self) -> None:
-        self._give_up_guesses()
+        self._give_up(*[each for each in self._under_way if each.is_guess])
         if self._fed is not None and self._fed.is_guess:
             self._fed.writer.withdraw()
 
@@ -270,9 +261,7 @@ class BackEndCycle:
         if not request.has_begun:
             request.has_begun, self._fed = True, request
             self._n_failures = 0
-            for other in list(self._under_way):
-                if other.writer.number < request.writer.number:
-                    self._give_up(other)
+            self._give_up(*[each for each in self._under_way if each.writer.number < request.writer.number])
         answer.report_words(words)
 
     def _schedule_retry(self, request: _Request) -> None:
@@ -282,14 +271,11 @@ class BackEndCycle:
         if request is self._under_way[-1] and self._n_tries < MAX_TRIES:
             self._asked = None
 
-    def _give_up_all(self) -> None:
-        for request in list(self._under_way):
-            self._give_up(request)
-
-    def _give_up(self, request: _Request) -> None:
-        self._remove(request)
-        if request.task is not None:
-            request.task.cancel()
+    def _give_up(self, *requests: _Request) -> None:
+        for request in requests:
+            self._remove(request)
+            if request.task is not None:
+                request.task.cancel()
 
     def _remove(self, request: _Request) -> None:
         if request in self._under_way:
