@@ -110,11 +110,12 @@ def test_numbers_alone_are_drawn_each_by_its_whole_name() -> None:
 def test_a_run_offline_has_the_lines_of_its_metrics_and_is_one_run_when_it_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("wandb", reason="the extra wandb is not installed")
+    wandb = pytest.importorskip("wandb", reason="the extra wandb is not installed")
     monkeypatch.setenv("WANDB_MODE", "offline")
     rows, folder = tiny_dataset(tmp_path / "rows"), tmp_path / "run"
     for n_steps in (2, 4):
         train(tiny_run(folder, rows, max_steps=n_steps, keep={"wandb_project": "trials"}))
+    wandb.teardown()  # `finish` may return before the last records are in the file
     sent = list(read_offline(folder))
     for line in read_metrics(folder / METRICS):
         numbers = flatten_numbers({name: each for name, each in line.items() if name not in ("kind", "step")}, "")
