@@ -64,7 +64,7 @@ def test_a_dataset_without_validation_dialogues_gives_a_codec_that_is_not_measur
     ran = CliRunner().invoke(app, ["learn", str(made), "--out", str(tmp_path), *BRIEF, "--json"])
     assert ran.exit_code == 0, ran.output
     assert json.loads(ran.stdout)["report"] is None
-    assert "learnt, and not measured" in ran.stderr
+    assert "learnt, but not measured" in ran.stderr
     assert (tmp_path / "codebooks.safetensors").is_file()
 
 

@@ -107,7 +107,7 @@ def test_the_command_shows_planned_beside_actual(record: dict[str, Any], folder:
     assert row[2] == f"{record['plan']['dialogues']['actual']:.0f} dialogues"
     nothing = CliRunner().invoke(app, ["plan", "--actual", str(tmp_path)])
     assert nothing.exit_code == 6
-    assert "has a plan" in nothing.output
+    assert "has an estimate" in nothing.output
 
 
 def test_a_run_with_nothing_to_do_plans_nothing(config: RefreshConfig, record: dict[str, Any]) -> None:
