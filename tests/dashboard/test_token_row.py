@@ -142,7 +142,7 @@ def test_another_vocabulary_than_the_rows_have_is_refused(spoilt: Path, tmp_path
     (spoilt / "tokens" / "tokenizer.model").write_bytes(TOKENIZER.read_bytes() + b"\n")
     code, told = fault_of(spoilt, tmp_path / "cache")
     assert code == 500
-    assert "Put the right file back" in told or "not a SentencePiece model" in told
+    assert "Restore the right file" in told or "not a SentencePiece model" in told
 
 
 def test_a_cut_file_is_told(spoilt: Path, tmp_path: Path) -> None:
