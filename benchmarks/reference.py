@@ -34,7 +34,7 @@ from data_schemas.config import OracleConfig
 from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue, WordTiming
 from data_schemas.units import FRAME_S
-from flows.settings import shipped_checkpoint
+from flows.settings import find_shipped_checkpoint
 from kame_model.frames.inner_monologue import lay_text
 from kame_model.frames.sequence import cut_chunks, lay_sequence, make_labels
 from kame_model.text.tokenizer import Tokenizer
@@ -161,7 +161,7 @@ def main() -> None:
     options = parser.parse_args()
     python = (options.python or options.checkout / ".venv" / "bin" / "python").absolute()
     check_checkout(options.checkout, python)
-    tokenizer = Tokenizer.from_file(options.tokenizer or f"{shipped_checkpoint()}/tokenizer.model")
+    tokenizer = Tokenizer.from_file(options.tokenizer or f"{find_shipped_checkpoint()}/tokenizer.model")
     found = islice(DatasetReader(options.dataset).dialogues(), options.n)
     dialogues = [each for each in found if all(list_words(each, speaker) for speaker in "AB")]  # their tool needs both
     rows = make_rows(dialogues, tokenizer)
