@@ -1,4 +1,4 @@
-"""Checkpoints: the list, one with its card and figures, several side by side, and servers to talk with them."""
+"""Pages of checkpoints: list, details with card and figures, comparison, and servers to talk to."""
 
 import re
 import shlex
@@ -56,20 +56,20 @@ COLUMNS: Final[Mapping[str, tuple[str, Callable[[Checkpoint], Any]]]] = {
     "steps": ("Steps", lambda each: each.require().step),
     "text": ("Text loss", lambda each: each.require().losses.get("right.text")),
     "answer": ("Answer right", lambda each: each.require().losses.get("right.answer_right")),
-    "said": ("Free runs", lambda each: max((share.value or 0 for share in each.require().shares), default=None)),
+    "said": ("Recall", lambda each: max((share.value or 0 for share in each.require().shares), default=None)),
     "date": ("Date", lambda each: each.require().made_at),
 }
-"""What the list is sorted by, with its title; damaged ones come last."""
+"""Sort columns of the list, with titles; damaged checkpoints are last."""
 
 
 class NoWish(BaseModel):
-    """A request that says all by its address."""
+    """Empty request body: the URL says everything."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
-    """The routes of this part."""
+    """Creates the routes of checkpoints."""
     routes = APIRouter(prefix="/checkpoints")
 
     @routes.get("", response_class=HTMLResponse)
@@ -201,7 +201,7 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
 
 
 def _sort(checkpoints: Sequence[Checkpoint], column: str, *, is_descending: bool) -> list[Checkpoint]:
-    """By a column, what has no value last."""
+    """Sorts by a column; entries without a value are last."""
     of = COLUMNS[column][1]
     with_value = [each for each in checkpoints if each.facts is not None and of(each) is not None]
     rest = [each for each in checkpoints if each not in with_value]
@@ -211,7 +211,7 @@ def _sort(checkpoints: Sequence[Checkpoint], column: str, *, is_descending: bool
 def _digest(
     checkpoints: Checkpoints, checkpoint: Checkpoint, wait_s: float | None = None
 ) -> tuple[str | None, KameError | None]:
-    """A checkpoint's digest, or why there will be none; neither: its weights are being read."""
+    """Returns a checkpoint's digest, or why it cannot be computed; neither while its weights are being read."""
     try:
         waits = {} if wait_s is None else {"wait_s": wait_s}
         return checkpoints.find_digest(checkpoint, **waits), None
@@ -220,7 +220,7 @@ def _digest(
 
 
 def _report(evaluation: Evaluation) -> Any:
-    """An evaluation's report as HTML; None: there is none."""
+    """Returns an evaluation's report as HTML; None: there is none."""
     text = read_markdown(evaluation.folder, _REPORT)
 
     def address_of(name: str) -> str | None:
@@ -231,13 +231,13 @@ def _report(evaluation: Evaluation) -> Any:
 
 
 def _comparing(columns: Sequence[tuple[Checkpoint, Evaluation]]) -> str:
-    """The command that pairs evaluations."""
+    """Returns the command that compares evaluations item by item."""
     told = [shlex.quote(f"{checkpoint.key.replace('=', '-')}={each.folder}") for checkpoint, each in columns]
     return f"kame evaluate compare {' '.join(told)} --out comparison"
 
 
 def _servers(site: Site, request: Request, folder: Path) -> tuple[list[Server], Run | None, SchedulerGoneError | None]:
-    """All servers at work, the newest of a checkpoint where it broke, and why nobody knows."""
+    """Returns all active servers, the newest failed one of a checkpoint, and why the list is unavailable."""
     if site.scheduler is None:
         return [], None, None
     try:

@@ -1,4 +1,4 @@
-"""Two versions of a dataset side by side. The address holds both, what is looked at, and the page."""
+"""Page that compares two versions of a dataset. The URL holds both, what is shown, and the page number."""
 
 from typing import Annotated, Any
 
@@ -25,7 +25,7 @@ _TITLES = {"any": "anything", "spoken": "spoken text", "sound": "voices or lengt
 
 
 def create_routes(site: Site) -> APIRouter:
-    """The routes of this part."""
+    """Creates the routes of the comparison."""
     routes = APIRouter()
 
     @routes.get("/compare", response_class=HTMLResponse)

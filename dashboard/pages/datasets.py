@@ -1,4 +1,4 @@
-"""The list of datasets, and one dataset's figures."""
+"""Pages of datasets: list, and figures of one dataset."""
 
 import time
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from data_schemas.flags import read_flagged
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A line of the list: a dataset with its totals; without them while its index is made, or why there are none."""
+    """An entry of the list: a dataset with its totals; without them while its index is built or if that failed."""
 
     dataset: Dataset | DamagedDataset
     totals: Totals | None = None
@@ -27,7 +27,7 @@ class Listed:
 
 
 def create_routes(site: Site) -> APIRouter:
-    """The routes of this part."""
+    """Creates the routes of datasets."""
     routes = APIRouter()
 
     @routes.get("/", response_class=HTMLResponse)

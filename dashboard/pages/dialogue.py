@@ -1,4 +1,4 @@
-"""One dialogue: its time line, its sound, its peaks, and the flag that people put on it."""
+"""Page of a dialogue: time line, audio, peaks, and its flag."""
 
 import re
 from contextlib import closing
@@ -26,7 +26,7 @@ _KEPT = {"Cache-Control": "private, max-age=31536000, immutable"}
 
 
 class FlagRequest(BaseModel):
-    """A flag to be set with its reason, or to be taken away."""
+    """Request to set a flag with its reason, or to remove it."""
 
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
     is_flagged: bool
@@ -34,7 +34,7 @@ class FlagRequest(BaseModel):
 
 
 def create_routes(site: Site) -> APIRouter:
-    """The routes of this part."""
+    """Creates the routes of a dialogue."""
     routes = APIRouter(prefix="/datasets/{key}/dialogues/{dialogue_id}")
 
     @routes.get("", response_class=HTMLResponse)
@@ -125,8 +125,8 @@ def create_routes(site: Site) -> APIRouter:
         frames = site.token_rows.read(found[folder], place["file"], dialogue_id)
         if frames is None:
             raise MissingError(
-                f"Dialogue {dialogue_id} was left out of the token rows {folder!r}.",
-                "`kame encode` leaves out what was flagged when it ran; run it again.",
+                f"Dialogue {dialogue_id} is not in the token rows {folder!r}.",
+                "`kame encode` skips dialogues that are flagged when it runs; run it again.",
             )
         is_known = request.query_params.get("of") == found[folder].fingerprint
         return JSONResponse(asdict(frames), headers=_KEPT if is_known else {})
@@ -145,7 +145,7 @@ def create_routes(site: Site) -> APIRouter:
 
 
 def _place(index: Index, dialogue_id: str) -> dict[str, Any]:
-    """A dialogue's row of the index: among others its file and where it is in there.
+    """Returns a dialogue's row in the index, with its file and position.
 
     Raises:
         MissingError: there is no such dialogue.
@@ -159,17 +159,17 @@ def _place(index: Index, dialogue_id: str) -> dict[str, Any]:
 
 
 def _token_folders(site: Site, place: dict[str, Any]) -> list[TokenFolder] | None:
-    """The folders with token rows of a dialogue's file; None: nobody reads any for this dashboard."""
+    """Returns the folders with token rows of a dialogue's file; None: the dashboard has no reader of token rows."""
     return None if site.token_rows is None else site.token_rows.find(site.catalog.roots, place["file"])
 
 
 def _cache_headers(request: Request, dataset: Dataset) -> dict[str, str]:
-    """Browsers keep for good what they ask for by the content's fingerprint."""
+    """Returns headers for caching without expiry of URLs that contain the content's fingerprint."""
     return _KEPT if request.query_params.get("of") == dataset.manifest.fingerprint else {}
 
 
 def send_sound(sound: bytes, wanted: str, kept: dict[str, str]) -> Response:
-    """A sound file, or the one stretch of it that a player asks for; several at once are answered with the whole."""
+    """Sends an audio file, or the byte range that a player requests; several ranges get the whole file."""
     media_type = "audio/flac" if sound[:4] == b"fLaC" else "audio/ogg"
     headers = {"Accept-Ranges": "bytes", **kept}
     told = _RANGE.fullmatch(wanted)

@@ -1,4 +1,4 @@
-"""A refused item: by which stages and why, what was written, what was tried, and the sound that was made of it."""
+"""Page of a rejected item: stages and reasons, its texts, the attempts, and its audio."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -20,7 +20,7 @@ _MOST_SHOWN = 50
 
 @dataclass(frozen=True, slots=True)
 class ShownReject:
-    """A reject with what is left of its dialogue; `has_row`: the dialogue stands in the dataset all the same."""
+    """A reject with what is left of its dialogue; `has_row`: the dialogue is in the dataset nevertheless."""
 
     row: dict[str, Any]
     left: RefusedDialogue
@@ -28,7 +28,7 @@ class ShownReject:
 
 
 def create_routes(site: Site) -> APIRouter:
-    """The routes of this part."""
+    """Creates the routes of rejects."""
     routes = APIRouter(prefix="/datasets/{key}/refused")
 
     @routes.get("", response_class=HTMLResponse)
@@ -77,10 +77,10 @@ def _shown(dataset: Dataset, row: dict[str, Any], made: list[str]) -> ShownRejec
 
 
 def _part_of(index: Index, dialogue_id: str) -> str | None:
-    """The part that a refused dialogue was made in; None: it is not known.
+    """Returns the part of a rejected dialogue; None: unknown.
 
     Raises:
-        MissingError: no such dialogue was refused.
+        MissingError: there is no such reject.
     """
     found = index.rows("SELECT part_id FROM rejects WHERE dialogue_id = ? LIMIT 1", [dialogue_id])
     if not found:

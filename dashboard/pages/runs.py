@@ -1,4 +1,4 @@
-"""Runs and their schedules: the list, one run with its log as it comes, and what is done to them."""
+"""Pages of runs and schedules: list, one run with its live log, and actions."""
 
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, cast, get_args
@@ -18,26 +18,26 @@ from dashboard.training import list_runs as list_training_runs
 
 PAGE_RUNS: Final = 50
 MAX_LOG_LINES: Final = 1000
-"""Lines of a log in one answer; who has shown them asks for the next."""
+"""Maximum number of log lines in a response; the page requests the next ones."""
 MAX_LOG_FIRST: Final = 10_000_000
 
 
 class ScheduleRequest(BaseModel):
-    """What is to be done to a schedule."""
+    """Request to change a schedule."""
 
     model_config = ConfigDict(extra="forbid")
     do: Literal["pause", "resume", "remove"]
 
 
 class Made(NamedTuple):
-    """Something that a run has made: what it is called, and its page."""
+    """A result of a run: its name and page."""
 
     title: str
     url: str
 
 
 def create_routes(site: Site) -> APIRouter:
-    """The routes of this part."""
+    """Creates the routes of runs."""
     routes = APIRouter(prefix="/runs")
 
     @routes.get("", response_class=HTMLResponse)
@@ -109,7 +109,7 @@ def create_routes(site: Site) -> APIRouter:
 
 
 def _find_made(site: Site, run: Run) -> list[Made]:
-    """Pages of what a refresh or a training made below our roots; relative paths are as the dashboard sees them."""
+    """Finds the pages of a run's results below the roots; relative paths are relative to the dashboard's folder."""
     if run.kind not in ("refresh", "train"):
         return []
     told = run.settings.get("out") or KINDS[run.kind].config.model_fields["out"].get_default()

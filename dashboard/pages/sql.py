@@ -1,4 +1,4 @@
-"""The SQL box: queries on a dataset's metadata, as a table or as a file."""
+"""SQL page: queries on a dataset's metadata, as a table or a file."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ _EXAMPLES = (
 
 
 def create_routes(site: Site) -> APIRouter:
-    """The routes of this part."""
+    """Creates the routes of the SQL page."""
     routes = APIRouter(prefix="/datasets/{key}")
 
     @routes.get("/sql", response_class=HTMLResponse)

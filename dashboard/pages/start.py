@@ -1,4 +1,4 @@
-"""Forms that start runs, now or on a schedule: fields of the configuration classes, checked as one types."""
+"""Pages of forms that start runs, now or on a schedule, with validation while typing."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -23,9 +23,10 @@ MAX_TRAININGS: Final = 20
 
 
 class FormRequest(BaseModel):
-    """What was typed into a form: values by dotted path; with a cron line the run is to come again and again.
+    """Request with the values of a form by dotted path; with a cron expression, the run is scheduled.
 
-    `then` is a training whose settings are trained with after a refresh that has changed its dataset; empty: none is.
+    `then` is a training run whose settings are used for a training after each refresh that has changed the dataset;
+    empty: none.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -36,7 +37,7 @@ class FormRequest(BaseModel):
 
 
 def create_routes(site: Site) -> APIRouter:
-    """The routes of this part."""
+    """Creates the routes of the forms."""
     routes = APIRouter(prefix="/start")
 
     @routes.get("", response_class=HTMLResponse)
@@ -107,11 +108,11 @@ def create_routes(site: Site) -> APIRouter:
 
 
 def _train_after(site: Site, kind: str, settings: Mapping[str, Any], run_id: str) -> None:
-    """Has trainings like one that was run follow the refreshes of a schedule."""
+    """Adds an automation that repeats a training after the refreshes of a schedule."""
     like = site.runs().read_run(run_id)
     if kind != "refresh" or like.kind != "train":
         raise RefusedRunError(
-            "Only a training can follow, and only after a refresh.", "Choose a training from the list."
+            "Only a training can follow a run, and only after a refresh.", "Choose a training from the list."
         )
     dataset = settings.get("out", RefreshConfig.model_fields["out"].default)
     site.runs().train_after_refresh(dataset, like.settings)
@@ -124,7 +125,7 @@ def _kind(name: str) -> RunKind:
 
 
 def _show(figure: Figure) -> dict[str, str]:
-    """A figure of a plan as the page shows it."""
+    """Formats a figure of an estimate for the page."""
     return {
         "section": figure.section,
         "title": figure.title,
@@ -147,7 +148,7 @@ def _write_value(figure: Figure) -> str:
 
 
 def _list_picks(site: Site) -> dict[str, Sequence[str]]:
-    """What is there to pick from, by the name that fields give."""
+    """Returns the suggestions by name."""
     roots = site.catalog.roots
     items = [each for root in roots for depth in ("", "*/") for each in root.glob(f"{depth}*.jsonl")]
     choices = dict(site.runs().list_choices())

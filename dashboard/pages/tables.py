@@ -1,4 +1,4 @@
-"""The tables of dialogues and of rejects: filtered, sorted, paged, and as files."""
+"""Pages of tables of dialogues and rejects: filters, sorting, paging, and downloads."""
 
 from contextlib import closing
 from typing import Final
@@ -20,7 +20,7 @@ _HISTOGRAMS: Final = ("duration_s", "n_words", "wer", "mean_word_score", "answer
 
 
 def create_routes(site: Site) -> APIRouter:
-    """The routes of this part."""
+    """Creates the routes of tables."""
     routes = APIRouter(prefix="/datasets/{key}")
 
     @routes.get("/rows", response_class=HTMLResponse)
@@ -72,7 +72,7 @@ def _export(site: Site, request: Request, key: str, kind: TableKind, form: str) 
 
 
 def file_response(content: bytes, name: str, form: str) -> Response:
-    """A file that browsers save under a name."""
+    """Makes a response that browsers save under a name."""
     safe = "".join(each if each.isascii() and (each.isalnum() or each in "-_.") else "_" for each in name)
     headers = {"Content-Disposition": f'attachment; filename="{safe}.{form}"'}
     return Response(content, media_type=MEDIA_TYPES[form], headers=headers)

@@ -1,4 +1,4 @@
-"""Training runs: the list of them, and the curves of one or of several on each other, as they are written."""
+"""Pages of training runs: list, and live curves of one or several runs."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ _Keys = Annotated[list[str], Query(alias="run", min_length=1, max_length=MOST_RU
 
 
 def create_routes(site: Site) -> APIRouter:
-    """The routes of this part."""
+    """Creates the routes of training runs."""
     routes = APIRouter(prefix="/training")
 
     @routes.get("", response_class=HTMLResponse)
@@ -57,7 +57,7 @@ def create_routes(site: Site) -> APIRouter:
 
 
 async def _follow(site: Site, request: Request, runs: list[TrainingRun]) -> AsyncIterator[bytes]:
-    """Server-sent events: an object a run with what is new of it, for as long as somebody looks."""
+    """Yields server-sent events with the new metrics of each run while the page is open."""
     feeds = [MetricsFeed(run.metrics) for run in runs]
     states: list[str | None] = [None] * len(runs)
     quiet_s = 0.0
@@ -75,7 +75,7 @@ async def _follow(site: Site, request: Request, runs: list[TrainingRun]) -> Asyn
 
 
 def _look(run: TrainingRun, feed: MetricsFeed, state_before: str | None) -> dict[str, Any] | None:
-    """What is new of a run: its state, and lines where there are some."""
+    """Returns the state of a run, and its new metrics, if any."""
     update, state = feed.read(), run.state() if run.folder.is_dir() else "gone"
     if update is None and state == state_before:
         return None

@@ -11,23 +11,23 @@ const GROUPS = {
 const REST = "All other figures";
 const TITLES = {
   loss: "all of it",
-  semantic: "sound, semantic",
-  acoustic: "sound, acoustic",
+  semantic: "audio, semantic",
+  acoustic: "audio, acoustic",
   text_right: "text",
   answer_right: "answer",
   frames_per_s: "frames a second",
   mfu: "share of the device's speed",
   memory_gb: "memory, GB",
   token_greedy: "freely: next token, greedy",
-  once_greedy: "freely: said once, greedy",
-  once_sampled: "freely: said once, sampled",
-  more_sampled: "freely: half as much again or more, sampled",
+  once_greedy: "recall: said once, greedy",
+  once_sampled: "recall: said once, sampled",
+  more_sampled: "recall: longer by half or more, sampled",
   once: "the right answer said once, and no other",
   first: "the right answer said before any other",
   words: "words of the oracle that are said",
   silent: "nothing said",
-  recorded_once: "right in the recording: the most to expect",
-  turns: "answers that were judged, number",
+  recorded_once: "right in the recording: an upper bound",
+  turns: "number of judged answers",
 };
 const ORACLES = { right: ", right oracle", wrong: ", wrong oracle", none: ", no oracle" };
 const NO_FIGURES = ["step", "hours"];

@@ -227,7 +227,7 @@ def test_a_card_that_leads_out_of_the_folder_is_not_read(root: Path, client: Tes
     (folder / "README.md").symlink_to(tmp_path / "secret.md")
     page = client.get("/checkpoints/of/one").text
     assert "the secret" not in page
-    assert "Free runs on held-out dialogues" in page  # told from kame.json instead
+    assert "Recall on held-out dialogues" in page  # told from kame.json instead
 
 
 @pytest.mark.parametrize("facts", ["", "{", '{"format": 99}', "[" * 100_000])

@@ -96,5 +96,5 @@ def test_a_file_outside_of_the_dataset_is_refused(small: Path) -> None:
 
 
 def test_a_root_that_is_no_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is no folder"):
+    with pytest.raises(ConfigError, match="is not a folder"):
         Catalog([tmp_path / "nothing"])

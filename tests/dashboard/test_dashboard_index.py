@@ -132,7 +132,7 @@ def test_a_damaged_file_is_told_and_tried_again(small: Path, tmp_path: Path) -> 
     whole = file.read_bytes()
     file.write_bytes(whole[:200])
     with closing(Indexes(tmp_path / "cache")) as indexes:
-        with pytest.raises(StoreError, match=r"index of .*copy cannot be made.*kame check"):
+        with pytest.raises(StoreError, match=r"index of .*copy cannot be built.*kame check"):
             waited(indexes, copy)
         file.write_bytes(whole)
         assert waited(indexes, copy).rows("SELECT count(*) FROM dialogues") == [(5,)]

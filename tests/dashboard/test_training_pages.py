@@ -65,8 +65,8 @@ def test_free_runs_have_a_group_of_their_own(browser: "Browser", url: str, root:
         assert group.locator("figcaption").all_inner_texts() == [
             "the right answer said once, and no other",
             "nothing said",
-            "right in the recording: the most to expect",
-            "answers that were judged, number",
+            "right in the recording: an upper bound",
+            "number of judged answers",
         ]
 
 
