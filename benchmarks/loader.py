@@ -1,10 +1,10 @@
-"""Whether batches are there when a step wants them, and what batching by length saves.
+"""Measures whether batches are ready when a step needs them, and what batching by length saves.
 
     python -m benchmarks.loader [--rows DIR] [--steps 20] [--json]
 
-Batches of a step are timed beside the step's forward and backward pass of nano. Then the same dialogues are batched in
-the order of the shuffle ("naive") instead of by length ("packed"): padding of both, and the frames a second that a
-forward and backward pass makes of them. Without `--rows`, on made-up dialogues of 15 to 40 s.
+The making of a step's batches is timed beside its forward and backward pass with nano. Then the same dialogues are
+batched in shuffled order ("naive") and by length ("packed"): padding of both, and frames per second of the forward and
+backward pass. Without `--rows`, random dialogues of 15 to 40 s are used.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def padding(batches: list[Batch]) -> float:
 
 
 def measure(config: TrainConfig, n_steps: int) -> dict[str, Any]:
-    """Seconds a step of loading, of measuring lengths and of computing; padding and speed of both ways to batch."""
+    """Measures seconds per step of loading, sorting and computing; padding and speed of both ways to batch."""
     datasets = open_datasets(config.data.datasets)
     source = RowSource(datasets, config.data, config.seed, 1)
     source.load_batches(0)  # opens files, plans the first round
@@ -77,11 +77,11 @@ def measure(config: TrainConfig, n_steps: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measures and prints."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.loader", description="The loader beside the step.")
-    parser.add_argument("--rows", help="folder of token rows; else made-up ones")
+    """Runs the benchmark and prints its figures."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.loader", description="Speed of the data loader.")
+    parser.add_argument("--rows", help="folder of token rows; default: random ones")
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         config = benchmark_config(Path(folder), "nano", 1, "fp32", "cpu")

@@ -1,4 +1,4 @@
-"""The server under load: what a frame costs, how long callers wait for an answer, and whether anything is ever left.
+"""Load tests of the server: cost of a frame, delay of answers, soak tests, and attacks.
 
     python -m benchmarks.serve frames [CHECKPOINT] [--sessions 1 2 3 4 6 8] [--seconds 20] [--json FILE]
     python -m benchmarks.serve frames --device cuda --no-cuda-graphs
@@ -8,8 +8,8 @@
     python -m benchmarks.serve swap [CHECKPOINT] [--swaps 6] [--json FILE]
     python -m benchmarks.serve attack [CHECKPOINT] [--only PART-OF-A-NAME …] [--json FILE]
 
-Where no checkpoint is named, one with random weights is made for the time of the run: of the preset `nano` (frames,
-the real soak, swap and attack), or a tiny one (the soak on a simulated clock).
+If no checkpoint is given, one with random weights is made for the run: of the preset `nano` (frames, the real soak,
+swap and attack), or a tiny one (the soak on a simulated clock).
 """
 
 import argparse
@@ -34,7 +34,7 @@ from tests.support.soak import soak
 
 
 def frames(options: argparse.Namespace) -> bool:
-    """Frame times against the bare step; the largest number of sessions in real time."""
+    """Measures frame times relative to the bare step, and the largest number of sessions in real time."""
     with _checkpoint(options.checkpoint, options.preset, options.codec, options.device) as folder:
         loaded = load_checkpoint(folder, options.device)
         measure = serve_frames.measure_frames
@@ -48,7 +48,7 @@ def frames(options: argparse.Namespace) -> bool:
 
 
 def delays(options: argparse.Namespace) -> bool:
-    """Waits in each mode."""
+    """Measures waiting times in each mode."""
     asked = questions(options.dataset, options.checkpoint, options.splits, options.n, options.seed)
     if not asked:
         print(f"{options.dataset} has no question in {', '.join(options.splits)} that can be asked.", file=sys.stderr)
@@ -64,7 +64,7 @@ def delays(options: argparse.Namespace) -> bool:
 
 
 def soaked(options: argparse.Namespace) -> bool:
-    """Either soak; False where a promise was broken."""
+    """Runs a soak test; returns False if a check failed."""
     if options.real:
         with _checkpoint(options.checkpoint, "nano") as folder:
             real = real_soak(str(folder), options.minutes, options.at_once, options.settings, _line)
@@ -76,14 +76,14 @@ def soaked(options: argparse.Namespace) -> bool:
 
 
 def swapped(options: argparse.Namespace) -> bool:
-    """The chat model changed in mid-conversation between two real servers; False where a promise was broken."""
+    """Switches the chat model during a conversation between two real servers; returns False if a check failed."""
     with _checkpoint(options.checkpoint, "nano") as folder:
         report = swap(str(folder), options.swaps, options.settings, _line)
     return _concluded(report.as_json(), options.json)
 
 
 def attacked(options: argparse.Namespace) -> bool:
-    """Clients that mean harm beside a good caller, each attack on a server of its own."""
+    """Runs attacks beside a good caller, each on its own server."""
     with _checkpoint(options.checkpoint, "nano") as folder:
         outcomes = serve_attack.attack(str(folder), options.only, options.settings, _line)
     print(serve_attack.as_table(outcomes))
@@ -110,7 +110,7 @@ def _write(file: Path | None, figures: dict[str, Any]) -> None:
 def _checkpoint(
     named: str | None, preset: str, codec: str = "codec2-learnt", device: str = "cpu"
 ) -> Iterator[str | Path]:
-    """The checkpoint that is named, or one of a preset's shape made for the time of the block."""
+    """Yields the given checkpoint, or a random one of a preset's shape for the duration of the `with` block."""
     if named is not None:
         yield named
         return
@@ -126,45 +126,53 @@ def _parser() -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=run.__doc__)
         added.set_defaults(run=run)
         added.add_argument("--json", type=Path, help="write all figures to this file as well")
-        added.add_argument("--set", dest="settings", action="append", default=[], help="more of kame serve --set")
+        added.add_argument(
+            "--set", dest="settings", action="append", default=[], help="additional option for kame serve --set"
+        )
         return added
 
     each = command("frames", frames)
-    each.add_argument("checkpoint", nargs="?", help="folder, or owner/name on the Hub")
+    each.add_argument("checkpoint", nargs="?", help="folder, or owner/name on the Hub; default: random weights")
     each.add_argument("--sessions", type=int, nargs="+", default=[1, 2, 3, 4, 6, 8])
-    each.add_argument("--seconds", type=float, default=20.0, help="of real time for each number, in each round")
+    each.add_argument(
+        "--seconds", type=float, default=20.0, help="seconds of real time for each number of sessions, in each round"
+    )
     each.add_argument("--rounds", type=int, default=3)
-    each.add_argument("--preset", choices=PRESETS, default="nano", help="shape of the random one")
-    each.add_argument("--codec", choices=["codec2-learnt", "mimi"], default="codec2-learnt", help="of the random one")
+    each.add_argument("--preset", choices=PRESETS, default="nano", help="shape of the random checkpoint")
+    each.add_argument(
+        "--codec", choices=["codec2-learnt", "mimi"], default="codec2-learnt", help="codec of the random checkpoint"
+    )
     each.add_argument("--device", default="cpu")
     each.add_argument(
-        "--cuda-graphs", action=argparse.BooleanOptionalAction, default=True, help="on CUDA; a CPU has none"
+        "--cuda-graphs", action=argparse.BooleanOptionalAction, default=True, help="use CUDA graphs; no effect on a CPU"
     )
     each = command("delays", delays)
     each.add_argument("checkpoint")
     each.add_argument("dataset", help="folder of a dataset or of token rows")
-    each.add_argument("--n", type=int, default=30, help="dialogues")
+    each.add_argument("--n", type=int, default=30, help="number of dialogues")
     each.add_argument("--splits", nargs="+", default=["validation", "test"])
-    each.add_argument("--seed", type=int, default=0, help="of which dialogues")
-    each.add_argument("--rows", type=Path, help="append each wait to this file, and measure none that is in it")
-    each.add_argument("--most-wait-s", type=float, default=30.0, help="how long to wait for an answer")
+    each.add_argument("--seed", type=int, default=0, help="seed of the choice of dialogues")
+    each.add_argument(
+        "--rows", type=Path, help="file to which each delay is appended; those in it are not measured again"
+    )
+    each.add_argument("--most-wait-s", type=float, default=30.0, help="maximum wait for an answer, in seconds")
     each = command("soak", soaked)
     each.add_argument("checkpoint", nargs="?")
-    each.add_argument("--n", type=int, default=200, help="callers on the simulated clock")
+    each.add_argument("--n", type=int, default=200, help="number of callers on the simulated clock")
     each.add_argument("--at-once", type=int, default=4)
-    each.add_argument("--real", action="store_true", help="real parts, over the network")
-    each.add_argument("--minutes", type=float, default=10.0, help="of the real one")
+    each.add_argument("--real", action="store_true", help="use real components over the network")
+    each.add_argument("--minutes", type=float, default=10.0, help="duration of the real soak test, in minutes")
     each = command("swap", swapped)
     each.add_argument("checkpoint", nargs="?")
-    each.add_argument("--swaps", type=int, default=6, help="there and back, one in each turn of the caller")
+    each.add_argument("--swaps", type=int, default=6, help="number of switches, one in each turn of the caller")
     each = command("attack", attacked)
     each.add_argument("checkpoint", nargs="?")
-    each.add_argument("--only", nargs="+", default=[], help="attacks whose names hold one of these")
+    each.add_argument("--only", nargs="+", default=[], help="attacks whose names contain one of these")
     return parser
 
 
 def main() -> None:
-    """The command; ends with 1 where a promise was broken."""
+    """Runs the benchmark; exit code 1 if a check failed."""
     options = _parser().parse_args()
     sys.exit(0 if options.run(options) else 1)
 
