@@ -4,10 +4,11 @@
 
 The rows are written directly: 45 words and 18 oracle events each, drawn from a seed, audio in the first 256 only (no
 page but a dialogue's reads it), and a token row of 200 frames each. There are also eight trainings of 20,000 lines of
-metrics each; the scheduler, whose 50 newest runs are shown, is in memory. Each round requests another dialogue, whose
-audio, peaks, spectrogram and token row are not in a cache. Pages are requested in this process in turn, so that other
-load on the machine affects all alike. Both wall-clock and processor seconds are reported: on a busy machine only the
-latter are the page's own. The exit code is 1 if a page takes half a second of processor time.
+metrics each, the first with 1,000 texts of free running; the scheduler, whose 50 newest runs are shown, is in memory.
+Each round requests another dialogue, whose audio, peaks, spectrogram and token row are not in a cache. Pages are
+requested in this process in turn, so that other load on the machine affects all alike. Both wall-clock and processor
+seconds are reported: on a busy machine only the latter are the page's own. Memory is also reported after the first
+round, when all code has been loaded. The exit code is 1 if a page takes half a second of processor time.
 """
 
 import argparse
@@ -26,9 +27,11 @@ import numpy as np
 import psutil  # type: ignore[import-untyped]
 import pyarrow as pa
 
+from dashboard.free_running import FreeRunningFeed
 from dashboard.metrics_feed import MetricsFeed
 from dashboard.training import list_runs
 from data_schemas.arrow import to_table
+from data_schemas.free_running import FREE_RUNNING
 from data_schemas.manifest import DATA, MANIFEST, ORACLE, Counts, ShardEntry, make_manifest
 from data_schemas.reader import read_manifest
 from data_schemas.records import AudioDialogue, Hearing, OracleRow, WordTiming
@@ -37,13 +40,14 @@ from kame_model.encode.dialogue import make_token_row
 from kame_model.encode.folder import TOKENIZER
 from kame_model.encode.manifest import MANIFEST as TOKENS_MANIFEST
 from kame_model.text.tokenizer import Tokenizer
+from kame_model.train.free_samples import MOST_LINES, N_KEPT
 from tests.support.builders import make_turn, make_utterance
 from tests.support.dashboards import TOKENIZER as VOCABULARY
 from tests.support.dashboards import client_of
 from tests.support.schedulers import RUN
 from tests.support.small_datasets import noisy_dialogue
 from tests.support.token_rows import MADE_WITH, audio_dialogue, event, oracle_row, write_token_rows
-from tests.support.training_pages import append, write_run
+from tests.support.training_pages import append, write_free_running, write_run
 
 SHARD: Final = 256
 LIMIT_S: Final = 0.5
@@ -90,14 +94,18 @@ def main() -> None:
         for number in range(N_TRAININGS):
             if not (root / f"trained-{number}").is_dir():
                 write_training(root / f"trained-{number}", number)
+        if not (root / "trained-0" / FREE_RUNNING).is_file():
+            said = ["w1 " * 40] * N_KEPT
+            write_free_running(root / "trained-0", dict.fromkeys(range(MOST_LINES // N_KEPT), said))
         found = measure(root, Path(scratch) / "cache", options.rounds)
     slow = [name for name, page in found["pages"].items() if page["cpu_s"] >= LIMIT_S]
     if options.json:
         print(json.dumps(found))
     else:
         print(f"index {found['index_s']:.1f} s (processor {found['index_cpu_s']:.1f}), {found['index_mb']:.0f} MB")
+        before, *by_round = found["memory_mb"]
         print(
-            f"memory {found['memory_mb'][0]:.0f} MB before the first page, {found['memory_mb'][1]:.0f} after the last"
+            f"memory {before:.0f} MB before the first page, after each round {' '.join(f'{n:.0f}' for n in by_round)}"
         )
         for name, page in found["pages"].items():
             print(f"{page['s']:7.3f} s  {page['cpu_s']:7.3f} processor  {name}")
@@ -252,23 +260,28 @@ def measure(root: Path, cache: Path, rounds: int) -> dict[str, Any]:
             time.sleep(0.1)
         before = process.memory_info().rss / 1e6
         taken: dict[str, list[tuple[float, float]]] = {}
+        by_round = []
         for number in range(rounds):
             for name, path in pages(number):
                 began, began_cpu = time.perf_counter(), time.process_time()
                 answer = client.get(path)
                 assert answer.status_code == 200, f"{path}: {answer.text[:300]}"
                 taken.setdefault(name, []).append((time.perf_counter() - began, time.process_time() - began_cpu))
-            began, began_cpu = time.perf_counter(), time.process_time()
-            assert MetricsFeed(list_runs([root])[0].metrics).read()
-            taken.setdefault("curves of one training", []).append(
-                (time.perf_counter() - began, time.process_time() - began_cpu)
-            )
-        after = process.memory_info().rss / 1e6
+            (run, *_) = list_runs([root])
+            for name, feed in (("curves", MetricsFeed(run.metrics)), ("texts", FreeRunningFeed(run.folder))):
+                began, began_cpu = time.perf_counter(), time.process_time()
+                update = feed.read()
+                assert update
+                json.dumps(update.as_json())
+                taken.setdefault(f"{name} of one training", []).append(
+                    (time.perf_counter() - began, time.process_time() - began_cpu)
+                )
+            by_round.append(process.memory_info().rss / 1e6)
     return {
         "index_s": index_s,
         "index_cpu_s": index_cpu_s,
         "index_mb": index.stat().st_size / 1e6,
-        "memory_mb": [before, after],
+        "memory_mb": [before, *by_round],
         "pages": {
             name: dict(zip(("s", "cpu_s"), map(statistics.median, zip(*each, strict=True)), strict=True))
             for name, each in taken.items()

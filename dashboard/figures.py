@@ -82,7 +82,7 @@ def read_groups(index: Index) -> dict[str, list[dict[str, Any]]]:
     """Reads dialogues, seconds and WER, grouped by some columns."""
     return {
         name: index.records(
-            f"SELECT coalesce({name}, 'nobody') AS name, count(*) AS n, sum(duration_s) AS audio_s,"  # noqa: S608
+            f"SELECT coalesce({name}, 'none') AS name, count(*) AS n, sum(duration_s) AS audio_s,"  # noqa: S608
             " sum(n_word_errors) / nullif(sum(n_heard_words), 0) AS wer"
             f" FROM dialogues GROUP BY {name} ORDER BY n DESC, name"
         )

@@ -204,7 +204,7 @@ def _fold_rest(row: Node, usual: Sequence[str]) -> Node:
     if not usual or not isinstance(row, Section):
         return row
     shown, rest = split_usual(row.nodes, [f"{row.path}.{name}" for name in usual])
-    more = Section(f"{row.path}.more", "more", "what one sets less often", rest)
+    more = Section(f"{row.path}.more", "more", "Fields that are seldom changed.", rest)
     return Section(row.path, row.title, row.description, [*shown, more], row.is_on)
 
 

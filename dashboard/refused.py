@@ -99,12 +99,12 @@ def read_refused_sound(dataset: Dataset, part_id: str | None, dialogue_id: str, 
 
 def _explain_silence(stage: str, dialogue_id: str | None, is_kept: bool) -> str:
     if dialogue_id is None or stage in _BEFORE_SPEECH:
-        return "There is no sound: it was rejected before any speech was made."
+        return "There is no audio: it was rejected before any speech was made."
     if not is_kept:
-        return f"There is no sound: its part of the work folder ({_PARTS}) is missing."
+        return f"There is no audio: its part of the work folder ({_PARTS}) is missing."
     if stage == _CLIPS:
-        return "There is no sound: no take of an utterance passed the checks, and such takes are not kept."
-    return "There is no sound of it in the work folder."
+        return "There is no audio: no take of an utterance passed the checks, and such takes are not kept."
+    return "There is no audio of it in the work folder."
 
 
 def _read_clips(dataset: Dataset, part_id: str, dialogue_id: str) -> Iterator[RefusedClip]:

@@ -143,7 +143,7 @@ class Versions:
 
     def groups(self, column: str) -> list[Figure]:
         """Counts the dialogues with each value of a column on both sides, the most frequent first."""
-        return self._count_groups("dialogues", f"coalesce({column}, 'nobody')")
+        return self._count_groups("dialogues", f"coalesce({column}, 'none')")
 
     def rejects(self) -> list[Figure]:
         """Counts rejects by stage and reason on both sides."""
@@ -190,8 +190,8 @@ def compare_totals(left: Totals, right: Totals, n_bytes: tuple[int, int]) -> lis
     return [
         _number("Items", left.n_items, right.n_items),
         _number("Dialogues", left.n_dialogues, right.n_dialogues),
-        Figure("Sound", format_duration(left.audio_s), format_duration(right.audio_s)),
-        _number("Words timed", left.n_words, right.n_words),
+        Figure("Audio", format_duration(left.audio_s), format_duration(right.audio_s)),
+        _number("Words", left.n_words, right.n_words),
         _number("Oracle events", left.n_events, right.n_events),
         Figure("Word error rate", _format_percent(left.wer, 2), _format_percent(right.wer, 2)),
         _number("Rejects", left.n_rejects, right.n_rejects),

@@ -18,7 +18,7 @@ _GROUPED = {
     "split": "Splits",
     "voice_b": "Voices of B",
     "tts": "Text-to-speech",
-    "asr": "Listener",
+    "asr": "Recogniser",
     "aligner": "Aligner",
 }
 _TITLES = {"any": "anything", "spoken": "spoken text", "sound": "voices or length"} | ONLY

@@ -12,7 +12,7 @@ from dashboard.results import N_ROWS_EXPORTED, N_ROWS_SHOWN, to_cells, to_file
 from dashboard.site import Site
 
 _EXAMPLES = (
-    ("Where the ladder is weak", "select level, count(*) n, avg(truth_share) share from events group by 1 order by 1"),
+    ("True words by hint level", "select level, count(*) n, avg(truth_share) share from events group by 1 order by 1"),
     (
         "Level 4 that missed the answer",
         "select e.dialogue_id, e.t_s, e.text, d.answer from events e join dialogues d using (dialogue_id)\n"

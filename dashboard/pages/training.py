@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, StreamingResponse
 
+from dashboard.free_running import MOST_STEPS, FreeRunningFeed
 from dashboard.metrics_feed import MetricsFeed
 from dashboard.site import Site
 from dashboard.training import MOST_RUNS, TrainingRun, compare_configs, list_runs, open_runs, summarise
@@ -44,6 +45,7 @@ def create_routes(site: Site) -> APIRouter:
             summaries=[summarise(run) for run in runs],
             others=others if len(runs) < MOST_RUNS else [],
             settings=compare_configs(runs),
+            most_steps=MOST_STEPS,
             view={name: request.query_params.get(name, "") for name in ("x", "smooth")},
         )
 
@@ -59,12 +61,13 @@ def create_routes(site: Site) -> APIRouter:
 async def _follow(site: Site, request: Request, runs: list[TrainingRun]) -> AsyncIterator[bytes]:
     """Yields server-sent events with the new metrics of each run while the page is open."""
     feeds = [MetricsFeed(run.metrics) for run in runs]
+    texts = FreeRunningFeed(runs[0].folder) if len(runs) == 1 else None  # several runs are compared by figures alone
     states: list[str | None] = [None] * len(runs)
     quiet_s = 0.0
     while not site.is_ending.is_set() and not await request.is_disconnected():
         quiet_s += _LOOK_EVERY_S
         for number, (run, feed) in enumerate(zip(runs, feeds, strict=True)):
-            told = await run_in_threadpool(_look, run, feed, states[number])
+            told = await run_in_threadpool(_look, run, feed, texts, states[number])
             if told is not None:
                 states[number], quiet_s = told["state"], 0.0
                 yield f"data: {json.dumps({'run': number, **told}, allow_nan=False)}\n\n".encode()
@@ -74,9 +77,13 @@ async def _follow(site: Site, request: Request, runs: list[TrainingRun]) -> Asyn
         await asyncio.sleep(_LOOK_EVERY_S)
 
 
-def _look(run: TrainingRun, feed: MetricsFeed, state_before: str | None) -> dict[str, Any] | None:
-    """Returns the state of a run, and its new metrics, if any."""
+def _look(
+    run: TrainingRun, feed: MetricsFeed, texts: FreeRunningFeed | None, state_before: str | None
+) -> dict[str, Any] | None:
+    """Returns the state of a run, and its new metrics and texts of free running, if any."""
     update, state = feed.read(), run.state() if run.folder.is_dir() else "gone"
-    if update is None and state == state_before:
+    said = texts.read() if texts else None
+    if update is None and said is None and state == state_before:
         return None
-    return {"state": state, "age_s": run.age_s(), **(update.as_json() if update else {})}
+    told = {"state": state, "age_s": run.age_s(), **(update.as_json() if update else {})}
+    return {**told, "free": said.as_json()} if said else told

@@ -2,15 +2,15 @@
 
 const GROUPS = {
   "Losses, nats": ["loss", "text", "answer", "semantic", "acoustic", "padding"],
-  "Said right, share": ["text_right", "answer_right"],
+  "Correct tokens, share": ["text_right", "answer_right"],
   "Copying words": ["accuracy", "lesson", "token_greedy", "once_greedy", "once_sampled", "more_sampled", "copy_text", "copy_answer"],
-  "Dialogues run freely, share of answers": ["once", "first", "words", "silent", "recorded_once", "turns"],
+  "Free running, share of answers": ["once", "first", "words", "silent", "recorded_once", "turns"],
   "Steps": ["learning_rate", "gradient_norm"],
   "Speed and memory": ["frames_per_s", "mfu", "memory_gb"],
 };
 const REST = "All other figures";
 const TITLES = {
-  loss: "all of it",
+  loss: "whole loss",
   semantic: "audio, semantic",
   acoustic: "audio, acoustic",
   text_right: "text",
@@ -18,10 +18,10 @@ const TITLES = {
   frames_per_s: "frames a second",
   mfu: "share of the device's speed",
   memory_gb: "memory, GB",
-  token_greedy: "freely: next token, greedy",
-  once_greedy: "recall: said once, greedy",
-  once_sampled: "recall: said once, sampled",
-  more_sampled: "recall: longer by half or more, sampled",
+  token_greedy: "free running: next token, greedy",
+  once_greedy: "free running: said once, greedy",
+  once_sampled: "free running: said once, sampled",
+  more_sampled: "free running: longer by half or more, sampled",
   once: "the right answer said once, and no other",
   first: "the right answer said before any other",
   words: "words of the oracle that are said",
@@ -154,7 +154,7 @@ function options(box, lines, x) {
   return {
     width: box.clientWidth || 300,
     height: HEIGHT,
-    scales: { x: { time: false } },
+    scales: { x: { time: false }, y: { range: rangeOf } },
     cursor: { sync: { key: "runs", scales: ["x", null] }, points: { size: 5 } },
     legend: { live: true },
     axes: [
@@ -174,6 +174,12 @@ function options(box, lines, x) {
       })),
     ],
   };
+}
+
+/** The range of an axis; uPlot's own from 0 to 100 for a curve that is 0 everywhere would be misleading. */
+function rangeOf(_, min, max) {
+  if (min === null) return [null, null];
+  return min === 0 && max === 0 ? [0, 1] : uPlot.rangeNum(min, max, 0.1, true);
 }
 
 /** A column of hours: the line's own, or those of the training lines around it. */

@@ -71,7 +71,7 @@ player.addEventListener("state", () => {
   for (const button of document.querySelectorAll("[data-solo]")) button.setAttribute("aria-pressed", player.solo === button.dataset.solo);
   for (const button of document.querySelectorAll("[data-mute]")) button.setAttribute("aria-pressed", player.muted.has(button.dataset.mute));
 });
-player.addEventListener("fault", (event) => fail(`The sound cannot be played: ${event.detail}`));
+player.addEventListener("fault", (event) => fail(`The audio cannot be played: ${event.detail}`));
 
 const tokenParts = { button: "tokens", delays: "delays", folder: "token-folder", tracks: "token-tracks", band: "frame-band", now: "frame-now", table: "token-table" };
 const tokens = new Tokens(

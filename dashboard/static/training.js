@@ -1,5 +1,6 @@
-// Training runs as they go: what the server's stream tells of each, its curves on each other, its remarks.
+// Training runs as they go: what the server's stream tells of each, its curves on each other, its texts and remarks.
 import { Curves } from "./curves.js";
+import { FreeRunning } from "./free_running.js";
 
 const MOST_NOTES = 100;
 const main = document.getElementById("main");
@@ -14,6 +15,7 @@ const runs = rows.map((row, number) => ({
   toldAtMs: null,
 }));
 const curves = new Curves(document.getElementById("curves"), runs);
+const texts = new FreeRunning(document.getElementById("free"));
 
 /** Puts new points behind those that are there; a figure that some lines do not have is null in them. */
 function append(columns, added) {
@@ -78,6 +80,10 @@ function take({ data }) {
   const run = runs[told.run];
   showState(run, told);
   showAges();
+  if (told.free) {
+    texts.show(told.free);
+    if (told.free.n_damaged) fail(`${told.free.n_damaged} lines of the texts of free running cannot be read; the rest is shown.`);
+  }
   if (!told.curves) return;
   if (told.is_anew) {
     run.curves = {};

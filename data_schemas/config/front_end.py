@@ -135,14 +135,14 @@ class FrontEndConfig(Config):
         default=None,
         ge=1,
         le=10_000_000,
-        title="Training, steps",
+        title="Training steps",
         description="Optimiser steps of the last stage, on dialogues; empty: as in the preset's plan.",
     )
     max_hours: float | None = Field(
         default=None,
         gt=0,
         le=10_000,
-        title="Training, hours",
+        title="Training hours",
         description="Maximum duration of the last stage, in hours; empty: it ends by steps.",
     )
     init_from: str | None = Field(

@@ -60,6 +60,7 @@ class BackEndConfig(Config):
     )
     max_thought_s: float = Field(
         default=10.0,
+        title="Longest thinking time, s",
         gt=0,
         le=120,
         description="Longest time that a reasoning model may think before its answer begins, in seconds.",
@@ -391,7 +392,10 @@ class ServeConfig(Config):
         "text-to-speech engine of `cascade`); empty: as the checkpoint says.",
     )
     back_ends: list[BackEndConfig] = Field(
-        default_factory=lambda: [BackEndConfig()], min_length=1, description="Chat models; the first is the default."
+        default_factory=lambda: [BackEndConfig()],
+        min_length=1,
+        title="Back-ends",
+        description="Chat models; the first is the default.",
     )
     routes: list[RouteConfig] = Field(
         default_factory=list, description="Rules that choose a back-end by words of the user."

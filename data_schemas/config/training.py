@@ -333,7 +333,7 @@ class KeepConfig(Config):
         ge=0,
         le=1000,
         description="Maximum number of validation dialogues that the model runs freely from their oracles at each "
-        "evaluation, with one process; 0: none.",
+        "evaluation, with one process; the texts of the first four are kept; 0: none.",
     )
     spike_deviations: float = Field(
         default=6.0,

@@ -1,7 +1,7 @@
 """Measures how a front-end answers during training: a few validation dialogues run freely, with their own oracles.
 
 The measure is that of `kame evaluate recall`, with fewer dialogues and one delay: a curve that shows when a run begins
-to answer, not a result to publish.
+to answer, not a result to publish. The texts of the first dialogues are returned with it.
 """
 
 from collections.abc import Sequence
@@ -12,19 +12,24 @@ import torch
 from data_schemas import ids
 from data_schemas.config.model import SamplingConfig
 from data_schemas.config.recall import RecallConfig
+from data_schemas.free_running import FreeDialogue, FreeTurn
 from data_schemas.guesses import Guesses
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.free_running import MakesGenerator, make_script, plan_batches, run_freely
 from kame_model.evaluate.recall_items import select_rows
 from kame_model.evaluate.turns import Asked, Turn, count_words, decode_said_words, find_turns, judge_turn
+from kame_model.frames.inner_monologue import read_words
 from kame_model.model.front_end import FrontEnd
 from kame_model.model.streaming import FrontEndGen
 from kame_model.text.tokenizer import Tokenizer
+from kame_model.train.free_samples import N_KEPT, FreeResult
 
 DELAY_S: Final = 0.32
 """Delay of the back-end in seconds; the one that `kame evaluate recall` uses if it uses only one."""
 
 _BATCH_SIZE: Final = 32
+_MOST_CHARACTERS: Final = 2000
+"""Maximum length of a text that is kept."""
 
 
 def draw_dialogues(datasets: Sequence[TokenDataset], tokenizer: Tokenizer, n_dialogues: int, seed: int) -> list[Asked]:
@@ -48,8 +53,10 @@ def measure_dialogues(
     tokenizer: Tokenizer,
     generator: MakesGenerator = FrontEndGen,
     guesses: Guesses = "feed",
-) -> dict[str, float]:
-    """Returns shares of the turns; each dialogue runs once with the right oracle and the model's own text and audio.
+) -> FreeResult:
+    """Returns shares of the turns, and the texts of the first `N_KEPT` dialogues.
+
+    Each dialogue runs once with the right oracle and the model's own text and audio.
 
     `once`: the key words of the answer were said once, and no other answer. `first`: the first of all answers that were
     said is the right one; only of turns in which another answer can be recognised. `words`: share of the oracle's words
@@ -65,18 +72,21 @@ def measure_dialogues(
     """
     was_training, sampling = front_end.training, SamplingConfig()
     front_end.eval()
-    turns: list[dict[str, float]] = []
+    said: list[Sequence[int]] = [()] * len(asked)
     with torch.random.fork_rng():
         for batch in plan_batches([each.row.n_frames for each in asked], _BATCH_SIZE):
             group = [asked[at] for at in batch]
             scripts = [make_script(each, None, "right", DELAY_S, 0.0, tokenizer, guesses=guesses) for each in group]
             runs = run_freely(front_end, scripts, sampling, ids.derive_seed("free dialogues") % 2**63, generator)
-            for each, ran in zip(group, runs, strict=True):
-                turns += [_judge(turn, each, ran.text.tolist(), tokenizer) for turn in each.turns]
+            for at, ran in zip(batch, runs, strict=True):
+                said[at] = ran.text.tolist()
     front_end.train(was_training)
+    texts = list(zip(asked, said, strict=True))
+    turns = [_judge(turn, each, text, tokenizer) for each, text in texts for turn in each.turns]
     names = dict.fromkeys(name for each in turns for name in each)
     of_each = {name: [each[name] for each in turns if name in each] for name in names}
-    return {name: sum(values) / len(values) for name, values in of_each.items()} | {"turns": float(len(turns))}
+    figures = {name: sum(values) / len(values) for name, values in of_each.items()} | {"turns": float(len(turns))}
+    return FreeResult(figures, [_write_out(each, text, tokenizer) for each, text in texts[:N_KEPT]])
 
 
 def _judge(turn: Turn, asked: Asked, text: Sequence[int], tokenizer: Tokenizer) -> dict[str, float]:
@@ -93,3 +103,30 @@ def _judge(turn: Turn, asked: Asked, text: Sequence[int], tokenizer: Tokenizer) 
         "silent": float(not said),
         "recorded_once": float(recorded.is_said_once),
     }
+
+
+def _write_out(asked: Asked, text: Sequence[int], tokenizer: Tokenizer) -> FreeDialogue:
+    """Returns the texts of one dialogue."""
+    question = _cut(asked.turns[0].question)
+    turns = [_write_turn(each, asked, text, tokenizer) for each in asked.turns]
+    return FreeDialogue(dialogue_id=asked.row.dialogue_id, question=question, turns=turns)
+
+
+def _write_turn(turn: Turn, asked: Asked, text: Sequence[int], tokenizer: Tokenizer) -> FreeTurn:
+    answered = judge_turn(turn, decode_said_words(text, tokenizer, turn.start, turn.end))
+    return FreeTurn(
+        oracle=_cut(tokenizer.decode(asked.row.a.oracle.get_fed(turn.event).tolist())),
+        said=_read_said(text, turn, tokenizer),
+        recorded=_read_said(asked.row.a.text.tolist(), turn, tokenizer),
+        is_right=answered.is_said_once,
+        delay_s=answered.delay_s,
+    )
+
+
+def _read_said(text: Sequence[int], turn: Turn, tokenizer: Tokenizer) -> str:
+    """Returns the text that a stream has in a turn."""
+    return _cut(" ".join(word for frame, word in read_words(text, tokenizer) if turn.start <= frame < turn.end))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"

@@ -21,6 +21,7 @@ from kame_model.frames.batch import Batch
 from kame_model.model.front_end import FrontEnd, drop_inputs
 from kame_model.model.loss import compute_loss
 from kame_model.train.checkpoints import Checkpoints, read_score
+from kame_model.train.free_samples import FreeResult, FreeRunningLog
 from kame_model.train.logs import (
     N_COUNTS,
     N_TALLIES,
@@ -75,7 +76,7 @@ class Parts(NamedTuple):
     forward: ForwardPass
     checkpoints: Checkpoints
     speedometer: Speedometer
-    run_freely: Mapping[str, Callable[[FrontEnd], dict[str, float]]] = MappingProxyType({})
+    run_freely: Mapping[str, Callable[[FrontEnd], FreeResult]] = MappingProxyType({})
     """Functions that measure a model that runs freely, by the kind of their lines in the metrics."""
 
 
@@ -95,7 +96,8 @@ class Trainer:
         self._average = None if decay is None else MovingAverage(parts.model, decay)
         self._spikes = SpikeWatch(config.keep.spike_deviations)
         self._windows = Windows(config.shares.main)
-        self.log: MetricsLog | None = None  # only in the first process
+        self.log: MetricsLog | None = None  # only in the first process, as the next one
+        self.free_log: FreeRunningLog | None = None
         self.step = 0
         self.figures: dict[str, float] = {}
         self.evaluation: Evaluation | None = None
@@ -312,8 +314,11 @@ class Trainer:
         self._evaluation_step = self.step
         if self.log is not None:
             self.log.write("evaluation", self.step, self.evaluation)
-            for kind, figures in ran.items():
-                self.log.write(kind, self.step, figures)
+            for kind, result in ran.items():
+                self.log.write(kind, self.step, result.figures)
+        if self.free_log is not None:
+            for result in ran.values():
+                self.free_log.write(self.step, result.dialogues)
         progress.on_evaluation(self.step, self.evaluation)
         looked = {"step": self.step, "evaluation_step": self.step, "evaluation": self.evaluation}
         score = read_score(looked, self._config.keep.best_by)

@@ -118,7 +118,7 @@ def start_training(page: "Page", name: str, steps: int, learning_rate: float = 1
     page.locator("main").get_by_role("link", name="Training").click()
     page.locator('[data-path="datasets.0"]').fill("data")
     page.get_by_label("Folder of the run").fill(name)
-    page.get_by_label("Training, steps").fill(str(steps))
+    page.get_by_label("Training steps").fill(str(steps))
     page.get_by_text("All other settings").click()
     page.get_by_label("Vocabulary", exact=True).fill(f"{NANO}/tokenizer.model")
     page.get_by_label("Codec's weights").fill(f"{NANO}/codec")

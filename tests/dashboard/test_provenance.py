@@ -64,8 +64,8 @@ def test_every_utterance_has_its_voice_takes_and_place(page: str) -> None:
 
 
 def test_what_wrote_the_oracles_is_told_with_the_text_of_its_prompts(page: str) -> None:
-    for told in ("<dt>Simulator</dt><dd>random</dd>", "<dt>Levels from r</dt><dd>0.5, 0.65, 0.8, 0.95</dd>",
-                 "<dt>Requests a turn, at most</dt><dd>8</dd>", "<dt>Words</dt><dd>1 to 30</dd>"):  # fmt: skip
+    for told in ("<dt>Simulator</dt><dd>random</dd>", "<dt>Levels begin at r</dt><dd>0.5, 0.65, 0.8, 0.95</dd>",
+                 "<dt>Maximum requests per turn</dt><dd>8</dd>", "<dt>Words</dt><dd>1 to 30</dd>"):  # fmt: skip
         assert told in page
     assert "Guess what comes. &lt;script&gt;" in page
     assert SCRIPT not in page
@@ -87,7 +87,7 @@ def test_runs_with_its_source_are_linked_and_damaged_ones_named(client: TestClie
     assert "123456" not in page, "a run of another source"
     assert "The record of this run is damaged" in page
     told = client.get(f"/datasets/small/runs/{RUN}").text
-    for each in ("It ended well.", "<dt>numpy</dt><dd>2.0.2</dd>", "<dt>speech</dt><dd>12.5</dd>", "seed: 7"):
+    for each in ("The run was completed.", "<dt>numpy</dt><dd>2.0.2</dd>", "<dt>speech</dt><dd>12.5</dd>", "seed: 7"):
         assert each in told
     assert client.get("/datasets/small/runs/nothing").status_code == 404
     assert client.get("/datasets/small/runs/20251231T000000-bad000").status_code == 500

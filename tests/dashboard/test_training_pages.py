@@ -10,7 +10,7 @@ import pytest
 from dashboard.app import create_app
 from kame_model.train.logs import METRICS
 from tests.support.pages import CHROMIUM, LOOKS, browsing, grave_faults, opened, served
-from tests.support.training_pages import HOSTILE, append, write_run
+from tests.support.training_pages import HOSTILE, append, write_free_running, write_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="chromium is not there
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("training")
-    write_run(root / "one", 30)
+    write_free_running(write_run(root / "one", 30), {100: ["six", ""], 200: ["five", "it is six"]})
     write_run(root / "two", 20, optim={"learning_rate": 0.5})
     write_run(root / HOSTILE, 5)
     return root
@@ -60,7 +60,7 @@ def test_free_runs_have_a_group_of_their_own(browser: "Browser", url: str, root:
     run = write_run(root / "free", 3)
     append(run, {"kind": "free", "step": 30, "once": 0.25, "silent": 0.5, "recorded_once": 1.0, "turns": 8.0})
     with opened(browser, f"{url}training/runs?run=free") as page:
-        group = page.locator("section.curves", has=page.get_by_role("heading", name="Dialogues run freely"))
+        group = page.locator("section.curves", has=page.get_by_role("heading", name="Free running, share of answers"))
         group.locator("#curve-once canvas").wait_for()
         assert group.locator("figcaption").all_inner_texts() == [
             "the right answer said once, and no other",
@@ -68,6 +68,28 @@ def test_free_runs_have_a_group_of_their_own(browser: "Browser", url: str, root:
             "right in the recording: an upper bound",
             "number of judged answers",
         ]
+
+
+def test_what_a_model_said_freely_comes_as_it_is_written(browser: "Browser", url: str, root: Path) -> None:
+    run = write_run(root / "said", 3)
+    with opened(browser, f"{url}training/runs?run=said") as page:
+        page.locator("#curve-loss canvas").wait_for()
+        assert page.locator("#no-free").is_visible()
+        write_free_running(run, {10: [HOSTILE, ""], 20: ["five", "six"]})
+        newest = page.locator(".free-step", has_text="Step 20")
+        newest.locator("article").first.wait_for()
+        assert page.locator("#no-free").is_hidden()
+        assert page.locator(".free-step summary").all_inner_texts() == [
+            "Step 20 1 of 2 answers right",
+            "Step 10 0 of 2 answers right",
+        ]
+        assert newest.locator("article .chip").all_inner_texts() == ["right", "wrong"]
+        page.locator(".free-step summary", has_text="Step 10").click()
+        assert page.locator(".free-step", has_text="Step 10").locator("dd").all_inner_texts()[1].startswith(HOSTILE)
+        assert page.locator("#free img").count() == 0
+        write_free_running(run, {10: [HOSTILE, ""], 20: ["five", "six"], 30: ["five"]})
+        page.locator(".free-step[open]", has_text="Step 30").wait_for()
+        assert page.locator(".free-step[open]").count() == 2  # the newest, and the one that was opened by hand
 
 
 def test_chosen_runs_are_overlaid_and_the_address_holds_the_view(browser: "Browser", url: str) -> None:

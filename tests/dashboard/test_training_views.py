@@ -21,7 +21,7 @@ from kame_model.train.run import train
 from tests.support.dashboards import client_of
 from tests.support.pages import served
 from tests.support.train_runs import tiny_dataset, tiny_run
-from tests.support.training_pages import HOSTILE, append, write_run
+from tests.support.training_pages import HOSTILE, append, write_free_running, write_run
 
 
 @pytest.fixture
@@ -166,3 +166,27 @@ def test_a_page_is_sent_lines_as_they_are_written_and_states_as_they_change(root
         shutil.rmtree(two)
         gone = next(told)
         assert (gone["run"], gone["state"], gone["age_s"]) == (1, "gone", None)
+
+
+def test_the_page_of_one_run_is_sent_its_texts_of_free_running(root: Path, tmp_path: Path) -> None:
+    one, two = write_run(root / "one"), write_run(root / "two")
+    write_free_running(one, {40: [HOSTILE, ""]})
+    write_free_running(two, {50: ["five"]})
+    with following(root, tmp_path, "run=one") as told:
+        first = next(told)
+        assert first["curves"]
+        (step,) = first["free"]["steps"]
+        assert (step["step"], [each["turns"][0]["said"] for each in step["dialogues"]]) == (40, [HOSTILE, ""])
+        write_free_running(one, {40: ["five"], 50: ["six"]})
+        second = next(told)
+        assert [each["step"] for each in second["free"]["steps"]] == [50, 40]
+        assert "curves" not in second
+    with following(root, tmp_path, "run=one&run=two") as told:
+        assert "free" not in next(told) | next(told)
+
+
+def test_a_run_without_texts_of_free_running_says_when_they_come(root: Path, client: TestClient) -> None:
+    write_run(root / "one")
+    write_run(root / "two")
+    assert "keep.free_dialogues" in client.get("/training/runs?run=one").text
+    assert 'id="free"' not in client.get("/training/runs?run=one&run=two").text

@@ -1,10 +1,13 @@
 """Folders of training runs for the dashboard, as `kame train` writes them, without any training."""
 
 import json
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from data_schemas.free_running import FREE_RUNNING, FreeDialogue, FreeTurn
+from kame_model.train.free_samples import FreeRunningLog
 from kame_model.train.logs import METRICS, MetricsLog
 
 HOSTILE = "<img src=x onerror=alert(1)>&?#%2e 'run'"
@@ -42,3 +45,19 @@ def append(run: Path, *lines: dict[str, Any], half: str = "") -> None:
     """Lines, and the beginning of one more, all at once."""
     with (run / METRICS).open("a") as file:
         file.write("".join(json.dumps(line) + "\n" for line in lines) + half)
+
+
+def write_free_running(folder: Path, said: Mapping[int, Sequence[str]]) -> None:
+    """What the model said to the question of each dialogue, by step; "five" is right. It replaces all that is there."""
+    with tempfile.TemporaryDirectory(dir=folder) as beside:
+        log = FreeRunningLog(Path(beside), 0)
+        for step, texts in said.items():
+            log.write(step, [make_free_dialogue(f"mine-{number}-v0", each) for number, each in enumerate(texts)])
+        (Path(beside) / FREE_RUNNING).replace(folder / FREE_RUNNING)  # at once, whoever looks meanwhile
+
+
+def make_free_dialogue(dialogue_id: str, said: str) -> FreeDialogue:
+    """A dialogue in which the model is asked once."""
+    delay_s = 0.4 if said else None
+    turn = FreeTurn(oracle="it is five", said=said, recorded="well five", is_right=said == "five", delay_s=delay_s)
+    return FreeDialogue(dialogue_id=dialogue_id, question="how many clips", turns=[turn])

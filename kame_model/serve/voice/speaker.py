@@ -23,6 +23,12 @@ AHEAD_S: Final = 5.0
 SENTENCE_PAUSE_S: Final = 0.2
 """Silence after a sentence, seconds; engines leave at most a quarter of it themselves."""
 
+KEPT_WORDS: Final = 4
+"""Sentences of up to so many words are kept: an assistant begins most answers with a few phrases ("let me think")."""
+
+N_KEPT: Final = 128
+"""Number of them, about 20 MB; the oldest is discarded."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpokenSentence:
@@ -68,15 +74,25 @@ class Speaker:
         self._tts, self._threads = tts, threads
         self._voice, self._speed = config.voice or names[0], config.speed
         self.voice_name = f"{tts.name}/{self._voice}"
+        self._kept: dict[str, SpokenSentence] = {}  # the oldest first
 
     async def say(self, written: str) -> SpokenSentence:
-        """Synthesises a sentence. It can be cancelled; what a thread has begun is then discarded.
+        """Synthesises a sentence, or returns a short one at once if it was said before.
+
+        It can be cancelled; what a thread has begun is then discarded.
 
         Raises:
             SpeechRefused: it cannot be said.
             BackendError: the engine does not work.
         """
-        return await asyncio.wrap_future(self._threads.submit(self.say_now, written))
+        if written in self._kept:
+            return self._kept[written]
+        spoken = await asyncio.wrap_future(self._threads.submit(self.say_now, written))
+        if len(written.split()) <= KEPT_WORDS:
+            self._kept[written] = spoken
+            if len(self._kept) > N_KEPT:
+                del self._kept[next(iter(self._kept))]
+        return spoken
 
     def say_now(self, written: str) -> SpokenSentence:
         """Synthesises a sentence like `say`, but blocks, in the current thread.
