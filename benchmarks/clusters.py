@@ -29,7 +29,7 @@ from tests.support.runs import Silent, assert_same, config_on_doubles
 SMALL = StageResources(memory_gb=0.1)
 
 
-def config_on(executor: str, out: Path, source: SourceConfig) -> RefreshConfig:
+def make_config(executor: str, out: Path, source: SourceConfig) -> RefreshConfig:
     """Builds the configuration of a run on test doubles, with parts of the default size."""
     changes = {
         "executor": executor,
@@ -42,7 +42,7 @@ def config_on(executor: str, out: Path, source: SourceConfig) -> RefreshConfig:
     return config_on_doubles(out).model_copy(update=changes)
 
 
-def timed_run(config: RefreshConfig) -> float:
+def time_run(config: RefreshConfig) -> float:
     """Runs a refresh and returns its wall-clock time in seconds."""
     started_s = time.monotonic()
     refresh.run_refresh(config, Silent())
@@ -59,21 +59,21 @@ def compare(folder: Path, kind: str, whole: Path, source: SourceConfig, n_worker
     for what in ("in peace", "a worker killed", "the scheduler killed"):
         out = folder / f"{kind}-{what.replace(' ', '-')}"
         with LocalCluster(kind, folder / f"cluster-{out.name}", n_workers) as cluster:
-            config = config_on(cluster.address, out, source)
+            config = make_config(cluster.address, out, source)
             if what == "in peace":
-                taken_s[what] = timed_run(config)
+                taken_s[what] = time_run(config)
             elif what == "a worker killed":
                 with dying(config, ITSELF):
-                    taken_s[what] = timed_run(config)
+                    taken_s[what] = time_run(config)
             else:
                 try:
                     with dying(config, cluster.scheduler):
-                        timed_run(config)
+                        time_run(config)
                 except BackendError as error:
                     print(f"{kind}: {error}", flush=True)
         if what == "the scheduler killed":
             with LocalCluster(kind, folder / f"second-{out.name}", n_workers, cluster.port):
-                taken_s["the same run again"] = timed_run(config)
+                taken_s["the same run again"] = time_run(config)
         assert_same(out, whole)
         print(f"{kind}, {what}: the same bytes; {json.dumps(taken_s)}", flush=True)
     return taken_s
@@ -84,13 +84,13 @@ def do_nothing(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
     return PartRecord(n_rows=0, n_bytes=0, sha256="", n_to_retry=0, rejects=[])
 
 
-def queue(folder: Path, kind: str, n_tasks: int, n_workers: int) -> dict[str, float]:
+def measure_queue(folder: Path, kind: str, n_tasks: int, n_workers: int) -> dict[str, float]:
     """Measures a number of empty tasks: seconds, and MiB of the scheduler and of this process before and after."""
     prints = {ITEMS: "0" * 16, SCRIPT: "1" * 16}
     alike = {"shard_id": "s", "source": "s", "split": "train", "n_items": 16, "fingerprints": prints}
     parts = [Part(part_id=f"s-p{number:05d}", **alike) for number in range(n_tasks)]  # type: ignore[arg-type]
     with LocalCluster(kind, folder / kind, n_workers) as cluster:
-        config = config_on(cluster.address, folder / "out", SourceConfig(name="own"))
+        config = make_config(cluster.address, folder / "out", SourceConfig(name="own"))
         with Workers(config, do_nothing) as workers:
             workers.run(SCRIPT, parts[:100], lambda *_: None)
             before = [_rss_mib(cluster.scheduler), psutil.Process().memory_info().rss / 2**20]
@@ -121,13 +121,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.out or Path(temporary)
         for kind in options.kinds if options.queue else ():
-            print(kind, json.dumps(queue(folder / kind, kind, options.queue, options.workers)), flush=True)
+            print(kind, json.dumps(measure_queue(folder / kind, kind, options.queue, options.workers)), flush=True)
         if options.queue:
             return
         folder.mkdir(parents=True, exist_ok=True)
         source = write_questions(folder / "own.jsonl", options.n, 1)
         whole = folder / "whole"
-        print(f"one process: {timed_run(config_on('local', whole, source)):.0f} s", flush=True)
+        print(f"one process: {time_run(make_config('local', whole, source)):.0f} s", flush=True)
         for kind in options.kinds:
             compare(folder, kind, whole, source, options.workers)
 

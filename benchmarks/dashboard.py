@@ -262,7 +262,7 @@ def measure(root: Path, cache: Path, rounds: int) -> dict[str, Any]:
         taken: dict[str, list[tuple[float, float]]] = {}
         by_round = []
         for number in range(rounds):
-            for name, path in pages(number):
+            for name, path in list_pages(number):
                 began, began_cpu = time.perf_counter(), time.process_time()
                 answer = client.get(path)
                 assert answer.status_code == 200, f"{path}: {answer.text[:300]}"
@@ -272,7 +272,7 @@ def measure(root: Path, cache: Path, rounds: int) -> dict[str, Any]:
                 began, began_cpu = time.perf_counter(), time.process_time()
                 update = feed.read()
                 assert update
-                json.dumps(update.as_json())
+                json.dumps(update.to_json())
                 taken.setdefault(f"{name} of one training", []).append(
                     (time.perf_counter() - began, time.process_time() - began_cpu)
                 )
@@ -289,7 +289,7 @@ def measure(root: Path, cache: Path, rounds: int) -> dict[str, Any]:
     }
 
 
-def pages(number: int) -> Iterator[tuple[str, str]]:
+def list_pages(number: int) -> Iterator[tuple[str, str]]:
     """Returns the names and URLs of all requests of a round."""
     yield from (("datasets", "/"), ("one dataset", "/datasets/large"), ("rows", "/datasets/large/rows"))
     yield from ((f"rows?{query}", f"/datasets/large/rows?{query}") for query in FILTERS)

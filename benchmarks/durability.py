@@ -73,7 +73,7 @@ def run_on_doubles(store: Store) -> None:
 
 
 @contextmanager
-def syncing(is_on: bool) -> Iterator[list[int]]:
+def enable_fsync(is_on: bool) -> Iterator[list[int]]:
     """Enables or disables `fsync` for a `with` block; yields a list with an entry for each call."""
     calls, fsync = [], os.fsync
 
@@ -92,7 +92,7 @@ def measure(case: Case, n_rounds: int, folder: str | None) -> dict[str, float]:
     n_calls = 0
     for n in range(2 * n_rounds):
         is_on = n % 2 == 0
-        with tempfile.TemporaryDirectory(dir=folder) as root, syncing(is_on) as calls:
+        with tempfile.TemporaryDirectory(dir=folder) as root, enable_fsync(is_on) as calls:
             started_s = time.perf_counter()
             case(Store(root))
             taken_s[is_on].append(time.perf_counter() - started_s)

@@ -42,7 +42,7 @@ N_ROUNDS = 3
 SEED = 5
 
 
-def noise(n_dialogues: int) -> list[Sound]:
+def make_noise(n_dialogues: int) -> list[Sound]:
     """Makes dialogues of 12 to 56 s of noise, for which a codec takes the same time as for speech."""
     draw = np.random.default_rng(SEED)
     found = []
@@ -54,7 +54,7 @@ def noise(n_dialogues: int) -> list[Sound]:
     return found
 
 
-def in_windows(sounds: Sequence[Sound], window_s: float) -> list[list[Sound]]:
+def group_into_windows(sounds: Sequence[Sound], window_s: float) -> list[list[Sound]]:
     """Groups audio in order into windows of `window_s` seconds."""
     windows: list[list[Sound]] = [[]]
     for sound in sounds:
@@ -66,7 +66,7 @@ def in_windows(sounds: Sequence[Sound], window_s: float) -> list[list[Sound]]:
 
 
 @contextmanager
-def options_of(codec: str, path: str | None, device: str) -> Iterator[dict[str, OptionValue]]:
+def open_options(codec: str, path: str | None, device: str) -> Iterator[dict[str, OptionValue]]:
     """Yields a codec's options; without a file of weights, Mimi gets random ones meanwhile."""
     if codec == "codec2" or path is not None:
         yield {} if codec == "codec2" else {"path": str(path), "device": device}
@@ -81,11 +81,11 @@ def options_of(codec: str, path: str | None, device: str) -> Iterator[dict[str, 
 
 def measure_encoding(codec_name: str, options: dict[str, OptionValue], n: int) -> dict[str, float]:
     """Measures dialogues per second in three ways, and the seconds of audio encoded per second."""
-    codec, sounds = registry.build("codec", codec_name, options), noise(n)
+    codec, sounds = registry.build("codec", codec_name, options), make_noise(n)
     n_cores = os.cpu_count() or 1
     config = EncodeConfig(dataset="", out="", tokenizer="", codec=codec_name, codec_options=options, workers=1)
     with Encoders(config, codec) as one, Encoders(config.model_copy(update={"workers": n_cores}), codec) as many:
-        windows = in_windows(
+        windows = group_into_windows(
             sounds, min(config.window_s, sum(each.n_samples for each in sounds) / SAMPLE_RATE_HZ / n_cores)
         )
         ways: dict[str, Callable[[], Iterator[Encoded]]] = {
@@ -140,7 +140,7 @@ def main() -> None:
     if args.storage:
         found = measure_storage(args.rows)
     else:
-        with options_of(args.codec, args.path, args.device) as options:
+        with open_options(args.codec, args.path, args.device) as options:
             found = measure_encoding(args.codec, options, args.n)
     if args.json:
         print(json.dumps(found))

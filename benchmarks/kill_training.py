@@ -41,7 +41,7 @@ N_CHANGES = 30
 """Approximate number of file operations on checkpoints of such a run."""
 
 
-def recipe_run(out: Path, dataset: Path, vocabulary: Path, workers: int = 0) -> TrainConfig:
+def make_recipe_run(out: Path, dataset: Path, vocabulary: Path, workers: int = 0) -> TrainConfig:
     """Builds a tiny run in which some steps copy and some answers have other words."""
     return tiny_run(
         out,
@@ -81,14 +81,14 @@ def kill_many(folder: Path, n: int, seed: int = 0) -> Iterator[str]:
         RunError: at the first run with another result.
     """
     forking, draw = Forking(), random.Random(seed)
-    tokenizer = made_up_vocabulary(folder / "tokenizer.model")
+    tokenizer = make_random_vocabulary(folder / "tokenizer.model")
     dataset = tiny_dataset(folder / "rows", text_card=tokenizer.text_card, tokenizer_digest=tokenizer.digest)
     whole = folder / "whole"
-    if forking.run(run_tiny, recipe_run(whole, dataset, tokenizer.path)):
+    if forking.run(run_tiny, make_recipe_run(whole, dataset, tokenizer.path)):
         raise RunError("The run that nobody killed ended with an error, which stands above.")
     for number in range(n):
         out = folder / f"killed-{number}"
-        config = recipe_run(out, dataset, tokenizer.path, workers=number // 2 % 2)
+        config = make_recipe_run(out, dataset, tokenizer.path, workers=number // 2 % 2)
         if number % 2:
             how = f"before change {kill(forking, config, draw, run_until_change, N_CHANGES)} of checkpoints' files"
         else:
@@ -101,7 +101,7 @@ def kill_many(folder: Path, n: int, seed: int = 0) -> Iterator[str]:
         yield how
 
 
-def made_up_vocabulary(path: Path) -> Tokenizer:
+def make_random_vocabulary(path: Path) -> Tokenizer:
     """Makes a vocabulary of random letters: pieces that begin words, and pieces that continue them."""
     draw = random.Random(0)
     words = ("".join(draw.choices(string.ascii_lowercase, k=draw.randint(2, 7))) for _ in range(300))

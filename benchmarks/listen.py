@@ -102,7 +102,7 @@ class Player:
         return [first_s[index] - speech.words[index].end_s for index in sorted(first_s)]
 
 
-def frame_cost_us() -> float:
+def measure_frame_cost_us() -> float:
     """Measures the processor time of the turn detector for a frame of 80 ms, in microseconds."""
     detector = TurnDetector(0.5, _TURN_END_S)
     frame = np.random.default_rng(0).normal(0, 0.05, FRAME_N_SAMPLES).astype(np.float32)
@@ -112,7 +112,7 @@ def frame_cost_us() -> float:
     return (time.process_time() - started_s) / _N_TIMED * 1e6
 
 
-def summary(turns: Sequence[Turn], speech_s: float, processor_s: float) -> dict[str, float]:
+def summarise(turns: Sequence[Turn], speech_s: float, processor_s: float) -> dict[str, float]:
     """Returns the figures of the table in docs/backends.md."""
     lags_s = [lag_s for turn in turns for lag_s in turn.lags_s]
     finals_s = [turn.final_s for turn in turns]
@@ -125,7 +125,7 @@ def summary(turns: Sequence[Turn], speech_s: float, processor_s: float) -> dict[
         "final_p50_s": float(np.quantile(finals_s, 0.5)),
         "final_max_s": max(finals_s),
         "processor_share": processor_s / speech_s,
-        "vad_frame_us": frame_cost_us(),
+        "vad_frame_us": measure_frame_cost_us(),
     }
 
 
@@ -165,7 +165,7 @@ def main() -> None:
     processor_s = time.process_time() - started_s
     speech_s = options.callers * sum(samples_to_seconds(len(each.samples)) for each in speeches)
     recogniser.close()
-    figures = summary(turns, speech_s, processor_s)
+    figures = summarise(turns, speech_s, processor_s)
     print(json.dumps(figures | ({"turns": [asdict(turn) for turn in turns]} if options.json else {}), indent=1))
 
 

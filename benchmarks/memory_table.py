@@ -61,7 +61,7 @@ def _list_rows_of(preset: str, lora_rank: int | None, gpus: Sequence[int]) -> It
         ]
 
 
-def as_table(rows: Sequence[Sequence[str]]) -> str:
+def format_table(rows: Sequence[Sequence[str]]) -> str:
     """Formats the table as Markdown."""
     return "\n".join(map(_as_line, [HEAD, ["---"] * len(HEAD), *rows]))
 
@@ -79,7 +79,7 @@ def main() -> None:
     parser.add_argument("--lora-rank", type=int, default=64)
     parser.add_argument("--gpus", type=int, nargs="+", default=[1, 4, 8])
     options = parser.parse_args()
-    print(as_table([]))
+    print(format_table([]))
     for row in list_rows(options.presets, options.lora_rank, options.gpus):
         print(_as_line(row), flush=True)
 

@@ -51,7 +51,7 @@ _SYSTEM = "You guess the answer to a question that is still being asked. " * 12
 _QUESTION = "A baker sells 48 loaves in the morning and half as many in the afternoon so how many in all"
 
 
-def payloads(n: int) -> list[dict[str, Any]]:
+def make_payloads(n: int) -> list[dict[str, Any]]:
     """Yields requests as the oracle stage makes them: those of one dialogue together, each with more words heard."""
     made = []
     for number in range(n):
@@ -79,12 +79,12 @@ def ask(
     return asyncio.run(session())
 
 
-def have_one_outcome_each(done: Counter[int], n: int) -> bool:
+def check_outcomes(done: Counter[int], n: int) -> bool:
     """Returns whether each of `n` requests has exactly one outcome."""
     return sorted(done.items()) == [(index, 1) for index in range(n)]
 
 
-def counts(root: str) -> dict[str, Any]:
+def read_counts(root: str) -> dict[str, Any]:
     """Returns the server's counters."""
     with urllib.request.urlopen(f"{root}/counts") as response:  # noqa: S310 - our own server
         told: dict[str, Any] = json.load(response)
@@ -106,9 +106,9 @@ def _filled(n: int, config: ChatConfig) -> dict[str, Any]:
     """Measures how many of `n` requests were answered in which time, and the share of busy slots."""
     with served_apart(SPEED) as root, tempfile.TemporaryDirectory() as folder:
         begun_s, before_s = time.monotonic(), time.process_time()
-        answered = ask(root, Path(folder), payloads(n), config)
+        answered = ask(root, Path(folder), make_payloads(n), config)
         took_s, processor_s = time.monotonic() - begun_s, time.process_time() - before_s
-        seen = counts(root)
+        seen = read_counts(root)
     return {
         "answered": sum(isinstance(each, ChatReply) for each in answered),
         "seconds": round(took_s, 1),
@@ -124,7 +124,7 @@ def measure_throughput(n: int = 2_000, n_sequential: int = 20) -> dict[str, Any]
     """
     filled, by_default = _filled(n, CONFIG), _filled(n, DEFAULT_CONFIG)
     with served_apart(SPEED) as root:
-        sequential_s = ask_as_the_recipe(root, payloads(n_sequential))
+        sequential_s = ask_as_the_recipe(root, make_payloads(n_sequential))
     return {
         "requests": n,
         **filled,
@@ -142,9 +142,9 @@ def measure_faults(n: int = 1_000) -> dict[str, Any]:
     with served_apart(FAULTY) as root, tempfile.TemporaryDirectory() as folder:
         begun_s = time.monotonic()
         done: Counter[int] = Counter()
-        outcomes = ask(root, Path(folder), payloads(n), FAULTY_CONFIG, done)
+        outcomes = ask(root, Path(folder), make_payloads(n), FAULTY_CONFIG, done)
         took_s = time.monotonic() - begun_s
-        seen = counts(root)
+        seen = read_counts(root)
     n_failed = sum(isinstance(each, RequestError) for each in outcomes)
     return {
         "requests": n,
@@ -154,7 +154,7 @@ def measure_faults(n: int = 1_000) -> dict[str, Any]:
         "marked failed": n_failed,
         "answered twice": seen["n_answered_twice"],
         "seconds": round(took_s, 1),
-        "kept": have_one_outcome_each(done, n)
+        "kept": check_outcomes(done, n)
         and n_failed <= MAX_FAILED_SHARE * n
         and seen["n_answered"] == n - n_failed
         and seen["n_answered_twice"] == 0,
@@ -166,15 +166,15 @@ def measure_kill(n: int = 1_000) -> dict[str, Any]:
     with served_apart(FAULTY) as root, tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "benchmarks.oracle", "--ask", root, folder, str(n)]
         with subprocess.Popen(command) as asking:  # noqa: S603 - ourselves
-            while counts(root)["n_answered"] < n // 2:
+            while read_counts(root)["n_answered"] < n // 2:
                 time.sleep(0.05)
             os.kill(asking.pid, signal.SIGKILL)
         with ReplyCache(Path(folder) / "answers.sqlite") as cache:
             n_kept = len(cache)
-        n_answered_before = counts(root)["n_answered"]
+        n_answered_before = read_counts(root)["n_answered"]
         done: Counter[int] = Counter()
-        outcomes = ask(root, Path(folder), payloads(n), FAULTY_CONFIG, done)
-        seen = counts(root)
+        outcomes = ask(root, Path(folder), make_payloads(n), FAULTY_CONFIG, done)
+        seen = read_counts(root)
     replies = [each for each in outcomes if isinstance(each, ChatReply)]
     n_from_cache = sum(each.from_cache for each in replies)
     return {
@@ -185,7 +185,7 @@ def measure_kill(n: int = 1_000) -> dict[str, Any]:
         "asked in the second run": len(replies) - n_from_cache,
         "marked failed": n - len(replies),
         "answered twice": seen["n_answered_twice"],
-        "kept": have_one_outcome_each(done, n)
+        "kept": check_outcomes(done, n)
         and n - len(replies) <= MAX_FAILED_SHARE * n
         and n_from_cache == n_kept
         and seen["n_answered_twice"] <= n_answered_before - n_kept,
@@ -204,7 +204,7 @@ def measure_stage(n: int = 40) -> dict[str, Any]:
         run_refresh(config, Silent())
         took_s = time.monotonic() - begun_s
         events = [event for row in _rows(folder) for event in row.events]
-        seen = counts(root)
+        seen = read_counts(root)
     statuses = Counter(event.status for event in events)
     n_lost = sum((event.error or "").startswith("request:") for event in events)
     return {
@@ -249,7 +249,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.ask:
         root, folder, n = options.ask
-        ask(root, Path(folder), payloads(int(n)), FAULTY_CONFIG)
+        ask(root, Path(folder), make_payloads(int(n)), FAULTY_CONFIG)
         return 0
     size = {"n": options.n} if options.n else {}
     measured = {name: MEASURES[name](**size) for name in options.only}

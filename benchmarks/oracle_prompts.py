@@ -80,14 +80,14 @@ class PromptTokens:
         }
 
 
-def our_payloads(dialogue: Dialogue, config: OracleConfig) -> list[Payload]:
+def make_our_payloads(dialogue: Dialogue, config: OracleConfig) -> list[Payload]:
     """Returns the requests of a dialogue as the oracle stage makes them, of one token each."""
     prompts = choose_prompts(config, ChatConfig())
     requests = plan_dialogue(dialogue.turns, config).requests
     return [make_payload(prompts, request, config, 0, 0) | {"max_tokens": 1} for request in requests]
 
 
-def recipe_payloads(dialogue: Dialogue, config: OracleConfig) -> list[Payload]:
+def make_recipe_payloads(dialogue: Dialogue, config: OracleConfig) -> list[Payload]:
     """Returns the requests of a dialogue as the recipe makes them: one per tick, nothing shared, of one token each."""
     return [
         payload
@@ -131,7 +131,7 @@ def count(payloads: Sequence[Payload], open_client: OpenClient) -> PromptTokens:
     return PromptTokens(len(replies), sum(reply.n_tokens_in for reply in replies), sum(cached))
 
 
-def measured(payloads: Sequence[Payload], n_in_flight: int) -> PromptTokens:
+def measure_prompts(payloads: Sequence[Payload], n_in_flight: int) -> PromptTokens:
     """Returns `count` for the embedded model, in a new server with a slot for each request in flight."""
     from pipelines.run.execute import open_client
     from pipelines.run.stages import chat_engine
@@ -169,16 +169,16 @@ def main() -> None:
     )
     options = parser.parse_args()
     dialogues = read_dialogues(options.folder, options.n)
-    asked = [payload for dialogue in dialogues for payload in recipe_payloads(dialogue, OracleConfig())]
-    recipe = measured(asked, n_in_flight=1)
+    asked = [payload for dialogue in dialogues for payload in make_recipe_payloads(dialogue, OracleConfig())]
+    recipe = measure_prompts(asked, n_in_flight=1)
     print(json.dumps({"way": "recipe", "in_flight": 1} | recipe.beside(recipe)), flush=True)
     for prompts in options.prompts:
         for cap in options.cap:
             config = OracleConfig(prompt=prompts, max_requests_per_turn=cap)
-            asked = [payload for dialogue in dialogues for payload in our_payloads(dialogue, config)]
+            asked = [payload for dialogue in dialogues for payload in make_our_payloads(dialogue, config)]
             for n in options.in_flight:
                 way = {"way": prompts, "cap": cap, "in_flight": n}
-                print(json.dumps(way | measured(asked, n).beside(recipe)), flush=True)
+                print(json.dumps(way | measure_prompts(asked, n).beside(recipe)), flush=True)
 
 
 if __name__ == "__main__":

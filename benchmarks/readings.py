@@ -43,7 +43,7 @@ class Reading:
     rules: frozenset[str] = frozenset()
 
 
-def reading_of(item: Item, config: ScriptConfig) -> Reading:
+def read_item(item: Item, config: ScriptConfig) -> Reading:
     """Returns the reading of an item by the script stage, with a seed of the item."""
     with record_fired_rules() as fired:
         try:
@@ -53,12 +53,12 @@ def reading_of(item: Item, config: ScriptConfig) -> Reading:
     return Reading(item, said.question.text, said.answer.text, rules=frozenset(fired))
 
 
-def drawn(items: Sequence[Item], n_items: int, seed: int) -> list[Item]:
+def draw_items(items: Sequence[Item], n_items: int, seed: int) -> list[Item]:
     """Draws items by seed, in the order in which they were drawn."""
     return random.Random(seed).sample(items, min(n_items, len(items)))
 
 
-def lines(readings: Iterable[Reading]) -> Iterator[str]:
+def format_readings(readings: Iterable[Reading]) -> Iterator[str]:
     """Formats a line for each reading: id, question and answer as written, question and answer as spoken."""
     for each in readings:
         said = [each.question, each.answer] if each.reason is None else [f"REFUSED {each.reason}", each.detail]
@@ -66,7 +66,7 @@ def lines(readings: Iterable[Reading]) -> Iterator[str]:
         yield "\t".join(" ".join(cell.split()) for cell in cells)
 
 
-def hits(readings: Iterable[Reading]) -> Iterator[str]:
+def format_rule_counts(readings: Iterable[Reading]) -> Iterator[str]:
     """Formats a line for each rule, the most frequent first: number of items in which it is applied, and its name."""
     counts = Counter(dict.fromkeys(list_rule_names(), 0))
     for each in readings:
@@ -85,13 +85,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--hits", action="store_true", help="count the items in which each rule is applied")
     options = parser.parse_args(arguments)
     source = SourceConfig(name=options.source, path=options.path)
-    items = drawn(read_items(source, None, SplitConfig()).items, options.n, options.seed)
-    readings = [reading_of(item, ScriptConfig()) for item in items]
-    print(*lines(readings), sep="\n")
+    items = draw_items(read_items(source, None, SplitConfig()).items, options.n, options.seed)
+    readings = [read_item(item, ScriptConfig()) for item in items]
+    print(*format_readings(readings), sep="\n")
     reasons = Counter(each.reason for each in readings if each.reason is not None)
     print(f"{len(readings) - reasons.total()} of {len(readings)} sayable; refused: {dict(reasons)}", file=sys.stderr)
     if options.hits:
-        print(*hits(readings), sep="\n", file=sys.stderr)
+        print(*format_rule_counts(readings), sep="\n", file=sys.stderr)
     return 0
 
 

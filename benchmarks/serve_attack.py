@@ -21,7 +21,7 @@ import numpy as np
 import psutil  # type: ignore[import-untyped]
 from websockets.exceptions import InvalidStatus
 
-from benchmarks.serve_process import Running, running
+from benchmarks.serve_process import Running, run_server
 from benchmarks.serve_realtime import RealtimeCall
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 from kame_model.serve.client.client import play_in_real_time
@@ -322,7 +322,7 @@ def attack(
 def _on_a_server(checkpoint: str, settings: Sequence[str], attack: Attack) -> Outcome:
     """Runs one attack; again if the machine was so busy at the server's start that it refuses callers."""
     for _ in range(_N_TRIES):
-        with suppress(InvalidStatus), running(checkpoint, [*SETTINGS, *settings], attack.n_descriptors) as server:
+        with suppress(InvalidStatus), run_server(checkpoint, [*SETTINGS, *settings], attack.n_descriptors) as server:
             return asyncio.run(_attacked(server, attack))
     raise RunError("The server lets the good caller in at no time: the machine has too much else to do.")
 
@@ -384,7 +384,7 @@ def _mib(process: psutil.Process) -> float:
     return float(process.memory_info().rss) / 2**20
 
 
-def as_table(outcomes: Sequence[Outcome]) -> str:
+def format_table(outcomes: Sequence[Outcome]) -> str:
     """Formats a row for each attack."""
     head = ("attack", "answered", "dropped", "gap ms", "+MiB", "descriptors", "/healthz", "closed")
     rows = [
@@ -406,6 +406,6 @@ def as_table(outcomes: Sequence[Outcome]) -> str:
     return "\n".join([*lines, "descriptors: before/most/clients still there/clients gone", *ended])
 
 
-def as_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def to_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Converts results to JSON."""
     return {"attacks": [asdict(each) for each in outcomes]}

@@ -19,7 +19,9 @@ from tests.support.codecs import random_model, write_codebooks, write_mimi
 from tests.support.vocabularies import make_vocabulary
 
 
-def random_checkpoint(folder: Path, model: ModelConfig, codec_name: str = "codec2-learnt", device: str = "cpu") -> Path:
+def make_random_checkpoint(
+    folder: Path, model: ModelConfig, codec_name: str = "codec2-learnt", device: str = "cpu"
+) -> Path:
     """Makes an export of a front-end of this shape in `folder`, and returns its path.
 
     Args:

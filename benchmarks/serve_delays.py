@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from backends.engine import Samples
-from benchmarks.serve_process import running
+from benchmarks.serve_process import run_server
 from benchmarks.serve_questions import Question
 from data_schemas.units import FRAME_N_SAMPLES, samples_to_seconds
 from kame_model.evaluate.key_words import find_key
@@ -143,7 +143,7 @@ class WaitsFile:
                 file.write(json.dumps(asdict(wait)) + "\n")
 
 
-def lasts_s(missing: Sequence[tuple[Question, str]], most_wait_s: float) -> tuple[float, float]:
+def estimate_duration_s(missing: Sequence[tuple[Question, str]], most_wait_s: float) -> tuple[float, float]:
     """Returns the duration of the measurement in seconds if every answer comes at once, and if none ever comes."""
     sound_s = sum(samples_to_seconds(len(question.sound)) for question, _ in missing)
     return sound_s + len(missing) * _LISTEN_ON_S, sound_s + len(missing) * most_wait_s
@@ -171,7 +171,7 @@ def measure_delays(
     """
     missing = known.missing(asked)
     if missing:
-        with running(checkpoint, [*_SETTINGS, *settings]) as server:
+        with run_server(checkpoint, [*_SETTINGS, *settings]) as server:
             for mode in MODES:
                 asyncio.run(_ask(server.url, missing[0][0], mode, most_wait_s))
             for number, (question, mode) in enumerate(missing, 1):
@@ -188,7 +188,7 @@ async def _ask(url: str, question: Question, mode: str, most_wait_s: float) -> W
     return caller.wait
 
 
-def as_rows(waits: Sequence[Wait]) -> list[dict[str, Any]]:
+def summarise(waits: Sequence[Wait]) -> list[dict[str, Any]]:
     """Returns figures by mode."""
     rows = []
     for mode in MODES:
@@ -208,7 +208,7 @@ def as_rows(waits: Sequence[Wait]) -> list[dict[str, Any]]:
     return rows
 
 
-def as_table(rows: Sequence[dict[str, Any]]) -> str:
+def format_table(rows: Sequence[dict[str, Any]]) -> str:
     """Formats a table: medians, with the 10th and 90th percentile, and their number."""
     lines = [
         "| mode | n | first answer frame | keyword | age of the oracle | talking already | failed | dropped |",
@@ -221,7 +221,7 @@ def as_table(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def as_json(waits: Sequence[Wait]) -> list[dict[str, Any]]:
+def to_json(waits: Sequence[Wait]) -> list[dict[str, Any]]:
     """Converts every question to JSON."""
     return [asdict(each) for each in waits]
 

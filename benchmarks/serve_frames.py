@@ -76,16 +76,16 @@ def measure_frames(
         rounds: list[tuple[float, ...]] = []
         try:
             for _ in range(n_rounds):
-                bare_s = bare_steps(checkpoint, n_sessions, round(seconds / FRAME_S), cuda_graphs)
+                bare_s = measure_bare_steps(checkpoint, n_sessions, round(seconds / FRAME_S), cuda_graphs)
                 bare = [float(1000 * each) for each in np.percentile(bare_s, [50, 99])]
-                rounds.append((*bare, *asyncio.run(served_steps(checkpoint, n_sessions, seconds, cuda_graphs))))
+                rounds.append((*bare, *asyncio.run(measure_served_steps(checkpoint, n_sessions, seconds, cuda_graphs))))
         except torch.OutOfMemoryError:
             break  # larger numbers need more
         found.append(FrameTimes(n_sessions, *(float(each) for each in np.median(rounds, axis=0))))
     return found
 
 
-def bare_steps(checkpoint: Checkpoint, n_slots: int, n_steps: int, cuda_graphs: bool = True) -> list[float]:
+def measure_bare_steps(checkpoint: Checkpoint, n_slots: int, n_steps: int, cuda_graphs: bool = True) -> list[float]:
     """Measures bare steps in seconds: audio to codes, a frame of the front-end, codes to audio; all slots are used."""
     front_end = checkpoint.front_end
     device = front_end.lm.device
@@ -107,7 +107,7 @@ def bare_steps(checkpoint: Checkpoint, n_slots: int, n_steps: int, cuda_graphs: 
     return times_s[_N_WARM_UP:]
 
 
-async def served_steps(
+async def measure_served_steps(
     checkpoint: Checkpoint, n_sessions: int, seconds: float, cuda_graphs: bool = True
 ) -> tuple[float, ...]:
     """Runs a server with callers that speak and pause in turn: the server's part of `FrameTimes`."""
@@ -155,7 +155,7 @@ def _voice(number: int) -> Samples:
     return np.random.default_rng(number).normal(0, loudness, FRAME_N_SAMPLES).astype(np.float32)
 
 
-def largest_in_real_time(times: Sequence[FrameTimes]) -> int:
+def find_largest_in_real_time(times: Sequence[FrameTimes]) -> int:
     """Returns the largest measured number of sessions that is in real time with all smaller ones."""
     largest = 0
     for each in times:
@@ -165,7 +165,7 @@ def largest_in_real_time(times: Sequence[FrameTimes]) -> int:
     return largest
 
 
-def as_table(times: Sequence[FrameTimes]) -> str:
+def format_table(times: Sequence[FrameTimes]) -> str:
     """Formats a table."""
     lines = [
         "| sessions | bare step p50 | p99 | server's frame p50 | p99 | late | dropped | real time |",

@@ -24,7 +24,7 @@ class Running:
 
 
 @contextmanager
-def running(checkpoint: str, settings: Sequence[str], n_descriptors: int | None = None) -> Iterator[Running]:
+def run_server(checkpoint: str, settings: Sequence[str], n_descriptors: int | None = None) -> Iterator[Running]:
     """Yields a server on a free port of this machine, with the embedded chat model if the settings name no other.
 
     Args:

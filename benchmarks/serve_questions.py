@@ -35,7 +35,7 @@ class Question:
     answer: tuple[str, ...]
 
 
-def questions(folder: str, checkpoint: str, splits: Sequence[str], n: int, seed: int) -> list[Question]:
+def draw_questions(folder: str, checkpoint: str, splits: Sequence[str], n: int, seed: int) -> list[Question]:
     """Draws questions of dialogues of some splits by seed, the sources in turn, without interruptions.
 
     Args:

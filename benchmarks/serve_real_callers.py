@@ -15,7 +15,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from backends.engine import Samples
-from benchmarks.serve_realtime import RealtimeCall, said_in
+from benchmarks.serve_realtime import RealtimeCall, collect_texts
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 from kame_model.serve.client.client import Call, play_in_real_time, talk
 from kame_model.serve.client.talk_record import TalkRecord
@@ -69,7 +69,7 @@ def _note_realtime(talked: Talk, call: RealtimeCall) -> None:
 
 
 def _note_events(talked: Talk, events: list[dict[str, Any]]) -> None:
-    talked.texts = said_in(events)
+    talked.texts = collect_texts(events)
     talked.n_events.update(event["kind"] for event in events)
 
 

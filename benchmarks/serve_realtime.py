@@ -109,7 +109,7 @@ class RealtimeCall:
             raise BackendError(f"{self._address} sends what is not of the protocol: {error}.") from error
 
 
-def said_in(events: list[dict[str, Any]]) -> dict[str, str]:
+def collect_texts(events: list[dict[str, Any]]) -> dict[str, str]:
     """Returns all text that a caller received, by kind of event: heard, oracle, said."""
     pieces = {kind: [e["data"]["text"] for e in events if e["kind"] == kind] for kind in ("heard", "oracle", "said")}
     return {kind: ("" if kind == "said" else " ").join(texts) for kind, texts in pieces.items()}

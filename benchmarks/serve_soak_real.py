@@ -25,7 +25,7 @@ from websockets.exceptions import InvalidStatus
 
 from backends.engine import Samples
 from backends.tts.kokoro import Kokoro
-from benchmarks.serve_process import Running, running
+from benchmarks.serve_process import Running, run_server
 from benchmarks.serve_real_callers import KINDS, BadCaller, Kind, talk_once
 from data_schemas.errors import BackendError
 from tests.support.recogniser_process import RecogniserProcess, recogniser_process
@@ -213,7 +213,7 @@ class RealSoak:
         async with httpx.AsyncClient(timeout=60) as client:
             for _ in range(60):
                 metrics = await client.get(f"{self._server.url}/metrics")
-                if metrics.status_code == httpx.codes.OK and not n_sessions(metrics.text):
+                if metrics.status_code == httpx.codes.OK and not count_sessions(metrics.text):
                     break
                 await asyncio.sleep(1)
             else:
@@ -228,7 +228,7 @@ class RealSoak:
         return Held(process.num_fds(), process.num_threads(), process.memory_info().rss / 2**20)
 
 
-def real_soak(
+def run_real_soak(
     checkpoint: str, minutes: float, n_at_once: int, settings: Sequence[str], on_round: Callable[[Held], None]
 ) -> RealReport:
     """Runs the soak test on two servers, one after the other.
@@ -248,7 +248,7 @@ def real_soak(
         with ExitStack() as stack:
             recogniser = stack.enter_context(recogniser_process()) if is_apart else None
             listening = [] if recogniser is None else recogniser.settings
-            server = stack.enter_context(running(checkpoint, [*options, *listening]))
+            server = stack.enter_context(run_server(checkpoint, [*options, *listening]))
             asyncio.run(RealSoak(server, report, n_at_once, on_round, recogniser).run(minutes / 2))
     report.broken += broken_promises(report.talks, report.outages)
     if not report.outages:
@@ -261,7 +261,7 @@ def _status(error: BackendError | InvalidStatus) -> str:
     return error.status if isinstance(error, BackendError) else str(error.response.status_code)
 
 
-def n_sessions(metrics: str) -> int:
+def count_sessions(metrics: str) -> int:
     """Returns the number of sessions of a server, from its `/metrics`."""
     families = text_string_to_metric_families(metrics)
     return round(sum(each.value for family in families if family.name == "kame_sessions" for each in family.samples))

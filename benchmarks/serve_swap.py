@@ -17,7 +17,7 @@ import yaml
 
 from backends.engine import Samples
 from backends.tts.kokoro import Kokoro
-from benchmarks.serve_process import Running, running
+from benchmarks.serve_process import Running, run_server
 from benchmarks.serve_realtime import RealtimeCall
 from data_schemas.units import SAMPLE_RATE_HZ
 from kame_model.serve.client.client import play_in_real_time
@@ -45,7 +45,7 @@ def swap(checkpoint: str, n_swaps: int, settings: Sequence[str], on_swap: Callab
     sound = _sound(n_swaps)
     with tempfile.TemporaryDirectory() as folder:
         own = [f"back_ends={json.dumps(_back_ends(Path(folder)))}", "limits.max_sessions=1"]
-        with running(checkpoint, [*own, *settings]) as server:
+        with run_server(checkpoint, [*own, *settings]) as server:
             report = asyncio.run(_talk(server, sound, n_swaps))
     for each in report.swaps:
         on_swap(each)

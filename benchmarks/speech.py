@@ -22,7 +22,7 @@ import psutil  # type: ignore[import-untyped]
 from backends.aligner.pocketsphinx import PocketsphinxAligner
 from backends.engine import Samples
 from backends.tts.kokoro import Kokoro
-from benchmarks.questions import texts, write_questions
+from benchmarks.questions import generate_texts, write_questions
 from data_schemas.config import PartConfig, RefreshConfig
 from data_schemas.records import Clips, Dialogue
 from data_schemas.store import Store
@@ -95,7 +95,7 @@ class Alignment:
         return f"{self.times_real_time:.0f} x real time on one core ({self.audio_s:.0f} s of sound)"
 
 
-def scripted(folder: Path, n_dialogues: int, n_workers: int) -> tuple[RefreshConfig, list[Part]]:
+def prepare_scripts(folder: Path, n_dialogues: int, n_workers: int) -> tuple[RefreshConfig, list[Part]]:
     """Prepares a run with that many dialogues, one per part, up to the speech stage."""
     source = write_questions(folder / "own.jsonl", n_dialogues, 1)
     config = RefreshConfig(
@@ -118,7 +118,7 @@ def measure_speed(n_dialogues: int) -> Speed:
     """Measures the speed in rounds of some dialogues per process."""
     n_cores = os.cpu_count() or 1
     with tempfile.TemporaryDirectory() as folder:
-        config, parts = scripted(Path(folder), n_dialogues * n_cores, n_cores)
+        config, parts = prepare_scripts(Path(folder), n_dialogues * n_cores, n_cores)
         with Workers(config.model_copy(update={"workers": 1})) as one, Workers(config) as many:
             _rate(one, parts[:1])  # loads the models
             _rate(many, parts[: 2 * n_cores])
@@ -146,7 +146,7 @@ def measure_memory(n_utterances: int) -> Memory:
     """Measures memory while each of the workers synthesises about this many utterances, more than 100."""
     n_cores = os.cpu_count() or 1
     with tempfile.TemporaryDirectory() as folder:
-        config, parts = scripted(Path(folder), -(-n_utterances * n_cores // LEAST_UTTERANCES), n_cores)
+        config, parts = prepare_scripts(Path(folder), -(-n_utterances * n_cores // LEAST_UTTERANCES), n_cores)
         chosen, left = [], n_utterances * n_cores
         for part in parts:
             if left > 0:
@@ -185,7 +185,7 @@ def measure_alignment(n_texts: int) -> Alignment:
     """Measures the alignment of our own speech on one core, by processor time."""
     tts, aligner = Kokoro(), PocketsphinxAligner()
     spoken: list[tuple[str, Samples]] = [
-        (text, tts.synthesise(text, tts.voices()[0].name, 1.0).samples) for text in texts(n_texts, 2)
+        (text, tts.synthesise(text, tts.voices()[0].name, 1.0).samples) for text in generate_texts(n_texts, 2)
     ]
     aligner.align(spoken[0][1], SAMPLE_RATE_HZ, split_words(spoken[0][0]))  # loads the model
     started_s = time.process_time()

@@ -118,7 +118,7 @@ class Station:
         return [(by_id[each.dialogue_id], clips_of[each.dialogue_id], each) for each in words]
 
 
-def items(n: int) -> list[Item]:
+def collect_items(n: int) -> list[Item]:
     """Returns sample items with explanations and questions with options in turn, then generated questions."""
     of_source = [_read(SourceConfig(name=name, path=str(ITEMS / f"{name}.jsonl"))) for name in ("gsm8k", "mmlu_pro")]
     samples = [item for pair in zip(*of_source, strict=False) for item in pair][:n]
@@ -132,14 +132,16 @@ def _read(source: SourceConfig) -> list[Item]:
     return read_items(source, None, SplitConfig()).items
 
 
-def in_form(form: str, chosen: Sequence[Item]) -> list[Dialogue]:
+def make_dialogues(form: str, chosen: Sequence[Item]) -> list[Dialogue]:
     """Returns the items as dialogues of one form, if it fits them."""
     shares = FormShares(**{name: float(name == form) for name in FormShares.model_fields})
     made = ScriptStage(ScriptConfig(), FormsConfig(shares=shares), 1.0, SEED).run([(item,) for item in chosen]).outputs
     return [each for each in made if each.form == form]
 
 
-def mixed(spoken: Sequence[tuple[Dialogue, Clips, DialogueWords]], surroundings: dict[str, float]) -> Iterator[Any]:
+def mix_dialogues(
+    spoken: Sequence[tuple[Dialogue, Clips, DialogueWords]], surroundings: dict[str, float]
+) -> Iterator[Any]:
     """Returns rows of a data shard with the clips that they were mixed from."""
     stage = MixingStage(MixingConfig(), SurroundingsConfig(**surroundings), SEED)
     for each in spoken:  # one by one: an item is a dialogue of one id in every form
@@ -147,7 +149,7 @@ def mixed(spoken: Sequence[tuple[Dialogue, Clips, DialogueWords]], surroundings:
             yield row, each[1]
 
 
-def n_words_of(dialogue: Dialogue) -> int:
+def count_words(dialogue: Dialogue) -> int:
     """Counts the words of all utterances, as they were to be spoken."""
     return sum(len(split_words(each.spoken_text)) for turn in dialogue.turns for each in turn.utterances)
 
@@ -163,14 +165,14 @@ def compare(row: AudioDialogue, clips: Clips, tally: Tally) -> None:
             tally.n_words += n_said
             tally.n_timed += min(n_said, len(utterance.words))
             if clip.words and utterance.words:
-                start_s = true_start_s(sound[:, CHANNEL[turn.speaker]], clip, turn, utterance)
+                start_s = find_true_start_s(sound[:, CHANNEL[turn.speaker]], clip, turn, utterance)
                 tally.errors_ms += [
                     1000 * (timed.start_s - (start_s + true.start_s))
                     for timed, true in zip(utterance.words, clip.words, strict=False)  # a cut turn lacks its last words
                 ]
 
 
-def true_start_s(channel: Sound, clip: Clip, turn: Turn, utterance: Utterance) -> float:
+def find_true_start_s(channel: Sound, clip: Clip, turn: Turn, utterance: Utterance) -> float:
     """Finds the start of a clip in its channel in seconds, by cross-correlation around its position in the row."""
     assert utterance.start_s is not None
     assert utterance.end_s is not None
@@ -188,16 +190,16 @@ def true_start_s(channel: Sound, clip: Clip, turn: Turn, utterance: Utterance) -
 
 def measure(truth: str, aligner: str, n: int) -> Figures:
     """Returns figures by form and surroundings; forms that fit none of the items are skipped."""
-    station, chosen = Station(truth, aligner), items(n)
+    station, chosen = Station(truth, aligner), collect_items(n)
     tallies: dict[tuple[str, str], Tally] = defaultdict(lambda: Tally([]))
     for form in FormShares.model_fields:
-        dialogues = in_form(form, chosen)
+        dialogues = make_dialogues(form, chosen)
         spoken = station.spoken(dialogues)
         kept = {each.dialogue_id for each, _, _ in spoken}
-        n_refused = sum(n_words_of(each) for each in dialogues if each.dialogue_id not in kept)
+        n_refused = sum(count_words(each) for each in dialogues if each.dialogue_id not in kept)
         for name, surroundings in SURROUNDINGS.items():
             own = Tally([], n_words=n_refused)
-            for row, clips in mixed(spoken, surroundings):
+            for row, clips in mix_dialogues(spoken, surroundings):
                 compare(row, clips, own)
             for key in ((form, name), (ALL, name)):
                 tallies[key].add(own)
@@ -208,7 +210,7 @@ def measure(truth: str, aligner: str, n: int) -> Figures:
     return found
 
 
-def table(found: Figures) -> Iterator[str]:
+def format_table(found: Figures) -> Iterator[str]:
     """Formats a row for each form and a column for each surrounding with mean and 95th percentile."""
     yield f"{'ms: mean / 95 %':18}{''.join(f'{name:>15}' for name in SURROUNDINGS)}{'bias':>7}{'words':>7}{'timed':>8}"
     for form in sorted(found, key=lambda each: each == ALL):
@@ -229,7 +231,7 @@ def main() -> None:
     figures = {}
     for truth in args.truth:
         figures[truth] = measure(truth, args.aligner, args.n)
-        print(f"\n{args.aligner} against {truth}: word starts", *table(figures[truth]), sep="\n", flush=True)
+        print(f"\n{args.aligner} against {truth}: word starts", *format_table(figures[truth]), sep="\n", flush=True)
     if args.json is not None:
         args.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 

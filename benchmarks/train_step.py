@@ -90,7 +90,7 @@ class Stopwatch(Silent):
         return [later - earlier for earlier, later in zip(self.marks, self.marks[1:], strict=False)]
 
 
-def benchmark_config(
+def make_benchmark_config(
     folder: Path,
     preset: str,
     n_steps: int,
@@ -138,16 +138,16 @@ def make_inputs(config: TrainConfig, n_rows: int = 64) -> None:
     by = made_with(text_card=1500, card=512, n_codebooks=6) if is_nano else made_with(32_000, 2048, 8)
     write_made(Path(config.data.datasets[0].path), n_rows, 1, by, n_words=(20, 50))
     if config.init_from is not None:
-        random_base(Path(config.init_from), config.model, by, find_device(config.hardware.device))
+        make_random_base(Path(config.init_from), config.model, by, find_device(config.hardware.device))
 
 
-def random_base(folder: Path, model: ModelConfig, by: MadeWith, device: torch.device) -> None:
+def make_random_base(folder: Path, model: ModelConfig, by: MadeWith, device: torch.device) -> None:
     """Makes a checkpoint of random weights in bf16."""
     front_end = build_front_end(model, by.text_card, by.layout, device)
     export_checkpoint(front_end, None, None, folder, TrainingFacts(), torch.bfloat16)
 
 
-def batches_of(config: TrainConfig) -> list[Batch]:
+def list_batches(config: TrainConfig) -> list[Batch]:
     """Returns the batches that a run of this configuration trains on, one per step."""
     source = RowSource(open_datasets(config.data.datasets), config.data, config.seed, config.optim.accumulation or 1)
     return [micro.batch for step in range(config.max_steps) for micro in source.load_batches(step)]
@@ -221,7 +221,7 @@ def measure(config: TrainConfig, n_rounds: int = 2) -> dict[str, Any]:
     whole: list[list[float]] = []
     bare: list[list[float]] = []
     make_inputs(config)
-    batches, stock = batches_of(config), Bare(config)
+    batches, stock = list_batches(config), Bare(config)
     for number in range(n_rounds):
         bare.append([stock.step(batch) for batch in batches])
         watch = Stopwatch()
@@ -275,7 +275,7 @@ def main() -> None:
     options = _parse()
     chosen = (options.preset, options.steps, options.precision, options.device, options.lora_rank)
     with _open_folder(options.folder) as folder:
-        config = benchmark_config(folder, *chosen, options.batch_frames, options.minutes)
+        config = make_benchmark_config(folder, *chosen, options.batch_frames, options.minutes)
         if options.dry_run:
             print(config.model_dump_json())
             return

@@ -97,7 +97,7 @@ def listen(reader: DatasetReader, recogniser: Recogniser, limit: int | None) -> 
                 )
 
 
-def rate(heard: Sequence[Heard]) -> Rate:
+def compute_rate(heard: Sequence[Heard]) -> Rate:
     """Computes the word error rate over utterances, with its bootstrap interval over dialogues (seed 0)."""
     by_dialogue: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for each in heard:
@@ -123,14 +123,14 @@ def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def rates(heard: Sequence[Heard]) -> dict[str, Rate]:
+def compute_rates(heard: Sequence[Heard]) -> dict[str, Rate]:
     """Computes the rates of all utterances, of each speaker and of each source."""
     groups = {"all": list(heard)}
     for each in heard:
         groups.setdefault(f"speaker {each.speaker}", []).append(each)
     for each in heard:
         groups.setdefault(each.source, []).append(each)
-    return {name: rate(group) for name, group in groups.items()}
+    return {name: compute_rate(group) for name, group in groups.items()}
 
 
 def _rows(reader: DatasetReader, limit: int | None) -> Iterator[AudioDialogue]:
@@ -166,7 +166,7 @@ def main() -> None:
         sys.exit(f"{options.folder} holds no dialogues.")
     factor = (time.monotonic() - started_s) / sum(each.audio_s for each in heard)
     worst = sorted(heard, key=lambda each: each.n_errors / each.n_words, reverse=True)[:N_WORST]
-    found = rates(heard)
+    found = compute_rates(heard)
     if options.json:
         groups = {name: asdict(each) for name, each in found.items()}
         print(json.dumps({"wer": groups, "worst": [asdict(each) for each in worst], "real_time_factor": factor}))

@@ -33,7 +33,7 @@ class Dataset:
         """The store of its files."""
         return Store(str(self.folder))
 
-    def file(self, path: str) -> Path:
+    def get_file(self, path: str) -> Path:
         """Returns the path of a file that the manifest lists.
 
         Raises:
@@ -75,12 +75,12 @@ class Catalog:
         self._folders: dict[str, Path] = {}
         self._manifests: dict[Path, tuple[tuple[int, int], Manifest]] = {}
 
-    def datasets(self) -> list[Dataset | DamagedDataset]:
+    def list_datasets(self) -> list[Dataset | DamagedDataset]:
         """Returns all current datasets, sorted by key."""
         self._folders = dict(find_folders(self.roots, is_dataset))
         return [self._read(key, folder) for key, folder in sorted(self._folders.items())]
 
-    def dataset(self, key: str) -> Dataset:
+    def get_dataset(self, key: str) -> Dataset:
         """Returns the dataset of a key.
 
         Raises:

@@ -51,7 +51,7 @@ class Totals:
 
 def read_totals(index: Index, oracle_version: str) -> Totals:
     """Reads a dataset's totals; the ladder has level, events, and their mean share of the true answer's words."""
-    items, dialogues, audio_s, words, events, errors, heard, sources, forms = index.rows(
+    items, dialogues, audio_s, words, events, errors, heard, sources, forms = index.fetch_rows(
         "SELECT count(DISTINCT item_id), count(*), coalesce(sum(duration_s), 0), coalesce(sum(n_words), 0)::BIGINT,"
         " coalesce(sum(n_events), 0)::BIGINT, sum(n_word_errors)::BIGINT, sum(n_heard_words)::BIGINT,"
         " list_sort(list(DISTINCT source)), list_sort(list(DISTINCT form)) FROM dialogues"
@@ -62,26 +62,26 @@ def read_totals(index: Index, oracle_version: str) -> Totals:
         audio_s=audio_s,
         n_words=words,
         n_events=events,
-        n_rejects=index.rows("SELECT count(*) FROM rejects")[0][0],
+        n_rejects=index.fetch_rows("SELECT count(*) FROM rejects")[0][0],
         wer=errors / heard if heard else None,
         sources=sources or [],
         forms=forms or [],
         ladder=[
             (level, n, share)
-            for level, n, share in index.rows(
+            for level, n, share in index.fetch_rows(
                 "SELECT level, count(*), avg(truth_share) FROM events WHERE oracle_version = ? AND speaker = 'A'"
                 " GROUP BY level ORDER BY level",
                 [oracle_version],
             )
         ],
-        oracle_versions=[name for (name,) in index.rows("SELECT DISTINCT oracle_version FROM events ORDER BY 1")],
+        oracle_versions=[name for (name,) in index.fetch_rows("SELECT DISTINCT oracle_version FROM events ORDER BY 1")],
     )
 
 
 def read_groups(index: Index) -> dict[str, list[dict[str, Any]]]:
     """Reads dialogues, seconds and WER, grouped by some columns."""
     return {
-        name: index.records(
+        name: index.fetch_records(
             f"SELECT coalesce({name}, 'none') AS name, count(*) AS n, sum(duration_s) AS audio_s,"  # noqa: S608
             " sum(n_word_errors) / nullif(sum(n_heard_words), 0) AS wer"
             f" FROM dialogues GROUP BY {name} ORDER BY n DESC, name"

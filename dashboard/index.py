@@ -134,18 +134,18 @@ class Index:
         """Closes the index."""
         self._connection.close()
 
-    def cursor(self) -> duckdb.DuckDBPyConnection:
+    def open_cursor(self) -> duckdb.DuckDBPyConnection:
         """Returns a connection for the queries of one page, which must be closed; it has its own temporary tables."""
         return self._connection.cursor()
 
-    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    def fetch_rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Executes a query and returns its rows."""
-        with closing(self.cursor()) as cursor:
+        with closing(self.open_cursor()) as cursor:
             return cursor.execute(sql, list(parameters)).fetchall()
 
-    def records(self, sql: str, parameters: Sequence[object] = ()) -> list[dict[str, Any]]:
+    def fetch_records(self, sql: str, parameters: Sequence[object] = ()) -> list[dict[str, Any]]:
         """Executes a query and returns its rows as dictionaries."""
-        with closing(self.cursor()) as cursor:
+        with closing(self.open_cursor()) as cursor:
             return fetch_records(cursor, sql, parameters)
 
 
@@ -263,7 +263,7 @@ def build_index(dataset: Dataset, file: Path, told: Callable[[], object]) -> Non
         for members in sorted((dataset.folder / _MEMBERSHIP).glob("*.parquet")):
             connection.execute(_ITEMS, {"file": str(members)})
         for entry in dataset.manifest.shards:
-            _add(connection, entry, dataset.file(entry.path))
+            _add(connection, entry, dataset.get_file(entry.path))
             told()
         connection.execute(_COUNT_EVENTS, [dataset.manifest.oracle_version])
 

@@ -36,7 +36,7 @@ class MetricsUpdate:
     notes: list[Line]
     n_damaged: int
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Converts it to JSON for the page."""
         return {
             "is_anew": self.is_anew,

@@ -18,11 +18,11 @@ class RunFile:
     run_id: str
     told: Mapping[str, Any] | None
 
-    def text(self, name: str) -> str:
+    def get_text(self, name: str) -> str:
         """Returns one of its texts; empty if it is missing."""
         return str((self.told or {}).get(name) or "")
 
-    def part(self, name: str) -> Mapping[str, Any]:
+    def get_section(self, name: str) -> Mapping[str, Any]:
         """Returns one of its groups of values; empty if it is missing."""
         found = (self.told or {}).get(name)
         return found if isinstance(found, Mapping) else {}
@@ -30,7 +30,7 @@ class RunFile:
     @property
     def sources(self) -> list[str]:
         """Its sources."""
-        told = self.part("configuration").get("sources")
+        told = self.get_section("configuration").get("sources")
         named = [each.get("name") for each in told if isinstance(each, Mapping)] if isinstance(told, list) else []
         return [str(each) for each in named]
 
@@ -61,14 +61,14 @@ def read_run_of(dataset: Dataset, run_id: str) -> RunFile:
 def read_prompts(dataset: Dataset, version: str, digest: str) -> str | None:
     """Returns the texts of prompts; None if the dataset has no such file."""
     try:
-        return dataset.file(f"{_PROMPTS}/{version}/{digest}.yaml").read_text(encoding="utf-8", errors="replace")
+        return dataset.get_file(f"{_PROMPTS}/{version}/{digest}.yaml").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
 
 
 def _read(dataset: Dataset, run_id: str) -> RunFile:
     try:
-        told = json.loads(dataset.file(f"{_RUNS}/{run_id}.json").read_bytes())
+        told = json.loads(dataset.get_file(f"{_RUNS}/{run_id}.json").read_bytes())
     except (OSError, ValueError, RecursionError):
         return RunFile(run_id, None)
     return RunFile(run_id, told if isinstance(told, dict) else None)

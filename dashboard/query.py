@@ -55,7 +55,7 @@ class TableKind:
     searched: tuple[str, ...]
     order: str
 
-    def column(self, name: str) -> Column:
+    def get_column(self, name: str) -> Column:
         """Returns a column by name.
 
         Raises:
@@ -162,7 +162,7 @@ class View:
                 told.setdefault(name, []).append(value)
         choices, ranges = {}, {}
         for name in (each for each in told if each not in _RESERVED):
-            column = kind.column(name)
+            column = kind.get_column(name)
             if column.kind == "choice":
                 choices[name] = tuple(dict.fromkeys(told[name]))
             elif column.kind == "number":
@@ -173,13 +173,13 @@ class View:
         if not (page.isascii() and page.isdecimal() and int(page[:9]) > 0):
             raise ConfigError(f"There is no page {page!r}.", "Pages are numbered from 1.")
         if sort and _SHUFFLED.fullmatch(sort) is None:
-            kind.column(sort.removeprefix("-"))
+            kind.get_column(sort.removeprefix("-"))
         columns = tuple(dict.fromkeys(",".join(told.get("columns", [])).split(","))) if "columns" in told else ()
         for name in columns:
-            kind.column(name)
+            kind.get_column(name)
         return cls(kind, told.get("q", [""])[-1], choices, ranges, sort, int(page[:9]), columns)
 
-    def address(self, **changes: Any) -> str:
+    def format_query(self, **changes: Any) -> str:
         """Returns the URL query of this view, with changes."""
         view = replace(self, **changes)
         pairs = [("q", view.text)] if view.text else []
@@ -226,7 +226,7 @@ class TableReader:
     """
 
     def __init__(self, index: Index, view: View, flags: Mapping[str, str]) -> None:
-        self._cursor = index.cursor()
+        self._cursor = index.open_cursor()
         self._view = view
         self._from = view.kind.name
         self._from_parameters: list[object] = []
@@ -253,7 +253,7 @@ class TableReader:
         where, parameters = self._where()
         return int(self._rows(f"SELECT count(*) FROM {self._from}{where}", parameters)[0][0])  # noqa: S608
 
-    def page(self) -> list[dict[str, Any]]:
+    def read_page(self) -> list[dict[str, Any]]:
         """Returns the rows of the view's page: its columns, and what links need."""
         first = (self._view.page - 1) * PAGE_ROWS
         sql, parameters = self._select()
@@ -264,7 +264,7 @@ class TableReader:
         sql, parameters = self._select()
         return self._cursor.sql(f"{sql} LIMIT {n_rows}", params=parameters).to_arrow_table()
 
-    def neighbours(self, dialogue_id: str) -> tuple[str | None, str | None, int, int]:
+    def find_neighbours(self, dialogue_id: str) -> tuple[str | None, str | None, int, int]:
         """Returns the dialogues before and after one in the view's order, its position (0: absent) and the count."""
         where, parameters = self._where()
         order = f"OVER (ORDER BY {self._order()})"
@@ -279,7 +279,7 @@ class TableReader:
         before, after, place, n = found[0]
         return before, after, place, n
 
-    def choices(self, column: Column) -> list[tuple[str, int]]:
+    def count_choices(self, column: Column) -> list[tuple[str, int]]:
         """Returns the values of a column with the number of rows, under all other filters of the view."""
         where, parameters = self._where(but=column.name)
         value = f"unnest({column.value})" if column.name in _LISTS else column.value
@@ -290,7 +290,7 @@ class TableReader:
         found = [(name, n) for name, n in self._rows(sql, parameters)]
         return sorted(found) if column.name == "level" else found
 
-    def histogram(self, column: Column) -> list[Bar]:
+    def compute_histogram(self, column: Column) -> list[Bar]:
         """Returns the histogram of a column under all other filters of the view; empty if no row has a number.
 
         Bars cover the numbers of the whole table, so that they do not move when a filter changes.
@@ -312,7 +312,7 @@ class TableReader:
 
     def _select(self) -> tuple[str, list[object]]:
         columns = dict.fromkeys([f"{self._view.kind.columns[0].name}", *(each.name for each in self._view.shown)])
-        values = ", ".join(f"{self._view.kind.column(name).value} AS {name}" for name in columns)
+        values = ", ".join(f"{self._view.kind.get_column(name).value} AS {name}" for name in columns)
         where, parameters = self._where()
         return f"SELECT {values} FROM {self._from}{where} ORDER BY {self._order()}", parameters  # noqa: S608
 
@@ -322,7 +322,7 @@ class TableReader:
             return self._view.kind.order
         if _SHUFFLED.fullmatch(sort):
             return f"md5({self._view.kind.columns[0].name} || ' {sort}'), {self._view.kind.order}"
-        column = self._view.kind.column(sort.removeprefix("-"))
+        column = self._view.kind.get_column(sort.removeprefix("-"))
         return f"{column.value} {'DESC' if sort.startswith('-') else 'ASC'} NULLS LAST, {self._view.kind.order}"
 
     def _where(self, but: str | None = None) -> tuple[str, list[object]]:
@@ -332,7 +332,7 @@ class TableReader:
         parameters = list(self._from_parameters)
         for name, values in view.choices.items():
             if name != but:
-                column = view.kind.column(name)
+                column = view.kind.get_column(name)
                 if name in _LISTS:
                     conditions.append(f"list_has_any({column.value}, ?::VARCHAR[])")
                 else:
@@ -341,6 +341,6 @@ class TableReader:
         for name, (start, end) in view.ranges.items():
             for bound, sign in ((start, ">="), (end, "<=")):
                 if name != but and bound is not None:
-                    conditions.append(f"{view.kind.column(name).value} {sign} ?")
+                    conditions.append(f"{view.kind.get_column(name).value} {sign} ?")
                     parameters.append(bound)
         return (f" WHERE {' AND '.join(conditions)}" if conditions else ""), parameters

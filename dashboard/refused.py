@@ -148,5 +148,5 @@ def _find(
 
 def _find_outputs(dataset: Dataset, part_id: str, stage: str) -> list[Path]:
     """Returns a stage's outputs for a part, the newest first."""
-    files = dataset.file(f"{_PARTS}/{part_id}").glob(f"{stage}-*.parquet")
+    files = dataset.get_file(f"{_PARTS}/{part_id}").glob(f"{stage}-*.parquet")
     return sorted(files, key=lambda each: each.stat().st_mtime, reverse=True)

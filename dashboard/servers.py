@@ -74,12 +74,12 @@ def list_servers(scheduler: RunScheduler, host: str) -> list[Server]:
 def find_broken(scheduler: RunScheduler, folder: Path) -> Run | None:
     """Returns the newest server of a checkpoint if it failed."""
     for run in scheduler.list_runs([KIND], (), 0, _LISTED):
-        if serves(run, folder):
+        if is_server_of(run, folder):
             return run if run.state in _BROKEN else None
     return None
 
 
-def serves(run: Run, folder: Path) -> bool:
+def is_server_of(run: Run, folder: Path) -> bool:
     """Returns whether a run is a server of a checkpoint; relative paths are relative to the dashboard's folder."""
     told = run.settings.get("checkpoint")
     try:
@@ -88,14 +88,14 @@ def serves(run: Run, folder: Path) -> bool:
         return False
 
 
-def settings_of(folder: Path) -> dict[str, Any]:
+def make_server_settings(folder: Path) -> dict[str, Any]:
     """Returns the settings of a local server of a checkpoint, at a free port, with the embedded chat model."""
     return {"checkpoint": str(folder), "port": 0}
 
 
-def of_folder(servers: Sequence[Server], folder: Path) -> list[Server]:
+def select_servers(servers: Sequence[Server], folder: Path) -> list[Server]:
     """Returns the servers of a checkpoint."""
-    return [each for each in servers if serves(each.run, folder)]
+    return [each for each in servers if is_server_of(each.run, folder)]
 
 
 def _is_any_address(host: str) -> bool:

@@ -64,7 +64,7 @@ def group_evaluations(
     """Groups evaluations that can be compared, and returns those that only one checkpoint has."""
     alike: dict[str, list[tuple[Checkpoint, Evaluation]]] = {}
     for checkpoint in checkpoints:
-        for each in of_weights(evaluations, digests[checkpoint.key]):
+        for each in select_evaluations(evaluations, digests[checkpoint.key]):
             alike.setdefault(each.facts.alike, []).append((checkpoint, each))
     groups, alone = [], []
     for columns in alike.values():
@@ -82,12 +82,12 @@ def find_comparisons(digests: Digests, evaluations: Sequence[Evaluation]) -> lis
     return [each for each in comparisons if len(wanted & each.facts.checkpoints) > 1]
 
 
-def comparisons_of(evaluations: Sequence[Evaluation], digest: str | None) -> list[Evaluation]:
+def select_comparisons(evaluations: Sequence[Evaluation], digest: str | None) -> list[Evaluation]:
     """Returns the comparisons that contain some weights."""
     return [each for each in evaluations if each.facts.kind == COMPARISON and digest in each.facts.checkpoints]
 
 
-def of_weights(evaluations: Sequence[Evaluation], digest: str | None) -> list[Evaluation]:
+def select_evaluations(evaluations: Sequence[Evaluation], digest: str | None) -> list[Evaluation]:
     """Returns the evaluations of some weights, without comparisons."""
     return [each for each in evaluations if each.facts.kind != COMPARISON and digest in each.facts.checkpoints]
 

@@ -43,10 +43,10 @@ class Site:
             IndexBeingMade: its index is not ready yet.
             KameError: it cannot be read.
         """
-        dataset = self.catalog.dataset(key)
+        dataset = self.catalog.get_dataset(key)
         return dataset, self.indexes.open(dataset)
 
-    def runs(self) -> RunScheduler:
+    def get_scheduler(self) -> RunScheduler:
         """The scheduler of runs.
 
         Raises:

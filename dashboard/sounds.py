@@ -117,28 +117,28 @@ class Sounds:
         self._peaks: OrderedDict[tuple[Path, int, str], bytes] = OrderedDict()
         self._spectrograms: OrderedDict[tuple[Path, int, str, int], bytes] = OrderedDict()
 
-    def sound(self, file: Path, row: int, dialogue_id: str) -> bytes:
+    def read_sound(self, file: Path, row: int, dialogue_id: str) -> bytes:
         """Reads audio, as `read_sound`, with a cache."""
         return self._get_cached(
             self._sounds, _N_SOUNDS, (file, row, dialogue_id), lambda: read_sound(file, row, dialogue_id)
         )
 
-    def peaks(self, file: Path, row: int, dialogue_id: str) -> bytes:
+    def measure_peaks(self, file: Path, row: int, dialogue_id: str) -> bytes:
         """Returns peaks, as `measure_peaks`, with a cache."""
         return self._get_cached(
             self._peaks,
             _N_PEAKS,
             (file, row, dialogue_id),
-            lambda: measure_peaks(self.sound(file, row, dialogue_id)),
+            lambda: measure_peaks(self.read_sound(file, row, dialogue_id)),
         )
 
-    def spectrogram(self, file: Path, row: int, dialogue_id: str, channel: int) -> bytes:
+    def measure_spectrogram(self, file: Path, row: int, dialogue_id: str, channel: int) -> bytes:
         """Returns a spectrogram, as `measure_spectrogram`, with a cache."""
         return self._get_cached(
             self._spectrograms,
             _N_SPECTROGRAMS,
             (file, row, dialogue_id, channel),
-            lambda: measure_spectrogram(self.sound(file, row, dialogue_id), channel),
+            lambda: measure_spectrogram(self.read_sound(file, row, dialogue_id), channel),
         )
 
     def _get_cached(self, kept: OrderedDict[Key, bytes], n_kept: int, key: Key, make: Callable[[], bytes]) -> bytes:

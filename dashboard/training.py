@@ -37,7 +37,7 @@ class TrainingRun:
         """Its metrics file, which may not exist yet."""
         return self.folder / METRICS
 
-    def state(self) -> State:
+    def read_state(self) -> State:
         """Whether it is training.
 
         A run holds a lock on its folder, which is released when its process ends in any way. The lock of a run on
@@ -47,17 +47,17 @@ class TrainingRun:
             return "running"
         if (self.folder / _DONE).exists():
             return "finished"
-        age_s = self.age_s()
+        age_s = self.compute_age_s()
         return "running" if age_s is not None and age_s < _RECENT_S else "stopped"
 
-    def age_s(self) -> float | None:
+    def compute_age_s(self) -> float | None:
         """Seconds since its last line of metrics; None: there is none."""
         try:
             return max(0.0, time.time() - self.metrics.stat().st_mtime)
         except OSError:
             return None
 
-    def config(self) -> dict[str, Any]:
+    def read_config(self) -> dict[str, Any]:
         """Its configuration (`config.json`); empty if that is missing or damaged."""
         try:
             told = json.loads((self.folder / CONFIG).read_bytes())
@@ -79,7 +79,7 @@ class TrainingSummary:
     trained: Line
     judged: Line
 
-    def right(self, name: str) -> float | None:
+    def get_right_figure(self, name: str) -> float | None:
         """Returns a figure of the newest validation with the right oracle; None: there is none."""
         figures = self.judged.get("right")
         return figures.get(name) if isinstance(figures, dict) else None
@@ -106,13 +106,13 @@ def open_runs(roots: Sequence[Path], keys: Sequence[str]) -> list[TrainingRun]:
 def summarise(run: TrainingRun) -> TrainingSummary:
     """Returns a run's state and newest lines; reads only the end of its metrics."""
     newest = _read_newest(run.metrics, {"train", "evaluation"})
-    told = run.config().get("config")
+    told = run.read_config().get("config")
     config = told if isinstance(told, dict) else {}
     model, max_steps = config.get("model"), config.get("max_steps")
     return TrainingSummary(
         run,
-        run.state(),
-        run.age_s(),
+        run.read_state(),
+        run.compute_age_s(),
         str(model.get("preset") or "") if isinstance(model, dict) else "",
         str(config.get("stage") or ""),
         max_steps if isinstance(max_steps, int) else None,
@@ -126,7 +126,7 @@ def compare_configs(runs: Sequence[TrainingRun]) -> list[tuple[str, list[str | N
 
     For one run, all of its settings are returned.
     """
-    return compare_settings([run.config() for run in runs])
+    return compare_settings([run.read_config() for run in runs])
 
 
 def compare_settings(told: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str | None]]]:

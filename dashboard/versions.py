@@ -115,7 +115,7 @@ class Versions:
         both = "count(*) FILTER (NOT only_left AND NOT only_right) AS both"
         return fetch_records(self._connection, f"SELECT {sums}, {both} FROM compared")[0]  # noqa: S608
 
-    def page(self, kind: str, page: int) -> list[ChangedDialogue]:
+    def read_page(self, kind: str, page: int) -> list[ChangedDialogue]:
         """Returns the dialogues that differ in one way, sorted by id.
 
         Args:
@@ -141,11 +141,11 @@ class Versions:
             _make_changed_dialogue(name, left.get(name), right.get(name), events.get(name, []), rejects) for name in ids
         ]
 
-    def groups(self, column: str) -> list[Figure]:
+    def count_groups(self, column: str) -> list[Figure]:
         """Counts the dialogues with each value of a column on both sides, the most frequent first."""
         return self._count_groups("dialogues", f"coalesce({column}, 'none')")
 
-    def rejects(self) -> list[Figure]:
+    def count_rejects(self) -> list[Figure]:
         """Counts rejects by stage and reason on both sides."""
         return self._count_groups("rejects", "stage || ': ' || reason")
 

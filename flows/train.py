@@ -25,7 +25,7 @@ from data_schemas.config.front_end import EVALUATION, FrontEndConfig
 from flows.prefect_tasks import run_as_task
 from flows.run_names import make_namer
 from flows.runs.tasks import Task
-from flows.runs.train import run_front_end, stage_folder
+from flows.runs.train import get_stage_folder, run_front_end
 from kame_model.evaluate.report import REPORT
 from kame_model.train.logs import METRICS, plot_losses
 
@@ -93,7 +93,7 @@ def train(config: FrontEndConfig) -> str:
 
 def _show_losses(config: FrontEndConfig, stage: str) -> None:
     """Creates an artifact of the losses so far, also if training failed; none if there are no metrics yet."""
-    folder = stage_folder(config, stage)
+    folder = get_stage_folder(config, stage)
     if not (folder / METRICS).exists():
         return
     picture = base64.b64encode(plot_losses(str(folder))).decode()

@@ -22,19 +22,19 @@ from dashboard.servers import (
     add_token,
     describe_server,
     find_broken,
+    is_server_of,
     list_servers,
-    of_folder,
-    serves,
-    settings_of,
+    make_server_settings,
+    select_servers,
 )
 from dashboard.side_by_side import (
     compare_facts,
-    comparisons_of,
     find_comparisons,
     group_evaluations,
     list_losses,
     list_shares,
-    of_weights,
+    select_comparisons,
+    select_evaluations,
 )
 from dashboard.site import Site
 from data_schemas.errors import KameError
@@ -86,7 +86,9 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
             part="checkpoints",
             checkpoints=found,
             runs={each.key: checkpoints.find_run(each) for each in found},
-            kinds={key: count_kinds(of_weights(evaluations, digest)) for key, digest in digests.items() if digest},
+            kinds={
+                key: count_kinds(select_evaluations(evaluations, digest)) for key, digest in digests.items() if digest
+            },
             is_alive=any(digests[each.key] is None and each.error is None for each in found),
             columns=COLUMNS,
             sort=sort,
@@ -135,11 +137,11 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
             run=checkpoints.find_run(checkpoint),
             digest=digest,
             fault=fault,
-            evaluations=of_weights(evaluations, digest),
-            comparisons=comparisons_of(evaluations, digest),
+            evaluations=select_evaluations(evaluations, digest),
+            comparisons=select_comparisons(evaluations, digest),
             card=None if card is None else render_markdown(card),
-            servers=of_folder(servers, checkpoint.folder),
-            others=[each for each in servers if not serves(each.run, checkpoint.folder)],
+            servers=select_servers(servers, checkpoint.folder),
+            others=[each for each in servers if not is_server_of(each.run, checkpoint.folder)],
             broken=broken,
             gone=gone,
             has_scheduler=site.scheduler is not None,
@@ -174,16 +176,18 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
         checkpoint = checkpoints.open_checkpoint(key)
         checkpoint.require()
         address = str(request.app.url_path_for("show_checkpoint", key=key))
-        if not of_folder(list_servers(site.runs(), ""), checkpoint.folder):  # a second press is not a second server
-            site.runs().start(KIND, settings_of(checkpoint.folder))
+        if not select_servers(
+            list_servers(site.get_scheduler(), ""), checkpoint.folder
+        ):  # a second press is not a second server
+            site.get_scheduler().start(KIND, make_server_settings(checkpoint.folder))
         return {"url": address}
 
     @routes.post("/servers/{run_id}/stop")
     def stop(run_id: str, _: NoWish, request: Request) -> dict[str, Any]:
         run = _server_run(site, run_id)
-        site.runs().cancel(run_id)
+        site.get_scheduler().cancel(run_id)
         for each in checkpoints.list_checkpoints():
-            if serves(run, each.folder):
+            if is_server_of(run, each.folder):
                 return {"url": str(request.app.url_path_for("show_checkpoint", key=each.key))}
         return {"url": f"/runs/{run_id}"}
 
@@ -248,7 +252,7 @@ def _servers(site: Site, request: Request, folder: Path) -> tuple[list[Server], 
 
 
 def _server_run(site: Site, run_id: str) -> Run:
-    run = site.runs().read_run(run_id)
+    run = site.get_scheduler().read_run(run_id)
     if run.kind != KIND:
         raise MissingError(f"The run {run.name!r} is not a server.", "Choose one from the list of runs.")
     return run

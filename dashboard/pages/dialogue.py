@@ -44,7 +44,7 @@ def create_routes(site: Site) -> APIRouter:
         view_pairs = [(name, value) for name, value in request.query_params.multi_items() if name != "oracles"]
         versions = [
             name
-            for (name,) in index.rows(
+            for (name,) in index.fetch_rows(
                 "SELECT DISTINCT oracle_version FROM events WHERE dialogue_id = ? ORDER BY 1", [dialogue_id]
             )
         ]
@@ -53,19 +53,19 @@ def create_routes(site: Site) -> APIRouter:
             raise MissingError(
                 f"Dialogue {dialogue_id} has no oracles {version!r}.", f"It has: {', '.join(versions) or 'none'}."
             )
-        events = index.records(
+        events = index.fetch_records(
             "SELECT * FROM events WHERE dialogue_id = ? AND oracle_version = ? ORDER BY t_s, event_id",
             [dialogue_id, version],
         )
         view = View.parse(DIALOGUES, view_pairs)
         flags = read_flagged(dataset.store)
         with closing(TableReader(index, view, flags)) as reader:
-            neighbours = reader.neighbours(dialogue_id)
-        told = index.records(
+            neighbours = reader.find_neighbours(dialogue_id)
+        told = index.fetch_records(
             "SELECT * FROM oracles WHERE dialogue_id = ? AND oracle_version = ?", [dialogue_id, version]
         )
         oracle = told[0] if told else None
-        row = read_dialogue(dataset.file(place["file"]), place["file_row"], dialogue_id)
+        row = read_dialogue(dataset.get_file(place["file"]), place["file_row"], dialogue_id)
         return site.render(
             request,
             "dialogue.html",
@@ -94,22 +94,22 @@ def create_routes(site: Site) -> APIRouter:
     def get_sound(request: Request, key: str, dialogue_id: str) -> Response:
         dataset, index = site.open(key)
         place = _place(index, dialogue_id)
-        sound = site.sounds.sound(dataset.file(place["file"]), place["file_row"], dialogue_id)
+        sound = site.sounds.read_sound(dataset.get_file(place["file"]), place["file_row"], dialogue_id)
         return send_sound(sound, request.headers.get("range", ""), _cache_headers(request, dataset))
 
     @routes.get("/peaks")
     def get_peaks(request: Request, key: str, dialogue_id: str) -> Response:
         dataset, index = site.open(key)
         place = _place(index, dialogue_id)
-        peaks = site.sounds.peaks(dataset.file(place["file"]), place["file_row"], dialogue_id)
+        peaks = site.sounds.measure_peaks(dataset.get_file(place["file"]), place["file_row"], dialogue_id)
         return Response(peaks, media_type="application/json", headers=_cache_headers(request, dataset))
 
     @routes.get("/spectrogram/{speaker}")
     def get_spectrogram(request: Request, key: str, dialogue_id: str, speaker: Literal["A", "B"]) -> Response:
         dataset, index = site.open(key)
         place = _place(index, dialogue_id)
-        file = dataset.file(place["file"])
-        picture = site.sounds.spectrogram(file, place["file_row"], dialogue_id, "AB".index(speaker))
+        file = dataset.get_file(place["file"])
+        picture = site.sounds.measure_spectrogram(file, place["file_row"], dialogue_id, "AB".index(speaker))
         return Response(picture, media_type="application/octet-stream", headers=_cache_headers(request, dataset))
 
     @routes.get("/tokens/{folder}")
@@ -150,7 +150,7 @@ def _place(index: Index, dialogue_id: str) -> dict[str, Any]:
     Raises:
         MissingError: there is no such dialogue.
     """
-    found = index.records("SELECT * FROM dialogues WHERE dialogue_id = ?", [dialogue_id])
+    found = index.fetch_records("SELECT * FROM dialogues WHERE dialogue_id = ?", [dialogue_id])
     if not found:
         raise MissingError(
             f"There is no dialogue {dialogue_id!r} in this dataset.", "Search for it in the table of rows."

@@ -34,13 +34,14 @@ def create_routes(site: Site) -> APIRouter:
     @routes.get("", response_class=HTMLResponse)
     def show_refused(request: Request, key: str, item: Annotated[str, Query(max_length=1000)]) -> HTMLResponse:
         dataset, index = site.open(key)
-        rows = index.records(
+        rows = index.fetch_records(
             "SELECT * FROM rejects WHERE item_id = ? ORDER BY stage, reason, dialogue_id LIMIT ?", [item, _MOST_SHOWN]
         )
         if not rows:
             raise MissingError(f"No item {item!r} was rejected.", "The table of rejects shows all of them.")
         made = [
-            name for (name,) in index.rows("SELECT dialogue_id FROM dialogues WHERE item_id = ? ORDER BY 1", [item])
+            name
+            for (name,) in index.fetch_rows("SELECT dialogue_id FROM dialogues WHERE item_id = ? ORDER BY 1", [item])
         ]
         runs = [each for each in list_runs_of(dataset, rows[0]["source"]) if each.told is not None]
         return site.render(
@@ -82,7 +83,7 @@ def _part_of(index: Index, dialogue_id: str) -> str | None:
     Raises:
         MissingError: there is no such reject.
     """
-    found = index.rows("SELECT part_id FROM rejects WHERE dialogue_id = ? LIMIT 1", [dialogue_id])
+    found = index.fetch_rows("SELECT part_id FROM rejects WHERE dialogue_id = ? LIMIT 1", [dialogue_id])
     if not found:
         raise MissingError(f"No dialogue {dialogue_id!r} was rejected.", "The table of rejects shows all of them.")
     part_id: str | None = found[0][0]

@@ -49,7 +49,7 @@ def create_routes(site: Site) -> APIRouter:
         page = min(max(1, page), 10_000)
         states = STATES_AT_WORK if state == "at-work" else (cast(State, state),) if state else ()
         first = (page - 1) * PAGE_RUNS
-        runs = site.runs().list_runs([kind] if kind else list(KINDS), states, first, PAGE_RUNS + 1)
+        runs = site.get_scheduler().list_runs([kind] if kind else list(KINDS), states, first, PAGE_RUNS + 1)
 
         def address(**changed: str | int) -> str:
             pairs = {"kind": kind, "state": state, "page": page} | changed
@@ -63,8 +63,8 @@ def create_routes(site: Site) -> APIRouter:
             runs=runs[:PAGE_RUNS],
             is_more=len(runs) > PAGE_RUNS,
             is_alive=any(not each.is_over for each in runs),
-            schedules=site.runs().list_schedules(),
-            automations=site.runs().list_automations(),
+            schedules=site.get_scheduler().list_schedules(),
+            automations=site.get_scheduler().list_automations(),
             kinds=KINDS,
             kind=kind,
             state=state,
@@ -74,7 +74,7 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("/{run_id}", response_class=HTMLResponse)
     def show_run(request: Request, run_id: str) -> HTMLResponse:
-        run = site.runs().read_run(run_id)
+        run = site.get_scheduler().read_run(run_id)
         server = describe_server(run, request.url.hostname or "")
         hands_on = site.checkpoints is not None and site.serve_token is not None
         made = _find_made(site, run)
@@ -84,7 +84,7 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("/{run_id}/log")
     def get_log(run_id: str, first: int = 0) -> dict[str, Any]:
-        lines = site.runs().read_log(run_id, min(max(0, first), MAX_LOG_FIRST), MAX_LOG_LINES)
+        lines = site.get_scheduler().read_log(run_id, min(max(0, first), MAX_LOG_FIRST), MAX_LOG_LINES)
         told = [
             {"id": each.line_id, "at": f"{each.at:%H:%M:%S}", "level": each.level, "text": each.text} for each in lines
         ]
@@ -92,7 +92,7 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.post("/{run_id}/cancel")
     def cancel_run(run_id: str) -> dict[str, Any]:
-        site.runs().cancel(run_id)
+        site.get_scheduler().cancel(run_id)
         return {"url": f"/runs/{run_id}"}
 
     @routes.post("/schedules/{kind}/{schedule_id}")
@@ -100,9 +100,9 @@ def create_routes(site: Site) -> APIRouter:
         if kind not in KINDS:
             raise MissingError(f"There is no kind of run {kind!r}.", f"Choose one of: {', '.join(KINDS)}.")
         if wanted.do == "remove":
-            site.runs().remove_schedule(kind, schedule_id)
+            site.get_scheduler().remove_schedule(kind, schedule_id)
         else:
-            site.runs().set_schedule_active(kind, schedule_id, wanted.do == "resume")
+            site.get_scheduler().set_schedule_active(kind, schedule_id, wanted.do == "resume")
         return {"url": "/runs"}
 
     return routes
@@ -120,7 +120,7 @@ def _find_made(site: Site, run: Run) -> list[Made]:
     if run.kind == "refresh":
         return [
             Made(f"Open the dataset {each.key.replace('~', ' / ')}", f"/datasets/{quote(each.key)}")
-            for each in site.catalog.datasets()
+            for each in site.catalog.list_datasets()
             if each.folder == folder
         ]
     trained = [each.key for each in list_training_runs(site.catalog.roots) if each.folder.is_relative_to(folder)]

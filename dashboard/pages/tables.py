@@ -57,9 +57,11 @@ def _show(site: Site, request: Request, key: str, kind: TableKind) -> HTMLRespon
             view=view,
             n_rows=n,
             n_pages=max(1, -(-n // PAGE_ROWS)),
-            rows=reader.page(),
-            choices=[(column, reader.choices(column)) for column in map(kind.column, choices)],
-            histograms=[(column, bars) for column in map(kind.column, ranges) if (bars := reader.histogram(column))],
+            rows=reader.read_page(),
+            choices=[(column, reader.count_choices(column)) for column in map(kind.get_column, choices)],
+            histograms=[
+                (column, bars) for column in map(kind.get_column, ranges) if (bars := reader.compute_histogram(column))
+            ],
         )
 
 
@@ -68,10 +70,10 @@ def _export(site: Site, request: Request, key: str, kind: TableKind, form: str) 
     view = View.parse(kind, request.query_params.multi_items())
     with closing(TableReader(index, view, read_flagged(dataset.store))) as reader:
         table = reader.export(N_ROWS_EXPORTED)
-    return file_response(to_file(table, form), f"{key}-{kind.name}", form)
+    return make_file_response(to_file(table, form), f"{key}-{kind.name}", form)
 
 
-def file_response(content: bytes, name: str, form: str) -> Response:
+def make_file_response(content: bytes, name: str, form: str) -> Response:
     """Makes a response that browsers save under a name."""
     safe = "".join(each if each.isascii() and (each.isalnum() or each in "-_.") else "_" for each in name)
     headers = {"Content-Disposition": f'attachment; filename="{safe}.{form}"'}

@@ -81,9 +81,9 @@ def _look(
     run: TrainingRun, feed: MetricsFeed, texts: FreeRunningFeed | None, state_before: str | None
 ) -> dict[str, Any] | None:
     """Returns the state of a run, and its new metrics and texts of free running, if any."""
-    update, state = feed.read(), run.state() if run.folder.is_dir() else "gone"
+    update, state = feed.read(), run.read_state() if run.folder.is_dir() else "gone"
     said = texts.read() if texts else None
     if update is None and said is None and state == state_before:
         return None
-    told = {"state": state, "age_s": run.age_s(), **(update.as_json() if update else {})}
-    return {**told, "free": said.as_json()} if said else told
+    told = {"state": state, "age_s": run.compute_age_s(), **(update.to_json() if update else {})}
+    return {**told, "free": said.to_json()} if said else told

@@ -92,8 +92,8 @@ def plan(
     with report_errors(as_json, how_to_resume=""):
         from data_schemas.presets import PRESETS
         from flows.runs.plan import (
-            as_rows,
             check_device,
+            convert_to_rows,
             count_items,
             open_rates,
             parse_sizes,
@@ -134,7 +134,7 @@ def plan(
                 n_devices = 1 if each == "cpu" else gpus
                 figures += plan_training(name, book, each, n_devices, stage=stage, typed=given)
         if as_json:
-            print_json({"figures": as_rows(figures), "rates": [str(each.origin) for each in book.rates]})
+            print_json({"figures": convert_to_rows(figures), "rates": [str(each.origin) for each in book.rates]})
             return
         show_figures(figures, formulas)
 

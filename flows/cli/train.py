@@ -359,12 +359,12 @@ def _train_datasets(typed: Mapping[str, Any], as_json: bool) -> None:
 def _tell_losses(config: "FrontEndConfig") -> None:
     """Plots the losses of each stage, and prints the first and last loss of the last stage."""
     from data_schemas.config.front_end import RUN
-    from flows.runs.train import stage_folder, stages_of
+    from flows.runs.train import get_stage_folder, list_stages
     from kame_model.train.logs import METRICS, PICTURE, plot_losses, read_metrics
 
     run = config.of_seed / RUN
-    for stage in stages_of(config):
-        plot_losses(str(stage_folder(config, stage)))
+    for stage in list_stages(config):
+        plot_losses(str(get_stage_folder(config, stage)))
     told = [line for line in read_metrics(run / METRICS) if line["kind"] == "train" and "loss" in line]
     if told:
         first, last = told[0], told[-1]

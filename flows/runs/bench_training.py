@@ -71,7 +71,7 @@ def _measure(source: str, dialogues: Sequence[AudioDialogue], oracles: Sequence[
     checkpoint = load_checkpoint(source)
     with tempfile.TemporaryDirectory() as folder:
         preset = checkpoint.front_end.preset
-        n_frames = N_STEPS * bench_config(Path(folder), preset, "dialogues").data.batch_frames
+        n_frames = N_STEPS * make_bench_config(Path(folder), preset, "dialogues").data.batch_frames
         encoded = _write_rows(Path(folder) / "rows", checkpoint, dialogues, oracles, n_frames)
         costs, rest_bytes = _measure_steps(Path(folder), preset)
     step_s = {n: _measure_served(checkpoint, n) for n in CALLERS}
@@ -121,7 +121,7 @@ def _measure_steps(folder: Path, preset: str) -> tuple[list[Cost], float]:
     for plan in PRESETS[preset].plan:
         if plan.main == "speech":
             continue  # needs speech rows; its steps are those of dialogues, which have as much sound
-        config = bench_config(folder, preset, plan.name)
+        config = make_bench_config(folder, preset, plan.name)
         clock = Clock()
         train(config, clock)
         frame_s = clock.compute_step_s() / torch.get_num_threads() / config.data.batch_frames
@@ -139,7 +139,7 @@ def _measure_steps(folder: Path, preset: str) -> tuple[list[Cost], float]:
     return costs, peak_bytes - counted
 
 
-def bench_config(folder: Path, preset: str, stage: str) -> TrainConfig:
+def make_bench_config(folder: Path, preset: str, stage: str) -> TrainConfig:
     """Builds the configuration of a few steps of a preset's stage, without evaluation and checkpoints."""
     typed = {
         "out": str(folder / f"run-{stage}"),

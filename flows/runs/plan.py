@@ -170,9 +170,9 @@ def plan_settings(config: BaseModel) -> list[Figure]:
     if isinstance(config, RefreshConfig):
         return plan_dataset(config, book, count_dialogues(config, count_items(config), book))
     if isinstance(config, FrontEndConfig):
-        from flows.runs.train import stages_of, train_config
+        from flows.runs.train import list_stages, make_train_config
 
-        configs = [train_config(config, each, "to-be-made", config.datasets) for each in stages_of(config)]
+        configs = [make_train_config(config, each, "to-be-made", config.datasets) for each in list_stages(config)]
         return _plan_stages(configs, config.codec, book, name_device(config.device), 1)
     return []
 
@@ -241,6 +241,6 @@ def read_comparison(dataset: str) -> tuple[str, dict[str, dict[str, Any]]]:
     )
 
 
-def as_rows(figures: Sequence[Figure]) -> list[dict[str, Any]]:
+def convert_to_rows(figures: Sequence[Figure]) -> list[dict[str, Any]]:
     """Converts figures to dictionaries for JSON."""
     return [asdict(each) for each in figures]

@@ -55,7 +55,7 @@ def run_refresh(
     with mirrored(config, progress) as (here, told):
         check_request(here)
         with lock_dataset(here), record_run(here) as record:
-            made = run_tasks(refresh_tasks(here, told, record, by_shard), run_task)
+            made = run_tasks(make_refresh_tasks(here, told, record, by_shard), run_task)
     return record, *made
 
 
@@ -72,7 +72,7 @@ def run_recordings(config: RefreshConfig, progress: Progress) -> tuple[RunRecord
     return record, *made
 
 
-def refresh_tasks(config: RefreshConfig, progress: Progress, record: RunRecord, by_shard: bool) -> Tasks[Dataset]:
+def make_refresh_tasks(config: RefreshConfig, progress: Progress, record: RunRecord, by_shard: bool) -> Tasks[Dataset]:
     """Yields the tasks of a refresh of question sets."""
     plan = yield from _plan(partial(make_plan, config), record)
     record.parts = Runner(Store(config.out)).list_pending(ORACLE, plan.parts)

@@ -87,8 +87,8 @@ def run_front_end(
         KameError: another failure; what was finished is reused by the next run.
     """
     config = take_from_speech(config)
-    for stage in stages_of(config):
-        train_config(config, stage, "vocabulary", config.datasets)  # settings that do not hold are told of at once
+    for stage in list_stages(config):
+        make_train_config(config, stage, "vocabulary", config.datasets)  # settings that do not hold are told of at once
     make_evaluation_config(config)
     make_sampling_config(config)
     check_codec(config)
@@ -114,8 +114,8 @@ def make_front_end_tasks(config: FrontEndConfig, progress: Progress, hear: Heari
         yield [encoded]
         rows[name] = encoded.made
     tokens = [folder for name, folder in rows.items() if name != HELD_OUT]
-    for stage in stages_of(config):
-        settings = train_config(config, stage, text.made, tokens)
+    for stage in list_stages(config):
+        settings = make_train_config(config, stage, text.made, tokens)
         trained = Task("train", stage, partial(train_stage, settings, progress))
         yield [trained]
     exported = Task("export", "", partial(export, config, text.made, codec.made))
@@ -266,7 +266,7 @@ def encode(config: FrontEndConfig, name: str, tokenizer: str, codec: dict[str, O
     return out
 
 
-def stages_of(config: FrontEndConfig) -> tuple[str, ...]:
+def list_stages(config: FrontEndConfig) -> tuple[str, ...]:
     """Returns the stages of the preset's plan that are trained, in order.
 
     Skipped are stages with 0 steps or hours, speech stages without speech rows, and, if `init_from` is set, all stages
@@ -294,12 +294,12 @@ def _get_own_settings(config: FrontEndConfig, stage: str) -> dict[str, Any]:
     return by_stage[stage]
 
 
-def stage_folder(config: FrontEndConfig, stage: str) -> Path:
+def get_stage_folder(config: FrontEndConfig, stage: str) -> Path:
     """Returns the folder of one stage's training run."""
     return config.of_seed / (RUN if stage == PRESETS[config.preset].plan[-1].name else stage)
 
 
-def train_config(config: FrontEndConfig, stage: str, tokenizer: str, tokens: Sequence[str]) -> TrainConfig:
+def make_train_config(config: FrontEndConfig, stage: str, tokenizer: str, tokens: Sequence[str]) -> TrainConfig:
     """Builds the configuration of one stage's training run, which starts from the stage before.
 
     Args:
@@ -308,14 +308,14 @@ def train_config(config: FrontEndConfig, stage: str, tokenizer: str, tokens: Seq
     Raises:
         ConfigError: a setting is unknown or out of bounds.
     """
-    stages = stages_of(config)
+    stages = list_stages(config)
     before, is_last = stages[: stages.index(stage)], stage == stages[-1]
     rows = [{"path": folder, "weight": share.weight} for folder, share in zip(tokens, config.shares, strict=True)]
     settings: dict[str, Any] = {
-        "out": str(stage_folder(config, stage)),
+        "out": str(get_stage_folder(config, stage)),
         "max_steps": config.max_steps if is_last else None,
         "max_hours": config.max_hours if is_last else None,
-        "init_from": str(stage_folder(config, before[-1])) if before else config.init_from,
+        "init_from": str(get_stage_folder(config, before[-1])) if before else config.init_from,
         "tokenizer": tokenizer,
         "seed": config.seed,
         "hardware.device": config.device,
