@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.cli.field_help import CommandApp, make_field_option
 from flows.cli.terminal import AsJson, CodecOptions, print_json, report_errors
 
 if TYPE_CHECKING:
@@ -14,9 +15,7 @@ if TYPE_CHECKING:
     from data_schemas.records import AudioDialogue
     from kame_model.codec.report import CodecReport, Listen, WordErrors
 
-app = typer.Typer(
-    help="Learn codebooks from your own speech, and measure the quality of a codec.", no_args_is_help=True
-)
+app = CommandApp(help="Learn codebooks from your own speech, and measure the quality of a codec.", no_args_is_help=True)
 
 Datasets = Annotated[list[str], typer.Argument(help="Folders of datasets.", metavar="DATASET...")]
 Asr = Annotated[
@@ -37,24 +36,20 @@ def learn(
     out: Annotated[str, typer.Option("--out", help="Folder to write.")],
     speakers: Annotated[
         str | None,
-        typer.Option(
-            "--speakers", help="Speakers to learn from: A (the assistant), B (the user), or AB (both, but mostly A)."
-        ),
+        make_field_option("--speakers", "data_schemas.config.codec:CodecLearnConfig.speakers"),
     ] = None,
     minutes: Annotated[
         float | None, typer.Option("--minutes", help="Maximum amount of speech to learn from, in minutes. Default: 60.")
     ] = None,
     stages: Annotated[
         int | None,
-        typer.Option("--stages", help="Number of stages (codes) for the spectrum of each 40 ms. Default: 2."),
+        make_field_option("--stages", "data_schemas.config.codec:CodecLearnConfig.n_stages", "Default: {default}."),
     ] = None,
     card: Annotated[
         int | None,
-        typer.Option(
-            "--card", help="Number of entries of each codebook. Default: 512, or fewer if there is little speech."
-        ),
+        make_field_option("--card", "data_schemas.config.codec:CodecLearnConfig.card"),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the choice of dialogues and of the search.")] = 0,
+    seed: Annotated[int, make_field_option("--seed", "data_schemas.config.codec:CodecLearnConfig.seed")] = 0,
     asr: Asr = "moonshine",
     n_dialogues: NDialogues = 20,
     as_json: AsJson = False,

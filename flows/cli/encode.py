@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.cli.field_help import make_field_option
 from flows.cli.terminal import AsJson, CodecOptions, print_json, report_errors
 
 if TYPE_CHECKING:
@@ -12,29 +13,24 @@ if TYPE_CHECKING:
 
 def encode(
     folder: Annotated[str, typer.Argument(help="Folder of a dataset, or hf://datasets/owner/name on the Hub.")],
-    out: Annotated[str, typer.Option("--out", help="Folder of the token rows.")],
+    out: Annotated[str, make_field_option("--out", "data_schemas.config.encode:EncodeConfig.out")],
     tokenizer: Annotated[
         str, typer.Option("--tokenizer", help="SentencePiece model: a file, or hf://owner/repository/file on the Hub.")
     ],
-    codec: Annotated[str, typer.Option("--codec", help="Codec back-end; `kame backends` lists them.")] = "mimi",
+    codec: Annotated[str, make_field_option("--codec", "data_schemas.config.encode:EncodeConfig.codec")] = "mimi",
     codec_path: Annotated[str | None, typer.Option("--codec-path", help="Weights file or folder of the codec.")] = None,
     codec_option: CodecOptions = [],  # noqa: B006
     device: Annotated[str | None, typer.Option("--device", help="cpu or cuda. Default: cuda if available.")] = None,
     oracle_version: Annotated[
         str | None,
-        typer.Option("--oracle-version", help="Version of the oracles to encode. Default: the dataset's default."),
+        make_field_option("--oracle-version", "data_schemas.config.encode:EncodeConfig.oracle_version"),
     ] = None,
     workers: Annotated[
         int,
-        typer.Option(
-            "--workers",
-            min=0,
-            max=256,
-            help="Number of processes, each with a codec; 0: one per core, or one if a GPU encodes.",
-        ),
+        make_field_option("--workers", "data_schemas.config.encode:EncodeConfig.workers", min=0, max=256),
     ] = 0,
     window_s: Annotated[
-        float, typer.Option("--window-s", min=1, help="Amount of audio that a process is given at once, in seconds.")
+        float, make_field_option("--window-s", "data_schemas.config.encode:EncodeConfig.window_s", min=1)
     ] = 300.0,
     codes_from: Annotated[
         list[str],

@@ -1,4 +1,4 @@
-"""Options and arguments that set one field of a configuration class: their help text is the field's description.
+"""Options that set one field of a configuration class: their help text is the field's description.
 
 The description is read when a command is parsed or its help is shown, not when the module is imported: configuration
 classes need Pydantic, which takes longer to import than all of `kame --help`.
@@ -29,11 +29,6 @@ def make_field_option(name: str, field: str, more: str = "", **options: Any) -> 
         options: other arguments of `typer.Option`.
     """
     return typer.Option(name, help=f"{_MARK}{field}\n{more}", **options)
-
-
-def make_field_argument(field: str, more: str = "", **options: Any) -> Any:
-    """Makes an argument whose help text is the description of a field; see `make_field_option`."""
-    return typer.Argument(help=f"{_MARK}{field}\n{more}", **options)
 
 
 class CommandApp(typer.Typer):

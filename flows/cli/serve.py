@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.cli.field_help import make_field_option
 from flows.cli.refresh import LlmModel, LlmProvider, LlmUrl
 from flows.cli.terminal import AsJson, print_json, report_errors
 
@@ -25,14 +26,10 @@ ServeSettings = Annotated[
         help="Any setting of the server, such as cycle.interval_s=0.2 or back_ends.0.max_tokens=96. Can be repeated.",
     ),
 ]
-Device = Annotated[str | None, typer.Option("--device", help="cpu, cuda, or auto: cuda if available.")]
+Device = Annotated[str | None, make_field_option("--device", "data_schemas.config.serving:ServeConfig.device")]
 Voice = Annotated[
     str | None,
-    typer.Option(
-        "--voice",
-        help="Voice of the front-end: decoded (its own audio codes), or synthesised (its text, by text-to-speech). "
-        "Default: as stored in the checkpoint.",
-    ),
+    make_field_option("--voice", "data_schemas.config.serving:ServeConfig.voice"),
 ]
 SystemPrompt = Annotated[
     str | None, typer.Option("--prompt", help="System prompt of the chat model: the name of a prompt, or a YAML file.")
@@ -47,10 +44,10 @@ def serve(
         ),
     ] = None,
     host: Annotated[
-        str | None, typer.Option("--host", help="IP address or host name to listen on. Default: 127.0.0.1.")
+        str | None, make_field_option("--host", "data_schemas.config.serving:ServeConfig.host", "Default: {default}.")
     ] = None,
     port: Annotated[
-        int | None, typer.Option("--port", help="Port to listen on; 0: any free port. Default: 8998.")
+        int | None, make_field_option("--port", "data_schemas.config.serving:ServeConfig.port", "Default: {default}.")
     ] = None,
     llm_url: LlmUrl = None,
     llm_model: LlmModel = None,
@@ -63,19 +60,18 @@ def serve(
     ] = None,
     processes: Annotated[
         int | None,
-        typer.Option(
+        make_field_option(
             "--processes",
-            help="Number of processes that share the port, on GPUs one per GPU; see docs/serving_many.md. Default: 1.",
+            "data_schemas.config.serving:ServeConfig.processes",
+            "Default: {default}; see docs/serving_many.md.",
         ),
     ] = None,
     max_sessions: Annotated[
         int | None,
-        typer.Option(
-            "--max-sessions", help="Maximum number of concurrent sessions; 0: as many as stay in real time, at most 8."
-        ),
+        make_field_option("--max-sessions", "data_schemas.config.serving:LimitsConfig.max_sessions"),
     ] = None,
     record: Annotated[
-        str | None, typer.Option("--record", help="Folder for recordings (audio and text) of callers who consent.")
+        str | None, make_field_option("--record", "data_schemas.config.serving:RecordConfig.folder")
     ] = None,
     device: Device = None,
     config: ServeFile = None,

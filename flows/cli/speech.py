@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.cli.field_help import make_field_option
 from flows.cli.refresh import Licences, Limit, Maps, Seed, SourceOptions, Sources, Workers
 from flows.cli.terminal import AsJson, CodecOptions, print_json, report_errors
 
@@ -13,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def speech(
-    out: Annotated[str, typer.Option("--out", help="Folder of the token rows.")],
+    out: Annotated[str, make_field_option("--out", "data_schemas.config.speech_rows:SpeechRowsConfig.out")],
     hours: Annotated[
         float,
-        typer.Option("--hours", help="Hours of rows, including their silence. If it is raised later, rows are added."),
+        make_field_option("--hours", "data_schemas.config.speech_rows:SpeechRowsConfig.hours"),
     ],
     source: Sources = [],  # noqa: B006
     column_map: Maps = [],  # noqa: B006
@@ -26,15 +27,13 @@ def speech(
     without: Annotated[
         list[str], typer.Option("--without", help="Dataset or token rows whose items are excluded. Can be repeated.")
     ] = [],  # noqa: B006
-    tts: Annotated[str | None, typer.Option("--tts", help="Text-to-speech engine; `kame backends` lists them.")] = None,
-    voice: Annotated[
-        str | None, typer.Option("--voice", help="Name of the assistant's voice. Default: the engine's first.")
-    ] = None,
+    tts: Annotated[str | None, make_field_option("--tts", "data_schemas.config:SpeechConfig.tts")] = None,
+    voice: Annotated[str | None, make_field_option("--voice", "data_schemas.config:SpeechConfig.voice_a")] = None,
     tokenizer: Annotated[
-        str | None, typer.Option("--tokenizer", help="SentencePiece model. Default: one is trained on the sentences.")
+        str | None, make_field_option("--tokenizer", "data_schemas.config.speech_rows:SpeechRowsConfig.tokenizer")
     ] = None,
     vocabulary: Annotated[
-        int | None, typer.Option("--vocabulary", help="Number of pieces of a tokenizer that is trained here.")
+        int | None, make_field_option("--vocabulary", "data_schemas.config.speech_rows:SpeechRowsConfig.vocabulary")
     ] = None,
     codec: Annotated[
         str | None, typer.Option("--codec", help="Codec back-end; `kame backends` lists them. Default: codec2-learnt.")

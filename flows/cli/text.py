@@ -4,9 +4,10 @@ from typing import Annotated
 
 import typer
 
+from flows.cli.field_help import CommandApp, make_field_option
 from flows.cli.terminal import AsJson, print_json, report_errors
 
-app = typer.Typer(help="Train the front-end's tokenizer (vocabulary).", no_args_is_help=True)
+app = CommandApp(help="Train the front-end's tokenizer (vocabulary).", no_args_is_help=True)
 
 
 @app.callback()
@@ -19,13 +20,11 @@ def train(
     datasets: Annotated[list[str], typer.Argument(help="Folders of datasets.", metavar="DATASET...")],
     out: Annotated[str, typer.Option("--out", help="File to write.")] = "tokenizer.model",
     vocabulary: Annotated[
-        int | None, typer.Option("--vocabulary", help="Number of pieces, including special ones.")
+        int | None, make_field_option("--vocabulary", "data_schemas.config.text:TextTrainConfig.vocabulary")
     ] = None,
     whole_words: Annotated[
         list[str] | None,
-        typer.Option(
-            "--whole-word", help="A word that becomes one piece, in addition to the number words. Can be repeated."
-        ),
+        make_field_option("--whole-word", "data_schemas.config.text:TextTrainConfig.whole_words", "Can be repeated."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from flows.cli.field_help import make_field_option
 from flows.cli.terminal import AsJson, CodecOptions, print_json, report_errors
 
 if TYPE_CHECKING:
@@ -44,11 +45,7 @@ MaxHours = Annotated[
 ]
 InitFrom = Annotated[
     str | None,
-    typer.Option(
-        "--init-from",
-        help="Weights to start from: a training run, an export, KAME's or Moshi's weights; a folder, or owner/name "
-        "on the Hub.",
-    ),
+    make_field_option("--init-from", "data_schemas.config.front_end:FrontEndConfig.init_from"),
 ]
 TokenizerFile = Annotated[
     str | None,
@@ -64,59 +61,43 @@ LoraRank = Annotated[
 ]
 Speech = Annotated[
     str | None,
-    typer.Option(
-        "--speech",
-        help="Datasets only: folder written by `kame speech`, which is trained on first. Vocabulary and codec are "
-        "taken from it.",
-    ),
+    make_field_option("--speech", "data_schemas.config.front_end:FrontEndConfig.speech", "Only with datasets."),
 ]
 HeldOut = Annotated[
     str | None,
-    typer.Option(
-        "--held-out", help="Datasets only: FOLDER or FOLDER@VERSION of other items, used for the evaluation only."
-    ),
+    make_field_option("--held-out", "data_schemas.config.front_end:FrontEndConfig.held_out", "Only with datasets."),
 ]
 Vocabulary = Annotated[
     int | None,
-    typer.Option("--vocabulary", help="Datasets only: number of pieces of a tokenizer that is trained here."),
+    make_field_option("--vocabulary", "data_schemas.config.front_end:FrontEndConfig.vocabulary", "Only with datasets."),
 ]
 CodecName = Annotated[
     str | None,
-    typer.Option(
-        "--codec", help="Datasets only: codec back-end, such as codec2-learnt or mimi; `kame backends` lists them."
-    ),
+    make_field_option("--codec", "data_schemas.config.front_end:FrontEndConfig.codec", "Only with datasets."),
 ]
 CodecPath = Annotated[
     str | None,
-    typer.Option(
-        "--codec-path",
-        help="Datasets only: folder or file of the codec. Default: codebooks of codec2-learnt are learnt, mimi is "
-        "downloaded.",
-    ),
+    make_field_option("--codec-path", "data_schemas.config.front_end:FrontEndConfig.codec_path", "Only with datasets."),
 ]
 CheckpointsFolder = Annotated[
     str | None,
-    typer.Option("--checkpoints", help="Datasets only: folder in which the checkpoint is stored and registered."),
+    make_field_option(
+        "--checkpoints", "data_schemas.config.front_end:FrontEndConfig.checkpoints", "Only with datasets."
+    ),
 ]
 Voice = Annotated[
     Literal["decoded", "synthesised"] | None,
-    typer.Option(
-        "--voice",
-        help="Datasets only: how servers play the checkpoint: its own audio codes (decoded), or its text by "
-        "text-to-speech.",
-    ),
+    make_field_option("--voice", "data_schemas.config.front_end:FrontEndConfig.voice", "Only with datasets."),
 ]
 EvaluateItems = Annotated[
     int | None,
-    typer.Option(
-        "--evaluate", help="Datasets only: number of held-out dialogues to evaluate on at the end; 0: no evaluation."
+    make_field_option(
+        "--evaluate", "data_schemas.config.front_end:FrontEndConfig.evaluate_items", "Only with datasets."
     ),
 ]
 Listen = Annotated[
     bool,
-    typer.Option(
-        "--listen", help="Datasets only: the speech of the evaluation is transcribed by a recogniser as well."
-    ),
+    make_field_option("--listen", "data_schemas.config.front_end:FrontEndConfig.listen", "Only with datasets."),
 ]
 Seed = Annotated[
     int | None, typer.Option("--seed", min=0, help="Seed of weights, data order and everything else that is drawn.")

@@ -163,8 +163,8 @@ def test_a_run_says_what_it_left_out_and_what_it_kept(server: None, bench: Bench
     bench.refresh(source=f"hssbench={file}")
     result = bench.refresh("--limit", 2, *typed, source=f"hssbench={file}")
     assert [line for line in result.stderr.splitlines() if line.startswith("kame: ")] == [
-        "kame: hssbench has questions in other languages that were left: zh 2.",
-        "kame: 1 items of earlier runs stay, beyond what was read now.",
+        "kame: Questions of hssbench in other languages were skipped: 2 in zh. Option `languages` selects them.",
+        "kame: 1 items of earlier runs, which were not read now, are still in the dataset.",
     ], result.output
 
 

@@ -1,10 +1,9 @@
 """`kame evaluate`: evaluates front-ends and compares the results."""
 
-import typer
-
 from flows.cli.evaluate import compare, duplex, mt_bench, questions, recall, table
+from flows.cli.field_help import CommandApp
 
-app = typer.Typer(
+app = CommandApp(
     help="Evaluate a front-end: recall of its oracle, right answers, delay, and turn-taking.",
     no_args_is_help=True,
 )

@@ -86,8 +86,8 @@ def test_without_a_file_one_back_end_is_the_embedded_model_or_the_one_that_is_ty
         ({"checkpoint": "c", "mode": "duet"}, "mode"),
         ({"checkpoint": "c", "voice": "hers"}, "voice"),
         ({"checkpoint": "c", "port": 70000}, "port"),
-        ({"checkpoint": "c", "back_ends.1.name": "other"}, "no place '1'; it has 1"),
-        ({"checkpoint": "c", "port.number": 1}, "port is a value"),
+        ({"checkpoint": "c", "back_ends.1.name": "other"}, "'1' is not an index of the list, which has 1"),
+        ({"checkpoint": "c", "port.number": 1}, "port is a single value"),
         ({"checkpoint": "c", "limits": {"idle": 1}}, "limits.idle"),
         ({"checkpoint": "c", "routes": [{"words": ["a"], "back_end": "none"}]}, "there is no back-end 'none'"),
         ({"checkpoint": "c", "care.certificate": "a.pem"}, "given together"),
@@ -137,7 +137,7 @@ def test_a_port_that_is_taken_is_told_before_anything_is_loaded() -> None:
         port = str(taken.getsockname()[1])
         done = CliRunner().invoke(app, ["serve", "there/is-none", "--port", port])
     assert done.exit_code == 2
-    assert f"Nothing can listen at 127.0.0.1, port {port}" in done.output
+    assert f"Cannot listen on 127.0.0.1, port {port}" in done.output
 
 
 @contextmanager
@@ -176,7 +176,7 @@ def test_it_serves_until_it_is_told_to_stop_and_those_who_talk_may_finish(checkp
         with connect(chat, additional_headers=key) as socket:
             assert socket.recv() == b"\x00"
             process.send_signal(signal.SIGTERM)
-            read_until(process, "nobody is let in any more; 1 callers may finish")
+            read_until(process, "new callers are refused; 1 running sessions may continue")
             assert httpx.get(f"{url}/readyz").status_code == 503
             with pytest.raises(InvalidStatus) as late:
                 connect(chat, additional_headers=key)

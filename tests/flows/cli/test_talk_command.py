@@ -111,7 +111,7 @@ def test_the_shipped_checkpoint_is_talked_with_as_the_options_say(
     (config,) = started
     assert (config.checkpoint, config.mode, config.voice) == (checkpoint, "direct", "synthesised")
     assert (config.back_ends[0].chat.base_url, config.back_ends[0].chat.model) == (llm[1], "big")
-    assert "direct, back-end default; its text is said by text-to-speech." in done.stderr
+    assert "direct, back-end default; its text is spoken by text-to-speech." in done.stderr
     assert re.search(r"s  assistant: \w", done.stdout)
     sound, _ = soundfile.read(tmp_path / "out" / "conversation.wav")
     assert 0.2 < np.abs(sound[:, 0]).max() < 0.5  # the double's tones
@@ -258,11 +258,11 @@ def test_a_server_that_records_nobody_says_so(checkpoint: str, question: Path) -
         (["--say", "%", "--mode", "cascade"], "cannot be said"),
         (
             ["a.wav", "--url", "http://host", "--checkpoint", "c", "--voice", "decoded"],
-            "--checkpoint, --voice would be",
+            "--checkpoint, --voice is for a server that is started",
         ),
-        (["a.wav", "--url", "http://host", "--set", "port=1"], "--set would be"),
-        (["a.wav", "--url", "http://host", "--llm-url", "http://llm"], "--llm-url would be"),
-        (["a.wav"], "Say kame talk FILE --checkpoint CHECKPOINT"),
+        (["a.wav", "--url", "http://host", "--set", "port=1"], "--set is for a server that is started"),
+        (["a.wav", "--url", "http://host", "--llm-url", "http://llm"], "--llm-url is for a server that is started"),
+        (["a.wav"], "Run kame talk FILE --checkpoint CHECKPOINT"),
         (["none.wav", "--mode", "cascade"], "Cannot read the audio file none.wav"),
         (["{question}", "--url", "ftp://host"], "not a server's URL"),
     ],

@@ -148,7 +148,7 @@ def test_it_learns_to_speak_first_with_the_vocabulary_and_codec_of_its_speech(wi
 def test_another_vocabulary_or_codec_than_that_of_the_speech_is_refused(
     with_speech: FrontEndConfig, named: dict[str, str], told: str
 ) -> None:
-    with pytest.raises(ConfigError, match=f"{told}.* is not that of .*speech"):
+    with pytest.raises(ConfigError, match=f"{told}.* differs from that of .*speech"):
         run_front_end(with_speech.model_copy(update=named))
 
 

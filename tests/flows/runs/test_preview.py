@@ -90,7 +90,7 @@ def test_where_nothing_comes_out_the_command_says_why_and_fails(
         app, ["preview", "--config", str(tmp_path / "my.yaml"), "--out", str(tmp_path / "out"), "--n", "2", "--json"]
     )
     assert shown.exit_code == 1
-    assert "No dialogue came out: 2 by speech speech_refused." in shown.output
+    assert "All dialogues were rejected: 2 by speech speech_refused." in shown.output
     assert "it is too hard" in shown.output
 
 
