@@ -1,1 +1,1 @@
-"""What is measured rather than asserted; `README.md` has the commands and the latest figures."""
+"""Benchmarks, which measure and do not assert; `README.md` has the commands and the latest figures."""

@@ -1,11 +1,11 @@
-"""Makes the same dialogues in one process and on a local Dask and a local Ray cluster, and compares every byte.
+"""Compares the datasets made in one process and on local Dask and Ray clusters, byte by byte.
 
     python -m benchmarks.clusters --n 2000 --workers 4 [--kinds dask ray] [--out FOLDER]
 
-On doubles, so that what is measured is our own work and the clusters'. On each cluster three runs: one in peace, one
-in which a worker is killed, and one in which the scheduler is killed and the same run is started again. All must leave
-what the run in one process left. With `--queue N` instead: N tasks that do nothing, through a real cluster, with the
-memory of this process and of the scheduler before and after.
+The engines are test doubles, so that only our own work and that of the clusters is measured. On each cluster there are
+three runs: one without faults, one in which a worker is killed, and one in which the scheduler is killed and the run is
+started again. The result of all must be that of the run in one process. With `--queue N`, N empty tasks are run on a
+real cluster instead, and the memory of this process and of the scheduler is measured before and after.
 """
 
 import argparse
@@ -29,8 +29,8 @@ from tests.support.runs import Silent, assert_same, config_on_doubles
 SMALL = StageResources(memory_gb=0.1)
 
 
-def config_on(executor: str, out: Path, source: SourceConfig) -> RefreshConfig:
-    """A run on doubles of those questions, with parts as they are by default."""
+def make_config(executor: str, out: Path, source: SourceConfig) -> RefreshConfig:
+    """Builds the configuration of a run on test doubles, with parts of the default size."""
     changes = {
         "executor": executor,
         "sources": [source],
@@ -42,15 +42,15 @@ def config_on(executor: str, out: Path, source: SourceConfig) -> RefreshConfig:
     return config_on_doubles(out).model_copy(update=changes)
 
 
-def timed_run(config: RefreshConfig) -> float:
-    """Seconds of a run."""
+def time_run(config: RefreshConfig) -> float:
+    """Runs a refresh and returns its wall-clock time in seconds."""
     started_s = time.monotonic()
     refresh.run_refresh(config, Silent())
     return time.monotonic() - started_s
 
 
 def compare(folder: Path, kind: str, whole: Path, source: SourceConfig, n_workers: int) -> dict[str, float]:
-    """Seconds of the three runs on one kind of cluster, each with the bytes of `whole`.
+    """Measures the three runs on one kind of cluster in seconds, and compares their bytes with `whole`.
 
     Raises:
         RunError: a byte differs.
@@ -59,38 +59,38 @@ def compare(folder: Path, kind: str, whole: Path, source: SourceConfig, n_worker
     for what in ("in peace", "a worker killed", "the scheduler killed"):
         out = folder / f"{kind}-{what.replace(' ', '-')}"
         with LocalCluster(kind, folder / f"cluster-{out.name}", n_workers) as cluster:
-            config = config_on(cluster.address, out, source)
+            config = make_config(cluster.address, out, source)
             if what == "in peace":
-                taken_s[what] = timed_run(config)
+                taken_s[what] = time_run(config)
             elif what == "a worker killed":
                 with dying(config, ITSELF):
-                    taken_s[what] = timed_run(config)
+                    taken_s[what] = time_run(config)
             else:
                 try:
                     with dying(config, cluster.scheduler):
-                        timed_run(config)
+                        time_run(config)
                 except BackendError as error:
                     print(f"{kind}: {error}", flush=True)
         if what == "the scheduler killed":
             with LocalCluster(kind, folder / f"second-{out.name}", n_workers, cluster.port):
-                taken_s["the same run again"] = timed_run(config)
+                taken_s["the same run again"] = time_run(config)
         assert_same(out, whole)
         print(f"{kind}, {what}: the same bytes; {json.dumps(taken_s)}", flush=True)
     return taken_s
 
 
 def do_nothing(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
-    """A task of no work."""
+    """A task without work."""
     return PartRecord(n_rows=0, n_bytes=0, sha256="", n_to_retry=0, rejects=[])
 
 
-def queue(folder: Path, kind: str, n_tasks: int, n_workers: int) -> dict[str, float]:
-    """Seconds, and MiB of the scheduler and of this process before and after, of so many empty tasks."""
+def measure_queue(folder: Path, kind: str, n_tasks: int, n_workers: int) -> dict[str, float]:
+    """Measures a number of empty tasks: seconds, and MiB of the scheduler and of this process before and after."""
     prints = {ITEMS: "0" * 16, SCRIPT: "1" * 16}
     alike = {"shard_id": "s", "source": "s", "split": "train", "n_items": 16, "fingerprints": prints}
     parts = [Part(part_id=f"s-p{number:05d}", **alike) for number in range(n_tasks)]  # type: ignore[arg-type]
     with LocalCluster(kind, folder / kind, n_workers) as cluster:
-        config = config_on(cluster.address, folder / "out", SourceConfig(name="own"))
+        config = make_config(cluster.address, folder / "out", SourceConfig(name="own"))
         with Workers(config, do_nothing) as workers:
             workers.run(SCRIPT, parts[:100], lambda *_: None)
             before = [_rss_mib(cluster.scheduler), psutil.Process().memory_info().rss / 2**20]
@@ -103,31 +103,31 @@ def queue(folder: Path, kind: str, n_tasks: int, n_workers: int) -> dict[str, fl
 
 
 def _rss_mib(pid: int) -> float:
-    """Of a process and all that it started."""
+    """Returns the resident memory of a process and its descendants, in MiB."""
     process = psutil.Process(pid)
     return float(sum(each.memory_info().rss for each in (process, *process.children(recursive=True))) / 2**20)
 
 
 def main() -> None:
-    """Runs what was asked for and prints it as JSON."""
+    """Runs the selected measurement and prints it as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--n", type=int, default=2000, help="dialogues")
+    parser.add_argument("--n", type=int, default=2000, help="number of dialogues")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--kinds", nargs="*", default=["dask", "ray"])
-    parser.add_argument("--queue", type=int, default=0, help="empty tasks, in the place of dialogues")
-    parser.add_argument("--out", type=Path, help="folder, new; by default one that is removed")
+    parser.add_argument("--queue", type=int, default=0, help="number of empty tasks to run instead of dialogues")
+    parser.add_argument("--out", type=Path, help="new folder; default: a temporary one")
     options = parser.parse_args()
     refresh.run_on_part = kill_once  # type: ignore[attr-defined]
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.out or Path(temporary)
         for kind in options.kinds if options.queue else ():
-            print(kind, json.dumps(queue(folder / kind, kind, options.queue, options.workers)), flush=True)
+            print(kind, json.dumps(measure_queue(folder / kind, kind, options.queue, options.workers)), flush=True)
         if options.queue:
             return
         folder.mkdir(parents=True, exist_ok=True)
         source = write_questions(folder / "own.jsonl", options.n, 1)
         whole = folder / "whole"
-        print(f"one process: {timed_run(config_on('local', whole, source)):.0f} s", flush=True)
+        print(f"one process: {time_run(make_config('local', whole, source)):.0f} s", flush=True)
         for kind in options.kinds:
             compare(folder, kind, whole, source, options.workers)
 

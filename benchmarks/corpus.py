@@ -1,14 +1,14 @@
-"""The whole pipeline on test doubles at the size of a corpus: time, memory and files, and what our own work costs.
+"""Measures time, memory and files of the whole pipeline on test doubles at the size of a corpus.
 
     python -m benchmarks.corpus [--dialogues 5000 56582] [--workers 2] [--simulator llm] [--out FOLDER] [--json]
 
-For each number of questions (each becomes a dialogue), `kame refresh` runs three times, each time in processes of its
-own: from nothing, the same again (everything is reused), and after 1 % new questions. Times and memory are those of the
-run's own record (`runs/<id>.json`): memory is the peak of all processes together, and what they share is counted in
-each. The test doubles speak, align and answer in almost no time, so that what is measured is our own work.
+For each number of questions (each becomes a dialogue), `kame refresh` runs three times, each time in its own processes:
+from nothing, again without changes (everything is reused), and after 1 % new questions. Times and memory are those of
+the run's own record (`runs/<id>.json`): memory is the peak of all processes together, with shared memory counted in
+each. The test doubles speak, align and answer in almost no time, so that only our own work is measured.
 
-Then the stages that fill processors are run once more on the first questions (`--loop`), in one plain loop in this
-process without files, records or workers. The difference of processor time is what the pipeline adds to a dialogue.
+Then the stages that use the processor are run again on the first questions (`--loop`), in a plain loop in this process
+without files, records or workers. The difference of processor time is the overhead of the pipeline for a dialogue.
 """
 
 import argparse
@@ -40,14 +40,14 @@ FROM_NOTHING, AGAIN, GROWN = "from nothing", "the same again", "1 % new question
 
 
 def configure(out: Path, source: SourceConfig, n_workers: int, simulator: str) -> RefreshConfig:
-    """A run on doubles of these questions, with parts and oracles as they are by default."""
+    """Builds the configuration of a run on test doubles, with parts and oracles of the default settings."""
     oracle = OracleConfig() if simulator == "llm" else OracleConfig(simulator="random", version="random")
     changes = {"sources": [source], "parts": PartConfig(), "oracle": oracle}
     return config_on_doubles(out, n_workers).model_copy(update=changes)
 
 
 def run_command(config: RefreshConfig, folder: Path) -> dict[str, Any]:
-    """Figures of one `kame refresh`, run as a command to its end.
+    """Runs `kame refresh` as a command and returns its figures.
 
     Raises:
         RunError: it failed.
@@ -74,7 +74,7 @@ def run_command(config: RefreshConfig, folder: Path) -> dict[str, Any]:
 
 
 def measure_size(folder: Path, n_questions: int, n_workers: int, simulator: str) -> dict[str, dict[str, Any]]:
-    """Figures of the three runs at one size."""
+    """Measures the three runs at one size."""
     folder.mkdir(parents=True)
     source = write_questions(folder / "own.jsonl", n_questions, 1)
     config = configure(folder / "out", source, n_workers, simulator)
@@ -84,7 +84,7 @@ def measure_size(folder: Path, n_questions: int, n_workers: int, simulator: str)
 
 
 def run_loop(config: RefreshConfig) -> tuple[int, dict[str, float]]:
-    """Dialogues, and processor seconds by stage, of a plain loop over the stages before the oracles."""
+    """Runs a plain loop over the stages before the oracles; returns the dialogues, and processor seconds by stage."""
     items, n_in_batch = read_items(config.sources[0], None, config.split).items, config.parts.dialogues_per_part
     runs = build_cpu_stages(config) | {each: build_stage_without_chat(config, each) for each in (PICTURES, WORDING)}
     stages = [each for each in describe_stages(config).items() if each[0] != ORACLE]
@@ -101,7 +101,7 @@ def run_loop(config: RefreshConfig) -> tuple[int, dict[str, float]]:
 
 
 def compare_with_loop(run: dict[str, Any], n_looped: int, loop_s: dict[str, float]) -> dict[str, dict[str, float]]:
-    """Milliseconds of processor time a dialogue by step, in the run and in the loop (0 for steps that it lacks)."""
+    """Compares milliseconds of processor time per dialogue by step, in the run and in the loop (0: no such step)."""
     return {
         step: {
             "run_ms": round(1000 * used_s / run["dialogues"], 2),
@@ -112,7 +112,7 @@ def compare_with_loop(run: dict[str, Any], n_looped: int, loop_s: dict[str, floa
 
 
 def print_tables(sizes: dict[int, dict[str, dict[str, Any]]], overhead: dict[str, dict[str, float]]) -> None:
-    """The figures for people."""
+    """Prints the figures as tables."""
     head = ("dialogues", "wall, s", "CPU, s", "peak, MiB", "files", "MiB")
     row = "{:>9}  {:<18}" + "{:>11}" * len(head)
     print(row.format("questions", "run", *head))
@@ -128,15 +128,21 @@ def print_tables(sizes: dict[int, dict[str, dict[str, Any]]], overhead: dict[str
 
 
 def main(typed: Sequence[str] | None = None) -> None:
-    """Runs what was asked for and prints it."""
+    """Runs the benchmark and prints its figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
-        "--dialogues", type=int, nargs="+", default=[sum(PAPER.values())], help="questions of each size"
+        "--dialogues",
+        type=int,
+        nargs="+",
+        default=[sum(PAPER.values())],
+        help="numbers of questions, one for each size",
     )
-    parser.add_argument("--workers", type=int, default=2, help="worker processes")
-    parser.add_argument("--simulator", choices=["llm", "random"], default="llm", help="who writes the oracles")
-    parser.add_argument("--loop", type=int, default=200, help="questions of the plain loop")
-    parser.add_argument("--out", type=Path, help="folder, new; by default one that is removed")
+    parser.add_argument("--workers", type=int, default=2, help="number of worker processes")
+    parser.add_argument(
+        "--simulator", choices=["llm", "random"], default="llm", help="simulator that writes the oracles"
+    )
+    parser.add_argument("--loop", type=int, default=200, help="number of questions of the plain loop")
+    parser.add_argument("--out", type=Path, help="new folder; default: a temporary one")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(typed)
     with tempfile.TemporaryDirectory() as temporary:

@@ -1,15 +1,14 @@
-"""The dashboard over a large dataset and long trainings: what its index and each page take, and how much memory.
+"""Measures the dashboard's index, pages and memory with a large dataset and long trainings.
 
     python -m benchmarks.dashboard [--dialogues 60000] [--rounds 5] [--folder DIR] [--json]
 
-The rows are written directly, as many as are asked for: 45 words and 18 oracle events each, drawn from a seed, sound in
-the first 256 alone (no page but a dialogue's reads any), and a token row of 200 frames each. Beside them lie eight
-trainings of 20,000 lines of metrics each, the first with 1,000 texts of free running; the scheduler, whose 50 newest
-runs are shown, is in memory. Each round asks for another dialogue, of which nobody has asked for sound, peaks,
-spectrogram or token row before. Pages are asked for in this process, one after the other, each in turn, so that the
-same neighbours trouble all. Seconds are those of the clock, with the processor's beside them: on a busy machine only
-the second is the page's own. Memory is given after the first round too, by when all code has been loaded. It ends with
-1 where a page takes half a second of the processor.
+The rows are written directly: 45 words and 18 oracle events each, drawn from a seed, audio in the first 256 only (no
+page but a dialogue's reads it), and a token row of 200 frames each. There are also eight trainings of 20,000 lines of
+metrics each, the first with 1,000 texts of free running; the scheduler, whose 50 newest runs are shown, is in memory.
+Each round requests another dialogue, whose audio, peaks, spectrogram and token row are not in a cache. Pages are
+requested in this process in turn, so that other load on the machine affects all alike. Both wall-clock and processor
+seconds are reported: on a busy machine only the latter are the page's own. Memory is also reported after the first
+round, when all code has been loaded. The exit code is 1 if a page takes half a second of processor time.
 """
 
 import argparse
@@ -76,11 +75,13 @@ FILTERS: Final = (
 
 
 def main() -> None:
-    """Measures, and tells."""
+    """Runs the benchmark and prints its figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--dialogues", type=int, default=60_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--folder", type=Path, help="Keeps the dataset here, and takes one that is there.")
+    parser.add_argument(
+        "--folder", type=Path, help="folder of the dataset, which is kept and reused; default: a temporary one"
+    )
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
@@ -113,10 +114,10 @@ def main() -> None:
 
 
 def write_large(folder: Path, n_dialogues: int, is_changed: bool = False) -> None:
-    """Writes a dataset of so many dialogues: a shard's rows again and again, under new names and with other figures.
+    """Writes a dataset of any size by repeating the rows of a shard with new ids and figures.
 
     Args:
-        is_changed: as another version: other questions in each tenth shard, other oracles in each seventh.
+        is_changed: whether it is another version: other questions in each tenth shard, other oracles in each seventh.
     """
     store, draw = Store(str(folder)), random.Random(0)
     rows = [draw_dialogue(number, draw) for number in range(SHARD)]
@@ -161,7 +162,7 @@ def write_large(folder: Path, n_dialogues: int, is_changed: bool = False) -> Non
 
 
 def write_large_tokens(folder: Path, dataset: Path) -> None:
-    """Token rows of a dataset of `write_large`: a shard's rows again and again, under new names."""
+    """Writes token rows for a dataset of `write_large` by repeating the rows of a shard with new ids."""
     draw, tokenizer = random.Random(0), Tokenizer(VOCABULARY)
     rows = []
     for number in range(SHARD):
@@ -180,7 +181,7 @@ def write_large_tokens(folder: Path, dataset: Path) -> None:
 
 
 def write_training(folder: Path, number: int) -> None:
-    """A training that wrote a line a step, and a look at validation every hundredth."""
+    """Writes the metrics of a training: a line each step, and a validation each hundredth step."""
     draw = random.Random(number)
     write_run(folder, 0, seed=number)
     lines: list[dict[str, Any]] = []
@@ -205,7 +206,7 @@ def _with(table: pa.Table, columns: dict[str, list[Any]]) -> pa.Table:
 
 
 def draw_dialogue(number: int, draw: random.Random) -> AudioDialogue:
-    """A question of 30 words and an answer of 15, each heard."""
+    """Draws a question of 30 words and an answer of 15, each with a transcript."""
     turns, at = [], 0.3
     for index, (speaker, n_words) in enumerate((("B", 30), ("A", 15))):
         words = [f"w{draw.randrange(2000)}" for _ in range(n_words)]
@@ -235,7 +236,7 @@ def draw_dialogue(number: int, draw: random.Random) -> AudioDialogue:
 
 
 def draw_oracles(row: AudioDialogue, draw: random.Random) -> OracleRow:
-    """18 events of all levels, the last the truth."""
+    """Draws 18 oracle events of all levels; the last is the true answer."""
     truth = row.turns[1].spoken_text
     texts = [" ".join(f"w{draw.randrange(2000)}" for _ in range(10)) for _ in range(17)]
     events = [
@@ -246,7 +247,7 @@ def draw_oracles(row: AudioDialogue, draw: random.Random) -> OracleRow:
 
 
 def measure(root: Path, cache: Path, rounds: int) -> dict[str, Any]:
-    """Seconds of the index and of each page, and megabytes."""
+    """Measures seconds of building the index and of each page, and megabytes."""
     process = psutil.Process()
     runs = [replace(RUN, run_id=f"r{number}", state="completed") for number in range(N_RUNS)]
     with client_of(root, cache, runs=runs) as client:
@@ -261,7 +262,7 @@ def measure(root: Path, cache: Path, rounds: int) -> dict[str, Any]:
         taken: dict[str, list[tuple[float, float]]] = {}
         by_round = []
         for number in range(rounds):
-            for name, path in pages(number):
+            for name, path in list_pages(number):
                 began, began_cpu = time.perf_counter(), time.process_time()
                 answer = client.get(path)
                 assert answer.status_code == 200, f"{path}: {answer.text[:300]}"
@@ -271,7 +272,7 @@ def measure(root: Path, cache: Path, rounds: int) -> dict[str, Any]:
                 began, began_cpu = time.perf_counter(), time.process_time()
                 update = feed.read()
                 assert update
-                json.dumps(update.as_json())
+                json.dumps(update.to_json())
                 taken.setdefault(f"{name} of one training", []).append(
                     (time.perf_counter() - began, time.process_time() - began_cpu)
                 )
@@ -288,8 +289,8 @@ def measure(root: Path, cache: Path, rounds: int) -> dict[str, Any]:
     }
 
 
-def pages(number: int) -> Iterator[tuple[str, str]]:
-    """Names and addresses of all that a round asks for."""
+def list_pages(number: int) -> Iterator[tuple[str, str]]:
+    """Returns the names and URLs of all requests of a round."""
     yield from (("datasets", "/"), ("one dataset", "/datasets/large"), ("rows", "/datasets/large/rows"))
     yield from ((f"rows?{query}", f"/datasets/large/rows?{query}") for query in FILTERS)
     yield "rejects", "/datasets/large/rejects"

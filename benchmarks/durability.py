@@ -1,12 +1,12 @@
-"""What it costs that files are on the disk before they are said to be whole: each case with `fsync` and without.
+"""Measures the cost of durable writes: each case with `fsync` and without.
 
     python -m benchmarks.durability [--parts 200] [--rounds 5] [--folder DIR] [--json]
 
-Without: `os.fsync` does nothing, so that the same code writes the same files and the system puts them on the disk when
-it likes. Both are measured turn about, so the same neighbours trouble both. The cases: one file of a part's record's
-size and one of a part's sound; a part's output with its record, one by one and as the batch that the runner writes; the
-items of many parts, as the plan lays them down; and whole runs on doubles, where nothing is said or recognised and
-writing weighs the most.
+Without: `os.fsync` does nothing, so that the same code writes the same files and the system writes them to the disk
+later. Both are measured in turn, so that other load on the machine affects both. The cases: a file of the size of a
+part's record and one of a part's audio; a part's output with its record, one by one and as the batch that the runner
+writes; the items of many parts, as the plan stage writes them; and whole runs on test doubles, in which writing weighs
+the most.
 """
 
 import argparse
@@ -27,36 +27,36 @@ from tests.support.runs import Silent, config_on_doubles
 
 RECORD: Final = os.urandom(1_500)
 SOUND: Final = os.urandom(15_000_000)
-"""As large as a part's finished dialogues: 16 of 30 s, stereo, in FLAC."""
+"""Size of a part's finished dialogues: 16 of 30 s, stereo, in FLAC."""
 
 Case = Callable[[Store], None]
 
 
 def write_record(store: Store) -> None:
-    """One small file."""
+    """Writes one small file."""
     store.write_bytes("record.json", RECORD)
 
 
 def write_sound(store: Store) -> None:
-    """One large file."""
+    """Writes one large file."""
     store.write_bytes("sound.parquet", SOUND)
 
 
 def write_one_by_one(store: Store) -> None:
-    """A small output and its record, each a batch of its own."""
+    """Writes a small output and its record, each in its own batch."""
     store.write_bytes("part/script.parquet", RECORD)
     store.write_bytes("part/script.json", RECORD)
 
 
 def write_output(store: Store) -> None:
-    """The same as the runner writes them."""
+    """Writes a small output and its record in one batch, as the runner does."""
     with store.batch() as batch:
         batch.write_bytes("part/script.parquet", RECORD)
         batch.write_bytes("part/script.json", RECORD)
 
 
 def write_plan(n_parts: int) -> Case:
-    """The items of many parts, as the plan lays them down."""
+    """Writes the items of many parts, as the plan stage does."""
 
     def write(store: Store) -> None:
         with store.batch() as batch:
@@ -68,13 +68,13 @@ def write_plan(n_parts: int) -> Case:
 
 
 def run_on_doubles(store: Store) -> None:
-    """A whole run, in one process."""
+    """Runs a refresh on test doubles in one process."""
     run_refresh(config_on_doubles(Path(store.root) / "dataset"), Silent())
 
 
 @contextmanager
-def syncing(is_on: bool) -> Iterator[list[int]]:
-    """With `fsync` or without; the list has an entry a call."""
+def enable_fsync(is_on: bool) -> Iterator[list[int]]:
+    """Enables or disables `fsync` for a `with` block; yields a list with an entry for each call."""
     calls, fsync = [], os.fsync
 
     def count(descriptor: int) -> None:
@@ -87,12 +87,12 @@ def syncing(is_on: bool) -> Iterator[list[int]]:
 
 
 def measure(case: Case, n_rounds: int, folder: str | None) -> dict[str, float]:
-    """Median seconds of a case with `fsync` and without, and how many calls it makes; every round in a new folder."""
+    """Measures the median seconds of a case with and without `fsync`, and its number of calls."""
     taken_s: dict[bool, list[float]] = {True: [], False: []}
     n_calls = 0
     for n in range(2 * n_rounds):
         is_on = n % 2 == 0
-        with tempfile.TemporaryDirectory(dir=folder) as root, syncing(is_on) as calls:
+        with tempfile.TemporaryDirectory(dir=folder) as root, enable_fsync(is_on) as calls:
             started_s = time.perf_counter()
             case(Store(root))
             taken_s[is_on].append(time.perf_counter() - started_s)
@@ -105,12 +105,12 @@ def measure(case: Case, n_rounds: int, folder: str | None) -> dict[str, float]:
 
 
 def main() -> None:
-    """Prints a line a case."""
+    """Prints a line for each case."""
     parser = argparse.ArgumentParser(prog="benchmarks.durability", description="Cost of fsync.")
-    parser.add_argument("--parts", type=int, default=200, help="parts of a plan")
-    parser.add_argument("--rounds", type=int, default=5, help="of each case, with and without")
-    parser.add_argument("--folder", help="where to write; else the system's folder for temporary files")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--parts", type=int, default=200, help="number of parts of a plan")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of each case, with and without fsync")
+    parser.add_argument("--folder", help="folder to write to; default: the system's temporary folder")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     cases: dict[str, Case] = {
         "a record": write_record,

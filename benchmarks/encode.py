@@ -1,17 +1,17 @@
-"""How fast dialogues become codes, and what it takes to read token rows at random.
+"""Measures the speed of encoding dialogues to codes, and of reading token rows in random order.
 
     python -m benchmarks.encode [--n 24] [--codec codec2|mimi] [--path FILE] [--device auto] [--json]
     python -m benchmarks.encode --storage [--rows 2000]
 
-Encoding: one dialogue at a time in one process; windows of dialogues, as `kame encode` gives them to a codec, in one
-process; windows in a process a core. All three with the same codec and sound, turn about in one run, best of three
-rounds; one thread a process on a CPU. Their codes must be equal. Without `--path` Mimi has random weights, which
-take the same time as trained ones; Codec 2 has none.
+Encoding: one dialogue at a time in one process; windows of dialogues, as `kame encode` passes them to a codec, in one
+process; windows in one process per core. All three use the same codec and audio, in turn in one run, best of three
+rounds, with one thread per process on a CPU. Their codes must be equal. Without `--path`, Mimi has random weights,
+which take the same time as trained ones; Codec 2 has none.
 
-Storage: rows of 12 to 56 s with 8 codebooks and 10 to 40 oracle events, read in random order with every byte summed up,
-from the packed arrays of the product (Arrow IPC, mapped), from one `.npy` file an array, and from Parquet by row groups
-of 16 rows and of one; and an epoch of Parquet that is shuffled only inside its shards. Files are in the page cache, and
-what counts is processor time.
+Storage: rows of 12 to 56 s with 8 codebooks and 10 to 40 oracle events are read in random order, and every byte is
+summed: from packed arrays (Arrow IPC, memory-mapped), as the product stores them, from one `.npy` file per array, and
+from Parquet by row groups of 16 rows and of one; and an epoch of Parquet that is shuffled only inside its shards. Files
+are in the page cache, and processor time is measured.
 """
 
 import argparse
@@ -42,8 +42,8 @@ N_ROUNDS = 3
 SEED = 5
 
 
-def noise(n_dialogues: int) -> list[Sound]:
-    """Dialogues of 12 to 56 s of noise: a codec takes the same time for it as for speech."""
+def make_noise(n_dialogues: int) -> list[Sound]:
+    """Makes dialogues of 12 to 56 s of noise, for which a codec takes the same time as for speech."""
     draw = np.random.default_rng(SEED)
     found = []
     for number in range(n_dialogues):
@@ -54,8 +54,8 @@ def noise(n_dialogues: int) -> list[Sound]:
     return found
 
 
-def in_windows(sounds: Sequence[Sound], window_s: float) -> list[list[Sound]]:
-    """Sounds in their order, so many at a time as last `window_s` together."""
+def group_into_windows(sounds: Sequence[Sound], window_s: float) -> list[list[Sound]]:
+    """Groups audio in order into windows of `window_s` seconds."""
     windows: list[list[Sound]] = [[]]
     for sound in sounds:
         held_s = samples_to_seconds(sum(each.n_samples for each in windows[-1]) + sound.n_samples)
@@ -66,8 +66,8 @@ def in_windows(sounds: Sequence[Sound], window_s: float) -> list[list[Sound]]:
 
 
 @contextmanager
-def options_of(codec: str, path: str | None, device: str) -> Iterator[dict[str, OptionValue]]:
-    """A codec's options; where no weights are given Mimi's are random ones for the time of the block."""
+def open_options(codec: str, path: str | None, device: str) -> Iterator[dict[str, OptionValue]]:
+    """Yields a codec's options; without a file of weights, Mimi gets random ones meanwhile."""
     if codec == "codec2" or path is not None:
         yield {} if codec == "codec2" else {"path": str(path), "device": device}
         return
@@ -80,12 +80,12 @@ def options_of(codec: str, path: str | None, device: str) -> Iterator[dict[str, 
 
 
 def measure_encoding(codec_name: str, options: dict[str, OptionValue], n: int) -> dict[str, float]:
-    """Dialogues a second, three ways, and the seconds of sound that a second takes in."""
-    codec, sounds = registry.build("codec", codec_name, options), noise(n)
+    """Measures dialogues per second in three ways, and the seconds of audio encoded per second."""
+    codec, sounds = registry.build("codec", codec_name, options), make_noise(n)
     n_cores = os.cpu_count() or 1
     config = EncodeConfig(dataset="", out="", tokenizer="", codec=codec_name, codec_options=options, workers=1)
     with Encoders(config, codec) as one, Encoders(config.model_copy(update={"workers": n_cores}), codec) as many:
-        windows = in_windows(
+        windows = group_into_windows(
             sounds, min(config.window_s, sum(each.n_samples for each in sounds) / SAMPLE_RATE_HZ / n_cores)
         )
         ways: dict[str, Callable[[], Iterator[Encoded]]] = {
@@ -112,7 +112,7 @@ def measure_encoding(codec_name: str, options: dict[str, OptionValue], n: int) -
 
 
 def measure_storage(n_rows: int) -> dict[str, float]:
-    """Microseconds of processor time a row by format, and bytes a row."""
+    """Measures microseconds of processor time and bytes per row of each format."""
     with tempfile.TemporaryDirectory() as folder:
         sizes = write_all(Path(folder), n_rows)
         found: dict[str, float] = {f"{name}: bytes a row": size / n_rows for name, size in sizes.items()}
@@ -127,20 +127,20 @@ def measure_storage(n_rows: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Prints one of the two."""
+    """Runs the selected benchmark and prints its figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--n", type=int, default=24, help="dialogues to encode")
+    parser.add_argument("--n", type=int, default=24, help="number of dialogues to encode")
     parser.add_argument("--codec", default="codec2", choices=["codec2", "mimi"], help="codec back-end")
-    parser.add_argument("--path", help="mimi's file of weights; else random ones")
-    parser.add_argument("--device", default="auto", help="cpu, cuda, or auto: cuda where there is one")
-    parser.add_argument("--storage", action="store_true", help="measure reading instead")
-    parser.add_argument("--rows", type=int, default=2000, help="rows to read")
-    parser.add_argument("--json", action="store_true", help="print JSON for programs")
+    parser.add_argument("--path", help="weights file of mimi; default: random weights")
+    parser.add_argument("--device", default="auto", help="cpu, cuda, or auto: cuda if available")
+    parser.add_argument("--storage", action="store_true", help="measure reading instead of encoding")
+    parser.add_argument("--rows", type=int, default=2000, help="number of rows to read")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args()
     if args.storage:
         found = measure_storage(args.rows)
     else:
-        with options_of(args.codec, args.path, args.device) as options:
+        with open_options(args.codec, args.path, args.device) as options:
             found = measure_encoding(args.codec, options, args.n)
     if args.json:
         print(json.dumps(found))

@@ -1,14 +1,15 @@
-"""All measurements on a GPU with one command: training and serving `small` and moshi-7b, vLLM behind the oracles.
+"""Runs all benchmarks of a GPU: training and serving `small` and moshi-7b, and vLLM behind the oracles.
 
     make gpu-report [GPU_REPORT=FOLDER] [GPU_REPORT_ARGS="--only train-small-long"]
     make gpu-report GPU_REPORT_ARGS=--cpu-shapes            # tries the script itself, in minutes, on any machine
 
-Each step is one of the other benchmarks in a process of its own. Its figures are kept in `steps/NAME.json` as soon as
-it ends, and what it printed in `steps/NAME.log`. The same command again runs only steps that are missing, failed, or
-were measured with another device or command. A step that needs what this machine lacks is left out with the reason.
-`report.md` and `figures.json` are written after each step. Weights are random and dialogues made up.
+Each step is one of the other benchmarks in another process. Its figures are stored in `steps/NAME.json` as soon as it
+ends, and its output in `steps/NAME.log`. A second run executes only steps that are missing, failed, or were measured
+with another device or command. A step that needs something this machine lacks is skipped with the reason. `report.md`
+and `figures.json` are written after each step. Weights and dialogues are random.
 
-Ends with 1 if a step failed. A training that ran out of memory has not failed: it does not fit, and the report says so.
+The exit code is 1 if a step failed. A training that runs out of memory does not count as failed: it does not fit, and
+the report says so.
 """
 
 import argparse
@@ -30,9 +31,9 @@ from kame_model.estimate import AIMED_MFU
 
 ROOT = Path(__file__).resolve().parents[1]
 WORK = "{work}"
-"""In a command: an empty folder of the step, removed when it ends."""
+"""Placeholder in a command for an empty folder of the step, which is deleted when it ends."""
 FIGURES = "{figures}"
-"""In a command: the file into which a benchmark writes its figures; without it they are the last line it prints."""
+"""Placeholder in a command for the file of figures; without it, the figures are the last line of the output."""
 AIMED_CALLERS = 32
 _NO_MEMORY = ("OutOfMemoryError", "the GPU has too little memory")  # PyTorch's, and that of benchmarks.serve
 
@@ -45,7 +46,7 @@ class Step:
 
     Attributes:
         commands: arguments of Python, run one after another; the last one gives the figures.
-        needs: what this machine lacks for it; "": nothing.
+        needs: what this machine lacks for it; empty: nothing.
     """
 
     name: str
@@ -57,7 +58,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a step ended. `reason` is the last line of its output if it has no figures."""
+    """Result of a step. `reason` is the last line of its output if it has no figures."""
 
     name: str
     title: str
@@ -72,7 +73,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What is measured: the shapes of the issue's GPUs, or smallest ones that any CPU computes in seconds."""
+    """Sizes of the measurements: those for GPUs, or the smallest ones, which any CPU computes in seconds."""
 
     small: str = "small"
     large: str = "moshi-7b"
@@ -89,7 +90,7 @@ class Sizes:
 
 
 def choose_sizes(cpu_shapes: bool) -> Sizes:
-    """The sizes of a report, and what this machine lacks for them."""
+    """Returns the sizes of a report, and what this machine lacks for them."""
     if cpu_shapes:
         on_cpu = ("--device", "cpu", "--precision", "fp32", "--batch-frames", "600", "--rows", "12")
         return Sizes(
@@ -112,7 +113,7 @@ def choose_sizes(cpu_shapes: bool) -> Sizes:
 
 
 def list_steps(sizes: Sizes) -> Iterator[Step]:
-    """All measurements, in the order in which they run."""
+    """Returns all measurements, in order."""
     yield Step("computed", "As computed", "computed", (("-m", "benchmarks.memory_table", "--presets", *sizes.tabled),))
     for rank, what in ((None, "all weights"), (sizes.lora_rank, f"LoRA {sizes.lora_rank}")):
         name = f"train-large-{'full' if rank is None else 'lora'}"
@@ -131,7 +132,7 @@ def list_steps(sizes: Sizes) -> Iterator[Step]:
 def _training(
     name: str, title: str, sizes: Sizes, preset: str, options: Sequence[str], lora_rank: str | None = None
 ) -> Step:
-    """Whole steps in one process, or by torchrun with one process on each GPU."""
+    """Makes the step of a training in one process, or by torchrun with one process on each GPU."""
     adapters = () if lora_rank is None else ("--lora-rank", lora_rank)
     arguments = ("benchmarks.train_step", "--preset", preset, *options, *adapters, "--whole-only", "--folder", WORK)
     starts: tuple[str, ...] = ("-m",)
@@ -142,7 +143,7 @@ def _training(
 
 
 def run_step(step: Step, out: Path, machine: str) -> Result:
-    """Runs a step to its end, whatever that is."""
+    """Runs a step and returns its result, also if it failed."""
     log, figures = out / "steps" / f"{step.name}.log", out / "steps" / f"{step.name}.figures.json"
     work = out / "work" / step.name
     figures.unlink(missing_ok=True)
@@ -171,7 +172,7 @@ def run_step(step: Step, out: Path, machine: str) -> Result:
 
 
 def read_figures(step: Step, printed: str, file: Path) -> Any:
-    """What a benchmark that ended well measured; None if there is nothing."""
+    """Reads the figures of a benchmark that succeeded; None if there are none."""
     if step.kind == "computed":
         return printed.splitlines()
     text = file.read_text(encoding="utf-8") if file.is_file() else (printed.splitlines() or [""])[-1]
@@ -182,14 +183,14 @@ def read_figures(step: Step, printed: str, file: Path) -> Any:
 
 
 def describe_end(code: int, log: str) -> str:
-    """Why a step has no figures: the line that tells of too little memory, or the last one."""
+    """Returns why a step has no figures: the line about a lack of memory, or the last line."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     told = [line for line in lines if any(sign in line for sign in _NO_MEMORY)]
     return told[-1] if told else f"exit code {code}: {lines[-1] if lines else 'no output'}"
 
 
 def find_known(out: Path, step: Step, machine: str) -> Result | None:
-    """The result of an earlier call that stands: of the same command on the same machine, and not failed."""
+    """Returns an earlier result that can be reused: of the same command on the same machine, and not failed."""
     try:
         known = Result(**json.loads((out / "steps" / f"{step.name}.json").read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
@@ -199,7 +200,7 @@ def find_known(out: Path, step: Step, machine: str) -> Result | None:
 
 
 def describe_machine() -> dict[str, Any]:
-    """What was measured on."""
+    """Describes the machine of the measurements."""
     gpus = [torch.cuda.get_device_properties(number) for number in range(torch.cuda.device_count())]
     return {
         "gpus": [f"{each.name}, {each.total_memory / 1e9:.0f} GB" for each in gpus],
@@ -211,14 +212,14 @@ def describe_machine() -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Report:
-    """The folder of a report."""
+    """Folder of a report."""
 
     out: Path
     machine: dict[str, Any]
     results: list[Result] = field(default_factory=list)
 
     def add(self, result: Result) -> None:
-        """Writes the report anew with one more step."""
+        """Adds a step, and rewrites the report."""
         self.results.append(result)
         text = json.dumps(asdict(result), indent=1) + "\n"
         if result.state != "left out":
@@ -300,7 +301,7 @@ _TABLES = {
 
 
 def make_report(out: Path, steps: Sequence[Step], machine: dict[str, Any]) -> Report:
-    """Runs all steps that have no result yet."""
+    """Runs all steps without a result."""
     (out / "steps").mkdir(parents=True, exist_ok=True)
     report, name = Report(out, machine), json.dumps(machine, sort_keys=True)
     for step in steps:
@@ -321,8 +322,10 @@ def make_report(out: Path, steps: Sequence[Step], machine: dict[str, Any]) -> Re
 
 
 def main() -> None:
-    """Measures; ends with 1 if a step failed."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu_report", description="All measurements on a GPU.")
+    """Runs all measurements; exit code 1 if a step failed."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.gpu_report", description="Runs all benchmarks of a GPU."
+    )
     parser.add_argument("--out", type=Path, default=Path("build/gpu-report"), help="folder of the report")
     parser.add_argument("--only", nargs="+", help="names of steps; the others are not in the report")
     parser.add_argument("--cpu-shapes", action="store_true", help="the smallest shapes on the CPU, to try the script")

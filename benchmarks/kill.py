@@ -1,12 +1,11 @@
-"""Kills runs on deterministic doubles at random moments, runs them again, and compares every byte.
+"""Kills runs on deterministic test doubles at random moments, runs them again, and compares every byte.
 
     python -m benchmarks.kill --n 100 [--seed 0]
 
-A run is killed by SIGKILL in one of three ways: after a drawn time; before a drawn one of its operations that change
-files (so that short steps are met as often as they touch the disk); or after a drawn time as the real command with two
-worker processes, of which none may be left. The same run again, started at once, must leave what a run never killed
-leaves. The first two are forked from a process that has the imports behind it, so that a try takes little more than
-one run.
+A run is killed by SIGKILL in one of three ways: after a random time; before a random file operation (so that short
+steps are hit as often as they write); or after a random time as the real command with two worker processes, of which
+none may be left. The same run is started again at once, and its result must be that of a run that was never killed. The
+first two are forked from a process that has imported all modules, so that they take little more time than one run.
 """
 
 import argparse
@@ -43,18 +42,18 @@ _STEPS = {
     "card": ("README.md",),
     "manifest": ("dataset.json",),
 }
-"""A run's steps in order, with the files whose number tells that a step is done."""
+"""Steps of a run in order, with the files whose number shows that a step is done."""
 
 _CHANGES = frozenset({"open", "os.rename", "os.remove", "os.mkdir"})
 _PRELOAD = ["flows.runs.refresh", "datasets", "openai", "pyroomacoustics"] + [
     f"backends.{kind}.double" for kind in ("tts", "aligner", "chat")
 ]
-"""Imported before any run is forked, for a run imports them late: without, they are half of its time."""
+"""Modules that are imported before any run is forked; otherwise they take half of a run's time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """One run that was killed: how, after which share of a whole run, and what it was in the middle of."""
+    """A run that was killed: how, after which share of a whole run, and in which step."""
 
     kind: Kind
     share: float
@@ -62,7 +61,7 @@ class Kill:
 
 
 def step_reached(out: Path, whole: Path) -> str:
-    """What a run was in the middle of, from the files it left beside those of a whole run."""
+    """Returns the step that a run was in, by comparing its files with those of a whole run."""
     if not (out / ".store" / "lock").exists():
         return "start"
     for step, patterns in _STEPS.items():
@@ -72,10 +71,10 @@ def step_reached(out: Path, whole: Path) -> str:
 
 
 class Killing:
-    """Makes a dataset once undisturbed, as the measure of all others, and then kills runs that make the same.
+    """Makes a reference dataset without interruption, and then kills runs that make the same dataset.
 
     Args:
-        folder: where all datasets go; those that came out right are removed.
+        folder: folder of all datasets; those that are right are deleted.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -90,12 +89,12 @@ class Killing:
         self._whole_s: dict[Kind, float] = {"time": fork_s, "command": self._command_s()}
 
     def kill(self, kind: Kind, share: float, number: int) -> Kill:
-        """One run killed after a share of a whole run, and run again at once.
+        """Kills a run after a share of a whole run, and runs it again at once.
 
-        A run that ends first is the new measure of how long one takes, and another is started.
+        If a run ends before it is killed, its duration becomes the new estimate, and another run is started.
 
         Raises:
-            RunError: see there.
+            RunError: the dataset differs, or processes are left.
         """
         for attempt in range(10):
             out = self.folder / f"killed-{number}-{attempt}"
@@ -108,7 +107,7 @@ class Killing:
         raise RunError(f"Ten runs ended before they could be killed at {share:.0%} of their time.")
 
     def _kill_fork(self, kind: Kind, out: Path, share: float) -> str | None:
-        """The step that was reached; None when the run ended first."""
+        """Returns the step that was reached; None if the run ended first."""
         config = config_on_doubles(out)
         target: Callable[..., None] = _run
         arguments: tuple[Any, ...] = (config,)
@@ -126,7 +125,7 @@ class Killing:
         return self._again(out)
 
     def _kill_command(self, out: Path, share: float) -> str | None:
-        """The step that was reached; None when the run ended first."""
+        """Returns the step that was reached; None if the run ended first."""
         started_s = time.monotonic()
         with start_command(config_on_doubles(out, workers=2), self.folder) as process:
             with suppress(subprocess.TimeoutExpired):
@@ -138,7 +137,7 @@ class Killing:
         return step
 
     def _command_s(self) -> float:
-        """How long the undisturbed command takes; its dataset must be the same as the forked run's."""
+        """Returns the duration of the uninterrupted command; its dataset must be the same as the forked run's."""
         started_s = time.monotonic()
         out = self.folder / "command"
         with start_command(config_on_doubles(out, workers=2), self.folder) as process:
@@ -155,7 +154,7 @@ class Killing:
         return step
 
     def _forked(self, target: Callable[..., None], *arguments: Any) -> float:
-        """Runs to the end in a process of its own and returns the seconds that took."""
+        """Runs a refresh to its end in a forked process, and returns its duration in seconds."""
         started_s = time.monotonic()
         process = self._context.Process(target=target, args=arguments)
         process.start()
@@ -166,10 +165,10 @@ class Killing:
 
 
 def kill_many(folder: Path, n: int, n_commands: int, seed: int = 0) -> Iterator[Kill]:
-    """Kills `n` runs, `n_commands` of them as the real command; each kind's moments are one from each equal slice.
+    """Kills `n` runs, `n_commands` of them as the real command; moments of each kind are stratified over the run.
 
     Raises:
-        RunError: at the first one that did not come out as it should.
+        RunError: at the first run with a wrong result.
     """
     killing = Killing(folder)
     drawn = random.Random(seed)
@@ -197,7 +196,7 @@ def _run_until(config: RefreshConfig, n_operations: int) -> None:
 
 
 def _count_operations(folder: str, last: int | None) -> list[int]:
-    """Counts what this process changes under a folder, and kills it before it does so for the `last` time."""
+    """Counts file operations of this process in a folder, and kills the process before the `last` one."""
     count = [0]
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -214,9 +213,9 @@ def _count_operations(folder: str, last: int | None) -> list[int]:
 
 
 def main() -> None:
-    """Kills as many runs as asked for, counts them by step, and ends with 1 at the first difference."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.kill", description="Kill runs and compare bytes.")
-    parser.add_argument("--n", type=int, default=100, help="runs to kill; one in five is the real command")
+    """Kills runs and counts them by step; exit code 1 at the first difference."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.kill", description="Kills runs and compares bytes.")
+    parser.add_argument("--n", type=int, default=100, help="number of runs to kill; one in five is the real command")
     parser.add_argument("--seed", type=int, default=0, help="seed of the moments")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="kame-kill-"))

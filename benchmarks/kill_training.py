@@ -2,10 +2,9 @@
 
     python -m benchmarks.kill_training --n 10 [--seed 0]
 
-Half are killed after a drawn step, before it is saved; half before a drawn one of the operations that write, rename or
-remove a checkpoint's files. Each has all that `nano`'s recipe has: swaps, corrections, answers of other words, steps of
-copying; two of four make their batches in a process of their own. CPU only: there the same threads add in the same
-order.
+Half are killed after a random step, before it is saved; half before a random operation that writes, renames or deletes
+a checkpoint's files. Each uses all of `nano`'s recipe: swaps, corrections, answers of other words, copying steps; two
+of four make their batches in another process. CPU only, where the same threads add in the same order.
 """
 
 import argparse
@@ -33,17 +32,17 @@ from tests.support.train_runs import (
 )
 
 Target = Callable[[TrainConfig, int], None]
-"""A run that is killed at its n-th step or change."""
+"""A run that is killed at its n-th step or file operation."""
 
 N_STEPS = 6
-"""Steps of a run; the third and the last are of copying."""
+"""Number of steps of a run; the third and the last copy."""
 
 N_CHANGES = 30
-"""About as many operations on checkpoints' files as such a run makes."""
+"""Approximate number of file operations on checkpoints of such a run."""
 
 
-def recipe_run(out: Path, dataset: Path, vocabulary: Path, workers: int = 0) -> TrainConfig:
-    """A tiny run that copies in a share of its steps, and gives a share of answers other words."""
+def make_recipe_run(out: Path, dataset: Path, vocabulary: Path, workers: int = 0) -> TrainConfig:
+    """Builds a tiny run in which some steps copy and some answers have other words."""
     return tiny_run(
         out,
         dataset,
@@ -56,12 +55,12 @@ def recipe_run(out: Path, dataset: Path, vocabulary: Path, workers: int = 0) -> 
 
 
 def kill(forking: Forking, config: TrainConfig, draw: random.Random, target: Target, latest: int) -> int:
-    """Kills a run at a moment drawn up to the latest, and tells which.
+    """Kills a run at a moment drawn up to the latest, and returns which.
 
-    A run that ends before its moment was never killed: it is removed, and an earlier moment is drawn.
+    A run that ends before its moment is deleted, and an earlier moment is drawn.
 
     Raises:
-        RunError: it ended with an error, or is never killed.
+        RunError: it ended with an error, or could not be killed.
     """
     while latest:
         moment = draw.randint(1, latest)
@@ -76,20 +75,20 @@ def kill(forking: Forking, config: TrainConfig, draw: random.Random, target: Tar
 
 
 def kill_many(folder: Path, n: int, seed: int = 0) -> Iterator[str]:
-    """Kills `n` runs and tells how, each after its outcome was compared with that of a run never killed.
+    """Kills `n` runs and yields how, after comparing each result with that of an uninterrupted run.
 
     Raises:
-        RunError: at the first that came out otherwise.
+        RunError: at the first run with another result.
     """
     forking, draw = Forking(), random.Random(seed)
-    tokenizer = made_up_vocabulary(folder / "tokenizer.model")
+    tokenizer = make_random_vocabulary(folder / "tokenizer.model")
     dataset = tiny_dataset(folder / "rows", text_card=tokenizer.text_card, tokenizer_digest=tokenizer.digest)
     whole = folder / "whole"
-    if forking.run(run_tiny, recipe_run(whole, dataset, tokenizer.path)):
+    if forking.run(run_tiny, make_recipe_run(whole, dataset, tokenizer.path)):
         raise RunError("The run that nobody killed ended with an error, which stands above.")
     for number in range(n):
         out = folder / f"killed-{number}"
-        config = recipe_run(out, dataset, tokenizer.path, workers=number // 2 % 2)
+        config = make_recipe_run(out, dataset, tokenizer.path, workers=number // 2 % 2)
         if number % 2:
             how = f"before change {kill(forking, config, draw, run_until_change, N_CHANGES)} of checkpoints' files"
         else:
@@ -102,19 +101,19 @@ def kill_many(folder: Path, n: int, seed: int = 0) -> Iterator[str]:
         yield how
 
 
-def made_up_vocabulary(path: Path) -> Tokenizer:
-    """Pieces that begin words, and pieces that go on with them, of random letters."""
+def make_random_vocabulary(path: Path) -> Tokenizer:
+    """Makes a vocabulary of random letters: pieces that begin words, and pieces that continue them."""
     draw = random.Random(0)
     words = ("".join(draw.choices(string.ascii_lowercase, k=draw.randint(2, 7))) for _ in range(300))
     return train_tokenizer(words, 200, path).tokenizer
 
 
 def main() -> None:
-    """Kills as many runs as asked for, and ends with 1 at the first difference."""
+    """Kills runs; exit code 1 at the first difference."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.kill_training", description="Kill runs; compare losses."
+        prog="python -m benchmarks.kill_training", description="Kills trainings and compares losses and weights."
     )
-    parser.add_argument("--n", type=int, default=10, help="runs to kill")
+    parser.add_argument("--n", type=int, default=10, help="number of runs to kill")
     parser.add_argument("--seed", type=int, default=0, help="seed of the moments")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="kame-kill-"))

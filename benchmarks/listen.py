@@ -1,11 +1,11 @@
-"""How soon and how well the embedded recogniser writes down speech while it is spoken, and what that costs.
+"""Measures delay, accuracy and processor time of the embedded streaming recogniser.
 
     python -m benchmarks.listen [--callers N] [--slower F] [--json]
 
-Kokoro says our own sentences; each caller plays them into an ear in real time, frame by frame, with the server's turn
-detector beside it. Lag of a word: from its end, as Kokoro times it, to the first partial text that holds it. On a
-machine that others use, `--slower 8` plays at an eighth of the speed and divides all times by eight: what a machine
-that is eight times as free would show.
+Kokoro speaks generated sentences; each caller plays them to a recogniser in real time, frame by frame, with the
+server's turn detector. The delay of a word is from its end, by Kokoro's timings, to the first partial text that
+contains it. On a shared machine, `--slower 8` plays at an eighth of the speed and divides all times by eight, as if the
+machine were eight times faster.
 """
 
 import argparse
@@ -40,7 +40,7 @@ _N_TIMED = 1000
 
 @dataclass
 class Turn:
-    """One caller's sentence."""
+    """A sentence of a caller."""
 
     said: str
     heard: str = ""
@@ -48,11 +48,11 @@ class Turn:
     n_errors: int = 0
     lags_s: list[float] = field(default_factory=list)
     final_s: float = 0.0
-    """From the turn's end, as the detector tells it, to the final text."""
+    """Seconds from the turn's end, as detected, to the final text."""
 
 
 class Player:
-    """Plays one sentence after another into an ear."""
+    """Plays sentences to a recogniser."""
 
     def __init__(self, recogniser: MoonshineListener, slower: float) -> None:
         self._ear = recogniser.listen(self._note)
@@ -61,7 +61,7 @@ class Player:
         self._is_final = threading.Event()
 
     def play(self, said: str, speech: Speech) -> Turn:
-        """One turn, from its first to its final text."""
+        """Plays one turn, from its first to its final text."""
         self._told.clear()
         self._is_final.clear()
         detector = TurnDetector(0.5, _TURN_END_S)
@@ -89,7 +89,7 @@ class Player:
             self._is_final.set()
 
     def _lags(self, said: str, speech: Speech, started_s: float) -> list[float]:
-        """From each word's end to the first text that holds it; words that are never heard have none."""
+        """Returns the delays of words, from a word's end to the first text with it; missing words have none."""
         first_s: dict[int, float] = {}
         for told_s, heard in self._told:
             found = compare(said, heard.text)
@@ -102,8 +102,8 @@ class Player:
         return [first_s[index] - speech.words[index].end_s for index in sorted(first_s)]
 
 
-def frame_cost_us() -> float:
-    """Processor time of the turn detector for a frame of 80 ms."""
+def measure_frame_cost_us() -> float:
+    """Measures the processor time of the turn detector for a frame of 80 ms, in microseconds."""
     detector = TurnDetector(0.5, _TURN_END_S)
     frame = np.random.default_rng(0).normal(0, 0.05, FRAME_N_SAMPLES).astype(np.float32)
     started_s = time.process_time()
@@ -112,8 +112,8 @@ def frame_cost_us() -> float:
     return (time.process_time() - started_s) / _N_TIMED * 1e6
 
 
-def summary(turns: Sequence[Turn], speech_s: float, processor_s: float) -> dict[str, float]:
-    """What the table of docs/backends.md shows."""
+def summarise(turns: Sequence[Turn], speech_s: float, processor_s: float) -> dict[str, float]:
+    """Returns the figures of the table in docs/backends.md."""
     lags_s = [lag_s for turn in turns for lag_s in turn.lags_s]
     finals_s = [turn.final_s for turn in turns]
     return {
@@ -125,16 +125,18 @@ def summary(turns: Sequence[Turn], speech_s: float, processor_s: float) -> dict[
         "final_p50_s": float(np.quantile(finals_s, 0.5)),
         "final_max_s": max(finals_s),
         "processor_share": processor_s / speech_s,
-        "vad_frame_us": frame_cost_us(),
+        "vad_frame_us": measure_frame_cost_us(),
     }
 
 
 def main() -> None:
-    """The command."""
+    """Runs the benchmark and prints its figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--callers", type=int, default=1, help="callers at once")
-    parser.add_argument("--slower", type=float, default=1.0, help="how many times slower than real time")
-    parser.add_argument("--json", action="store_true", help="also every turn, as JSON")
+    parser.add_argument("--callers", type=int, default=1, help="number of concurrent callers")
+    parser.add_argument(
+        "--slower", type=float, default=1.0, help="factor by which audio is played slower than real time"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, with every turn")
     options = parser.parse_args()
     kokoro = Kokoro()
     voices = kokoro.voices()
@@ -163,7 +165,7 @@ def main() -> None:
     processor_s = time.process_time() - started_s
     speech_s = options.callers * sum(samples_to_seconds(len(each.samples)) for each in speeches)
     recogniser.close()
-    figures = summary(turns, speech_s, processor_s)
+    figures = summarise(turns, speech_s, processor_s)
     print(json.dumps(figures | ({"turns": [asdict(turn) for turn in turns]} if options.json else {}), indent=1))
 
 

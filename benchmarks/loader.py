@@ -1,10 +1,10 @@
-"""Whether batches are there when a step wants them, and what batching by length saves.
+"""Measures whether batches are ready when a step needs them, and what batching by length saves.
 
     python -m benchmarks.loader [--rows DIR] [--steps 20] [--json]
 
-Batches of a step are timed beside the step's forward and backward pass of nano. Then the same dialogues are batched in
-the order of the shuffle ("naive") instead of by length ("packed"): padding of both, and the frames a second that a
-forward and backward pass makes of them. Without `--rows`, on made-up dialogues of 15 to 40 s.
+The making of a step's batches is timed beside its forward and backward pass with nano. Then the same dialogues are
+batched in shuffled order ("naive") and by length ("packed"): padding of both, and frames per second of the forward and
+backward pass. Without `--rows`, random dialogues of 15 to 40 s are used.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.train_step import Bare, benchmark_config, make_inputs
+from benchmarks.train_step import Bare, make_benchmark_config, make_inputs
 from data_schemas.config.training import DatasetMixConfig, TrainConfig
 from kame_model.data.example import ExampleMaker
 from kame_model.data.loader import RowSource
@@ -26,7 +26,9 @@ from kame_model.frames.batch import Batch, collate
 from kame_model.train.throughput import count_frames
 
 
-def naive(batches: list[list[Planned]], batch_frames: int, lengths: "np.ndarray[Any, Any]") -> list[list[Planned]]:
+def batch_in_order(
+    batches: list[list[Planned]], batch_frames: int, lengths: "np.ndarray[Any, Any]"
+) -> list[list[Planned]]:
     """The same dialogues shuffled and cut into batches as they come, with no more frames in one."""
     planned = [each for batch in batches for each in batch]
     order = np.random.default_rng(0).permutation(len(planned)).tolist()
@@ -42,13 +44,13 @@ def naive(batches: list[list[Planned]], batch_frames: int, lengths: "np.ndarray[
     return cut
 
 
-def padding(batches: list[Batch]) -> float:
+def compute_padding_share(batches: list[Batch]) -> float:
     """Share of input positions that are padding."""
     return 1 - sum(map(count_frames, batches)) / sum(each.oracle.numel() for each in batches)
 
 
 def measure(config: TrainConfig, n_steps: int) -> dict[str, Any]:
-    """Seconds a step of loading, of measuring lengths and of computing; padding and speed of both ways to batch."""
+    """Measures seconds per step of loading, sorting and computing; padding and speed of both ways to batch."""
     datasets = open_datasets(config.data.datasets)
     source = RowSource(datasets, config.data, config.seed, 1)
     source.load_batches(0)  # opens files, plans the first round
@@ -64,27 +66,31 @@ def measure(config: TrainConfig, n_steps: int) -> dict[str, Any]:
     ways: dict[str, Any] = {}
     for name, batched in {
         "packed": planned,
-        "naive": naive(planned, config.data.batch_frames, datasets[0].lengths),
+        "naive": batch_in_order(planned, config.data.batch_frames, datasets[0].lengths),
     }.items():
         batches = [collate([maker.make_example(each, 0)[0] for each in batch]) for batch in batched]
         timed = batches[: max(2, n_steps // 4)]
         bare.step(timed[0])
         spent_s = [bare.step(batch) for batch in timed]
         n_frames = sum(map(count_frames, timed))
-        ways[name] = {"padding": padding(batches), "frames_per_s": n_frames / sum(spent_s), "step_s": np.mean(spent_s)}
+        ways[name] = {
+            "padding": compute_padding_share(batches),
+            "frames_per_s": n_frames / sum(spent_s),
+            "step_s": np.mean(spent_s),
+        }
     share = loading_s / ways["packed"]["step_s"]
     return {"loading_s": loading_s, "loading_share": share, "measuring_s": measuring_s, **ways}
 
 
 def main() -> None:
-    """Measures and prints."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.loader", description="The loader beside the step.")
-    parser.add_argument("--rows", help="folder of token rows; else made-up ones")
+    """Runs the benchmark and prints its figures."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.loader", description="Speed of the data loader.")
+    parser.add_argument("--rows", help="folder of token rows; default: random ones")
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        config = benchmark_config(Path(folder), "nano", 1, "fp32", "cpu")
+        config = make_benchmark_config(Path(folder), "nano", 1, "fp32", "cpu")
         make_inputs(config)
         if options.rows:
             mixed = [DatasetMixConfig(path=options.rows)]

@@ -1,10 +1,10 @@
-"""Memory, work and speed of training as computed: full and with adapters, on 1, 4 and 8 GPUs.
+"""Calculates memory, operations and speed of training: full and with adapters, on 1, 4 and 8 GPUs.
 
     python -m benchmarks.memory_table [--presets small moshi-7b] [--lora-rank 64] [--gpus 1 4 8]
 
-Nothing is measured: the figures are those of `kame plan` (`kame_model/estimate.py`), with each preset's recipe of
-dialogues and as many micro-batches a step as the GPUs can share. A row fits where a process takes no more than the size
-by which a GPU is sold; what its driver and fragmentation take is not counted.
+Nothing is measured: the figures are those of `kame plan` (`kame_model/estimate.py`), with each preset's recipe for
+dialogues and as many micro-batches per step as can be divided among the GPUs. A row fits if a process needs at most the
+nominal memory of a GPU; memory of the driver and fragmentation are not included.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from kame_model.estimate import AIMED_MFU, build_meta_model, count_activation_by
 from kame_model.train.throughput import PEAK_FLOPS, count_flops_per_frame, count_weights
 
 SIZES_GB = {"80 GB": 80, "141 GB": 141}
-"""GPUs by what they are sold as having, in units of 10^9 bytes: H100 or A100, and H200."""
+"""Memory of GPUs by their product names, in units of 10^9 bytes: H100 or A100, and H200."""
 
 HEAD = [
     *("preset", "trained", "weights", "GFLOP a frame", "GPUs", "GB each"),
@@ -27,7 +27,7 @@ HEAD = [
 
 
 def list_rows(presets: Sequence[str], lora_rank: int, gpus: Sequence[int]) -> Iterator[list[str]]:
-    """Rows of the table, as text."""
+    """Returns the rows of the table, as text."""
     for preset in presets:
         for rank in (None, lora_rank):
             yield from _list_rows_of(preset, rank, gpus)
@@ -61,8 +61,8 @@ def _list_rows_of(preset: str, lora_rank: int | None, gpus: Sequence[int]) -> It
         ]
 
 
-def as_table(rows: Sequence[Sequence[str]]) -> str:
-    """Markdown."""
+def format_table(rows: Sequence[Sequence[str]]) -> str:
+    """Formats the table as Markdown."""
     return "\n".join(map(_as_line, [HEAD, ["---"] * len(HEAD), *rows]))
 
 
@@ -71,13 +71,15 @@ def _as_line(cells: Sequence[str]) -> str:
 
 
 def main() -> None:
-    """Computes and prints."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.memory_table", description="Training, as computed.")
+    """Computes and prints the table."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.memory_table", description="Calculated memory and speed of training."
+    )
     parser.add_argument("--presets", nargs="+", default=["small", "moshi-7b"])
     parser.add_argument("--lora-rank", type=int, default=64)
     parser.add_argument("--gpus", type=int, nargs="+", default=[1, 4, 8])
     options = parser.parse_args()
-    print(as_table([]))
+    print(format_table([]))
     for row in list_rows(options.presets, options.lora_rank, options.gpus):
         print(_as_line(row), flush=True)
 

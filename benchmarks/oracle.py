@@ -1,12 +1,12 @@
-"""What the chat client gets out of a server, and what a server that fails gets out of it.
+"""Measures the throughput of the chat client with a normal server, and its retries with a faulty one.
 
     python -m benchmarks.oracle [--only throughput faults kill stage] [--n 200] [--json]
 
-`throughput`: 2,000 requests in the shape of the oracle's against 64 slots, with 256 in flight and with the default, and
-the released recipe (one call after the other) against the same server. `faults`: 1,000 requests, of whose tries a fifth
-fail in one of eight ways. `kill`: the same, killed in the middle and run again. `stage`: a whole run on doubles whose
-oracles are asked of that server. The server is `tests/support/chat_server.py`, a process of its own. Ends with 1 when a
-promise is not kept.
+`throughput`: 2,000 requests like those of the oracle stage to a server with 64 slots, with 256 in flight and with the
+default, and the released recipe (sequential requests) with the same server. `faults`: 1,000 requests, of whose attempts
+a fifth fail in one of eight ways. `kill`: the same, killed in the middle and run again. `stage`: a whole run on test
+doubles whose oracles come from that server. The server is `tests/support/chat_server.py`, in another process. The exit
+code is 1 if a check fails.
 """
 
 import argparse
@@ -37,22 +37,22 @@ from tests.support.chat_server import MODEL, Behaviour, served_apart
 
 Measure = Callable[..., dict[str, Any]]
 N_EVENTS = 8
-"""Requests of one dialogue."""
+"""Number of requests of one dialogue."""
 N_SLOTS = 64
 SPEED = Behaviour(n_slots=N_SLOTS, first_token_s=0.5, tokens_per_s=16.0)
-"""About a hosted model's: an answer of 12 to 20 tokens takes 1.2 to 1.8 s."""
+"""Speed of the simulated server, as of a hosted model: an answer of 12 to 20 tokens takes 1.2 to 1.8 s."""
 FAULTY = Behaviour(fault_share=0.2, first_token_s=0.02, retry_after_s=0.1)
 CONFIG = ChatConfig(engine="openai", max_in_flight=256)
 DEFAULT_CONFIG = ChatConfig(engine="openai")
 FAULTY_CONFIG = ChatConfig(engine="openai", max_in_flight=64, timeout_s=2.0)
 MAX_FAILED_SHARE = 0.01
-"""Of requests whose tries fail by chance in one of five: five tries fail in one of 3,125."""
+"""Maximum share of failed requests: a fifth of attempts fail, so five in a row fail once in 3,125."""
 _SYSTEM = "You guess the answer to a question that is still being asked. " * 12
 _QUESTION = "A baker sells 48 loaves in the morning and half as many in the afternoon so how many in all"
 
 
-def payloads(n: int) -> list[dict[str, Any]]:
-    """Requests as the oracle stage makes them: of one dialogue next to each other, more words heard with each."""
+def make_payloads(n: int) -> list[dict[str, Any]]:
+    """Yields requests as the oracle stage makes them: those of one dialogue together, each with more words heard."""
     made = []
     for number in range(n):
         dialogue, event = divmod(number, N_EVENTS)
@@ -68,7 +68,7 @@ def payloads(n: int) -> list[dict[str, Any]]:
 def ask(
     root: str, folder: Path, asked: Sequence[dict[str, Any]], config: ChatConfig, done: Counter[int] | None = None
 ) -> list[ChatReply | RequestError]:
-    """The client's answers, kept in the folder; `done` counts the outcomes of each request."""
+    """Returns the client's answers, cached in the folder; `done` counts the outcomes of each request."""
 
     async def session() -> list[ChatReply | RequestError]:
         endpoint = Endpoint("test", f"{root}/v1", MODEL, "")
@@ -79,20 +79,20 @@ def ask(
     return asyncio.run(session())
 
 
-def have_one_outcome_each(done: Counter[int], n: int) -> bool:
-    """Whether each of `n` requests came to an end, and to one only."""
+def check_outcomes(done: Counter[int], n: int) -> bool:
+    """Returns whether each of `n` requests has exactly one outcome."""
     return sorted(done.items()) == [(index, 1) for index in range(n)]
 
 
-def counts(root: str) -> dict[str, Any]:
-    """What the server has seen."""
+def read_counts(root: str) -> dict[str, Any]:
+    """Returns the server's counters."""
     with urllib.request.urlopen(f"{root}/counts") as response:  # noqa: S310 - our own server
         told: dict[str, Any] = json.load(response)
     return told
 
 
 def ask_as_the_recipe(root: str, asked: Sequence[dict[str, Any]]) -> float:
-    """Seconds a request, one call after the other, as the released recipe makes them."""
+    """Measures seconds per request of sequential requests, as the released recipe makes them."""
     import openai
 
     begun_s = time.monotonic()
@@ -103,12 +103,12 @@ def ask_as_the_recipe(root: str, asked: Sequence[dict[str, Any]]) -> float:
 
 
 def _filled(n: int, config: ChatConfig) -> dict[str, Any]:
-    """How many of `n` requests were answered in how long, and the share of the slots that were busy meanwhile."""
+    """Measures how many of `n` requests were answered in which time, and the share of busy slots."""
     with served_apart(SPEED) as root, tempfile.TemporaryDirectory() as folder:
         begun_s, before_s = time.monotonic(), time.process_time()
-        answered = ask(root, Path(folder), payloads(n), config)
+        answered = ask(root, Path(folder), make_payloads(n), config)
         took_s, processor_s = time.monotonic() - begun_s, time.process_time() - before_s
-        seen = counts(root)
+        seen = read_counts(root)
     return {
         "answered": sum(isinstance(each, ChatReply) for each in answered),
         "seconds": round(took_s, 1),
@@ -118,11 +118,13 @@ def _filled(n: int, config: ChatConfig) -> dict[str, Any]:
 
 
 def measure_throughput(n: int = 2_000, n_sequential: int = 20) -> dict[str, Any]:
-    """Share of the slots that were busy from the first request to the last answer, and speed beside the recipe's,
-    of which `n_sequential` requests are timed."""
+    """Measures the share of busy slots from the first request to the last answer, and the speed relative to the
+    recipe's,
+    for which `n_sequential` requests are timed.
+    """
     filled, by_default = _filled(n, CONFIG), _filled(n, DEFAULT_CONFIG)
     with served_apart(SPEED) as root:
-        sequential_s = ask_as_the_recipe(root, payloads(n_sequential))
+        sequential_s = ask_as_the_recipe(root, make_payloads(n_sequential))
     return {
         "requests": n,
         **filled,
@@ -136,13 +138,13 @@ def measure_throughput(n: int = 2_000, n_sequential: int = 20) -> dict[str, Any]
 
 
 def measure_faults(n: int = 1_000) -> dict[str, Any]:
-    """Whether each request was answered exactly once or marked failed, though a fifth of all tries failed."""
+    """Checks that each request is answered exactly once or marked failed, although a fifth of all attempts fail."""
     with served_apart(FAULTY) as root, tempfile.TemporaryDirectory() as folder:
         begun_s = time.monotonic()
         done: Counter[int] = Counter()
-        outcomes = ask(root, Path(folder), payloads(n), FAULTY_CONFIG, done)
+        outcomes = ask(root, Path(folder), make_payloads(n), FAULTY_CONFIG, done)
         took_s = time.monotonic() - begun_s
-        seen = counts(root)
+        seen = read_counts(root)
     n_failed = sum(isinstance(each, RequestError) for each in outcomes)
     return {
         "requests": n,
@@ -152,7 +154,7 @@ def measure_faults(n: int = 1_000) -> dict[str, Any]:
         "marked failed": n_failed,
         "answered twice": seen["n_answered_twice"],
         "seconds": round(took_s, 1),
-        "kept": have_one_outcome_each(done, n)
+        "kept": check_outcomes(done, n)
         and n_failed <= MAX_FAILED_SHARE * n
         and seen["n_answered"] == n - n_failed
         and seen["n_answered_twice"] == 0,
@@ -160,19 +162,19 @@ def measure_faults(n: int = 1_000) -> dict[str, Any]:
 
 
 def measure_kill(n: int = 1_000) -> dict[str, Any]:
-    """Whether a run that is killed in the middle asks nothing again that it had stored."""
+    """Checks that a run that is killed in the middle does not repeat a request whose answer it had stored."""
     with served_apart(FAULTY) as root, tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "benchmarks.oracle", "--ask", root, folder, str(n)]
         with subprocess.Popen(command) as asking:  # noqa: S603 - ourselves
-            while counts(root)["n_answered"] < n // 2:
+            while read_counts(root)["n_answered"] < n // 2:
                 time.sleep(0.05)
             os.kill(asking.pid, signal.SIGKILL)
         with ReplyCache(Path(folder) / "answers.sqlite") as cache:
             n_kept = len(cache)
-        n_answered_before = counts(root)["n_answered"]
+        n_answered_before = read_counts(root)["n_answered"]
         done: Counter[int] = Counter()
-        outcomes = ask(root, Path(folder), payloads(n), FAULTY_CONFIG, done)
-        seen = counts(root)
+        outcomes = ask(root, Path(folder), make_payloads(n), FAULTY_CONFIG, done)
+        seen = read_counts(root)
     replies = [each for each in outcomes if isinstance(each, ChatReply)]
     n_from_cache = sum(each.from_cache for each in replies)
     return {
@@ -183,7 +185,7 @@ def measure_kill(n: int = 1_000) -> dict[str, Any]:
         "asked in the second run": len(replies) - n_from_cache,
         "marked failed": n - len(replies),
         "answered twice": seen["n_answered_twice"],
-        "kept": have_one_outcome_each(done, n)
+        "kept": check_outcomes(done, n)
         and n - len(replies) <= MAX_FAILED_SHARE * n
         and n_from_cache == n_kept
         and seen["n_answered_twice"] <= n_answered_before - n_kept,
@@ -191,8 +193,7 @@ def measure_kill(n: int = 1_000) -> dict[str, Any]:
 
 
 def measure_stage(n: int = 40) -> dict[str, Any]:
-    """Whether a whole run, by the faulty server, has each request of its oracles answered once or its events marked
-    failed; `n` bounds its items."""
+    """Checks a whole run with the faulty server: each event is answered once or marked failed; `n` limits its items."""
     from flows.runs.refresh import run_refresh
     from tests.support.runs import Silent, config_on_doubles
 
@@ -203,7 +204,7 @@ def measure_stage(n: int = 40) -> dict[str, Any]:
         run_refresh(config, Silent())
         took_s = time.monotonic() - begun_s
         events = [event for row in _rows(folder) for event in row.events]
-        seen = counts(root)
+        seen = read_counts(root)
     statuses = Counter(event.status for event in events)
     n_lost = sum((event.error or "").startswith("request:") for event in events)
     return {
@@ -221,7 +222,7 @@ def measure_stage(n: int = 40) -> dict[str, Any]:
 
 
 def _rows(folder: str) -> list[OracleRow]:
-    """The oracle rows of a dataset."""
+    """Reads the oracle rows of a dataset."""
     reader = DatasetReader(folder)
     tables = (reader.store.read_table(entry.path) for entry in reader.manifest.select_kind(ORACLE))
     return [row for table in tables for row in from_table(table, OracleRow)]
@@ -233,20 +234,22 @@ MEASURES: dict[str, Measure] = {
     "kill": measure_kill,
     "stage": measure_stage,
 }
-"""What can be measured, by the name to type, in order."""
+"""Measurements by name, in order."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures and prints; 1 when a promise is not kept."""
+    """Runs the measurements and prints them; returns 1 if a check failed."""
     parser = argparse.ArgumentParser(prog="benchmarks.oracle", description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--only", nargs="+", choices=MEASURES, default=list(MEASURES), help="what to measure")
-    parser.add_argument("--n", type=int, help="requests of each, instead of 2,000 and 1,000; few fill no 64 slots")
-    parser.add_argument("--json", action="store_true", help="print JSON for programs")
+    parser.add_argument(
+        "--n", type=int, help="number of requests, instead of 2,000 and 1,000; too few do not fill 64 slots"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--ask", nargs=3, metavar=("ROOT", "FOLDER", "N"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.ask:
         root, folder, n = options.ask
-        ask(root, Path(folder), payloads(int(n)), FAULTY_CONFIG)
+        ask(root, Path(folder), make_payloads(int(n)), FAULTY_CONFIG)
         return 0
     size = {"n": options.n} if options.n else {}
     measured = {name: MEASURES[name](**size) for name in options.only}

@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--model", help="chat.model")
     parser.add_argument("--n", type=int, default=200, help="maximum number of items of each source")
     parser.add_argument("--max-in-flight", type=int, default=256, help="concurrent requests; as in the profile gpu")
-    parser.add_argument("--json", action="store_true", help="print JSON for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     measured = measure_engine(options.engine, options.model, options.n, options.max_in_flight)
     if options.json:

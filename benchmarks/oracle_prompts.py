@@ -1,15 +1,15 @@
-"""Prompt tokens of our oracle requests against those of the released recipe's, on the same dialogues and server.
+"""Compares the prompt tokens of our oracle requests with those of the released recipe.
 
     python -m benchmarks.oracle_prompts DIR [--n 6] [--in-flight 1 4] [--prompts v2 whole] [--cap 8 1000]
 
-asks the embedded model, started anew for each way of asking so that none finds what another left. The recipe as it is
-known: every half second one request of its own, the level's instruction first, then the whole conversation and the
-hint, none shared. Its prompts are written anew here in that order, so their length is ours, not the release's. Each
-request writes one token: what is compared is reading, by the server's own usage numbers.
+The embedded model is started again for each way to make requests, so that its cache is empty. The recipe, as far as it
+is known: one request every half second, with the level's instruction first, then the whole conversation and the hint,
+nothing shared. Its prompts are rewritten here in that order, so their length is ours, not the release's. Each request
+generates one token: prompt tokens are compared, by the server's own usage figures.
 
-What saves what: `requests` shows how many fewer are asked (unchanged words shared, and the cap on requests of a turn;
-`--cap 1000` is without that cap), `tokens_a_request` the length of a prompt, `computed_a_request` what of it was not in
-the server's prefix cache.
+What saves tokens: `requests` shows how many fewer requests are made (unchanged words are shared, and the requests of a
+turn are limited; `--cap 1000` removes the limit), `tokens_a_request` the length of a prompt, `computed_a_request` how
+much of it was not in the server's prefix cache.
 """
 
 import argparse
@@ -49,7 +49,7 @@ LEVELS = (
 
 @dataclass(frozen=True, slots=True)
 class PromptTokens:
-    """What one way of asking had a server read; `n_tokens_cached` of `n_tokens` came from its prefix cache."""
+    """Prompt tokens of one way to make requests; `n_tokens_cached` of `n_tokens` came from the prefix cache."""
 
     n_requests: int
     n_tokens: int
@@ -62,11 +62,11 @@ class PromptTokens:
 
     @property
     def n_tokens_computed(self) -> int:
-        """Tokens that the server did compute."""
+        """Number of tokens that the server computed."""
         return self.n_tokens - self.n_tokens_cached
 
     def beside(self, recipe: "PromptTokens") -> dict[str, int | float]:
-        """The figures of one way, in all and by request, and as shares of the recipe's."""
+        """Returns the figures of one way, in total and per request, and as shares of the recipe's."""
         return {
             "requests": self.n_requests,
             "tokens": self.n_tokens,
@@ -80,15 +80,15 @@ class PromptTokens:
         }
 
 
-def our_payloads(dialogue: Dialogue, config: OracleConfig) -> list[Payload]:
-    """The requests of a dialogue as the oracle stage asks them, of one token each."""
+def make_our_payloads(dialogue: Dialogue, config: OracleConfig) -> list[Payload]:
+    """Returns the requests of a dialogue as the oracle stage makes them, of one token each."""
     prompts = choose_prompts(config, ChatConfig())
     requests = plan_dialogue(dialogue.turns, config).requests
     return [make_payload(prompts, request, config, 0, 0) | {"max_tokens": 1} for request in requests]
 
 
-def recipe_payloads(dialogue: Dialogue, config: OracleConfig) -> list[Payload]:
-    """The requests of a dialogue as the recipe asks them: one a tick, nothing shared, of one token each."""
+def make_recipe_payloads(dialogue: Dialogue, config: OracleConfig) -> list[Payload]:
+    """Returns the requests of a dialogue as the recipe makes them: one per tick, nothing shared, of one token each."""
     return [
         payload
         for turn, answer in find_answered_turns(dialogue.turns, both_directions=False)
@@ -113,11 +113,11 @@ def _recipe_of_turn(dialogue: Dialogue, turn: Turn, answer: Turn, config: Oracle
 
 
 def count(payloads: Sequence[Payload], open_client: OpenClient) -> PromptTokens:
-    """What a server read for payloads that are asked all at once, as the oracle stage does; the client bounds how many
-    are in flight.
+    """Sends all payloads concurrently, as the oracle stage does, and returns the prompt tokens that the server read;
+    the client limits how many are in flight.
 
     Raises:
-        ValueError: the server did not tell what came from its cache.
+        ValueError: the server did not report cached tokens.
     """
 
     async def ask() -> list[ChatReply]:
@@ -131,8 +131,8 @@ def count(payloads: Sequence[Payload], open_client: OpenClient) -> PromptTokens:
     return PromptTokens(len(replies), sum(reply.n_tokens_in for reply in replies), sum(cached))
 
 
-def measured(payloads: Sequence[Payload], n_in_flight: int) -> PromptTokens:
-    """`count` by the embedded model, in a fresh server with a slot for each request in flight."""
+def measure_prompts(payloads: Sequence[Payload], n_in_flight: int) -> PromptTokens:
+    """Returns `count` for the embedded model, in a new server with a slot for each request in flight."""
     from pipelines.run.execute import open_client
     from pipelines.run.stages import chat_engine
 
@@ -142,7 +142,7 @@ def measured(payloads: Sequence[Payload], n_in_flight: int) -> PromptTokens:
 
 
 def read_dialogues(folder: str, n: int) -> list[Dialogue]:
-    """So many dialogues of a dataset, spread over all of it."""
+    """Reads a number of dialogues, spread evenly over a dataset."""
     from data_schemas.arrow import from_table
     from data_schemas.manifest import DATA
     from data_schemas.reader import DatasetReader
@@ -158,25 +158,27 @@ def read_dialogues(folder: str, n: int) -> list[Dialogue]:
 
 
 def main() -> None:
-    """Compares on some of a dataset's dialogues with the embedded model, its answers cached nowhere that stays."""
+    """Compares both ways on some dialogues with the embedded model, without a cache of answers."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("folder", help="folder of a dataset")
-    parser.add_argument("--n", type=int, default=6, help="dialogues")
-    parser.add_argument("--in-flight", type=int, nargs="+", default=[1], help="requests in flight at once")
+    parser.add_argument("--n", type=int, default=6, help="number of dialogues")
+    parser.add_argument("--in-flight", type=int, nargs="+", default=[1], help="numbers of concurrent requests")
     parser.add_argument("--prompts", nargs="+", choices=list_prompt_sets(), default=["v2", "whole"], help="prompt sets")
-    parser.add_argument("--cap", type=int, nargs="+", default=[8, 1000], help="most requests of one turn")
+    parser.add_argument(
+        "--cap", type=int, nargs="+", default=[8, 1000], help="maximum numbers of requests for one turn"
+    )
     options = parser.parse_args()
     dialogues = read_dialogues(options.folder, options.n)
-    asked = [payload for dialogue in dialogues for payload in recipe_payloads(dialogue, OracleConfig())]
-    recipe = measured(asked, n_in_flight=1)
+    asked = [payload for dialogue in dialogues for payload in make_recipe_payloads(dialogue, OracleConfig())]
+    recipe = measure_prompts(asked, n_in_flight=1)
     print(json.dumps({"way": "recipe", "in_flight": 1} | recipe.beside(recipe)), flush=True)
     for prompts in options.prompts:
         for cap in options.cap:
             config = OracleConfig(prompt=prompts, max_requests_per_turn=cap)
-            asked = [payload for dialogue in dialogues for payload in our_payloads(dialogue, config)]
+            asked = [payload for dialogue in dialogues for payload in make_our_payloads(dialogue, config)]
             for n in options.in_flight:
                 way = {"way": prompts, "cap": cap, "in_flight": n}
-                print(json.dumps(way | measured(asked, n).beside(recipe)), flush=True)
+                print(json.dumps(way | measure_prompts(asked, n).beside(recipe)), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Questions of our own, as many as are wanted: for measurements that need more than the sample items."""
+"""Generates any number of questions, for measurements that need more than the sample items."""
 
 import json
 import random
@@ -14,18 +14,18 @@ WHAT = ("green apples", "wooden chairs", "small boats", "copper coins", "school 
 WHERE = ("in the market", "near the river", "before the winter", "on a Monday", "behind the house")
 
 
-def texts(n_texts: int, seed: int) -> Iterator[str]:
-    """Texts of one to three sentences; the same for the same seed."""
+def generate_texts(n_texts: int, seed: int) -> Iterator[str]:
+    """Generates texts of one to three sentences; the same for the same seed."""
     draw = random.Random(seed)
     for _ in range(n_texts):
         yield " ".join(_sentence(draw) for _ in range(draw.randint(1, 3)))
 
 
 def write_questions(file: Path, n_questions: int, seed: int) -> SourceConfig:
-    """Writes rows of questions with made-up answers; the source that reads them."""
+    """Writes rows of questions with generated answers, and returns the source that reads them."""
     rows = (
         {"question": f"{text} How many is that?", "answer": str(number)}
-        for number, text in enumerate(texts(n_questions, seed), start=2)
+        for number, text in enumerate(generate_texts(n_questions, seed), start=2)
     )
     file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     return SourceConfig(name="own", path=str(file), columns={"question": "question", "answer": "answer"})

@@ -1,12 +1,13 @@
-"""A sample of a source's items as they are written and as they are said, for people to read and to judge.
+"""Prints a sample of a source's items as written and as spoken, for review by people.
 
     python -m benchmarks.readings --source mmlu_pro --path ROWS.jsonl.gz --seed 1 --n 200 > sample.tsv
 
-Each line has the item's id, its question and answer as written, the question and the answer as said, separated by tabs;
-of an item that is refused, the reason in place of what is said. The same seed draws the same items. Shares of refusals
-by reason go to the other stream. How a reading is judged is told in docs/speakable.md.
+Each line has the item's id, its question and answer as written, and both as spoken, separated by tabs; for a rejected
+item, the reason replaces the spoken text. The same seed draws the same items. Shares of rejects by reason are printed
+to standard error. docs/speakable.md explains how to judge a reading.
 
-With `--hits` a table follows there: of how many items that are said each rule, rewriting and sign's reading had a part.
+With `--hits`, a table follows there: the number of spoken items in which each rule, rewriting and reading of a sign was
+used.
 """
 
 import argparse
@@ -29,9 +30,9 @@ from spoken.spoken_text import Unspeakable
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """An item beside what is said of it; `reason` and `detail` where it is refused, else `question` and `answer`.
+    """An item with its spoken text; `reason` and `detail` if it is rejected, else `question` and `answer`.
 
-    `rules` are the names of those that read some of it.
+    `rules` are the names of the rules that were applied.
     """
 
     item: Item
@@ -42,8 +43,8 @@ class Reading:
     rules: frozenset[str] = frozenset()
 
 
-def reading_of(item: Item, config: ScriptConfig) -> Reading:
-    """The reading of an item as the script stage would say it, with a seed of the item's own."""
+def read_item(item: Item, config: ScriptConfig) -> Reading:
+    """Returns the reading of an item by the script stage, with a seed of the item."""
     with record_fired_rules() as fired:
         try:
             said = make_exchange(item, config, ids.derive_seed("readings", item.item_id))
@@ -52,21 +53,21 @@ def reading_of(item: Item, config: ScriptConfig) -> Reading:
     return Reading(item, said.question.text, said.answer.text, rules=frozenset(fired))
 
 
-def drawn(items: Sequence[Item], n_items: int, seed: int) -> list[Item]:
-    """As many items as asked, or all, drawn by seed; in the order in which they were drawn."""
+def draw_items(items: Sequence[Item], n_items: int, seed: int) -> list[Item]:
+    """Draws items by seed, in the order in which they were drawn."""
     return random.Random(seed).sample(items, min(n_items, len(items)))
 
 
-def lines(readings: Iterable[Reading]) -> Iterator[str]:
-    """A line a reading: id, question and answer as written, question and answer as said."""
+def format_readings(readings: Iterable[Reading]) -> Iterator[str]:
+    """Formats a line for each reading: id, question and answer as written, question and answer as spoken."""
     for each in readings:
         said = [each.question, each.answer] if each.reason is None else [f"REFUSED {each.reason}", each.detail]
         cells = [each.item.item_id, each.item.question, each.item.answer, *said]
         yield "\t".join(" ".join(cell.split()) for cell in cells)
 
 
-def hits(readings: Iterable[Reading]) -> Iterator[str]:
-    """A line a rule, those that fire most first: in how many items that are said it fires, and its name."""
+def format_rule_counts(readings: Iterable[Reading]) -> Iterator[str]:
+    """Formats a line for each rule, the most frequent first: number of items in which it is applied, and its name."""
     counts = Counter(dict.fromkeys(list_rule_names(), 0))
     for each in readings:
         counts.update(each.rules)
@@ -75,22 +76,22 @@ def hits(readings: Iterable[Reading]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints the sample; the figures of what was refused go to the other stream."""
+    """Prints the sample; figures of rejects go to standard error."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--source", required=True, help="gsm8k, mmlu_pro, hssbench")
-    parser.add_argument("--path", required=True, help="the source's rows")
+    parser.add_argument("--source", required=True, help="question set: gsm8k, mmlu_pro, hssbench")
+    parser.add_argument("--path", required=True, help="file of the question set")
     parser.add_argument("--n", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--hits", action="store_true", help="count the items in which each rule fires")
+    parser.add_argument("--hits", action="store_true", help="count the items in which each rule is applied")
     options = parser.parse_args(arguments)
     source = SourceConfig(name=options.source, path=options.path)
-    items = drawn(read_items(source, None, SplitConfig()).items, options.n, options.seed)
-    readings = [reading_of(item, ScriptConfig()) for item in items]
-    print(*lines(readings), sep="\n")
+    items = draw_items(read_items(source, None, SplitConfig()).items, options.n, options.seed)
+    readings = [read_item(item, ScriptConfig()) for item in items]
+    print(*format_readings(readings), sep="\n")
     reasons = Counter(each.reason for each in readings if each.reason is not None)
     print(f"{len(readings) - reasons.total()} of {len(readings)} sayable; refused: {dict(reasons)}", file=sys.stderr)
     if options.hits:
-        print(*hits(readings), sep="\n", file=sys.stderr)
+        print(*format_rule_counts(readings), sep="\n", file=sys.stderr)
     return 0
 
 

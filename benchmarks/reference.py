@@ -1,10 +1,10 @@
-"""Our schedule, words on frames and packing beside kame_finetune's own tools, on the same word-timed dialogues.
+"""Compares our schedule, text frames and packing with kame_finetune's own tools, on the same dialogues.
 
     git clone https://github.com/SakanaAI/kame_finetune && (cd kame_finetune && uv sync --python 3.12)
     python -m benchmarks.reference DATASET --checkout kame_finetune [--n 200] [--rounds 3] [--tokenizer FILE] [--json]
 
-Theirs run in the environment of the checkout (`reference_tools.py`), ours here; each time is the least processor time
-of some rounds. The codes are random, and nothing is read from or written to disk while time is taken.
+Theirs run in the environment of the checkout (`reference_tools.py`), ours here; each time is the minimum processor time
+of several rounds. The codes are random, and no disk access is timed.
 
 | step | theirs | ours |
 |---|---|---|
@@ -13,7 +13,7 @@ of some rounds. The codes are random, and nothing is read from or written to dis
 | packing | `preprocess_function`, without oracles | `lay_sequence`, `chunks`, `make_labels` |
 
 The schedules are different by design (pipelines/oracle/schedule.py); texts should be the same on nearly all frames, and
-the packed columns on all, for both pack our texts. What differs is counted.
+the packed columns on all, because both pack our texts. Differences are counted.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from data_schemas.config import OracleConfig
 from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue, WordTiming
 from data_schemas.units import FRAME_S
-from flows.settings import shipped_checkpoint
+from flows.settings import find_shipped_checkpoint
 from kame_model.frames.inner_monologue import lay_text
 from kame_model.frames.sequence import cut_chunks, lay_sequence, make_labels
 from kame_model.text.tokenizer import Tokenizer
@@ -49,7 +49,7 @@ Rows = list[list[NDArray[np.int32]]]
 
 
 def check_checkout(checkout: Path, python: Path) -> None:
-    """Ends the program with a message if the checkout or its environment is not there."""
+    """Exits with a message if the checkout or its environment does not exist."""
     missing = [name for name in NEEDED if not (checkout / name).is_file()]
     if missing:
         raise SystemExit(
@@ -61,14 +61,14 @@ def check_checkout(checkout: Path, python: Path) -> None:
 
 
 def list_words(dialogue: AudioDialogue, speaker: str) -> list[WordTiming]:
-    """All words of a speaker, by start."""
+    """Returns all words of a speaker, sorted by start."""
     turns = [turn for turn in dialogue.turns if turn.speaker == speaker]
     said = [word for turn in turns for utterance in turn.utterances for word in utterance.words]
     return sorted(said, key=lambda word: word.start_s)
 
 
 def make_rows(dialogues: Sequence[AudioDialogue], tokenizer: Tokenizer) -> Rows:
-    """Our texts with random codes."""
+    """Makes rows of our texts with random codes."""
     draw, rows = np.random.default_rng(0), []
     for each in dialogues:
         n_frames = int(each.duration_s / FRAME_S)
@@ -79,7 +79,7 @@ def make_rows(dialogues: Sequence[AudioDialogue], tokenizer: Tokenizer) -> Rows:
 
 
 def pack(rows: Rows, text_card: int) -> list[list[NDArray[np.int32]]]:
-    """The columns of each dialogue in chunks, with labels; speaker A is learnt."""
+    """Packs each dialogue into chunks of columns, with labels; speaker A is learnt."""
     packed = []
     for a, b in rows:
         columns = lay_sequence(a[0], a[1:], b[1:], text_card, LAYOUT)
@@ -93,7 +93,7 @@ def pack(rows: Rows, text_card: int) -> list[list[NDArray[np.int32]]]:
 def measure_ours(
     dialogues: Sequence[AudioDialogue], rows: Rows, tokenizer: Tokenizer, n_rounds: int
 ) -> tuple[dict[str, float], list[int], list[str]]:
-    """Processor seconds by step, requests of each dialogue, and what stands for its columns."""
+    """Measures processor seconds by step; also returns the requests and a digest of the columns of each dialogue."""
     words = [[list_words(each, speaker) for speaker in "AB"] for each in dialogues]
     config = OracleConfig()
 
@@ -115,7 +115,7 @@ def measure_ours(
 def run_theirs(
     python: Path, checkout: Path, dialogues: Sequence[AudioDialogue], rows: Rows, tokenizer: Tokenizer, n_rounds: int
 ) -> dict[str, Any]:
-    """What `reference_tools.py` prints in the checkout."""
+    """Runs `reference_tools.py` in the checkout and returns its output."""
     told = [{speaker: [*map(_tell_word, list_words(row, speaker))] for speaker in "AB"} for row in dialogues]
     with tempfile.TemporaryDirectory() as folder:
         words, arrays = Path(folder) / "dialogues.json", Path(folder) / "rows.npz"
@@ -130,12 +130,12 @@ def run_theirs(
 
 
 def _tell_word(word: WordTiming) -> dict[str, Any]:
-    """A word as their tools read it."""
+    """Formats a word for their tools."""
     return {"word": word.word, "start": word.start_s, "end": word.end_s}
 
 
 def count_other_frames(rows: Rows, texts: Sequence[Sequence[Sequence[int]]]) -> tuple[int, int]:
-    """Frames on which their text is another than ours, and all; theirs is cut or padded to the audio, as they do."""
+    """Counts the frames on which their text differs from ours, and all frames; theirs is cut or padded to the audio."""
     n_other = n_all = 0
     for row, of_dialogue in zip(rows, texts, strict=True):
         for ours, theirs in zip(row, of_dialogue, strict=True):
@@ -147,21 +147,21 @@ def count_other_frames(rows: Rows, texts: Sequence[Sequence[Sequence[int]]]) -> 
 
 
 def main() -> None:
-    """Compares and prints."""
+    """Compares both implementations and prints the figures."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.reference", description="Ours beside kame_finetune's own tools."
+        prog="python -m benchmarks.reference", description="Compares our tools with kame_finetune's."
     )
     parser.add_argument("dataset", help="dataset of kame refresh")
     parser.add_argument("--checkout", type=Path, required=True, help="folder of a checkout of kame_finetune")
-    parser.add_argument("--python", type=Path, help="Python of its environment; by default CHECKOUT/.venv/bin/python")
-    parser.add_argument("--tokenizer", help="SentencePiece file; by default that of the shipped nano")
-    parser.add_argument("--n", type=int, default=200, help="dialogues at most")
+    parser.add_argument("--python", type=Path, help="Python of its environment; default: CHECKOUT/.venv/bin/python")
+    parser.add_argument("--tokenizer", help="SentencePiece file; default: that of the shipped nano")
+    parser.add_argument("--n", type=int, default=200, help="maximum number of dialogues")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     python = (options.python or options.checkout / ".venv" / "bin" / "python").absolute()
     check_checkout(options.checkout, python)
-    tokenizer = Tokenizer.from_file(options.tokenizer or f"{shipped_checkpoint()}/tokenizer.model")
+    tokenizer = Tokenizer.from_file(options.tokenizer or f"{find_shipped_checkpoint()}/tokenizer.model")
     found = islice(DatasetReader(options.dataset).dialogues(), options.n)
     dialogues = [each for each in found if all(list_words(each, speaker) for speaker in "AB")]  # their tool needs both
     rows = make_rows(dialogues, tokenizer)

@@ -1,4 +1,4 @@
-"""Runs kame_finetune's own tools on dialogues: the other half of `benchmarks.reference`, which starts it.
+"""Runs kame_finetune's own tools on dialogues; started by `benchmarks.reference`.
 
     cd CHECKOUT && .venv/bin/python PATH/reference_tools.py DIALOGUES.json ARRAYS.npz TOKENIZER ROUNDS > figures.json
 
@@ -22,11 +22,11 @@ from sentencepiece import SentencePieceProcessor
 
 FRAME_RATE_HZ, MAX_COLUMNS, PADDING_ID, N_CODEBOOKS, CARD = 12.5, 512, 3, 8, 2048
 DELAYS = [0, *2 * [0, *[1] * (N_CODEBOOKS - 1)]]
-"""Text, then the codes of both voices."""
+"""Delays of the text and then of the codes of both voices."""
 
 
 def find_best_s(make_work: Callable[[], Callable[[], Any]], n_rounds: int) -> tuple[float, Any]:
-    """The least processor seconds of some rounds, and what the last one made; each round's input is made before."""
+    """Returns the minimum processor seconds of some rounds, and the last result; inputs are made before each round."""
     best_s, made = float("inf"), None
     for _ in range(n_rounds):
         work = make_work()
@@ -37,7 +37,7 @@ def find_best_s(make_work: Callable[[], Callable[[], Any]], n_rounds: int) -> tu
 
 
 def make_schedules(dialogues: Sequence[Any]) -> list[int]:
-    """Number of requests of each dialogue for the words of speaker A, every half second."""
+    """Counts the requests of each dialogue for the words of speaker A, every half second."""
     tools = importlib.import_module("tools.oracle_generation")
     found = []
     for each in dialogues:
@@ -48,7 +48,7 @@ def make_schedules(dialogues: Sequence[Any]) -> list[int]:
 
 
 def make_texts(dialogues: Sequence[Any], tokenizer: SentencePieceProcessor) -> list[list[list[int]]]:
-    """The text streams of both speakers of each dialogue."""
+    """Makes the text streams of both speakers of each dialogue."""
     tools = importlib.import_module("tools.tokenize_text")
     return [
         [
@@ -68,7 +68,7 @@ def make_texts(dialogues: Sequence[Any], tokenizer: SentencePieceProcessor) -> l
 
 
 def pack(rows: Sequence[Any], text_card: int) -> list[Any]:
-    """The sequences that are trained on, and their labels; speaker A is learnt, oracles are left out."""
+    """Makes the training sequences and their labels; speaker A is learnt, without oracles."""
     tools = importlib.import_module("utils.data")
     initial = [text_card, *[CARD] * (2 * N_CODEBOOKS)]
     packed = []
@@ -89,7 +89,7 @@ def pack(rows: Sequence[Any], text_card: int) -> list[Any]:
 
 
 def digest_columns(chunks: Sequence[Any]) -> str:
-    """Stands for all columns of a dialogue, in order."""
+    """Returns a digest of all columns of a dialogue, in order."""
     return hashlib.sha256(np.concatenate(chunks, axis=1).astype(np.int32).tobytes()).hexdigest()
 
 

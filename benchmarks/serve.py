@@ -1,4 +1,4 @@
-"""The server under load: what a frame costs, how long callers wait for an answer, and whether anything is ever left.
+"""Load tests of the server: cost of a frame, delay of answers, soak tests, and attacks.
 
     python -m benchmarks.serve frames [CHECKPOINT] [--sessions 1 2 3 4 6 8] [--seconds 20] [--json FILE]
     python -m benchmarks.serve frames --device cuda --no-cuda-graphs
@@ -8,8 +8,8 @@
     python -m benchmarks.serve swap [CHECKPOINT] [--swaps 6] [--json FILE]
     python -m benchmarks.serve attack [CHECKPOINT] [--only PART-OF-A-NAME …] [--json FILE]
 
-Where no checkpoint is named, one with random weights is made for the time of the run: of the preset `nano` (frames,
-the real soak, swap and attack), or a tiny one (the soak on a simulated clock).
+If no checkpoint is given, one with random weights is made for the run: of the preset `nano` (frames, the real soak,
+swap and attack), or a tiny one (the soak on a simulated clock).
 """
 
 import argparse
@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import serve_attack, serve_delays, serve_frames
-from benchmarks.serve_checkpoint import random_checkpoint
-from benchmarks.serve_questions import questions
-from benchmarks.serve_soak_real import real_soak
+from benchmarks.serve_checkpoint import make_random_checkpoint
+from benchmarks.serve_questions import draw_questions
+from benchmarks.serve_soak_real import run_real_soak
 from benchmarks.serve_swap import swap
 from data_schemas.presets import PRESETS
 from kame_model.checkpoint.load import load_checkpoint
@@ -33,41 +33,41 @@ from tests.support.serving import tiny_checkpoint
 from tests.support.soak import soak
 
 
-def frames(options: argparse.Namespace) -> bool:
-    """Frame times against the bare step; the largest number of sessions in real time."""
+def run_frames(options: argparse.Namespace) -> bool:
+    """Measures frame times relative to the bare step, and the largest number of sessions in real time."""
     with _checkpoint(options.checkpoint, options.preset, options.codec, options.device) as folder:
         loaded = load_checkpoint(folder, options.device)
         measure = serve_frames.measure_frames
         times = measure(loaded, options.sessions, options.seconds, options.rounds, options.cuda_graphs)
-    largest = serve_frames.largest_in_real_time(times)
-    print(f"{serve_frames.as_table(times)}\n\nThe most sessions in real time, of those measured: {largest}")
+    largest = serve_frames.find_largest_in_real_time(times)
+    print(f"{serve_frames.format_table(times)}\n\nThe most sessions in real time, of those measured: {largest}")
     _write(options.json, {"largest_in_real_time": largest, "times": [asdict(each) for each in times]})
     if len(times) < len(options.sessions):
         _line(f"Not measured, because the GPU has too little memory: {options.sessions[len(times) :]} sessions")
     return bool(times)
 
 
-def delays(options: argparse.Namespace) -> bool:
-    """Waits in each mode."""
-    asked = questions(options.dataset, options.checkpoint, options.splits, options.n, options.seed)
+def run_delays(options: argparse.Namespace) -> bool:
+    """Measures waiting times in each mode."""
+    asked = draw_questions(options.dataset, options.checkpoint, options.splits, options.n, options.seed)
     if not asked:
         print(f"{options.dataset} has no question in {', '.join(options.splits)} that can be asked.", file=sys.stderr)
         return False
     known = serve_delays.WaitsFile(options.rows)
-    least_s, most_s = serve_delays.lasts_s(known.missing(asked), options.most_wait_s)
+    least_s, most_s = serve_delays.estimate_duration_s(known.missing(asked), options.most_wait_s)
     _line(f"{len(known.waits)} waits are known; the rest takes {least_s / 60:.0f} to {most_s / 60:.0f} minutes")
     waits = serve_delays.measure_delays(options.checkpoint, asked, options.most_wait_s, options.settings, known, _line)
-    rows = serve_delays.as_rows(waits)
-    print(serve_delays.as_table(rows))
-    _write(options.json, {"modes": rows, "waits": serve_delays.as_json(waits)})
+    rows = serve_delays.summarise(waits)
+    print(serve_delays.format_table(rows))
+    _write(options.json, {"modes": rows, "waits": serve_delays.to_json(waits)})
     return True
 
 
-def soaked(options: argparse.Namespace) -> bool:
-    """Either soak; False where a promise was broken."""
+def run_soak(options: argparse.Namespace) -> bool:
+    """Runs a soak test; returns False if a check failed."""
     if options.real:
         with _checkpoint(options.checkpoint, "nano") as folder:
-            real = real_soak(str(folder), options.minutes, options.at_once, options.settings, _line)
+            real = run_real_soak(str(folder), options.minutes, options.at_once, options.settings, _line)
         return _concluded(real.as_json(), options.json)
     with tempfile.TemporaryDirectory() as folder:
         tiny = tiny_checkpoint(Path(folder)) if options.checkpoint is None else load_checkpoint(options.checkpoint)
@@ -75,19 +75,19 @@ def soaked(options: argparse.Namespace) -> bool:
     return _concluded(report.as_json(), options.json)
 
 
-def swapped(options: argparse.Namespace) -> bool:
-    """The chat model changed in mid-conversation between two real servers; False where a promise was broken."""
+def run_swap(options: argparse.Namespace) -> bool:
+    """Switches the chat model during a conversation between two real servers; returns False if a check failed."""
     with _checkpoint(options.checkpoint, "nano") as folder:
         report = swap(str(folder), options.swaps, options.settings, _line)
     return _concluded(report.as_json(), options.json)
 
 
-def attacked(options: argparse.Namespace) -> bool:
-    """Clients that mean harm beside a good caller, each attack on a server of its own."""
+def run_attacks(options: argparse.Namespace) -> bool:
+    """Runs attacks beside a good caller, each on its own server."""
     with _checkpoint(options.checkpoint, "nano") as folder:
         outcomes = serve_attack.attack(str(folder), options.only, options.settings, _line)
-    print(serve_attack.as_table(outcomes))
-    _write(options.json, serve_attack.as_json(outcomes))
+    print(serve_attack.format_table(outcomes))
+    _write(options.json, serve_attack.to_json(outcomes))
     return True
 
 
@@ -110,12 +110,12 @@ def _write(file: Path | None, figures: dict[str, Any]) -> None:
 def _checkpoint(
     named: str | None, preset: str, codec: str = "codec2-learnt", device: str = "cpu"
 ) -> Iterator[str | Path]:
-    """The checkpoint that is named, or one of a preset's shape made for the time of the block."""
+    """Yields the given checkpoint, or a random one of a preset's shape for the duration of the `with` block."""
     if named is not None:
         yield named
         return
     with tempfile.TemporaryDirectory() as folder:
-        yield random_checkpoint(Path(folder), PRESETS[preset].model, codec, device)
+        yield make_random_checkpoint(Path(folder), PRESETS[preset].model, codec, device)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -126,45 +126,53 @@ def _parser() -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=run.__doc__)
         added.set_defaults(run=run)
         added.add_argument("--json", type=Path, help="write all figures to this file as well")
-        added.add_argument("--set", dest="settings", action="append", default=[], help="more of kame serve --set")
+        added.add_argument(
+            "--set", dest="settings", action="append", default=[], help="additional option for kame serve --set"
+        )
         return added
 
-    each = command("frames", frames)
-    each.add_argument("checkpoint", nargs="?", help="folder, or owner/name on the Hub")
+    each = command("frames", run_frames)
+    each.add_argument("checkpoint", nargs="?", help="folder, or owner/name on the Hub; default: random weights")
     each.add_argument("--sessions", type=int, nargs="+", default=[1, 2, 3, 4, 6, 8])
-    each.add_argument("--seconds", type=float, default=20.0, help="of real time for each number, in each round")
+    each.add_argument(
+        "--seconds", type=float, default=20.0, help="seconds of real time for each number of sessions, in each round"
+    )
     each.add_argument("--rounds", type=int, default=3)
-    each.add_argument("--preset", choices=PRESETS, default="nano", help="shape of the random one")
-    each.add_argument("--codec", choices=["codec2-learnt", "mimi"], default="codec2-learnt", help="of the random one")
+    each.add_argument("--preset", choices=PRESETS, default="nano", help="shape of the random checkpoint")
+    each.add_argument(
+        "--codec", choices=["codec2-learnt", "mimi"], default="codec2-learnt", help="codec of the random checkpoint"
+    )
     each.add_argument("--device", default="cpu")
     each.add_argument(
-        "--cuda-graphs", action=argparse.BooleanOptionalAction, default=True, help="on CUDA; a CPU has none"
+        "--cuda-graphs", action=argparse.BooleanOptionalAction, default=True, help="use CUDA graphs; no effect on a CPU"
     )
-    each = command("delays", delays)
+    each = command("delays", run_delays)
     each.add_argument("checkpoint")
     each.add_argument("dataset", help="folder of a dataset or of token rows")
-    each.add_argument("--n", type=int, default=30, help="dialogues")
+    each.add_argument("--n", type=int, default=30, help="number of dialogues")
     each.add_argument("--splits", nargs="+", default=["validation", "test"])
-    each.add_argument("--seed", type=int, default=0, help="of which dialogues")
-    each.add_argument("--rows", type=Path, help="append each wait to this file, and measure none that is in it")
-    each.add_argument("--most-wait-s", type=float, default=30.0, help="how long to wait for an answer")
-    each = command("soak", soaked)
+    each.add_argument("--seed", type=int, default=0, help="seed of the choice of dialogues")
+    each.add_argument(
+        "--rows", type=Path, help="file to which each delay is appended; those in it are not measured again"
+    )
+    each.add_argument("--most-wait-s", type=float, default=30.0, help="maximum wait for an answer, in seconds")
+    each = command("soak", run_soak)
     each.add_argument("checkpoint", nargs="?")
-    each.add_argument("--n", type=int, default=200, help="callers on the simulated clock")
+    each.add_argument("--n", type=int, default=200, help="number of callers on the simulated clock")
     each.add_argument("--at-once", type=int, default=4)
-    each.add_argument("--real", action="store_true", help="real parts, over the network")
-    each.add_argument("--minutes", type=float, default=10.0, help="of the real one")
-    each = command("swap", swapped)
+    each.add_argument("--real", action="store_true", help="use real components over the network")
+    each.add_argument("--minutes", type=float, default=10.0, help="duration of the real soak test, in minutes")
+    each = command("swap", run_swap)
     each.add_argument("checkpoint", nargs="?")
-    each.add_argument("--swaps", type=int, default=6, help="there and back, one in each turn of the caller")
-    each = command("attack", attacked)
+    each.add_argument("--swaps", type=int, default=6, help="number of switches, one in each turn of the caller")
+    each = command("attack", run_attacks)
     each.add_argument("checkpoint", nargs="?")
-    each.add_argument("--only", nargs="+", default=[], help="attacks whose names hold one of these")
+    each.add_argument("--only", nargs="+", default=[], help="attacks whose names contain one of these")
     return parser
 
 
 def main() -> None:
-    """The command; ends with 1 where a promise was broken."""
+    """Runs the benchmark; exit code 1 if a check failed."""
     options = _parser().parse_args()
     sys.exit(0 if options.run(options) else 1)
 

@@ -1,8 +1,9 @@
-"""Clients that mean harm beside one that means none: what they cost it, and what they cost the server.
+"""Attacks on the server beside a normal caller, and what they cost both.
 
-Each attack goes to a server started for it on this machine's loopback, is bounded in time and in connections, and ends
-by itself. A well-behaved caller talks all the while in mode direct, and `/healthz` is asked twice a second. The
-front-end is real; recogniser and voice are doubles, and no chat model is asked: the figures are the transport's.
+Each attack goes to a server that is started for it on the loopback interface, is limited in time and connections, and
+ends by itself. A normal caller talks all the time in mode direct, and `/healthz` is requested twice a second. The
+front-end is real; recogniser and text-to-speech are test doubles, and no chat model is called, so the figures are those
+of the network code.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ import numpy as np
 import psutil  # type: ignore[import-untyped]
 from websockets.exceptions import InvalidStatus
 
-from benchmarks.serve_process import Running, running
+from benchmarks.serve_process import Running, run_server
 from benchmarks.serve_realtime import RealtimeCall
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 from kame_model.serve.client.client import play_in_real_time
@@ -37,7 +38,7 @@ SETTINGS = (
     "limits.budget_share=1",
     "limits.max_sessions_per_address=16",
 )
-"""Of every server: nothing that costs time beside the front-end, and room for several clients of one address."""
+"""Settings of each server: as cheap as possible besides the front-end, with several clients of one address."""
 _BEFORE_S, _BEHIND_S = 3.0, 3.0
 _ASK_S, _ANSWER_S = 0.5, 2.0
 _TICK_S = 0.02
@@ -54,20 +55,20 @@ _LOST = (OSError, asyncio.IncompleteReadError)
 PING, EMPTY_START, EMPTY_CONTINUATION = b"\x89\x80mask", b"\x01\x80mask", b"\x00\x80mask"
 """Masked frames of RFC 6455 without a payload."""
 FULL_PING = b"\x89\xfdmask" + bytes(125)
-"""The longest ping there is."""
+"""Ping of maximum length."""
 
 
 class Harm:
-    """What the attackers have open.
+    """State of an attack.
 
     Args:
         place: host and port of the server.
-        seconds: how long each attack lasts.
+        seconds: duration of each attack.
 
     Attributes:
-        n_in: sockets of theirs that were let in.
-        begins, ends: set when they are to begin, and to leave; the good caller is there all that time.
-        n_closed: their connections that the server closed or did not take.
+        n_in: number of the attackers' sockets that were accepted.
+        begins, ends: set when they begin and when they leave; the good caller is connected all that time.
+        n_closed: number of the attackers' connections that the server closed or rejected.
     """
 
     def __init__(self, place: tuple[str, int], seconds: float) -> None:
@@ -77,7 +78,7 @@ class Harm:
         self.n_closed = 0
 
     async def flood(self, piece: bytes, bytes_per_s: float, first: bytes = b"", reads: bool = True) -> None:
-        """One socket that is let in and then sends the same piece at a rate until it is closed."""
+        """Attack of an accepted socket that sends the same data at a rate until it is closed."""
         async with self._socket() as (reader, writer):
             reading = asyncio.create_task(_read_all(reader)) if reads else None
             writer.write(first)
@@ -93,7 +94,7 @@ class Harm:
                 reading.cancel()
 
     async def talk_without_reading(self) -> None:
-        """One caller that sends sound as it is spoken, asks for as many answers as it may, and reads none."""
+        """Attack of a caller that sends audio in real time, requests as many answers as allowed, and reads none."""
         sound = base64.b64encode(bytes(2 * FRAME_N_SAMPLES)).decode()
         said = _text_frame({"type": "input_audio_buffer.append", "audio": sound})
         none = _text_frame({"type": "none", "event_id": "x" * 512})
@@ -108,10 +109,10 @@ class Harm:
             await self.ends.wait()
 
     async def ask_often(self, source: str) -> None:
-        """One client without a token that asks on one connection after another, as fast as it may and faster.
+        """Attack of a client without a token that sends requests on one connection after another, faster than allowed.
 
         Args:
-            source: address that it comes from.
+            source: IP address of the client.
         """
         await self.begins.wait()
         with suppress(TimeoutError):
@@ -135,11 +136,11 @@ class Harm:
             writer.transport.abort()
 
     async def send_slowly(self, number: int, head: bytes, source: str) -> None:
-        """One client without a token that sends a byte of its request's head a second, and comes again when closed.
+        """Attack of a client without a token that sends one byte of its request's head per second, and reconnects.
 
         Args:
-            number: clients come one after the other, all within the first second.
-            source: address that it comes from.
+            number: number of the client; clients start in turn within the first second.
+            source: IP address of the client.
         """
         await self.begins.wait()
         await asyncio.sleep(number / _N_SILENT)
@@ -164,13 +165,13 @@ class Harm:
     async def _socket(
         self, most_unread: int = 1 << 16
     ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-        """A socket that was let in, in mode cascade, which takes none of the device's time, once it is time to begin.
+        """Yields an accepted socket in mode cascade, which needs no time of the device, when the attack begins.
 
         Args:
-            most_unread: bytes that this side keeps unread.
+            most_unread: maximum number of bytes that this side leaves unread.
 
         Raises:
-            RunError: it was not let in.
+            RunError: it was rejected.
         """
         bare = socket.socket()
         bare.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, most_unread)
@@ -210,7 +211,7 @@ async def _trickle(writer: asyncio.StreamWriter, head: bytes) -> None:
 
 
 def _text_frame(message: dict[str, Any]) -> bytes:
-    """A masked text frame; its mask is 0, so that the payload stays as it is."""
+    """Makes a masked text frame; its mask is 0, so that the payload is unchanged."""
     data = json.dumps(message).encode()
     n = len(data)
     length = bytes([0x80 | n]) if n < 126 else b"\xfe" + n.to_bytes(2, "big")
@@ -219,13 +220,13 @@ def _text_frame(message: dict[str, Any]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One way to do harm.
+    """A kind of attack.
 
     Attributes:
-        seconds: how long it lasts.
-        do: all its clients at once.
-        n_in: of them are let in first, while nobody else is there.
-        n_descriptors: the server may have, `ulimit -n`; None: as many as this process.
+        seconds: duration.
+        do: runs all of its clients at once.
+        n_in: number of clients that are accepted first, before all others.
+        n_descriptors: file descriptors of the server (`ulimit -n`); None: as many as this process.
     """
 
     name: str
@@ -238,11 +239,11 @@ class Attack:
 _HEAD = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"X-Slow: a\r\n" * 20
 _ABOUT = b"GET /v1/about HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 _HERE, _ELSEWHERE = "127.0.0.1", "127.0.0.2"
-"""Addresses of attackers: the good caller's own, and another one (Linux has all of 127.0.0.0/8)."""
+"""IP addresses of attackers: the good caller's own, and another one (Linux has all of 127.0.0.0/8)."""
 
 
 def _slow(name: str, head: bytes, source: str) -> Attack:
-    """Clients without a token that ask for nothing, or take for ever to ask, at a server that may open few files."""
+    """Makes the attack of clients without a token that send no or slow requests, with few file descriptors."""
 
     def do(harm: Harm) -> list[Awaitable[None]]:
         return [harm.send_slowly(number, head, source) for number in range(_N_SILENT)]
@@ -270,17 +271,17 @@ ATTACKS = (
 
 @dataclass(slots=True)
 class Outcome:
-    """What one attack did.
+    """Result of an attack.
 
     Attributes:
         n_sent, n_answered, n_dropped: frames of the good caller.
-        longest_gap_ms: between two frames that it was sent.
+        longest_gap_ms: longest time between two frames that it received.
         ended: why the good caller's session ended early; empty: it did not.
-        grown_mib: of the server's memory, the most beyond what it had before.
-        descriptors: of the server: before, the most, with the attack over and its clients still there, without them.
-        n_asked, n_healthy: how often `/healthz` was asked while the attack lasted, and answered within 2 s.
-        unhealthy: what came instead of the other answers.
-        n_closed: the attackers' connections that the server closed or did not take.
+        grown_mib: maximum growth of the server's memory.
+        descriptors: file descriptors of the server: before, maximum, after the attack with its clients, without them.
+        n_asked, n_healthy: number of requests to `/healthz`, and of answers within 2 s.
+        unhealthy: the other responses.
+        n_closed: number of the attackers' connections that the server closed or rejected.
     """
 
     name: str
@@ -300,15 +301,15 @@ class Outcome:
 def attack(
     checkpoint: str, only: Sequence[str], settings: Sequence[str], on_outcome: Callable[[Outcome], None]
 ) -> list[Outcome]:
-    """Each attack in turn, on a server of its own.
+    """Runs each attack in turn, on its own server.
 
     Args:
-        only: parts of the names of those that are wanted; empty: all.
-        settings: more of `kame serve --set`.
-        on_outcome: told of each as soon as it is over.
+        only: parts of the names of the attacks to run; empty: all.
+        settings: additional options for `kame serve --set`.
+        on_outcome: called with each result.
 
     Raises:
-        RunError: a server does not start, or does not end; or it has no time even for the good caller.
+        RunError: a server does not start or end, or has no time even for the good caller.
     """
     outcomes = []
     for each in ATTACKS:
@@ -319,9 +320,9 @@ def attack(
 
 
 def _on_a_server(checkpoint: str, settings: Sequence[str], attack: Attack) -> Outcome:
-    """One attack; anew where the machine was so busy at the server's start that it lets nobody in."""
+    """Runs one attack; again if the machine was so busy at the server's start that it refuses callers."""
     for _ in range(_N_TRIES):
-        with suppress(InvalidStatus), running(checkpoint, [*SETTINGS, *settings], attack.n_descriptors) as server:
+        with suppress(InvalidStatus), run_server(checkpoint, [*SETTINGS, *settings], attack.n_descriptors) as server:
             return asyncio.run(_attacked(server, attack))
     raise RunError("The server lets the good caller in at no time: the machine has too much else to do.")
 
@@ -361,7 +362,7 @@ async def _attacked(server: Running, attack: Attack) -> Outcome:
 
 
 async def _watch(process: psutil.Process, url: str, before_mib: float, outcome: Outcome) -> None:
-    """Looks at the server and asks it for its health, until it is cancelled."""
+    """Monitors the server and requests its health until it is cancelled."""
     loop = asyncio.get_running_loop()
     next_s = loop.time()
     while True:
@@ -383,8 +384,8 @@ def _mib(process: psutil.Process) -> float:
     return float(process.memory_info().rss) / 2**20
 
 
-def as_table(outcomes: Sequence[Outcome]) -> str:
-    """A row an attack."""
+def format_table(outcomes: Sequence[Outcome]) -> str:
+    """Formats a row for each attack."""
     head = ("attack", "answered", "dropped", "gap ms", "+MiB", "descriptors", "/healthz", "closed")
     rows = [
         (
@@ -405,6 +406,6 @@ def as_table(outcomes: Sequence[Outcome]) -> str:
     return "\n".join([*lines, "descriptors: before/most/clients still there/clients gone", *ended])
 
 
-def as_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """For programs."""
+def to_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Converts results to JSON."""
     return {"attacks": [asdict(each) for each in outcomes]}

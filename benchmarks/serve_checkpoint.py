@@ -1,7 +1,7 @@
-"""A checkpoint made on the spot: random weights of a preset's shape, a codec of noise, a small vocabulary.
+"""Makes a checkpoint with random weights of a preset's shape, a random codec and a small vocabulary.
 
-What it says is noise; what it costs is what a trained one of the same shape costs, except that its vocabulary of 300
-pieces makes the text head smaller (with moshi-7b by 130 of 7,800 million weights).
+Its output is noise; its cost is that of a trained one of the same shape, except that the vocabulary of 300 pieces makes
+the text head smaller (for moshi-7b by 130 of 7,800 million weights).
 """
 
 from pathlib import Path
@@ -19,12 +19,14 @@ from tests.support.codecs import random_model, write_codebooks, write_mimi
 from tests.support.vocabularies import make_vocabulary
 
 
-def random_checkpoint(folder: Path, model: ModelConfig, codec_name: str = "codec2-learnt", device: str = "cpu") -> Path:
-    """Makes an export of a front-end of this shape in `folder`; returns where it is.
+def make_random_checkpoint(
+    folder: Path, model: ModelConfig, codec_name: str = "codec2-learnt", device: str = "cpu"
+) -> Path:
+    """Makes an export of a front-end of this shape in `folder`, and returns its path.
 
     Args:
         codec_name: codec2-learnt, as `nano` has it, or mimi, of its real shape.
-        device: where the weights are made; on CUDA they are stored in bf16.
+        device: device on which the weights are made; on CUDA they are stored in bf16.
     """
     torch.manual_seed(0)
     codec = _make_mimi(folder / "codec") if codec_name == "mimi" else _make_codec2(folder / "codec")

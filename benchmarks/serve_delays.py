@@ -1,7 +1,7 @@
-"""How long a caller waits for an answer in each mode, with everything real: recogniser, chat model, voice, network.
+"""Measures the delay of answers in each mode with real components: recogniser, chat model, voice, network.
 
-A held-out question is played to `kame serve` in real time, then silence. All times are the caller's: from the last
-sample of the question sent to the frame received. Each wait is told, and written down, as soon as it is known.
+A held-out question is played to `kame serve` in real time, then silence. All times are the caller's: from the sending
+of the question's last sample to the receipt of the frame. Each delay is printed and stored as soon as it is known.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from backends.engine import Samples
-from benchmarks.serve_process import running
+from benchmarks.serve_process import run_server
 from benchmarks.serve_questions import Question
 from data_schemas.units import FRAME_N_SAMPLES, samples_to_seconds
 from kame_model.evaluate.key_words import find_key
@@ -22,23 +22,23 @@ from kame_model.serve.client.client import Call, play_in_real_time, talk
 from tests.support.soak_verdict import MODES, words_of
 
 _LISTEN_ON_S = 4.0
-"""An answer after whose last word so much is silent is over."""
+"""Silence after the last word of an answer, in seconds, after which it counts as finished."""
 _ALREADY_S = 1.0
 _SETTINGS = ("cycle.first_token_timeout_s=60", "limits.max_sessions=1", "limits.max_starts_per_minute=1000")
-"""Patience for slow machines: a chat model that is slow is to be measured, not given up."""
+"""Long timeouts for slow machines: a slow chat model is to be measured."""
 
 
 @dataclass(slots=True)
 class Wait:
-    """One question in one mode; times in seconds from the end of the question.
+    """A question in one mode; times in seconds from the end of the question.
 
     Attributes:
-        answer_s: to the first frame in which a word is said; None: none was.
-        keyword_s: to the frame that completes the key words of the true answer; None: they were not said.
-        oracle_age_s: how long ago, at that first frame, the oracle had been asked for whose words were there then.
-        is_talking: the model said something in the question's last second already: its `answer_s` says little.
-        n_failed: oracles that failed.
-        n_dropped: frames that the server threw away because it was behind: where there are any, times are too long.
+        answer_s: time of the first frame with a word; None: there was none.
+        keyword_s: time of the frame that completes the key words of the true answer; None: they were not said.
+        oracle_age_s: age of the oracle's request at that first frame.
+        is_talking: whether the model already spoke in the question's last second; then `answer_s` means little.
+        n_failed: number of failed oracles.
+        n_dropped: number of frames that the server dropped because it was too slow; if any, times are too long.
     """
 
     dialogue_id: str
@@ -56,7 +56,7 @@ class Wait:
 
 @dataclass(slots=True)
 class _Caller:
-    """Plays a question, and takes the times of what comes."""
+    """Plays a question, and records the times of the events."""
 
     question: Question
     wait: Wait
@@ -115,13 +115,13 @@ class _Caller:
 
 
 class WaitsFile:
-    """Waits that are known, in a file of JSON lines that grows by each, so that a run can be interrupted.
+    """Known waits in a JSON lines file, so that a run can be resumed.
 
     Args:
-        path: None: there is no file.
+        path: the file; None: there is none.
 
     Attributes:
-        waits: in the order in which they were measured.
+        waits: waits in the order in which they were measured.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -130,21 +130,21 @@ class WaitsFile:
         self.waits = [Wait(**json.loads(line)) for line in lines]
 
     def missing(self, asked: Sequence[Question]) -> list[tuple[Question, str]]:
-        """Questions and modes that are not known yet, in the order in which they are to be asked."""
+        """Returns the questions and modes that are not measured yet, in order."""
         known = {(each.dialogue_id, each.mode) for each in self.waits}
         pairs = [(question, mode) for question in asked for mode in MODES]
         return [(question, mode) for question, mode in pairs if (question.dialogue_id, mode) not in known]
 
     def add(self, wait: Wait) -> None:
-        """One more, which is on disk on return."""
+        """Adds a wait, which is on disk on return."""
         self.waits.append(wait)
         if self._path is not None:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(asdict(wait)) + "\n")
 
 
-def lasts_s(missing: Sequence[tuple[Question, str]], most_wait_s: float) -> tuple[float, float]:
-    """How long measuring these takes where every answer comes at once, and where none ever comes, seconds."""
+def estimate_duration_s(missing: Sequence[tuple[Question, str]], most_wait_s: float) -> tuple[float, float]:
+    """Returns the duration of the measurement in seconds if every answer comes at once, and if none ever comes."""
     sound_s = sum(samples_to_seconds(len(question.sound)) for question, _ in missing)
     return sound_s + len(missing) * _LISTEN_ON_S, sound_s + len(missing) * most_wait_s
 
@@ -157,21 +157,21 @@ def measure_delays(
     known: WaitsFile,
     tell: Callable[[str], None],
 ) -> list[Wait]:
-    """Every question in every mode, turn about, on one server, after one of each that does not count.
+    """Measures every question in every mode in turn on one server, after a warm-up in each mode.
 
     Args:
-        most_wait_s: how long after a question to listen at most.
-        settings: more of `kame serve --set`.
-        known: is not measured anew, and takes what is.
-        tell: told of each wait as it is known.
+        most_wait_s: maximum wait after a question, in seconds.
+        settings: additional options for `kame serve --set`.
+        known: waits that are not measured again; new ones are added.
+        tell: called with each wait.
 
     Raises:
         RunError: the server does not start.
-        BackendError: it lets nobody in.
+        BackendError: it refuses callers.
     """
     missing = known.missing(asked)
     if missing:
-        with running(checkpoint, [*_SETTINGS, *settings]) as server:
+        with run_server(checkpoint, [*_SETTINGS, *settings]) as server:
             for mode in MODES:
                 asyncio.run(_ask(server.url, missing[0][0], mode, most_wait_s))
             for number, (question, mode) in enumerate(missing, 1):
@@ -188,8 +188,8 @@ async def _ask(url: str, question: Question, mode: str, most_wait_s: float) -> W
     return caller.wait
 
 
-def as_rows(waits: Sequence[Wait]) -> list[dict[str, Any]]:
-    """Figures by mode."""
+def summarise(waits: Sequence[Wait]) -> list[dict[str, Any]]:
+    """Returns figures by mode."""
     rows = []
     for mode in MODES:
         of_mode = [each for each in waits if each.mode == mode]
@@ -208,8 +208,8 @@ def as_rows(waits: Sequence[Wait]) -> list[dict[str, Any]]:
     return rows
 
 
-def as_table(rows: Sequence[dict[str, Any]]) -> str:
-    """For people: medians, with the 10th and 90th percentile, and of how many."""
+def format_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Formats a table: medians, with the 10th and 90th percentile, and their number."""
     lines = [
         "| mode | n | first answer frame | keyword | age of the oracle | talking already | failed | dropped |",
         "|---|---|---|---|---|---|---|---|",
@@ -221,8 +221,8 @@ def as_table(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def as_json(waits: Sequence[Wait]) -> list[dict[str, Any]]:
-    """Every question, for programs."""
+def to_json(waits: Sequence[Wait]) -> list[dict[str, Any]]:
+    """Converts every question to JSON."""
     return [asdict(each) for each in waits]
 
 

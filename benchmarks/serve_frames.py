@@ -1,9 +1,9 @@
-"""What a frame costs the server, against the bare model step on the same batch in the same run.
+"""Measures the server's time per frame relative to the bare model step on the same batch in the same run.
 
-A server of n slots is given n callers for a while, in real time: the turn detector as it is, a recogniser and a chat
-model that take no time. Its frame time is from taking the callers' frames to handing out the answers. The bare step is
-codec, front-end and codec again, called in a row on as many slots by nobody but a loop. Both are repeated turn about,
-so that the same neighbours on the machine trouble both.
+A server of n slots serves n callers for a while in real time, with the real turn detector, and with a recogniser and a
+chat model that take no time. Its frame time is from taking the callers' frames to returning the answers. The bare step
+is codec, front-end and codec again, called in a loop on as many slots. Both are repeated in turn, so that other load on
+the machine affects both.
 """
 
 import asyncio
@@ -38,11 +38,11 @@ _LATE_SHARE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class FrameTimes:
-    """Times of frames with n callers, milliseconds.
+    """Times of frames with n callers, in milliseconds.
 
     Attributes:
-        late_share: of the server's steps those that began a frame or more after their time.
-        dropped_share: of the frames heard, those that were thrown away because the server was behind.
+        late_share: share of the server's steps that began a frame or more late.
+        dropped_share: share of received frames that were dropped because the server was too slow.
     """
 
     n_sessions: int
@@ -55,7 +55,7 @@ class FrameTimes:
 
     @property
     def is_real_time(self) -> bool:
-        """Whether the callers hear no gap, or hardly one: 99 of 100 frames in their 80 ms, nothing dropped."""
+        """Whether callers hear hardly any gap: 99 of 100 frames take at most 80 ms, and none is dropped."""
         in_time = self.server_p99_ms <= 1000 * FRAME_S and self.late_share <= _LATE_SHARE
         return in_time and self.dropped_share <= _LATE_SHARE
 
@@ -63,30 +63,30 @@ class FrameTimes:
 def measure_frames(
     checkpoint: Checkpoint, numbers: Sequence[int], seconds: float, n_rounds: int = 3, cuda_graphs: bool = True
 ) -> list[FrameTimes]:
-    """Frame times for each number of sessions, up to the first for which the GPU has too little memory.
+    """Measures frame times for each number of sessions, up to the first that exceeds the GPU's memory.
 
     Args:
-        cuda_graphs: of both, where there is CUDA.
-        seconds: of real time that each server is measured for, in each round, 30 at most (the meter keeps no more); as
-            many frames are stepped bare.
-        n_rounds: how often both are measured, turn about; told is the median of the rounds.
+        cuda_graphs: whether both use CUDA graphs, if CUDA is available.
+        seconds: real time in each round for each server, at most 30 (the meter keeps no more); the bare step runs for
+            as many frames.
+        n_rounds: number of rounds, in which both are measured in turn; the median is returned.
     """
     found = []
     for n_sessions in numbers:
         rounds: list[tuple[float, ...]] = []
         try:
             for _ in range(n_rounds):
-                bare_s = bare_steps(checkpoint, n_sessions, round(seconds / FRAME_S), cuda_graphs)
+                bare_s = measure_bare_steps(checkpoint, n_sessions, round(seconds / FRAME_S), cuda_graphs)
                 bare = [float(1000 * each) for each in np.percentile(bare_s, [50, 99])]
-                rounds.append((*bare, *asyncio.run(served_steps(checkpoint, n_sessions, seconds, cuda_graphs))))
+                rounds.append((*bare, *asyncio.run(measure_served_steps(checkpoint, n_sessions, seconds, cuda_graphs))))
         except torch.OutOfMemoryError:
             break  # larger numbers need more
         found.append(FrameTimes(n_sessions, *(float(each) for each in np.median(rounds, axis=0))))
     return found
 
 
-def bare_steps(checkpoint: Checkpoint, n_slots: int, n_steps: int, cuda_graphs: bool = True) -> list[float]:
-    """Seconds of each step: sound to codes, a frame of the front-end, codes to sound; every slot has a caller."""
+def measure_bare_steps(checkpoint: Checkpoint, n_slots: int, n_steps: int, cuda_graphs: bool = True) -> list[float]:
+    """Measures bare steps in seconds: audio to codes, a frame of the front-end, codes to audio; all slots are used."""
     front_end = checkpoint.front_end
     device = front_end.lm.device
     codec = checkpoint.codec(str(device))
@@ -107,10 +107,10 @@ def bare_steps(checkpoint: Checkpoint, n_slots: int, n_steps: int, cuda_graphs: 
     return times_s[_N_WARM_UP:]
 
 
-async def served_steps(
+async def measure_served_steps(
     checkpoint: Checkpoint, n_sessions: int, seconds: float, cuda_graphs: bool = True
 ) -> tuple[float, ...]:
-    """A server with as many callers, each of whom speaks and pauses in turn: the server's part of `FrameTimes`."""
+    """Runs a server with callers that speak and pause in turn: the server's part of `FrameTimes`."""
     config = ServeConfig.model_validate(
         {
             "checkpoint": checkpoint.place.name,
@@ -132,7 +132,7 @@ async def served_steps(
 
 
 async def _call(session: Session, number: int, seconds: float) -> None:
-    """A caller whose frames come in real time, and who takes what is said."""
+    """A caller that sends frames in real time and reads the answers."""
     clock = asyncio.get_running_loop()
     reading = asyncio.create_task(_read(session))
     began_s = clock.time()
@@ -150,13 +150,13 @@ async def _read(session: Session) -> None:
 
 
 def _voice(number: int) -> Samples:
-    """80 ms of noise, loud for two seconds and then as long silent."""
+    """Returns 80 ms of noise, loud for two seconds and silent for two seconds in turn."""
     loudness = 0.1 if number % 50 < 25 else 0.0
     return np.random.default_rng(number).normal(0, loudness, FRAME_N_SAMPLES).astype(np.float32)
 
 
-def largest_in_real_time(times: Sequence[FrameTimes]) -> int:
-    """The most sessions of those measured that have their real time, with all smaller numbers having it too."""
+def find_largest_in_real_time(times: Sequence[FrameTimes]) -> int:
+    """Returns the largest measured number of sessions that is in real time with all smaller ones."""
     largest = 0
     for each in times:
         if not each.is_real_time:
@@ -165,8 +165,8 @@ def largest_in_real_time(times: Sequence[FrameTimes]) -> int:
     return largest
 
 
-def as_table(times: Sequence[FrameTimes]) -> str:
-    """For people."""
+def format_table(times: Sequence[FrameTimes]) -> str:
+    """Formats a table."""
     lines = [
         "| sessions | bare step p50 | p99 | server's frame p50 | p99 | late | dropped | real time |",
         "|---|---|---|---|---|---|---|---|",

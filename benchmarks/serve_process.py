@@ -1,4 +1,4 @@
-"""The real `kame serve` in a process of its own, for as long as a block."""
+"""Runs the real `kame serve` in another process for the duration of a `with` block."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ _ENDING_S = 60
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A server that callers can reach at `url`; `log` is what it says beside that."""
+    """A server that callers can reach at `url`; `log` is the rest of its output."""
 
     url: str
     process_id: int
@@ -24,15 +24,15 @@ class Running:
 
 
 @contextmanager
-def running(checkpoint: str, settings: Sequence[str], n_descriptors: int | None = None) -> Iterator[Running]:
-    """A server on a free port of this machine, with its embedded chat model where the settings name no other.
+def run_server(checkpoint: str, settings: Sequence[str], n_descriptors: int | None = None) -> Iterator[Running]:
+    """Yields a server on a free port of this machine, with the embedded chat model if the settings name no other.
 
     Args:
-        settings: of `kame serve --set`.
-        n_descriptors: files and connections it may have open; None: as many as this process.
+        settings: options for `kame serve --set`.
+        n_descriptors: maximum number of open files and connections; None: as this process.
 
     Raises:
-        RunError: it does not start, or does not end when it is told to.
+        RunError: it does not start, or does not end when it is stopped.
     """
     options = [each for setting in settings for each in ("--set", setting)]
     command = [str(Path(sys.executable).with_name("kame")), "serve", checkpoint, "--port", "0", "--json", *options]

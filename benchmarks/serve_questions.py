@@ -1,4 +1,4 @@
-"""Held-out questions as sound, each with the words that tell its answer, of a dataset or of token rows."""
+"""Held-out questions as audio with the key words of their answers, from a dataset or from token rows."""
 
 import random
 from collections import defaultdict
@@ -28,19 +28,19 @@ from pipelines.mixing.timing import CHANNEL
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """What a caller says, to the end of the question; `answer` are the key words of the true answer."""
+    """A question of a caller; `answer` are the key words of the true answer."""
 
     dialogue_id: str
     sound: Samples
     answer: tuple[str, ...]
 
 
-def questions(folder: str, checkpoint: str, splits: Sequence[str], n: int, seed: int) -> list[Question]:
-    """Questions of dialogues of these splits, the sources in turn, drawn by seed; no interruptions.
+def draw_questions(folder: str, checkpoint: str, splits: Sequence[str], n: int, seed: int) -> list[Question]:
+    """Draws questions of dialogues of some splits by seed, the sources in turn, without interruptions.
 
     Args:
-        folder: of a dataset, whose recorded sound is played; or of token rows, whose codes the checkpoint's codec
-            decodes first, which every codec's recogniser pays for.
+        folder: folder of a dataset, whose audio is played; or of token rows, whose codes are first decoded by the
+            checkpoint's codec, which makes recognition harder.
     """
     if (Path(folder) / MANIFEST).exists():
         return list(islice(_of_dataset(folder, splits, seed), n))
@@ -55,7 +55,7 @@ def questions(folder: str, checkpoint: str, splits: Sequence[str], n: int, seed:
 
 
 def _of_dataset(folder: str, splits: Sequence[str], seed: int) -> Iterator[Question]:
-    """One question an item."""
+    """Yields one question per item."""
     reader = DatasetReader(folder)
     by_source: dict[str, dict[str, str]] = defaultdict(dict)
     for dialogue in reader.dialogues():
@@ -71,7 +71,7 @@ def _of_dataset(folder: str, splits: Sequence[str], seed: int) -> Iterator[Quest
 
 
 def _answering_turn(dialogue: AudioDialogue) -> int | None:
-    """The first turn of the assistant that bears the answer whole."""
+    """Returns the first turn of the assistant that contains the whole answer."""
     for turn in dialogue.turns:
         if turn.speaker == "A" and turn.answer_word_index is not None and turn.cut_s is None:
             return turn.turn_index

@@ -1,4 +1,4 @@
-"""Callers of a running server over the network: those that talk, over either socket, and those that misbehave."""
+"""Callers of a running server over the network: normal ones, over either socket, and misbehaving ones."""
 
 import asyncio
 import base64
@@ -15,7 +15,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from backends.engine import Samples
-from benchmarks.serve_realtime import RealtimeCall, said_in
+from benchmarks.serve_realtime import RealtimeCall, collect_texts
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 from kame_model.serve.client.client import Call, play_in_real_time, talk
 from kame_model.serve.client.talk_record import TalkRecord
@@ -28,14 +28,14 @@ Kind = Literal["talks", "vanishes", "garbage", "silent", "fast"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 CHAT, REALTIME = PATHS
 SILENCE_S = 6.0
-"""After what is said, for the answer."""
+"""Silence after the sentence, in seconds, for the answer."""
 
 
 async def talk_once(url: str, talked: Talk, sound: Samples) -> None:
-    """Says a sentence in real time, and notes in `talked` what came of it.
+    """Says a sentence in real time, and records the result in `talked`.
 
     Raises:
-        BackendError, InvalidStatus: it was not let in; it may come again.
+        BackendError, InvalidStatus: it was refused, and may try again.
     """
     clock = asyncio.get_running_loop().time
     talked.began_s = clock()
@@ -69,7 +69,7 @@ def _note_realtime(talked: Talk, call: RealtimeCall) -> None:
 
 
 def _note_events(talked: Talk, events: list[dict[str, Any]]) -> None:
-    talked.texts = said_in(events)
+    talked.texts = collect_texts(events)
     talked.n_events.update(event["kind"] for event in events)
 
 
@@ -82,11 +82,11 @@ def _dropped(events: list[dict[str, Any]]) -> Counter[str]:
 
 
 class BadCaller:
-    """One that misbehaves.
+    """A misbehaving caller.
 
     Args:
-        chance: by it the caller chooses its socket, its mode and what it sends.
-        most_idle_s: how long it may send nothing before it has to be let go.
+        chance: random generator for its socket, its mode and what it sends.
+        most_idle_s: time without data after which it must be disconnected, in seconds.
     """
 
     def __init__(self, url: str, chance: random.Random, most_idle_s: float) -> None:
@@ -96,10 +96,10 @@ class BadCaller:
         self._opus = sphn.OpusStreamWriter(SAMPLE_RATE_HZ)
 
     async def run(self, kind: Kind, sound: Samples) -> str:
-        """The whole call; a promise that was not kept, or nothing.
+        """Runs the whole call; returns a failed check, or an empty text.
 
         Raises:
-            InvalidStatus: it was not let in.
+            InvalidStatus: it was refused.
         """
         socket = await connect(self._address, proxy=None, open_timeout=60)
         hearing = asyncio.create_task(_drain(socket))
@@ -138,7 +138,7 @@ class BadCaller:
 
 
 async def _paced(sound: Samples, times_as_fast: float) -> AsyncIterator[Samples]:
-    """A sound's frames at a multiple of their own speed."""
+    """Yields the frames of audio at a multiple of real time."""
     for start in range(0, len(sound), FRAME_N_SAMPLES):
         piece = sound[start : start + FRAME_N_SAMPLES]
         yield np.pad(piece, (0, FRAME_N_SAMPLES - len(piece)))

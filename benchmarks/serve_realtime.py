@@ -1,4 +1,4 @@
-"""A caller of `/v1/realtime` over the network, who wants every frame and tells when each came."""
+"""Caller of `/v1/realtime` over the network that requests every frame and records when each came."""
 
 import asyncio
 import base64
@@ -20,19 +20,19 @@ _OPEN_S = 60.0
 
 
 class RealtimeCall:
-    """One call, as an asynchronous context manager.
+    """A call, as an asynchronous context manager.
 
     Args:
-        url: of the server, http://…
-        query: of the address, without its question mark.
+        url: URL of the server, http://…
+        query: query of the URL, without its question mark.
 
     Attributes:
-        side: what came.
-        n_sent: frames.
-        ended: why the server ended it; empty where the caller did.
+        side: received events.
+        n_sent: number of frames sent.
+        ended: why the server ended the call; empty if the caller did.
 
     Raises:
-        websockets.exceptions.InvalidStatus: it is not let in.
+        websockets.exceptions.InvalidStatus: it was refused.
     """
 
     def __init__(self, url: str, query: str = "") -> None:
@@ -57,19 +57,19 @@ class RealtimeCall:
         await self._socket.close()
 
     async def send(self, message: dict[str, Any]) -> None:
-        """Any message of the protocol.
+        """Sends a message of the protocol.
 
         Raises:
-            ConnectionClosed: the server has ended it.
+            ConnectionClosed: the server has ended the call.
         """
         await self._socket.send(json.dumps(message))
 
     async def change(self, **changes: object) -> None:
-        """Changes mode, back-end or prompt in mid-conversation."""
+        """Changes mode, back-end or prompt during the conversation."""
         await self.send({"type": "session.update", "kame": changes})
 
     async def say(self, frames: AsyncIterator[Samples]) -> None:
-        """Says frames as they come, until their end or the server's."""
+        """Sends frames as they come, until their end or the server's."""
         try:
             async for frame in frames:
                 sound = base64.b64encode(to_pcm16(frame)).decode()
@@ -79,7 +79,7 @@ class RealtimeCall:
             self.ended = self.ended or f"connection lost: {error}"
 
     async def until_answered(self) -> None:
-        """Waits a little for the frames that a busy server still owes."""
+        """Waits a little for frames that a busy server has not sent yet."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_OWED_S):
                 while self.n_answered < self.n_sent and not self._hearing.done():
@@ -88,11 +88,11 @@ class RealtimeCall:
 
     @property
     def n_answered(self) -> int:
-        """Frames that came, and those that passed while the caller asked for more."""
+        """Number of frames that came, and of those that passed while the caller requested more."""
         return sum(map(len, self.side.responses)) + self.side.n_unasked
 
     def told(self, kind: str) -> list[dict[str, Any]]:
-        """Our events of one kind, with `at_s`."""
+        """Returns our events of one kind, with `at_s`."""
         return [event for event in self.side.events if event["kind"] == kind]
 
     async def _hear(self) -> None:
@@ -109,7 +109,7 @@ class RealtimeCall:
             raise BackendError(f"{self._address} sends what is not of the protocol: {error}.") from error
 
 
-def said_in(events: list[dict[str, Any]]) -> dict[str, str]:
-    """All text that a caller was told, by the kind of event: heard, oracle, said."""
+def collect_texts(events: list[dict[str, Any]]) -> dict[str, str]:
+    """Returns all text that a caller received, by kind of event: heard, oracle, said."""
     pieces = {kind: [e["data"]["text"] for e in events if e["kind"] == kind] for kind in ("heard", "oracle", "said")}
     return {kind: ("" if kind == "said" else " ").join(texts) for kind, texts in pieces.items()}

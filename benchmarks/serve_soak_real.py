@@ -1,9 +1,9 @@
-"""Minutes of the real `kame serve` over the network, with callers that talk and callers that misbehave.
+"""Soak test of the real `kame serve` over the network, with normal and misbehaving callers.
 
-Recogniser, chat model and voice are real; callers say sentences of Kokoro's. In each round the chat model's process is
-stopped for some seconds. The first half has the recogniser in the server's process, as it is by default; in the second
-half it is a process of its own, which is killed in each round and comes back. What the server's process holds is looked
-at whenever nobody is connected. What is a broken promise is said in `tests/support/soak_verdict.py`.
+Recogniser, chat model and text-to-speech are real; callers say sentences of Kokoro. In each round, the chat model's
+process is suspended for some seconds. In the first half, the recogniser is in the server's process, as by default; in
+the second half it is another process, which is killed and restarted in each round. The server's resources are checked
+whenever nobody is connected. `tests/support/soak_verdict.py` has the checks.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from websockets.exceptions import InvalidStatus
 
 from backends.engine import Samples
 from backends.tts.kokoro import Kokoro
-from benchmarks.serve_process import Running, running
+from benchmarks.serve_process import Running, run_server
 from benchmarks.serve_real_callers import KINDS, BadCaller, Kind, talk_once
 from data_schemas.errors import BackendError
 from tests.support.recogniser_process import RecogniserProcess, recogniser_process
@@ -36,19 +36,19 @@ _ROUND_S = 45.0
 _STOPPED_S, _AWAY_S = 8.0, 6.0
 _MOST_TRIES, _AGAIN_S = 12, 5.0
 _BUSY = ("429", "503")
-"""What a server answers whom it does not let in just now."""
+"""Status codes by which a server refuses callers for the moment."""
 
 
 @dataclass(slots=True)
 class RealReport:
-    """What came of it; `broken` are promises that were not kept, in words.
+    """Result of the soak test; `broken` describes failed checks.
 
     Attributes:
-        n_callers: by kind, and how often a part was stopped.
-        n_refused, refused: how often one was not let in and came again, and why the last one was not.
-        talks: the calls of those that did nothing wrong.
-        outages: of the recogniser.
-        held: after each round, of one server after the other.
+        n_callers: callers by kind, and number of times that a component was stopped.
+        n_refused, refused: number of refusals, and reason of the last one.
+        talks: calls of normal callers.
+        outages: outages of the recogniser.
+        held: resources after each round, of one server after the other.
     """
 
     n_callers: Counter[str] = field(default_factory=Counter)
@@ -60,7 +60,7 @@ class RealReport:
     broken: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
-        """For programs: sums over the calls in place of the calls."""
+        """Converts it to JSON, with sums over the calls."""
         talks = self.talks
         return {
             "n_callers": dict(self.n_callers),
@@ -82,9 +82,9 @@ class RealSoak:
     """Callers of a running server.
 
     Args:
-        report: filled in.
-        on_round: told of what is held after each round.
-        recogniser: killed and started anew in each round, where it is a process of its own.
+        report: result that is filled in.
+        on_round: called with the held resources after each round.
+        recogniser: process of the recogniser, which is killed and restarted in each round.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class RealSoak:
         self._sounds: list[Samples] = [kokoro.synthesise(each.text, voice, 1.0).samples for each in SENTENCES]
 
     async def run(self, minutes: float) -> None:
-        """Rounds of callers until the time is over; after each the server has to be as empty as once all is loaded."""
+        """Runs rounds of callers until the time is over; after each, the server must be as empty as after loading."""
         end_s = time.monotonic() + 60 * minutes
         while time.monotonic() < end_s or len(self._held) < LOADED + 1:
             await self._measured_round()
@@ -124,10 +124,10 @@ class RealSoak:
         self._on_round(self._held[-1])
 
     async def _round(self, is_killed: bool) -> None:
-        """Callers at once, one after another in each place; every other one talks, the others misbehave in turn.
+        """Runs concurrent callers, in each place one after another; every other one is normal.
 
         Args:
-            is_killed: the recogniser, where it is a process of its own.
+            is_killed: whether the recogniser's process is killed.
         """
         kinds = iter([kind for bad in KINDS[1:] for kind in (KINDS[0], bad)])
         end_s = time.monotonic() + _ROUND_S
@@ -146,7 +146,7 @@ class RealSoak:
                 lanes.create_task(self._kill(self._recogniser))
 
     async def _call(self, kind: Kind) -> None:
-        """One caller, who comes again when it is refused: a busy server may do so."""
+        """Runs one caller, which tries again if it is refused, as a busy server may do."""
         number = next(self._numbers)
         for _ in range(_MOST_TRIES):
             try:
@@ -164,7 +164,7 @@ class RealSoak:
         self._report.broken.append(f"a caller was refused {_MOST_TRIES} times: {self._report.refused}")
 
     async def _talk(self, number: int) -> None:
-        """Both sockets in all modes, one after the other."""
+        """Talks over both sockets in all modes, one after the other."""
         n_talks = len(self._report.talks) + self._n_talking
         path, mode = WAYS[n_talks % len(WAYS)]
         talk = Talk(number % len(SENTENCES), path, mode)
@@ -182,7 +182,7 @@ class RealSoak:
             self._report.broken.append(broken)
 
     async def _stall_chat(self) -> None:
-        """Stops the chat model's process for a while; callers talk on."""
+        """Suspends the chat model's process for a while; callers continue."""
         await asyncio.sleep(5)
         for child in psutil.Process(self._server.process_id).children(recursive=True):
             with suppress(psutil.Error):
@@ -195,7 +195,7 @@ class RealSoak:
                         os.kill(child.pid, signal.SIGCONT)
 
     async def _kill(self, recogniser: RecogniserProcess) -> None:
-        """Kills the recogniser's process while somebody talks, and starts it anew after a while."""
+        """Kills the recogniser's process during a call, and restarts it after a while."""
         until_s = time.monotonic() + _ROUND_S
         while not self._n_talking and time.monotonic() < until_s:
             await asyncio.sleep(0.1)
@@ -209,11 +209,11 @@ class RealSoak:
         self._report.outages.append(Outage(began_s, clock()))
 
     async def _empty(self) -> Held:
-        """What the server holds once it has let everybody go."""
+        """Returns the resources that the server holds after all callers have left."""
         async with httpx.AsyncClient(timeout=60) as client:
             for _ in range(60):
                 metrics = await client.get(f"{self._server.url}/metrics")
-                if metrics.status_code == httpx.codes.OK and not n_sessions(metrics.text):
+                if metrics.status_code == httpx.codes.OK and not count_sessions(metrics.text):
                     break
                 await asyncio.sleep(1)
             else:
@@ -228,10 +228,10 @@ class RealSoak:
         return Held(process.num_fds(), process.num_threads(), process.memory_info().rss / 2**20)
 
 
-def real_soak(
+def run_real_soak(
     checkpoint: str, minutes: float, n_at_once: int, settings: Sequence[str], on_round: Callable[[Held], None]
 ) -> RealReport:
-    """The soak, on two servers started for it, one after the other.
+    """Runs the soak test on two servers, one after the other.
 
     Raises:
         RunError: a server or the recogniser does not start, or does not end.
@@ -248,7 +248,7 @@ def real_soak(
         with ExitStack() as stack:
             recogniser = stack.enter_context(recogniser_process()) if is_apart else None
             listening = [] if recogniser is None else recogniser.settings
-            server = stack.enter_context(running(checkpoint, [*options, *listening]))
+            server = stack.enter_context(run_server(checkpoint, [*options, *listening]))
             asyncio.run(RealSoak(server, report, n_at_once, on_round, recogniser).run(minutes / 2))
     report.broken += broken_promises(report.talks, report.outages)
     if not report.outages:
@@ -257,11 +257,11 @@ def real_soak(
 
 
 def _status(error: BackendError | InvalidStatus) -> str:
-    """HTTP's, of an answer that lets nobody in; empty where it was another fault."""
+    """Returns the HTTP status of a refusal; empty for another error."""
     return error.status if isinstance(error, BackendError) else str(error.response.status_code)
 
 
-def n_sessions(metrics: str) -> int:
-    """Sessions that a server has, by its `/metrics`."""
+def count_sessions(metrics: str) -> int:
+    """Returns the number of sessions of a server, from its `/metrics`."""
     families = text_string_to_metric_families(metrics)
     return round(sum(each.value for family in families if family.name == "kame_sessions" for each in family.samples))

@@ -1,8 +1,8 @@
-"""A session's chat model is changed again and again between two real servers while a caller talks over the network.
+"""Switches a session's chat model repeatedly between two real servers while a caller talks over the network.
 
-Two llama.cpp servers of the embedded engine, each with a prompt of its own, behind the real `kame serve`. The caller's
-frames go by its own clock whatever comes of them, and every frame of the answer has its number, so that a swap that
-holds up or loses one is seen.
+Two llama.cpp servers of the embedded engine, each with its own prompt, are back-ends of the real `kame serve`. The
+caller's frames follow its own clock, and every frame of the answer is numbered, so that a switch that delays or loses a
+frame is detected.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ import yaml
 
 from backends.engine import Samples
 from backends.tts.kokoro import Kokoro
-from benchmarks.serve_process import Running, running
+from benchmarks.serve_process import Running, run_server
 from benchmarks.serve_realtime import RealtimeCall
 from data_schemas.units import SAMPLE_RATE_HZ
 from kame_model.serve.client.client import play_in_real_time
@@ -26,18 +26,18 @@ from tests.support.soak_verdict import SENTENCES
 from tests.support.swap_report import Swap, SwapReport, report_of
 
 TURN_S = 15.0
-"""From one sentence of the caller to the next: time enough for an answer on a machine with much else to do."""
+"""Time between two sentences of the caller, in seconds: enough for an answer on a busy machine."""
 _INTO_TURN_S = 2.0
-"""The swap comes in the middle of a sentence."""
+"""Time of the switch after the start of a sentence, in seconds."""
 PROMPTS = {"plain": "You are friendly.", "pirate": "You are a pirate."}
-"""Short ones, for machines without an accelerator."""
+"""Short prompts, for machines without an accelerator."""
 
 
 def swap(checkpoint: str, n_swaps: int, settings: Sequence[str], on_swap: Callable[[Swap], None]) -> SwapReport:
-    """The whole of it, on a server started for it.
+    """Runs the whole test on a server of its own.
 
     Args:
-        on_swap: told of each swap at the end.
+        on_swap: called with each switch at the end.
 
     Raises:
         RunError: the server does not start, or does not end.
@@ -45,7 +45,7 @@ def swap(checkpoint: str, n_swaps: int, settings: Sequence[str], on_swap: Callab
     sound = _sound(n_swaps)
     with tempfile.TemporaryDirectory() as folder:
         own = [f"back_ends={json.dumps(_back_ends(Path(folder)))}", "limits.max_sessions=1"]
-        with running(checkpoint, [*own, *settings]) as server:
+        with run_server(checkpoint, [*own, *settings]) as server:
             report = asyncio.run(_talk(server, sound, n_swaps))
     for each in report.swaps:
         on_swap(each)
@@ -69,7 +69,7 @@ async def _talk(server: Running, sound: Samples, n_swaps: int) -> SwapReport:
 
 
 def _sound(n_turns: int) -> Samples:
-    """One sentence in each turn, silence after it."""
+    """Returns audio with one sentence in each turn, and silence after it."""
     kokoro = Kokoro()
     voice = kokoro.voices()[0].name
     n_samples = round(TURN_S * SAMPLE_RATE_HZ)
@@ -79,7 +79,7 @@ def _sound(n_turns: int) -> Samples:
 
 
 def _back_ends(folder: Path) -> list[dict[str, Any]]:
-    """Two, each with a server of its own: they are told apart by what the endpoint is called."""
+    """Returns two back-ends, each with its own server and endpoint name."""
     back_ends = []
     for name, instructions in PROMPTS.items():
         file = folder / f"{name}.yaml"

@@ -1,11 +1,11 @@
-"""How fast speech is made, heard and aligned, and whether memory stays flat.
+"""Measures the speed of synthesis, quality checks and alignment, and the growth of memory.
 
     python -m benchmarks.speech [--only speed alignment memory] [--dialogues N] [--memory N] [--json]
 
-Questions of our own become dialogues and these become speech as in a run: the product's stages with their default
-engines and gate, and its `Workers`. Speed: the speech stage in one process and in one a core, turn about, so that both
-see the same machine; every process is warm before. Memory: what each worker process holds after its first 100 and after
-its last utterances. Alignment: the embedded aligner on one core, by processor time.
+Generated questions become dialogues, and these become speech as in a run: by the product's stages with their default
+engines and gate, and its `Workers`. Speed: the speech stage in one process and in one per core, in turn, so that other
+load on the machine affects both; every process is warm before. Memory: of each worker process after its first 100 and
+after its last utterances. Alignment: the embedded aligner on one core, by processor time.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import psutil  # type: ignore[import-untyped]
 from backends.aligner.pocketsphinx import PocketsphinxAligner
 from backends.engine import Samples
 from backends.tts.kokoro import Kokoro
-from benchmarks.questions import texts, write_questions
+from benchmarks.questions import generate_texts, write_questions
 from data_schemas.config import PartConfig, RefreshConfig
 from data_schemas.records import Clips, Dialogue
 from data_schemas.store import Store
@@ -37,15 +37,15 @@ from spoken.spoken_text import split_words
 SPEECH = "speech"
 N_ROUNDS = 2
 N_SETTLED = 100
-"""After so many utterances a process is held to have all that it needs."""
+"""Number of utterances after which a process has loaded all that it needs."""
 
 LEAST_UTTERANCES = 2
-"""Of any dialogue: a question and an answer."""
+"""Minimum number of utterances of a dialogue: a question and an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Seconds of speech kept in a second of wall-clock time; the best round of each."""
+    """Seconds of accepted speech per second of wall-clock time; the best round of each."""
 
     one_process: float
     all_cores: float
@@ -61,7 +61,7 @@ class Speed:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A process, how many utterances it has said by now, and its resident memory in MiB."""
+    """A process, the number of its utterances so far, and its resident memory in MiB."""
 
     pid: int
     n_utterances: int
@@ -70,7 +70,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Of each worker process the readings after its first 100 utterances and after its last; the greatest ratio."""
+    """Readings of each worker process after its first 100 and after its last utterances, and the greatest ratio."""
 
     settled: list[Reading]
     last: list[Reading]
@@ -86,7 +86,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """How many times faster than real time words are found, on one core."""
+    """Speed of alignment on one core, as a multiple of real time."""
 
     times_real_time: float
     audio_s: float
@@ -95,8 +95,8 @@ class Alignment:
         return f"{self.times_real_time:.0f} x real time on one core ({self.audio_s:.0f} s of sound)"
 
 
-def scripted(folder: Path, n_dialogues: int, n_workers: int) -> tuple[RefreshConfig, list[Part]]:
-    """A run of that many dialogues, one a part, with all done that comes before speech."""
+def prepare_scripts(folder: Path, n_dialogues: int, n_workers: int) -> tuple[RefreshConfig, list[Part]]:
+    """Prepares a run with that many dialogues, one per part, up to the speech stage."""
     source = write_questions(folder / "own.jsonl", n_dialogues, 1)
     config = RefreshConfig(
         out=str(folder / "out"),
@@ -115,10 +115,10 @@ def scripted(folder: Path, n_dialogues: int, n_workers: int) -> tuple[RefreshCon
 
 
 def measure_speed(n_dialogues: int) -> Speed:
-    """Rounds of so many dialogues a process."""
+    """Measures the speed in rounds of some dialogues per process."""
     n_cores = os.cpu_count() or 1
     with tempfile.TemporaryDirectory() as folder:
-        config, parts = scripted(Path(folder), n_dialogues * n_cores, n_cores)
+        config, parts = prepare_scripts(Path(folder), n_dialogues * n_cores, n_cores)
         with Workers(config.model_copy(update={"workers": 1})) as one, Workers(config) as many:
             _rate(one, parts[:1])  # loads the models
             _rate(many, parts[: 2 * n_cores])
@@ -130,7 +130,7 @@ def measure_speed(n_dialogues: int) -> Speed:
 
 
 def _rate(workers: Workers, parts: Sequence[Part]) -> float:
-    """Seconds of speech a second of the speech stage on these parts, whose speech is removed afterwards."""
+    """Measures seconds of speech per second of the speech stage on these parts, and deletes their output."""
     runner = Runner(Store(workers.config.out))
     started_s = time.monotonic()
     workers.run(SPEECH, parts, lambda *_: None)
@@ -143,10 +143,10 @@ def _rate(workers: Workers, parts: Sequence[Part]) -> float:
 
 
 def measure_memory(n_utterances: int) -> Memory:
-    """Lets each of the workers say about so many utterances, more than 100."""
+    """Measures memory while each of the workers synthesises about this many utterances, more than 100."""
     n_cores = os.cpu_count() or 1
     with tempfile.TemporaryDirectory() as folder:
-        config, parts = scripted(Path(folder), -(-n_utterances * n_cores // LEAST_UTTERANCES), n_cores)
+        config, parts = prepare_scripts(Path(folder), -(-n_utterances * n_cores // LEAST_UTTERANCES), n_cores)
         chosen, left = [], n_utterances * n_cores
         for part in parts:
             if left > 0:
@@ -161,7 +161,7 @@ def measure_memory(n_utterances: int) -> Memory:
 
 
 def run_watched(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
-    """`run_on_part`, and writes down what this process holds afterwards."""
+    """Calls `run_on_part`, and records the memory of this process afterwards."""
     record = run_on_part(config, stage, part)
     process = psutil.Process()
     file = Path(config.out) / f"rss-{process.pid}.jsonl"
@@ -182,10 +182,10 @@ def _n_utterances(config: RefreshConfig, part: Part) -> int:
 
 
 def measure_alignment(n_texts: int) -> Alignment:
-    """Aligns speech of our own on one core, by processor time."""
+    """Measures the alignment of our own speech on one core, by processor time."""
     tts, aligner = Kokoro(), PocketsphinxAligner()
     spoken: list[tuple[str, Samples]] = [
-        (text, tts.synthesise(text, tts.voices()[0].name, 1.0).samples) for text in texts(n_texts, 2)
+        (text, tts.synthesise(text, tts.voices()[0].name, 1.0).samples) for text in generate_texts(n_texts, 2)
     ]
     aligner.align(spoken[0][1], SAMPLE_RATE_HZ, split_words(spoken[0][0]))  # loads the model
     started_s = time.process_time()
@@ -197,13 +197,13 @@ def measure_alignment(n_texts: int) -> Alignment:
 
 
 def main() -> None:
-    """Prints each figure as soon as it is there."""
+    """Runs the measurements, and prints each figure when it is known."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speech", description="Speed and memory of speech.")
     names = ("speed", "alignment", "memory")
     parser.add_argument("--only", nargs="+", choices=names, default=names, help="what to measure")
-    parser.add_argument("--dialogues", type=int, default=8, help="dialogues a process in a round of the speed test")
-    parser.add_argument("--memory", type=int, default=500, help=f"utterances a process says, more than {N_SETTLED}")
-    parser.add_argument("--json", action="store_true", help="print JSON for programs")
+    parser.add_argument("--dialogues", type=int, default=8, help="dialogues per process in a round of the speed test")
+    parser.add_argument("--memory", type=int, default=500, help=f"utterances per process, more than {N_SETTLED}")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     if options.memory <= N_SETTLED:
         parser.error(f"--memory: more than {N_SETTLED}")

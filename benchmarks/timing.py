@@ -1,13 +1,13 @@
-"""Word starts in finished dialogues against when the synthesiser itself placed each word.
+"""Compares word starts in finished dialogues with the synthesiser's own word timings.
 
     python -m benchmarks.timing [--n 30] [--truth espeak kokoro piper]      (piper: kame backends install piper)
 
-Dialogues of the project's sample items, and of more questions of our own where they do not suffice, are made with each
-form in turn, and each of these in each surrounding: script, speech, alignment and mixing as in a run. A truth is a
-synthesiser that tells the time of every word it says: eSpeak NG (its word events), Kokoro (its token durations, where
-each word is told apart) and Piper (its phonemes' durations, where eSpeak joins no words). Where a clip truly lies in
-the dialogue is measured on the sound: the clip is sought in its channel by cross-correlation. So an error of the
-aligner, of the layout, of a cut or of a filter's delay all show in the same figure.
+Dialogues of the project's sample items, and of generated questions if these are too few, are made with each form in
+turn, and each in all surroundings: script, speech, alignment and mixing as in a run. The reference is a synthesiser
+that gives the time of every word: eSpeak NG (its word events), Kokoro (its token durations, where words are separate
+tokens) or Piper (its phoneme durations, where eSpeak joins no words). The true position of a clip in the dialogue is
+measured in the audio by cross-correlation. So errors of the aligner, of the layout, of a cut and of a filter's delay
+all show in the same figure.
 """
 
 import argparse
@@ -58,36 +58,36 @@ SURROUNDINGS: dict[str, dict[str, float]] = {
     "telephone": {**CLEAN, "telephone_share": 1.0},
 }
 SEARCH_S = 0.12
-"""A clip is sought this far around where the row says it lies, seconds."""
+"""Range around the position in the row in which a clip is searched, in seconds."""
 
 OPEN_GATE = GateConfig(
     asr="none", min_letter_s=0.0, max_letter_s=2.0, max_pause_s=10.0, min_level_dbfs=-90.0, max_clipped_run=100
 )
-"""What a voice sounds like is not judged here: whom the aligner refuses is."""
+"""Quality gate without limits, because voices are not judged here, but the aligner is."""
 
 SEED = 7
 ALL = "all forms"
 
 Figures = dict[str, dict[str, dict[str, float]]]
-"""By form and surroundings, what `Tally.row` gives."""
+"""Figures of `Tally.row` by form and surroundings."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """Errors of word starts in milliseconds, and of how many words there could have been one."""
+    """Errors of word starts in milliseconds, and the number of words that could have one."""
 
     errors_ms: list[float]
     n_words: int = 0
     n_timed: int = 0
 
     def add(self, other: "Tally") -> None:
-        """Takes in what another has."""
+        """Adds the errors of another tally."""
         self.errors_ms += other.errors_ms
         self.n_words += other.n_words
         self.n_timed += other.n_timed
 
     def row(self) -> dict[str, float]:
-        """Mean and 95th percentile of the absolute errors, and the share of words that are timed."""
+        """Returns mean and 95th percentile of the absolute errors, and the share of words with a time."""
         size = np.abs(self.errors_ms)
         return {
             "mean_ms": round(float(size.mean()), 1),
@@ -99,7 +99,7 @@ class Tally:
 
 
 class Station:
-    """The stages that make dialogues with one synthesiser."""
+    """Stages that make dialogues with one synthesiser."""
 
     def __init__(self, truth: str, aligner: str) -> None:
         tts = registry.build("tts", truth, {})
@@ -110,7 +110,7 @@ class Station:
         self.alignment = AlignmentStage(limits, registry.build("aligner", aligner, {}))
 
     def spoken(self, dialogues: Sequence[Dialogue]) -> list[tuple[Dialogue, Clips, DialogueWords]]:
-        """Dialogues with their clips and word times; those that a stage refuses are left out, and so untimed."""
+        """Yields dialogues with their clips and word times; those that a stage rejects are skipped."""
         by_id = {each.dialogue_id: each for each in dialogues}
         clips = self.speech.run([(each,) for each in dialogues]).outputs
         words = self.alignment.run([(by_id[each.dialogue_id], each) for each in clips]).outputs
@@ -118,8 +118,8 @@ class Station:
         return [(by_id[each.dialogue_id], clips_of[each.dialogue_id], each) for each in words]
 
 
-def items(n: int) -> list[Item]:
-    """Sample items that explain themselves and questions with options in turn, then questions of our own."""
+def collect_items(n: int) -> list[Item]:
+    """Returns sample items with explanations and questions with options in turn, then generated questions."""
     of_source = [_read(SourceConfig(name=name, path=str(ITEMS / f"{name}.jsonl"))) for name in ("gsm8k", "mmlu_pro")]
     samples = [item for pair in zip(*of_source, strict=False) for item in pair][:n]
     if len(samples) == n:
@@ -132,28 +132,30 @@ def _read(source: SourceConfig) -> list[Item]:
     return read_items(source, None, SplitConfig()).items
 
 
-def in_form(form: str, chosen: Sequence[Item]) -> list[Dialogue]:
-    """The items as dialogues of one form, where it fits them."""
+def make_dialogues(form: str, chosen: Sequence[Item]) -> list[Dialogue]:
+    """Returns the items as dialogues of one form, if it fits them."""
     shares = FormShares(**{name: float(name == form) for name in FormShares.model_fields})
     made = ScriptStage(ScriptConfig(), FormsConfig(shares=shares), 1.0, SEED).run([(item,) for item in chosen]).outputs
     return [each for each in made if each.form == form]
 
 
-def mixed(spoken: Sequence[tuple[Dialogue, Clips, DialogueWords]], surroundings: dict[str, float]) -> Iterator[Any]:
-    """Rows of a data shard with the clips that they were mixed from."""
+def mix_dialogues(
+    spoken: Sequence[tuple[Dialogue, Clips, DialogueWords]], surroundings: dict[str, float]
+) -> Iterator[Any]:
+    """Returns rows of a data shard with the clips that they were mixed from."""
     stage = MixingStage(MixingConfig(), SurroundingsConfig(**surroundings), SEED)
     for each in spoken:  # one by one: an item is a dialogue of one id in every form
         for row in stage.run([each]).outputs:
             yield row, each[1]
 
 
-def n_words_of(dialogue: Dialogue) -> int:
-    """Words of all utterances, as they were to be said."""
+def count_words(dialogue: Dialogue) -> int:
+    """Counts the words of all utterances, as they were to be spoken."""
     return sum(len(split_words(each.spoken_text)) for turn in dialogue.turns for each in turn.utterances)
 
 
 def compare(row: AudioDialogue, clips: Clips, tally: Tally) -> None:
-    """Adds the errors of a dialogue's word starts; a word with a time is one that stands in the row, cut ones aside."""
+    """Adds the errors of a dialogue's word starts, except cut words."""
     sound = decode_flac(row.flac)
     by_place = {(clip.turn_index, clip.utterance_index): clip for clip in clips.clips}
     for turn in row.turns:
@@ -163,15 +165,15 @@ def compare(row: AudioDialogue, clips: Clips, tally: Tally) -> None:
             tally.n_words += n_said
             tally.n_timed += min(n_said, len(utterance.words))
             if clip.words and utterance.words:
-                start_s = true_start_s(sound[:, CHANNEL[turn.speaker]], clip, turn, utterance)
+                start_s = find_true_start_s(sound[:, CHANNEL[turn.speaker]], clip, turn, utterance)
                 tally.errors_ms += [
                     1000 * (timed.start_s - (start_s + true.start_s))
                     for timed, true in zip(utterance.words, clip.words, strict=False)  # a cut turn lacks its last words
                 ]
 
 
-def true_start_s(channel: Sound, clip: Clip, turn: Turn, utterance: Utterance) -> float:
-    """Where a clip's first sample lies in its channel, by cross-correlation around where the row says it does."""
+def find_true_start_s(channel: Sound, clip: Clip, turn: Turn, utterance: Utterance) -> float:
+    """Finds the start of a clip in its channel in seconds, by cross-correlation around its position in the row."""
     assert utterance.start_s is not None
     assert utterance.end_s is not None
     said = decode_flac(clip.flac)
@@ -187,17 +189,17 @@ def true_start_s(channel: Sound, clip: Clip, turn: Turn, utterance: Utterance) -
 
 
 def measure(truth: str, aligner: str, n: int) -> Figures:
-    """Figures by form and surroundings; forms that fit none of the items are left out."""
-    station, chosen = Station(truth, aligner), items(n)
+    """Returns figures by form and surroundings; forms that fit none of the items are skipped."""
+    station, chosen = Station(truth, aligner), collect_items(n)
     tallies: dict[tuple[str, str], Tally] = defaultdict(lambda: Tally([]))
     for form in FormShares.model_fields:
-        dialogues = in_form(form, chosen)
+        dialogues = make_dialogues(form, chosen)
         spoken = station.spoken(dialogues)
         kept = {each.dialogue_id for each, _, _ in spoken}
-        n_refused = sum(n_words_of(each) for each in dialogues if each.dialogue_id not in kept)
+        n_refused = sum(count_words(each) for each in dialogues if each.dialogue_id not in kept)
         for name, surroundings in SURROUNDINGS.items():
             own = Tally([], n_words=n_refused)
-            for row, clips in mixed(spoken, surroundings):
+            for row, clips in mix_dialogues(spoken, surroundings):
                 compare(row, clips, own)
             for key in ((form, name), (ALL, name)):
                 tallies[key].add(own)
@@ -208,8 +210,8 @@ def measure(truth: str, aligner: str, n: int) -> Figures:
     return found
 
 
-def table(found: Figures) -> Iterator[str]:
-    """Lines: a row a form, a column a surrounding with mean and 95th percentile; words and timed are clean ones'."""
+def format_table(found: Figures) -> Iterator[str]:
+    """Formats a row for each form and a column for each surrounding with mean and 95th percentile."""
     yield f"{'ms: mean / 95 %':18}{''.join(f'{name:>15}' for name in SURROUNDINGS)}{'bias':>7}{'words':>7}{'timed':>8}"
     for form in sorted(found, key=lambda each: each == ALL):
         cells = [f"{each['mean_ms']:.1f} / {each['p95_ms']:.1f}" for each in found[form].values()]
@@ -219,17 +221,17 @@ def table(found: Figures) -> Iterator[str]:
 
 
 def main() -> None:
-    """Prints a table a truth, as soon as it is there; all of it as JSON too, where a file is named."""
+    """Prints a table for each synthesiser, and writes all of it as JSON if a file is given."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--n", type=int, default=30, help="items, each made in every form")
-    parser.add_argument("--truth", nargs="+", default=["espeak", "kokoro"], help="synthesisers with times of their own")
-    parser.add_argument("--aligner", default="pocketsphinx", help="the aligner that is measured")
+    parser.add_argument("--n", type=int, default=30, help="number of items, each made in every form")
+    parser.add_argument("--truth", nargs="+", default=["espeak", "kokoro"], help="synthesisers that give word timings")
+    parser.add_argument("--aligner", default="pocketsphinx", help="aligner to measure")
     parser.add_argument("--json", type=Path, help="write the figures to this file as well")
     args = parser.parse_args()
     figures = {}
     for truth in args.truth:
         figures[truth] = measure(truth, args.aligner, args.n)
-        print(f"\n{args.aligner} against {truth}: word starts", *table(figures[truth]), sep="\n", flush=True)
+        print(f"\n{args.aligner} against {truth}: word starts", *format_table(figures[truth]), sep="\n", flush=True)
     if args.json is not None:
         args.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Ways to keep token rows that were tried: the product's, and the losers, for `benchmarks.encode --storage`."""
+"""Storage formats of token rows that were compared, for `benchmarks.encode --storage`."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ COLUMNS: dict[str, type[np.generic]] = {
 
 
 def made_row(draw: np.random.Generator) -> Row:
-    """A row of random numbers of the usual sizes."""
+    """Makes a row of random numbers of the usual sizes."""
     n_frames, n_events = int(draw.integers(150, 700)), int(draw.integers(10, 40))
     sizes = {"a_codes": 8 * n_frames, "b_codes": 8 * n_frames, "a_text": n_frames, "b_text": n_frames}
     sizes |= {"answer_mask": n_frames, "frame": n_events, "ratio": n_events}
@@ -41,7 +41,7 @@ def made_row(draw: np.random.Generator) -> Row:
 
 
 def write_all(folder: Path, n_rows: int) -> dict[str, int]:
-    """The same rows in every format; bytes of each."""
+    """Writes the same rows in every format, and returns the bytes of each."""
     draw, store = np.random.default_rng(0), Store(str(folder))
     sizes = {"arrow": 0, "npy": 0, "parquet": 0}
     for shard in range(-(-n_rows // N_SHARD)):
@@ -61,7 +61,7 @@ def write_all(folder: Path, n_rows: int) -> dict[str, int]:
 
 
 def _sum(row: Row) -> float:
-    """Touches every byte."""
+    """Sums all bytes, so that each is read."""
     return float(sum(each.sum() for each in row.values()))
 
 
@@ -98,7 +98,7 @@ def _parquet(n_group: int) -> Callable[[Path, Sequence[int]], int]:
 
 
 def _parquet_by_shard(folder: Path, order: Sequence[int]) -> int:
-    """All rows, each shard read whole and shuffled in itself: no true shuffle, but the best Parquet can do."""
+    """Reads all rows, with each shard read whole and shuffled in itself, which is the best that Parquet can do."""
     shards = list(_shards(folder, "{}.16.parquet"))
     random.Random(0).shuffle(shards)
     n_read = 0
@@ -132,4 +132,4 @@ FORMATS: dict[str, Callable[[Path, Sequence[int]], int]] = {
     "parquet, groups of 1": _parquet(1),
     "parquet, shuffled by shard only": _parquet_by_shard,
 }
-"""What reads rows in a given order and returns how many it read."""
+"""Functions that read rows in a given order and return their number, by format."""

@@ -1,23 +1,24 @@
-"""How much of a training step is the model: whole steps beside a bare forward and backward pass of the same batches.
+"""Compares whole training steps with a bare forward and backward pass of the same batches.
 
     python -m benchmarks.train_step [--preset nano] [--lora-rank 64] [--steps 12] [--precision fp32] [--json]
     python -m benchmarks.train_step --whole-only [--minutes 10] [--batch-frames 16000] [--rows 2000] [--json]
 
 The bare pass is stock moshi's: `forward_text`, `forward_depformer_training`, cross-entropy, `backward`; no oracle, no
-optimiser, no data. A whole step is what `kame train` does: batches made, oracle, losses told apart, clipping, AdamW,
-metrics. Both see the same micro-batches, turn about, and each step counts at its best. Aim on CPU: a ratio of 0.9.
+optimiser, no data. A whole step is that of `kame train`: making batches, oracle, separate losses, clipping, AdamW,
+metrics. Both use the same micro-batches in turn, and the best time of each step counts. The aim on a CPU is a ratio of
+0.9.
 
-Hardware settings (precision, activation checkpointing) are those of the preset's recipe unless typed; the bare pass has
-the same precision, and never computes activations again. `--dry-run` prints the configuration that would be measured.
+Hardware settings (precision, activation checkpointing) are those of the preset's recipe unless given; the bare pass has
+the same precision, and never recomputes activations. `--dry-run` prints the configuration that would be measured.
 
-`--whole-only` runs no bare pass, whose model would take memory too, and saves no checkpoint at the end unless the run
+`--whole-only` runs no bare pass, whose model would need memory too, and saves no checkpoint at the end unless the run
 ends by `--minutes`. On several GPUs, make the inputs once, then start one process on each GPU:
 
     python -m benchmarks.train_step --preset moshi-7b --folder /tmp/7b --make-inputs
     torchrun --nproc-per-node 8 -m benchmarks.train_step --preset moshi-7b --folder /tmp/7b --whole-only --json
 
-Weights are random. With `--lora-rank` adapters are trained in both, the run's beside a checkpoint of random weights
-that is written first (moshi-7b: 16 GB in the temporary folder).
+Weights are random. With `--lora-rank`, adapters are trained in both; those of the run need a checkpoint of random
+weights, which is written first (moshi-7b: 16 GB in the temporary folder).
 """
 
 import argparse
@@ -55,11 +56,11 @@ from tests.support.made_rows import made_with, write_made
 
 
 class MeasuredError(Exception):
-    """The last step is done; the run ends without a checkpoint, which has 94 GB for all weights of moshi-7b."""
+    """Raised after the last step, to end the run without a checkpoint, which has 94 GB for all weights of moshi-7b."""
 
 
 class Stopwatch(Silent):
-    """Progress that notes when each step was done, and the figures.
+    """Progress callback that records the time of each step, and the figures.
 
     Args:
         last_step: `MeasuredError` is raised after this step; None: the run ends by itself.
@@ -72,11 +73,11 @@ class Stopwatch(Silent):
         self._last_step = last_step
 
     def begin(self, step: int, max_steps: int) -> None:
-        """The first step begins."""
+        """Records the start of the first step."""
         self.marks = [time.perf_counter()]
 
     def step(self, step: int, figures: Mapping[str, float]) -> None:
-        """A step is done."""
+        """Records the end of a step."""
         self.marks.append(time.perf_counter())
         if figures is not self.figures and "loss" in figures:
             self.losses.append(figures["loss"])
@@ -85,11 +86,11 @@ class Stopwatch(Silent):
             raise MeasuredError
 
     def seconds(self) -> list[float]:
-        """How long each step took."""
+        """Returns the duration of each step in seconds."""
         return [later - earlier for earlier, later in zip(self.marks, self.marks[1:], strict=False)]
 
 
-def benchmark_config(
+def make_benchmark_config(
     folder: Path,
     preset: str,
     n_steps: int,
@@ -99,11 +100,11 @@ def benchmark_config(
     batch_frames: int | None = None,
     minutes: float | None = None,
 ) -> TrainConfig:
-    """A run by a preset's recipe on the rows and beside the weights that `make_inputs` puts into the folder.
+    """Builds a run by a preset's recipe on the rows and weights that `make_inputs` writes to the folder.
 
     Args:
-        precision, device, batch_frames: None: the recipe's.
-        lora_rank: of adapters, beside random weights; None: all weights are trained.
+        precision, device, batch_frames: None: as in the recipe.
+        lora_rank: rank of adapters beside random weights; None: all weights are trained.
         minutes: duration of the run, which then has no number of steps.
     """
     typed: dict[str, Any] = {
@@ -132,28 +133,28 @@ def benchmark_config(
 
 
 def make_inputs(config: TrainConfig, n_rows: int = 64) -> None:
-    """Made-up dialogues of 15 to 40 s, as long as the corpus's, and the weights beside which adapters stand."""
+    """Writes random dialogues of 15 to 40 s, as in the corpus, and the base weights for adapters."""
     is_nano = config.model.preset == "nano"
     by = made_with(text_card=1500, card=512, n_codebooks=6) if is_nano else made_with(32_000, 2048, 8)
     write_made(Path(config.data.datasets[0].path), n_rows, 1, by, n_words=(20, 50))
     if config.init_from is not None:
-        random_base(Path(config.init_from), config.model, by, find_device(config.hardware.device))
+        make_random_base(Path(config.init_from), config.model, by, find_device(config.hardware.device))
 
 
-def random_base(folder: Path, model: ModelConfig, by: MadeWith, device: torch.device) -> None:
-    """A checkpoint of random weights in bf16."""
+def make_random_base(folder: Path, model: ModelConfig, by: MadeWith, device: torch.device) -> None:
+    """Makes a checkpoint of random weights in bf16."""
     front_end = build_front_end(model, by.text_card, by.layout, device)
     export_checkpoint(front_end, None, None, folder, TrainingFacts(), torch.bfloat16)
 
 
-def batches_of(config: TrainConfig) -> list[Batch]:
-    """The batches that a run of this configuration trains on, one a step."""
+def list_batches(config: TrainConfig) -> list[Batch]:
+    """Returns the batches that a run of this configuration trains on, one per step."""
     source = RowSource(open_datasets(config.data.datasets), config.data, config.seed, config.optim.accumulation or 1)
     return [micro.batch for step in range(config.max_steps) for micro in source.load_batches(step)]
 
 
 class Bare:
-    """A stock model and nothing else, with moshi's adapters where the run has some."""
+    """A stock moshi model, with moshi's adapters if the run has some."""
 
     def __init__(self, config: TrainConfig) -> None:
         (dataset, *_) = open_datasets(config.data.datasets)
@@ -166,7 +167,7 @@ class Bare:
             add_lora(FrontEnd(self.lm, config.model.oracle, kwargs, dataset.layout), config.lora, frozen_type)
 
     def step(self, batch: Batch) -> float:
-        """Seconds of one forward and backward pass."""
+        """Returns the seconds of one forward and backward pass."""
         batch = batch.to(self.device)
         started_s = time.perf_counter()
         with eager_on_cpu(self.device), torch.autocast(self.device.type, torch.bfloat16, enabled=self.is_mixed):
@@ -186,7 +187,7 @@ def _cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 
 def measure_whole(config: TrainConfig) -> dict[str, Any]:
-    """Speed and memory of whole steps alone, and the memory that `kame plan` computes."""
+    """Measures speed and memory of whole steps, beside the memory that `kame plan` computes."""
     watch = Stopwatch(None if config.max_hours else config.max_steps)
     with suppress(MeasuredError):
         train(config, watch)
@@ -216,11 +217,11 @@ def measure_whole(config: TrainConfig) -> dict[str, Any]:
 
 
 def measure(config: TrainConfig, n_rounds: int = 2) -> dict[str, Any]:
-    """Seconds of whole and bare steps, the first left out, and their ratio."""
+    """Returns the seconds of whole and bare steps without the first, and their ratio."""
     whole: list[list[float]] = []
     bare: list[list[float]] = []
     make_inputs(config)
-    batches, stock = batches_of(config), Bare(config)
+    batches, stock = list_batches(config), Bare(config)
     for number in range(n_rounds):
         bare.append([stock.step(batch) for batch in batches])
         watch = Stopwatch()
@@ -235,7 +236,7 @@ def measure(config: TrainConfig, n_rounds: int = 2) -> dict[str, Any]:
 
 @contextmanager
 def _open_folder(folder: Path | None) -> Iterator[Path]:
-    """The folder that was given, or a temporary one."""
+    """Yields the given folder, or a temporary one."""
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         yield folder
@@ -246,20 +247,20 @@ def _open_folder(folder: Path | None) -> Iterator[Path]:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.train_step", description="Whole steps beside bare ones."
+        prog="python -m benchmarks.train_step", description="Compares whole training steps with bare ones."
     )
     parser.add_argument("--preset", default="nano")
-    parser.add_argument("--steps", type=int, default=12, help="optimiser steps a round; the first does not count")
-    parser.add_argument("--lora-rank", type=int, help="train adapters of this rank; else all weights")
-    parser.add_argument("--precision", choices=get_args(Precision), help="else the recipe's")
-    parser.add_argument("--device", help="cpu or cuda; else the recipe's")
-    parser.add_argument("--batch-frames", type=int, help="frames in a micro-batch; else the recipe's")
-    parser.add_argument("--rows", type=int, default=64, help="number of made-up dialogues")
+    parser.add_argument("--steps", type=int, default=12, help="optimiser steps per round; the first does not count")
+    parser.add_argument("--lora-rank", type=int, help="train adapters of this rank; default: train all weights")
+    parser.add_argument("--precision", choices=get_args(Precision), help="default: as in the recipe")
+    parser.add_argument("--device", help="cpu or cuda; default: as in the recipe")
+    parser.add_argument("--batch-frames", type=int, help="frames per micro-batch; default: as in the recipe")
+    parser.add_argument("--rows", type=int, default=64, help="number of random dialogues")
     parser.add_argument("--minutes", type=float, help="train for this long instead; with --whole-only")
     parser.add_argument("--whole-only", action="store_true", help="measure whole steps only, also under torchrun")
-    parser.add_argument("--folder", type=Path, help="folder of the inputs and the run; else a temporary one")
+    parser.add_argument("--folder", type=Path, help="folder of the inputs and the run; default: a temporary one")
     parser.add_argument("--make-inputs", action="store_true", help="write the inputs to --folder and measure nothing")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--dry-run", action="store_true", help="print the configuration, as JSON, and measure nothing")
     options = parser.parse_args()
     if options.minutes is not None and not options.whole_only:
@@ -274,7 +275,7 @@ def main() -> None:
     options = _parse()
     chosen = (options.preset, options.steps, options.precision, options.device, options.lora_rank)
     with _open_folder(options.folder) as folder:
-        config = benchmark_config(folder, *chosen, options.batch_frames, options.minutes)
+        config = make_benchmark_config(folder, *chosen, options.batch_frames, options.minutes)
         if options.dry_run:
             print(config.model_dump_json())
             return

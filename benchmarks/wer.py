@@ -1,9 +1,9 @@
-"""Listens to a dataset with a recogniser and counts the words it hears otherwise than they were to be said.
+"""Measures the word error rate of a dataset's speech by a recogniser.
 
     python -m benchmarks.wer DIR [--limit N] [--json]
 
-A word error rate is the recogniser's mistakes and the voice's together: an upper bound for how much of the speech is
-garbled. What is only another way of writing the same sounds is not counted (`pipelines/quality/hearing.py`).
+A word error rate includes the errors of the recogniser and of the voice: it is an upper bound for the share of garbled
+speech. Other spellings of the same sounds are not counted (`pipelines/quality/hearing.py`).
 """
 
 import argparse
@@ -33,7 +33,7 @@ N_WORST = 10
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """One utterance: what was to be said, what was heard, both as they were compared."""
+    """An utterance: its text, its transcript, and both as they were compared."""
 
     dialogue_id: str
     source: str
@@ -51,9 +51,9 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A word error rate with the interval in which 95 % of resamplings of the dialogues lie.
+    """A word error rate with its 95 % bootstrap interval over dialogues.
 
-    Recalls are the shares of numbers and names that were heard; null where there are none.
+    Recalls are the shares of numbers and names that were recognised; null if there are none.
     """
 
     wer: float
@@ -66,9 +66,9 @@ class Rate:
 
 
 def listen(reader: DatasetReader, recogniser: Recogniser, limit: int | None) -> Iterator[Heard]:
-    """Each utterance of a dataset, or of `limit` dialogues spread evenly over it, as it is heard.
+    """Yields each utterance of a dataset, or of `limit` evenly spread dialogues, with its transcript.
 
-    Backchannels are left out, as the gate does.
+    Backchannels are skipped, as by the gate.
     """
     for row in _rows(reader, limit):
         sound = decode_flac(row.flac)
@@ -97,8 +97,8 @@ def listen(reader: DatasetReader, recogniser: Recogniser, limit: int | None) -> 
                 )
 
 
-def rate(heard: Sequence[Heard]) -> Rate:
-    """Errors by words over utterances, with its bootstrap interval over dialogues (seed 0)."""
+def compute_rate(heard: Sequence[Heard]) -> Rate:
+    """Computes the word error rate over utterances, with its bootstrap interval over dialogues (seed 0)."""
     by_dialogue: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for each in heard:
         by_dialogue[each.dialogue_id][0] += each.n_errors
@@ -123,14 +123,14 @@ def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def rates(heard: Sequence[Heard]) -> dict[str, Rate]:
-    """The rate of all, of each speaker and of each source."""
+def compute_rates(heard: Sequence[Heard]) -> dict[str, Rate]:
+    """Computes the rates of all utterances, of each speaker and of each source."""
     groups = {"all": list(heard)}
     for each in heard:
         groups.setdefault(f"speaker {each.speaker}", []).append(each)
     for each in heard:
         groups.setdefault(each.source, []).append(each)
-    return {name: rate(group) for name, group in groups.items()}
+    return {name: compute_rate(group) for name, group in groups.items()}
 
 
 def _rows(reader: DatasetReader, limit: int | None) -> Iterator[AudioDialogue]:
@@ -153,8 +153,8 @@ def main() -> None:
     """Prints the rates, the worst utterances and the speed of the recogniser."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.wer", description="Word error rate of a dataset.")
     parser.add_argument("folder", help="folder of a dataset")
-    parser.add_argument("--limit", type=int, help="dialogues to listen to, spread evenly")
-    parser.add_argument("--json", action="store_true", help="print JSON for programs")
+    parser.add_argument("--limit", type=int, help="number of dialogues, evenly spread over the dataset")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     from backends.asr.moonshine import Moonshine
 
@@ -166,7 +166,7 @@ def main() -> None:
         sys.exit(f"{options.folder} holds no dialogues.")
     factor = (time.monotonic() - started_s) / sum(each.audio_s for each in heard)
     worst = sorted(heard, key=lambda each: each.n_errors / each.n_words, reverse=True)[:N_WORST]
-    found = rates(heard)
+    found = compute_rates(heard)
     if options.json:
         groups = {name: asdict(each) for name, each in found.items()}
         print(json.dumps({"wer": groups, "worst": [asdict(each) for each in worst], "real_time_factor": factor}))

@@ -1,1 +1,1 @@
-"""The page on which people look into shards and runs, and talk to a model."""
+"""The dashboard: web pages that show datasets, runs, training and checkpoints."""

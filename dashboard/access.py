@@ -1,4 +1,4 @@
-"""Who may do what: names by which the server is called, pages that may post, the token, and what a page may load."""
+"""Access control of the dashboard: host names, cross-site requests, the access token, and content security policy."""
 
 import hmac
 import ipaddress
@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from data_schemas.errors import KameError
 
 MAX_BODY_BYTES = 65_536
-"""No request says more."""
+"""Maximum size of a request body, in bytes."""
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; img-src 'self' data:; media-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -30,7 +30,7 @@ _READS = ("GET", "HEAD")
 
 
 class RefusedError(KameError):
-    """A request that is not let in.
+    """A request was rejected.
 
     Args:
         code: the HTTP status.
@@ -42,14 +42,15 @@ class RefusedError(KameError):
 
 
 class AccessMiddleware:
-    """ASGI middleware around the whole app.
+    """ASGI middleware for access control around the whole app.
 
-    Reads are open to whoever reaches the server under its own name: a page from elsewhere whose name leads here (DNS
-    rebinding) is refused. Whatever changes something needs the token and comes from a page of ours.
+    Reads are open to everyone who reaches the server under its own name: requests under another host name (DNS
+    rebinding) are rejected. Requests that change something need the access token and must come from one of the
+    dashboard's own pages.
 
     Args:
-        token: None: nothing can be changed.
-        host: where the server listens; it may be called so.
+        token: access token; None: nothing can be changed.
+        host: address that the server listens on, which is also an allowed name.
     """
 
     def __init__(self, app: ASGIApp, token: str | None, host: str) -> None:
@@ -58,7 +59,7 @@ class AccessMiddleware:
         self._hosts = {"localhost", host.lower()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request."""
+        """Handles one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -87,20 +88,24 @@ class AccessMiddleware:
         if not self._is_ours(host):
             raise RefusedError(
                 421,
-                f"This server is not called {host!r}.",
-                "Reach it by its address, or by the name given with --host; a proxy passes the address on as Host.",
+                f"The host name {host!r} is not allowed.",
+                "Use the IP address, or the name given with --host; a proxy must set the Host header to it.",
             )
         if request.method in _READS:
             return
         if not is_same_origin(request.headers):
-            raise RefusedError(403, "The request comes from a page of another server.", "Use this server's own pages.")
+            raise RefusedError(
+                403, "Cross-site request: it comes from a page of another server.", "Use this server's own pages."
+            )
         if self._token is None:
             raise RefusedError(
-                403, "Nothing can be changed here.", "Start `kame dashboard` with --token-env to allow it."
+                403, "The dashboard is read-only.", "Start `kame dashboard` with --token-env to allow changes."
             )
         kind, _, shown = request.headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer" or not hmac.compare_digest(shown.strip().encode(), self._token.encode()):
-            raise RefusedError(401, "The token is missing or wrong.", "Ask whoever started the dashboard for it.")
+            raise RefusedError(
+                401, "The token is missing or wrong.", "Ask the person who started the dashboard for it."
+            )
 
     def _is_ours(self, host: str) -> bool:
         name = _get_hostname(host)
@@ -111,17 +116,17 @@ class AccessMiddleware:
         return True
 
     async def _read_body(self, request: Request, receive: Receive) -> Receive:
-        """The request's body, read as a whole."""
+        """Reads the whole body of the request."""
         promised = request.headers.get("content-length", "0")
         body, is_more = b"", request.method not in _READS
         if not re.fullmatch(r"\d{1,6}", promised) or int(promised) > MAX_BODY_BYTES:
-            raise RefusedError(413, f"A request may have {MAX_BODY_BYTES} bytes.", "Send less at once.")
+            raise RefusedError(413, f"The request is larger than {MAX_BODY_BYTES} bytes.", "Send less at once.")
         while is_more:
             message = await receive()
             body += message.get("body", b"")
             is_more = message.get("more_body", False)
             if len(body) > MAX_BODY_BYTES:
-                raise RefusedError(413, f"A request may have {MAX_BODY_BYTES} bytes.", "Send less at once.")
+                raise RefusedError(413, f"The request is larger than {MAX_BODY_BYTES} bytes.", "Send less at once.")
         is_told = False
 
         async def replay() -> Message:
@@ -135,10 +140,10 @@ class AccessMiddleware:
 
 
 def set_policy(headers: MutableHeaders, nonce: str) -> None:
-    """Says in an answer's headers what its page may load and do.
+    """Sets the content security policy and other headers of a response.
 
     Args:
-        nonce: what the page's own styles carry.
+        nonce: nonce of the page's own styles.
     """
     headers["Content-Security-Policy"] = _POLICY.format(nonce=nonce)
     for name, value in _HEADERS:
@@ -147,10 +152,10 @@ def set_policy(headers: MutableHeaders, nonce: str) -> None:
 
 
 def is_same_origin(headers: Headers) -> bool:
-    """Whether a browser says that a page of this server asks; a program, which says nothing, is no page.
+    """Returns whether a request comes from a page of this server, by its headers; a program sends none.
 
-    `Sec-Fetch-Site` cannot be set by pages and holds behind proxies; where browsers leave it out (plain HTTP), the
-    page's origin must be the name by which this server was reached.
+    `Sec-Fetch-Site` cannot be set by pages and is correct behind proxies; if browsers omit it (plain HTTP), the page's
+    origin must be the name by which this server was reached.
     """
     site = headers.get("sec-fetch-site")
     if site is not None:

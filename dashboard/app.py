@@ -1,6 +1,6 @@
-"""The dashboard: pages on which people look into datasets, start runs and watch them.
+"""The web application: pages for datasets, runs, training and checkpoints.
 
-It reads Parquet files and writes `flags.jsonl` alone; runs are the scheduler's.
+It reads Parquet files and writes only `flags.jsonl`; the scheduler executes runs.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -55,23 +55,23 @@ def create_app(
     checkpoints: CheckpointReader | None = None,
     serve_token: str | None = None,
 ) -> FastAPI:
-    """The app over some folders.
+    """Creates the web application for some folders.
 
     Args:
         roots: datasets, or folders that are searched two levels deep for them.
-        cache: folder for indexes; what lies in it can be deleted at any time.
-        token: what whoever changes something must show; None: nothing can be changed.
-        host: the name by which it is reached, beside addresses and localhost.
-        scheduler: knows and starts runs; None: the pages of runs say how to have one.
+        cache: folder of indexes; its content can be deleted at any time.
+        token: access token for changes; None: nothing can be changed.
+        host: name by which it is reached, besides IP addresses and localhost.
+        scheduler: lists and starts runs; None: the pages of runs describe how to get one.
         token_rows: finds and reads token rows; None: pages show none.
-        checkpoints: reads checkpoints and evaluations; None: there are no pages of them.
-        serve_token: what servers that are started here ask callers for; whoever has `token` is let in with it.
+        checkpoints: reads checkpoints and evaluations; None: there are no pages for them.
+        serve_token: access token of servers that are started here; pages pass it to users who have `token`.
 
     Raises:
-        ConfigError: a root is no folder, or the token is empty.
+        ConfigError: a root is not a folder, or the token is empty.
     """
     if token is not None and not token.strip():
-        raise ConfigError("The dashboard's token is empty.", "Put a secret into that environment variable.")
+        raise ConfigError("The dashboard's token is empty.", "Set that environment variable to a secret.")
     catalog = Catalog(roots)
     site = Site(
         catalog,
@@ -97,7 +97,7 @@ def create_app(
 
     @app.get("/healthz")
     def healthz() -> dict[str, str]:
-        """Whether it answers, and which version does."""
+        """Health check, with the version."""
         return {"status": "ok", "version": version("kame-pipeline")}
 
     for page in (datasets, tables, refused, dialogue, compare, sql, training, runs, start):
@@ -125,7 +125,7 @@ def _templates() -> Environment:
 
 
 def _tell_errors(app: FastAPI, site: Site) -> None:
-    """Errors as a page for browsers and as JSON for scripts, each with what happened and what to do."""
+    """Adds handlers that show errors as pages to browsers and as JSON to scripts, each with what to do."""
 
     async def answer_ours(code: int, request: Request, error: Exception) -> Response:
         assert isinstance(error, KameError)

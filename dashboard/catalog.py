@@ -1,4 +1,4 @@
-"""Which datasets there are: folders with a `dataset.json` below the roots, found anew as they come and go."""
+"""Finds datasets: folders with a `dataset.json` below the roots, searched again at each request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from data_schemas.store import Store
 
 
 class MissingError(KameError):
-    """What an address names is not there; an HTTP 404."""
+    """The resource of a URL does not exist; HTTP 404."""
 
 
 def is_dataset(folder: Path) -> bool:
-    """Whether a folder has a manifest."""
+    """Returns whether a folder has a manifest."""
     return (folder / MANIFEST).is_file()
 
 
@@ -30,11 +30,11 @@ class Dataset:
 
     @property
     def store(self) -> Store:
-        """Its files."""
+        """The store of its files."""
         return Store(str(self.folder))
 
-    def file(self, path: str) -> Path:
-        """A file that the manifest lists.
+    def get_file(self, path: str) -> Path:
+        """Returns the path of a file that the manifest lists.
 
         Raises:
             DatasetError: it is outside the dataset's folder.
@@ -42,7 +42,8 @@ class Dataset:
         file = (self.folder / path).resolve()
         if not file.is_relative_to(self.folder):
             raise DatasetError(
-                f"{MANIFEST} of {self.folder} lists {path!r}, which is outside.", "Restore that file or make it anew."
+                f"{MANIFEST} of {self.folder} lists {path!r}, which is outside the folder.",
+                "Restore that file, or make the dataset again.",
             )
         return file
 
@@ -63,24 +64,24 @@ class Catalog:
         roots: datasets, or folders of datasets.
 
     Raises:
-        ConfigError: one is no folder.
+        ConfigError: a root is not a folder.
     """
 
     def __init__(self, roots: Sequence[Path]) -> None:
         for root in roots:
             if not root.is_dir():
-                raise ConfigError(f"{root} is no folder.", "Name a dataset, or a folder that holds datasets.")
+                raise ConfigError(f"{root} is not a folder.", "Give a dataset, or a folder that contains datasets.")
         self.roots = [root.resolve() for root in roots]
         self._folders: dict[str, Path] = {}
         self._manifests: dict[Path, tuple[tuple[int, int], Manifest]] = {}
 
-    def datasets(self) -> list[Dataset | DamagedDataset]:
-        """All of them as they are now, in order of their keys."""
+    def list_datasets(self) -> list[Dataset | DamagedDataset]:
+        """Returns all current datasets, sorted by key."""
         self._folders = dict(find_folders(self.roots, is_dataset))
         return [self._read(key, folder) for key, folder in sorted(self._folders.items())]
 
-    def dataset(self, key: str) -> Dataset:
-        """The dataset of a key.
+    def get_dataset(self, key: str) -> Dataset:
+        """Returns the dataset of a key.
 
         Raises:
             MissingError: there is none.

@@ -1,4 +1,4 @@
-"""Checkpoints and what was measured of them: a protocol for their files, which `flows` implements, and the folders."""
+"""Checkpoints and their evaluations: a protocol for reading them, which `flows` implements, and their folders."""
 
 import threading
 from collections import Counter
@@ -20,14 +20,14 @@ _FIGURES, _ITEMS = "figures.json", "items.jsonl"
 COMPARISON: Final = "compare"
 """Kind of a folder that `kame evaluate compare` wrote."""
 WAIT_S: Final = 0.3
-"""How long a page waits for a checkpoint's digest before it says that it is being made."""
+"""Time in seconds that a page waits for a checkpoint's digest before it says that it is being computed."""
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure with its interval of 95 %; of one item there is none. `n` items were asked; None: it is not told."""
+    """A figure with its 95 % confidence interval (None for a single item) and number of items `n` (None: unknown)."""
 
     name: str
     value: float | None
@@ -39,18 +39,18 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFacts:
-    """What a checkpoint's files say of it.
+    """Facts about a checkpoint, from its files.
 
     Attributes:
-        weights: the file whose digest stands for it in evaluations.
-        n_parameters, n_bytes: of that file.
-        codec: name of the codec in the folder, or the digest of the one whose codes it speaks.
+        weights: file whose digest identifies the checkpoint in evaluations.
+        n_parameters, n_bytes: size of that file.
+        codec: name of the codec in the folder, or digest of the codec whose codes it uses.
         data: fingerprints of the token rows that it was trained on.
-        run: identity of the training run that it came from; empty: it is not told.
-        losses: figures on validation by name, without intervals, taken at `losses_step`.
-        shares: what free runs on held-out dialogues came to.
-        made_at: when it was registered, else when its facts were written.
-        all_facts: `kame.json`.
+        run: id of its training run; empty: unknown.
+        losses: validation losses by name, without intervals, at step `losses_step`.
+        shares: results of the recall evaluation on held-out dialogues.
+        made_at: time when it was registered, or else when its facts were written.
+        all_facts: the content of `kame.json`.
     """
 
     weights: Path
@@ -72,7 +72,7 @@ class CheckpointFacts:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRow:
-    """A row of an evaluation's figures: which items it counts, such as "mode tandem", and what they came to."""
+    """A row of an evaluation's figures: the group of items, such as "mode tandem", and their figures."""
 
     title: str
     n: int | None
@@ -81,14 +81,14 @@ class EvaluationRow:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationFacts:
-    """What a folder of `kame evaluate` says of itself.
+    """Facts about a folder of `kame evaluate`.
 
     Attributes:
-        kind: recall, questions, mt-bench, duplex; or `COMPARISON`.
-        title: what was measured, for people.
-        checkpoints: digests of the weights: of a comparison several, of a cascade none.
-        alike: stands for all that must be the same where figures stand side by side: items, judge, settings.
-        rows: none of a comparison, whose report tells all.
+        kind: recall, questions, mt-bench, duplex, or `COMPARISON`.
+        title: title for people.
+        checkpoints: digests of the weights; several for a comparison, none for a cascade.
+        alike: digest of all that must be equal in evaluations that are compared: items, judge, settings.
+        rows: the figures; empty for a comparison, which has a report.
     """
 
     kind: str
@@ -99,27 +99,27 @@ class EvaluationFacts:
 
 
 class CheckpointReader(Protocol):
-    """Reads what other parts of KAME wrote. Its methods are called from several threads; each raises `KameError`."""
+    """Reads files of other parts of KAME. Its methods are called from several threads; each raises `KameError`."""
 
     def list_shipped(self) -> Sequence[Path]:
-        """Folders of checkpoints that come with the project."""
+        """Returns the folders of checkpoints that are shipped with the project."""
 
     def read_facts(self, folder: Path) -> CheckpointFacts:
-        """A checkpoint's facts; no weights are read."""
+        """Reads a checkpoint's facts, but no weights."""
 
     def read_digest(self, weights: Path) -> str:
-        """What stands for weights in evaluations; reads all of them."""
+        """Computes the digest by which evaluations identify the weights; reads all of them."""
 
     def read_run_identity(self, folder: Path) -> str:
-        """What stands for a training run in the facts of its checkpoints."""
+        """Returns the id by which a checkpoint's facts identify its training run."""
 
     def read_evaluation(self, folder: Path) -> EvaluationFacts:
-        """An evaluation, or a comparison of some."""
+        """Reads an evaluation, or a comparison of several."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint's folder. Where its files cannot be read `facts` are None, and `error` says why."""
+    """A checkpoint's folder. If its files cannot be read, `facts` is None and `error` says why."""
 
     key: str
     folder: Path
@@ -128,11 +128,11 @@ class Checkpoint:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Name for people."""
         return self.key.replace("~", " / ")
 
     def require(self) -> CheckpointFacts:
-        """Its facts.
+        """Returns its facts.
 
         Raises:
             KameError: they cannot be read.
@@ -153,7 +153,7 @@ class Evaluation:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Name for people."""
         return self.key.replace("~", " / ")
 
 
@@ -161,9 +161,9 @@ class Checkpoints:
     """The checkpoints below some folders, and their evaluations.
 
     Args:
-        roots: resolved.
-        reader: of their files.
-        cache: folder in which digests of weights are kept.
+        roots: resolved folders.
+        reader: reads their files.
+        cache: folder in which digests of weights are cached.
     """
 
     def __init__(self, roots: Sequence[Path], reader: CheckpointReader, cache: Path) -> None:
@@ -175,15 +175,15 @@ class Checkpoints:
         self._digests = _Digests(reader.read_digest, cache)
 
     def list_folders(self) -> list[tuple[str, Path]]:
-        """Keys and folders: those below the roots, and those that come with the project."""
+        """Returns keys and folders: those below the roots, and the shipped ones."""
         return sorted(find_folders([*self._roots, *self._reader.list_shipped()], lambda each: (each / FACTS).is_file()))
 
     def list_checkpoints(self) -> list[Checkpoint]:
-        """All of them, in order of their keys."""
+        """Returns all checkpoints, sorted by key."""
         return [self._open(key, folder) for key, folder in self.list_folders()]
 
     def open_checkpoint(self, key: str) -> Checkpoint:
-        """The checkpoint of a key.
+        """Returns the checkpoint of a key.
 
         Raises:
             MissingError: there is none.
@@ -194,15 +194,15 @@ class Checkpoints:
         return self._open(key, folder)
 
     def find_digest(self, checkpoint: Checkpoint, wait_s: float = WAIT_S) -> str | None:
-        """What stands for a checkpoint's weights; None: they are still being read.
+        """Returns the digest of a checkpoint's weights; None: it is still being computed.
 
         Raises:
-            KameError: they cannot be read.
+            KameError: the weights cannot be read.
         """
         return self._digests.find(checkpoint.require().weights, wait_s)
 
     def list_evaluations(self) -> list[Evaluation]:
-        """Evaluations and comparisons, the newest first; damaged folders are left out."""
+        """Returns evaluations and comparisons, the newest first; damaged folders are skipped."""
         found = []
         for is_wanted in (_is_evaluation, _is_comparison):  # a comparison may hold the evaluations that it compares
             for key, folder in find_folders(self._roots, is_wanted):
@@ -215,7 +215,7 @@ class Checkpoints:
         return sorted(found, key=lambda each: each.made_at, reverse=True)
 
     def open_evaluation(self, key: str) -> Evaluation:
-        """The evaluation or comparison of a key.
+        """Returns the evaluation or comparison of a key.
 
         Raises:
             MissingError: there is none.
@@ -226,7 +226,7 @@ class Checkpoints:
         raise MissingError(f"There is no evaluation {key!r}.", "Choose one from the page of a checkpoint.")
 
     def find_run(self, checkpoint: Checkpoint) -> TrainingRun | None:
-        """The training run that a checkpoint came from; None: it is not below the roots, or nobody wrote it down."""
+        """Finds the training run of a checkpoint; None: it is unknown, or not below the roots."""
         wanted = checkpoint.facts.run if checkpoint.facts else ""
         for run in list_runs(self._roots) if wanted else ():
             try:
@@ -249,7 +249,7 @@ class Checkpoints:
 
 
 def count_kinds(evaluations: Sequence[Evaluation]) -> Mapping[str, int]:
-    """How many there are of each kind."""
+    """Counts the evaluations of each kind."""
     return Counter(each.facts.kind for each in evaluations)
 
 
@@ -265,13 +265,13 @@ _Stamp = tuple[int, int]
 
 
 def _make_stamp(path: Path) -> _Stamp:
-    """What differs when a file was written anew."""
+    """Returns a file's stamp, which differs if it has been rewritten."""
     status = path.stat()
     return status.st_mtime_ns, status.st_size
 
 
 class _Kept(Generic[_T]):
-    """What was read of folders, for as long as their files stay as they are; errors are kept too."""
+    """Cache of folders' contents, valid while their files are unchanged; errors are cached too."""
 
     def __init__(self, read: Callable[[Path], _T]) -> None:
         self._read = read
@@ -291,7 +291,7 @@ class _Kept(Generic[_T]):
 
 
 class _Digests:
-    """Digests of weights, which take long to read: one file at a time, each in a thread that nobody waits for."""
+    """Cache of digests of weights, which are computed one at a time in background threads."""
 
     def __init__(self, read: Callable[[Path], str], cache: Path) -> None:
         self._read, self._cache = read, cache
@@ -333,7 +333,7 @@ class _Digests:
             job.error = error
         except OSError as error:
             job.error = StoreError(
-                f"The digest of {weights} cannot be kept: {error}.", "Check the permissions of the cache folder."
+                f"The digest of {weights} cannot be written: {error}.", "Check the permissions of the cache folder."
             )
         finally:
             job.done.set()

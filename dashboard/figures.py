@@ -1,4 +1,4 @@
-"""A dataset's figures from its index and its runs, and how numbers are written."""
+"""Figures of a dataset from its index and its runs, and formatting of numbers."""
 
 import json
 import math
@@ -18,9 +18,9 @@ _RUNS = "runs/"
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a dataset's runs asked of chat models. `usd` is None where no run tells a price.
+    """Usage of chat models by a dataset's runs. `usd` is None if no run has a price.
 
-    `n_unpriced` are models' runs whose price nobody knows: then `usd` is the least it may have been.
+    `n_unpriced` is the number of models' runs without a known price; then `usd` is a lower bound.
     """
 
     n_runs: int
@@ -34,7 +34,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """A dataset in one line."""
+    """Totals of a dataset."""
 
     n_items: int
     n_dialogues: int
@@ -50,8 +50,8 @@ class Totals:
 
 
 def read_totals(index: Index, oracle_version: str) -> Totals:
-    """A dataset's totals; the ladder has level, events, and their mean share of the true answer's words."""
-    items, dialogues, audio_s, words, events, errors, heard, sources, forms = index.rows(
+    """Reads a dataset's totals; the ladder has level, events, and their mean share of the true answer's words."""
+    items, dialogues, audio_s, words, events, errors, heard, sources, forms = index.fetch_rows(
         "SELECT count(DISTINCT item_id), count(*), coalesce(sum(duration_s), 0), coalesce(sum(n_words), 0)::BIGINT,"
         " coalesce(sum(n_events), 0)::BIGINT, sum(n_word_errors)::BIGINT, sum(n_heard_words)::BIGINT,"
         " list_sort(list(DISTINCT source)), list_sort(list(DISTINCT form)) FROM dialogues"
@@ -62,26 +62,26 @@ def read_totals(index: Index, oracle_version: str) -> Totals:
         audio_s=audio_s,
         n_words=words,
         n_events=events,
-        n_rejects=index.rows("SELECT count(*) FROM rejects")[0][0],
+        n_rejects=index.fetch_rows("SELECT count(*) FROM rejects")[0][0],
         wer=errors / heard if heard else None,
         sources=sources or [],
         forms=forms or [],
         ladder=[
             (level, n, share)
-            for level, n, share in index.rows(
+            for level, n, share in index.fetch_rows(
                 "SELECT level, count(*), avg(truth_share) FROM events WHERE oracle_version = ? AND speaker = 'A'"
                 " GROUP BY level ORDER BY level",
                 [oracle_version],
             )
         ],
-        oracle_versions=[name for (name,) in index.rows("SELECT DISTINCT oracle_version FROM events ORDER BY 1")],
+        oracle_versions=[name for (name,) in index.fetch_rows("SELECT DISTINCT oracle_version FROM events ORDER BY 1")],
     )
 
 
 def read_groups(index: Index) -> dict[str, list[dict[str, Any]]]:
-    """Dialogues, seconds and WER by the values of some columns."""
+    """Reads dialogues, seconds and WER, grouped by some columns."""
     return {
-        name: index.records(
+        name: index.fetch_records(
             f"SELECT coalesce({name}, 'none') AS name, count(*) AS n, sum(duration_s) AS audio_s,"  # noqa: S608
             " sum(n_word_errors) / nullif(sum(n_heard_words), 0) AS wer"
             f" FROM dialogues GROUP BY {name} ORDER BY n DESC, name"
@@ -91,7 +91,7 @@ def read_groups(index: Index) -> dict[str, list[dict[str, Any]]]:
 
 
 def read_cost(dataset: Dataset) -> Cost:
-    """What the dataset's runs say that they asked for; a run's file that cannot be read is counted as such."""
+    """Sums the usage of the dataset's runs; damaged files of runs are counted as such."""
     n_runs = n_unreadable = n_requests = n_in = n_out = n_unpriced = 0
     dollars: list[float] = []
     for path in sorted((dataset.folder / _RUNS).glob("*.json")):
@@ -111,17 +111,17 @@ def read_cost(dataset: Dataset) -> Cost:
 
 
 def format_number(value: float | None, digits: int = 0) -> str:
-    """A number with thin groups of thousands; nothing for None."""
+    """Formats a number with thin spaces between thousands; empty for None."""
     return "" if value is None else f"{value:,.{digits}f}".replace(",", "\u202f").replace("-", "\u2212")
 
 
 def format_figure(value: float, digits: int = 3) -> str:
-    """A figure of training or evaluation; of a number that is none, what it is."""
+    """Formats a figure of training or evaluation, including NaN and infinity."""
     return format_number(value, digits) if math.isfinite(value) else str(value)
 
 
 def format_age(seconds: float) -> str:
-    """How long ago something was."""
+    """Formats the time since a moment."""
     for limit, unit_s, unit in ((100, 1, "s"), (6000, 60, "min"), (172_800, 3600, "h")):
         if seconds < limit:
             return f"{seconds / unit_s:.0f} {unit} ago"
@@ -129,23 +129,23 @@ def format_age(seconds: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A length of sound in the unit that one would say."""
+    """Formats a duration of audio with a suitable unit."""
     if seconds < 90:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 5400 else f"{format_number(seconds / 3600, 1)} h"
 
 
 def format_bytes(n_bytes: int) -> str:
-    """A size in MB or GB."""
+    """Formats a size in MB or GB."""
     return f"{n_bytes / 1e6:.1f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:.1f} GB"
 
 
 def format_moment(moment: datetime) -> str:
-    """A point in time to the minute; the year where it is another than this one."""
+    """Formats a time to the minute, with the year if it is not the current one."""
     of_day = "%d %b %H:%M" if moment.year == datetime.now(UTC).year else "%d %b %Y %H:%M"
     return f"{moment.astimezone(UTC):{of_day}} UTC"
 
 
 def format_yaml(settings: Mapping[str, Any]) -> str:
-    """Settings as one would write them into a file."""
+    """Formats settings as YAML."""
     return str(yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True)) if settings else ""

@@ -1,8 +1,8 @@
-"""Folders of one kind below the roots: datasets, training runs, checkpoints, evaluations.
+"""Finds folders of one kind below the roots: datasets, training runs, checkpoints, evaluations.
 
-A root is such a folder, or one that is searched two levels deep, and deeper only through `seed-N`, where `kame train`
-puts what differs from seed to seed; hidden folders are skipped. A folder's key is its path below the root, with `~` for
-`/`: nothing that a browser sends is ever taken for a path.
+A root is such a folder, or is searched two levels deep, and deeper only through `seed-N`, in which `kame train` puts
+the results of a seed; hidden folders are skipped. A folder's key is its path below the root, with `~` for `/`: nothing
+that a browser sends is used as a path.
 """
 
 import re
@@ -18,12 +18,12 @@ _SEED = re.compile(rf"{SEED_PREFIX}\d+")
 
 
 def find_folders(roots: Sequence[Path], is_wanted: Callable[[Path], bool]) -> Iterator[tuple[str, Path]]:
-    """Keys and folders, each once; where two roots give the same key, the later ones get a digest of their path.
+    """Returns keys and folders, without duplicates; if two roots give the same key, the later ones get a digest of
+    their path.
 
     Args:
-        roots: resolved.
-        is_wanted: whether a folder is of the kind; what lies in such a folder is not searched, nor what lies in a
-            dataset.
+        roots: resolved folders.
+        is_wanted: whether a folder is of the kind; folders inside such a folder or inside a dataset are not searched.
     """
     taken: set[str] = set()
     found: set[Path] = set()
@@ -40,7 +40,7 @@ def find_folders(roots: Sequence[Path], is_wanted: Callable[[Path], bool]) -> It
 
 
 def _search(root: Path, folder: Path, depth: int, is_wanted: Callable[[Path], bool]) -> Iterator[Path]:
-    """Wanted folders at a folder or below it; a link that leads out of the root is not followed."""
+    """Yields the wanted folders at or below a folder; links that lead out of the root are not followed."""
     if is_wanted(folder):
         yield folder
     elif not (folder / MANIFEST).is_file():
@@ -54,7 +54,7 @@ def _search(root: Path, folder: Path, depth: int, is_wanted: Callable[[Path], bo
 
 
 def _is_searched(folder: Path, parent: Path, depth: int) -> bool:
-    """By the name alone; one that is no text has no address."""
+    """Returns whether a folder is searched, by its name; names that are not valid text are not."""
     name, is_text = folder.name, not any("\ud800" <= each <= "\udfff" for each in folder.name)
     is_of_seed = depth > -_SEED_DEPTH and any(_SEED.fullmatch(each) for each in (name, parent.name))
     return is_text and not name.startswith(".") and (depth > 0 or is_of_seed)

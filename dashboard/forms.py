@@ -1,7 +1,7 @@
-"""Forms of configuration classes: their fields with values as text, and text back to checked settings.
+"""Forms for configuration classes: fields with values as text, and text back to validated settings.
 
-A field is named by its dotted path, as behind `--set`; rows of a list by number. Only what differs from its default is
-in the settings, so that they say what somebody chose, and presets may fill in the rest.
+A field is identified by its dotted path, as in `--set`, and rows of a list by number. Settings contain only values that
+differ from their defaults, so that presets can fill in the rest.
 """
 
 import json
@@ -21,7 +21,7 @@ from data_schemas.typed_yaml import load_typed_yaml
 MAX_ROWS: Final = 50
 MAX_YAML_DEPTH: Final = 20
 ROW: Final = "__n__"
-"""Stands for the number in the blank row that a page copies."""
+"""Placeholder for the number in the blank row that a page copies."""
 _NO_VALUE: Final = object()
 _OPENING: Final = (
     yaml.FlowSequenceStartToken,
@@ -36,13 +36,13 @@ Kind = Literal["text", "whole", "number", "switch", "choice", "choices", "lines"
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """A field that holds one value.
+    """A field with a single value.
 
     Attributes:
-        value: as text; of choices those that are chosen.
-        choices: all there may be, of kind choice and choices.
-        pick: name of what there is to pick from (`RunScheduler.list_choices`).
-        is_wanted: whether it must be filled in.
+        value: value as text; for choices, the chosen ones.
+        choices: all options, for kinds choice and choices.
+        pick: name of the list of suggestions (`RunScheduler.list_choices`).
+        is_wanted: whether it is required.
     """
 
     path: str
@@ -58,10 +58,10 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Fields of a configuration class in another one.
+    """Fields of a nested configuration class.
 
     Attributes:
-        is_on: of a section that may be left out whether it is there; None: it always is.
+        is_on: whether an optional section is present; None: it is not optional.
     """
 
     path: str
@@ -73,7 +73,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A list of configuration classes or texts; `blank` is copied for one more."""
+    """A list of configuration classes or texts; `blank` is copied to add one."""
 
     path: str
     title: str
@@ -101,7 +101,7 @@ _PICKS: Final = {
     "sources.name": "sources",
     "sources.path": "items",
 }
-"""What a field is picked from, by the end of its path without numbers."""
+"""Name of the suggestions for a field, by the end of its path without numbers."""
 
 USUAL: Final[Mapping[str, tuple[str, ...]]] = {
     "refresh": ("sources", "out", "limit", "variants", "speech.tts", "chat.engine", "chat.model", "chat.base_url"),
@@ -110,15 +110,15 @@ USUAL: Final[Mapping[str, tuple[str, ...]]] = {
     "evaluate": ("kind", "checkpoint", "path", "questions", "out", "modes", "n_items", "judge_model"),
     "serve": ("checkpoint", "mode", "host", "port", "voice", "device", "back_ends"),
 }
-"""What one usually sets, by kind of run, in this order; the rest is folded away."""
+"""Fields that are usually set, by kind of run, in this order; the others are folded."""
 
 
 _USUAL_OF_ROWS: Final[Mapping[str, tuple[str, ...]]] = {"sources": ("name", "path")}
-"""The same of a row of a list; the rest of the row is folded away."""
+"""The same for a row of a list."""
 
 
 def build_form(model: type[BaseModel], values: Mapping[str, Any], prefix: str = "") -> list[Node]:
-    """The fields of a class, with values where there are some and defaults elsewhere."""
+    """Builds the form of a configuration class, with the given values and defaults elsewhere."""
     nodes = []
     for name, info in model.model_fields.items():
         default = _get_default(info)
@@ -127,7 +127,7 @@ def build_form(model: type[BaseModel], values: Mapping[str, Any], prefix: str = 
 
 
 def split_usual(nodes: Sequence[Node], usual: Sequence[str]) -> tuple[list[Node], list[Node]]:
-    """What one usually sets, in its order, and the rest; a section without fields is left out."""
+    """Splits a form into the fields that are usually set, in their order, and the others, without empty sections."""
     found = {each.path: each for each in _walk(nodes)}
     return [found[path] for path in usual], list(_remove_paths(nodes, set(usual)))
 
@@ -135,10 +135,10 @@ def split_usual(nodes: Sequence[Node], usual: Sequence[str]) -> tuple[list[Node]
 def read_form(
     model: type[BaseModel], told: Mapping[str, str | bool | list[str]]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """What was typed, checked: settings that differ from their defaults, and what is wrong by path ("" is the whole).
+    """Validates a form; returns settings that differ from their defaults, and errors by path ("" for the whole form).
 
     Args:
-        told: value by dotted path, as a page sends them; what is left out has its default.
+        told: values by dotted path, as sent by the page; missing fields have their defaults.
     """
     unread = dict(told)
     faults: dict[str, str] = {}
@@ -153,7 +153,7 @@ def read_form(
 
 
 def _get_default(info: FieldInfo) -> Any:
-    """A field's default as JSON has it; of one that follows from others, or must be given: none."""
+    """Returns a field's default as JSON; None for fields that are required or depend on others."""
     if info.is_required() or info.default_factory_takes_validated_data:
         return _NO_VALUE
     default = info.get_default(call_default_factory=True)
@@ -200,7 +200,7 @@ def _make_node(path: str, annotation: Any, info: FieldInfo | None, value: Any, d
 
 
 def _fold_rest(row: Node, usual: Sequence[str]) -> Node:
-    """A row with what one does not usually set in a section of its own."""
+    """Moves the fields of a row that are not usually set to a section of their own."""
     if not usual or not isinstance(row, Section):
         return row
     shown, rest = split_usual(row.nodes, [f"{row.path}.{name}" for name in usual])
@@ -245,7 +245,7 @@ def _format_value(kind: Kind, value: Any) -> str | bool | list[str]:
 
 
 def _format_hint(text: str | bool | list[str]) -> str:
-    """A default as a hint."""
+    """Formats a default value as a hint."""
     return ", ".join(text) if isinstance(text, list) else "" if isinstance(text, bool) else text
 
 
@@ -255,7 +255,7 @@ def _pick_of(path: str) -> str:
 
 
 def _strip(annotation: Any) -> tuple[Any, bool]:
-    """A type without `Annotated` and `None`, and whether it may be None."""
+    """Removes `Annotated` and `None` from a type, and returns whether it may be None."""
     while get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     if get_origin(annotation) in (Union, types.UnionType):
@@ -266,7 +266,7 @@ def _strip(annotation: Any) -> tuple[Any, bool]:
 
 
 def _get_item_type(inner: Any) -> Any:
-    """The type of a list's items; None: it is no list."""
+    """Returns the type of a list's items; None: it is not a list."""
     return _strip(get_args(inner)[0])[0] if get_origin(inner) is list else None
 
 
@@ -294,7 +294,7 @@ def _remove_paths(nodes: Sequence[Node], paths: set[str]) -> Iterator[Node]:
 
 
 def _read_fields(model: type[BaseModel], prefix: str, unread: dict[str, Any], faults: dict[str, str]) -> dict[str, Any]:
-    """Settings of the fields of a class; takes from `unread` what it reads."""
+    """Reads the settings of a class's fields, and removes what it reads from `unread`."""
     settings = {}
     for name, info in model.model_fields.items():
         value = _read(f"{prefix}{name}", info.annotation, info, unread, faults)
@@ -343,10 +343,10 @@ def _read_rows(path: str, item: Any, is_optional: bool, unread: dict[str, Any], 
 
 
 def _from_text(kind: Kind, text: Any, item: Any, is_optional: bool) -> Any:
-    """A value of what was typed.
+    """Parses the text of a field.
 
     Raises:
-        ValueError: it is none of that kind.
+        ValueError: the text is not of that kind.
     """
     if kind == "switch":
         if not isinstance(text, bool):
@@ -354,10 +354,10 @@ def _from_text(kind: Kind, text: Any, item: Any, is_optional: bool) -> Any:
         return text
     if kind == "choices":
         if not isinstance(text, list):
-            raise ValueError("A list is wanted.")
+            raise ValueError("A list is required.")
         return text
     if not isinstance(text, str):
-        raise ValueError("A text is wanted.")
+        raise ValueError("A text is required.")
     text = text.strip()
     if kind == "lines":
         return [_number(each, item is int) for each in re.split(r"[,\s]+", text) if each]
@@ -372,7 +372,7 @@ def _from_text(kind: Kind, text: Any, item: Any, is_optional: bool) -> Any:
 
 
 def _check_yaml(text: str) -> None:
-    """Rejects YAML that takes much longer to read than to write.
+    """Rejects YAML that takes much longer to parse than to write.
 
     Raises:
         ValueError: it has aliases, or is nested too deeply.
@@ -380,7 +380,7 @@ def _check_yaml(text: str) -> None:
     depth = 0
     for token in yaml.scan(text):
         if isinstance(token, yaml.AliasToken):  # a few of them can stand for gigabytes
-            raise ValueError("Write it without anchors and aliases.")
+            raise ValueError("YAML anchors and aliases are not allowed.")
         depth += isinstance(token, _OPENING) - isinstance(token, _CLOSING)
         if depth > MAX_YAML_DEPTH:  # PyYAML's time grows with the square of the depth
             raise ValueError(f"The value is nested too deeply; {MAX_YAML_DEPTH} levels are allowed.")
@@ -390,14 +390,14 @@ def _number(text: str, is_whole: bool) -> int | float:
     try:
         number = int(text) if is_whole or re.fullmatch(r"[+-]?\d{1,18}", text) else float(text)
     except ValueError:
-        raise ValueError(f"{'A whole number' if is_whole else 'A number'} is wanted.") from None
+        raise ValueError(f"{'A whole number' if is_whole else 'A number'} is required.") from None
     if isinstance(number, float) and not math.isfinite(number):
-        raise ValueError("A finite number is wanted.")
+        raise ValueError("A finite number is required.")
     return number
 
 
 def _tell_faults(error: ValidationError, told: set[str]) -> dict[str, str]:
-    """Pydantic's errors by the path of the field that they are about, each once."""
+    """Returns Pydantic's errors by path of the field, without duplicates."""
     faults: dict[str, str] = {}
     for each in error.errors(include_url=False):
         if each["type"] == "default_factory_not_called":  # follows from another fault

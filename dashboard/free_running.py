@@ -1,4 +1,4 @@
-"""What a training run's model said when it ran validation dialogues freely, newest first."""
+"""Texts of free running: what a model in training said in validation dialogues, newest first."""
 
 import os
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any, Final
 from data_schemas.free_running import FREE_RUNNING, FreeLine, read_lines
 
 MOST_STEPS: Final = 50
-"""Evaluations that a page shows: the newest ones."""
+"""Number of evaluations that a page shows, the newest ones."""
 _MOST_BYTES: Final = 1 << 24
 
 
@@ -17,17 +17,17 @@ class FreeRunningUpdate:
     """The dialogues of a run's newest evaluations.
 
     Attributes:
-        steps: each evaluation's step and dialogues, newest first.
-        n_left_out: evaluations in the file that are older than those.
-        n_damaged: lines that cannot be read.
+        steps: step and dialogues of each evaluation, newest first.
+        n_left_out: number of older evaluations in the file.
+        n_damaged: number of lines that cannot be parsed.
     """
 
     steps: list[tuple[int, list[FreeLine]]]
     n_left_out: int
     n_damaged: int
 
-    def as_json(self) -> dict[str, Any]:
-        """The same, as the page takes it."""
+    def to_json(self) -> dict[str, Any]:
+        """Converts it to JSON for the page."""
         return {
             "steps": [
                 {"step": step, "dialogues": [each.model_dump(exclude={"step"}) for each in lines]}
@@ -39,10 +39,10 @@ class FreeRunningUpdate:
 
 
 class FreeRunningFeed:
-    """Follows a run's `free_running.jsonl`, which its training replaces as a whole.
+    """Follows a run's `free_running.jsonl`, which the training replaces as a whole.
 
     Args:
-        folder: of the run; the file need not be there.
+        folder: folder of the run; the file may not exist yet.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -50,7 +50,7 @@ class FreeRunningFeed:
         self._seen: tuple[int, int, int] | None = None
 
     def read(self) -> FreeRunningUpdate | None:
-        """All that is to be shown; None where nothing has changed, or there never was a file."""
+        """Returns the newest evaluations; None if nothing has changed, or there is no file."""
         try:
             with self._path.open("rb") as file:
                 found = os.fstat(file.fileno())

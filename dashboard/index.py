@@ -1,7 +1,7 @@
-"""A dataset's metadata as a DuckDB file: what the pages filter, count and sort, and what the SQL box may see.
+"""DuckDB index of a dataset's metadata, for filters, counts, sorting and the SQL page.
 
-It is made once for each content of a dataset, from columns of its Parquet files, never from sound, and kept in the
-cache folder: written beside its place and renamed, so that no page ever sees half of it.
+It is built once for each content of a dataset, from columns of its Parquet files without audio, and kept in the cache
+folder. It is written under a temporary name and renamed, so that no page sees an incomplete one.
 """
 
 import threading
@@ -23,11 +23,11 @@ from data_schemas.errors import KameError, StoreError
 from data_schemas.manifest import DATA, ORACLE, REJECTS, ShardEntry
 
 INDEX_VERSION = 3
-"""Raised with every change of the tables below."""
+"""Increased with every change of the tables below."""
 PAGE_WAIT_S: Final = 0.4
-"""How long a page waits for an index before it says that one is being made."""
+"""Time in seconds that a page waits for an index before it says that one is being built."""
 _LEFT_S: Final = 3600.0
-"""Nobody makes an index for that long."""
+"""Age in seconds after which an incomplete index is deleted."""
 CONNECTION_CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {"memory_limit": "1GB", "threads": 2}
 _MEMBERSHIP = ".store/membership"
 
@@ -58,8 +58,9 @@ CREATE TABLE rejects (
 CREATE TEMP TABLE items (item_id VARCHAR, question VARCHAR, answer VARCHAR, part_id VARCHAR);
 CREATE TEMP MACRO words(told) AS list_distinct(regexp_extract_all(lower(told), '[\\p{L}\\p{N}'']+'));
 """
-"""`truth_share`: how much of the true answer's distinct words an oracle's text holds. `oracle_digest` stands for a
-dialogue's events in the manifest's version, in the same way in any index, so that two datasets can be compared."""
+"""`truth_share`: share of the true answer's distinct words in an oracle's text. `oracle_digest` identifies a
+dialogue's events in the manifest's version in every index, so that two datasets can be compared.
+"""
 
 _DIALOGUES = """
 INSERT INTO dialogues SELECT
@@ -115,7 +116,7 @@ WHERE counted.dialogue_id = dialogues.dialogue_id
 
 
 class IndexBeingMade(Exception):
-    """A page came before the index was done: so many files of so many are in it."""
+    """The index is not ready yet: this many files of all are in it."""
 
     def __init__(self, n_done: int, n_files: int) -> None:
         super().__init__(f"{n_done} of {n_files} files are indexed")
@@ -123,45 +124,45 @@ class IndexBeingMade(Exception):
 
 
 class Index:
-    """The index of one content of a dataset, opened for reading by any number of threads."""
+    """Index of one content of a dataset, opened for reading by any number of threads."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
         self._connection = duckdb.connect(str(file), read_only=True, config=CONNECTION_CONFIG)
 
     def close(self) -> None:
-        """Ends it."""
+        """Closes the index."""
         self._connection.close()
 
-    def cursor(self) -> duckdb.DuckDBPyConnection:
-        """A connection for several queries of one page, to be closed; its temporary tables are its own."""
+    def open_cursor(self) -> duckdb.DuckDBPyConnection:
+        """Returns a connection for the queries of one page, which must be closed; it has its own temporary tables."""
         return self._connection.cursor()
 
-    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """The rows of a query."""
-        with closing(self.cursor()) as cursor:
+    def fetch_rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Executes a query and returns its rows."""
+        with closing(self.open_cursor()) as cursor:
             return cursor.execute(sql, list(parameters)).fetchall()
 
-    def records(self, sql: str, parameters: Sequence[object] = ()) -> list[dict[str, Any]]:
-        """The rows of a query by the names of its columns."""
-        with closing(self.cursor()) as cursor:
+    def fetch_records(self, sql: str, parameters: Sequence[object] = ()) -> list[dict[str, Any]]:
+        """Executes a query and returns its rows as dictionaries."""
+        with closing(self.open_cursor()) as cursor:
             return fetch_records(cursor, sql, parameters)
 
 
 def fetch_records(
     cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()
 ) -> list[dict[str, Any]]:
-    """The rows of a query by the names of its columns; parameters by place, or by name."""
+    """Executes a query and returns its rows as dictionaries; parameters by position or name."""
     given = dict(parameters) if isinstance(parameters, Mapping) else list(parameters)
     names = [each[0] for each in cursor.execute(sql, given).description or []]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 class Indexes:
-    """Makes indexes, one at a time in a thread of its own, and keeps those of today's datasets open.
+    """Builds indexes, one at a time in a background thread, and keeps those of current datasets open.
 
     Args:
-        cache: folder in which they are kept.
+        cache: folder of the indexes.
     """
 
     def __init__(self, cache: Path) -> None:
@@ -172,14 +173,14 @@ class Indexes:
         self._wanted: dict[Path, tuple[Future[Index], list[int]]] = {}
 
     def open(self, dataset: Dataset, wait_s: float = PAGE_WAIT_S) -> Index:
-        """The index of a dataset as it is now.
+        """Opens the index of a dataset's current content.
 
         Args:
-            wait_s: how long it may take.
+            wait_s: timeout in seconds.
 
         Raises:
             IndexBeingMade: it takes longer.
-            KameError: it cannot be made.
+            KameError: it cannot be built.
         """
         folder = self._cache / ids.digest(str(dataset.folder))
         file = folder / f"{dataset.manifest.fingerprint}-{INDEX_VERSION}.duckdb"
@@ -200,7 +201,7 @@ class Indexes:
             raise
 
     def close(self) -> None:
-        """Ends all of them, once the file that is being read is in."""
+        """Closes all indexes, after the file that is being read."""
         self._is_closed = True
         self._makers.shutdown(cancel_futures=True)
         with self._lock:
@@ -212,7 +213,7 @@ class Indexes:
     def _count(self, n_done: list[int]) -> None:
         n_done[0] += 1
         if self._is_closed:
-            raise StoreError("The dashboard is ending.")
+            raise StoreError("The dashboard is shutting down.")
 
     def _make(self, dataset: Dataset, file: Path, n_done: list[int]) -> Index:
         try:
@@ -229,17 +230,18 @@ class Indexes:
         except duckdb.Error as error:
             first = str(error).splitlines()[0]
             raise StoreError(
-                f"The index of {dataset.folder} cannot be made: {first}.", "Type `kame check` to find what is damaged."
+                f"The index of {dataset.folder} cannot be built: {first}.",
+                "Run `kame check` to find the damaged files.",
             ) from error
         except OSError as error:
             raise StoreError(
-                f"The index of {dataset.folder} cannot be made: {error}.",
+                f"The index of {dataset.folder} cannot be built: {error}.",
                 "Check the permissions and the free space of the cache folder.",
             ) from error
 
 
 def _remove_others(file: Path) -> None:
-    """Removes indexes of earlier contents, and what killed dashboards left half made."""
+    """Deletes indexes of earlier contents, and incomplete ones that killed dashboards left."""
     for other in file.parent.iterdir():
         with suppress(OSError):
             is_left = time.time() - other.stat().st_mtime > _LEFT_S
@@ -261,7 +263,7 @@ def build_index(dataset: Dataset, file: Path, told: Callable[[], object]) -> Non
         for members in sorted((dataset.folder / _MEMBERSHIP).glob("*.parquet")):
             connection.execute(_ITEMS, {"file": str(members)})
         for entry in dataset.manifest.shards:
-            _add(connection, entry, dataset.file(entry.path))
+            _add(connection, entry, dataset.get_file(entry.path))
             told()
         connection.execute(_COUNT_EVENTS, [dataset.manifest.oracle_version])
 

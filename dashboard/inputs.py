@@ -23,18 +23,18 @@ _PATHS: Final[Mapping[str, Mapping[str, str]]] = {
     "evaluate": {"checkpoint": _FOLDER, "path": _EITHER, "voices": _FOLDER, "register_folder": _FOLDER},
     "serve": {"checkpoint": _FOLDER},
 }
-"""What the inputs of each kind of run have to be, by dotted path without numbers."""
+"""Expected inputs of each kind of run, by dotted path without numbers."""
 
 _MAYBE_HUB: Final = ("checkpoint", "init_from")
 """Inputs that may also be `owner/name` on the Hub."""
 
 
 def find_missing_inputs(kind: str, settings: Mapping[str, Any], question_sets: Sequence[str]) -> dict[str, str]:
-    """Returns what a run would not find on this machine, by dotted path of the field.
+    """Returns the inputs that a run would not find on this machine, by dotted path of the field.
 
     Args:
-        settings: as `read_form` returns them.
-        question_sets: names of those that need no columns; empty: they are not known, and names are not checked.
+        settings: settings as returned by `read_form`.
+        question_sets: names of those that need no columns; empty: unknown, and names are not checked.
     """
     missing = _find_unknown_sources(settings, question_sets)
     wanted = _PATHS[kind]
@@ -58,7 +58,7 @@ def _find_unknown_sources(settings: Mapping[str, Any], known: Sequence[str]) -> 
 
 
 def _walk(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """All texts of settings with their dotted paths."""
+    """Yields all texts of settings with their dotted paths."""
     if isinstance(value, str):
         yield path, value
     pairs = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()

@@ -1,4 +1,4 @@
-"""Markdown that somebody else wrote, such as a checkpoint's card, as HTML that holds nothing but text and its form."""
+"""Renders untrusted Markdown, such as a checkpoint's card, as safe HTML."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -11,17 +11,17 @@ from markdown_it.token import Token
 from markupsafe import Markup
 
 MOST_BYTES: Final = 1 << 20
-"""Of a file; what is behind them is left out, and said to be."""
+"""Maximum size of a file in bytes; the rest is cut off with a notice."""
 _FRONT_MATTER = re.compile(r"\A---\r?\n.*?\r?\n---\r?\n", re.DOTALL)
 _WEB_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _LEVELS_DOWN: Final = 1
 
 AddressOf = Callable[[str], str | None]
-"""The address of a picture by what the text calls it; None: it is not shown."""
+"""Function from a picture's reference to its URL; None: it is not shown."""
 
 
 def read_markdown(folder: Path, name: str) -> str | None:
-    """A file of a folder as text; None: there is none that can be read, or it is a link that leads out of it."""
+    """Reads a file of a folder as text; None if it cannot be read, or is a link that leads out of the folder."""
     path = (folder / name).resolve()
     try:
         if not path.is_relative_to(folder.resolve()) or not path.is_file():
@@ -35,11 +35,11 @@ def read_markdown(folder: Path, name: str) -> str | None:
 
 
 def render_markdown(text: str, address_of: AddressOf = lambda name: None) -> Markup:
-    """Text as HTML: HTML in it is shown as it was written, and links lead to pages of the web alone.
+    """Renders Markdown as HTML: HTML in it is escaped, and links may lead only to web pages.
 
     Args:
-        text: CommonMark with tables; front matter is left out.
-        address_of: where its pictures are; others are shown as their titles.
+        text: CommonMark with tables; front matter is removed.
+        address_of: returns the URL of a picture; others are shown as their titles.
     """
     reader = MarkdownIt("commonmark", {"html": False, "maxNesting": 20}).enable("table")
     reader.validateLink = lambda address: True  # type: ignore[method-assign,assignment]  # each is looked at below
@@ -52,7 +52,7 @@ def render_markdown(text: str, address_of: AddressOf = lambda name: None) -> Mar
 
 
 def _make_safe(tokens: Sequence[Token], address_of: AddressOf) -> None:
-    """Looks at each link and picture, and puts headings below the page's own."""
+    """Sanitises each link and picture, and lowers headings below the page's own."""
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(6, int(token.tag[1]) + _LEVELS_DOWN)}"
@@ -93,4 +93,4 @@ _RULES: Final[Mapping[str, Callable[..., str]]] = {
     "code_block": _render_fence,
     "image": _render_image,
 }
-"""What is rendered otherwise than the library does: what is wide can be scrolled, also by keyboard."""
+"""Overridden rendering rules: wide content can be scrolled, also by keyboard."""

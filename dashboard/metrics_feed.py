@@ -1,4 +1,4 @@
-"""A run's metrics as they are written: what is there, thinned, and then each line that comes."""
+"""Follows a run's metrics file: existing metrics, downsampled, and then new lines."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -9,26 +9,26 @@ from typing import Any, Final
 from dashboard.training import Line, parse_line
 
 N_POINTS: Final = 1000
-"""A curve's points at the least, once it has as many; of a longer file neighbours are averaged, up to twice as many."""
+"""Minimum number of points of a long curve; neighbours of a longer one are averaged, up to twice as many."""
 N_NOTES: Final = 100
-"""Lines with words in them, such as losses that leapt: the newest ones are told."""
+"""Maximum number of text lines that are kept, such as reports of loss spikes; the newest ones."""
 _N_READ_BYTES: Final = 1 << 20
 _LARGEST: Final = 1e300
 
 Columns = dict[str, list[float | None]]
-"""By name the values of each point, `step` among them; None where a line does not have the figure."""
+"""Values of each point by name, including `step`; None if a line does not have the figure."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsUpdate:
-    """What was written since the last look.
+    """New content since the last read.
 
     Attributes:
-        is_anew: it is all that there is: the first look, or the file is another one (a run that was gone on with takes
-            out what came after its checkpoint).
+        is_anew: whether this is all content: the first read, or the file was replaced (a resumed run removes lines
+            after its checkpoint).
         curves: columns of each kind of line; names of nested figures are joined by a dot.
-        notes: lines with words in them.
-        n_damaged: lines that cannot be read.
+        notes: text lines.
+        n_damaged: number of lines that cannot be parsed.
     """
 
     is_anew: bool
@@ -36,8 +36,8 @@ class MetricsUpdate:
     notes: list[Line]
     n_damaged: int
 
-    def as_json(self) -> dict[str, Any]:
-        """The same, as the page takes it."""
+    def to_json(self) -> dict[str, Any]:
+        """Converts it to JSON for the page."""
         return {
             "is_anew": self.is_anew,
             "curves": self.curves,
@@ -47,10 +47,10 @@ class MetricsUpdate:
 
 
 class MetricsFeed:
-    """Follows a file of metrics. Memory stays the same, however long the file is.
+    """Follows a metrics file with constant memory, for any length of the file.
 
     Args:
-        path: of `metrics.jsonl`; it need not be there.
+        path: path of `metrics.jsonl`, which may not exist yet.
     """
 
     def __init__(self, path: Path) -> None:
@@ -58,7 +58,7 @@ class MetricsFeed:
         self._inode, self._offset = -1, 0
 
     def read(self) -> MetricsUpdate | None:
-        """What is new; None where nothing is, or there is no file. Half a last line waits for its other half."""
+        """Reads new content; None if there is none. An incomplete last line is read later."""
         try:
             with self._path.open("rb") as file:
                 found = file.seek(0, 2)
@@ -89,7 +89,7 @@ class MetricsFeed:
         return MetricsUpdate(is_anew, {kind: each.make_columns() for kind, each in curves.items()}, notes, n_damaged)
 
     def _read_lines(self, file: Any) -> Iterator[bytes]:
-        """Whole lines from where the last look ended."""
+        """Returns the complete lines since the end of the last read."""
         file.seek(self._offset)
         rest = b""
         while read := file.read(_N_READ_BYTES):
@@ -101,14 +101,14 @@ class MetricsFeed:
 
 @dataclass(slots=True)
 class _Curves:
-    """Points that are averaged two by two whenever they are too many."""
+    """Points that are averaged in pairs when there are too many."""
 
     points: list[dict[str, tuple[float, int]]] = field(default_factory=list)
     n_a_point: int = 1
     n_in_last: int = 0
 
     def add(self, figures: Mapping[str, float]) -> None:
-        """One line more."""
+        """Adds a line."""
         if self.n_in_last % self.n_a_point == 0:
             self.points.append({})
             self.n_in_last = 0
@@ -123,7 +123,7 @@ class _Curves:
             self.n_in_last = self.n_a_point
 
     def make_columns(self) -> Columns:
-        """The means of each point."""
+        """Returns the mean of each point, by column."""
         names = dict.fromkeys(name for point in self.points for name in point)
         return {name: [_compute_mean(point.get(name)) for point in self.points] for name in names}
 
@@ -141,7 +141,7 @@ def _compute_mean(summed: tuple[float, int] | None) -> float | None:
 
 
 def _list_numbers(told: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Finite numbers by name."""
+    """Returns finite numbers by name."""
     for name, value in told.items():
         if isinstance(value, Mapping):
             yield from _list_numbers(value, f"{prefix}{name}.")
@@ -150,6 +150,6 @@ def _list_numbers(told: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[s
 
 
 def _replace_non_numbers(line: Line) -> Line:
-    """What is no number, which JSON of browsers does not have, is None."""
+    """Replaces NaN and infinity, which JSON in browsers does not support, by None."""
     clean: Line = json.loads(json.dumps(line), parse_constant=lambda _: None)
     return clean

@@ -1,4 +1,4 @@
-"""Where a dataset's pieces came from, beyond what its rows tell: the records of its runs, and the text of prompts."""
+"""Provenance of a dataset beyond its rows: the records of its runs, and the texts of prompts."""
 
 import json
 from collections.abc import Mapping
@@ -13,37 +13,37 @@ _RUNS, _PROMPTS = "runs", "prompts"
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """A run of `kame refresh` as `runs/<id>.json` has it; without `told` where that file is damaged."""
+    """Record of a run of `kame refresh` (`runs/<id>.json`); without `told` if the file is damaged."""
 
     run_id: str
     told: Mapping[str, Any] | None
 
-    def text(self, name: str) -> str:
-        """One of its texts; empty where it is not told."""
+    def get_text(self, name: str) -> str:
+        """Returns one of its texts; empty if it is missing."""
         return str((self.told or {}).get(name) or "")
 
-    def part(self, name: str) -> Mapping[str, Any]:
-        """One of its groups of values; empty where it is not told."""
+    def get_section(self, name: str) -> Mapping[str, Any]:
+        """Returns one of its groups of values; empty if it is missing."""
         found = (self.told or {}).get(name)
         return found if isinstance(found, Mapping) else {}
 
     @property
     def sources(self) -> list[str]:
-        """The sources that it was given."""
-        told = self.part("configuration").get("sources")
+        """Its sources."""
+        told = self.get_section("configuration").get("sources")
         named = [each.get("name") for each in told if isinstance(each, Mapping)] if isinstance(told, list) else []
         return [str(each) for each in named]
 
 
 def list_runs_of(dataset: Dataset, source: str | None = None) -> list[RunFile]:
-    """A dataset's runs, the newest first; those of one source and damaged ones, where a source is named."""
+    """Returns a dataset's runs, the newest first; with a source: those of the source, and damaged ones."""
     files = sorted((dataset.folder / _RUNS).glob("*.json"), reverse=True)
     runs = [_read(dataset, each.stem) for each in files]
     return [run for run in runs if source is None or run.told is None or source in run.sources]
 
 
 def read_run_of(dataset: Dataset, run_id: str) -> RunFile:
-    """A run of a dataset.
+    """Returns a run of a dataset.
 
     Raises:
         MissingError: there is none of that name.
@@ -54,21 +54,21 @@ def read_run_of(dataset: Dataset, run_id: str) -> RunFile:
         raise MissingError(f"This dataset has no run {run_id!r}.", "A dialogue's page links to its runs.")
     run = _read(dataset, run_id)
     if run.told is None:
-        raise DatasetError(f"{_RUNS}/{run_id}.json of {dataset.folder} is damaged.", "Nothing needs it; remove it.")
+        raise DatasetError(f"{_RUNS}/{run_id}.json of {dataset.folder} is damaged.", "Delete it; it is not needed.")
     return run
 
 
 def read_prompts(dataset: Dataset, version: str, digest: str) -> str | None:
-    """The text of prompts; None where the dataset has no such file, as where nobody was asked."""
+    """Returns the texts of prompts; None if the dataset has no such file."""
     try:
-        return dataset.file(f"{_PROMPTS}/{version}/{digest}.yaml").read_text(encoding="utf-8", errors="replace")
+        return dataset.get_file(f"{_PROMPTS}/{version}/{digest}.yaml").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
 
 
 def _read(dataset: Dataset, run_id: str) -> RunFile:
     try:
-        told = json.loads(dataset.file(f"{_RUNS}/{run_id}.json").read_bytes())
+        told = json.loads(dataset.get_file(f"{_RUNS}/{run_id}.json").read_bytes())
     except (OSError, ValueError, RecursionError):
         return RunFile(run_id, None)
     return RunFile(run_id, told if isinstance(told, dict) else None)

@@ -1,6 +1,6 @@
-"""A view of a table as its address tells it: what is filtered, in which order, which page, which columns.
+"""View of a table from a URL: filters, order, page, columns.
 
-An address holds the whole view, so that it can be sent to a colleague: `source=gsm8k&duration_s=10..20&sort=-wer`.
+The URL holds the whole view, so that it can be shared: `source=gsm8k&duration_s=10..20&sort=-wer`.
 """
 
 import re
@@ -18,19 +18,19 @@ PAGE_ROWS = 50
 _N_BARS = 40
 _RESERVED: Final = ("q", "sort", "page", "columns")
 _LISTS: Final = ("level", "voice")
-"""Columns of which a row has several values."""
+"""Columns with several values per row."""
 _SHUFFLED: Final = re.compile(r"shuffle-\d{1,9}", re.ASCII)
-"""An order that a seed draws, to listen to a fair sample."""
+"""A random order by seed, to listen to a fair sample."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column that people see. `kind` is text, choice (few values, picked from) or number (from .. to).
+    """A displayed column. `kind` is text, choice (few values, selected from a list) or number (a range).
 
     Args:
-        sql: its value, where that is not the column of its name; a list where a row has several to be picked by.
-        digits: of numbers, behind the point.
-        is_shown: where no columns are chosen.
+        sql: SQL expression of its value, if it is not the column of that name; a list if a row has several values.
+        digits: number of decimal places.
+        is_shown: whether it is displayed by default.
     """
 
     name: str
@@ -48,15 +48,15 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class TableKind:
-    """A table of the index with its columns, what free text looks into, and the order of rows by themselves."""
+    """A table of the index: columns, what free text is searched in, and the default order of rows."""
 
     name: str
     columns: tuple[Column, ...]
     searched: tuple[str, ...]
     order: str
 
-    def column(self, name: str) -> Column:
-        """A column by its name.
+    def get_column(self, name: str) -> Column:
+        """Returns a column by name.
 
         Raises:
             ConfigError: there is none.
@@ -125,7 +125,7 @@ REJECTS: Final = TableKind(
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar of a histogram: from (counted in) to (not counted in, but for the last bar), and how many."""
+    """A bar of a histogram: start (inclusive), end (exclusive, except for the last bar), and count."""
 
     start: float
     end: float
@@ -134,11 +134,11 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What of a table is looked at.
+    """Filters, order and page of a table.
 
     Attributes:
-        choices: for columns of kind choice, the values of which a row must have one.
-        ranges: for columns of kind number, from and to, both counted in; None: no bound.
+        choices: for columns of kind choice, the accepted values.
+        ranges: for columns of kind number, minimum and maximum, inclusive; None: no bound.
     """
 
     kind: TableKind
@@ -151,10 +151,10 @@ class View:
 
     @classmethod
     def parse(cls, kind: TableKind, pairs: Iterable[tuple[str, str]]) -> "View":
-        """The view of an address's query.
+        """Parses the query of a URL.
 
         Raises:
-            ConfigError: it names what the table has not, or a number that is none.
+            ConfigError: it names an unknown column, or an invalid number.
         """
         told: dict[str, list[str]] = {}
         for name, value in pairs:
@@ -162,25 +162,25 @@ class View:
                 told.setdefault(name, []).append(value)
         choices, ranges = {}, {}
         for name in (each for each in told if each not in _RESERVED):
-            column = kind.column(name)
+            column = kind.get_column(name)
             if column.kind == "choice":
                 choices[name] = tuple(dict.fromkeys(told[name]))
             elif column.kind == "number":
                 ranges[name] = _parse_range(name, told[name][-1])
             else:
-                raise ConfigError(f"Rows cannot be filtered by {name}.", "Look for its text with q=.")
+                raise ConfigError(f"Rows cannot be filtered by {name}.", "Search for its text with q=.")
         page, sort = told.get("page", ["1"])[-1], told.get("sort", [""])[-1]
         if not (page.isascii() and page.isdecimal() and int(page[:9]) > 0):
             raise ConfigError(f"There is no page {page!r}.", "Pages are numbered from 1.")
         if sort and _SHUFFLED.fullmatch(sort) is None:
-            kind.column(sort.removeprefix("-"))
+            kind.get_column(sort.removeprefix("-"))
         columns = tuple(dict.fromkeys(",".join(told.get("columns", [])).split(","))) if "columns" in told else ()
         for name in columns:
-            kind.column(name)
+            kind.get_column(name)
         return cls(kind, told.get("q", [""])[-1], choices, ranges, sort, int(page[:9]), columns)
 
-    def address(self, **changes: Any) -> str:
-        """The query of an address of this view, with changes."""
+    def format_query(self, **changes: Any) -> str:
+        """Returns the URL query of this view, with changes."""
         view = replace(self, **changes)
         pairs = [("q", view.text)] if view.text else []
         pairs += [(name, value) for name, values in view.choices.items() for value in values]
@@ -192,7 +192,7 @@ class View:
 
     @property
     def seed(self) -> int:
-        """What its order is drawn by; 0: it is not drawn."""
+        """Seed of the random order; 0: the order is not random."""
         return int(self.sort.partition("-")[2]) if _SHUFFLED.fullmatch(self.sort) else 0
 
     @property
@@ -208,25 +208,25 @@ def _parse_range(name: str, told: str) -> tuple[float | None, float | None]:
             return (float(start) if start else None), (float(end) if end else None)
     except ValueError:
         pass
-    raise ConfigError(f"{name}={told} is no range.", f"Write it as {name}=1..2, {name}=1.. or {name}=..2.")
+    raise ConfigError(f"{name}={told} is not a range.", f"Write it as {name}=1..2, {name}=1.. or {name}=..2.")
 
 
 def write_range(bounds: tuple[float | None, float | None]) -> str:
-    """A range as an address and its input have it: `1..2`, `1..` or `..2`."""
+    """Formats a range as in the URL and its input: `1..2`, `1..` or `..2`."""
     return "..".join("" if bound is None else f"{bound:g}" for bound in bounds)
 
 
 class TableReader:
-    """Reads a view of a table from an index; to be closed.
+    """Reads a view of a table from an index; must be closed.
 
-    Text is looked for once: what holds it is a temporary table to all that the page asks then.
+    Text is searched once: the matching rows are a temporary table for all queries of the page.
 
     Args:
-        flags: dialogues that are flagged, with their reasons.
+        flags: flagged dialogues with their reasons.
     """
 
     def __init__(self, index: Index, view: View, flags: Mapping[str, str]) -> None:
-        self._cursor = index.cursor()
+        self._cursor = index.open_cursor()
         self._view = view
         self._from = view.kind.name
         self._from_parameters: list[object] = []
@@ -245,27 +245,27 @@ class TableReader:
             self._from, self._from_parameters = "found", []
 
     def close(self) -> None:
-        """Gives its connection back."""
+        """Closes its connection."""
         self._cursor.close()
 
     def count(self) -> int:
-        """How many rows the view has, over all pages."""
+        """Counts the rows of the view, over all pages."""
         where, parameters = self._where()
         return int(self._rows(f"SELECT count(*) FROM {self._from}{where}", parameters)[0][0])  # noqa: S608
 
-    def page(self) -> list[dict[str, Any]]:
-        """The rows of the view's page: its columns, and what is needed to link."""
+    def read_page(self) -> list[dict[str, Any]]:
+        """Returns the rows of the view's page: its columns, and what links need."""
         first = (self._view.page - 1) * PAGE_ROWS
         sql, parameters = self._select()
         return fetch_records(self._cursor, f"{sql} LIMIT {PAGE_ROWS} OFFSET {first}", parameters)
 
     def export(self, n_rows: int) -> pa.Table:
-        """All the view's rows, at most so many."""
+        """Returns the rows of the view, up to a maximum number."""
         sql, parameters = self._select()
         return self._cursor.sql(f"{sql} LIMIT {n_rows}", params=parameters).to_arrow_table()
 
-    def neighbours(self, dialogue_id: str) -> tuple[str | None, str | None, int, int]:
-        """The dialogues before and after one in the view's order, its place (from 1; 0: not in it), and how many."""
+    def find_neighbours(self, dialogue_id: str) -> tuple[str | None, str | None, int, int]:
+        """Returns the dialogues before and after one in the view's order, its position (0: absent) and the count."""
         where, parameters = self._where()
         order = f"OVER (ORDER BY {self._order()})"
         sql = (
@@ -279,8 +279,8 @@ class TableReader:
         before, after, place, n = found[0]
         return before, after, place, n
 
-    def choices(self, column: Column) -> list[tuple[str, int]]:
-        """The values of a column with how many rows have each, under all the view's other filters."""
+    def count_choices(self, column: Column) -> list[tuple[str, int]]:
+        """Returns the values of a column with the number of rows, under all other filters of the view."""
         where, parameters = self._where(but=column.name)
         value = f"unnest({column.value})" if column.name in _LISTS else column.value
         sql = (
@@ -290,10 +290,10 @@ class TableReader:
         found = [(name, n) for name, n in self._rows(sql, parameters)]
         return sorted(found) if column.name == "level" else found
 
-    def histogram(self, column: Column) -> list[Bar]:
-        """How a column's numbers lie, under all the view's other filters; empty where no row has one.
+    def compute_histogram(self, column: Column) -> list[Bar]:
+        """Returns the histogram of a column under all other filters of the view; empty if no row has a number.
 
-        Bars reach over all of the table's numbers, so that they stay where they are while one filters.
+        Bars cover the numbers of the whole table, so that they do not move when a filter changes.
         """
         low, high = self._rows(f"SELECT min({column.value}), max({column.value}) FROM {self._view.kind.name}", [])[0]  # noqa: S608
         if low is None:
@@ -312,7 +312,7 @@ class TableReader:
 
     def _select(self) -> tuple[str, list[object]]:
         columns = dict.fromkeys([f"{self._view.kind.columns[0].name}", *(each.name for each in self._view.shown)])
-        values = ", ".join(f"{self._view.kind.column(name).value} AS {name}" for name in columns)
+        values = ", ".join(f"{self._view.kind.get_column(name).value} AS {name}" for name in columns)
         where, parameters = self._where()
         return f"SELECT {values} FROM {self._from}{where} ORDER BY {self._order()}", parameters  # noqa: S608
 
@@ -322,17 +322,17 @@ class TableReader:
             return self._view.kind.order
         if _SHUFFLED.fullmatch(sort):
             return f"md5({self._view.kind.columns[0].name} || ' {sort}'), {self._view.kind.order}"
-        column = self._view.kind.column(sort.removeprefix("-"))
+        column = self._view.kind.get_column(sort.removeprefix("-"))
         return f"{column.value} {'DESC' if sort.startswith('-') else 'ASC'} NULLS LAST, {self._view.kind.order}"
 
     def _where(self, but: str | None = None) -> tuple[str, list[object]]:
-        """The condition of all filters but one column's, and the parameters from the query's beginning up to it."""
+        """Returns the condition of all filters except one column's, and its parameters."""
         view = self._view
         conditions: list[str] = []
         parameters = list(self._from_parameters)
         for name, values in view.choices.items():
             if name != but:
-                column = view.kind.column(name)
+                column = view.kind.get_column(name)
                 if name in _LISTS:
                     conditions.append(f"list_has_any({column.value}, ?::VARCHAR[])")
                 else:
@@ -341,6 +341,6 @@ class TableReader:
         for name, (start, end) in view.ranges.items():
             for bound, sign in ((start, ">="), (end, "<=")):
                 if name != but and bound is not None:
-                    conditions.append(f"{view.kind.column(name).value} {sign} ?")
+                    conditions.append(f"{view.kind.get_column(name).value} {sign} ?")
                     parameters.append(bound)
         return (f" WHERE {' AND '.join(conditions)}" if conditions else ""), parameters

@@ -1,6 +1,6 @@
-"""What the work folder of a dataset still has of dialogues that were refused: their texts, and sound that was made.
+"""Reads what is left of rejected dialogues in the work folder of a dataset: texts and audio.
 
-A part's outputs lie in `.store/parts/<part>/<stage>-<fingerprint>.parquet`. Somebody may have deleted them.
+The outputs of a part are `.store/parts/<part>/<stage>-<fingerprint>.parquet`; they may have been deleted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,14 +18,14 @@ from data_schemas.records import Dialogue
 
 _PARTS: Final = ".store/parts"
 _TEXTS: Final = ("wording", "script")
-"""Stages that leave written dialogues, the later one first."""
+"""Stages that write the texts of dialogues, the latest first."""
 _CLIPS, _MIXED = "speech", "mixing"
 _BEFORE_SPEECH: Final = ("pictures", "script", "wording")
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedClip:
-    """An utterance that was said before its dialogue was refused."""
+    """An utterance that was synthesised before its dialogue was rejected."""
 
     turn_index: int
     utterance_index: int
@@ -36,13 +36,13 @@ class RefusedClip:
 
 @dataclass(frozen=True, slots=True)
 class RefusedDialogue:
-    """What is left of a refused dialogue.
+    """What is left of a rejected dialogue.
 
     Attributes:
-        dialogue: its texts; None: none are kept.
-        is_mixed: whether its whole sound is there.
-        clips: the utterances of which there is sound, where the whole is not.
-        why_silent: why there is no sound, or empty.
+        dialogue: its texts; None: there are none.
+        is_mixed: whether its complete audio exists.
+        clips: utterances with audio, if the complete audio does not exist.
+        why_silent: why there is no audio, or empty.
         error: why a file of the work folder could not be read, or empty.
     """
 
@@ -54,12 +54,12 @@ class RefusedDialogue:
 
 
 def read_refused(dataset: Dataset, part_id: str | None, dialogue_id: str | None, stage: str) -> RefusedDialogue:
-    """What the work folder has of a refused dialogue; one that cannot be read is told, not raised.
+    """Reads what the work folder has of a rejected dialogue; a file that cannot be read is reported in `error`.
 
     Args:
-        part_id: the part that its item belongs to; None: the work folder does not know.
-        dialogue_id: None where the item itself was refused.
-        stage: what refused it.
+        part_id: part of its item; None: unknown.
+        dialogue_id: None if the item itself was rejected.
+        stage: stage that rejected it.
     """
     if dialogue_id is None or part_id is None:
         return RefusedDialogue(None, False, (), _explain_silence(stage, dialogue_id, False))
@@ -76,10 +76,10 @@ def read_refused(dataset: Dataset, part_id: str | None, dialogue_id: str | None,
 
 
 def read_refused_sound(dataset: Dataset, part_id: str | None, dialogue_id: str, place: tuple[int, int] | None) -> bytes:
-    """The sound of a refused dialogue, or of one utterance of it.
+    """Reads the audio of a rejected dialogue, or of one of its utterances.
 
     Args:
-        place: indices of the turn and of the utterance; None: the whole dialogue, mixed.
+        place: indices of turn and utterance; None: the whole mixed dialogue.
 
     Raises:
         MissingError: there is none.
@@ -94,7 +94,7 @@ def read_refused_sound(dataset: Dataset, part_id: str | None, dialogue_id: str, 
         for each in _read_spoken(dataset, part_id, dialogue_id, ()):
             if (each["turn_index"], each["utterance_index"]) == place:
                 return bytes(each["flac"])
-    raise MissingError(f"No audio of {dialogue_id} is kept.", "Its page among the rejects says why.")
+    raise MissingError(f"There is no audio of {dialogue_id}.", "Its page among the rejects shows the reason.")
 
 
 def _explain_silence(stage: str, dialogue_id: str | None, is_kept: bool) -> str:
@@ -131,7 +131,7 @@ def _read_spoken(dataset: Dataset, part_id: str, dialogue_id: str, without: Sequ
 def _find(
     dataset: Dataset, part_id: str, stages: Sequence[str], dialogue_id: str, columns: Sequence[str]
 ) -> pa.Table | None:
-    """A dialogue's row in a part's newest output of the first of some stages that has it; None: none has."""
+    """Returns a dialogue's row from the newest output of the first of some stages that has it; None: none has."""
     for stage in stages:
         for file in _find_outputs(dataset, part_id, stage):
             try:
@@ -139,7 +139,7 @@ def _find(
                 found = pq.read_table(file, columns=names, filters=[("dialogue_id", "=", dialogue_id)])
             except (pa.ArrowException, OSError) as error:
                 raise StoreError(
-                    f"{file} cannot be read: {error}.", "Remove it; the next refresh makes it again."
+                    f"{file} cannot be read: {error}.", "Delete it; the next refresh makes it again."
                 ) from error
             if found.num_rows:
                 return found.slice(0, 1)
@@ -147,6 +147,6 @@ def _find(
 
 
 def _find_outputs(dataset: Dataset, part_id: str, stage: str) -> list[Path]:
-    """A stage's outputs for a part, the newest first."""
-    files = dataset.file(f"{_PARTS}/{part_id}").glob(f"{stage}-*.parquet")
+    """Returns a stage's outputs for a part, the newest first."""
+    files = dataset.get_file(f"{_PARTS}/{part_id}").glob(f"{stage}-*.parquet")
     return sorted(files, key=lambda each: each.stat().st_mtime, reverse=True)

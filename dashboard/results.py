@@ -1,4 +1,4 @@
-"""Results as files and as text: the SQL box's queries, and tables as CSV or Parquet."""
+"""Results of queries as text and as files: SQL queries, and tables as CSV or Parquet."""
 
 import io
 import json
@@ -26,22 +26,22 @@ MEDIA_TYPES: Final = {"csv": "text/csv; charset=utf-8", "parquet": "application/
 
 
 class QueryError(KameError):
-    """A query that is wrong, not allowed, or too large; an HTTP 400."""
+    """A query is wrong, not allowed, or too large; HTTP 400."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A query's rows; `is_cut` where there were more than may be had."""
+    """The rows of a query; `is_cut`: there were more than the maximum."""
 
     table: pa.Table
     is_cut: bool
 
 
 class SqlBox:
-    """Runs queries of people, each in a process of its own, a few at a time.
+    """Executes SQL queries of users, each in its own process, a few at a time.
 
     Args:
-        seconds: how long one may take.
+        seconds: timeout of a query, in seconds.
     """
 
     def __init__(self, seconds: int = _SECONDS) -> None:
@@ -49,10 +49,10 @@ class SqlBox:
         self._places = threading.BoundedSemaphore(_AT_ONCE)
 
     def run(self, index: Path, query: str, n_rows: int) -> Result:
-        """The rows of a query on an index.
+        """Executes a query on an index.
 
         Raises:
-            QueryError: it is wrong, not allowed, takes too long or too much memory, or others are running.
+            QueryError: it is wrong, not allowed, needs too much time or memory, or too many others are running.
         """
         if not query.strip():
             raise QueryError("There is no query.", "Write one, for instance: select count(*) from dialogues")
@@ -82,13 +82,13 @@ class SqlBox:
 
 
 def to_file(table: pa.Table, form: str) -> bytes:
-    """A table as a file.
+    """Converts a table to a file.
 
     Args:
         form: csv or parquet.
 
     Raises:
-        ConfigError: there is no such form.
+        ConfigError: there is no such format.
     """
     sink = io.BytesIO()
     if form == "parquet":
@@ -96,12 +96,12 @@ def to_file(table: pa.Table, form: str) -> bytes:
     elif form == "csv":
         pa_csv.write_csv(_flat(table), sink)
     else:
-        raise ConfigError(f"There is no form {form!r}.", f"There are: {', '.join(MEDIA_TYPES)}.")
+        raise ConfigError(f"There is no file format {form!r}.", f"There are: {', '.join(MEDIA_TYPES)}.")
     return sink.getvalue()
 
 
 def _flat(table: pa.Table) -> pa.Table:
-    """Columns of lists and structures as JSON: CSV has nothing for them."""
+    """Converts columns of lists and structures to JSON, because CSV does not have them."""
     for number, column in enumerate(table.schema):
         if pa.types.is_nested(column.type):
             told = [None if value is None else json.dumps(value, ensure_ascii=False, default=str)
@@ -111,7 +111,7 @@ def _flat(table: pa.Table) -> pa.Table:
 
 
 def to_cells(table: pa.Table) -> list[list[str]]:
-    """A table's rows as texts for people; null is empty."""
+    """Converts a table's rows to texts; null becomes an empty text."""
     return [[_format_cell(value) for value in row.values()] for row in table.to_pylist()]
 
 

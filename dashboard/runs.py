@@ -1,4 +1,4 @@
-"""What the dashboard needs of whoever schedules runs: a protocol, which `flows` implements with Prefect's API."""
+"""Protocol of the scheduler of runs, which `flows` implements with Prefect's API."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,14 +19,14 @@ State = Literal[
     "scheduled", "pending", "running", "cancelling", "paused", "completed", "failed", "cancelled", "crashed"
 ]
 PLANNED_KINDS: Final = ("refresh", "train")
-"""Kinds of runs of which a plan can be made."""
+"""Kinds of runs that can be estimated."""
 STATES_AT_WORK: Final[tuple[State, ...]] = ("scheduled", "pending", "running", "cancelling", "paused")
-"""A run in any other state is over."""
+"""States of active runs; in any other state a run has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunKind:
-    """A kind of run: its flow's name, what it does, and the class of its configuration."""
+    """A kind of run: name of its flow, description, and configuration class."""
 
     name: str
     title: str
@@ -55,10 +55,10 @@ KINDS: Final[Mapping[str, RunKind]] = {
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """A run for whose end another one waits.
+    """A run that another run waits for.
 
     Attributes:
-        kind: empty: it is none of our kinds.
+        kind: kind of run; empty: not one of KAME's.
     """
 
     run_id: str
@@ -68,19 +68,19 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run as it is now.
+    """The current state of a run.
 
     Attributes:
-        state_name: the scheduler's own word for the state, such as Late.
-        message: what the scheduler says of the state; of a failed run its error.
-        settings: the configuration that it was given; what is left out has its default.
-        began: when it began to work; None: not yet.
-        duration_s: how long it has been at work.
-        percent: how much of it is done; None: it does not tell.
-        step: what it is at.
-        url: where its page is, of a server.
-        waits_for: what must be there for it to begin; empty: nothing is missing.
-        blockers: runs of which one must end before it begins.
+        state_name: the scheduler's name of the state, such as Late.
+        message: the scheduler's message on the state; for a failed run its error.
+        settings: its configuration; missing fields have their defaults.
+        began: start time; None: not yet started.
+        duration_s: time since the start, in seconds.
+        percent: progress; None: unknown.
+        step: current step.
+        url: page of a server.
+        waits_for: what it needs to start; empty: nothing.
+        blockers: runs of which one must end before it starts.
     """
 
     run_id: str
@@ -101,7 +101,7 @@ class Run:
 
     @property
     def is_over(self) -> bool:
-        """Whether it will not change any more."""
+        """Whether it has ended."""
         return self.state not in STATES_AT_WORK
 
 
@@ -117,11 +117,11 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When runs of a kind begin by themselves.
+    """A schedule that starts runs of a kind.
 
     Attributes:
-        when: its cron line, or what else says when.
-        next_at: when the next run begins; None: it is paused, or the scheduler has not planned it yet.
+        when: cron expression, or another description of the times.
+        next_at: start of the next run; None: it is paused, or not planned yet.
     """
 
     schedule_id: str
@@ -134,77 +134,77 @@ class Schedule:
 
 
 class SchedulerGoneError(KameError):
-    """Whoever schedules runs does not answer, or none was named; an HTTP 503."""
+    """The scheduler does not answer, or none is configured; HTTP 503."""
 
 
 class RefusedRunError(KameError):
-    """The scheduler refuses what it is asked to start; an HTTP 400."""
+    """The scheduler rejected the start of a run; HTTP 400."""
 
 
 class RunScheduler(Protocol):
-    """Starts runs and tells of them. Its methods are called from several threads.
+    """Starts runs and returns their states. Its methods are called from several threads.
 
-    Each raises `SchedulerGoneError` where it does not answer, and `dashboard.catalog.MissingError` where there is no
-    run or schedule of an id.
+    Each raises `SchedulerGoneError` if the scheduler does not answer, and `dashboard.catalog.MissingError` if no run or
+    schedule has the id.
     """
 
     def list_runs(self, kinds: Sequence[str], states: Sequence[State], first: int, n: int) -> list[Run]:
-        """Runs of these kinds and states, the newest first, from a place on; none that are only due later."""
+        """Returns runs of some kinds and states, the newest first, from an offset on; without scheduled ones."""
 
     def read_run(self, run_id: str) -> Run:
-        """A run as it is now."""
+        """Returns the current state of a run."""
 
     def read_log(self, run_id: str, first: int, n: int) -> list[LogLine]:
-        """Lines of a run's log in their order, from a place on."""
+        """Returns the lines of a run's log in order, from an offset on."""
 
     def cancel(self, run_id: str) -> None:
-        """Asks a run to stop; one that is over stays as it is."""
+        """Requests the cancellation of a run; one that has ended is not changed."""
 
     def start(self, kind: str, settings: Mapping[str, Any]) -> str:
-        """Starts a run as soon as a worker has room for it; gives its id.
+        """Schedules a run to start as soon as a worker is free, and returns its id.
 
         Raises:
-            RefusedRunError: the scheduler does not know the kind, or refuses the settings.
+            RefusedRunError: the kind is unknown, or the settings are rejected.
         """
 
     def list_schedules(self) -> list[Schedule]:
-        """All schedules of our kinds of runs."""
+        """Returns all schedules of KAME's kinds of runs."""
 
     def add_schedule(self, kind: str, settings: Mapping[str, Any], cron: str, timezone: str) -> None:
-        """Has runs begin by themselves.
+        """Adds a schedule that starts runs.
 
         Raises:
-            RefusedRunError: no such cron line or time zone.
+            RefusedRunError: the cron expression or time zone is invalid.
         """
 
     def set_schedule_active(self, kind: str, schedule_id: str, is_active: bool) -> None:
         """Pauses or resumes a schedule."""
 
     def remove_schedule(self, kind: str, schedule_id: str) -> None:
-        """Takes a schedule away."""
+        """Deletes a schedule."""
 
     def train_after_refresh(self, dataset: str, settings: Mapping[str, Any]) -> None:
-        """Has a training start whenever a refresh has changed a dataset.
+        """Adds an automation that starts a training whenever a refresh has changed a dataset.
 
         Args:
-            settings: of the training; a name for the dataset's content is put behind its `out`.
+            settings: settings of the training; the dataset's fingerprint is appended to `out`.
 
         Raises:
-            RefusedRunError: the scheduler does not know trainings.
+            RefusedRunError: the scheduler has no trainings.
         """
 
     def list_automations(self) -> list[str]:
-        """What else happens by itself, a sentence each."""
+        """Returns a description of each automation."""
 
     def list_choices(self) -> Mapping[str, Sequence[str]]:
-        """What is there to choose from on this machine: engines, voices and providers by the name of their setting."""
+        """Returns the choices on this machine (engines, voices, providers) by name of the setting."""
 
     def sample_settings(self) -> Mapping[str, Any]:
-        """Settings of a refresh of the sample questions that come with the project; empty: they are not installed."""
+        """Returns the settings of a refresh of the project's sample questions; empty if they are not installed."""
 
     def plan(self, kind: str, settings: Mapping[str, Any]) -> list[Figure]:
-        """What a run of these settings will take; nothing for kinds of which no plan is made. It starts nothing.
+        """Estimates a run with these settings, without starting it; an empty list for kinds without an estimate.
 
         Raises:
-            KameError: a source cannot be read, or the settings name what is not there.
+            KameError: a source cannot be read, or the settings name something that does not exist.
         """

@@ -1,4 +1,4 @@
-"""Servers on which people talk with a checkpoint: runs of kind `serve`, from the press until somebody ends them."""
+"""Servers to talk with a checkpoint: runs of kind `serve`, from their start until they are stopped."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ _BROKEN: Final[tuple[State, ...]] = ("failed", "crashed")
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server as its run tells of it.
+    """A server, from its run.
 
     Attributes:
-        url: where its page to talk by is, as a browser reaches it; empty: it is not ready.
-        is_elsewhere: whether the address leads to the machine of the browser, which is another one than the server's.
-        takes_token: whether it may want the token of `KAME_SERVE_TOKEN`; one that was told another variable wants that.
+        url: its talk page, as a browser reaches it; empty: not ready.
+        is_elsewhere: whether the address is of the browser's machine, which is not the server's.
+        takes_token: whether it may require the token of `KAME_SERVE_TOKEN`; not if another variable is configured.
     """
 
     run: Run
@@ -32,7 +32,7 @@ class Server:
 
     @property
     def step(self) -> str:
-        """What it is at."""
+        """Its current step."""
         if self.run.state in ("scheduled", "pending"):
             waits_for = f"is waiting for {self.run.waits_for or 'a worker'}"
             return "is waiting until the other server has ended" if "Concurrency" in self.run.state_name else waits_for
@@ -42,10 +42,10 @@ class Server:
 
 
 def describe_server(run: Run, host: str) -> Server:
-    """A server's run as a page shows it.
+    """Makes a server from its run.
 
     Args:
-        host: the name by which the browser reached the dashboard.
+        host: name by which the browser reached the dashboard.
     """
     is_ready = run.kind == KIND and run.state == "running" and bool(run.url)
     care = run.settings.get("care")
@@ -62,25 +62,25 @@ def describe_server(run: Run, host: str) -> Server:
 
 
 def add_token(url: str, token: str) -> str:
-    """A server's address with its token, behind the sign that browsers send nowhere."""
+    """Adds the token to a server's URL as its fragment, which browsers do not send."""
     return f"{url.rstrip('/')}/#token={quote(token, safe='')}"
 
 
 def list_servers(scheduler: RunScheduler, host: str) -> list[Server]:
-    """Servers that are at work or on their way to it, the newest first."""
+    """Returns servers that are active or starting, the newest first."""
     return [describe_server(run, host) for run in scheduler.list_runs([KIND], STATES_AT_WORK, 0, _LISTED)]
 
 
 def find_broken(scheduler: RunScheduler, folder: Path) -> Run | None:
-    """The newest server of a checkpoint, where it broke instead of being ended."""
+    """Returns the newest server of a checkpoint if it failed."""
     for run in scheduler.list_runs([KIND], (), 0, _LISTED):
-        if serves(run, folder):
+        if is_server_of(run, folder):
             return run if run.state in _BROKEN else None
     return None
 
 
-def serves(run: Run, folder: Path) -> bool:
-    """Whether a run is a server of a checkpoint; relative paths begin where the dashboard was started."""
+def is_server_of(run: Run, folder: Path) -> bool:
+    """Returns whether a run is a server of a checkpoint; relative paths are relative to the dashboard's folder."""
     told = run.settings.get("checkpoint")
     try:
         return isinstance(told, str) and Path(told).expanduser().resolve() == folder
@@ -88,14 +88,14 @@ def serves(run: Run, folder: Path) -> bool:
         return False
 
 
-def settings_of(folder: Path) -> dict[str, Any]:
-    """A server of a checkpoint on this machine at a free port, with the embedded chat model behind it."""
+def make_server_settings(folder: Path) -> dict[str, Any]:
+    """Returns the settings of a local server of a checkpoint, at a free port, with the embedded chat model."""
     return {"checkpoint": str(folder), "port": 0}
 
 
-def of_folder(servers: Sequence[Server], folder: Path) -> list[Server]:
-    """Those that serve a checkpoint."""
-    return [each for each in servers if serves(each.run, folder)]
+def select_servers(servers: Sequence[Server], folder: Path) -> list[Server]:
+    """Returns the servers of a checkpoint."""
+    return [each for each in servers if is_server_of(each.run, folder)]
 
 
 def _is_any_address(host: str) -> bool:

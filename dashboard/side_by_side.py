@@ -1,7 +1,7 @@
-"""Checkpoints side by side: facts that differ, figures with their intervals, and comparisons that were written of them.
+"""Comparison of checkpoints: facts that differ, figures with intervals, and existing comparisons.
 
 Figures of two evaluations are unpaired here: each has its own interval over its own items. `kame evaluate compare`
-draws the same items for both, whose difference is known far better than these intervals suggest.
+pairs the same items, so that differences are known more precisely than these intervals suggest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,12 @@ from dashboard.checkpoints import COMPARISON, Checkpoint, Evaluation, Figure
 from dashboard.training import compare_settings
 
 Digests = Mapping[str, str | None]
-"""What stands for the weights of each checkpoint, by its key; None: it is not known so far."""
+"""Digest of the weights of each checkpoint, by key; None: not known yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A figure of each column; None: a column has none."""
+    """A figure in each column; None: the column has none."""
 
     title: str
     cells: Sequence[Figure | None]
@@ -24,11 +24,11 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Evaluations that were run alike, but for what was measured.
+    """Evaluations with the same settings of different checkpoints.
 
     Attributes:
-        columns: the checkpoint and its evaluation; several of one checkpoint are its seeds, or the modes of a server.
-        lines: by the title of the row of figures.
+        columns: checkpoint and evaluation; several of one checkpoint are its seeds, or modes of a server.
+        lines: figures by title of the row.
     """
 
     title: str
@@ -37,7 +37,7 @@ class Group:
 
 
 def compare_facts(checkpoints: Sequence[Checkpoint]) -> list[tuple[str, list[str | None]]]:
-    """Facts in which checkpoints differ, as JSON; None where one has none."""
+    """Returns the facts in which checkpoints differ, as JSON; None if one has no value."""
     told = []
     for each in checkpoints:
         facts = each.require()
@@ -46,13 +46,13 @@ def compare_facts(checkpoints: Sequence[Checkpoint]) -> list[tuple[str, list[str
 
 
 def list_losses(checkpoints: Sequence[Checkpoint]) -> list[tuple[str, list[float | None]]]:
-    """Figures on validation, each checkpoint's."""
+    """Returns the validation losses of each checkpoint."""
     names = dict.fromkeys(name for each in checkpoints for name in each.require().losses)
     return [(name, [each.require().losses.get(name) for each in checkpoints]) for name in sorted(names)]
 
 
 def list_shares(checkpoints: Sequence[Checkpoint]) -> list[Line]:
-    """What free runs came to, each checkpoint's."""
+    """Returns the recall results of each checkpoint."""
     by_name = [{figure.name: figure for figure in each.require().shares} for each in checkpoints]
     names = dict.fromkeys(name for each in by_name for name in each)
     return [Line(name, [each.get(name) for each in by_name]) for name in names]
@@ -61,10 +61,10 @@ def list_shares(checkpoints: Sequence[Checkpoint]) -> list[Line]:
 def group_evaluations(
     checkpoints: Sequence[Checkpoint], digests: Digests, evaluations: Sequence[Evaluation]
 ) -> tuple[list[Group], list[tuple[Checkpoint, Evaluation]]]:
-    """Evaluations that may stand side by side, and those that only one of the checkpoints has."""
+    """Groups evaluations that can be compared, and returns those that only one checkpoint has."""
     alike: dict[str, list[tuple[Checkpoint, Evaluation]]] = {}
     for checkpoint in checkpoints:
-        for each in of_weights(evaluations, digests[checkpoint.key]):
+        for each in select_evaluations(evaluations, digests[checkpoint.key]):
             alike.setdefault(each.facts.alike, []).append((checkpoint, each))
     groups, alone = [], []
     for columns in alike.values():
@@ -76,19 +76,19 @@ def group_evaluations(
 
 
 def find_comparisons(digests: Digests, evaluations: Sequence[Evaluation]) -> list[Evaluation]:
-    """What `kame evaluate compare` wrote of at least two of the checkpoints."""
+    """Returns comparisons (`kame evaluate compare`) of at least two of the checkpoints."""
     wanted = {each for each in digests.values() if each is not None}
     comparisons = [each for each in evaluations if each.facts.kind == COMPARISON]
     return [each for each in comparisons if len(wanted & each.facts.checkpoints) > 1]
 
 
-def comparisons_of(evaluations: Sequence[Evaluation], digest: str | None) -> list[Evaluation]:
-    """The comparisons in which some weights are."""
+def select_comparisons(evaluations: Sequence[Evaluation], digest: str | None) -> list[Evaluation]:
+    """Returns the comparisons that contain some weights."""
     return [each for each in evaluations if each.facts.kind == COMPARISON and digest in each.facts.checkpoints]
 
 
-def of_weights(evaluations: Sequence[Evaluation], digest: str | None) -> list[Evaluation]:
-    """The evaluations of some weights; no comparisons."""
+def select_evaluations(evaluations: Sequence[Evaluation], digest: str | None) -> list[Evaluation]:
+    """Returns the evaluations of some weights, without comparisons."""
     return [each for each in evaluations if each.facts.kind != COMPARISON and digest in each.facts.checkpoints]
 
 

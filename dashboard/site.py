@@ -1,4 +1,4 @@
-"""What all pages share: the datasets, their indexes and sounds, the templates, and who may write."""
+"""State shared by all pages: datasets, indexes, audio, templates, and the access token."""
 
 import threading
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from dashboard.token_rows import TokenRows
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One dashboard."""
+    """A dashboard."""
 
     catalog: Catalog
     indexes: Indexes
@@ -28,26 +28,26 @@ class Site:
     templates: Environment
     can_write: bool
     is_ending: threading.Event = field(default_factory=threading.Event)
-    """Set when the server stops: streams of events end then, which it would wait for else."""
+    """Set when the server stops, so that event streams end; the shutdown would wait for them."""
     scheduler: RunScheduler | None = None
     token_rows: TokenRows | None = None
     checkpoints: Checkpoints | None = None
     serve_token: str | None = field(default=None, repr=False)
-    """Token of servers that are started from here, which pages get behind their own token alone."""
+    """Access token of servers that are started here; pages get it only with their own token."""
 
     def open(self, key: str) -> tuple[Dataset, Index]:
-        """A dataset and its index.
+        """Returns a dataset and its index.
 
         Raises:
             MissingError: there is no such dataset.
-            IndexBeingMade: its index is not done yet.
+            IndexBeingMade: its index is not ready yet.
             KameError: it cannot be read.
         """
-        dataset = self.catalog.dataset(key)
+        dataset = self.catalog.get_dataset(key)
         return dataset, self.indexes.open(dataset)
 
-    def runs(self) -> RunScheduler:
-        """Whoever schedules runs.
+    def get_scheduler(self) -> RunScheduler:
+        """The scheduler of runs.
 
         Raises:
             SchedulerGoneError: the dashboard was started without one.
@@ -60,7 +60,7 @@ class Site:
         return self.scheduler
 
     def render(self, request: Request, template: str, **values: Any) -> HTMLResponse:
-        """A page."""
+        """Renders a template as a response."""
         shared = {"can_write": self.can_write, "nonce": request.state.nonce, "dataset": None, "tab": "", "part": ""}
         shared["has_runs"] = self.scheduler is not None
         return HTMLResponse(self.templates.get_template(template).render(shared | values))

@@ -1,6 +1,6 @@
-"""One dialogue of a Parquet file: its record without the sound, its sound, and the sound's peaks and spectrograms.
+"""Reads one dialogue of a Parquet file: its record, its audio, and the audio's peaks and spectrograms.
 
-A file's rows lie in groups of a few dialogues; one group's column is read and one row of it kept.
+Row groups hold a few dialogues; one column of one group is read, and one row of it kept.
 """
 
 import io
@@ -23,11 +23,11 @@ from data_schemas.records import AudioDialogue
 
 PEAKS_PER_S: Final = 100
 SPECTRUM_ROWS: Final = 160
-"""Rows of a spectrogram, of 50 Hz each: what is heard of speech lies below 8 kHz."""
+"""Number of rows of a spectrogram, 50 Hz each: speech is below 8 kHz."""
 _ROW_HZ: Final = 50
 _RANGE_DB: Final = 70.0
 _MAX_COLUMNS: Final = 16_000
-"""Browsers draw no picture of more than 32,767 columns; longer sounds get wider ones."""
+"""Browsers draw no picture of more than 32,767 columns; longer audio gets wider columns."""
 _COLUMNS_AT_ONCE: Final = 2_000
 _N_SOUNDS, _N_PEAKS, _N_SPECTROGRAMS = 16, 512, 32
 _REMAKE = "Type `kame check` to see what is damaged."
@@ -35,32 +35,32 @@ Key = TypeVar("Key")
 
 
 def read_dialogue(file: Path, row: int, dialogue_id: str) -> AudioDialogue:
-    """A dialogue's record; its `audio` is None.
+    """Reads a dialogue's record without its audio.
 
     Raises:
-        StoreError: the file is missing, damaged, or holds another dialogue there.
+        StoreError: the file is missing or damaged, or holds another dialogue there.
     """
     names = [name for name in make_schema(AudioDialogue).names if name != "audio"]
     return from_table(_read_row(file, row, dialogue_id, names), AudioDialogue)[0]
 
 
 def read_sound(file: Path, row: int, dialogue_id: str) -> bytes:
-    """A dialogue's sound file: FLAC, or Opus in Ogg; left the assistant, right the user.
+    """Reads a dialogue's audio file: FLAC, or Opus in Ogg; left the assistant, right the user.
 
     Raises:
-        StoreError: as `read_dialogue`, or the row has no sound.
+        StoreError: as `read_dialogue`, or the row has no audio.
     """
     audio = _read_row(file, row, dialogue_id, ["dialogue_id", "audio"])["audio"][0].as_py()
     if not audio or not audio["bytes"]:
-        raise StoreError(f"Dialogue {dialogue_id} in {file} has no sound.", _REMAKE)
+        raise StoreError(f"Dialogue {dialogue_id} in {file} has no audio.", _REMAKE)
     return bytes(audio["bytes"])
 
 
 def measure_peaks(sound: bytes) -> bytes:
-    """The loudest sample of each hundredth of a second, a list a channel, as JSON: [[A …], [B …]] from 0 to 1.
+    """Returns the peak of each hundredth of a second, a list for each channel, as JSON: [[A …], [B …]] from 0 to 1.
 
     Raises:
-        StoreError: it is no sound.
+        StoreError: it is not audio.
     """
     samples, rate = _decode(sound)
     width = rate // PEAKS_PER_S
@@ -72,17 +72,17 @@ def measure_peaks(sound: bytes) -> bytes:
 
 
 def measure_spectrogram(sound: bytes, channel: int) -> bytes:
-    """How loud each 50 Hz of a channel are in each hundredth of a second, in windows of 20 ms.
+    """Computes the spectrogram of a channel, with a column for each hundredth of a second and windows of 20 ms.
 
     Returns:
-        uint8[`SPECTRUM_ROWS`, columns], the highest frequencies first: 255 is the loudest of all, 0 is 70 dB below it.
+        uint8[`SPECTRUM_ROWS`, columns], the highest frequencies first: 255 is the maximum, 0 is 70 dB below it.
 
     Raises:
-        StoreError: it is no sound, or has no such channel.
+        StoreError: it is not audio, or has no such channel.
     """
     samples, rate = _decode(sound)
     if channel >= samples.shape[1]:
-        raise StoreError(f"The dialogue's sound has {samples.shape[1]} channels, and two are wanted.", _REMAKE)
+        raise StoreError(f"The dialogue's audio has {samples.shape[1]} channels instead of two.", _REMAKE)
     width, hop = rate // _ROW_HZ, max(rate // PEAKS_PER_S, -(-len(samples) // _MAX_COLUMNS))
     n_columns = max(1, -(-len(samples) // hop))
     padded = np.zeros(n_columns * hop + width, np.float32)
@@ -100,16 +100,16 @@ def measure_spectrogram(sound: bytes, channel: int) -> bytes:
 
 
 def _decode(sound: bytes) -> tuple[NDArray[np.float32], int]:
-    """Samples, [samples, channels], and how many there are a second."""
+    """Decodes audio; returns samples [samples, channels] and the sample rate."""
     try:
         samples, rate = soundfile.read(io.BytesIO(sound), dtype="float32", always_2d=True)
     except soundfile.LibsndfileError as error:
-        raise StoreError(f"The dialogue's sound cannot be decoded: {error}.", _REMAKE) from error
+        raise StoreError(f"The dialogue's audio cannot be decoded: {error}.", _REMAKE) from error
     return samples, rate
 
 
 class Sounds:
-    """The sounds, peaks and spectrograms that were asked for last."""
+    """Cache of the most recent audio files, peaks and spectrograms."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -117,28 +117,28 @@ class Sounds:
         self._peaks: OrderedDict[tuple[Path, int, str], bytes] = OrderedDict()
         self._spectrograms: OrderedDict[tuple[Path, int, str, int], bytes] = OrderedDict()
 
-    def sound(self, file: Path, row: int, dialogue_id: str) -> bytes:
-        """As `read_sound`."""
+    def read_sound(self, file: Path, row: int, dialogue_id: str) -> bytes:
+        """Reads audio, as `read_sound`, with a cache."""
         return self._get_cached(
             self._sounds, _N_SOUNDS, (file, row, dialogue_id), lambda: read_sound(file, row, dialogue_id)
         )
 
-    def peaks(self, file: Path, row: int, dialogue_id: str) -> bytes:
-        """As `measure_peaks`."""
+    def measure_peaks(self, file: Path, row: int, dialogue_id: str) -> bytes:
+        """Returns peaks, as `measure_peaks`, with a cache."""
         return self._get_cached(
             self._peaks,
             _N_PEAKS,
             (file, row, dialogue_id),
-            lambda: measure_peaks(self.sound(file, row, dialogue_id)),
+            lambda: measure_peaks(self.read_sound(file, row, dialogue_id)),
         )
 
-    def spectrogram(self, file: Path, row: int, dialogue_id: str, channel: int) -> bytes:
-        """As `measure_spectrogram`."""
+    def measure_spectrogram(self, file: Path, row: int, dialogue_id: str, channel: int) -> bytes:
+        """Returns a spectrogram, as `measure_spectrogram`, with a cache."""
         return self._get_cached(
             self._spectrograms,
             _N_SPECTROGRAMS,
             (file, row, dialogue_id, channel),
-            lambda: measure_spectrogram(self.sound(file, row, dialogue_id), channel),
+            lambda: measure_spectrogram(self.read_sound(file, row, dialogue_id), channel),
         )
 
     def _get_cached(self, kept: OrderedDict[Key, bytes], n_kept: int, key: Key, make: Callable[[], bytes]) -> bytes:

@@ -1,9 +1,9 @@
-"""One query of the SQL box, in a process of its own: `python sql_process.py INDEX N_ROWS N_BYTES SECONDS`.
+"""Executes one SQL query in a sandboxed process: `python sql_process.py INDEX N_ROWS N_BYTES SECONDS`.
 
-The query comes on standard input; its rows go to standard output as an Arrow stream, whose schema says `truncated`
-where there were more. An error is a text on the error stream, and exit code 1. The process imports nothing of ours
-and inherits no environment. DuckDB reads the index alone (no other file, no network, no extension, no setting), and the
-kernel lets the process write no file and use no more memory or time than it may.
+The query is read from standard input; its rows are written to standard output as an Arrow stream, whose schema says
+`truncated` if there were more. An error is a text on standard error, with exit code 1. The process imports nothing of
+the project and inherits no environment. DuckDB can read only the index (no other file, no network, no extension, no
+setting), and the kernel limits memory and time and forbids writing files.
 """
 
 import resource
@@ -27,7 +27,7 @@ _BATCH_ROWS = 2048
 
 
 def run(index: str, query: str, n_rows: int, n_bytes: int) -> pa.Table:
-    """The query's rows, at most so many and so large.
+    """Executes the query and returns its rows, up to a maximum number and size.
 
     Raises:
         duckdb.Error: the query is wrong, or not allowed.
@@ -50,7 +50,7 @@ def run(index: str, query: str, n_rows: int, n_bytes: int) -> pa.Table:
 
 
 def main() -> None:
-    """Answers one query."""
+    """Executes one query."""
     index, n_rows, n_bytes, seconds = sys.argv[1], *map(int, sys.argv[2:5])
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))

@@ -1,4 +1,4 @@
-"""A dialogue as its page shows it: words and marks on one clock, oracle events as lanes, texts beside each other."""
+"""Layout of a dialogue's page: words and marks on one time axis, oracle events in lanes, texts side by side."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,15 +10,15 @@ from typing import Any, Final
 from data_schemas.records import AudioDialogue, Turn, Utterance, WordTiming
 
 SPEAKERS: Final = {"B": "user", "A": "assistant"}
-"""In the order of the page: who asks stands above who answers."""
+"""Order on the page: the user is above the assistant."""
 _PAUSE_S = 0.4
-"""From here on silence is worth a mark; between words of a sentence it is shorter."""
+"""Minimum length in seconds of a pause that is marked; between words of a sentence it is shorter."""
 _OVERLAP_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class ShownWord:
-    """A word on the time line. `part` is lead, body or tail of an answer, backchannel, or empty where the user asks."""
+    """A word on the time line. `part`: lead, body or tail of an answer, backchannel, or empty for a user's question."""
 
     text: str
     start_s: float
@@ -30,7 +30,7 @@ class ShownWord:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of time: of kind `lead`, `body`, `tail`, `asks`, `backchannel`, `pause`, `overlap` or `cut`."""
+    """A time span of kind `lead`, `body`, `tail`, `asks`, `backchannel`, `pause`, `overlap` or `cut`."""
 
     kind: str
     start_s: float
@@ -40,7 +40,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some text, and whether it differs from the text beside it."""
+    """A text, and whether it differs from the text beside it."""
 
     text: str
     differs: bool
@@ -48,7 +48,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class ShownTurn:
-    """A turn's texts: as written, as spoken, and as a recogniser heard it (None: nobody listened)."""
+    """A turn's texts: written, spoken, and as transcribed by a recogniser (None: not transcribed)."""
 
     turn: Turn
     who: str
@@ -62,7 +62,7 @@ class ShownTurn:
 
 @dataclass(frozen=True, slots=True)
 class Whisper:
-    """An oracle's text from when it arrives until another takes its place; `times_s` are the events that repeat it."""
+    """An oracle's text from its arrival until the next one; `times_s` are the events that repeat it."""
 
     start_s: float
     end_s: float
@@ -73,7 +73,7 @@ class Whisper:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """All that a dialogue's page shows of it."""
+    """Content of a dialogue's page."""
 
     words: dict[str, list[ShownWord]]
     spans: dict[str, list[Span]]
@@ -83,10 +83,10 @@ class Timeline:
 
 
 def lay_out(row: AudioDialogue, events: Sequence[Mapping[str, Any]]) -> Timeline:
-    """A dialogue's time line.
+    """Lays out a dialogue's time line.
 
     Args:
-        events: its oracle events of one version and one direction, in order of time.
+        events: oracle events of one version and one direction, in order of time.
     """
     words: dict[str, list[ShownWord]] = {speaker: [] for speaker in SPEAKERS}
     spans: dict[str, list[Span]] = {speaker: [] for speaker in SPEAKERS}
@@ -111,7 +111,7 @@ def _keep_letters(text: str) -> str:
 
 
 def _list_words(turn: Turn) -> Iterator[ShownWord]:
-    """The words of a turn's utterances; those of an answer by its part, told by how many letters come before."""
+    """Returns the words of a turn; words of an answer with their part, found by the number of letters before."""
     n_lead = len(_keep_letters(turn.lead or ""))
     n_body = n_lead + len(_keep_letters(turn.body))
     n_before, index = 0, 0
@@ -132,7 +132,7 @@ def _list_words(turn: Turn) -> Iterator[ShownWord]:
 
 
 def _find_spans(turn: Turn, words: Sequence[ShownWord]) -> Iterator[Span]:
-    """Runs of words of one part."""
+    """Returns the time spans of consecutive words of one part."""
     run: list[ShownWord] = []
     for word in words:
         if run and run[-1].part != word.part:
@@ -154,7 +154,7 @@ def _find_cuts(turns: Iterable[Turn]) -> Iterator[Span]:
 
 
 def _talk(words: Iterable[ShownWord]) -> list[tuple[float, float]]:
-    """The stretches in which words follow each other without a pause, in order."""
+    """Returns the time spans of words without a pause between them, in order."""
     stretches: list[tuple[float, float]] = []
     for word in sorted(words, key=lambda one: one.start_s):
         if stretches and word.start_s - stretches[-1][1] < _PAUSE_S:
@@ -178,7 +178,7 @@ def _find_pauses(words: Mapping[str, Sequence[ShownWord]]) -> Iterator[Span]:
 
 
 def _make_lanes(events: Sequence[Mapping[str, Any]], duration_s: float) -> dict[int, list[Whisper]]:
-    """A lane for each hint level that occurs: events of one text and one turn on end are one whisper."""
+    """Makes a lane for each hint level that occurs; consecutive events of one text and turn are one whisper."""
     runs: list[list[Mapping[str, Any]]] = []
     for event in events:
         before = runs[-1][-1] if runs else None
@@ -225,10 +225,10 @@ def _make_texts(turn: Turn) -> ShownTurn:
 def compare(
     left: Sequence[str], right: Sequence[str], key: Callable[[str], str] = _keep_letters
 ) -> tuple[list[Piece], list[Piece]]:
-    """Two texts word by word: what of each is not in the other differs.
+    """Compares two texts by word, and marks what differs.
 
     Args:
-        key: what of a word counts; by itself its letters, without regard to case and marks.
+        key: what of a word is compared; by default its letters, ignoring case and marks.
     """
     matcher = SequenceMatcher(None, [key(each) for each in left], [key(each) for each in right], False)
     pieces: tuple[list[Piece], list[Piece]] = ([], [])
@@ -240,7 +240,7 @@ def compare(
 
 
 def _make_written_pieces(turn: Turn, speech: Sequence[Utterance]) -> list[Piece]:
-    """The written text; what is said in other words than written (numbers, signs) differs, by the words' spans."""
+    """Marks the written text where it is spoken in other words (numbers, signs), by the words' spans."""
     said: dict[tuple[int, int], list[str]] = {}
     for utterance in speech:
         for word, span in zip(_split_spoken_words(utterance), utterance.written_spans, strict=False):
@@ -257,7 +257,7 @@ def _make_written_pieces(turn: Turn, speech: Sequence[Utterance]) -> list[Piece]
 
 
 def _split_spoken_words(utterance: Utterance) -> list[str]:
-    """Words as `written_spans` counts them; their times may be fewer where a turn was cut off."""
+    """Splits words as `written_spans` counts them; there may be fewer timings if a turn was interrupted."""
     timed: Sequence[WordTiming] = utterance.words
     told = re.findall(r"[^\W_]+(?:'[^\W_]+)*", utterance.spoken_text)
     return told if len(told) == len(utterance.written_spans) else [each.word for each in timed]

@@ -1,4 +1,4 @@
-"""What the dashboard needs of whoever reads token rows: a protocol, which `flows` implements with what encodes them."""
+"""Protocol for reading token rows, which `flows` implements."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ class TokenFolder:
     """A folder of token rows that has rows of a dataset's file.
 
     Attributes:
-        key: stands for the folder in addresses.
-        fingerprint: stands for the content of all its rows.
-        dataset_fingerprint: the content of the dataset that they were made from.
-        oracle_version: the oracles that are in them.
+        key: id of the folder in URLs.
+        fingerprint: fingerprint of its rows.
+        dataset_fingerprint: fingerprint of the dataset that was encoded.
+        oracle_version: version of its oracles.
         error: why the folder cannot be read; then all other texts but the key are empty.
     """
 
@@ -31,7 +31,7 @@ class TokenFolder:
 
 @dataclass(frozen=True, slots=True)
 class FedOracle:
-    """An oracle event as tokens. `is_hint`: it feeds the true answer; `is_last`: of its turn, never skipped."""
+    """An oracle event as tokens. `is_hint`: it feeds the true answer; `is_last`: the last of its turn."""
 
     frame: int
     level: int
@@ -47,12 +47,12 @@ class SpeakerFrames:
     """One speaker on T frames.
 
     Attributes:
-        text: an id a frame.
-        codes: the ids of each codebook, an id a frame, not delayed.
-        delays: frames by which each codebook comes after the text of its frame, where A is the voice that is learnt.
-        oracle: the id that is fed with the text of each frame, as in validation: nothing is skipped or moved.
-        events: what that is made of.
-        answer_frames: frames whose text bears the answer.
+        text: one id per frame.
+        codes: ids of each codebook, one per frame, not delayed.
+        delays: delay of each codebook after the text in frames, if A is the voice that is learnt.
+        oracle: id that is fed with the text of each frame, as in validation: nothing is skipped or shifted.
+        events: the events it consists of.
+        answer_frames: frames whose text is part of the answer.
     """
 
     text: Sequence[int]
@@ -69,10 +69,10 @@ class DialogueFrames:
 
     Attributes:
         frame_s: length of a frame in seconds.
-        sizes: entries of each codebook.
-        padding_id, end_of_padding_id: ids of frames without a piece of text.
-        start_id: begins an oracle.
-        pieces: what each id stands for that occurs as text or in an oracle; a piece that starts a word has a space.
+        sizes: number of entries of each codebook.
+        padding_id, end_of_padding_id: ids of frames without a text piece.
+        start_id: id that starts an oracle.
+        pieces: piece of each id that occurs as text or in an oracle; one that starts a word begins with a space.
         speakers: by A and B.
     """
 
@@ -90,14 +90,14 @@ class TokenRows(Protocol):
     """Finds and reads token rows. Its methods are called from several threads."""
 
     def find(self, roots: Sequence[Path], data_path: str) -> list[TokenFolder]:
-        """The folders below some roots with rows of a dataset's file, and those that cannot be read.
+        """Returns the folders below some roots with rows of a dataset's file, and those that cannot be read.
 
         Args:
-            data_path: the file in its dataset; its name stands for its content.
+            data_path: path of the file in its dataset; its name identifies its content.
         """
 
     def read(self, folder: TokenFolder, data_path: str, dialogue_id: str) -> DialogueFrames | None:
-        """A dialogue's row; None where it was left out, as flagged ones are.
+        """Reads a dialogue's row; None if it was not encoded, as flagged ones are not.
 
         Raises:
             KameError: it cannot be read.

@@ -1,4 +1,4 @@
-"""Training runs: folders in which `kame train` writes its metrics, what each is told and what it has come to."""
+"""Training runs: folders with metrics of `kame train`, their configurations and figures."""
 
 import json
 import os
@@ -19,7 +19,7 @@ _BLOCK_BYTES: Final = 1 << 18
 _MOST_TAIL_BYTES: Final = 1 << 23
 
 MOST_RUNS: Final = 8
-"""On one page; it has as many colours."""
+"""Maximum number of runs on one page, because it has as many colours."""
 Line = dict[str, Any]
 """A line of metrics: `kind`, `step` and figures."""
 State = Literal["running", "finished", "stopped"]
@@ -27,38 +27,38 @@ State = Literal["running", "finished", "stopped"]
 
 @dataclass(frozen=True, slots=True)
 class TrainingRun:
-    """A run's folder."""
+    """The folder of a training run."""
 
     key: str
     folder: Path
 
     @property
     def metrics(self) -> Path:
-        """Its file of metrics, which may not be there yet."""
+        """Its metrics file, which may not exist yet."""
         return self.folder / METRICS
 
-    def state(self) -> State:
-        """Whether it trains.
+    def read_state(self) -> State:
+        """Whether it is training.
 
-        A run holds a lock on its folder, which ends with its process however that ends. Of a run on another machine
-        the lock is not seen: it runs for as long as it has written within the last minute.
+        A run holds a lock on its folder, which is released when its process ends in any way. The lock of a run on
+        another machine cannot be seen: it counts as running if it has written within the last minute.
         """
         if _is_locked(self.folder / _LOCK):
             return "running"
         if (self.folder / _DONE).exists():
             return "finished"
-        age_s = self.age_s()
+        age_s = self.compute_age_s()
         return "running" if age_s is not None and age_s < _RECENT_S else "stopped"
 
-    def age_s(self) -> float | None:
+    def compute_age_s(self) -> float | None:
         """Seconds since its last line of metrics; None: there is none."""
         try:
             return max(0.0, time.time() - self.metrics.stat().st_mtime)
         except OSError:
             return None
 
-    def config(self) -> dict[str, Any]:
-        """What it was told, as its `config.json` says; empty where that is missing or damaged."""
+    def read_config(self) -> dict[str, Any]:
+        """Its configuration (`config.json`); empty if that is missing or damaged."""
         try:
             told = json.loads((self.folder / CONFIG).read_bytes())
         except (OSError, ValueError, RecursionError):
@@ -68,7 +68,7 @@ class TrainingRun:
 
 @dataclass(frozen=True, slots=True)
 class TrainingSummary:
-    """A run in one line. `trained` and `judged` are its newest lines of training and of validation."""
+    """Summary of a run. `trained` and `judged` are its newest lines of training and of validation."""
 
     run: TrainingRun
     state: State
@@ -79,22 +79,22 @@ class TrainingSummary:
     trained: Line
     judged: Line
 
-    def right(self, name: str) -> float | None:
-        """A figure of the newest look at validation, with the right oracle; None: it was not taken."""
+    def get_right_figure(self, name: str) -> float | None:
+        """Returns a figure of the newest validation with the right oracle; None: there is none."""
         figures = self.judged.get("right")
         return figures.get(name) if isinstance(figures, dict) else None
 
 
 def list_runs(roots: Sequence[Path]) -> list[TrainingRun]:
-    """All runs below the roots, in order of their keys."""
+    """Returns all runs below the roots, sorted by key."""
     return [TrainingRun(key, folder) for key, folder in sorted(find_folders(roots, _is_run))]
 
 
 def open_runs(roots: Sequence[Path], keys: Sequence[str]) -> list[TrainingRun]:
-    """The runs of some keys, in their order.
+    """Returns the runs of some keys, in their order.
 
     Raises:
-        MissingError: there is none of a key.
+        MissingError: a key has none.
     """
     known = {run.key: run for run in list_runs(roots)}
     for key in keys:
@@ -104,15 +104,15 @@ def open_runs(roots: Sequence[Path], keys: Sequence[str]) -> list[TrainingRun]:
 
 
 def summarise(run: TrainingRun) -> TrainingSummary:
-    """A run's state and newest lines; only the end of its metrics is read."""
+    """Returns a run's state and newest lines; reads only the end of its metrics."""
     newest = _read_newest(run.metrics, {"train", "evaluation"})
-    told = run.config().get("config")
+    told = run.read_config().get("config")
     config = told if isinstance(told, dict) else {}
     model, max_steps = config.get("model"), config.get("max_steps")
     return TrainingSummary(
         run,
-        run.state(),
-        run.age_s(),
+        run.read_state(),
+        run.compute_age_s(),
         str(model.get("preset") or "") if isinstance(model, dict) else "",
         str(config.get("stage") or ""),
         max_steps if isinstance(max_steps, int) else None,
@@ -122,15 +122,15 @@ def summarise(run: TrainingRun) -> TrainingSummary:
 
 
 def compare_configs(runs: Sequence[TrainingRun]) -> list[tuple[str, list[str | None]]]:
-    """Settings in which runs differ: the dotted name, and each run's value as JSON; None where it has none.
+    """Returns the settings in which runs differ: dotted name, and each run's value as JSON; None if it has none.
 
-    Of one run they are all of its settings.
+    For one run, all of its settings are returned.
     """
-    return compare_settings([run.config() for run in runs])
+    return compare_settings([run.read_config() for run in runs])
 
 
 def compare_settings(told: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str | None]]]:
-    """Values in which nested settings differ: the dotted name, and each one's value as JSON; of one all of its."""
+    """Returns values in which nested settings differ: dotted name, and each value as JSON; for one, all values."""
     flat = [dict(_flatten(each)) for each in told]
     names = list(dict.fromkeys(name for each in flat for name in each))
     rows = [(name, [each.get(name) for each in flat]) for name in names]
@@ -138,7 +138,7 @@ def compare_settings(told: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[
 
 
 def parse_line(text: bytes) -> Line | None:
-    """A line of metrics; None where it is damaged."""
+    """Parses a line of metrics; None if it is damaged."""
     try:
         line = json.loads(text)
     except (ValueError, RecursionError):
@@ -148,12 +148,12 @@ def parse_line(text: bytes) -> Line | None:
 
 
 def _is_run(folder: Path) -> bool:
-    """Whether training has begun there; a lock alone is a run that has not written a line yet."""
+    """Returns whether training has begun there; with a lock only, no line has been written yet."""
     return (folder / METRICS).is_file() or ((folder / _LOCK).is_file() and (folder / CONFIG).is_file())
 
 
 def _is_locked(path: Path) -> bool:
-    """Whether a process of this machine holds a file's lock; looked up, for trying would keep a run from starting."""
+    """Returns whether a process of this machine holds a file's lock, without trying to lock it."""
     try:
         found, locks = path.stat(), _LOCKS.read_text()
     except OSError:
@@ -163,7 +163,7 @@ def _is_locked(path: Path) -> bool:
 
 
 def _read_newest(path: Path, kinds: set[str]) -> dict[str, Line]:
-    """The last whole line of each kind, read from the end, at most 8 MB of it."""
+    """Returns the last complete line of each kind, read from the end, at most 8 MB."""
     newest: dict[str, Line] = {}
     try:
         with path.open("rb") as file:

@@ -1,6 +1,6 @@
-"""Two versions of a dataset beside each other: figures, and the dialogues of one id that differ.
+"""Compares two versions of a dataset: figures, and the dialogues of one id that differ.
 
-Both indexes are attached to one connection, so that DuckDB joins them: nothing of it is in Python's memory but a page.
+Both indexes are attached to one connection, so that DuckDB joins them: only one page is in Python's memory.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ _DIFFERS: Final = {
     " IS DISTINCT FROM (two.duration_s, two.voice_a, two.voice_b, two.tts)",
 }
 KINDS: Final = ("any", *_DIFFERS, *ONLY)
-"""What people can look at: anything of the others, or one of them."""
+"""Kinds of differences that can be shown: any, or a single one."""
 _COMPARED: Final = f"""
 CREATE TEMP TABLE compared AS SELECT *, {" OR ".join((*_DIFFERS, *ONLY))} AS "any" FROM (
     SELECT coalesce(one.dialogue_id, two.dialogue_id) AS dialogue_id,
@@ -52,7 +52,7 @@ ORDER BY dialogue_id, t_s
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A line of figures, as text; `change` is right less left, empty where they are equal or no numbers."""
+    """A figure as text; `change` is right minus left, empty if they are equal or not numbers."""
 
     name: str
     left: str
@@ -62,7 +62,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class ChangedText:
-    """A text of both versions, with the words that are not in the other one marked."""
+    """A text of both versions, with marks on the words that are not in the other one."""
 
     name: str
     left: list[Piece]
@@ -71,7 +71,7 @@ class ChangedText:
 
 @dataclass(frozen=True, slots=True)
 class ChangedEvent:
-    """An oracle event that differs; a side that has none at this time has no level."""
+    """An oracle event that differs; a side without one at this time has no level."""
 
     t_s: float
     left_level: int | None
@@ -82,7 +82,7 @@ class ChangedEvent:
 
 @dataclass(frozen=True, slots=True)
 class ChangedDialogue:
-    """A dialogue that differs, or that one side alone has (then `reject` says why the other has none, if it knows).
+    """A dialogue that differs or that one side lacks (then `reject` says why, if known).
 
     `left` and `right` are rows of the indexes; `facts` are the names of short values that differ, with both values.
     """
@@ -97,11 +97,11 @@ class ChangedDialogue:
 
 
 class Versions:
-    """Two indexes, joined.
+    """Two joined indexes.
 
     Args:
         connection: has them attached as `one` and `two`.
-        oracle_versions: of the left one and of the right one, those of their manifests.
+        oracle_versions: versions of the left and of the right one, from their manifests.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, oracle_versions: tuple[str, str]) -> None:
@@ -110,13 +110,13 @@ class Versions:
         connection.execute(_COMPARED)
 
     def count(self) -> dict[str, int]:
-        """How many dialogues differ in which way; `both`: how many ids both have."""
+        """Counts the dialogues that differ, by kind of difference; `both`: the number of ids that both have."""
         sums = ", ".join(f'count(*) FILTER ("{name}") AS "{name}"' for name in KINDS)
         both = "count(*) FILTER (NOT only_left AND NOT only_right) AS both"
         return fetch_records(self._connection, f"SELECT {sums}, {both} FROM compared")[0]  # noqa: S608
 
-    def page(self, kind: str, page: int) -> list[ChangedDialogue]:
-        """The dialogues that differ in a way, in order of their ids.
+    def read_page(self, kind: str, page: int) -> list[ChangedDialogue]:
+        """Returns the dialogues that differ in one way, sorted by id.
 
         Args:
             kind: one of `KINDS`.
@@ -141,12 +141,12 @@ class Versions:
             _make_changed_dialogue(name, left.get(name), right.get(name), events.get(name, []), rejects) for name in ids
         ]
 
-    def groups(self, column: str) -> list[Figure]:
-        """How many dialogues have each value of a column, on both sides; the most frequent first."""
+    def count_groups(self, column: str) -> list[Figure]:
+        """Counts the dialogues with each value of a column on both sides, the most frequent first."""
         return self._count_groups("dialogues", f"coalesce({column}, 'none')")
 
-    def rejects(self) -> list[Figure]:
-        """How many rejects there are by stage and reason, on both sides."""
+    def count_rejects(self) -> list[Figure]:
+        """Counts rejects by stage and reason on both sides."""
         return self._count_groups("rejects", "stage || ': ' || reason")
 
     def _count_groups(self, table: str, value: str) -> list[Figure]:
@@ -177,7 +177,7 @@ class Versions:
 
 @contextmanager
 def open_versions(left: Index, right: Index, oracle_versions: tuple[str, str]) -> Iterator[Versions]:
-    """The two, joined, for as long as a page needs them."""
+    """Opens two joined indexes for the duration of a `with` block."""
     with closing(duckdb.connect(config=CONNECTION_CONFIG)) as connection:
         for name, index in (("one", left), ("two", right)):
             file = str(index.file).replace("'", "''")
@@ -186,7 +186,7 @@ def open_versions(left: Index, right: Index, oracle_versions: tuple[str, str]) -
 
 
 def compare_totals(left: Totals, right: Totals, n_bytes: tuple[int, int]) -> list[Figure]:
-    """The figures of the two in lines."""
+    """Compares the totals of the two versions."""
     return [
         _number("Items", left.n_items, right.n_items),
         _number("Dialogues", left.n_dialogues, right.n_dialogues),
@@ -200,7 +200,7 @@ def compare_totals(left: Totals, right: Totals, n_bytes: tuple[int, int]) -> lis
 
 
 def compare_ladders(left: Totals, right: Totals) -> list[Figure]:
-    """How much of the true answer's words the oracles of each level hold."""
+    """Compares the share of the true answer's words in the oracles of each level."""
     one, two = ({level: share for level, _, share in each.ladder} for each in (left, right))
     return [
         Figure(f"Level {level}", _format_percent(one.get(level), 1), _format_percent(two.get(level), 1))

@@ -238,7 +238,7 @@ def _parse_rates(text: str, name: str) -> Rates:
 
 def describe_measurement(device: str) -> str:
     """Returns how to get a rate that is missing; `kame bench` measures CPUs only."""
-    return "`kame bench` there does" if device == CPU else "write it by hand into a file for --rates (docs/planning.md)"
+    return "run `kame bench` there" if device == CPU else "write the rate to a file for --rates (docs/planning.md)"
 
 
 def price_step(
@@ -253,7 +253,7 @@ def price_step(
     named = f"{step} by {engine}" if engine else step
     if (found := book.find_cost(step, engine, device)) is None:
         return make_unknown(
-            key, section, title, "s", f"nobody has measured {named} on {device}: {describe_measurement(device)}"
+            key, section, title, "s", f"{named} on {device} was not measured: {describe_measurement(device)}"
         )
     cost, origin = found
     formula = f"{amount:,.0f} {cost.per} × {cost.seconds:.4g} s"

@@ -1,7 +1,7 @@
-"""What Prefect does by itself for us: train on a dataset that has changed, and tell people how runs ended.
+"""Prefect automations: train on a dataset that has changed, and send notifications when runs end.
 
-A refresh run tells Prefect when its dataset's content is another than the last that was told. An automation starts a
-training on that; others send messages through blocks, in which Prefect keeps their addresses encrypted.
+A refresh run emits an event to Prefect if the content of its dataset has changed since the last event. An automation
+starts a training on that event; others send messages through blocks, in which Prefect stores their addresses encrypted.
 """
 
 import json
@@ -27,9 +27,9 @@ from data_schemas.store import Store
 
 DATASET_CHANGED: Final = "kame.dataset.changed"
 TOLD: Final = ".store/told.json"
-"""The content of the dataset that was told last. Not in the server: a refresh without Prefect changes datasets too."""
+"""File with the last emitted fingerprint, in the dataset, because a refresh without Prefect changes datasets too."""
 PREFIX: Final = "kame: "
-"""Names of all our automations begin so."""
+"""Prefix of the names of all automations of this project."""
 _ENDS: Final = ("Completed", "Failed", "Crashed")
 _FAILURES: Final = ("Failed", "Crashed")
 _SUBJECT: Final = "{{ flow_run.name }}: {{ flow_run.state.name }}"
@@ -49,10 +49,11 @@ def _get_resource(dataset: str) -> str:
 
 
 def tell_of_change(out: str, manifest: Manifest) -> bool:
-    """Tells Prefect of a dataset whose content is another than was told last; gives whether it is.
+    """Emits an event to Prefect if the content of a dataset has changed since the last event, and returns whether it
+    has.
 
     Args:
-        out: the dataset's folder.
+        out: folder of the dataset.
     """
     store = Store(out)
     if store.exists(TOLD) and json.loads(store.read_bytes(TOLD))["fingerprint"] == manifest.fingerprint:
@@ -71,20 +72,18 @@ def tell_of_change(out: str, manifest: Manifest) -> bool:
 
 
 def mark_as_told(out: str, manifest: Manifest) -> None:
-    """Makes the content of a dataset the one of which nobody is told."""
+    """Stores the current content of a dataset as the last one that was emitted, without an event."""
     Store(out).write_bytes(TOLD, json.dumps({"fingerprint": manifest.fingerprint}).encode())
 
 
 def train_after_refresh(client: SyncPrefectClient, dataset: str, settings: Mapping[str, Any]) -> str:
-    """Has a training start whenever a refresh has changed a dataset; takes the place of the one before of this dataset.
+    """Adds an automation that starts a training whenever a refresh has changed a dataset, and returns its name.
 
-    What the dataset holds now starts none.
+    It replaces an earlier one of the same dataset. The dataset's current content starts no training.
 
     Args:
-        settings: of the training. The content's fingerprint is put behind its `out`: each content is trained anew.
-
-    Returns:
-        The automation's name.
+        settings: settings of the training. The fingerprint of the dataset is appended to `out`, so that each content is
+            trained on in its own folder.
 
     Raises:
         ConfigError: the server has no deployment of trainings.
@@ -93,7 +92,7 @@ def train_after_refresh(client: SyncPrefectClient, dataset: str, settings: Mappi
         deployment = client.read_deployment_by_name("train/train")
     except ObjectNotFound as error:
         raise ConfigError(
-            "Prefect has no deployment train/train.", "Start `kame up`, or type: prefect --no-prompt deploy --all"
+            "Prefect has no deployment train/train.", "Start `kame up`, or run: prefect --no-prompt deploy --all"
         ) from error
     store = Store(dataset)
     if store.exists(MANIFEST):
@@ -119,12 +118,12 @@ def train_after_refresh(client: SyncPrefectClient, dataset: str, settings: Mappi
 
 
 def notify_by_webhook(client: SyncPrefectClient, url: str, only_failures: bool = False, pages: str = "") -> str:
-    """Has JSON posted to an address whenever a run of ours has ended; gives the automation's name.
+    """Adds an automation that posts JSON to a webhook whenever a run has ended, and returns its name.
 
     Args:
-        url: where to; it is kept in a block of Prefect's, encrypted.
-        only_failures: not of runs that are completed.
-        pages: the dashboard's address, for a link to the run.
+        url: URL of the webhook; stored encrypted in a Prefect block.
+        only_failures: whether completed runs are excluded.
+        pages: URL of the dashboard, for a link to the run.
     """
     headers = {"Content-Type": "application/json"}
     block = _save(client, Webhook.model_validate({"url": url, "headers": headers}), "kame-webhook")
@@ -135,16 +134,16 @@ def notify_by_webhook(client: SyncPrefectClient, url: str, only_failures: bool =
 
 
 def notify_by_email(client: SyncPrefectClient, url: str, only_failures: bool = False, pages: str = "") -> str:
-    """The same by e-mail.
+    """Adds an automation that sends an e-mail whenever a run has ended, and returns its name.
 
-    Prefect has no block of its own for SMTP. Its block for Slack hands any address that is not Slack's to Apprise,
+    Prefect has no block of its own for SMTP. Its block for Slack passes any address that is not Slack's to Apprise,
     which sends e-mail.
 
     Args:
-        url: Apprise's address of a mail server, mailtos://USER:PASSWORD@HOST?from=ADDRESS&to=ADDRESS.
+        url: Apprise URL of a mail server, mailtos://USER:PASSWORD@HOST?from=ADDRESS&to=ADDRESS.
 
     Raises:
-        ConfigError: it is no such address.
+        ConfigError: the URL is not of this form.
     """
     if not url.startswith(("mailto://", "mailtos://")):
         raise ConfigError(
@@ -160,20 +159,20 @@ def notify_by_email(client: SyncPrefectClient, url: str, only_failures: bool = F
 
 
 def list_automations(client: SyncPrefectClient) -> list[Automation]:
-    """All that are ours, by name."""
+    """Returns all automations of this project, sorted by name."""
     found = [each for each in client.read_automations() if each.name.startswith(PREFIX)]
     return sorted(found, key=lambda each: each.name)
 
 
 def remove_automation(client: SyncPrefectClient, name: str) -> None:
-    """Takes one of ours away, with the address that it kept.
+    """Removes an automation of this project and its stored address.
 
     Raises:
-        ConfigError: there is none of that name.
+        ConfigError: there is no automation of that name.
     """
     found = [each for each in list_automations(client) if each.name == name]
     if not found:
-        raise ConfigError(f"There is no automation {name!r} of ours.", "`kame automation list` shows them.")
+        raise ConfigError(f"There is no automation {name!r}.", "`kame automation list` shows them.")
     for each in found:
         client.delete_automation(each.id)
         for action in each.actions:
@@ -182,7 +181,7 @@ def remove_automation(client: SyncPrefectClient, name: str) -> None:
 
 
 def _save(client: SyncPrefectClient, block: Block, name: str) -> Any:
-    """Keeps a block on the server, in the place of one of its name; gives its id."""
+    """Saves a block on the server, replacing one of the same name, and returns its id."""
     with temporary_settings({PREFECT_API_URL: str(client.api_url).rstrip("/")}):  # blocks ask for no client
         return block.save(name, overwrite=True)
 
@@ -205,7 +204,7 @@ def _notify(client: SyncPrefectClient, way: str, action: ActionTypes, only_failu
 
 
 def _put(client: SyncPrefectClient, name: str, description: str, trigger: EventTrigger, *actions: ActionTypes) -> str:
-    """Makes an automation in the place of those of its name."""
+    """Creates an automation, replacing those of the same name."""
     made = AutomationCore(name=name, description=description, trigger=trigger, actions=list[ActionTypes](actions))
     before: Sequence[Automation] = client.read_automations_by_name(name)
     client.create_automation(made)

@@ -1,4 +1,4 @@
-"""Checkpoints, training runs and evaluations as the dashboard reads them (`dashboard.checkpoints.CheckpointReader`)."""
+"""Reads checkpoints, training runs and evaluations for the dashboard (`dashboard.checkpoints.CheckpointReader`)."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any, Final
 from dashboard.checkpoints import COMPARISON, CheckpointFacts, EvaluationFacts, EvaluationRow, Figure
 from data_schemas import ids
 from data_schemas.errors import DatasetError, KameError, StoreError
-from flows.settings import shipped_checkpoint
+from flows.settings import find_shipped_checkpoint
 from kame_model.checkpoint.files import FACTS, WEIGHTS, digest_files, read_header
 from kame_model.checkpoint.kame_json import KameJson, read_kame_json
 from kame_model.checkpoint.registry import read_registry
@@ -19,19 +19,19 @@ from kame_model.train.run_facts import read_facts
 
 _INTERVAL: Final = "_interval"
 _OF_THE_SYSTEM: Final = {"system", "seed"}
-"""What may differ where two evaluations stand side by side, as in `kame evaluate compare`."""
+"""Fields in which two evaluations that are compared may differ, as in `kame evaluate compare`."""
 
 
 class CheckpointFiles:
-    """Reads them from the disk; nothing here imports torch."""
+    """Reads checkpoints from the disk, without importing torch."""
 
     def list_shipped(self) -> Sequence[Path]:
-        """Folders of checkpoints that come with the project."""
-        shipped = shipped_checkpoint()
+        """Returns the folders of checkpoints that are shipped with the project."""
+        shipped = find_shipped_checkpoint()
         return [] if shipped is None else [Path(shipped)]
 
     def read_facts(self, folder: Path) -> CheckpointFacts:
-        """A checkpoint's facts; no weights are read."""
+        """Reads a checkpoint's facts (kame.json), but no weights."""
         facts, weights = read_kame_json(folder / FACTS), folder / WEIGHTS
         header = read_header(weights)
         told = facts.training
@@ -54,18 +54,18 @@ class CheckpointFiles:
         )
 
     def read_digest(self, weights: Path) -> str:
-        """What stands for weights in evaluations; reads all of them."""
+        """Computes the digest by which evaluations identify the weights; reads all of them."""
         return digest_files([weights])
 
     def read_run_identity(self, folder: Path) -> str:
-        """What stands for a training run in the facts of its checkpoints."""
+        """Returns the id by which a checkpoint's facts identify its training run."""
         return read_facts(folder).identity
 
     def read_evaluation(self, folder: Path) -> EvaluationFacts:
-        """An evaluation, or a comparison of some.
+        """Reads an evaluation, or a comparison of several.
 
         Raises:
-            KameError: it is damaged, or neither.
+            KameError: the folder is damaged, or holds neither.
         """
         try:
             told = read_figures(str(folder))
@@ -87,7 +87,7 @@ class CheckpointFiles:
 
 
 def _get_creation_time(folder: Path) -> datetime:
-    """When a checkpoint was registered beside its folder, else when its facts were written."""
+    """Returns when a checkpoint was registered, or if it was not, when its facts were written."""
     try:
         for entry in read_registry(str(folder.parent)):
             if entry.name == folder.name:
@@ -112,7 +112,7 @@ def _make_comparison(run: Mapping[str, Any]) -> EvaluationFacts:
 
 
 def _format_title(run: Mapping[str, Any]) -> str:
-    """What was measured, behind which chat model, in a few words."""
+    """Returns a short title: the kind of evaluation and the chat model."""
     system = run["system"]
     behind = f" behind {system['back_end']}" if system.get("back_end") else ""
     splits = f" on {', '.join(run['splits'])}" if run.get("splits") else ""
@@ -120,7 +120,7 @@ def _format_title(run: Mapping[str, Any]) -> str:
 
 
 def _make_row(evaluation: Evaluation, key: Mapping[str, Any], row: Mapping[str, Any]) -> EvaluationRow:
-    """A row of figures.json: what has an interval is a measure."""
+    """Makes a row from figures.json; fields with an interval are metrics."""
     names = [name.removesuffix(_INTERVAL) for name in row if name.endswith(_INTERVAL)]
     records = evaluation.get_records(dict(key))
     figures = []

@@ -1,4 +1,4 @@
-"""Programs that belong together: started one after the other, watched, ended in the opposite order."""
+"""Starts a group of processes in order, monitors them, and stops them in reverse order."""
 
 import os
 import re
@@ -20,20 +20,20 @@ from data_schemas.errors import BackendError, ConfigError
 _LOOK_EVERY_S: Final = 0.2
 _N_LAST_LINES: Final = 15
 PATIENCE_S: Final = 10.0
-"""A program may take so long to end before it is killed."""
+"""Time in seconds that a process has to end after SIGTERM, before it is killed."""
 SAVING_S: Final = 30.0
-"""As a cancelled run, one that a killed `kame up` left behind may take so long to save."""
+"""Time in seconds that a process left behind by a killed `kame up` has to save, as a cancelled run has."""
 _MARK: Final = "KAME_UP"
-"""The variable in the environment of all that was started."""
+"""Environment variable that marks all started processes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A program of ours that runs.
+    """A running process.
 
     Attributes:
-        name: what people call it.
-        log: what it prints.
+        name: name for people.
+        log: file of its output.
     """
 
     name: str
@@ -41,27 +41,27 @@ class Component:
     log: Path
 
     def make_fault(self) -> BackendError:
-        """That it ended by itself, and its last words."""
+        """Makes the error for a process that ended by itself, with the end of its log."""
         text = self.log.read_text(encoding="utf-8", errors="replace")
         last = "\n  ".join(text.rstrip().splitlines()[-_N_LAST_LINES:])
         return BackendError(
             f"{self.name} ended with exit code {self.process.returncode}. The end of its log:\n  {last}\n",
-            f"All of it: {self.log}",
+            f"The full log is {self.log}.",
         )
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Sends a signal to it and to all that it started in its group."""
+        """Sends a signal to the process and to all others of its process group."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, number)
 
 
 class Components:
-    """Programs for the time of a `with` block; where there is /proc, whatever they started ends with them.
+    """Processes that run during a `with` block; on systems with /proc, their descendants are ended with them.
 
-    Where the last time was killed, what it left running is ended first.
+    Processes that a killed predecessor left running are ended first.
 
     Args:
-        folder: where their logs are kept, of the last time only.
+        folder: folder of the logs, of the last run only.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -76,8 +76,8 @@ class Components:
             self._lock.acquire(timeout=0)
         except Timeout as error:
             raise ConfigError(
-                f"Another `kame up` runs; its logs are in {self._folder}.",
-                "End it, or set KAME_CACHE to another folder.",
+                f"Another `kame up` is running; its logs are in {self._folder}.",
+                "Stop it, or set KAME_CACHE to another folder.",
             ) from error
         last = self._folder / "mark"
         if last.is_file() and re.fullmatch(_MARK + "=[0-9a-f]{16}", mark := last.read_text(encoding="utf-8")):
@@ -98,7 +98,7 @@ class Components:
         self._lock.release()
 
     def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> Component:
-        """Starts a program in a process group of its own, which no Ctrl-C of the terminal reaches."""
+        """Starts a process in its own process group, so that Ctrl-C on the terminal does not reach it."""
         log = self._folder / f"{name}.log"
         name_of_mark, _, mark = self._mark.partition("=")
         with log.open("wb") as file:
@@ -115,23 +115,25 @@ class Components:
         return made
 
     def wait_for(self, component: Component, is_ready: Callable[[], bool], limit_s: float) -> None:
-        """Waits until a program is ready.
+        """Waits until a process is ready.
 
         Raises:
-            BackendError: it, or another one, ended meanwhile, or it took too long.
+            BackendError: this or another process ended meanwhile, or the wait timed out.
         """
         until = time.monotonic() + limit_s
         while not is_ready():
             self._check()
             if time.monotonic() > until:
-                raise BackendError(f"{component.name} was not ready after {limit_s:.0f} s.", f"See {component.log}")
+                raise BackendError(
+                    f"{component.name} was not ready after {limit_s:.0f} s.", f"See its log: {component.log}"
+                )
             time.sleep(_LOOK_EVERY_S)
 
     def watch(self) -> None:
-        """Waits until one of them ends, which none should.
+        """Waits until a process ends, which none should.
 
         Raises:
-            BackendError: one did; with the end of its log.
+            BackendError: one has ended; with the end of its log.
         """
         while True:
             self._check()
@@ -144,7 +146,7 @@ class Components:
 
 
 def _end_marked(mark: str, patience_s: float) -> None:
-    """Ends what was started with a mark, also in groups of its own, as Prefect's workers do with runs."""
+    """Ends the processes with a mark, including those in other process groups, as Prefect's workers start them."""
     until = time.monotonic() + patience_s
     number = signal.SIGTERM
     while left := _find_marked(mark):
@@ -157,7 +159,7 @@ def _end_marked(mark: str, patience_s: float) -> None:
 
 
 def _find_marked(mark: str) -> list[int]:
-    """Processes that have a mark in their environment."""
+    """Returns the processes that have a mark in their environment."""
     found = []
     for each in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):  # it has just ended, or is somebody else's

@@ -1,4 +1,4 @@
-"""Our flows at a Prefect server: work pools, deployments, and how many runs may be at work at once."""
+"""Work pools, deployments and concurrency limits of the flows on a Prefect server."""
 
 import time
 from collections.abc import Callable
@@ -26,24 +26,24 @@ POOLS: Final = ("local", "gpu")
 _POOL_OF: Final = {"refresh": "local", "speech": "local", "train": "gpu", "evaluate": "gpu", "serve": "gpu"}
 _SERVE: Final = "serve"
 _POOL_OF_SERVERS_ON_CPU: Final = "local"
-"""A server runs until somebody ends it: on a GPU it holds memory that a training needs, without one both have room."""
+"""Without a GPU, servers have their own pool beside trainings; on a GPU, they would hold memory that trainings need."""
 _AT_ONCE: Final = {"serve": 1}
-"""A second server would find the port taken."""
+"""Concurrency limit of servers: a second one would find the port in use."""
 _RUNS_AT_ONCE: Final = {"gpu": 1}
-"""Two trainings on one GPU run out of its memory, or take twice as long each."""
+"""Concurrency limits of pools: two trainings on one GPU run out of memory, or take twice as long each."""
 _CHATS_AT_ONCE: Final = 1
 STOP_S: Final = 40.0
-"""Prefect gives a cancelled run 30 s, and its worker looks every few seconds."""
+"""Timeout of a cancellation: Prefect gives a run 30 s, and its worker polls every few seconds."""
 _LOST: Final = "kame: runs whose process is gone"
-"""The automation of versions before, in whose place there is flows/lost_runs.py."""
+"""Name of an automation of earlier versions, which flows/lost_runs.py replaces."""
 
 
 def deploy(client: SyncPrefectClient, folder: Path, *, has_gpu: bool) -> None:
-    """Makes pools, limits and deployments, or brings them up to date; schedules and limits stay as somebody set them.
+    """Creates or updates work pools, limits and deployments; existing schedules and limits are kept.
 
     Args:
-        folder: where relative paths of runs begin.
-        has_gpu: whether the workers' machine has one, on which servers and trainings take turns; without one servers
+        folder: folder that relative paths of runs are relative to.
+        has_gpu: whether the workers' machine has a GPU, which servers and trainings use in turn; without one, servers
             run in the pool `local`, beside trainings.
     """
     _make_pools(client)
@@ -79,7 +79,7 @@ def _make_pools(client: SyncPrefectClient) -> None:
 
 
 def _read_schedules(client: SyncPrefectClient, kind: str) -> list[DeploymentScheduleCreate]:
-    """The schedules that a deployment has, which Prefect takes away where they are not given again."""
+    """Reads the schedules of a deployment, which Prefect would delete if they were not passed again."""
     try:
         there = client.read_deployment_by_name(f"{kind}/{kind}").schedules
     except ObjectNotFound:
@@ -91,23 +91,23 @@ def _read_schedules(client: SyncPrefectClient, kind: str) -> list[DeploymentSche
 
 
 def is_served(client: SyncPrefectClient, pool: str, since: datetime) -> bool:
-    """Whether a worker of a pool was heard of since a moment."""
+    """Returns whether a worker of a pool has polled since a time."""
     heard = [each.last_heartbeat_time for each in client.read_workers_for_work_pool(pool)]
     return any(each is not None and each >= since for each in heard)
 
 
 def end_lost_runs(client: SyncPrefectClient) -> None:
-    """Ends runs that stand as being at work, at a moment when no worker of this server is: what they were is lost."""
+    """Marks active runs as crashed; called when no worker of this server runs, so that their processes are gone."""
     for run in read_runs_at_work(client):
         if run.work_pool_name in POOLS:  # not one that a command of its own is at work on
             end_run(client, run)
 
 
 def stop_runs(client: SyncPrefectClient, tell: Callable[[int], None]) -> None:
-    """Cancels the runs that are at work, and waits until their workers have ended them.
+    """Cancels active runs, and waits until their workers have ended them.
 
     Args:
-        tell: told how many they are, if any.
+        tell: called with the number of runs, if there are any.
     """
     if runs := read_runs_at_work(client):
         tell(len(runs))
@@ -119,7 +119,7 @@ def stop_runs(client: SyncPrefectClient, tell: Callable[[int], None]) -> None:
 
 
 def _make_schema(config: type) -> dict[str, Any]:
-    """The schema of a flow's parameters, without importing the flow."""
+    """Returns the JSON schema of a flow's parameters, without importing the flow."""
 
     def flow(config: Any) -> None:
         pass

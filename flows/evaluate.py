@@ -1,8 +1,7 @@
-"""An evaluation as a Prefect flow: its kind is a parameter, its report and its pictures are the run's artifacts.
+"""Prefect flow of an evaluation; its kind is a parameter, and its report and plots are artifacts of the run.
 
-One task, named after the kind, whose progress is an artifact too. Prefect's own caching is off: an evaluation keeps
-each item as it is finished, so that a run that crashed, or was cancelled, goes on behind them when it is started again
-with the same parameters.
+It has one task, named after the kind, with a progress artifact. Prefect's caching is off, because an evaluation stores
+each finished item: a run that crashed or was cancelled resumes when it is started again with the same parameters.
 """
 
 import base64
@@ -28,12 +27,12 @@ from flows.runs.tasks import run_tasks
 from kame_model.evaluate.report import PLOTS, REPORT
 
 PERCENT_EVERY = 1.0
-"""The progress artifact moves by so much: a hundred updates at most."""
+"""Step of the progress artifact in percent: at most a hundred updates."""
 
 
 @contextmanager
 def show_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """What is counted as an artifact of its task (`kame_model.evaluate.served.Counting`)."""
+    """Shows progress as an artifact of the task (`kame_model.evaluate.served.Counting`)."""
     made: Any = create_progress_artifact(0.0, key=f"progress-{what}", description=f"{what}: {total}")
     n_done, shown = 0, 0.0
 
@@ -50,10 +49,10 @@ def show_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
 @flow(name="evaluate", flow_run_name=make_namer("evaluate"), persist_result=False)
 def evaluate(config: EvaluateConfig) -> list[dict[str, Any]]:
-    """Evaluates a front-end; the rows of its figures. Running again goes on where it stopped.
+    """Evaluates a front-end and returns the rows of its figures. A second run resumes.
 
     Args:
-        config: What is evaluated, and how. Paths are as the worker sees them; keys come from its environment.
+        config: Settings of the evaluation. Paths are as the worker sees them; keys are read from its environment.
     """
     asks_chat = config.kind != "recall"  # the others call a server, and a judge
     rows = run_tasks(make_evaluation_tasks(config, show_progress), partial(run_as_task, asks_chat=asks_chat))

@@ -1,10 +1,9 @@
-"""Ends runs whose process is gone, so that none stands as running for ever.
+"""Detects runs whose process is gone, and marks them as crashed.
 
-A run at work gives signs: it sends heartbeats, and its state changes. Whoever looks again and again ends a run that
-gave none for `SILENT_S`, of which only time counts in which the server answered. No clocks of two machines are
-compared, and after a server was away, or a machine slept, every run has its full time again. That is why this is no
-automation of Prefect's: one that waits for heartbeats counts the server's own absence too, and crashes runs that are
-at work when the server comes back.
+An active run sends heartbeats, and its state changes. A run without either for `SILENT_S` is ended; only time in which
+the server answered counts. Clocks of different machines are not compared, and after an outage of the server or a
+suspended machine the full time starts again. A Prefect automation cannot do this: it also counts the server's own
+outage, and crashes runs that are active when the server comes back.
 """
 
 import threading
@@ -33,31 +32,31 @@ from dashboard.runs import KINDS
 from flows.prefect_client import connect
 
 HEARTBEAT_S: Final = 30
-"""Prefect's least."""
+"""Interval of heartbeats in seconds; Prefect's minimum."""
 SILENT_S: Final = 100.0
-"""More than three heartbeats."""
+"""Time without a sign after which a run is ended, in seconds; more than three heartbeats."""
 PENDING_S: Final = 600.0
-"""A run that is pending sends no heartbeats: its worker fetches code, or its process imports it."""
+"""The same for pending runs, which send no heartbeats while their worker fetches code or their process imports it."""
 LOOK_EVERY_S: Final = 10.0
 HEARTBEATS: Final = {"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_S)}
-"""Environment of runs; without it Prefect sends one every 180 s."""
-_GONE: Final = "Its process is gone. Running again goes on where it was."
+"""Environment variables of runs; without them Prefect sends a heartbeat every 180 s."""
+_GONE: Final = "The process of the run is gone. Start the run again to resume it."
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The last sign of a run, and when it was seen first."""
+    """The last sign of a run, and when it was first seen."""
 
     sign: tuple[UUID | None, UUID | None]
     since_s: float
 
 
 class LostRuns:
-    """Looks for runs whose process is gone, and ends them.
+    """Detects runs whose process is gone, and ends them.
 
     Args:
-        client: of the server whose runs these are.
-        clock: seconds that go on evenly, and not while this machine sleeps.
+        client: client of the Prefect server.
+        clock: monotonic clock in seconds that does not run while the machine is suspended.
     """
 
     def __init__(self, client: SyncPrefectClient, clock: Callable[[], float] = time.monotonic) -> None:
@@ -65,10 +64,10 @@ class LostRuns:
         self._seen: dict[UUID, _Seen] = {}
 
     def look(self) -> list[FlowRun]:
-        """Looks once; gives the runs that were ended.
+        """Checks all active runs once, and returns those that were ended.
 
         Raises:
-            httpx.HTTPError: the server does not answer; all runs have their full time again.
+            httpx.HTTPError: the server does not answer; then all runs have their full time again.
         """
         try:
             now_s, seen = self._clock(), {}
@@ -100,7 +99,7 @@ def _get_patience_s(run: FlowRun) -> float:
 
 
 def read_runs_at_work(client: SyncPrefectClient) -> list[FlowRun]:
-    """Runs of our kinds that a process should be at work on."""
+    """Reads the active runs of this project's flows."""
     at_work = [StateType.PENDING, StateType.RUNNING, StateType.CANCELLING]
     return client.read_flow_runs(
         flow_filter=FlowFilter(name=FlowFilterName(any_=list(KINDS))),
@@ -109,14 +108,14 @@ def read_runs_at_work(client: SyncPrefectClient) -> list[FlowRun]:
 
 
 def end_run(client: SyncPrefectClient, run: FlowRun) -> None:
-    """Shows a run whose process is gone as crashed, or as cancelled where that was asked for; not one that is over."""
+    """Marks an active run whose process is gone as crashed, or as cancelled if a cancellation was requested."""
     is_cancelled = run.state is not None and run.state.is_cancelling()
     end: State[None] = Cancelled(message=_GONE) if is_cancelled else Crashed(message=_GONE)
     client.set_flow_run_state(run.id, end)
 
 
 def watch_in_background(api_url: str) -> None:
-    """Looks every `LOOK_EVERY_S` in a thread, as long as this process lives; a server may go and come again."""
+    """Checks every `LOOK_EVERY_S` in a background thread; outages of the server are tolerated."""
 
     def watch() -> None:
         logger = get_logger("kame.lost_runs")

@@ -1,4 +1,4 @@
-"""How we reach a Prefect server, with the password that it asks for."""
+"""Client of a Prefect server, with authentication."""
 
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.settings import get_current_settings
@@ -7,11 +7,11 @@ TIMEOUT_S = 30.0
 
 
 def connect(api_url: str, timeout_s: float = TIMEOUT_S) -> SyncPrefectClient:
-    """A client of a server.
+    """Returns a client of a Prefect server.
 
     Args:
-        api_url: address of its API, as in `PREFECT_API_URL`; its user and password come from `PREFECT_API_AUTH_STRING`.
-        timeout_s: an answer may take so long.
+        api_url: URL of its API, as in `PREFECT_API_URL`; user and password are read from `PREFECT_API_AUTH_STRING`.
+        timeout_s: timeout of a request, in seconds.
     """
     auth = get_current_settings().api.auth_string
     secret = None if auth is None else auth.get_secret_value()

@@ -1,4 +1,4 @@
-"""Prefect's API as the scheduler of the dashboard: runs, their logs, their start and end, and schedules."""
+"""Prefect's API as the scheduler of the dashboard: runs, logs, starts and cancellations, and schedules."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,20 +58,20 @@ from flows.settings import validate_settings
 
 TIMEOUT_S: Final = 10.0
 MAX_PAGE: Final = 200
-"""Prefect answers no more rows at once."""
+"""Maximum number of rows that Prefect returns in one response."""
 _MAX_NAMES_KEPT: Final = 10_000
 _LEVELS: Final = {10: "debug", 20: "info", 30: "warning", 40: "error", 50: "critical"}
 _STATES: Final[Mapping[str, State]] = {each: each for each in get_args(State)}
 _LINK: Final = "markdown"
-"""Prefect's type of a link's artifact; reports of other runs have it too."""
+"""Prefect's type of link artifacts, which reports of other runs have as well."""
 _URL = re.compile(r"\((https?://[^)\s]+)\)")
 
 
 class PrefectRuns:
-    """Runs of our flows on a Prefect server (`dashboard.runs.RunScheduler`).
+    """Runs of this project's flows on a Prefect server (`dashboard.runs.RunScheduler`).
 
     Args:
-        api_url: address of the server's API, as in `PREFECT_API_URL`.
+        api_url: URL of the server's API, as in `PREFECT_API_URL`.
     """
 
     def __init__(self, api_url: str) -> None:
@@ -81,7 +81,7 @@ class PrefectRuns:
         self._task_names: dict[UUID, str] = {}
 
     def list_runs(self, kinds: Sequence[str], states: Sequence[State], first: int, n: int) -> list[Run]:
-        """Runs of these kinds and states, the newest first; see the protocol."""
+        """Returns runs of some kinds and states, the newest first; see the protocol."""
         soon = datetime.now(UTC) + timedelta(minutes=1)
         with self._translate_errors():
             self._read_kinds()
@@ -98,7 +98,7 @@ class PrefectRuns:
             return self._add_progress(runs)
 
     def read_run(self, run_id: str) -> Run:
-        """A run as it is now."""
+        """Returns the current state of a run."""
         with self._translate_errors(f"run {run_id!r}"):
             flow_run = self._client.read_flow_run(_parse_uuid(run_id))
             if flow_run.flow_id not in self._kinds:
@@ -107,7 +107,7 @@ class PrefectRuns:
             return run
 
     def read_log(self, run_id: str, first: int, n: int) -> list[LogLine]:
-        """Lines of a run's log in their order, from a place on."""
+        """Returns the lines of a run's log in order, from an offset on."""
         log_filter = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[_parse_uuid(run_id)]))
         lines: list[LogLine] = []
         with self._translate_errors(f"run {run_id!r}"):
@@ -125,12 +125,12 @@ class PrefectRuns:
         return lines
 
     def cancel(self, run_id: str) -> None:
-        """Asks a run to stop; one that is over stays as it is."""
+        """Requests the cancellation of a run; one that has ended is not changed."""
         with self._translate_errors(f"run {run_id!r}"):
             self._client.set_flow_run_state(_parse_uuid(run_id), Cancelling())
 
     def start(self, kind: str, settings: Mapping[str, Any]) -> str:
-        """Starts a run as soon as a worker has room for it; gives its id."""
+        """Schedules a run to start as soon as a worker is free, and returns its id."""
         with self._translate_errors(f"deployment {kind}/{kind}"):
             deployment = self._client.read_deployment_by_name(f"{kind}/{kind}")
             made = self._client.create_flow_run_from_deployment(
@@ -139,7 +139,7 @@ class PrefectRuns:
             return str(made.id)
 
     def list_schedules(self) -> list[Schedule]:
-        """All schedules of our kinds of runs."""
+        """Returns all schedules of this project's flows."""
         ours = FlowFilter(name=FlowFilterName(any_=list(KINDS)))
         with self._translate_errors():
             self._read_kinds()
@@ -164,13 +164,14 @@ class PrefectRuns:
         ]
 
     def add_schedule(self, kind: str, settings: Mapping[str, Any], cron: str, timezone: str) -> None:
-        """Has runs begin by themselves."""
+        """Adds a schedule that starts runs."""
         try:
             when = CronSchedule(cron=cron, timezone=timezone)
         except ValueError as error:
             raise RefusedRunError(
-                f"{cron!r} in {timezone!r} is no schedule.",
-                "Write minute, hour, day, month and weekday, such as 0 3 * * 1, and a time zone such as Europe/Zurich.",
+                f"{cron!r} in time zone {timezone!r} is not a valid schedule.",
+                "Write a cron expression (minute, hour, day, month, weekday), such as 0 3 * * 1, and a time zone "
+                "such as Europe/Zurich.",
             ) from error
         with self._translate_errors(f"deployment {kind}/{kind}"):
             deployment = self._client.read_deployment_by_name(f"{kind}/{kind}")
@@ -190,45 +191,45 @@ class PrefectRuns:
             )
 
     def remove_schedule(self, kind: str, schedule_id: str) -> None:
-        """Takes a schedule away."""
+        """Deletes a schedule."""
         with self._translate_errors(f"schedule {schedule_id!r}"):
             deployment = self._client.read_deployment_by_name(f"{kind}/{kind}")
             self._client.delete_deployment_schedule(deployment.id, _parse_uuid(schedule_id))
 
     def train_after_refresh(self, dataset: str, settings: Mapping[str, Any]) -> None:
-        """Has a training start whenever a refresh has changed a dataset."""
+        """Adds an automation that starts a training whenever a refresh has changed a dataset."""
         with self._translate_errors("deployment train/train"):
             train_after_refresh(self._client, dataset, settings)
 
     def list_automations(self) -> list[str]:
-        """What was asked for, by name."""
+        """Returns the automations of this project, sorted by name."""
         with self._translate_errors():
             return [each.name.removeprefix(PREFIX) for each in list_automations(self._client) if each.enabled]
 
     def list_choices(self) -> Mapping[str, Sequence[str]]:
-        """What is there to choose from on this machine, by the name of its setting."""
+        """Returns the choices that exist on this machine, by name of the setting."""
         return _list_choices()
 
     def sample_settings(self) -> Mapping[str, Any]:
-        """Settings of a refresh of the sample questions; empty: the project's folder is not here."""
-        from flows.settings import sample_sources
+        """Returns the settings of a refresh of the sample questions; empty if the project's folder does not exist."""
+        from flows.settings import list_sample_sources
 
-        sources = [each.model_dump(mode="json", exclude_defaults=True) for each in sample_sources()]
+        sources = [each.model_dump(mode="json", exclude_defaults=True) for each in list_sample_sources()]
         return {"sources": sources} if sources else {}
 
     def plan(self, kind: str, settings: Mapping[str, Any]) -> list[Figure]:
-        """What a run of these settings will take; see the protocol."""
+        """Estimates what a run with these settings takes; see the protocol."""
         from flows.runs.plan import plan_settings
 
         return plan_settings(validate_settings(KINDS[kind].config, settings)) if kind in PLANNED_KINDS else []
 
     def _read_kinds(self) -> None:
-        """Which flow is of which kind; flows are never made anew while the server keeps its database."""
+        """Reads the ids of flows by kind; they do not change while the server keeps its database."""
         ours = FlowFilter(name=FlowFilterName(any_=list(KINDS)))
         self._kinds = {each.id: each.name for each in self._client.read_flows(flow_filter=ours)}
 
     def _read_task_names(self, logs: Sequence[Log]) -> Mapping[UUID, str]:
-        """What the tasks are called that wrote some lines; those of an earlier look are known."""
+        """Reads the names of the tasks that wrote some lines of a log, with a cache."""
         wanted = {each.task_run_id for each in logs if each.task_run_id is not None} - self._task_names.keys()
         if wanted:
             found = self._client.read_task_runs(task_run_filter=TaskRunFilter(id=TaskRunFilterId(any_=list(wanted))))
@@ -238,7 +239,7 @@ class PrefectRuns:
         return self._task_names
 
     def _add_progress(self, flow_runs: Sequence[FlowRun]) -> list[Run]:
-        """Runs with what they are at, how far they are, and where their pages are."""
+        """Adds the current step, progress and links to runs."""
         at_work = [each.id for each in flow_runs if each.state is not None and not each.state.is_final()]
         artifacts = self._read_artifacts([each.id for each in flow_runs])
         steps: dict[UUID, str] = {}
@@ -252,7 +253,9 @@ class PrefectRuns:
         made = []
         for each in flow_runs:
             if each.flow_id not in self._kinds:
-                raise MissingError(f"The run {str(each.id)!r} is none of KAME's.", "Look at it on Prefect's own page.")
+                raise MissingError(
+                    f"The run {str(each.id)!r} is not of one of KAME's flows.", "Open it on Prefect's own page."
+                )
             is_late = each.state is not None and each.state.name == "Late"
             waits_for, blockers = self._find_missing(each.work_pool_name or "") if is_late else ("", [])
             step = steps.get(each.id, "")
@@ -261,7 +264,7 @@ class PrefectRuns:
         return made
 
     def _find_missing(self, pool: str) -> tuple[str, list[Blocker]]:
-        """What a run that is due has to wait for, and the runs that keep it waiting."""
+        """Finds what a late run waits for, and the runs that occupy it."""
         limit = self._client.read_work_pool(pool).concurrency_limit if pool else None
         if limit is not None:
             at_work = self._client.read_flow_runs(
@@ -275,7 +278,7 @@ class PrefectRuns:
         return f"a worker of the work pool {pool}", []
 
     def _read_artifacts(self, run_ids: Sequence[UUID]) -> dict[UUID, dict[str, Artifact]]:
-        """The newest progress and link of each run, by the artifact's type."""
+        """Reads the newest progress and link artifacts of each run, by type."""
         found: dict[UUID, dict[str, Artifact]] = {}
         if not run_ids:
             return found
@@ -291,29 +294,29 @@ class PrefectRuns:
 
     @contextmanager
     def _translate_errors(self, what: str = "") -> Iterator[None]:
-        """Errors of the client as those of the protocol.
+        """Translates errors of the client to those of the protocol.
 
         Args:
-            what: what is asked for, for the error when it is not there.
+            what: the requested object, for the message if it does not exist.
         """
         try:
             yield
         except ObjectNotFound as error:
             if what.startswith("deployment"):
                 raise RefusedRunError(
-                    f"Prefect has no {what}.", "Start `kame up`, or type: prefect --no-prompt deploy --all"
+                    f"Prefect has no {what}.", "Start `kame up`, or run: prefect --no-prompt deploy --all"
                 ) from error
             raise MissingError(f"There is no {what}.", "Choose one from the list of runs.") from error
         except httpx.HTTPStatusError as error:
             if error.response.is_client_error:
-                raise RefusedRunError(f"Prefect refuses it: {_get_detail(error.response)}") from error
+                raise RefusedRunError(f"Prefect rejected the request: {_get_detail(error.response)}") from error
             raise SchedulerGoneError(
-                f"Prefect's server at {self._api_url} fails: HTTP {error.response.status_code}.", "Look at its log."
+                f"Prefect's server at {self._api_url} failed: HTTP {error.response.status_code}.", "See its log."
             ) from error
         except httpx.HTTPError as error:
             raise SchedulerGoneError(
                 f"Prefect's server at {self._api_url} does not answer: {error or type(error).__name__}.",
-                "Start it (`kame up`, or `prefect server start`) and reload this page; runs that were at work go on.",
+                "Start it (`kame up`, or `prefect server start`) and reload this page; active runs continue.",
             ) from error
 
 
@@ -366,19 +369,19 @@ def _filter_states(states: Sequence[State]) -> FlowRunFilterState:
 
 
 def _parse_uuid(text: str) -> UUID:
-    """An id of Prefect's.
+    """Parses an id of Prefect.
 
     Raises:
-        MissingError: it is none, so there is nothing of that id.
+        MissingError: it is not a UUID, so nothing has that id.
     """
     try:
         return UUID(text)
     except ValueError as error:
-        raise MissingError(f"{text[:80]!r} is no id.", "Choose one from the list of runs.") from error
+        raise MissingError(f"{text[:80]!r} is not an id.", "Choose one from the list of runs.") from error
 
 
 def _get_detail(answer: httpx.Response) -> str:
-    """What the server says is wrong."""
+    """Returns the server's error message."""
     try:
         told = answer.json()
     except ValueError:
@@ -391,7 +394,7 @@ def _get_detail(answer: httpx.Response) -> str:
 def _list_choices() -> Mapping[str, Sequence[str]]:
     from backends.registry import list_backends
     from backends.tts import kokoro_assets
-    from flows.settings import sample_sources
+    from flows.settings import list_sample_sources
     from pipelines.sources import registry as sources
 
     engines: dict[str, list[str]] = {}
@@ -400,4 +403,4 @@ def _list_choices() -> Mapping[str, Sequence[str]]:
             engines.setdefault(each.kind, []).append(each.name)
     engines["engine"] = engines.pop("chat", [])
     named = {"sources": [each.name for each in sources.list_sources()], "voices": list(kokoro_assets.load_voices())}
-    return engines | named | {"items": [str(each.path) for each in sample_sources()]}
+    return engines | named | {"items": [str(each.path) for each in list_sample_sources()]}

@@ -1,4 +1,4 @@
-"""A task of a run as one of Prefect's: what the flows that consist of tasks have in common."""
+"""Runs the tasks of a run as Prefect tasks; shared by the flows."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,17 +13,17 @@ from prefect.exceptions import ObjectNotFound
 from flows.runs.tasks import Task
 
 CHAT_MODEL: Final = "chat-model"
-"""The concurrency limit of Prefect that says how many tasks may ask chat models at once; without it: any number."""
+"""Prefect concurrency limit of tasks that call chat models; without it on the server, their number is not limited."""
 _LEASE_S: Final = 60.0
-"""So long after a process was killed its place is taken; Prefect's least."""
+"""Time in seconds for which a killed process still occupies its slot; Prefect's minimum."""
 
 
 def run_as_task(each: Task[Any], call: Callable[[], None] | None = None, asks_chat: bool = False) -> None:
-    """Runs a task of ours as one of Prefect's, of the same name.
+    """Runs a task as a Prefect task of the same name.
 
     Args:
-        call: what runs it, with what else belongs inside Prefect's task; None: the task alone.
-        asks_chat: it waits until `CHAT_MODEL` has room for it.
+        call: runs the task, with what else belongs inside the Prefect task; None: only the task.
+        asks_chat: whether it waits for a slot of `CHAT_MODEL`.
     """
 
     def run() -> None:
@@ -39,7 +39,7 @@ def run_as_task(each: Task[Any], call: Callable[[], None] | None = None, asks_ch
 
 @contextmanager
 def _hold_chat_model_place() -> Iterator[None]:
-    """Holds one place of the limit, if the server has it."""
+    """Holds one slot of the concurrency limit, if the server has it."""
     with get_client(sync_client=True) as client:
         try:
             limit = client.read_global_concurrency_limit_by_name(CHAT_MODEL)
@@ -47,6 +47,8 @@ def _hold_chat_model_place() -> Iterator[None]:
             yield
             return
     if limit.active_slots >= limit.limit:
-        get_run_logger().info("Waits for the chat model: %d at once (limit %s).", limit.limit, CHAT_MODEL)
+        get_run_logger().info(
+            "Waiting for a slot of the chat model: limit %d (concurrency limit %s).", limit.limit, CHAT_MODEL
+        )
     with concurrency(CHAT_MODEL, lease_duration=_LEASE_S):
         yield

@@ -1,9 +1,9 @@
-"""The refresh as a Prefect flow: one task a stage and shard, so that its page shows what is done and how long it took.
+"""Prefect flow of a refresh, with one task for each stage and shard, so that its page shows progress and times.
 
-Prefect schedules and shows; it remembers nothing for us. Its caching and its stored results are off, because the
-records of the store are the truth: a flow run that is started again resumes like `kame refresh`. Tasks run one after
-the other, each spreading a shard's parts over worker processes, so the server never has more than one in flight,
-however large the corpus.
+Prefect schedules and displays, but stores no state: its caching and its stored results are off, because the records of
+the store are authoritative. A flow run that is started again resumes like `kame refresh`. Tasks run in sequence, and
+each spreads a shard's parts over worker processes, so that the server has only one in flight, for any size of the
+corpus.
 """
 
 import logging
@@ -24,7 +24,7 @@ try:
     from prefect.logging.handlers import PrefectConsoleHandler
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 except ModuleNotFoundError as error:
-    raise BackendError("Prefect is not installed.", "Type: pip install 'kame-pipeline[flows]'") from error
+    raise BackendError("Prefect is not installed.", "Run: pip install 'kame-pipeline[flows]'") from error
 
 from data_schemas.config import RefreshConfig
 from data_schemas.manifest import Manifest
@@ -43,14 +43,14 @@ from pipelines.run.stages import CHAT_STAGES, STAGES, chat_model_of
 
 
 class ShownProgress:
-    """One line a stage in the log of the flow run, and its progress as an artifact: as many shares as there are stages.
+    """Progress of a refresh as lines of the flow run's log and as an artifact, in which each stage has an equal share.
 
     Args:
-        out: the dataset's folder, for the artifact's description.
+        out: folder of the dataset, for the artifact's description.
     """
 
     PERCENT_EVERY = 1.0
-    """The artifact moves by so much: a hundred updates a run, however many parts."""
+    """Step of the progress artifact in percent: at most a hundred updates a run."""
 
     def __init__(self, out: str) -> None:
         made: Any = create_progress_artifact(0.0, key="refresh", description=out)
@@ -60,12 +60,12 @@ class ShownProgress:
         self._shown = 0.0
 
     def begin_stage(self, name: str, n_items: int) -> None:
-        """Says that a stage begins."""
+        """Logs the start of a stage."""
         get_run_logger().info("%s: %d items", name, n_items)
         self._n_stages, self._n_done, self._n_items = self._n_stages + 1, 0, max(1, n_items)
 
     def on_part(self, stage: str, part: Part, record: PartRecord) -> None:
-        """Moves the artifact by a part's share of the items."""
+        """Advances the progress artifact by a part."""
         self._n_done += part.n_items
         percent = 100 * (self._n_stages - 1 + self._n_done / self._n_items) / (len(STAGES) + 1)
         if percent >= self._shown + self.PERCENT_EVERY:
@@ -75,10 +75,10 @@ class ShownProgress:
 
 @flow(name="refresh", flow_run_name=make_namer("refresh"), persist_result=False)
 def refresh(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:
-    """Makes or refreshes a dataset of spoken dialogues with oracles. Running again resumes.
+    """Makes or refreshes a dataset of spoken dialogues with oracles. A second run resumes.
 
     Args:
-        config: What to make, from what, and with which back-ends. Paths are as the worker sees them.
+        config: Settings of the dataset, its sources and its back-ends. Paths are as the worker sees them.
     """
 
     def run_task(each: Task[Any]) -> None:
@@ -96,21 +96,21 @@ def refresh(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:
 
 
 def format_card(manifest: Manifest, figures: Figures) -> str:
-    """The dataset's card without the head, which is for programs."""
+    """Returns the dataset's card without its YAML header."""
     return render_card(manifest, figures).split("\n---\n", 1)[1]
 
 
 def run_as_flow(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:
-    """The flow run from this process, at the server of `PREFECT_API_URL` or one started for this run alone.
+    """Runs the flow in this process, with the server of `PREFECT_API_URL` or a temporary one.
 
     Raises:
         BackendError: the server cannot be reached, or was lost.
-        KameError: as in a plain run.
+        KameError: as in a run without Prefect.
     """
     if (fault := _find_server_fault()) is not None:
         raise BackendError(
             f"Prefect's server cannot be reached: {fault}.",
-            "Start the one PREFECT_API_URL names (`prefect server start`), or unset it to have one for this run.",
+            "Start the server of PREFECT_API_URL (`prefect server start`), or unset it to use a temporary one.",
         )
     _leave_errors_to_the_caller()
     try:
@@ -122,12 +122,12 @@ def run_as_flow(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:
         if (fault := _find_server_fault()) is None:
             raise
         raise BackendError(
-            f"Prefect's server was lost during the run: {fault}.", "Start it and run again; what is finished stays."
+            f"Prefect's server was lost during the run: {fault}.", "Start it, and run the same command again to resume."
         ) from error
 
 
 def _find_server_fault() -> str | None:
-    """Why the server does not answer, if it does not."""
+    """Returns why the server does not answer, or None if it does."""
     try:
         with get_client(sync_client=True) as client:
             fault = client.api_healthcheck()
@@ -137,14 +137,14 @@ def _find_server_fault() -> str | None:
 
 
 def _leave_errors_to_the_caller() -> None:
-    """Keeps from this process's console what the command says itself; the server is told of everything."""
+    """Suppresses console messages of Prefect that the command reports itself; the server receives all of them."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, PrefectConsoleHandler):
             handler.addFilter(_is_news)
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Neither an error of the run, which is raised to the caller, nor a word after the caller's last."""
+    """Returns whether a log record is new to the user: neither an error that is raised, nor a late message."""
     said = record.getMessage()
     of_run = record.name in ("prefect.flow_runs", "prefect.task_runs")
     raised = of_run and (record.levelno >= logging.ERROR or said.startswith("Finished in state Failed"))

@@ -1,4 +1,4 @@
-"""Names of runs that say what they are: `refresh gsm8k+mmlu_pro 2026-11-22 #3`."""
+"""Descriptive names of runs, such as `refresh gsm8k+mmlu_pro 2026-11-22 #3`."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ MAX_NAME = 160
 
 
 def name_run(client: SyncPrefectClient, kind: str, settings: Mapping[str, Any]) -> str:
-    """The name of a run that is about to be made: its kind, of what, the day (UTC), and which of that day it is."""
+    """Returns the name of a new run: its kind, its subject, the date (UTC), and a number."""
     told = " ".join(filter(None, (kind, _describe(kind, settings))))[:MAX_NAME]
     begin = f"{told} {datetime.now(UTC):%Y-%m-%d}"
     same = FlowRunFilter(name=FlowRunFilterName(like_=f"{begin} #"))
@@ -22,7 +22,7 @@ def name_run(client: SyncPrefectClient, kind: str, settings: Mapping[str, Any]) 
 
 
 def make_namer(kind: str) -> Callable[[], str]:
-    """What Prefect asks for a name when a run of a flow begins; a run that has one of ours keeps it."""
+    """Returns the function that Prefect calls to name a run; a run that already has such a name keeps it."""
 
     def name() -> str:
         from prefect.runtime import flow_run
@@ -38,7 +38,7 @@ def make_namer(kind: str) -> Callable[[], str]:
 
 
 def _describe(kind: str, settings: Mapping[str, Any]) -> str:
-    """What a run is of, in a few words."""
+    """Describes the subject of a run in a few words."""
     if kind in ("refresh", "speech"):
         return "+".join(_get_last_part(each["name"]) for each in settings.get("sources", ()))
     if kind == "train":
@@ -49,5 +49,5 @@ def _describe(kind: str, settings: Mapping[str, Any]) -> str:
 
 
 def _get_last_part(path: str) -> str:
-    """The last part of a path."""
+    """Returns the last component of a path."""
     return PurePath(path).name

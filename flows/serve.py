@@ -1,7 +1,8 @@
-"""The server as a Prefect flow: it serves until its run is cancelled, and its page is linked from the run's.
+"""Prefect flow of a server, which serves until its run is cancelled; the run has a link to its page.
 
-To cancel is to stop as SIGTERM does: nobody is let in any more, and those who talk may finish. It runs in the flow
-run's own process, without tasks: there is nothing to resume, and nothing of a conversation goes to Prefect.
+A cancellation is a graceful shutdown, as SIGTERM is: new callers are refused, and running sessions may finish. The
+server runs in the process of the flow run, without tasks: there is nothing to resume, and no conversation is sent to
+Prefect.
 """
 
 import asyncio
@@ -16,10 +17,10 @@ from flows.runs.serve import Serving, run
 
 @flow(name="serve", flow_run_name=make_namer("serve"), persist_result=False)
 def serve(config: ServeConfig) -> None:
-    """Lets people talk with a front-end, any chat model behind it, until the run is cancelled.
+    """Serves a front-end with any chat model as its back-end, until the run is cancelled.
 
     Args:
-        config: All there is to say of a server. Paths are as the worker sees them; secrets come from its environment.
+        config: Settings of the server. Paths are as the worker sees them; secrets are read from its environment.
     """
     log = get_run_logger()
 
@@ -28,6 +29,6 @@ def serve(config: ServeConfig) -> None:
         log.info("ready at %s", running.url)
 
     def on_draining(running: Serving) -> None:
-        log.info("nobody is let in any more; %d callers may finish", len(running.server.sessions))
+        log.info("shutting down: new callers are refused, %d running sessions may finish", len(running.server.sessions))
 
     asyncio.run(run(config, on_ready, on_draining))

@@ -1,4 +1,4 @@
-"""Settings to a configuration: profile or preset, then the YAML file, then what is typed, each over the one before."""
+"""Builds configurations from layers, each overriding those before: profile or preset, YAML file, options."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,13 +18,13 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def parse_settings(settings: Sequence[str], option: str = "--set") -> dict[str, Any]:
-    """`dotted.name=value` to settings by dotted name; values as YAML has them.
+    """Parses `dotted.name=value` options; values are YAML.
 
     Args:
-        option: by which they are typed, for messages.
+        option: name of the option, for messages.
 
     Raises:
-        ConfigError: one that is not of that form.
+        ConfigError: a text is not of this form.
     """
     import yaml
 
@@ -39,19 +39,19 @@ def parse_settings(settings: Sequence[str], option: str = "--set") -> dict[str, 
             equals = ""
         if not (name and equals) or parsed[name] is None:
             names = "dotted.name=value; `kame config show`." if option == "--set" else "name=value."
-            raise ConfigError(f"{option} {text} does not fit.", f"Say {option} {names}")
+            raise ConfigError(f"{option} {text} is not name=value.", f"Write {option} {names}")
     return parsed
 
 
 def strip_section(section: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of one section, less its name.
+    """Removes the section's name from the names of settings.
 
     Raises:
-        ConfigError: one of another section.
+        ConfigError: a setting belongs to another section.
     """
     for name in settings:
         if not name.startswith(f"{section}."):
-            raise ConfigError(f"{name} is no setting of {section}.", f"Say --set {section}.…")
+            raise ConfigError(f"{name} is not a setting of {section}.", f"Write --set {section}.NAME=VALUE.")
     return {name.removeprefix(f"{section}."): value for name, value in settings.items()}
 
 
@@ -62,13 +62,13 @@ def parse_sources(
     pictures: Sequence[str] = (),
     options: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-    """`NAME` or `NAME=FILE`, `[NAME:]field=column,…`, `NAME=LICENCE`, `NAME=FOLDER` and `[NAME:]option=value,…`
-    to source settings.
+    """Parses the options of question sets to source settings: `NAME` or `NAME=FILE`, `[NAME:]field=column,…`,
+    `NAME=LICENCE`, `NAME=FOLDER` and `[NAME:]option=value,…`.
 
-    A map or options without a name go to the last source.
+    Without a name, a map or options apply to the last source.
 
     Raises:
-        ConfigError: a source given twice, one of the others without its source, or a map that is not field=column.
+        ConfigError: a source is given twice, another option names no given source, or a map is not field=column.
     """
     parsed: dict[str, dict[str, Any]] = {}
     for source in sources:
@@ -78,26 +78,33 @@ def parse_sources(
         parsed[name] = {"name": name, "path": path or None, "columns": {}}
     for text in maps:
         fits = "--source NAME=FILE --map question=COLUMN,answer=COLUMN"
-        name, columns = _parse_pairs(text, parsed, f"--map {text} does not fit.", f"Say {fits}.")
+        name, columns = _parse_pairs(
+            text, parsed, f"--map {text} is not a list of field=COLUMN for a --source.", f"Write {fits}."
+        )
         parsed[name]["columns"] = columns
     for text in options:
         fits = "--source NAME --source-option NAME:option=value; `kame backends options source NAME`"
-        name, given = _parse_pairs(text, parsed, f"--source-option {text} does not fit.", f"Say {fits}.")
+        name, given = _parse_pairs(
+            text, parsed, f"--source-option {text} is not a list of option=value for a --source.", f"Write {fits}."
+        )
         parsed[name]["options"] = parse_settings([f"{option}={value}" for option, value in given.items()])
     for field, option, texts in (("licence", "LICENCE", licences), ("pictures", "FOLDER", pictures)):
         for text in texts:
             name, _, value = text.partition("=")
             if name not in parsed or not value:
-                raise ConfigError(f"--{field} {text} does not fit.", f"Say --source NAME=FILE --{field} NAME={option}.")
+                raise ConfigError(
+                    f"--{field} {text} is not NAME={option} for a --source.",
+                    f"Write --source NAME=FILE --{field} NAME={option}.",
+                )
             parsed[name][field] = value
     return list(parsed.values())
 
 
 def _parse_pairs(text: str, names: dict[str, Any], what: str, remedy: str) -> tuple[str, dict[str, str]]:
-    """The name before a colon, else the last of `names`, and the pairs after it.
+    """Parses `[NAME:]field=value,…` to a name and pairs; without a name, the last of `names` is used.
 
     Raises:
-        ConfigError: no such name, or something that is no pair.
+        ConfigError: the name is unknown, or something is not a pair.
     """
     head, colon, rest = text.partition(":")
     is_named = bool(colon) and "=" not in head  # a value may hold a colon
@@ -109,13 +116,13 @@ def _parse_pairs(text: str, names: dict[str, Any], what: str, remedy: str) -> tu
 
 
 def build_config(profile: str, file: Path | None, options: Mapping[str, Any]) -> RefreshConfig:
-    """The configuration of a run.
+    """Builds the configuration of a refresh.
 
     Args:
-        options: settings by dotted name (`chat.base_url`); None: not typed.
+        options: settings by dotted name (`chat.base_url`); None: not given.
 
     Raises:
-        ConfigError: unknown profile, unreadable YAML, or a value out of bounds, each with its name.
+        ConfigError: the profile is unknown, the YAML cannot be read, or a value is out of bounds.
     """
     if profile not in PROFILES:
         raise ConfigError(f"There is no profile {profile!r}.", f"Choose one of: {', '.join(PROFILES)}.")
@@ -133,21 +140,21 @@ def build_config(profile: str, file: Path | None, options: Mapping[str, Any]) ->
                 place = place[step]
                 if not isinstance(place, dict):
                     raise ConfigError(
-                        f"{step} in {file} is no mapping of settings.", "`kame config show` lists them all."
+                        f"{step} in {file} is not a mapping of settings.", "`kame config show` lists all settings."
                     )
             place[last] = value
     return validate_settings(RefreshConfig, settings)
 
 
 def build(model: type[Model], start: Mapping[str, Any], *layers: Mapping[str, Any]) -> Model:
-    """A configuration of layers of settings, each over those before.
+    """Builds a configuration from layers of settings, each overriding those before.
 
     Args:
-        start: settings to begin with, nested.
+        start: nested settings to begin with.
         layers: settings by dotted name; None: not given.
 
     Raises:
-        ConfigError: a value out of bounds or at no place, each with its name.
+        ConfigError: a value is out of bounds, or a name is unknown.
     """
     settings = dict(start)
     for layer in layers:
@@ -158,16 +165,16 @@ def build(model: type[Model], start: Mapping[str, Any], *layers: Mapping[str, An
 
 
 def make_chat_settings(place: str, url: str | None, model: str | None, provider: str | None) -> dict[str, Any]:
-    """What was typed of a chat model, as settings by dotted name below a place; a URL or provider chooses who calls."""
+    """Makes settings of a chat model below a dotted name; a URL or provider selects the engine `openai`."""
     told = {"engine": "openai" if url or provider else None, "base_url": url, "provider": provider, "model": model}
     return {f"{place}.{name}": value or None for name, value in told.items()}
 
 
 def _put(settings: Any, path: Sequence[str], value: Any) -> None:
-    """Puts a value at its place in nested settings; a mapping is put in name by name, numbers count in lists.
+    """Sets a value in nested settings; a mapping is merged by name, and numbers are indices of lists.
 
     Raises:
-        ConfigError: the path goes through a value, or to no place of a list.
+        ConfigError: the path goes through a value, or beyond the end of a list.
     """
     name, *rest = path
     key = _parse_key(settings, name)
@@ -176,40 +183,44 @@ def _put(settings: Any, path: Sequence[str], value: Any) -> None:
         return
     there = settings[key] if isinstance(key, int) else settings.get(key)
     if rest and not isinstance(there, Mapping | list | None):
-        raise ConfigError(f"{name} is a value, so there is no {'.'.join(path)} in it.", "Look at the configuration.")
+        raise ConfigError(
+            f"{name} is a single value, so it has no {'.'.join(path)}.", "`kame config show` lists all settings."
+        )
     section = settings[key] = list(there) if isinstance(there, list) else dict(there or {})
     for inner, each in [(rest, value)] if rest else [([str(key)], each) for key, each in value.items()]:
         _put(section, inner, each)
 
 
 def _parse_key(settings: Any, name: str) -> str | int:
-    """A name, or a number from 0 in a list."""
+    """Returns the name, or the index if the settings are a list."""
     if not isinstance(settings, list):
         return name
     if not name.isdecimal() or int(name) >= len(settings):
-        raise ConfigError(f"The list has no place {name!r}; it has {len(settings)}.", "They are counted from 0.")
+        raise ConfigError(
+            f"{name!r} is not an index of the list, which has {len(settings)} entries.", "Indices start at 0."
+        )
     return int(name)
 
 
 def validate_settings(model: type[Model], settings: Mapping[str, Any]) -> Model:
-    """Settings as a configuration class.
+    """Validates settings as a configuration class.
 
     Raises:
-        ConfigError: what is wrong with which field.
+        ConfigError: a field is wrong.
     """
     try:
         return model.model_validate(dict(settings))
     except ValidationError as error:
         place = f"{model.__name__} in {model.__module__.replace('.', '/')}.py"
         listed = "`kame config show` lists all fields." if model is RefreshConfig else f"All fields: {place}."
-        raise ConfigError(f"The configuration does not hold: {describe_faults(error)}.", listed) from error
+        raise ConfigError(f"The configuration is invalid: {describe_faults(error)}.", listed) from error
 
 
 def read_yaml(file: Path) -> dict[str, Any]:
-    """A YAML file of settings.
+    """Reads settings from a YAML file.
 
     Raises:
-        ConfigError: missing, not YAML, or not a mapping.
+        ConfigError: the file is missing, not YAML, or not a mapping.
     """
     import yaml
 
@@ -218,14 +229,14 @@ def read_yaml(file: Path) -> dict[str, Any]:
     try:
         settings = load_typed_yaml(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"Cannot read the configuration {file}: {error}.", "It should be YAML.") from error
+        raise ConfigError(f"Cannot read the configuration {file}: {error}.", "It must be a YAML file.") from error
     if not isinstance(settings, dict):
-        raise ConfigError(f"{file} holds no settings.", "Start from `kame config show > FILE`.")
+        raise ConfigError(f"{file} is not a mapping of settings.", "Start from `kame config show > FILE`.")
     return settings
 
 
 def list_differences(left: RefreshConfig, right: RefreshConfig) -> list[tuple[str, Any, Any]]:
-    """Fields in which two configurations differ, by dotted name, with both values."""
+    """Returns the fields in which two configurations differ, by dotted name, with both values."""
     flat_left, flat_right = _flat(left.model_dump()), _flat(right.model_dump())
     return [
         (name, flat_left.get(name), flat_right.get(name))
@@ -234,14 +245,14 @@ def list_differences(left: RefreshConfig, right: RefreshConfig) -> list[tuple[st
     ]
 
 
-def sample_sources() -> list[SourceConfig]:
-    """Our own sample items, where the project's folder is at hand."""
+def list_sample_sources() -> list[SourceConfig]:
+    """Returns the project's sample questions as sources; empty if the project's folder does not exist."""
     folder = Path(__file__).resolve().parents[1] / "examples" / "items"
     return [SourceConfig(name=file.stem, path=str(file), licence="CC0-1.0") for file in sorted(folder.glob("*.jsonl"))]
 
 
-def shipped_checkpoint() -> str | None:
-    """The trained front-end that comes with the project; None: it is not at hand."""
+def find_shipped_checkpoint() -> str | None:
+    """Returns the folder of the trained front-end that is shipped with the project; None if it does not exist."""
     folder = Path(__file__).resolve().parents[1] / "examples" / "checkpoints" / "nano"
     return str(folder) if folder.is_dir() else None
 
@@ -262,14 +273,15 @@ def _merge(into: dict[str, Any], settings: Mapping[str, Any]) -> None:
 
 
 def build_train_config(preset: str, stage: str | None, file: Path | None, typed: Mapping[str, Any]) -> "TrainConfig":
-    """The configuration of a run: the recipe of a stage of the preset's plan, then the YAML file, then what was typed.
+    """Builds the configuration of a training run: the recipe of a stage of the preset's plan, the YAML file, then
+    options.
 
     Args:
-        stage: its name; None: the last one.
-        typed: settings by dotted name; None: not typed.
+        stage: name of the stage; None: the last one.
+        typed: settings by dotted name; None: not given.
 
     Raises:
-        ConfigError: unknown preset or stage, unreadable YAML, or a value out of bounds, each with its name.
+        ConfigError: the preset or stage is unknown, the YAML cannot be read, or a value is out of bounds.
     """
     from data_schemas.config.training import TrainConfig
     from data_schemas.presets import PRESETS

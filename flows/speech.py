@@ -1,6 +1,6 @@
-"""Hours of the assistant's voice as a Prefect flow: the tasks of `flows/runs/speech.py`, and the hours that are made.
+"""Prefect flow that makes hours of the assistant's voice: the tasks of `flows/runs/speech.py`, with progress.
 
-A run that crashed, or was cancelled, goes on behind its last part when it is started again with the same parameters.
+A run that crashed or was cancelled resumes after its last part when it is started again with the same parameters.
 """
 
 from typing import Any
@@ -17,10 +17,10 @@ from flows.runs.speech import SpeechMade, run_speech
 
 @flow(name="speech", flow_run_name=make_namer("speech"), persist_result=False)
 def speech(config: SpeechRowsConfig) -> SpeechMade:
-    """Makes hours of the assistant's voice as token rows. Running again resumes, and more hours add parts.
+    """Makes hours of the assistant's voice as token rows. A second run resumes, and more hours add parts.
 
     Args:
-        config: Whose sentences, with which voice, how long, and where to. Paths are as the worker sees them.
+        config: Settings: sources, voice, hours and folder. Paths are as the worker sees them.
     """
     shown: Any = create_progress_artifact(0.0, key="speech", description=f"{config.hours:g} hours of {config.out}")
     made_s = 0.0
@@ -33,5 +33,5 @@ def speech(config: SpeechRowsConfig) -> SpeechMade:
 
     made = run_speech(config, move, run_as_task)
     rows = [{"reason": reason, "sentences": n} for reason, n in made.refused.most_common()]
-    create_table_artifact(rows, key="speech-refused", description=f"Sentences refused, {config.out}")
+    create_table_artifact(rows, key="speech-refused", description=f"Rejected sentences of {config.out}")
     return made

@@ -1,4 +1,4 @@
-"""Folders of `kame encode` for the dashboard: which have rows of a dialogue, and the row as its page draws it."""
+"""Finds and reads token rows (`kame encode`) of dialogues for the dashboard."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -21,20 +21,20 @@ from kame_model.frames.oracle_stream import lay_oracle
 from kame_model.text.tokenizer import Tokenizer
 
 _N_KEPT: Final = 16
-_AGAIN: Final = "Run `kame encode` again; it makes what is missing."
+_AGAIN: Final = "Run `kame encode` again; it restores missing files."
 
 
 class EncodedRows:
     """Token rows on disk (`dashboard.token_rows.TokenRows`).
 
-    A dialogue is looked for in one file: the one that was made of its data file, which the manifest names.
+    A dialogue is searched in one file only: the one made from its data file, which the manifest names.
     """
 
     def __init__(self) -> None:
         self._manifests: dict[Path, tuple[tuple[int, int], TokenManifest, dict[str, TokenShard]]] = {}
 
     def find(self, roots: Sequence[Path], data_path: str) -> list[TokenFolder]:
-        """The folders with rows of a dataset's file, and those that cannot be read; see the protocol."""
+        """Returns the folders with rows of a dataset's file, and those that cannot be read; see the protocol."""
         found = []
         for key, folder in sorted(find_folders(roots, lambda each: (each / MANIFEST).is_file())):
             try:
@@ -59,10 +59,10 @@ class EncodedRows:
         return found
 
     def read(self, folder: TokenFolder, data_path: str, dialogue_id: str) -> DialogueFrames | None:
-        """A dialogue's row; None where it was left out.
+        """Reads the row of a dialogue; None if it was not encoded.
 
         Raises:
-            KameError: a file is missing, damaged or outside the folder, or the vocabulary is another one.
+            KameError: a file is missing, damaged or outside the folder, or the vocabulary has changed.
         """
         manifest, shards = self._read_manifest(folder.folder)
         shard = shards[data_path]
@@ -91,7 +91,7 @@ class EncodedRows:
         )
 
     def _read_manifest(self, folder: Path) -> tuple[TokenManifest, dict[str, TokenShard]]:
-        """A folder's manifest as it is now, and its shards by the data file that they were made of."""
+        """Reads a folder's manifest, and its shards by the data file that they were made from."""
         try:
             status = (folder / MANIFEST).stat()
         except OSError as error:
@@ -109,27 +109,27 @@ class EncodedRows:
         if tokenizer.digest != digest:
             _read_tokenizer.cache_clear()
             raise StoreError(
-                f"{tokenizer.path} is another vocabulary than the rows beside it were made with.",
-                "Put the right file back, or encode the dataset into another folder.",
+                f"{tokenizer.path} is not the tokenizer that the rows beside it were encoded with.",
+                "Restore the right file, or encode the dataset into another folder.",
             )
         return tokenizer
 
 
 @lru_cache(maxsize=_N_KEPT)
 def _read_tokenizer(path: Path, digest: str) -> Tokenizer:
-    """A vocabulary; the digest makes another one of another content."""
+    """Reads a tokenizer; the digest is part of the cache key."""
     return Tokenizer(path)
 
 
 def _resolve_inside(folder: Path, path: str) -> Path:
-    """A file of a folder.
+    """Returns the path of a file in a folder.
 
     Raises:
-        StoreError: it is outside.
+        StoreError: the file is outside the folder.
     """
     file = (folder / path).resolve()
     if not file.is_relative_to(folder):
-        raise StoreError(f"{MANIFEST} of {folder} lists {path!r}, which is outside.", _AGAIN)
+        raise StoreError(f"{MANIFEST} of {folder} lists {path!r}, which is outside the folder.", _AGAIN)
     return file
 
 
@@ -167,6 +167,6 @@ def _convert_to_list(values: NDArray[Any]) -> list[int]:
 
 
 def _format_piece(tokenizer: Tokenizer, token: int) -> str:
-    """What an id stands for; a byte as it is written in the vocabulary."""
+    """Returns the piece of an id; a byte as it is written in the vocabulary."""
     piece = tokenizer.get_piece(token)
     return f"<0x{piece[0]:02X}>" if isinstance(piece, bytes) else piece

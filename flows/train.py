@@ -1,10 +1,9 @@
-"""The training as a Prefect flow: datasets to a registered checkpoint, with progress and losses to look at.
+"""Prefect flow of a training: datasets to a registered checkpoint, with progress and losses as artifacts.
 
-The flow run's tasks are those of `flows/runs/train.py`, one after the other in this process; Prefect's own
-caching is off, because each task knows what it has done: a run that crashed, or was cancelled, goes on from its last
-checkpoint when it is started again with the same parameters. To cancel is to stop: at the worker's SIGTERM training
-finishes its step, saves and raises `Stopped`, for which it has 30 s; Prefect shows the run as cancelled
-(docs/prefect.md).
+The tasks are those of `flows/runs/train.py`, in sequence in this process. Prefect's caching is off, because each task
+knows what it has done: a run that crashed or was cancelled resumes from its last checkpoint when it is started again
+with the same parameters. A cancellation sends SIGTERM: training finishes its step, saves and raises `Stopped`, for
+which it has 30 s; Prefect shows the run as cancelled (docs/prefect.md).
 """
 
 import base64
@@ -26,16 +25,16 @@ from data_schemas.config.front_end import EVALUATION, FrontEndConfig
 from flows.prefect_tasks import run_as_task
 from flows.run_names import make_namer
 from flows.runs.tasks import Task
-from flows.runs.train import run_front_end, stage_folder
+from flows.runs.train import get_stage_folder, run_front_end
 from kame_model.evaluate.report import REPORT
 from kame_model.train.logs import METRICS, plot_losses
 
 PERCENT_EVERY = 1.0
-"""The progress artifact moves by so much: a hundred updates a run, however many steps."""
+"""Step of the progress artifact in percent: at most a hundred updates a run."""
 
 
 def run_and_show(config: FrontEndConfig, each: Task[Any]) -> None:
-    """Runs a task of ours as one of Prefect's; one of training shows its losses."""
+    """Runs a task as a Prefect task, and shows the losses of a training."""
 
     def run() -> None:
         try:
@@ -48,7 +47,7 @@ def run_and_show(config: FrontEndConfig, each: Task[Any]) -> None:
 
 
 class ShownProgress:
-    """Training's progress as an artifact of its task, and its looks at validation in the log."""
+    """Progress of training as an artifact of its task, and its validation losses in the log."""
 
     def __init__(self) -> None:
         self._artifact: UUID | None = None
@@ -56,13 +55,13 @@ class ShownProgress:
         self._shown = 0.0
 
     def begin(self, step: int, max_steps: int) -> None:
-        """Makes the artifact of this stage."""
+        """Creates the progress artifact of a stage."""
         self._max_steps, self._shown = max_steps, 100 * step / max_steps
         made: Any = create_progress_artifact(self._shown, key="training", description=f"{max_steps} steps")
         self._artifact = made
 
     def step(self, step: int, figures: Mapping[str, float]) -> None:
-        """Moves the artifact, a hundred times a run."""
+        """Updates the progress artifact, a hundred times a run."""
         percent = 100 * step / self._max_steps
         if self._artifact is not None and (percent >= self._shown + PERCENT_EVERY or step == self._max_steps):
             self._shown = percent
@@ -70,17 +69,17 @@ class ShownProgress:
             update_progress_artifact(self._artifact, percent, f"step {step} of {self._max_steps}{loss}")
 
     def on_evaluation(self, step: int, evaluation: Mapping[str, Mapping[str, float]]) -> None:
-        """One line of the log."""
+        """Logs the validation losses."""
         told = ", ".join(f"{column} {figures['loss']:.3f}" for column, figures in evaluation.items())
         get_run_logger().info("step %d, validation loss by oracle: %s", step, told)
 
 
 @flow(name="train", flow_run_name=make_namer("train"), persist_result=False)
 def train(config: FrontEndConfig) -> str:
-    """Trains a front-end on datasets and registers its checkpoint. Running again goes on where it stopped.
+    """Trains a front-end on datasets and registers its checkpoint. A second run resumes.
 
     Args:
-        config: On what, how long, and where to. Paths are as the worker sees them.
+        config: Settings: datasets, preset, duration and folders. Paths are as the worker sees them.
     """
     made = run_front_end(config, ShownProgress(), run_task=partial(run_and_show, config))
     if made.figures:
@@ -93,8 +92,8 @@ def train(config: FrontEndConfig) -> str:
 
 
 def _show_losses(config: FrontEndConfig, stage: str) -> None:
-    """The losses so far, however training ended; nothing where it ended before its first line."""
-    folder = stage_folder(config, stage)
+    """Creates an artifact of the losses so far, also if training failed; none if there are no metrics yet."""
+    folder = get_stage_folder(config, stage)
     if not (folder / METRICS).exists():
         return
     picture = base64.b64encode(plot_losses(str(folder))).decode()

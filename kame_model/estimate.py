@@ -207,18 +207,18 @@ def estimate_training(
         n_batches = config.optim.accumulation or 1
         if n_batches % n_devices:
             key, title = _name_time(config, device)
-            why = f"{n_devices} processes cannot share {n_batches} micro-batches a step: set optim.accumulation"
+            why = f"{n_devices} processes cannot divide {n_batches} micro-batches a step: set optim.accumulation"
             time = make_unknown(key, TRAINING, title, "s", why)
         else:
             n_frames = config.max_steps * config.data.batch_frames * n_batches
             time = _mark_as_most(_estimate_time(config, model, book, device, n_devices, n_frames), config)
         memory = estimate_memory(config, model, book, device, n_devices)
-        hours.append(replace(time, title=f"{time.title}{_tell_misfit(memory, device)}"))
+        hours.append(replace(time, title=f"{time.title}{_describe_misfit(memory, device)}"))
         least.append(memory)
     preset = stages[0].model.preset
     where = device if n_devices == 1 else f"{n_devices} × {device}"
     most = max(least, key=lambda each: each.value or 0.0)
-    misfit, at_most = _tell_misfit(most, device), ", at most" if any(map(_may_end_early, stages)) else ""
+    misfit, at_most = _describe_misfit(most, device), ", at most" if any(map(_may_end_early, stages)) else ""
     title = f"training of {preset} on {where}{at_most}{misfit}"
     each_device = "" if n_devices == 1 else " each"
     return [
@@ -232,24 +232,24 @@ def estimate_training(
     ]
 
 
-def _tell_misfit(memory: Figure, device: str) -> str:
-    """For a title: that the memory is more than the device has by its data sheet; empty if it fits or is not known."""
+def _describe_misfit(memory: Figure, device: str) -> str:
+    """Returns a remark if the memory is more than the device has by its data sheet; empty if it fits or is unknown."""
     known = find_known_gpu(device)
     if known is None or memory.value is None or memory.value <= GPU_BYTES[known]:
         return ""
-    return f", does not fit into its {GPU_BYTES[known] / 1e9:,.0f} GB"
+    return f", does not fit into {GPU_BYTES[known] / 1e9:,.0f} GB"
 
 
 def _may_end_early(config: TrainConfig) -> bool:
-    """Whether a stage ends when it copies well enough, however many steps are left."""
+    """Returns whether a stage ends as soon as it reaches an accuracy, before its last step."""
     return config.shares.main == "copying" and config.accuracy is not None
 
 
 def _mark_as_most(time: Figure, config: TrainConfig) -> Figure:
-    """The hours of a stage, marked as the most that they can be if the stage may end before its last step."""
+    """Marks the hours of a stage as an upper bound if the stage may end before its last step."""
     if not _may_end_early(config) or time.value is None:
         return time
-    ends = f"it ends at an accuracy of {config.accuracy:.0%}, usually before its last step"
+    ends = f"the stage ends at an accuracy of {config.accuracy:.0%}, usually before its last step"
     return replace(
         time, title=f"{time.title}, at most", formula=f"at most {time.formula}", basis=f"{time.basis}; {ends}"
     )
@@ -281,8 +281,8 @@ def _estimate_time(
     with_audio = config.shares.main != "copying"
     launches_s = LAUNCH_S * count_operations(model, with_audio) if find_known_gpu(device) is not None else 0.0
     if n_frames * flops / (n_devices * peak * mfu) < n_batches * launches_s:
-        told = f"{n_batches:,.0f} micro-batches × {launches_s * 1e3:,.3g} ms to launch their operations"
-        basis = f"{LAUNCH_S * 1e6:.0f} µs an operation is assumed; the device would compute faster than it is told to"
+        told = f"{n_batches:,.0f} micro-batches × {launches_s * 1e3:,.3g} ms to launch the operations"
+        basis = f"{LAUNCH_S * 1e6:.0f} µs per launch are assumed; the launches take longer than the computation"
         return _limit_hours(Figure(key, TRAINING, title, n_batches * launches_s, "s", told, basis), config)
     told = f"{n_frames:,.0f} frames × {flops / 1e9:,.3g} GFLOP / ({n_devices} × {peak / 1e12:,.4g} TFLOP/s × {mfu:.0%})"
     return _limit_hours(
@@ -294,7 +294,7 @@ def _limit_hours(figure: Figure, config: TrainConfig) -> Figure:
     """Limits a figure to the maximum hours of the stage."""
     if config.max_hours is None or figure.value is None or figure.value <= config.max_hours * 3600:
         return figure
-    told = f"max_hours {config.max_hours:g}, before {figure.formula}"
+    told = f"max_hours {config.max_hours:g}, which is less than {figure.formula}"
     return replace(figure, value=config.max_hours * 3600, formula=told)
 
 
@@ -310,14 +310,18 @@ def _get_speed(book: RateBook, device: str, is_mixed: bool) -> tuple[float | Non
         found = book.find(lambda rates: rates.costs, lambda row: _is_flops(row, device))
         if found is None:
             known = ", ".join(PEAK_FLOPS)
-            return None, 0.0, f"no speed of {device} is known, and nobody has trained this there (known: {known})"
-        return 1 / found[0].seconds, 1.0, f"as many operations a second as another size did: {found[1]}"
+            return None, 0.0, f"{device} has no known speed, and this training was not measured on it (known: {known})"
+        return 1 / found[0].seconds, 1.0, f"operations per second as measured with another preset: {found[1]}"
     peak = (PEAK_FLOPS if is_mixed else PEAK_FLOPS_FP32)[part]
     for rates in book.rates:
         for measured, mfu in rates.mfu.items():
             if is_device(measured, device):
                 return peak, mfu, f"data sheet; MFU {rates.origin}"
-    return peak, AIMED_MFU, f"data sheet; an MFU of {AIMED_MFU:.0%} is assumed, nobody has measured it"
+    return (
+        peak,
+        AIMED_MFU,
+        f"data sheet; a model FLOPs utilisation (MFU) of {AIMED_MFU:.0%} is assumed, because it was not measured",
+    )
 
 
 def _is_flops(row: Cost, device: str) -> bool:
@@ -359,21 +363,21 @@ def estimate_memory(
     value = weights / n_shards + activations + beside + base
     if origin is not None:
         return Figure(
-            "", TRAINING, "", value, "bytes", f"{told} + process {base:,.0f}", f"arithmetic; process: {origin}"
+            "", TRAINING, "", value, "bytes", f"{told} + process {base:,.0f}", f"calculated; process: {origin}"
         )
-    return Figure("", TRAINING, "", value, "bytes", told, "arithmetic; what the device's driver takes is not counted")
+    return Figure("", TRAINING, "", value, "bytes", told, "calculated; memory of the device's driver is not included")
 
 
 def estimate_callers(preset: str, book: RateBook, device: str) -> Figure:
     """Estimates the number of concurrent callers in real time on one device."""
-    key, title = f"callers.{preset}.{device}", f"callers of {preset} on one {device}"
+    key, title = f"callers.{preset}.{device}", f"concurrent callers of {preset} on one {device}"
 
     def fits(row: StepTimes) -> bool:
         return row.preset == preset and is_device(row.device, device)
 
     found = book.find(lambda rates: rates.steps, fits)
     if found is None:
-        why = f"nobody has measured a step of {preset} on {device}: {describe_measurement(device)}"
+        why = f"a step of {preset} on {device} was not measured: {describe_measurement(device)}"
         return make_unknown(key, SERVING, title, "callers", why)
     times = dict(sorted(found[0].step_s.items()))
     share = float(LimitsConfig.model_fields["budget_share"].default)
@@ -387,7 +391,8 @@ def estimate_callers(preset: str, book: RateBook, device: str) -> Figure:
     if most == max(times):  # all measured numbers are in time: extrapolate linearly
         most = max(most, beyond)
     told = (
-        f"a step of n callers takes {begin_s * 1e3:.3g} + n × {growth_s * 1e3:.3g} ms, {share:.0%} of 80 are for it; "
-        "a server goes by its slow steps and lets in somewhat fewer"
+        f"a step of n callers takes {begin_s * 1e3:.3g} + n × {growth_s * 1e3:.3g} ms; at most {share:.0%} of 80 ms "
+        "are used; "
+        "a server considers its slow steps and admits somewhat fewer callers"
     )
     return Figure(key, SERVING, title, float(most), "callers", told, str(found[1]))

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from backends import registry
 from data_schemas.config.front_end import FrontEndConfig
 from flows.cli.app import app
-from flows.runs.train import train_config
+from flows.runs.train import make_train_config
 from tests.support.benchmark_runs import run_benchmark
 
 ROOT = Path(__file__).parents[1]
@@ -46,7 +46,7 @@ def test_most_of_its_training_is_after_the_warm_up(tmp_path: Path, monkeypatch: 
     done = CliRunner().invoke(app, shlex.split(calls[2]))
     assert done.exit_code == 0, done.output
     config = FrontEndConfig.model_validate({name: value for name, value in typed[0].items() if value is not None})
-    training = train_config(config, "dialogues", "vocabulary", config.datasets)
+    training = make_train_config(config, "dialogues", "vocabulary", config.datasets)
     assert training.max_steps >= 5 * training.optim.warmup_steps
     assert config.init_from is not None
     assert f"--checkpoint {config.init_from} " in calls[3], "both are of what ships"

@@ -142,7 +142,7 @@ class Ear:
         self._retry_s = _FIRST_RETRY_S
 
     def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
-        """Schedules the next audio."""
+        """Queues audio for transcription in the background."""
         self._call(self._hear, np.array(samples, dtype=np.float32), windows)  # a copy: it is used later
 
     def end_turn(self) -> None:

@@ -1,1 +1,1 @@
-"""The pages, a file for each part of the dashboard."""
+"""The pages; one file for each part of the dashboard."""

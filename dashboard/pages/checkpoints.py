@@ -1,4 +1,4 @@
-"""Checkpoints: the list, one with its card and figures, several side by side, and servers to talk with them."""
+"""Pages of checkpoints: list, details with card and figures, comparison, and servers to talk to."""
 
 import re
 import shlex
@@ -22,19 +22,19 @@ from dashboard.servers import (
     add_token,
     describe_server,
     find_broken,
+    is_server_of,
     list_servers,
-    of_folder,
-    serves,
-    settings_of,
+    make_server_settings,
+    select_servers,
 )
 from dashboard.side_by_side import (
     compare_facts,
-    comparisons_of,
     find_comparisons,
     group_evaluations,
     list_losses,
     list_shares,
-    of_weights,
+    select_comparisons,
+    select_evaluations,
 )
 from dashboard.site import Site
 from data_schemas.errors import KameError
@@ -56,20 +56,20 @@ COLUMNS: Final[Mapping[str, tuple[str, Callable[[Checkpoint], Any]]]] = {
     "steps": ("Steps", lambda each: each.require().step),
     "text": ("Text loss", lambda each: each.require().losses.get("right.text")),
     "answer": ("Answer right", lambda each: each.require().losses.get("right.answer_right")),
-    "said": ("Free runs", lambda each: max((share.value or 0 for share in each.require().shares), default=None)),
+    "said": ("Recall", lambda each: max((share.value or 0 for share in each.require().shares), default=None)),
     "date": ("Date", lambda each: each.require().made_at),
 }
-"""What the list is sorted by, with its title; damaged ones come last."""
+"""Sort columns of the list, with titles; damaged checkpoints are last."""
 
 
 class NoWish(BaseModel):
-    """A request that says all by its address."""
+    """Empty request body: the URL says everything."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
-    """The routes of this part."""
+    """Creates the routes of checkpoints."""
     routes = APIRouter(prefix="/checkpoints")
 
     @routes.get("", response_class=HTMLResponse)
@@ -86,7 +86,9 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
             part="checkpoints",
             checkpoints=found,
             runs={each.key: checkpoints.find_run(each) for each in found},
-            kinds={key: count_kinds(of_weights(evaluations, digest)) for key, digest in digests.items() if digest},
+            kinds={
+                key: count_kinds(select_evaluations(evaluations, digest)) for key, digest in digests.items() if digest
+            },
             is_alive=any(digests[each.key] is None and each.error is None for each in found),
             columns=COLUMNS,
             sort=sort,
@@ -135,11 +137,11 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
             run=checkpoints.find_run(checkpoint),
             digest=digest,
             fault=fault,
-            evaluations=of_weights(evaluations, digest),
-            comparisons=comparisons_of(evaluations, digest),
+            evaluations=select_evaluations(evaluations, digest),
+            comparisons=select_comparisons(evaluations, digest),
             card=None if card is None else render_markdown(card),
-            servers=of_folder(servers, checkpoint.folder),
-            others=[each for each in servers if not serves(each.run, checkpoint.folder)],
+            servers=select_servers(servers, checkpoint.folder),
+            others=[each for each in servers if not is_server_of(each.run, checkpoint.folder)],
             broken=broken,
             gone=gone,
             has_scheduler=site.scheduler is not None,
@@ -174,16 +176,18 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
         checkpoint = checkpoints.open_checkpoint(key)
         checkpoint.require()
         address = str(request.app.url_path_for("show_checkpoint", key=key))
-        if not of_folder(list_servers(site.runs(), ""), checkpoint.folder):  # a second press is not a second server
-            site.runs().start(KIND, settings_of(checkpoint.folder))
+        if not select_servers(
+            list_servers(site.get_scheduler(), ""), checkpoint.folder
+        ):  # a second press is not a second server
+            site.get_scheduler().start(KIND, make_server_settings(checkpoint.folder))
         return {"url": address}
 
     @routes.post("/servers/{run_id}/stop")
     def stop(run_id: str, _: NoWish, request: Request) -> dict[str, Any]:
         run = _server_run(site, run_id)
-        site.runs().cancel(run_id)
+        site.get_scheduler().cancel(run_id)
         for each in checkpoints.list_checkpoints():
-            if serves(run, each.folder):
+            if is_server_of(run, each.folder):
                 return {"url": str(request.app.url_path_for("show_checkpoint", key=each.key))}
         return {"url": f"/runs/{run_id}"}
 
@@ -201,7 +205,7 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
 
 
 def _sort(checkpoints: Sequence[Checkpoint], column: str, *, is_descending: bool) -> list[Checkpoint]:
-    """By a column, what has no value last."""
+    """Sorts by a column; entries without a value are last."""
     of = COLUMNS[column][1]
     with_value = [each for each in checkpoints if each.facts is not None and of(each) is not None]
     rest = [each for each in checkpoints if each not in with_value]
@@ -211,7 +215,7 @@ def _sort(checkpoints: Sequence[Checkpoint], column: str, *, is_descending: bool
 def _digest(
     checkpoints: Checkpoints, checkpoint: Checkpoint, wait_s: float | None = None
 ) -> tuple[str | None, KameError | None]:
-    """A checkpoint's digest, or why there will be none; neither: its weights are being read."""
+    """Returns a checkpoint's digest, or why it cannot be computed; neither while its weights are being read."""
     try:
         waits = {} if wait_s is None else {"wait_s": wait_s}
         return checkpoints.find_digest(checkpoint, **waits), None
@@ -220,7 +224,7 @@ def _digest(
 
 
 def _report(evaluation: Evaluation) -> Any:
-    """An evaluation's report as HTML; None: there is none."""
+    """Returns an evaluation's report as HTML; None: there is none."""
     text = read_markdown(evaluation.folder, _REPORT)
 
     def address_of(name: str) -> str | None:
@@ -231,13 +235,13 @@ def _report(evaluation: Evaluation) -> Any:
 
 
 def _comparing(columns: Sequence[tuple[Checkpoint, Evaluation]]) -> str:
-    """The command that pairs evaluations."""
+    """Returns the command that compares evaluations item by item."""
     told = [shlex.quote(f"{checkpoint.key.replace('=', '-')}={each.folder}") for checkpoint, each in columns]
     return f"kame evaluate compare {' '.join(told)} --out comparison"
 
 
 def _servers(site: Site, request: Request, folder: Path) -> tuple[list[Server], Run | None, SchedulerGoneError | None]:
-    """All servers at work, the newest of a checkpoint where it broke, and why nobody knows."""
+    """Returns all active servers, the newest failed one of a checkpoint, and why the list is unavailable."""
     if site.scheduler is None:
         return [], None, None
     try:
@@ -248,7 +252,7 @@ def _servers(site: Site, request: Request, folder: Path) -> tuple[list[Server], 
 
 
 def _server_run(site: Site, run_id: str) -> Run:
-    run = site.runs().read_run(run_id)
+    run = site.get_scheduler().read_run(run_id)
     if run.kind != KIND:
         raise MissingError(f"The run {run.name!r} is not a server.", "Choose one from the list of runs.")
     return run

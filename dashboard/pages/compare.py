@@ -1,4 +1,4 @@
-"""Two versions of a dataset side by side. The address holds both, what is looked at, and the page."""
+"""Page that compares two versions of a dataset. The URL holds both, what is shown, and the page number."""
 
 from typing import Annotated, Any
 
@@ -25,7 +25,7 @@ _TITLES = {"any": "anything", "spoken": "spoken text", "sound": "voices or lengt
 
 
 def create_routes(site: Site) -> APIRouter:
-    """The routes of this part."""
+    """Creates the routes of the comparison."""
     routes = APIRouter()
 
     @routes.get("/compare", response_class=HTMLResponse)
@@ -38,7 +38,7 @@ def create_routes(site: Site) -> APIRouter:
     ) -> HTMLResponse:
         if show not in KINDS:
             raise ConfigError(f"Dialogues cannot be compared by {show!r}.", f"There are: {', '.join(KINDS)}.")
-        datasets = [each for each in site.catalog.datasets() if isinstance(each, Dataset)]
+        datasets = [each for each in site.catalog.list_datasets() if isinstance(each, Dataset)]
         compared = _compare(site, left, right, show, page) if left and right else None
         others = [each.key for each in datasets if each.key not in (left, right)]
         left, right = left or next(iter(others), ""), right or next(iter(others[not left :]), "")
@@ -60,10 +60,10 @@ def _compare(site: Site, left: str, right: str, show: str, page: int) -> dict[st
             "is_same": one.manifest.fingerprint == two.manifest.fingerprint,
             "figures": compare_totals(left_totals, right_totals, (left_bytes, right_bytes)),
             "ladder": compare_ladders(left_totals, right_totals),
-            "groups": {title: versions.groups(column) for column, title in _GROUPED.items()},
-            "rejects": versions.rejects(),
+            "groups": {title: versions.count_groups(column) for column, title in _GROUPED.items()},
+            "rejects": versions.count_rejects(),
             "n_both": counts["both"],
             "kinds": [(name, _TITLES.get(name, name), counts[name]) for name in KINDS],
-            "dialogues": versions.page(show, page),
+            "dialogues": versions.read_page(show, page),
             "n_pages": max(1, -(-counts[show] // PAGE_DIALOGUES)),
         }

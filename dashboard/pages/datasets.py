@@ -1,4 +1,4 @@
-"""The list of datasets, and one dataset's figures."""
+"""Pages of datasets: list, and figures of one dataset."""
 
 import time
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from data_schemas.flags import read_flagged
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A line of the list: a dataset with its totals; without them while its index is made, or why there are none."""
+    """An entry of the list: a dataset with its totals; without them while its index is built or if that failed."""
 
     dataset: Dataset | DamagedDataset
     totals: Totals | None = None
@@ -27,13 +27,13 @@ class Listed:
 
 
 def create_routes(site: Site) -> APIRouter:
-    """The routes of this part."""
+    """Creates the routes of datasets."""
     routes = APIRouter()
 
     @routes.get("/", response_class=HTMLResponse)
     def list_datasets(request: Request) -> HTMLResponse:
         until = time.monotonic() + PAGE_WAIT_S
-        listed = [_listed(site, each, max(0.0, until - time.monotonic())) for each in site.catalog.datasets()]
+        listed = [_listed(site, each, max(0.0, until - time.monotonic())) for each in site.catalog.list_datasets()]
         is_waiting = any(each.totals is None and each.error is None for each in listed)
         page = site.render(request, "datasets.html", part="datasets", listed=listed, roots=site.catalog.roots)
         if is_waiting:
@@ -51,10 +51,10 @@ def create_routes(site: Site) -> APIRouter:
             totals=read_totals(index, dataset.manifest.oracle_version),
             groups=read_groups(index),
             cost=read_cost(dataset),
-            rejects=index.records(
+            rejects=index.fetch_records(
                 "SELECT stage, reason, count(*) AS n FROM rejects GROUP BY ALL ORDER BY n DESC, stage, reason"
             ),
-            oracles=index.records(
+            oracles=index.fetch_records(
                 "SELECT oracle_version, simulator, model, count(DISTINCT dialogue_id) AS n_dialogues, count(*) AS n,"
                 " count(*) FILTER (status = 'answered') AS n_asked, count(*) FILTER (status = 'failed') AS n_failed"
                 " FROM events GROUP BY ALL ORDER BY ALL"
@@ -65,7 +65,7 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("/datasets/{key}/runs/{run_id}", response_class=HTMLResponse)
     def show_run_record(request: Request, key: str, run_id: str) -> HTMLResponse:
-        dataset = site.catalog.dataset(key)
+        dataset = site.catalog.get_dataset(key)
         return site.render(request, "run_record.html", dataset=dataset, tab="", run=read_run_of(dataset, run_id))
 
     return routes

@@ -1,4 +1,4 @@
-"""One dialogue: its time line, its sound, its peaks, and the flag that people put on it."""
+"""Page of a dialogue: time line, audio, peaks, and its flag."""
 
 import re
 from contextlib import closing
@@ -26,7 +26,7 @@ _KEPT = {"Cache-Control": "private, max-age=31536000, immutable"}
 
 
 class FlagRequest(BaseModel):
-    """A flag to be set with its reason, or to be taken away."""
+    """Request to set a flag with its reason, or to remove it."""
 
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
     is_flagged: bool
@@ -34,7 +34,7 @@ class FlagRequest(BaseModel):
 
 
 def create_routes(site: Site) -> APIRouter:
-    """The routes of this part."""
+    """Creates the routes of a dialogue."""
     routes = APIRouter(prefix="/datasets/{key}/dialogues/{dialogue_id}")
 
     @routes.get("", response_class=HTMLResponse)
@@ -44,7 +44,7 @@ def create_routes(site: Site) -> APIRouter:
         view_pairs = [(name, value) for name, value in request.query_params.multi_items() if name != "oracles"]
         versions = [
             name
-            for (name,) in index.rows(
+            for (name,) in index.fetch_rows(
                 "SELECT DISTINCT oracle_version FROM events WHERE dialogue_id = ? ORDER BY 1", [dialogue_id]
             )
         ]
@@ -53,19 +53,19 @@ def create_routes(site: Site) -> APIRouter:
             raise MissingError(
                 f"Dialogue {dialogue_id} has no oracles {version!r}.", f"It has: {', '.join(versions) or 'none'}."
             )
-        events = index.records(
+        events = index.fetch_records(
             "SELECT * FROM events WHERE dialogue_id = ? AND oracle_version = ? ORDER BY t_s, event_id",
             [dialogue_id, version],
         )
         view = View.parse(DIALOGUES, view_pairs)
         flags = read_flagged(dataset.store)
         with closing(TableReader(index, view, flags)) as reader:
-            neighbours = reader.neighbours(dialogue_id)
-        told = index.records(
+            neighbours = reader.find_neighbours(dialogue_id)
+        told = index.fetch_records(
             "SELECT * FROM oracles WHERE dialogue_id = ? AND oracle_version = ?", [dialogue_id, version]
         )
         oracle = told[0] if told else None
-        row = read_dialogue(dataset.file(place["file"]), place["file_row"], dialogue_id)
+        row = read_dialogue(dataset.get_file(place["file"]), place["file_row"], dialogue_id)
         return site.render(
             request,
             "dialogue.html",
@@ -94,22 +94,22 @@ def create_routes(site: Site) -> APIRouter:
     def get_sound(request: Request, key: str, dialogue_id: str) -> Response:
         dataset, index = site.open(key)
         place = _place(index, dialogue_id)
-        sound = site.sounds.sound(dataset.file(place["file"]), place["file_row"], dialogue_id)
+        sound = site.sounds.read_sound(dataset.get_file(place["file"]), place["file_row"], dialogue_id)
         return send_sound(sound, request.headers.get("range", ""), _cache_headers(request, dataset))
 
     @routes.get("/peaks")
     def get_peaks(request: Request, key: str, dialogue_id: str) -> Response:
         dataset, index = site.open(key)
         place = _place(index, dialogue_id)
-        peaks = site.sounds.peaks(dataset.file(place["file"]), place["file_row"], dialogue_id)
+        peaks = site.sounds.measure_peaks(dataset.get_file(place["file"]), place["file_row"], dialogue_id)
         return Response(peaks, media_type="application/json", headers=_cache_headers(request, dataset))
 
     @routes.get("/spectrogram/{speaker}")
     def get_spectrogram(request: Request, key: str, dialogue_id: str, speaker: Literal["A", "B"]) -> Response:
         dataset, index = site.open(key)
         place = _place(index, dialogue_id)
-        file = dataset.file(place["file"])
-        picture = site.sounds.spectrogram(file, place["file_row"], dialogue_id, "AB".index(speaker))
+        file = dataset.get_file(place["file"])
+        picture = site.sounds.measure_spectrogram(file, place["file_row"], dialogue_id, "AB".index(speaker))
         return Response(picture, media_type="application/octet-stream", headers=_cache_headers(request, dataset))
 
     @routes.get("/tokens/{folder}")
@@ -125,8 +125,8 @@ def create_routes(site: Site) -> APIRouter:
         frames = site.token_rows.read(found[folder], place["file"], dialogue_id)
         if frames is None:
             raise MissingError(
-                f"Dialogue {dialogue_id} was left out of the token rows {folder!r}.",
-                "`kame encode` leaves out what was flagged when it ran; run it again.",
+                f"Dialogue {dialogue_id} is not in the token rows {folder!r}.",
+                "`kame encode` skips dialogues that are flagged when it runs; run it again.",
             )
         is_known = request.query_params.get("of") == found[folder].fingerprint
         return JSONResponse(asdict(frames), headers=_KEPT if is_known else {})
@@ -145,12 +145,12 @@ def create_routes(site: Site) -> APIRouter:
 
 
 def _place(index: Index, dialogue_id: str) -> dict[str, Any]:
-    """A dialogue's row of the index: among others its file and where it is in there.
+    """Returns a dialogue's row in the index, with its file and position.
 
     Raises:
         MissingError: there is no such dialogue.
     """
-    found = index.records("SELECT * FROM dialogues WHERE dialogue_id = ?", [dialogue_id])
+    found = index.fetch_records("SELECT * FROM dialogues WHERE dialogue_id = ?", [dialogue_id])
     if not found:
         raise MissingError(
             f"There is no dialogue {dialogue_id!r} in this dataset.", "Search for it in the table of rows."
@@ -159,17 +159,17 @@ def _place(index: Index, dialogue_id: str) -> dict[str, Any]:
 
 
 def _token_folders(site: Site, place: dict[str, Any]) -> list[TokenFolder] | None:
-    """The folders with token rows of a dialogue's file; None: nobody reads any for this dashboard."""
+    """Returns the folders with token rows of a dialogue's file; None: the dashboard has no reader of token rows."""
     return None if site.token_rows is None else site.token_rows.find(site.catalog.roots, place["file"])
 
 
 def _cache_headers(request: Request, dataset: Dataset) -> dict[str, str]:
-    """Browsers keep for good what they ask for by the content's fingerprint."""
+    """Returns headers for caching without expiry of URLs that contain the content's fingerprint."""
     return _KEPT if request.query_params.get("of") == dataset.manifest.fingerprint else {}
 
 
 def send_sound(sound: bytes, wanted: str, kept: dict[str, str]) -> Response:
-    """A sound file, or the one stretch of it that a player asks for; several at once are answered with the whole."""
+    """Sends an audio file, or the byte range that a player requests; several ranges get the whole file."""
     media_type = "audio/flac" if sound[:4] == b"fLaC" else "audio/ogg"
     headers = {"Accept-Ranges": "bytes", **kept}
     told = _RANGE.fullmatch(wanted)

@@ -1,4 +1,4 @@
-"""A refused item: by which stages and why, what was written, what was tried, and the sound that was made of it."""
+"""Page of a rejected item: stages and reasons, its texts, the attempts, and its audio."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -20,7 +20,7 @@ _MOST_SHOWN = 50
 
 @dataclass(frozen=True, slots=True)
 class ShownReject:
-    """A reject with what is left of its dialogue; `has_row`: the dialogue stands in the dataset all the same."""
+    """A reject with what is left of its dialogue; `has_row`: the dialogue is in the dataset nevertheless."""
 
     row: dict[str, Any]
     left: RefusedDialogue
@@ -28,19 +28,20 @@ class ShownReject:
 
 
 def create_routes(site: Site) -> APIRouter:
-    """The routes of this part."""
+    """Creates the routes of rejects."""
     routes = APIRouter(prefix="/datasets/{key}/refused")
 
     @routes.get("", response_class=HTMLResponse)
     def show_refused(request: Request, key: str, item: Annotated[str, Query(max_length=1000)]) -> HTMLResponse:
         dataset, index = site.open(key)
-        rows = index.records(
+        rows = index.fetch_records(
             "SELECT * FROM rejects WHERE item_id = ? ORDER BY stage, reason, dialogue_id LIMIT ?", [item, _MOST_SHOWN]
         )
         if not rows:
             raise MissingError(f"No item {item!r} was rejected.", "The table of rejects shows all of them.")
         made = [
-            name for (name,) in index.rows("SELECT dialogue_id FROM dialogues WHERE item_id = ? ORDER BY 1", [item])
+            name
+            for (name,) in index.fetch_rows("SELECT dialogue_id FROM dialogues WHERE item_id = ? ORDER BY 1", [item])
         ]
         runs = [each for each in list_runs_of(dataset, rows[0]["source"]) if each.told is not None]
         return site.render(
@@ -77,12 +78,12 @@ def _shown(dataset: Dataset, row: dict[str, Any], made: list[str]) -> ShownRejec
 
 
 def _part_of(index: Index, dialogue_id: str) -> str | None:
-    """The part that a refused dialogue was made in; None: it is not known.
+    """Returns the part of a rejected dialogue; None: unknown.
 
     Raises:
-        MissingError: no such dialogue was refused.
+        MissingError: there is no such reject.
     """
-    found = index.rows("SELECT part_id FROM rejects WHERE dialogue_id = ? LIMIT 1", [dialogue_id])
+    found = index.fetch_rows("SELECT part_id FROM rejects WHERE dialogue_id = ? LIMIT 1", [dialogue_id])
     if not found:
         raise MissingError(f"No dialogue {dialogue_id!r} was rejected.", "The table of rejects shows all of them.")
     part_id: str | None = found[0][0]

@@ -1,4 +1,4 @@
-"""Runs and their schedules: the list, one run with its log as it comes, and what is done to them."""
+"""Pages of runs and schedules: list, one run with its live log, and actions."""
 
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, cast, get_args
@@ -18,26 +18,26 @@ from dashboard.training import list_runs as list_training_runs
 
 PAGE_RUNS: Final = 50
 MAX_LOG_LINES: Final = 1000
-"""Lines of a log in one answer; who has shown them asks for the next."""
+"""Maximum number of log lines in a response; the page requests the next ones."""
 MAX_LOG_FIRST: Final = 10_000_000
 
 
 class ScheduleRequest(BaseModel):
-    """What is to be done to a schedule."""
+    """Request to change a schedule."""
 
     model_config = ConfigDict(extra="forbid")
     do: Literal["pause", "resume", "remove"]
 
 
 class Made(NamedTuple):
-    """Something that a run has made: what it is called, and its page."""
+    """A result of a run: its name and page."""
 
     title: str
     url: str
 
 
 def create_routes(site: Site) -> APIRouter:
-    """The routes of this part."""
+    """Creates the routes of runs."""
     routes = APIRouter(prefix="/runs")
 
     @routes.get("", response_class=HTMLResponse)
@@ -49,7 +49,7 @@ def create_routes(site: Site) -> APIRouter:
         page = min(max(1, page), 10_000)
         states = STATES_AT_WORK if state == "at-work" else (cast(State, state),) if state else ()
         first = (page - 1) * PAGE_RUNS
-        runs = site.runs().list_runs([kind] if kind else list(KINDS), states, first, PAGE_RUNS + 1)
+        runs = site.get_scheduler().list_runs([kind] if kind else list(KINDS), states, first, PAGE_RUNS + 1)
 
         def address(**changed: str | int) -> str:
             pairs = {"kind": kind, "state": state, "page": page} | changed
@@ -63,8 +63,8 @@ def create_routes(site: Site) -> APIRouter:
             runs=runs[:PAGE_RUNS],
             is_more=len(runs) > PAGE_RUNS,
             is_alive=any(not each.is_over for each in runs),
-            schedules=site.runs().list_schedules(),
-            automations=site.runs().list_automations(),
+            schedules=site.get_scheduler().list_schedules(),
+            automations=site.get_scheduler().list_automations(),
             kinds=KINDS,
             kind=kind,
             state=state,
@@ -74,7 +74,7 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("/{run_id}", response_class=HTMLResponse)
     def show_run(request: Request, run_id: str) -> HTMLResponse:
-        run = site.runs().read_run(run_id)
+        run = site.get_scheduler().read_run(run_id)
         server = describe_server(run, request.url.hostname or "")
         hands_on = site.checkpoints is not None and site.serve_token is not None
         made = _find_made(site, run)
@@ -84,7 +84,7 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("/{run_id}/log")
     def get_log(run_id: str, first: int = 0) -> dict[str, Any]:
-        lines = site.runs().read_log(run_id, min(max(0, first), MAX_LOG_FIRST), MAX_LOG_LINES)
+        lines = site.get_scheduler().read_log(run_id, min(max(0, first), MAX_LOG_FIRST), MAX_LOG_LINES)
         told = [
             {"id": each.line_id, "at": f"{each.at:%H:%M:%S}", "level": each.level, "text": each.text} for each in lines
         ]
@@ -92,7 +92,7 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.post("/{run_id}/cancel")
     def cancel_run(run_id: str) -> dict[str, Any]:
-        site.runs().cancel(run_id)
+        site.get_scheduler().cancel(run_id)
         return {"url": f"/runs/{run_id}"}
 
     @routes.post("/schedules/{kind}/{schedule_id}")
@@ -100,16 +100,16 @@ def create_routes(site: Site) -> APIRouter:
         if kind not in KINDS:
             raise MissingError(f"There is no kind of run {kind!r}.", f"Choose one of: {', '.join(KINDS)}.")
         if wanted.do == "remove":
-            site.runs().remove_schedule(kind, schedule_id)
+            site.get_scheduler().remove_schedule(kind, schedule_id)
         else:
-            site.runs().set_schedule_active(kind, schedule_id, wanted.do == "resume")
+            site.get_scheduler().set_schedule_active(kind, schedule_id, wanted.do == "resume")
         return {"url": "/runs"}
 
     return routes
 
 
 def _find_made(site: Site, run: Run) -> list[Made]:
-    """Pages of what a refresh or a training made below our roots; relative paths are as the dashboard sees them."""
+    """Finds the pages of a run's results below the roots; relative paths are relative to the dashboard's folder."""
     if run.kind not in ("refresh", "train"):
         return []
     told = run.settings.get("out") or KINDS[run.kind].config.model_fields["out"].get_default()
@@ -120,7 +120,7 @@ def _find_made(site: Site, run: Run) -> list[Made]:
     if run.kind == "refresh":
         return [
             Made(f"Open the dataset {each.key.replace('~', ' / ')}", f"/datasets/{quote(each.key)}")
-            for each in site.catalog.datasets()
+            for each in site.catalog.list_datasets()
             if each.folder == folder
         ]
     trained = [each.key for each in list_training_runs(site.catalog.roots) if each.folder.is_relative_to(folder)]

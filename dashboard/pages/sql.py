@@ -1,4 +1,4 @@
-"""The SQL box: queries on a dataset's metadata, as a table or as a file."""
+"""SQL page: queries on a dataset's metadata, as a table or a file."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from dashboard.access import RefusedError, is_same_origin
-from dashboard.pages.tables import file_response
+from dashboard.pages.tables import make_file_response
 from dashboard.results import N_ROWS_EXPORTED, N_ROWS_SHOWN, to_cells, to_file
 from dashboard.site import Site
 
@@ -26,13 +26,13 @@ _EXAMPLES = (
 
 
 def create_routes(site: Site) -> APIRouter:
-    """The routes of this part."""
+    """Creates the routes of the SQL page."""
     routes = APIRouter(prefix="/datasets/{key}")
 
     @routes.get("/sql", response_class=HTMLResponse)
     def show_sql(request: Request, key: str, query: str = "") -> HTMLResponse:
         dataset, index = site.open(key)
-        columns = index.records(
+        columns = index.fetch_records(
             "SELECT table_name AS of, column_name AS name, data_type AS type FROM duckdb_columns()"
             " WHERE NOT internal ORDER BY of, column_index"
         )
@@ -58,7 +58,7 @@ def create_routes(site: Site) -> APIRouter:
                 "is_cut": result.is_cut,
             }
         result = site.sql_box.run(index.file, query, N_ROWS_EXPORTED)
-        content: Response = file_response(to_file(result.table, form), f"{dataset.key}-query", form)
+        content: Response = make_file_response(to_file(result.table, form), f"{dataset.key}-query", form)
         return content
 
     return routes

@@ -1,4 +1,4 @@
-"""Forms that start runs, now or on a schedule: fields of the configuration classes, checked as one types."""
+"""Pages of forms that start runs, now or on a schedule, with validation while typing."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -23,9 +23,10 @@ MAX_TRAININGS: Final = 20
 
 
 class FormRequest(BaseModel):
-    """What was typed into a form: values by dotted path; with a cron line the run is to come again and again.
+    """Request with the values of a form by dotted path; with a cron expression, the run is scheduled.
 
-    `then` is a training whose settings are trained with after a refresh that has changed its dataset; empty: none is.
+    `then` is a training run whose settings are used for a training after each refresh that has changed the dataset;
+    empty: none.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -36,12 +37,12 @@ class FormRequest(BaseModel):
 
 
 def create_routes(site: Site) -> APIRouter:
-    """The routes of this part."""
+    """Creates the routes of the forms."""
     routes = APIRouter(prefix="/start")
 
     @routes.get("", response_class=HTMLResponse)
     def choose_kind(request: Request) -> HTMLResponse:
-        site.runs()  # without a scheduler nothing can be started, and its error says what to do
+        site.get_scheduler()  # without a scheduler nothing can be started, and its error says what to do
         return site.render(request, "start_kinds.html", part="runs", kinds=KINDS)
 
     @routes.get("/{kind}", response_class=HTMLResponse)
@@ -54,13 +55,13 @@ def create_routes(site: Site) -> APIRouter:
         values: Mapping[str, Any] = {}
         if profile and kind == "refresh":
             values = PROFILES[profile]().model_dump(mode="json", exclude_defaults=True)
-        samples = site.runs().sample_settings() if kind == "refresh" else {}
+        samples = site.get_scheduler().sample_settings() if kind == "refresh" else {}
         if sample:
             values = samples
         if checkpoint and site.checkpoints is not None and "checkpoint" in of.config.model_fields:
             values = {"checkpoint": str(site.checkpoints.open_checkpoint(checkpoint).folder)}
         if like:
-            values = site.runs().read_run(like).settings
+            values = site.get_scheduler().read_run(like).settings
         usual, rest = split_usual(build_form(of.config, values), USUAL[kind])
         return site.render(
             request,
@@ -76,7 +77,7 @@ def create_routes(site: Site) -> APIRouter:
             like=like,
             has_samples=bool(samples),
             is_sample=sample,
-            trainings=site.runs().list_runs(["train"], (), 0, MAX_TRAININGS) if kind == "refresh" else (),
+            trainings=site.get_scheduler().list_runs(["train"], (), 0, MAX_TRAININGS) if kind == "refresh" else (),
         )
 
     @routes.post("/{kind}/check")
@@ -88,7 +89,7 @@ def create_routes(site: Site) -> APIRouter:
     @routes.post("/{kind}/plan")
     def plan_run(kind: str, told: FormRequest) -> dict[str, Any]:
         settings, faults = read_form(_kind(kind).config, told.values)
-        rows = [] if faults else [_show(each) for each in site.runs().plan(kind, settings)]
+        rows = [] if faults else [_show(each) for each in site.get_scheduler().plan(kind, settings)]
         return {"faults": faults, "figures": rows}
 
     @routes.post("/{kind}")
@@ -100,22 +101,22 @@ def create_routes(site: Site) -> APIRouter:
         if told.cron:
             if told.then:
                 _train_after(site, kind, settings, told.then)
-            site.runs().add_schedule(kind, settings, told.cron.strip(), told.timezone.strip() or "UTC")
+            site.get_scheduler().add_schedule(kind, settings, told.cron.strip(), told.timezone.strip() or "UTC")
             return {"url": "/runs"}
-        return {"url": f"/runs/{site.runs().start(kind, settings)}"}
+        return {"url": f"/runs/{site.get_scheduler().start(kind, settings)}"}
 
     return routes
 
 
 def _train_after(site: Site, kind: str, settings: Mapping[str, Any], run_id: str) -> None:
-    """Has trainings like one that was run follow the refreshes of a schedule."""
-    like = site.runs().read_run(run_id)
+    """Adds an automation that repeats a training after the refreshes of a schedule."""
+    like = site.get_scheduler().read_run(run_id)
     if kind != "refresh" or like.kind != "train":
         raise RefusedRunError(
-            "Only a training can follow, and only after a refresh.", "Choose a training from the list."
+            "Only a training can follow a run, and only after a refresh.", "Choose a training from the list."
         )
     dataset = settings.get("out", RefreshConfig.model_fields["out"].default)
-    site.runs().train_after_refresh(dataset, like.settings)
+    site.get_scheduler().train_after_refresh(dataset, like.settings)
 
 
 def _kind(name: str) -> RunKind:
@@ -125,7 +126,7 @@ def _kind(name: str) -> RunKind:
 
 
 def _show(figure: Figure) -> dict[str, str]:
-    """A figure of a plan as the page shows it."""
+    """Formats a figure of an estimate for the page."""
     return {
         "section": figure.section,
         "title": figure.title,
@@ -148,12 +149,12 @@ def _write_value(figure: Figure) -> str:
 
 
 def _list_picks(site: Site) -> dict[str, Sequence[str]]:
-    """What is there to pick from, by the name that fields give."""
+    """Returns the suggestions by name."""
     roots = site.catalog.roots
     items = [each for root in roots for depth in ("", "*/") for each in root.glob(f"{depth}*.jsonl")]
-    choices = dict(site.runs().list_choices())
+    choices = dict(site.get_scheduler().list_choices())
     found = {
-        "datasets": [str(each.folder) for each in site.catalog.datasets()],
+        "datasets": [str(each.folder) for each in site.catalog.list_datasets()],
         "checkpoints": [str(folder) for _, folder in site.checkpoints.list_folders()] if site.checkpoints else [],
         "items": [str(each) for each in items if each.name != "flags.jsonl"],
     }

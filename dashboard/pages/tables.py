@@ -1,4 +1,4 @@
-"""The tables of dialogues and of rejects: filtered, sorted, paged, and as files."""
+"""Pages of tables of dialogues and rejects: filters, sorting, paging, and downloads."""
 
 from contextlib import closing
 from typing import Final
@@ -20,7 +20,7 @@ _HISTOGRAMS: Final = ("duration_s", "n_words", "wer", "mean_word_score", "answer
 
 
 def create_routes(site: Site) -> APIRouter:
-    """The routes of this part."""
+    """Creates the routes of tables."""
     routes = APIRouter(prefix="/datasets/{key}")
 
     @routes.get("/rows", response_class=HTMLResponse)
@@ -57,9 +57,11 @@ def _show(site: Site, request: Request, key: str, kind: TableKind) -> HTMLRespon
             view=view,
             n_rows=n,
             n_pages=max(1, -(-n // PAGE_ROWS)),
-            rows=reader.page(),
-            choices=[(column, reader.choices(column)) for column in map(kind.column, choices)],
-            histograms=[(column, bars) for column in map(kind.column, ranges) if (bars := reader.histogram(column))],
+            rows=reader.read_page(),
+            choices=[(column, reader.count_choices(column)) for column in map(kind.get_column, choices)],
+            histograms=[
+                (column, bars) for column in map(kind.get_column, ranges) if (bars := reader.compute_histogram(column))
+            ],
         )
 
 
@@ -68,11 +70,11 @@ def _export(site: Site, request: Request, key: str, kind: TableKind, form: str) 
     view = View.parse(kind, request.query_params.multi_items())
     with closing(TableReader(index, view, read_flagged(dataset.store))) as reader:
         table = reader.export(N_ROWS_EXPORTED)
-    return file_response(to_file(table, form), f"{key}-{kind.name}", form)
+    return make_file_response(to_file(table, form), f"{key}-{kind.name}", form)
 
 
-def file_response(content: bytes, name: str, form: str) -> Response:
-    """A file that browsers save under a name."""
+def make_file_response(content: bytes, name: str, form: str) -> Response:
+    """Makes a response that browsers save under a name."""
     safe = "".join(each if each.isascii() and (each.isalnum() or each in "-_.") else "_" for each in name)
     headers = {"Content-Disposition": f'attachment; filename="{safe}.{form}"'}
     return Response(content, media_type=MEDIA_TYPES[form], headers=headers)

@@ -1,4 +1,4 @@
-"""Training runs: the list of them, and the curves of one or of several on each other, as they are written."""
+"""Pages of training runs: list, and live curves of one or several runs."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ _Keys = Annotated[list[str], Query(alias="run", min_length=1, max_length=MOST_RU
 
 
 def create_routes(site: Site) -> APIRouter:
-    """The routes of this part."""
+    """Creates the routes of training runs."""
     routes = APIRouter(prefix="/training")
 
     @routes.get("", response_class=HTMLResponse)
@@ -59,7 +59,7 @@ def create_routes(site: Site) -> APIRouter:
 
 
 async def _follow(site: Site, request: Request, runs: list[TrainingRun]) -> AsyncIterator[bytes]:
-    """Server-sent events: an object a run with what is new of it, for as long as somebody looks."""
+    """Yields server-sent events with the new metrics of each run while the page is open."""
     feeds = [MetricsFeed(run.metrics) for run in runs]
     texts = FreeRunningFeed(runs[0].folder) if len(runs) == 1 else None  # several runs are compared by figures alone
     states: list[str | None] = [None] * len(runs)
@@ -80,10 +80,10 @@ async def _follow(site: Site, request: Request, runs: list[TrainingRun]) -> Asyn
 def _look(
     run: TrainingRun, feed: MetricsFeed, texts: FreeRunningFeed | None, state_before: str | None
 ) -> dict[str, Any] | None:
-    """What is new of a run: its state, lines of metrics and texts of free running where there are some."""
-    update, state = feed.read(), run.state() if run.folder.is_dir() else "gone"
+    """Returns the state of a run, and its new metrics and texts of free running, if any."""
+    update, state = feed.read(), run.read_state() if run.folder.is_dir() else "gone"
     said = texts.read() if texts else None
     if update is None and said is None and state == state_before:
         return None
-    told = {"state": state, "age_s": run.age_s(), **(update.as_json() if update else {})}
-    return {**told, "free": said.as_json()} if said else told
+    told = {"state": state, "age_s": run.compute_age_s(), **(update.to_json() if update else {})}
+    return {**told, "free": said.to_json()} if said else told

@@ -2,9 +2,9 @@
 
 const GROUPS = {
   "Losses, nats": ["loss", "text", "answer", "semantic", "acoustic", "padding"],
-  "Said right, share": ["text_right", "answer_right"],
+  "Correct tokens, share": ["text_right", "answer_right"],
   "Copying words": ["accuracy", "lesson", "token_greedy", "once_greedy", "once_sampled", "more_sampled", "copy_text", "copy_answer"],
-  "Dialogues run freely, share of answers": ["once", "first", "words", "silent", "recorded_once", "turns"],
+  "Free running, share of answers": ["once", "first", "words", "silent", "recorded_once", "turns"],
   "Steps": ["learning_rate", "gradient_norm"],
   "Speed and memory": ["frames_per_s", "mfu", "memory_gb"],
 };
@@ -18,16 +18,16 @@ const TITLES = {
   frames_per_s: "frames a second",
   mfu: "share of the device's speed",
   memory_gb: "memory, GB",
-  token_greedy: "freely: next token, greedy",
-  once_greedy: "freely: said once, greedy",
-  once_sampled: "freely: said once, sampled",
-  more_sampled: "freely: half as much again or more, sampled",
+  token_greedy: "free running: next token, greedy",
+  once_greedy: "free running: said once, greedy",
+  once_sampled: "free running: said once, sampled",
+  more_sampled: "free running: longer by half or more, sampled",
   once: "the right answer said once, and no other",
   first: "the right answer said before any other",
   words: "words of the oracle that are said",
   silent: "nothing said",
-  recorded_once: "right in the recording: the most to expect",
-  turns: "answers that were judged, number",
+  recorded_once: "right in the recording: an upper bound",
+  turns: "number of judged answers",
 };
 const ORACLES = { right: ", right oracle", wrong: ", wrong oracle", none: ", no oracle" };
 const NO_FIGURES = ["step", "hours"];

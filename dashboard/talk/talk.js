@@ -155,8 +155,8 @@ const does = {
     if (ageS !== null) show("whisper_after", ageS);
   },
   oracle_failed: (data) => oracles.failed(data),
-  voice_failed: (data) => tell(`Not said: “${data.text}”. ${data.reason}`),
-  sentence_left_out: (data) => tell(`A sentence of the answer is left out: ${data.reason}`),
+  voice_failed: (data) => tell(`Text-to-speech failed: “${data.text}”. ${data.reason}`),
+  sentence_left_out: (data) => tell(`A sentence of the answer was skipped: ${data.reason}`),
   dropped(data) {
     nLost[data.direction] += data.n_frames;
     if (data.direction === "heard" && !data.was_silence) nSkipped += data.n_frames;

@@ -64,7 +64,7 @@ class RefreshConfig(Config):
     )
     executor: str = Field(
         default=LOCAL,
-        description="Where these processes run: local, or on a cluster: dask://HOST:PORT or ray://HOST:PORT.",
+        description="Executor of these processes: local, or a cluster: dask://HOST:PORT or ray://HOST:PORT.",
     )
     resources: ResourcesConfig = Field(
         default_factory=ResourcesConfig,

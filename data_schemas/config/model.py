@@ -116,10 +116,11 @@ class LoraConfig(Config):
 
 
 class SamplingConfig(Config):
-    """How tokens are sampled in inference. The defaults are those of moshi's `LMGen`."""
+    """How tokens are sampled in inference: by temperature and top-k. The defaults are those of moshi's `LMGen`."""
 
     use_sampling: bool = Field(
-        default=True, description="Whether tokens are sampled; else the most likely token is chosen (greedy)."
+        default=True,
+        description="Whether tokens are sampled by temperature; else the most likely one is chosen (greedy).",
     )
     temp: float = Field(default=0.8, gt=0, le=5, description="Sampling temperature of the audio codes.")
     temp_text: float = Field(default=0.7, gt=0, le=5, description="Sampling temperature of the text tokens.")

@@ -34,12 +34,13 @@ from flows.cli import (
     up,
 )
 from flows.cli.evaluate.app import app as evaluate
-from flows.cli.terminal import AsJson, Folder, print_json, speaking_plainly
+from flows.cli.field_help import CommandApp
+from flows.cli.terminal import AsJson, Folder, print_json, report_errors
 
-app = typer.Typer(
+app = CommandApp(
     name="kame",
-    help="Make KAME speech-to-speech front-ends: spoken dialogues with oracles from question sets, training, "
-    "evaluation and serving.",
+    help="Make KAME speech-to-speech front-ends: make spoken dialogues with oracles from question sets, train, "
+    "evaluate and serve.",
     epilog="Exit codes: 0 success, 1 check found faults, 2 invalid option or configuration, 3 source cannot be read, "
     "4 back-end not installed or not available, 5 file cannot be written or is damaged, 6 no dataset, "
     "7 budget used up, 8 training loss is not a finite number, 130 interrupted.",
@@ -84,9 +85,8 @@ def inspect(
     as_json: AsJson = False,
 ) -> None:
     """Show the figures of a dataset, and one dialogue as text: its words with their times, and its oracle events."""
-    with speaking_plainly(as_json, goes_on=""):
-        from data_schemas.reader import DatasetReader
-        from data_schemas.reader import dump_dialogue as told
+    with report_errors(as_json, how_to_resume=""):
+        from data_schemas.reader import DatasetReader, dump_dialogue
         from flows.cli import show
         from pipelines.figures import collect_figures
 
@@ -100,9 +100,9 @@ def inspect(
 
             save_wav(row.flac, wav)
         if as_json:
-            print_json({"counts": reader.manifest.counts.model_dump(), **told(row, oracle)})
+            print_json({"counts": reader.manifest.counts.model_dump(), **dump_dialogue(row, oracle)})
             return
-        console = show.console()
+        console = show.open_console()
         console.print(show.show_figures(collect_figures(reader)), show.show_dialogue(row, oracle))
         if wav is not None:
             console.print(f"Listen: {wav} (left: assistant, right: user)")
@@ -123,8 +123,8 @@ def _open_page(folder: Path, dialogue: str | None) -> None:
 
 @app.command()
 def check(folder: Folder, as_json: AsJson = False) -> None:
-    """Check every invariant of a dataset. If there are faults, they are shown as a table and the exit code is 1."""
-    with speaking_plainly(as_json):
+    """Check every invariant of a dataset. If there are faults, they are shown in a table and the exit code is 1."""
+    with report_errors(as_json):
         from dataclasses import asdict
 
         from flows.cli import show
@@ -136,11 +136,11 @@ def check(folder: Folder, as_json: AsJson = False) -> None:
             told = {"sound": not faults, "faults": [asdict(fault) for fault in faults]}
             print_json({**told, "n_not_remade": checked.n_not_remade})
         elif faults:
-            show.console().print(show.show_faults(faults))
+            show.open_console().print(show.show_faults(faults))
         else:
-            show.console().print(f"{folder}: no faults found.")
+            show.open_console().print(f"{folder}: no faults found.")
         if checked.n_not_remade and not as_json:
-            show.console().print(
+            show.open_console().print(
                 f"Not checked: whether the prompts of hint level 0 held no part of the answer, in "
                 f"{checked.n_not_remade} oracle rows. Their prompt set is neither in the dataset nor built in."
             )
@@ -168,7 +168,7 @@ def _options(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the installed version and exit."),
     ] = False,
 ) -> None:
-    """Options of the command itself."""
+    """Takes the options of `kame` itself."""
 
 
 def main() -> None:

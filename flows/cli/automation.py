@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.terminal import AsJson, print_json, speaking_plainly
+from flows.cli.terminal import AsJson, print_json, report_errors
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -41,7 +41,7 @@ def train(
     The fingerprint of the dataset is appended to the training's `out`, so that each version of the dataset is trained
     on in its own folder. A second call for the same dataset replaces the first automation.
     """
-    with speaking_plainly(as_json), _open_client() as client:
+    with report_errors(as_json), _open_client() as client:
         from data_schemas.config.front_end import FrontEndConfig
         from flows.automations import train_after_refresh
         from flows.settings import build, parse_settings, read_yaml
@@ -69,7 +69,7 @@ def notify(
     as_json: AsJson = False,
 ) -> None:
     """Send a notification for each run that completes, fails or crashes. Prefect stores the address encrypted."""
-    with speaking_plainly(as_json):
+    with report_errors(as_json):
         from data_schemas.errors import ConfigError
 
         if webhook_env is None and email_env is None:
@@ -90,7 +90,7 @@ def notify(
 @app.command("list")
 def list_all(as_json: AsJson = False) -> None:
     """List the automations."""
-    with speaking_plainly(as_json), _open_client() as client:
+    with report_errors(as_json), _open_client() as client:
         from flows.automations import list_automations
 
         found = list_automations(client)
@@ -109,7 +109,7 @@ def remove(
     as_json: AsJson = False,
 ) -> None:
     """Remove an automation and its stored address."""
-    with speaking_plainly(as_json), _open_client() as client:
+    with report_errors(as_json), _open_client() as client:
         from flows.automations import remove_automation
 
         remove_automation(client, name)

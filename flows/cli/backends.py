@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.terminal import AsJson, print_json, speaking_plainly
+from flows.cli.terminal import AsJson, print_json, report_errors
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -19,7 +19,7 @@ def backends(context: typer.Context, as_json: AsJson = False) -> None:
     """List engines and question sets: licence, whether they are installed, and the command that installs them."""
     if context.invoked_subcommand is not None:
         return
-    with speaking_plainly(as_json):
+    with report_errors(as_json):
         from backends.registry import list_backends
         from flows.cli import show
 
@@ -28,7 +28,7 @@ def backends(context: typer.Context, as_json: AsJson = False) -> None:
             print_json(rows)
         else:
             cells = [(row["kind"], row["name"], row["install"] or "yes", row["licence"], row["note"]) for row in rows]
-            show.console().print(show.table("Back-ends", _HEAD, cells))
+            show.open_console().print(show.make_table("Back-ends", _HEAD, cells))
 
 
 @app.command()
@@ -43,7 +43,7 @@ def options(
     as_json: AsJson = False,
 ) -> None:
     """Show the options of a back-end or a question set, with their defaults."""
-    with speaking_plainly(as_json):
+    with report_errors(as_json):
         from flows.cli import show
 
         taken = _find_options(kind, name)
@@ -59,7 +59,9 @@ def options(
             print_json(rows)
         elif rows:
             cells = [tuple(row.values()) for row in rows]
-            show.console().print(show.table(f"Options of {kind} {name}", ("option", "default", "meaning"), cells))
+            show.open_console().print(
+                show.make_table(f"Options of {kind} {name}", ("option", "default", "meaning"), cells)
+            )
         else:
             typer.echo(f"{kind} {name} has no options.")
 
@@ -73,7 +75,7 @@ def install(
     as_json: AsJson = False,
 ) -> None:
     """Make the environment that a back-end runs in, with packages of fixed versions that are verified by hash."""
-    with speaking_plainly(as_json):
+    with report_errors(as_json):
         from backends.workers.environments import get_environment
         from backends.workers.install import install as make
         from flows.cli import show
@@ -85,7 +87,7 @@ def install(
         elif as_json:
             folder = make(place, lambda step: None, again=again)
         else:
-            with show.console().status(f"{name}: starting") as status:
+            with show.open_console().status(f"{name}: starting") as status:
                 folder = make(place, lambda step: status.update(f"{name}: {step}"), again=again)
         took_s = time.monotonic() - started_s
         if as_json:

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from flows.cli.field_help import CommandApp, field_option
-from flows.cli.terminal import AsJson, CodecOptions, print_json, speaking_plainly
+from flows.cli.field_help import CommandApp, make_field_option
+from flows.cli.terminal import AsJson, CodecOptions, print_json, report_errors
 
 app = CommandApp(help="Export the weights of a training run, and describe a checkpoint.", no_args_is_help=True)
 
@@ -41,7 +41,7 @@ def export(
     ] = [],  # noqa: B006
     voice: Annotated[
         Literal["decoded", "synthesised"],
-        field_option("--voice", "data_schemas.config.front_end:FrontEndConfig.voice"),
+        make_field_option("--voice", "data_schemas.config.front_end:FrontEndConfig.voice"),
     ] = "decoded",
     as_json: AsJson = False,
 ) -> None:
@@ -49,7 +49,7 @@ def export(
 
     Kyutai's moshi package can load it too.
     """
-    with speaking_plainly(as_json):
+    with report_errors(as_json):
         import torch
 
         from data_schemas.config.model import SamplingConfig
@@ -86,7 +86,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Describe a checkpoint: one of this project, KAME's release or Moshi's."""
-    with speaking_plainly(as_json):
+    with report_errors(as_json):
         from kame_model.checkpoint.summary import summarise
 
         summary = summarise(checkpoint)
@@ -95,11 +95,11 @@ def show(
             return
         from flows.cli import show as shown
 
-        console = shown.console()
-        console.print(shown.table(summary.name, ("", ""), summary.format_rows()))
+        console = shown.open_console()
+        console.print(shown.make_table(summary.name, ("", ""), summary.format_rows()))
         head, figures = summary.format_figures()
         if figures:
-            console.print(shown.table(summary.validated, head, figures))
+            console.print(shown.make_table(summary.validated, head, figures))
         if free := summary.format_free_running():
-            title = "Held-out dialogues with the true answer in free running; 95 % intervals"
-            console.print(shown.table(title, ("", "share"), free))
+            title = "Recall on held-out dialogues with the right oracle, with 95 % confidence intervals"
+            console.print(shown.make_table(title, ("", "share"), free))

@@ -1,10 +1,11 @@
-"""`kame codec`: codebooks from a dataset's own speech, and what a codec does to speech."""
+"""`kame codec`: learns codebooks from the speech of a dataset, and measures the quality of a codec."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.terminal import AsJson, CodecOptions, print_json, speaking_plainly
+from flows.cli.field_help import CommandApp, make_field_option
+from flows.cli.terminal import AsJson, CodecOptions, print_json, report_errors
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,11 +15,19 @@ if TYPE_CHECKING:
     from data_schemas.records import AudioDialogue
     from kame_model.codec.report import CodecReport, Listen, WordErrors
 
-app = typer.Typer(help="Codebooks from your own speech, and what a codec does to speech.", no_args_is_help=True)
+app = CommandApp(help="Learn codebooks from your own speech, and measure the quality of a codec.", no_args_is_help=True)
 
 Datasets = Annotated[list[str], typer.Argument(help="Folders of datasets.", metavar="DATASET...")]
-Asr = Annotated[str, typer.Option("--asr", help="Recogniser that listens to the round trip (`kame backends`).")]
-NDialogues = Annotated[int, typer.Option("--dialogues", min=1, help="Validation dialogues to measure on, at most.")]
+Asr = Annotated[
+    str,
+    typer.Option(
+        "--asr",
+        help="Speech recogniser that transcribes speech before and after the codec; `kame backends` lists them.",
+    ),
+]
+NDialogues = Annotated[
+    int, typer.Option("--dialogues", min=1, help="Maximum number of validation dialogues to measure on.")
+]
 
 
 @app.command()
@@ -26,20 +35,27 @@ def learn(
     datasets: Datasets,
     out: Annotated[str, typer.Option("--out", help="Folder to write.")],
     speakers: Annotated[
-        str | None, typer.Option("--speakers", help="Whose speech: A (the assistant), B (the user) or AB, mostly A.")
+        str | None,
+        make_field_option("--speakers", "data_schemas.config.codec:CodecLearnConfig.speakers"),
     ] = None,
-    minutes: Annotated[float | None, typer.Option("--minutes", help="Most speech to learn from; else 60.")] = None,
-    stages: Annotated[int | None, typer.Option("--stages", help="Codes for the spectrum of 40 ms; else 2.")] = None,
+    minutes: Annotated[
+        float | None, typer.Option("--minutes", help="Maximum amount of speech to learn from, in minutes. Default: 60.")
+    ] = None,
+    stages: Annotated[
+        int | None,
+        make_field_option("--stages", "data_schemas.config.codec:CodecLearnConfig.n_stages", "Default: {default}."),
+    ] = None,
     card: Annotated[
-        int | None, typer.Option("--card", help="Entries of each codebook; else 512, or fewer of little speech.")
+        int | None,
+        make_field_option("--card", "data_schemas.config.codec:CodecLearnConfig.card"),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the choice of dialogues and of the search.")] = 0,
+    seed: Annotated[int, make_field_option("--seed", "data_schemas.config.codec:CodecLearnConfig.seed")] = 0,
     asr: Asr = "moonshine",
     n_dialogues: NDialogues = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Learn codebooks for Codec 2 from a dataset's voices, in a minute, and measure them."""
-    with speaking_plainly(as_json):
+    """Learn codebooks for Codec 2 from the voices of datasets, in about a minute, and measure their quality."""
+    with report_errors(as_json):
         from backends.registry import build as build_backend
         from data_schemas.config.codec import CodecLearnConfig
         from data_schemas.reader import DatasetReader
@@ -54,22 +70,26 @@ def learn(
         record = learn_codec(readers, config, out)
         rows = read_held_out(readers, n_dialogues)
         if not rows:
-            typer.echo("kame: no validation dialogues: the codec is learnt, and not measured.", err=True)
+            typer.echo(
+                "kame: the codebooks are learnt, but not measured, because there are no validation dialogues.", err=True
+            )
         codec = build_backend("codec", "codec2-learnt", {"path": out})
         _write_and_tell(out, _measure(codec, rows, asr, as_json) if rows else None, record, as_json)
 
 
 @app.command()
 def report(
-    codec: Annotated[str, typer.Argument(help="A codec's name (`kame backends`), or the folder of learnt codebooks.")],
+    codec: Annotated[
+        str, typer.Argument(help="Name of a codec (`kame backends` lists them), or a folder of learnt codebooks.")
+    ],
     datasets: Datasets,
     codec_option: CodecOptions = [],  # noqa: B006
     asr: Asr = "moonshine",
     n_dialogues: NDialogues = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Codebook use, spectral distance, words and numbers misheard; written beside codebooks."""
-    with speaking_plainly(as_json):
+    """Measure a codec: codebook usage, spectral distance and word error rate. Writes a report beside its codebooks."""
+    with report_errors(as_json):
         from backends.registry import build, list_backends
         from data_schemas.reader import DatasetReader
         from flows.settings import parse_settings
@@ -93,7 +113,7 @@ def _measure(codec: "Codec", rows: "list[AudioDialogue]", asr: str, quiet: bool)
 
 
 def _make_listener(asr: str) -> "Listen":
-    """A recogniser that counts as the gate does: numbers by value, other spellings of a sound forgiven."""
+    """Returns a function that counts word errors as the quality gate does: numbers by value, homophones are equal."""
     from backends.registry import build
     from data_schemas.units import SAMPLE_RATE_HZ
     from kame_model.codec.report import WordCounts
@@ -117,7 +137,7 @@ def _write_and_tell(folder: str | None, measured: "CodecReport | None", record: 
     if as_json:
         print_json({"report": measured and measured.to_json(), "learnt": record, "file": written})
         return
-    console = show.console()
+    console = show.open_console()
     if record:
         console.print(
             f"{folder}: codebooks of {record['card']} from {record['speech_s'] / 60:.1f} minutes of channels."
@@ -135,17 +155,17 @@ def _tell(console: "Console", measured: "CodecReport") -> None:
         (index, f"{each.perplexity:.0f} of {measured.card}", f"{each.used_share:.0%}")
         for index, each in enumerate(measured.codebooks)
     ]
-    console.print(show.table("Codebooks, frames with sound", ("codebook", "perplexity", "entries used"), books))
+    console.print(show.make_table("Codebooks, frames with sound", ("codebook", "perplexity", "entries used"), books))
     head = ("speech of", "words", "WER of the original (95%)", "WER after the round trip (95%)")
     both = [(name, each, measured.wer_round_trip[name]) for name, each in measured.wer_original.items()]
     rates = [(name, before.n_words, _format_rate(before), _format_rate(after)) for name, before, after in both]
-    console.print(show.table("What is still understood", head, rates))
+    console.print(show.make_table("What is still understood", head, rates))
     head = ("speech of", "numbers", "missed in the original", "missed after the round trip")
     missed = [
         (name, before.n_numbers, _format_share(before.numbers_missed), _format_share(after.numbers_missed))
         for name, before, after in both
     ]
-    console.print(show.table("Numbers, each one however many words it has", head, missed))
+    console.print(show.make_table("Numbers, each one however many words it has", head, missed))
     far, alike = measured.spectral, measured.silence_alike
     console.print(
         f"{measured.codec}: {measured.n_codebooks} codebooks of {measured.card}, {measured.bits_per_s:.0f} bit/s, on "

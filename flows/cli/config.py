@@ -7,18 +7,20 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.terminal import AsJson, print_json, speaking_plainly
+from flows.cli.terminal import AsJson, print_json, report_errors
 
 app = typer.Typer(help="Show and compare configurations.", no_args_is_help=True)
 
-ProfileName = Annotated[str, typer.Option("--profile", help="Where to start from: embedded or gpu.")]
-ConfigFile = Annotated[Path | None, typer.Option("--config", help="YAML over the profile; see `kame config show`.")]
+ProfileName = Annotated[str, typer.Option("--profile", help="Profile to start from: embedded (a CPU) or gpu.")]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", help="YAML file of settings, which override the profile's.")
+]
 
 
 @app.command("show")
 def config_show(profile: ProfileName = "embedded", config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """The full configuration as YAML: a start for a file of your own."""
-    with speaking_plainly(as_json):
+    """Print the full configuration as YAML, which can be edited and passed to --config."""
+    with report_errors(as_json):
         import yaml
 
         from flows.settings import build_config
@@ -29,12 +31,12 @@ def config_show(profile: ProfileName = "embedded", config: ConfigFile = None, as
 
 @app.command("diff")
 def config_diff(
-    left: Annotated[str, typer.Argument(help="A profile's name or a YAML file.")],
-    right: Annotated[str, typer.Argument(help="A profile's name or a YAML file.")],
+    left: Annotated[str, typer.Argument(help="Name of a profile, or a YAML file.")],
+    right: Annotated[str, typer.Argument(help="Name of a profile, or a YAML file.")],
     as_json: AsJson = False,
 ) -> None:
-    """Fields in which two configurations differ."""
-    with speaking_plainly(as_json):
+    """List the fields in which two configurations differ."""
+    with report_errors(as_json):
         from data_schemas.profiles import PROFILES
         from flows.cli import show
         from flows.settings import build_config, list_differences
@@ -47,4 +49,4 @@ def config_diff(
         if as_json:
             print_json([{"field": name, "left": one, "right": other} for name, one, other in rows])
         else:
-            show.console().print(show.table("Differences", ("field", left, right), rows))
+            show.open_console().print(show.make_table("Differences", ("field", left, right), rows))

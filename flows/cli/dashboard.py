@@ -1,4 +1,4 @@
-"""`kame dashboard`: pages on which people look into datasets."""
+"""`kame dashboard`: serves web pages that show datasets, runs and checkpoints."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,15 +6,15 @@ from typing import Annotated, Final
 
 import typer
 
-from flows.cli.terminal import AsJson, print_json, speaking_plainly
+from flows.cli.terminal import AsJson, print_json, report_errors
 
-Host = Annotated[str, typer.Option("--host", help="Address or name at which the dashboard listens.")]
-Port = Annotated[int, typer.Option("--port", help="Port of the dashboard; 0: any free one.", min=0, max=65535)]
+Host = Annotated[str, typer.Option("--host", help="IP address or host name that the dashboard listens on.")]
+Port = Annotated[int, typer.Option("--port", help="Port of the dashboard; 0: any free port.", min=0, max=65535)]
 TokenEnv = Annotated[
     str | None,
     typer.Option(
         "--token-env",
-        help="Environment variable with the token for changes. Without it, `kame dashboard` is read-only, and "
+        help="Environment variable with the access token for changes. Without it, `kame dashboard` is read-only, and "
         "`kame up` generates a token.",
     ),
 ]
@@ -23,17 +23,20 @@ PORT: Final = 8990
 
 
 def dashboard(
-    roots: Annotated[list[Path], typer.Argument(help="Datasets, or folders that hold some, two levels deep.")],
+    roots: Annotated[
+        list[Path],
+        typer.Argument(help="Datasets, or folders that contain datasets and checkpoints up to two levels deep."),
+    ],
     host: Host = HOST,
     port: Port = PORT,
     token_env: TokenEnv = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look into datasets in a browser: figures, rows, dialogues on their time line, rejects, SQL. Ctrl-C ends it.
+    """Serve web pages that show datasets: figures, rows, dialogues on a time line, rejects, SQL. Ctrl-C stops it.
 
-    Where PREFECT_API_URL names a Prefect server its runs are shown too, and started; `kame up` brings one.
+    If PREFECT_API_URL is set to a Prefect server, its runs are shown as well and can be started; `kame up` starts one.
     """
-    with speaking_plainly(as_json, goes_on=""):
+    with report_errors(as_json, how_to_resume=""):
         token = read_token(token_env) if token_env else None
         serve_pages(roots, host, port, token, lambda url: print_json({"url": url}) if as_json else typer.echo(url))
 
@@ -59,10 +62,10 @@ def serve_pages(roots: list[Path], host: str, port: int, token: str | None, read
     """Serves the dashboard until it is interrupted.
 
     Args:
-        ready: told the URL as soon as it can be reached.
+        ready: called with the URL as soon as it can be reached.
 
     Raises:
-        ConfigError: a root is no folder, the token is empty, or nothing can listen there.
+        ConfigError: a root is not a folder, the token is empty, or the address cannot be listened on.
     """
     import os
     import socket
@@ -79,7 +82,7 @@ def serve_pages(roots: list[Path], host: str, port: int, token: str | None, read
 
     class PagesServer(uvicorn.Server):
         async def shutdown(self, *args: Any, **options: Any) -> None:
-            """Ends streams of events first: they would be waited for."""
+            """Ends event streams first, because the shutdown would wait for them."""
             app.state.end_streams()
             await super().shutdown(*args, **options)
 
@@ -89,7 +92,7 @@ def serve_pages(roots: list[Path], host: str, port: int, token: str | None, read
         from flows.prefect_runs import PrefectRuns
 
         scheduler = PrefectRuns(api_url)
-        if token is not None:  # one that is read-only changes no run
+        if token is not None:  # a read-only dashboard changes no run
             watch_in_background(api_url)
     app = create_app(
         roots,
@@ -105,7 +108,7 @@ def serve_pages(roots: list[Path], host: str, port: int, token: str | None, read
     try:
         listener = socket.create_server((host, port), family=family)
     except OSError as error:
-        raise ConfigError(f"Cannot listen at {host}:{port}: {error.strerror}.", "Choose another --port.") from error
+        raise ConfigError(f"Cannot listen on {host}:{port}: {error.strerror}.", "Choose another --port.") from error
     shown = f"[{host}]" if ":" in host else host
     ready(f"http://{shown}:{listener.getsockname()[1]}/")
     PagesServer(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listener])

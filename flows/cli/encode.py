@@ -1,10 +1,11 @@
-"""`kame encode`: a dataset's dialogues as the model's tokens."""
+"""`kame encode`: encodes the dialogues of a dataset to token rows."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.terminal import AsJson, CodecOptions, print_json, speaking_plainly
+from flows.cli.field_help import make_field_option
+from flows.cli.terminal import AsJson, CodecOptions, print_json, report_errors
 
 if TYPE_CHECKING:
     from kame_model.encode.manifest import Counts
@@ -12,28 +13,37 @@ if TYPE_CHECKING:
 
 def encode(
     folder: Annotated[str, typer.Argument(help="Folder of a dataset, or hf://datasets/owner/name on the Hub.")],
-    out: Annotated[str, typer.Option("--out", help="Folder of the token rows.")],
-    tokenizer: Annotated[str, typer.Option("--tokenizer", help="SentencePiece model; hf://owner/repository/file.")],
-    codec: Annotated[str, typer.Option("--codec", help="Its name; `kame backends` lists them.")] = "mimi",
-    codec_path: Annotated[str | None, typer.Option("--codec-path", help="The codec's weights or folder.")] = None,
+    out: Annotated[str, make_field_option("--out", "data_schemas.config.encode:EncodeConfig.out")],
+    tokenizer: Annotated[
+        str, typer.Option("--tokenizer", help="SentencePiece model: a file, or hf://owner/repository/file on the Hub.")
+    ],
+    codec: Annotated[str, make_field_option("--codec", "data_schemas.config.encode:EncodeConfig.codec")] = "mimi",
+    codec_path: Annotated[str | None, typer.Option("--codec-path", help="Weights file or folder of the codec.")] = None,
     codec_option: CodecOptions = [],  # noqa: B006
-    device: Annotated[str | None, typer.Option("--device", help="cpu or cuda; else cuda where there is one.")] = None,
+    device: Annotated[str | None, typer.Option("--device", help="cpu or cuda. Default: cuda if available.")] = None,
     oracle_version: Annotated[
-        str | None, typer.Option("--oracle-version", help="Oracles to encode; else the dataset's own.")
+        str | None,
+        make_field_option("--oracle-version", "data_schemas.config.encode:EncodeConfig.oracle_version"),
     ] = None,
     workers: Annotated[
-        int, typer.Option("--workers", min=0, max=256, help="Processes with a codec each; 0: one a core.")
+        int,
+        make_field_option("--workers", "data_schemas.config.encode:EncodeConfig.workers", min=0, max=256),
     ] = 0,
     window_s: Annotated[
-        float, typer.Option("--window-s", min=1, help="Sound a process is given at once, seconds.")
+        float, make_field_option("--window-s", "data_schemas.config.encode:EncodeConfig.window_s", min=1)
     ] = 300.0,
     codes_from: Annotated[
-        list[str], typer.Option("--codes-from", help="Folder of token rows that has codes of this sound; repeatable.")
+        list[str],
+        typer.Option(
+            "--codes-from",
+            help="Folder of token rows from which the codes of the same audio by the same codec are copied. Can be "
+            "repeated.",
+        ),
     ] = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Make token rows of a dataset. Running again resumes, and re-uses whatever has not changed."""
-    with speaking_plainly(as_json):
+    """Encode a dataset to token rows for training. A second run resumes, and reuses rows that have not changed."""
+    with report_errors(as_json):
         from data_schemas.config.encode import EncodeConfig
         from data_schemas.reader import DatasetReader
         from flows.cli.progress import show_count
@@ -64,11 +74,11 @@ def encode(
 def _tell(out: str, counts: "Counts") -> None:
     typer.echo(f"{out}: {counts.n_rows} rows, {counts.n_frames} frames, {counts.n_events} oracle events.")
     for n, what in (
-        (counts.n_flagged, "flagged dialogues left out"),
-        (counts.n_failed_events, "failed oracle events left out"),
-        (counts.n_late_events, "oracle events after the last frame left out"),
-        (counts.n_without_oracles, "rows without oracles"),
-        (counts.n_cut_tokens, "text tokens cut off at a dialogue's end"),
+        (counts.n_flagged, "flagged dialogues were skipped"),
+        (counts.n_failed_events, "failed oracle events were skipped"),
+        (counts.n_late_events, "oracle events after the last frame were dropped"),
+        (counts.n_without_oracles, "rows have no oracles"),
+        (counts.n_cut_tokens, "text tokens after the end of a dialogue were cut off"),
     ):
         if n:
             typer.echo(f"kame: {n} {what}.", err=True)

@@ -1,22 +1,22 @@
-"""`kame export`: a dataset in the forms that other people's tools read."""
+"""`kame export`: converts a dataset to the formats of other training tools."""
 
 from typing import Annotated
 
 import typer
 
-from flows.cli.terminal import AsJson, Folder, print_json, speaking_plainly
+from flows.cli.terminal import AsJson, Folder, print_json, report_errors
 
-app = typer.Typer(help="Write a dataset in the form of somebody else's tools.", no_args_is_help=True)
+app = typer.Typer(help="Convert a dataset to the format of another training tool.", no_args_is_help=True)
 
 
 @app.command("moshi-finetune")
 def moshi_finetune(
     folder: Folder,
-    out: Annotated[str, typer.Argument(help="Folder to write; it must not exist yet.")],
+    out: Annotated[str, typer.Argument(help="Folder to write; it must not exist.")],
     as_json: AsJson = False,
 ) -> None:
-    """Stereo wav files, word alignments and lists by split, as moshi-finetune reads them."""
-    with speaking_plainly(as_json):
+    """Export stereo WAV files, word alignments and lists by split, as moshi-finetune reads them."""
+    with report_errors(as_json):
         from dataclasses import asdict
 
         from data_schemas.reader import DatasetReader
@@ -30,17 +30,19 @@ def moshi_finetune(
             print_json({"out": out, **asdict(exported)})
             return
         by_split = ", ".join(f"{n} {split}" for split, n in exported.dialogues.items())
-        typer.echo(f"{out}: {by_split}; {exported.audio_s / 60:.1f} minutes; {exported.n_flagged} flagged left out.")
+        typer.echo(
+            f"{out}: {by_split}; {exported.audio_s / 60:.1f} minutes; {exported.n_flagged} flagged dialogues skipped."
+        )
 
 
 @app.command("kame-finetune")
 def kame_finetune(
     folder: Annotated[str, typer.Argument(help="Folder of token rows, made by `kame encode`.")],
-    out: Annotated[str, typer.Argument(help="Folder to write; it must not exist yet.")],
+    out: Annotated[str, typer.Argument(help="Folder to write; it must not exist.")],
     as_json: AsJson = False,
 ) -> None:
-    """Parquet files of tokens, as kame_finetune trains on them."""
-    with speaking_plainly(as_json):
+    """Export token rows to Parquet files, as kame_finetune reads them."""
+    with report_errors(as_json):
         from dataclasses import asdict
 
         from flows.cli.progress import show_count

@@ -1,4 +1,4 @@
-"""Options and arguments that set one field of a configuration class: their help text is the field's description.
+"""Options that set one field of a configuration class: their help text is the field's description.
 
 The description is read when a command is parsed or its help is shown, not when the module is imported: configuration
 classes need Pydantic, which takes longer to import than all of `kame --help`.
@@ -19,8 +19,8 @@ _MARK: Final = "field "
 """A help text that begins with this is replaced by the description of the field that follows."""
 
 
-def field_option(name: str, field: str, more: str = "", **options: Any) -> Any:
-    """An option whose help text is the description of a field.
+def make_field_option(name: str, field: str, more: str = "", **options: Any) -> Any:
+    """Makes an option whose help text is the description of a field.
 
     Args:
         name: of the option, such as `--seed`.
@@ -29,11 +29,6 @@ def field_option(name: str, field: str, more: str = "", **options: Any) -> Any:
         options: other arguments of `typer.Option`.
     """
     return typer.Option(name, help=f"{_MARK}{field}\n{more}", **options)
-
-
-def field_argument(field: str, more: str = "", **options: Any) -> Any:
-    """An argument whose help text is the description of a field; see `field_option`."""
-    return typer.Argument(help=f"{_MARK}{field}\n{more}", **options)
 
 
 class CommandApp(typer.Typer):
@@ -58,6 +53,6 @@ def _read_help(text: str) -> str:
     model, _, name = place.rpartition(".")
     field = pkgutil.resolve_name(model).model_fields[name]
     default = ", ".join(field.default) if isinstance(field.default, list) else field.default
-    # on the command line a field is not emptied: its option is left out
+    # on the command line, an option is omitted instead of a field being empty
     description = re.sub(r"\b([Ee])mpty:", lambda found: f"{'D' if found[1] == 'E' else 'd'}efault:", field.description)
     return escape(f"{description} {more.format(default=default)}".strip())

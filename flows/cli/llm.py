@@ -1,4 +1,4 @@
-"""`kame llm`: a chat model on this machine, for as long as the command runs."""
+"""`kame llm`: serves a chat model on this machine until it is interrupted."""
 
 import contextlib
 import socket
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from flows.cli.terminal import AsJson, print_json, speaking_plainly
+from flows.cli.terminal import AsJson, print_json, report_errors
 
 if TYPE_CHECKING:
     from backends.chat.protocol import ChatEngine
@@ -19,45 +19,61 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Serve a chat model on this machine.", no_args_is_help=True)
 
 N_SLOTS = 4
-"""Requests that a server of this command answers at once, unless it is told otherwise."""
-LOOK_S = 2.0
-"""Between two looks whether the server still lives, seconds."""
+"""Default number of requests that the server answers at the same time."""
+CHECK_INTERVAL_S = 2.0
+"""Interval between two checks whether the server still runs, in seconds."""
 
 
 @app.callback()
 def _group() -> None:
-    """Keeps a lone sub-command a sub-command."""
+    """Makes Typer treat the only command as a subcommand."""
 
 
 @app.command()
 def serve(
     model: Annotated[
-        str | None, typer.Argument(help="vllm: a name on the Hub or a folder; llamacpp: a GGUF file, or ours without.")
+        str | None,
+        typer.Argument(
+            help="vllm: name on the Hub, or a folder; llamacpp: GGUF file. Default for llamacpp: the embedded model."
+        ),
     ] = None,
-    engine: Annotated[Literal["llamacpp", "vllm"], typer.Option("--engine", help="What serves it.")] = "llamacpp",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free one.")] = 0,
+    engine: Annotated[
+        Literal["llamacpp", "vllm"], typer.Option("--engine", help="Engine that serves the model.")
+    ] = "llamacpp",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0: any free port.")] = 0,
     slots: Annotated[
-        int | None, typer.Option("--slots", min=1, max=64, help=f"llamacpp: requests answered at once ({N_SLOTS}).")
+        int | None,
+        typer.Option(
+            "--slots",
+            min=1,
+            max=64,
+            help=f"llamacpp: number of requests answered at the same time. Default: {N_SLOTS}.",
+        ),
     ] = None,
     context: Annotated[
-        int | None, typer.Option("--context", min=256, help="llamacpp: tokens of one slot's context (2048).")
+        int | None,
+        typer.Option("--context", min=256, help="llamacpp: context length of each request, in tokens. Default: 2048."),
     ] = None,
     revision: Annotated[str | None, typer.Option("--revision", help="vllm: revision of the model on the Hub.")] = None,
     executable: Annotated[
-        Path | None, typer.Option("--executable", help="vllm: a `vllm` of your own, not the worker environment's.")
+        Path | None,
+        typer.Option(
+            "--executable", help="vllm: path to your own `vllm`, instead of the one in the worker environment."
+        ),
     ] = None,
     serve_args: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- ARGS]", help="vllm: more arguments of its `serve`, behind --.")
+        list[str] | None,
+        typer.Argument(metavar="[-- ARGS]", help="vllm: additional arguments for `vllm serve`, after --."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start a server with prefix caching, print its base URL when it is healthy, and stop it with this command."""
-    with speaking_plainly(as_json):
+    """Start a chat model's server with prefix caching, print its base URL when it is ready, and stop it on Ctrl-C."""
+    with report_errors(as_json):
         from data_schemas.config import ChatConfig
 
         of_llamacpp = {"--slots": slots, "--context": context}
         of_vllm = {"--revision": revision, "--executable": executable, "-- ARGS": serve_args or None}
-        _refuse_those_of_another(engine, {"llamacpp": of_llamacpp, "vllm": of_vllm})
+        _check_engine_options(engine, {"llamacpp": of_llamacpp, "vllm": of_vllm})
         config = ChatConfig(
             engine=engine,
             model=model,
@@ -69,31 +85,34 @@ def serve(
         if context is not None:
             config = config.model_copy(update={"n_context": context})
         chosen = _make_engine(config, executable)
-        typer.echo(f"kame: starting {engine} with {chosen.describe().model}; the first time it may download.", err=True)
+        typer.echo(
+            f"kame: starting {engine} with {chosen.describe().model}; the first time, the model may be downloaded.",
+            err=True,
+        )
         _serve(chosen, as_json)
 
 
-def _refuse_those_of_another(engine: str, options: Mapping[str, Mapping[str, object]]) -> None:
-    """Refuses options that would do nothing.
+def _check_engine_options(engine: str, options: Mapping[str, Mapping[str, object]]) -> None:
+    """Checks that no option of the other engine was given.
 
     Args:
-        options: by the engine they belong to and their names; None: not typed.
+        options: values by engine and option; None: not given.
 
     Raises:
-        ConfigError: one of those typed belongs to another engine.
+        ConfigError: an option belongs to the other engine.
     """
     from data_schemas.errors import ConfigError
 
     typed = [(name, of) for of, own in options.items() for name, value in own.items() if value is not None]
     for name, of in typed:
         if of != engine:
-            raise ConfigError(f"{name} does nothing with the engine {engine}.", f"Leave it out, or say --engine {of}.")
+            raise ConfigError(f"The engine {engine} has no option {name}.", f"Omit it, or use --engine {of}.")
 
 
 def _make_engine(config: "ChatConfig", executable: Path | None) -> "ChatEngine":
     from backends import registry
 
-    if executable is not None:  # not by the registry, which wants the worker environment that this does without
+    if executable is not None:  # the registry requires the worker environment, which is not used here
         from backends.chat.vllm import VllmEngine
 
         return VllmEngine(config, executable)
@@ -102,10 +121,10 @@ def _make_engine(config: "ChatConfig", executable: Path | None) -> "ChatEngine":
 
 
 def _serve(engine: "ChatEngine", as_json: bool) -> None:
-    """Serves until we are told to stop (Ctrl-C, SIGTERM) or the server has ended.
+    """Serves until Ctrl-C or SIGTERM.
 
     Raises:
-        BackendError: it did not start, or it ended by itself.
+        BackendError: the server did not start, or ended by itself.
     """
     from data_schemas.errors import BackendError
 
@@ -115,14 +134,14 @@ def _serve(engine: "ChatEngine", as_json: bool) -> None:
         else:
             typer.echo(endpoint.base_url)
             use = f"--llm-url {endpoint.base_url} --llm-model {endpoint.model}"
-            typer.echo(f"kame: ready for {use}; Ctrl-C stops it.", err=True)
+            typer.echo(f"kame: ready. Use it with {use}; Ctrl-C stops it.", err=True)
         while _is_listening(endpoint.base_url):
-            time.sleep(LOOK_S)
-        raise BackendError("The server ended by itself.")
+            time.sleep(CHECK_INTERVAL_S)
+        raise BackendError("The chat model's server ended by itself.")
 
 
 def _is_listening(base_url: str) -> bool:
-    """Whether somebody holds the port: a busy server answers late, and must not be stopped for that."""
+    """Returns whether the port is open; a health request is not used, because a busy server answers it late."""
     place = urlsplit(base_url)
     with socket.socket() as probe:
         return probe.connect_ex((place.hostname, place.port)) == 0

@@ -1,37 +1,45 @@
-"""`kame oracle`: what the oracles of a dataset are worth."""
+"""`kame oracle`: measures the quality of a dataset's oracles."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.terminal import AsJson, Folder, print_json, speaking_plainly
+from flows.cli.terminal import AsJson, Folder, print_json, report_errors
 
 if TYPE_CHECKING:
     from backends.chat.embeddings import EmbeddingModel
 
 EmbeddingsUrl = Annotated[
     str | None,
-    typer.Option("--embeddings-url", help="Measures similarity too: base URL with /v1; the key: KAME_LLM_API_KEY."),
+    typer.Option(
+        "--embeddings-url",
+        help="Base URL of an embedding model, with /v1, to measure similarity as well. The API key is read from "
+        "KAME_LLM_API_KEY.",
+    ),
 ]
-app = typer.Typer(help="Look at a dataset's oracles as a whole.", no_args_is_help=True)
+app = typer.Typer(help="Measure the quality of a dataset's oracles.", no_args_is_help=True)
 
 
 @app.callback()
 def _group() -> None:
-    """Keeps a lone sub-command a sub-command."""
+    """Makes Typer treat the only command as a subcommand."""
 
 
 @app.command()
 def report(
     folder: Folder,
-    version: Annotated[str | None, typer.Option("--version", help="Oracle version; else the dataset's own.")] = None,
+    version: Annotated[
+        str | None, typer.Option("--version", help="Version of the oracles. Default: the dataset's default.")
+    ] = None,
     embeddings_url: EmbeddingsUrl = None,
-    embeddings_model: Annotated[str | None, typer.Option("--embeddings-model", help="Model at that URL.")] = None,
+    embeddings_model: Annotated[
+        str | None, typer.Option("--embeddings-model", help="Name of the embedding model at that URL.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """The ladder measured: nearness to the true answer by level and source; page, plot and JSON (`report/`), card."""
-    with speaking_plainly(as_json):
+    """Measure how near oracles are to the true answer, by hint level and source; write report/ and the dataset card."""
+    with report_errors(as_json):
         from data_schemas.reader import DatasetReader
         from pipelines.figures import collect_figures
         from pipelines.oracle.plot import write_report
@@ -55,7 +63,7 @@ def _connect_embeddings(url: str | None, model: str | None) -> "EmbeddingModel |
     if url is None and model is None:
         return None
     if url is None or model is None:
-        raise ConfigError("Embeddings need a URL and a model.", "Say --embeddings-url URL --embeddings-model NAME.")
+        raise ConfigError("Embeddings need a URL and a model.", "Set both --embeddings-url and --embeddings-model.")
     return EmbeddingModel(url, model)
 
 
@@ -63,10 +71,10 @@ def _show(report: Mapping[str, Any], written: Sequence[str]) -> None:
     from flows.cli import show
     from pipelines.oracle.ladder_section import TITLES, make_header, make_table, summarise
 
-    console = show.console()
+    console = show.open_console()
     for group, more in TITLES.items():
         for source, figures in report[group].items():
             title = f"{source}{more}: {figures['n_items']} items, {figures['n_failed']} events failed"
-            console.print(show.table(title, make_header(report), make_table(report, figures)))
+            console.print(show.make_table(title, make_header(report), make_table(report, figures)))
             console.print("\n".join(summarise(report, figures)), "")
     console.print(f"Written: {', '.join(written)}")

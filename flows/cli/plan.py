@@ -1,4 +1,4 @@
-"""`kame plan` and `kame bench`: what a run will take, and the rates by which that is told."""
+"""`kame plan` and `kame bench`: estimate time, memory, storage and cost of a run, from rates that are measured."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,6 +8,7 @@ import typer
 from flows.cli.config import ConfigFile, ProfileName
 from flows.cli.refresh import (
     Licences,
+    Limit,
     LlmModel,
     LlmProvider,
     LlmUrl,
@@ -17,9 +18,10 @@ from flows.cli.refresh import (
     Simulator,
     SourceOptions,
     Sources,
-    chat_settings,
+    Variants,
+    Workers,
 )
-from flows.cli.terminal import AsJson, print_json, speaking_plainly
+from flows.cli.terminal import AsJson, print_json, report_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,52 +33,67 @@ UNKNOWN = "unknown"
 
 def plan(
     dialogues: Annotated[
-        list[str], typer.Option("--dialogues", help="NAME=NUMBER of dialogues of a source; else the paper's corpus.")
+        list[str],
+        typer.Option(
+            "--dialogues",
+            help="NAME=NUMBER: number of dialogues of a source. Default: the corpus of KAME's paper. Can be repeated.",
+        ),
     ] = [],  # noqa: B006 - Typer reads the default
     source: Sources = [],  # noqa: B006
     column_map: Maps = [],  # noqa: B006
     source_option: SourceOptions = [],  # noqa: B006
     licence: Licences = [],  # noqa: B006
     pictures: Pictures = [],  # noqa: B006
-    limit: Annotated[int | None, typer.Option("--limit", help="Items read per source.")] = None,
-    variants: Annotated[float | None, typer.Option("--variants", help="Dialogues an item, on average.")] = None,
+    limit: Limit = None,
+    variants: Variants = None,
     profile: ProfileName = "embedded",
     config: ConfigFile = None,
-    workers: Annotated[int | None, typer.Option("--workers", help="Worker processes; 0: one a core.")] = None,
+    workers: Workers = None,
     llm_url: LlmUrl = None,
     llm_model: LlmModel = None,
     llm_provider: LlmProvider = None,
     simulator: Simulator = None,
     settings: Settings = [],  # noqa: B006
     rates: Annotated[
-        Path | None, typer.Option("--rates", help="Rates file; else this machine's of `kame bench`.")
+        Path | None,
+        typer.Option("--rates", help="File of measured rates. Default: the file that `kame bench` wrote here."),
     ] = None,
     preset: Annotated[
-        list[str], typer.Option("--preset", help="Sizes whose training is planned, repeatable; else all.")
+        list[str],
+        typer.Option("--preset", help="Preset (size) whose training is estimated. Default: all. Can be repeated."),
     ] = [],  # noqa: B006
     device: Annotated[
-        list[str], typer.Option("--device", help="cpu or a GPU's name (H200, H100, A100 …), repeatable.")
+        list[str],
+        typer.Option(
+            "--device", help="cpu, or the name of a GPU: H200, H100, A100, … Default: cpu and H200. Can be repeated."
+        ),
     ] = [],  # noqa: B006
-    gpus: Annotated[int, typer.Option("--gpus", min=1, help="GPUs that train together.")] = 1,
-    stage: Annotated[str | None, typer.Option("--stage", help="Of training, one stage alone.")] = None,
+    gpus: Annotated[int, typer.Option("--gpus", min=1, help="Number of GPUs that train one model.")] = 1,
+    stage: Annotated[
+        str | None, typer.Option("--stage", help="Estimate the training of this stage only. Default: all stages.")
+    ] = None,
     train_settings: Annotated[
-        list[str], typer.Option("--train-set", help="A setting of training, e.g. max_steps=200.")
+        list[str], typer.Option("--train-set", help="Setting of the training, such as max_steps=200. Can be repeated.")
     ] = [],  # noqa: B006
     actual: Annotated[
-        str | None, typer.Option("--actual", help="Dataset: shows what its last run planned and what it took.")
+        str | None,
+        typer.Option(
+            "--actual", help="Folder of a dataset: compare the estimate and the actual figures of its last run."
+        ),
     ] = None,
-    formulas: Annotated[bool, typer.Option("--formulas", help="Show how each figure was worked out.")] = False,
+    formulas: Annotated[bool, typer.Option("--formulas", help="Show how each figure is calculated.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """What a corpus, its training and its serving will take, before anything is begun.
+    """Estimate the time, memory, storage and cost of a dataset, its training and its serving before they are started.
 
-    With --source the items are counted; else for --dialogues, or the 56,582 dialogues of KAME's paper.
+    With --source, the items of the question sets are counted. Otherwise the estimate is for the numbers of
+    --dialogues, or for the 56,582 dialogues of KAME's paper.
     """
-    with speaking_plainly(as_json, goes_on=""):
+    with report_errors(as_json, how_to_resume=""):
         from data_schemas.presets import PRESETS
         from flows.runs.plan import (
-            as_rows,
             check_device,
+            convert_to_rows,
             count_items,
             open_rates,
             parse_sizes,
@@ -84,7 +101,7 @@ def plan(
             plan_training,
             read_comparison,
         )
-        from flows.settings import build_config, parse_settings, parse_sources
+        from flows.settings import build_config, make_chat_settings, parse_settings, parse_sources
         from pipelines.run.estimate import count_dialogues
 
         if actual is not None:
@@ -101,7 +118,7 @@ def plan(
             "oracle.simulator": simulator,
             "oracle.version": simulator if simulator == "random" else None,
             "sources": parse_sources(source, column_map, licence, pictures, source_option) or None,
-            **chat_settings(llm_url, llm_model, llm_provider),
+            **make_chat_settings("chat", llm_url, llm_model, llm_provider),
             **parse_settings(settings),
         }
         built, book = build_config(profile, config, typed), open_rates(rates)
@@ -117,7 +134,7 @@ def plan(
                 n_devices = 1 if each == "cpu" else gpus
                 figures += plan_training(name, book, each, n_devices, stage=stage, typed=given)
         if as_json:
-            print_json({"figures": as_rows(figures), "rates": [str(each.origin) for each in book.rates]})
+            print_json({"figures": convert_to_rows(figures), "rates": [str(each.origin) for each in book.rates]})
             return
         show_figures(figures, formulas)
 
@@ -129,7 +146,7 @@ def bench(
     licence: Licences = [],  # noqa: B006
     pictures: Pictures = [],  # noqa: B006
     n_dialogues: Annotated[
-        int, typer.Option("--dialogues", min=2, max=1000, help="Dialogues of each source that are spoken.")
+        int, typer.Option("--dialogues", min=2, max=1000, help="Number of dialogues of each source to synthesise.")
     ] = 3,
     profile: ProfileName = "embedded",
     config: ConfigFile = None,
@@ -139,39 +156,51 @@ def bench(
     simulator: Simulator = None,
     settings: Settings = [],  # noqa: B006
     checkpoint: Annotated[
-        str | None, typer.Option("--checkpoint", help="A front-end whose codec, training and steps are measured.")
+        str | None,
+        typer.Option(
+            "--checkpoint",
+            help="Front-end whose codec, training and server steps are measured. Default: the shipped checkpoint.",
+        ),
     ] = None,
-    with_training: Annotated[bool, typer.Option("--training/--no-training", help="Measure training too.")] = True,
+    with_training: Annotated[
+        bool, typer.Option("--training/--no-training", help="Whether training is measured as well.")
+    ] = True,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Rates file to write; else where `kame plan` looks.")
+        Path | None, typer.Option("--out", help="File to write the rates to. Default: the file that `kame plan` reads.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure this machine in about two minutes: each step of a run, codec, training, a server's step.
+    """Benchmark this machine in about two minutes: the stages of a run, the codec, training, and steps of a server.
 
-    Without --source it measures on the project's own sample questions, which tell nothing of what your dialogues are
-    like.
+    Without --source, the sample questions of the project are used; then the length of your dialogues is not measured.
     """
-    with speaking_plainly(as_json, goes_on=""):
+    with report_errors(as_json, how_to_resume=""):
         import time
 
         from flows.runs.bench import run_bench
-        from flows.runs.plan import own_rates, save_rates
-        from flows.settings import build_config, parse_settings, parse_sources, sample_sources, shipped_checkpoint
+        from flows.runs.plan import get_own_rates_path, save_rates
+        from flows.settings import (
+            build_config,
+            find_shipped_checkpoint,
+            list_sample_sources,
+            make_chat_settings,
+            parse_settings,
+            parse_sources,
+        )
 
         sources = parse_sources(source, column_map, licence, pictures, source_option) or None
         typed = {
             "oracle.simulator": simulator,
             "oracle.version": simulator if simulator == "random" else None,
             "sources": sources,
-            **chat_settings(llm_url, llm_model, llm_provider),
+            **make_chat_settings("chat", llm_url, llm_model, llm_provider),
             **parse_settings(settings),
         }
         built = build_config(profile, config, typed)
         is_sample = not built.sources
         if is_sample:
-            built = built.model_copy(update={"sources": sample_sources()})
-        trained = (checkpoint or shipped_checkpoint()) if with_training else None
+            built = built.model_copy(update={"sources": list_sample_sources()})
+        trained = (checkpoint or find_shipped_checkpoint()) if with_training else None
         begun_s = time.monotonic()
         rates = run_bench(
             built,
@@ -180,7 +209,7 @@ def bench(
             lambda step: typer.echo(f"measuring {step} …", err=True),
             keeps_shapes=not is_sample,
         )
-        path = out or own_rates()
+        path = out or get_own_rates_path()
         save_rates(path, rates)
         taken_s = time.monotonic() - begun_s
         if as_json:
@@ -189,43 +218,44 @@ def bench(
         from flows.cli import show
 
         rows = [(each.step, each.engine, f"{each.seconds:.4g}", each.per) for each in rates.costs]
-        show.console().print(show.table("Processor seconds", ("step", "engine", "seconds", "for each"), rows))
-        typer.echo(f"{path}: measured in {taken_s:.0f} s on {rates.origin.machine}. Next: kame plan")
+        show.open_console().print(show.make_table("Processor seconds", ("step", "engine", "seconds", "per"), rows))
+        typer.echo(f"{path}: measured in {taken_s:.0f} s on {rates.origin.machine}. Next, run: kame plan")
 
 
 def show_figures(figures: "Sequence[Figure]", with_formulas: bool) -> None:
-    """A table a section; formulas and where rates come from behind them, where wanted."""
+    """Prints a table for each section of an estimate, with the source of each figure and, if wanted, its formula."""
     from flows.cli import show
 
-    console = show.console()
+    console = show.open_console()
     for section in dict.fromkeys(each.section for each in figures):
         rows = [
-            (each.title, write_value(each.value, each.unit), *([each.formula] if with_formulas else []), each.basis)
+            (each.title, format_value(each.value, each.unit), *([each.formula] if with_formulas else []), each.basis)
             for each in figures
             if each.section == section
         ]
-        head = ("what", "how much", *(["worked out as"] if with_formulas else []), "by")
-        console.print(show.table(section.capitalize(), head, rows))
+        head = ("figure", "estimate", *(["formula"] if with_formulas else []), "source")
+        console.print(show.make_table(section.capitalize(), head, rows))
 
 
 def show_comparison(run: str, compared: "Mapping[str, Mapping[str, Any]]") -> None:
-    """Planned beside actual of a run, with planned over actual."""
+    """Prints the estimated and the actual figures of a run, and their ratio."""
     from flows.cli import show
 
     rows = [
         (
             key,
-            write_value(each["planned"], each["unit"]),
-            write_value(each["actual"], each["unit"]),
+            format_value(each["planned"], each["unit"]),
+            format_value(each["actual"], each["unit"]),
             UNKNOWN if each["ratio"] is None else f"{each['ratio']:.2f}",
         )
         for key, each in compared.items()
     ]
-    show.console().print(show.table(run, ("figure", "planned", "actual", "planned ÷ actual"), rows))
+    head = ("figure", "estimate", "actual", "estimate ÷ actual")
+    show.open_console().print(show.make_table(run, head, rows))
 
 
-def write_value(value: float | None, unit: str) -> str:
-    """A figure's value as people read it."""
+def format_value(value: float | None, unit: str) -> str:
+    """Formats a figure with a readable unit: hours for many seconds, GB for bytes."""
     if value is None:
         return UNKNOWN
     if unit == "s":

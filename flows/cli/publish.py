@@ -1,11 +1,11 @@
-"""`kame publish`: a dataset or a checkpoint to the Hugging Face Hub."""
+"""`kame publish`: uploads a dataset or a checkpoint to the Hugging Face Hub."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.terminal import AsJson, print_json, speaking_plainly
+from flows.cli.terminal import AsJson, print_json, report_errors
 
 if TYPE_CHECKING:
     from data_schemas.publishing import Offer
@@ -13,51 +13,55 @@ if TYPE_CHECKING:
 
 def publish(
     folder: Annotated[str, typer.Argument(help="Folder of a dataset or of a checkpoint.")],
-    repository: Annotated[str, typer.Argument(help="owner/name on the Hub; it is made where it does not exist.")],
+    repository: Annotated[
+        str, typer.Argument(help="owner/name on the Hub; the repository is created if it does not exist.")
+    ],
     licence: Annotated[
         list[str],
-        typer.Option("--licence", help="PART=LICENCE by its SPDX name, where the files do not tell it; repeatable."),
+        typer.Option(
+            "--licence", help="PART=LICENCE, with an SPDX identifier, if the files do not say it. Can be repeated."
+        ),
     ] = [],  # noqa: B006
-    public: Annotated[bool, typer.Option("--public", help="Let all see a repository that is made by this.")] = False,
+    public: Annotated[
+        bool, typer.Option("--public", help="Make the repository public if it is created here. Default: private.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Put a dataset or a checkpoint on the Hugging Face Hub, with its card and licences; only what changed is sent.
+    """Upload a dataset or a checkpoint to the Hugging Face Hub, with card and licences. Unchanged files are skipped.
 
-    The token is taken from HF_TOKEN. What a licence forbids, or leaves unknown, is not published. Running it again goes
-    on, and brings the repository up to date.
+    The access token is read from HF_TOKEN. Nothing is published whose licence forbids it or is unknown. A second run
+    resumes the upload, and updates the repository.
     """
-    with speaking_plainly(as_json, "Run the same command again; what is there already is not sent twice."):
+    with report_errors(as_json, "Run the same command again; files that are already there are not sent again."):
         from dataclasses import asdict
 
         from data_schemas.publishing import publish as send
         from flows.cli.progress import show_count
 
         _show_one_bar()
-        offer = _offer(folder, repository, dict(map(_parse_licence, licence)))
+        offer = _collect_offer(folder, repository, dict(map(_parse_licence, licence)))
         with show_count("publishing", len(offer.files) + len(offer.last), quiet=as_json) as advance:
             done = send(repository, offer, public=public, on_file=advance)
         if as_json:
             print_json({"kind": offer.kind, **asdict(done)})
             return
-        typer.echo(
-            f"{done.url}: {done.n_sent} files sent, {done.n_there} were there already, {done.n_removed} removed."
-        )
+        typer.echo(f"{done.url}: {done.n_sent} files uploaded, {done.n_there} unchanged, {done.n_removed} removed.")
 
 
 def _show_one_bar() -> None:
-    """Ours counts files; the Hub's client would show one a file beside it."""
+    """Disables the progress bars of the Hub's client, one per file; ours counts the files."""
     try:
         from huggingface_hub.utils.tqdm import disable_progress_bars
     except ImportError:
-        return  # which is told with the way to install it, once the folder is known to be fit
+        return  # reported later, with the command that installs it
     disable_progress_bars()
 
 
-def _offer(folder: str, repository: str, told: dict[str, str]) -> "Offer":
-    """What a folder holds, as the Hub is to hold it.
+def _collect_offer(folder: str, repository: str, told: dict[str, str]) -> "Offer":
+    """Collects the files of a dataset or checkpoint that are to be published.
 
     Raises:
-        KameError: it is neither a dataset nor a checkpoint, or must not be published.
+        KameError: the folder holds neither, or must not be published.
     """
     from data_schemas.errors import ConfigError
     from data_schemas.manifest import MANIFEST
@@ -72,7 +76,7 @@ def _offer(folder: str, repository: str, told: dict[str, str]) -> "Offer":
         return offer_checkpoint(folder, repository, told)
     raise ConfigError(
         f"{folder} is neither a dataset nor a checkpoint.",
-        "Name what `kame refresh` or `kame checkpoint export` wrote.",
+        "Give a folder that `kame refresh` or `kame checkpoint export` wrote.",
     )
 
 
@@ -81,5 +85,5 @@ def _parse_licence(text: str) -> tuple[str, str]:
 
     part, equals, licence = text.partition("=")
     if not (part.strip() and equals and licence.strip()):
-        raise ConfigError(f"--licence {text} names no part, or no licence.", "Write PART=LICENCE, as `voice x=MIT`.")
+        raise ConfigError(f"--licence {text} has no part or no licence.", "Write PART=LICENCE, such as `voice x=MIT`.")
     return part.strip(), licence.strip()

@@ -1,4 +1,4 @@
-"""`kame recordings`: what callers agreed to have kept, as a dataset to train on."""
+"""`kame recordings`: makes a dataset to train on from the recordings of callers who consented."""
 
 from typing import Annotated
 
@@ -17,20 +17,19 @@ from flows.cli.refresh import (
     Settings,
     Simulator,
     Workers,
-    chat_settings,
-    tell_dataset,
+    print_dataset,
 )
-from flows.cli.terminal import AsJson, speaking_plainly
+from flows.cli.terminal import AsJson, report_errors
 
 
 def recordings(
     folder: Annotated[str, typer.Argument(help="Folder of a server's recordings (`kame serve --record`).")],
-    out: Annotated[str, typer.Option("--out", help="Folder of the dataset, new or not.")],
+    out: Annotated[str, typer.Option("--out", help="Folder of the dataset; an existing one is refreshed.")],
     name: Annotated[
-        str, typer.Option("--name", help="What these recordings are called in the dataset.")
+        str, typer.Option("--name", help="Name of the recordings as a source in the dataset.")
     ] = "recordings",
     licence: Annotated[
-        str | None, typer.Option("--licence", help="What may be done with them, as callers agreed.")
+        str | None, typer.Option("--licence", help="Licence of the recordings, as the callers agreed.")
     ] = None,
     limit: Limit = None,
     profile: ProfileName = "embedded",
@@ -47,14 +46,14 @@ def recordings(
     settings: Settings = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Make or refresh a dataset of recordings: turns cut, words timed, oracles written.
+    """Make or refresh a dataset from a server's recordings: turns, word timings and oracles.
 
-    Running again resumes, takes in new recordings, and lets go of those that are no longer in the folder.
+    A second run resumes, adds new recordings, and removes those that have been deleted from the folder.
     """
-    with speaking_plainly(as_json):
+    with report_errors(as_json):
         from flows.cli.progress import Bars
         from flows.runs.refresh import run_recordings
-        from flows.settings import build_config, parse_settings
+        from flows.settings import build_config, make_chat_settings, parse_settings
 
         typed = {
             "out": out,
@@ -66,10 +65,10 @@ def recordings(
             "oracle.simulator": simulator,
             "evaluation_sets": evaluation_set or None,
             "sources": [{"name": name, "path": folder, "licence": licence}],
-            **chat_settings(llm_url, llm_model, llm_provider),
+            **make_chat_settings("chat", llm_url, llm_model, llm_provider),
             **parse_settings(settings),
         }
         built = build_config(profile, config, typed)
         with Bars(quiet=as_json) as bars:
             record, manifest, figures = run_recordings(built, bars)
-        tell_dataset(built.out, record, manifest, figures, as_json)
+        print_dataset(built.out, record, manifest, figures, as_json)

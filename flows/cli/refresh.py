@@ -1,4 +1,4 @@
-"""`kame refresh` and `kame preview`: what was typed to a configuration, and a run of it."""
+"""`kame refresh` and `kame preview`: build a configuration from the options, and run it."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.config import ConfigFile, ProfileName
-from flows.cli.terminal import AsJson, print_json, speaking_plainly
+from flows.cli.field_help import make_field_option
+from flows.cli.terminal import AsJson, print_json, report_errors
 from pipelines.sources.registry import SOURCES
 
 if TYPE_CHECKING:
@@ -16,57 +17,77 @@ if TYPE_CHECKING:
     from pipelines.figures import Figures
 
 FEW_VOICES = 20
-"""Fewer voices of users than these are told of before a run: a front-end that heard few knows few."""
+"""With fewer user voices, a note is printed before the run: a front-end trained on few voices generalises badly."""
 
 Sources = Annotated[
-    list[str], typer.Option("--source", help=f"NAME or NAME=FILE; {', '.join(SOURCES)}, or your own with --map.")
+    list[str],
+    typer.Option(
+        "--source",
+        help=f"Question set, as NAME or NAME=FILE: {', '.join(SOURCES)}, or your own set with --map. Can be repeated.",
+    ),
 ]
 Maps = Annotated[
     list[str],
-    typer.Option("--map", help="[NAME:]field=column,…: question=q,answer=a[,options=…,id=…] of your own source."),
+    typer.Option(
+        "--map",
+        help="Columns of your own question set, as [NAME:]question=COLUMN,answer=COLUMN; also options, id and others.",
+    ),
 ]
 SourceOptions = Annotated[
     list[str],
-    typer.Option("--source-option", help="[NAME:]option=value,…; `kame backends options source NAME` lists them."),
-]
-Licences = Annotated[
-    list[str], typer.Option("--licence", help="NAME=LICENCE of a source's questions, where it is not the usual one.")
-]
-Pictures = Annotated[
-    list[str], typer.Option("--pictures", help="NAME=FOLDER of the pictures that a source's rows name (hssbench).")
-]
-Settings = Annotated[
-    list[str], typer.Option("--set", help="Any setting, e.g. forms.tail_share=0.3; `kame config show` lists them.")
-]
-Lexicon = Annotated[
-    str | None,
     typer.Option(
-        "--lexicon",
-        help="TSV, comes first: written form, words said for it, and at will how voice and aligner spell them.",
+        "--source-option",
+        help="Options of a question set, as [NAME:]option=value,…; `kame backends options source NAME` lists them.",
     ),
 ]
-Limit = Annotated[int | None, typer.Option("--limit", help="Items read per source, before rejection.")]
-Seed = Annotated[int | None, typer.Option("--seed", help="Seed of every choice.")]
-Workers = Annotated[int | None, typer.Option("--workers", help="Processes for speech and alignment; 0: one a core.")]
+Licences = Annotated[
+    list[str],
+    typer.Option("--licence", help="NAME=LICENCE: licence of the questions, if it is not the usual one of the set."),
+]
+Pictures = Annotated[
+    list[str], typer.Option("--pictures", help="NAME=FOLDER: folder of the pictures that the rows refer to (hssbench).")
+]
+Settings = Annotated[
+    list[str],
+    typer.Option(
+        "--set", help="Any setting, such as forms.tail_share=0.3; `kame config show` lists all. Can be repeated."
+    ),
+]
+Lexicon = Annotated[str | None, make_field_option("--lexicon", "data_schemas.config:ScriptConfig.lexicon")]
+Limit = Annotated[int | None, make_field_option("--limit", "data_schemas.config:RefreshConfig.limit")]
+Variants = Annotated[float | None, make_field_option("--variants", "data_schemas.config:RefreshConfig.variants")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Seed of every random choice.")]
+Workers = Annotated[int | None, make_field_option("--workers", "data_schemas.config:RefreshConfig.workers")]
 OnExecutor = Annotated[
-    str | None,
-    typer.Option("--executor", help="Where those run: local, dask://HOST:PORT or ray://HOST:PORT (docs/clusters.md)."),
+    str | None, make_field_option("--executor", "data_schemas.config:RefreshConfig.executor", "See docs/clusters.md.")
 ]
 LlmUrl = Annotated[
     str | None,
     typer.Option(
-        "--llm-url", help="OpenAI-compatible base URL with /v1, several with commas between; the key: KAME_LLM_API_KEY."
+        "--llm-url",
+        help="OpenAI-compatible base URL of the chat model, with /v1; several servers are separated by commas. The "
+        "API key is read from KAME_LLM_API_KEY.",
     ),
 ]
 LlmProvider = Annotated[
     str | None,
-    typer.Option("--llm-provider", help="openai, azure, anthropic, google, vllm, llamacpp, ollama or a file."),
+    typer.Option(
+        "--llm-provider",
+        help="Provider of the chat model: openai, azure, anthropic, google, vllm, llamacpp, ollama, or a YAML file.",
+    ),
 ]
-LlmModel = Annotated[str | None, typer.Option("--llm-model", help="Model at that URL, or a GGUF file without one.")]
-OracleVersion = Annotated[str | None, typer.Option("--oracle-version", help="Folder under oracles/ to write to.")]
-Simulator = Annotated[str | None, typer.Option("--simulator", help="llm, or random: others' true answers.")]
+LlmModel = Annotated[
+    str | None,
+    typer.Option("--llm-model", help="Name of the chat model at that URL; without a URL, path to a GGUF file."),
+]
+OracleVersion = Annotated[str | None, make_field_option("--oracle-version", "data_schemas.config:OracleConfig.version")]
+Simulator = Annotated[str | None, make_field_option("--simulator", "data_schemas.config:OracleConfig.simulator")]
 EvaluationSets = Annotated[
-    list[str], typer.Option("--evaluation-set", help="File of questions that must not be trained on; repeatable.")
+    list[str],
+    typer.Option(
+        "--evaluation-set",
+        help="File of evaluation questions, which are rejected from the dataset (decontamination). Can be repeated.",
+    ),
 ]
 
 
@@ -77,10 +98,10 @@ def refresh(
     licence: Licences = [],  # noqa: B006
     pictures: Pictures = [],  # noqa: B006
     limit: Limit = None,
-    variants: Annotated[float | None, typer.Option("--variants", help="Dialogues an item, on average.")] = None,
+    variants: Variants = None,
     lexicon: Lexicon = None,
     out: Annotated[
-        str | None, typer.Option("--out", help="Folder of the dataset, or s3://BUCKET/PREFIX (docs/stores.md).")
+        str | None, typer.Option("--out", help="Folder of the dataset, or s3://BUCKET/PREFIX; see docs/stores.md.")
     ] = None,
     profile: ProfileName = "embedded",
     config: ConfigFile = None,
@@ -90,18 +111,24 @@ def refresh(
     llm_url: LlmUrl = None,
     llm_model: LlmModel = None,
     llm_provider: LlmProvider = None,
-    budget_usd: Annotated[float | None, typer.Option("--budget-usd", help="Most that new answers may cost.")] = None,
-    budget_tokens: Annotated[int | None, typer.Option("--budget-tokens", help="Most tokens of new answers.")] = None,
+    budget_usd: Annotated[
+        float | None, typer.Option("--budget-usd", help="Maximum cost of new answers of chat models, in US dollars.")
+    ] = None,
+    budget_tokens: Annotated[
+        int | None, typer.Option("--budget-tokens", help="Maximum number of input and output tokens of new answers.")
+    ] = None,
     oracle_version: OracleVersion = None,
     simulator: Simulator = None,
     evaluation_set: EvaluationSets = [],  # noqa: B006
     settings: Settings = [],  # noqa: B006
-    prefect: Annotated[bool, typer.Option("--prefect", help="Run as a Prefect flow; the bytes are the same.")] = False,
+    prefect: Annotated[
+        bool, typer.Option("--prefect", help="Run as a Prefect flow; the dataset is the same, byte for byte.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make or refresh a dataset. Running again resumes, and re-uses whatever has not changed."""
-    with speaking_plainly(as_json):
-        from flows.settings import build_config, parse_settings, parse_sources
+    """Make a dataset of spoken dialogues, or refresh one. A second run resumes and reuses unchanged parts."""
+    with report_errors(as_json):
+        from flows.settings import build_config, make_chat_settings, parse_settings, parse_sources
 
         typed = {
             "limit": limit,
@@ -117,18 +144,17 @@ def refresh(
             "budget.tokens": budget_tokens,
             "evaluation_sets": evaluation_set or None,
             "sources": parse_sources(source, column_map, licence, pictures, source_option) or None,
-            **chat_settings(llm_url, llm_model, llm_provider),
+            **make_chat_settings("chat", llm_url, llm_model, llm_provider),
             **parse_settings(settings),
         }
         _refresh(build_config(profile, config, typed), prefect, as_json)
 
 
 def _refresh(config: "RefreshConfig", prefect: bool, as_json: bool) -> None:
-    """Runs a refresh and tells what came of it."""
     from flows.cli.progress import Bars
     from flows.runs.refresh import run_refresh
 
-    _tell_of_few_voices(config)
+    _warn_of_few_voices(config)
     if prefect:
         from flows.refresh import run_as_flow
 
@@ -136,11 +162,11 @@ def _refresh(config: "RefreshConfig", prefect: bool, as_json: bool) -> None:
     else:
         with Bars(quiet=as_json) as bars:
             record, manifest, figures = run_refresh(config, bars)
-    tell_dataset(config.out, record, manifest, figures, as_json)
+    print_dataset(config.out, record, manifest, figures, as_json)
 
 
-def tell_dataset(out: str, record: "RunRecord", manifest: "Manifest", figures: "Figures", as_json: bool) -> None:
-    """What a dataset has come to, and on the error stream what its reader may not expect of this run."""
+def print_dataset(out: str, record: "RunRecord", manifest: "Manifest", figures: "Figures", as_json: bool) -> None:
+    """Prints the figures of a dataset, and on standard error the notices of the run that made it."""
     from flows.cli import show
 
     for notice in _list_notices(record, figures):
@@ -148,30 +174,31 @@ def tell_dataset(out: str, record: "RunRecord", manifest: "Manifest", figures: "
     if as_json:
         print_json({"out": out, "fingerprint": manifest.fingerprint, **manifest.counts.model_dump()})
         return
-    console = show.console()
+    console = show.open_console()
     console.print(show.show_figures(figures))
     console.print(f"\nDataset: {out} (fingerprint {manifest.fingerprint}); card: {out}/README.md")
 
 
 def _list_notices(record: "RunRecord", figures: "Figures") -> Iterator[str]:
-    """What was left out of the dataset, kept in it from before, or failed: a sentence each."""
+    """Yields a sentence about items that were skipped, items kept from earlier runs, and oracle events that failed."""
     for name, left in record.languages_left.items():
-        told = ", ".join(f"{language} {n}" for language, n in sorted(left.items()))
-        yield f"{name} has questions in other languages that were left: {told}."
+        counts = ", ".join(f"{n} in {language}" for language, n in sorted(left.items()))
+        yield f"Questions of {name} in other languages were skipped: {counts}. Option `languages` selects them."
     if record.n_kept:
-        yield f"{record.n_kept} items of earlier runs stay, beyond what was read now."
+        yield f"{record.n_kept} items of earlier runs, which were not read now, are still in the dataset."
     if n_failed := figures.statuses["failed"]:
-        yield f"{n_failed} oracle events failed; the same command asks again where a request did."
+        yield f"{n_failed} oracle events failed. Run the same command again to retry the requests that failed."
 
 
-def _tell_of_few_voices(config: "RefreshConfig") -> None:
-    """Says before hours of work that users will have few voices, where nobody chose them."""
+def _warn_of_few_voices(config: "RefreshConfig") -> None:
+    """Warns before hours of work that users will have few voices, unless the voices were chosen."""
     from pipelines.run.stages import list_user_voices
 
     n_voices = len(list_user_voices(config))
     if config.speech.voices_b is None and n_voices < FEW_VOICES:
         typer.echo(
-            f"note: users have {n_voices} voices only; {FEW_VOICES} or more are better. Kokoro's come by: make voices",
+            f"note: users have only {n_voices} voices; {FEW_VOICES} or more are better. To download Kokoro's, run: "
+            "make voices",
             err=True,
         )
 
@@ -181,39 +208,39 @@ def preview(
     column_map: Maps = [],  # noqa: B006
     source_option: SourceOptions = [],  # noqa: B006
     licence: Licences = [],  # noqa: B006
-    out: Annotated[str, typer.Option("--out", help="Folder for the wav files.")] = "preview",
+    out: Annotated[str, typer.Option("--out", help="Folder for the WAV files.")] = "preview",
     profile: ProfileName = "embedded",
     config: ConfigFile = None,
     seed: Seed = None,
     llm_url: LlmUrl = None,
     llm_model: LlmModel = None,
     settings: Settings = [],  # noqa: B006
-    n_dialogues: Annotated[int, typer.Option("--n", min=1, max=20, help="Dialogues to make.")] = 3,
+    n_dialogues: Annotated[int, typer.Option("--n", min=1, max=20, help="Number of dialogues to make.")] = 3,
     as_json: AsJson = False,
 ) -> None:
-    """Three dialogues of short questions, end to end: text, word times, oracle ladder, sound files."""
-    with speaking_plainly(as_json):
+    """Make a few dialogues of short questions and show their text, word timings and oracles, with WAV files."""
+    with report_errors(as_json):
         from flows.cli import show
         from flows.runs.preview import preview as make
-        from flows.settings import build_config, parse_settings, parse_sources, sample_sources
+        from flows.settings import (
+            build_config,
+            list_sample_sources,
+            make_chat_settings,
+            parse_settings,
+            parse_sources,
+        )
 
         sources = parse_sources(source, column_map, licence, options=source_option) or None
-        chat = chat_settings(llm_url, llm_model)
+        chat = make_chat_settings("chat", llm_url, llm_model, None)
         typed = {"out": out, "seed": seed, **chat, "sources": sources, **parse_settings(settings)}
         built = build_config(profile, config, typed)
         if not built.sources:
-            built = built.model_copy(update={"sources": sample_sources()})
+            built = built.model_copy(update={"sources": list_sample_sources()})
         made = make(built, n_dialogues)
         if as_json:
             print_json([each.to_json() for each in made])
             return
-        console = show.console()
+        console = show.open_console()
         for each in made:
             console.print(show.show_head(each.dialogue), show.show_words(each.dialogue), show.show_ladder(each.oracle))
             console.print(f"Listen: {each.sound_file} (left: assistant, right: user)\n")
-
-
-def chat_settings(url: str | None, model: str | None, provider: str | None = None) -> dict[str, str | None]:
-    """What was typed of the chat model, as settings by dotted name; a URL or provider chooses the engine that calls."""
-    called = {"chat.base_url": url, "chat.provider": provider, "chat.engine": "openai" if url or provider else None}
-    return {**called, "chat.model": model}

@@ -1,4 +1,4 @@
-"""`kame serve`: a server for as long as the command runs."""
+"""`kame serve`: runs a server until it is interrupted."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -7,64 +7,83 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.cli.field_help import make_field_option
 from flows.cli.refresh import LlmModel, LlmProvider, LlmUrl
-from flows.cli.terminal import AsJson, print_json, speaking_plainly
+from flows.cli.terminal import AsJson, print_json, report_errors
 
 if TYPE_CHECKING:
     from data_schemas.config.serving import ServeConfig
     from flows.runs.serve import Serving
     from flows.runs.serve_group import ServingGroup
 
-ServeFile = Annotated[Path | None, typer.Option("--config", help="YAML of a server's settings; docs/serving.md.")]
-ServeSettings = Annotated[
-    list[str], typer.Option("--set", help="Any setting, e.g. cycle.interval_s=0.2 or back_ends.0.max_tokens=96.")
+ServeFile = Annotated[
+    Path | None, typer.Option("--config", help="YAML file of a server's settings; see docs/serving.md.")
 ]
-Device = Annotated[str | None, typer.Option("--device", help="cpu, cuda, or auto: cuda where there is one.")]
-Voice = Annotated[
-    str | None,
+ServeSettings = Annotated[
+    list[str],
     typer.Option(
-        "--voice", help="decoded: its own sound; synthesised: its text by text-to-speech; else as the checkpoint says."
+        "--set",
+        help="Any setting of the server, such as cycle.interval_s=0.2 or back_ends.0.max_tokens=96. Can be repeated.",
     ),
 ]
+Device = Annotated[str | None, make_field_option("--device", "data_schemas.config.serving:ServeConfig.device")]
+Voice = Annotated[
+    str | None,
+    make_field_option("--voice", "data_schemas.config.serving:ServeConfig.voice"),
+]
 SystemPrompt = Annotated[
-    str | None, typer.Option("--prompt", help="What the chat model is told: a prompt's name, or a YAML file.")
+    str | None, typer.Option("--prompt", help="System prompt of the chat model: the name of a prompt, or a YAML file.")
 ]
 
 
 def serve(
     checkpoint: Annotated[
         str | None,
-        typer.Argument(help="Folder of a checkpoint, or owner/name on the Hub; or in --config; else the one shipped."),
+        typer.Argument(
+            help="Folder of a checkpoint, or owner/name on the Hub. Default: the one in --config, else the shipped one."
+        ),
     ] = None,
-    host: Annotated[str | None, typer.Option("--host", help="Address to listen at; 127.0.0.1 if empty.")] = None,
-    port: Annotated[int | None, typer.Option("--port", help="8998 if empty; 0: any free one.")] = None,
+    host: Annotated[
+        str | None, make_field_option("--host", "data_schemas.config.serving:ServeConfig.host", "Default: {default}.")
+    ] = None,
+    port: Annotated[
+        int | None, make_field_option("--port", "data_schemas.config.serving:ServeConfig.port", "Default: {default}.")
+    ] = None,
     llm_url: LlmUrl = None,
     llm_model: LlmModel = None,
     llm_provider: LlmProvider = None,
     prompt: SystemPrompt = None,
     voice: Voice = None,
-    mode: Annotated[str | None, typer.Option("--mode", help="tandem, direct or cascade.")] = None,
+    mode: Annotated[
+        str | None,
+        typer.Option("--mode", help="Initial mode of a session: tandem, direct or cascade. Default: tandem."),
+    ] = None,
     processes: Annotated[
         int | None,
-        typer.Option("--processes", help="That share the port, one a GPU; docs/serving_many.md. 1 if empty."),
+        make_field_option(
+            "--processes",
+            "data_schemas.config.serving:ServeConfig.processes",
+            "Default: {default}; see docs/serving_many.md.",
+        ),
     ] = None,
     max_sessions: Annotated[
-        int | None, typer.Option("--max-sessions", help="Callers at once; 0: as many as fit.")
+        int | None,
+        make_field_option("--max-sessions", "data_schemas.config.serving:LimitsConfig.max_sessions"),
     ] = None,
     record: Annotated[
-        str | None, typer.Option("--record", help="Folder for the sound and text of callers who agree to it.")
+        str | None, make_field_option("--record", "data_schemas.config.serving:RecordConfig.folder")
     ] = None,
     device: Device = None,
     config: ServeFile = None,
     settings: ServeSettings = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Let people talk with a front-end, any chat model behind it; Ctrl-C or SIGTERM lets them finish first.
+    """Serve a front-end with any chat model as its back-end. Ctrl-C or SIGTERM lets running sessions finish first.
 
-    A page is at the URL that it prints; `kame talk` and Kyutai's clients of Moshi connect to it too. Where
-    KAME_SERVE_TOKEN is set, callers need that token.
+    It prints a URL: a page to talk on, to which `kame talk` and Kyutai's clients of Moshi can connect too. If
+    KAME_SERVE_TOKEN is set, callers need that access token.
     """
-    with speaking_plainly(as_json):
+    with report_errors(as_json):
         from flows.settings import parse_settings
 
         typed = {
@@ -91,7 +110,7 @@ def serve(
 def make_back_end_settings(
     url: str | None, model: str | None, provider: str | None, prompt: str | None
 ) -> dict[str, Any]:
-    """What was typed of the first chat model, as settings by dotted name; a URL or provider chooses who calls."""
+    """Returns the settings of the first chat model by dotted name, from the options that were given."""
     from flows.settings import make_chat_settings
 
     return {**make_chat_settings("back_ends.0.chat", url, model, provider), "back_ends.0.prompt": prompt}
@@ -100,16 +119,16 @@ def make_back_end_settings(
 def build_serve_config(
     file: Path | None, typed: Mapping[str, Any], line: str = "kame serve CHECKPOINT"
 ) -> "ServeConfig":
-    """The configuration of a server: the YAML file, then what was typed.
+    """Builds the configuration of a server from the YAML file and the options, which override it.
 
-    Where no checkpoint is named the one that is shipped is taken; where there is none, mode cascade does without.
+    If no checkpoint is named, the shipped one is used; if there is none, only mode cascade is possible.
 
     Args:
-        typed: settings by dotted name; None: not typed.
-        line: how a checkpoint is named, for the error.
+        typed: settings by dotted name; None: not given.
+        line: command with a checkpoint, for the error message.
 
     Raises:
-        ConfigError: unreadable YAML, a value out of bounds, each with its name, or there is no checkpoint.
+        ConfigError: the YAML cannot be read, a value is out of bounds, or there is no checkpoint.
     """
     from data_schemas.config.serving import ServeConfig
     from flows.settings import build, read_yaml
@@ -121,27 +140,27 @@ def build_serve_config(
 
 
 def _choose_checkpoint(mode: str | None, line: str) -> str:
-    """The checkpoint that is shipped, or for mode cascade none.
+    """Returns the shipped checkpoint, or for mode cascade `none` if there is none.
 
     Raises:
-        ConfigError: none is shipped, and the mode wants one.
+        ConfigError: no checkpoint is shipped, and the mode needs one.
     """
     from data_schemas.config.serving import NO_CHECKPOINT
     from data_schemas.errors import ConfigError
-    from flows.settings import shipped_checkpoint
+    from flows.settings import find_shipped_checkpoint
 
-    shipped = shipped_checkpoint()
+    shipped = find_shipped_checkpoint()
     if shipped is None and mode != "cascade":
         raise ConfigError(
-            "No checkpoint is named, and none is shipped in examples/checkpoints/nano.",
-            f"Say {line}: one of your own (`kame train DATASET --preset nano --out runs/nano` makes it), or "
-            "SakanaAI/kame on the Hub. Or talk without a front-end: --mode cascade.",
+            "No checkpoint is given, and the shipped one (examples/checkpoints/nano) does not exist.",
+            f"Run {line}, with a checkpoint of your own (`kame train DATASET --preset nano --out runs/nano` makes "
+            "one) or "
+            "SakanaAI/kame from the Hub; or use no front-end: --mode cascade.",
         )
     return shipped or NO_CHECKPOINT
 
 
 def _serve(config: "ServeConfig", as_json: bool) -> None:
-    """Serves until it is told to stop, and tells where it can be reached."""
     import asyncio
 
     from flows.runs.serve import run
@@ -157,7 +176,6 @@ def _serve(config: "ServeConfig", as_json: bool) -> None:
 
 
 def _serve_group(config: "ServeConfig", read_again: Callable[[], "ServeConfig"], as_json: bool) -> None:
-    """As `_serve`, from several processes."""
     import asyncio
 
     from flows.runs.serve_group import run_group
@@ -177,37 +195,46 @@ def _tell_ready(config: "ServeConfig", url: str, as_json: bool) -> None:
         print_json({"url": url})
     else:
         typer.echo(url)
-    _tell_who_may_come(config)
+    _print_access_notes(config)
 
 
 def _tell_draining(config: "ServeConfig", n_sessions: int) -> None:
     if n_sessions:
-        left = f"{n_sessions} callers may finish within {config.limits.drain_s:g} s"
-        typer.echo(f"kame: nobody is let in any more; {left}. Again, and it ends now.", err=True)
+        left = f"{n_sessions} running sessions may continue for up to {config.limits.drain_s:g} s"
+        typer.echo(f"kame: new callers are refused; {left}. A second signal stops the server now.", err=True)
 
 
 def describe_loading(config: "ServeConfig") -> str:
-    """What a server does before it is ready."""
+    """Describes what a server loads before it is ready."""
     from data_schemas.config.serving import NO_CHECKPOINT
 
     return "starting without a front-end" if config.checkpoint == NO_CHECKPOINT else f"loading {config.checkpoint}"
 
 
-def _tell_who_may_come(config: "ServeConfig") -> None:
-    """Says what its host should know before others do."""
+def _print_access_notes(config: "ServeConfig") -> None:
+    """Prints notes on missing authentication, host names, TLS and recordings."""
     import os
 
     is_local = config.host in ("127.0.0.1", "::1", "localhost")
     if not is_local and not os.environ.get(config.care.token_env):
         typer.echo(
-            f"note: whoever reaches {config.host} may talk; set {config.care.token_env} to ask for a token.", err=True
+            f"note: no authentication: everyone who can reach {config.host} can talk. Set {config.care.token_env} to "
+            "require a token.",
+            err=True,
         )
     if not is_local and not config.care.origins and not config.care.hosts:
-        typer.echo("note: names of this machine have to be listed in care.hosts; its addresses always work.", err=True)
+        typer.echo(
+            "note: host names of this machine must be listed in care.hosts; its IP addresses always work.", err=True
+        )
     if not is_local and config.care.certificate is None:
-        typer.echo("note: no TLS; browsers give pages from elsewhere no microphone without it.", err=True)
+        typer.echo(
+            "note: no TLS: browsers allow the microphone on pages of other machines only with TLS (care.certificate).",
+            err=True,
+        )
     if config.record.folder is not None:
-        kept = f"{config.record.folder}, for {config.record.keep_days:g} days"
-        who = "callers who agree are recorded" if config.record.enabled else "nobody is recorded; recordings stay"
-        typer.echo(f"note: {who} in {kept}.", err=True)
+        kept = f"in {config.record.folder} for {config.record.keep_days:g} days"
+        what = (
+            "recordings of callers who consent" if config.record.enabled else "nobody is recorded; existing recordings"
+        )
+        typer.echo(f"note: {what} are kept {kept}.", err=True)
     typer.echo("kame: ready; Ctrl-C stops it.", err=True)

@@ -1,4 +1,4 @@
-"""Dialogues, figures and faults as a person reads them: Rich tables and time lines."""
+"""Displays dialogues, figures and faults on the terminal, as Rich tables and time lines."""
 
 from collections.abc import Sequence
 
@@ -15,8 +15,8 @@ from pipelines.quality.check import Fault
 SPEAKER = {"A": "assistant", "B": "user"}
 
 
-def table(title: str, head: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
-    """A plain table; numbers are written as they are."""
+def make_table(title: str, head: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+    """Makes a table without borders; cells are converted by `str`."""
     made = Table(*head, title=title, title_justify="left", title_style="bold", show_edge=False)
     for row in rows:
         made.add_row(*(str(cell) for cell in row))
@@ -24,14 +24,14 @@ def table(title: str, head: Sequence[str], rows: Sequence[Sequence[object]]) -> 
 
 
 def show_figures(found: Figures) -> RenderableType:
-    """What a dataset holds, as the card says it."""
-    total = f"{found.n_dialogues} dialogues, {found.total_audio_s / 60:.1f} minutes, {found.n_words} words timed, "
-    shown = [table(each.title, each.head, each.rows) for each in list_tables(found) if each.rows]
+    """Makes tables of a dataset's figures, as on its card."""
+    total = f"{found.n_dialogues} dialogues, {found.total_audio_s / 60:.1f} minutes, {found.n_words} words with times, "
+    shown = [make_table(each.title, each.head, each.rows) for each in list_tables(found) if each.rows]
     return Group(*shown, Text(f"{total}{found.n_events} oracle events"))
 
 
 def show_dialogue(row: Dialogue, oracle: OracleRow | None) -> RenderableType:
-    """One dialogue as text: words on a time line, the oracle events beside them."""
+    """Displays a dialogue as text: its words on a time line, with the oracle events beside them."""
     lines = Table("time, s", "frame", "who", "said", "oracle", show_edge=False)
     events = list(oracle.events) if oracle else []
     for turn in row.turns:
@@ -45,7 +45,7 @@ def show_dialogue(row: Dialogue, oracle: OracleRow | None) -> RenderableType:
 
 
 def show_head(row: Dialogue) -> RenderableType:
-    """What is asked and answered, where it comes from, and who speaks."""
+    """Displays the source, question, answer, turns and voices of a dialogue."""
     text = Text(f"{row.source}, {row.split}, {row.licence}\nasked: {row.question}\nanswer: {row.answer}")
     for turn in row.turns:
         text.append(f"\n{SPEAKER[turn.speaker]}: {turn.spoken_text}")
@@ -57,7 +57,7 @@ def show_head(row: Dialogue) -> RenderableType:
 def _group_words(
     spans: Sequence[tuple[float, str]], events: Sequence[OracleEvent]
 ) -> list[tuple[float, str, OracleEvent | None]]:
-    """Words gathered up to each event's time; the words after the last event on a line of their own."""
+    """Groups words into lines that end at each event's time; the words after the last event are one more line."""
     rows: list[tuple[float, str, OracleEvent | None]] = []
     left = list(spans)
     for event in events:
@@ -74,7 +74,7 @@ def _format_event(event: OracleEvent) -> str:
 
 
 def show_words(row: Dialogue) -> RenderableType:
-    """Every word of a dialogue with its start and end, in seconds."""
+    """Displays every word of a dialogue with its start and end, in seconds."""
     shown = Table("who", "word, start to end in seconds", show_edge=False)
     for turn in row.turns:
         timed = [word for utterance in turn.utterances for word in utterance.words]
@@ -84,20 +84,20 @@ def show_words(row: Dialogue) -> RenderableType:
 
 
 def show_ladder(oracle: OracleRow) -> RenderableType:
-    """The oracle ladder of a dialogue as a table."""
+    """Makes a table of a dialogue's oracle events, from the lowest to the highest hint level."""
     rows = [
         (f"{event.t_s:.2f}", f"{event.n_words_heard}/{event.n_words}", event.level, event.status, event.text or "-")
         for event in oracle.events
     ]
-    return table("Oracle ladder", ("time, s", "words heard", "level", "status", "oracle"), rows)
+    return make_table("Oracle ladder", ("time, s", "words heard", "level", "status", "oracle"), rows)
 
 
 def show_faults(found: Sequence[Fault]) -> RenderableType:
-    """What `kame check` found wrong."""
-    return table("Wrong", ("where", "rule", "found"), [(fault.where, fault.rule, fault.found) for fault in found])
+    """Makes a table of the faults that `kame check` found."""
+    return make_table("Faults", ("where", "rule", "found"), [(fault.where, fault.rule, fault.found) for fault in found])
 
 
-def console() -> Console:
-    """Where tables go: standard output, wide when it is no terminal; brackets in texts are no markup."""
+def open_console() -> Console:
+    """Returns a console for standard output, without markup; 160 columns wide if it is not a terminal."""
     plain = Console(markup=False, emoji=False)
     return plain if plain.is_terminal else Console(width=160, markup=False, emoji=False)

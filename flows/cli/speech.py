@@ -1,11 +1,12 @@
-"""`kame speech`: hours of the assistant's voice as token rows."""
+"""`kame speech`: makes hours of the assistant's voice as token rows, for pretraining."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.cli.field_help import make_field_option
 from flows.cli.refresh import Licences, Limit, Maps, Seed, SourceOptions, Sources, Workers
-from flows.cli.terminal import AsJson, CodecOptions, print_json, speaking_plainly
+from flows.cli.terminal import AsJson, CodecOptions, print_json, report_errors
 
 if TYPE_CHECKING:
     from data_schemas.config.speech_rows import SpeechRowsConfig
@@ -13,41 +14,50 @@ if TYPE_CHECKING:
 
 
 def speech(
-    out: Annotated[str, typer.Option("--out", help="Folder of the token rows.")],
-    hours: Annotated[float, typer.Option("--hours", help="How long all rows last; with more, the same goes on.")],
+    out: Annotated[str, make_field_option("--out", "data_schemas.config.speech_rows:SpeechRowsConfig.out")],
+    hours: Annotated[
+        float,
+        make_field_option("--hours", "data_schemas.config.speech_rows:SpeechRowsConfig.hours"),
+    ],
     source: Sources = [],  # noqa: B006
     column_map: Maps = [],  # noqa: B006
     source_option: SourceOptions = [],  # noqa: B006
     licence: Licences = [],  # noqa: B006
     limit: Limit = None,
     without: Annotated[
-        list[str], typer.Option("--without", help="Dataset or token rows whose items say nothing; repeatable.")
+        list[str], typer.Option("--without", help="Dataset or token rows whose items are excluded. Can be repeated.")
     ] = [],  # noqa: B006
-    tts: Annotated[str | None, typer.Option("--tts", help="Text-to-speech back-end (`kame backends`).")] = None,
-    voice: Annotated[
-        str | None, typer.Option("--voice", help="The assistant's voice; else the back-end's first.")
-    ] = None,
+    tts: Annotated[str | None, make_field_option("--tts", "data_schemas.config:SpeechConfig.tts")] = None,
+    voice: Annotated[str | None, make_field_option("--voice", "data_schemas.config:SpeechConfig.voice_a")] = None,
     tokenizer: Annotated[
-        str | None, typer.Option("--tokenizer", help="SentencePiece model; else one is trained on the sentences.")
+        str | None, make_field_option("--tokenizer", "data_schemas.config.speech_rows:SpeechRowsConfig.tokenizer")
     ] = None,
-    vocabulary: Annotated[int | None, typer.Option("--vocabulary", help="Pieces of one that is trained.")] = None,
+    vocabulary: Annotated[
+        int | None, make_field_option("--vocabulary", "data_schemas.config.speech_rows:SpeechRowsConfig.vocabulary")
+    ] = None,
     codec: Annotated[
-        str | None, typer.Option("--codec", help="Its name (`kame backends`); else codec2-learnt.")
+        str | None, typer.Option("--codec", help="Codec back-end; `kame backends` lists them. Default: codec2-learnt.")
     ] = None,
     codec_path: Annotated[
         str | None,
-        typer.Option("--codec-path", help="The codec's folder; codec2-learnt without one learns of the voice."),
+        typer.Option(
+            "--codec-path", help="Folder of the codec. Default: codec2-learnt learns its codebooks from the voice."
+        ),
     ] = None,
     codec_option: CodecOptions = [],  # noqa: B006
     seed: Seed = None,
     workers: Workers = None,
     settings: Annotated[
-        list[str], typer.Option("--set", help="Any field: shares.numbers=0.2, speech.speed_max=1 (docs/speech.md).")
+        list[str],
+        typer.Option(
+            "--set",
+            help="Any setting, such as shares.numbers=0.2 or speech.speed_max=1; see docs/speech.md. Can be repeated.",
+        ),
     ] = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Make speech of the assistant's voice: sentences with their word times, as token rows. Running again resumes."""
-    with speaking_plainly(as_json):
+    """Synthesise sentences in the assistant's voice as token rows with word timings. A second run resumes."""
+    with report_errors(as_json):
         from data_schemas.config.speech_rows import SpeechRowsConfig
         from flows.settings import build, parse_settings, parse_sources
 
@@ -97,7 +107,9 @@ def _tell(config: "SpeechRowsConfig", made: "SpeechMade", as_json: bool) -> None
     if made.refused:
         reasons = ", ".join(f"{reason} {n}" for reason, n in made.refused.most_common())
         typer.echo(
-            f"kame: {made.refused.total()} sentences refused: {reasons}; {config.out}/rejects tells each.", err=True
+            f"kame: {made.refused.total()} sentences were rejected: {reasons}. They are listed in "
+            f"{config.out}/rejects.",
+            err=True,
         )
     if counts.n_cut_tokens:
-        typer.echo(f"kame: {counts.n_cut_tokens} text tokens cut off at an utterance's end.", err=True)
+        typer.echo(f"kame: {counts.n_cut_tokens} text tokens after the end of an utterance were cut off.", err=True)

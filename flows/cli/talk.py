@@ -1,4 +1,4 @@
-"""`kame talk`: a sound file, or this machine's microphone, talks with a server; what it answers is kept."""
+"""`kame talk`: a client that talks with a server, from an audio file, text or the microphone, and keeps a record."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ from flows.cli.serve import (
     describe_loading,
     make_back_end_settings,
 )
-from flows.cli.terminal import AsJson, print_json, speaking_plainly
+from flows.cli.terminal import AsJson, print_json, report_errors
 
 if TYPE_CHECKING:
     from backends.engine import Samples
@@ -27,23 +27,32 @@ if TYPE_CHECKING:
     from kame_model.serve.client.talk_record import TalkRecord
 
 ALONE = {"limits.max_sessions": 1}
-"""What a server for one talk is told unless somebody says otherwise: its step is the cheapest."""
+"""Settings of a server that is started for one talk; others that are given override them."""
 
 
 def talk(
     file: Annotated[
-        Path | None, typer.Argument(help="Sound of what to say; of two channels the right one, as in datasets.")
+        Path | None,
+        typer.Argument(help="Audio file of the user's speech; of two channels, the right one is used, as in datasets."),
     ] = None,
     say: Annotated[
         list[str],
-        typer.Option("--say", help="What to say, spoken by text-to-speech; repeated: each when the last is answered."),
+        typer.Option(
+            "--say",
+            help="Text that is said to the server by text-to-speech. Can be repeated: each text is said after the "
+            "answer to the one before.",
+        ),
     ] = [],  # noqa: B006
-    mic: Annotated[bool, typer.Option("--mic", help="Talk yourself, with a microphone and headphones.")] = False,
+    mic: Annotated[
+        bool, typer.Option("--mic", help="Talk with the microphone of this machine; use headphones.")
+    ] = False,
     url: Annotated[
-        str | None, typer.Option("--url", help="A server that runs; else one is started for this talk alone.")
+        str | None,
+        typer.Option("--url", help="URL of a running server. Default: a server is started for this talk only."),
     ] = None,
     checkpoint: Annotated[
-        str | None, typer.Option("--checkpoint", help="Of the server for this talk; else the one shipped.")
+        str | None,
+        typer.Option("--checkpoint", help="Checkpoint of the server that is started. Default: the shipped one."),
     ] = None,
     llm_url: LlmUrl = None,
     llm_model: LlmModel = None,
@@ -51,35 +60,50 @@ def talk(
     voice: Voice = None,
     config: ServeFile = None,
     settings: ServeSettings = [],  # noqa: B006
-    out: Annotated[Path, typer.Option("--out", help="Folder for sound, transcript and events.")] = Path("talk"),
+    out: Annotated[Path, typer.Option("--out", help="Folder for the audio, transcript and events.")] = Path("talk"),
     answer_timeout_s: Annotated[
         float,
         typer.Option(
-            "--answer-timeout-s", min=1, max=3600, help="After the file: longest wait for the answer's end, seconds."
+            "--answer-timeout-s",
+            min=1,
+            max=3600,
+            help="Maximum wait for the end of the answer after the user's speech, in seconds.",
         ),
     ] = 60.0,
     silence_s: Annotated[
         float | None,
         typer.Option(
-            "--silence-s", min=0, max=3600, help="Listen on just so long after the file, answered or not, seconds."
+            "--silence-s",
+            min=0,
+            max=3600,
+            help="Listen for exactly this long after the user's speech, in seconds, whether or not the answer has "
+            "ended.",
         ),
     ] = None,
-    mode: Annotated[str | None, typer.Option("--mode", help="tandem, direct or cascade; else the server's.")] = None,
-    back_end: Annotated[str | None, typer.Option("--back-end", help="One of the server's chat models.")] = None,
-    model: Annotated[str | None, typer.Option("--model", help="One of the models of that back-end.")] = None,
-    prompt: Annotated[
-        str | None, typer.Option("--prompt", help="A prompt of the server's by its name, or instructions of your own.")
+    mode: Annotated[
+        str | None,
+        typer.Option("--mode", help="Mode of the session: tandem, direct or cascade. Default: the server's."),
     ] = None,
-    record: Annotated[bool, typer.Option("--record", help="Be recorded, if you agree when asked.")] = False,
+    back_end: Annotated[
+        str | None, typer.Option("--back-end", help="Name of one of the server's back-ends (chat models).")
+    ] = None,
+    model: Annotated[str | None, typer.Option("--model", help="Name of one of the models of that back-end.")] = None,
+    prompt: Annotated[
+        str | None,
+        typer.Option("--prompt", help="System prompt: the name of a prompt of the server, or your own instructions."),
+    ] = None,
+    record: Annotated[
+        bool, typer.Option("--record", help="Let the server record the session, after you have been asked for consent.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Talk with a server in real time; keeps stereo sound (left the server, right you), transcript and events.
+    """Talk with a server in real time, and keep the audio (stereo: left the server, right you), transcript and events.
 
-    After the file it listens until the answer has ended, and says so where none comes or it does not end in time. A
-    table shows what came of each question: the oracle, the text said, and what a recogniser hears in the sound.
+    After the user's speech it listens until the answer has ended, and reports if there is none or it does not end in
+    time. A table shows for each question the oracle, the text of the answer, and a transcript of its audio.
 
-    The server is one that runs (--url; its token in KAME_SERVE_TOKEN), or one that is started for this talk alone, on
-    a free port of this machine. Ctrl-C ends the talk, and what was said until then is kept.
+    The server is a running one (--url, with its access token in KAME_SERVE_TOKEN), or one that is started for this talk
+    only, on a free port of this machine. Ctrl-C ends the talk; what was said until then is kept.
     """
     of_server = {
         "--checkpoint": checkpoint,
@@ -90,8 +114,8 @@ def talk(
         "--llm-provider": llm_provider,
         "--voice": voice,
     }
-    with speaking_plainly(as_json, goes_on=""):
-        _refuse_what_does_not_go_together(file, say, mic, url, of_server)
+    with report_errors(as_json, how_to_resume=""):
+        _check_options(file, say, mic, url, of_server)
         from data_schemas.config.serving import TOKEN_ENV
         from flows.settings import parse_settings
         from kame_model.serve.client.client import Call
@@ -122,7 +146,7 @@ def talk(
 
 @contextmanager
 def _save_after(kept: "TalkRecord", out: Path) -> Iterator[None]:
-    """Keeps the conversation, whatever ends it.
+    """Saves the record of the conversation, also after an error or an interruption.
 
     Raises:
         StoreError: the folder cannot be written.
@@ -132,43 +156,40 @@ def _save_after(kept: "TalkRecord", out: Path) -> Iterator[None]:
     except BaseException:
         if kept.has_begun:
             kept.save(out)
-            typer.echo(f"kame: What was said until then is in {out}.", err=True)
+            typer.echo(f"kame: the record until then is saved in {out}.", err=True)
         raise
     kept.save(out)
 
 
 def _load_sounds(file: Path | None, texts: list[str]) -> "list[Samples]":
-    """What is said, one sound after another; nothing where somebody talks.
+    """Returns the user's utterances as audio; an empty list if the microphone is used.
 
     Raises:
-        ConfigError: the file is no sound, or a text cannot be said.
-        BackendError: the text-to-speech does not work.
+        ConfigError: the file is not audio, or a text cannot be said.
+        BackendError: the text-to-speech engine failed.
     """
     from kame_model.serve.client.client import read_user, speak_user
 
     return [read_user(file)] if file is not None else [speak_user(text) for text in texts]
 
 
-def _refuse_what_does_not_go_together(
+def _check_options(
     file: Path | None, say: list[str], mic: bool, url: str | None, of_server: Mapping[str, object]
 ) -> None:
-    """Refuses options that would do nothing.
+    """Raises a ConfigError for options that contradict each other.
 
     Args:
-        of_server: what was typed of a server that is started, by the option.
-
-    Raises:
-        ConfigError: which, and what to say instead.
+        of_server: the options that were given for a server that is started here.
     """
     from data_schemas.errors import ConfigError
 
     if [file is not None, bool(say), mic].count(True) != 1:
-        raise ConfigError("It is not clear who talks.", "Name a sound file, or say --say TEXT or --mic.")
+        raise ConfigError("What to say is not given exactly once.", "Give one of: an audio FILE, --say TEXT, or --mic.")
     typed = [name for name, value in of_server.items() if value]
     if url is not None and typed:
         raise ConfigError(
-            f"--url is a server that runs; {', '.join(typed)} would be of one that is started for this talk.",
-            "Say either.",
+            f"--url names a running server, but {', '.join(typed)} is for a server that is started for this talk.",
+            "Omit one of the two.",
         )
 
 
@@ -182,12 +203,12 @@ async def _talk(
     record: bool,
     quiet: bool,
 ) -> None:
-    """The conversation, which is put into `kept` as it goes on; one by microphone ends well by Ctrl-C.
+    """Holds the conversation and records it in `kept`; Ctrl-C is the normal end of one by microphone.
 
     Args:
-        sounds: what is said; none: somebody talks.
-        waits_s: how long to listen on after each, seconds: until its answer has ended, and so long at the most; or
-            just so long, answered or not.
+        sounds: the user's utterances; empty: the microphone.
+        waits_s: after each utterance: the maximum wait for the end of its answer, and, if not None, the exact time to
+            listen instead, in seconds.
     """
     from dataclasses import replace
 
@@ -204,11 +225,11 @@ async def _talk(
         if server is not None:
             from flows.runs.serve import run_server
 
-            typer.echo(f"kame: a server for this talk: {describe_loading(server)} ...", err=True)
+            typer.echo(f"kame: starting a server for this talk: {describe_loading(server)} ...", err=True)
             running = await stack.enter_async_context(run_server(server))
             call = replace(call, url=running.url)
         if record:
-            call = replace(call, consent=await _ask_to_agree(call))
+            call = replace(call, consent=await _ask_consent(call))
         told = (lambda event: None) if quiet else _tell_event
         if sounds:
             if not quiet:
@@ -218,16 +239,19 @@ async def _talk(
         from kame_model.serve.client.sound_device import open_sound_device
 
         device = stack.enter_context(open_sound_device())
-        typer.echo("kame: speak; wear headphones, or it hears itself. Ctrl-C ends it.", err=True)
+        typer.echo(
+            "kame: you can speak now. Use headphones, or the model hears itself. Ctrl-C ends the talk.", err=True
+        )
         await talk(call, _read_until_interrupted(device.capture_frames()), told, device.play, kept)
 
 
-async def _ask_to_agree(call: "Call") -> str:
-    """Tells what recordings are for, and asks; returns the word by which the server knows that this was told.
+async def _ask_consent(call: "Call") -> str:
+    """Shows the server's notice on recordings and asks for consent; returns the notice's key, which the server checks.
 
     Raises:
-        ConfigError: the server records nobody.
-        typer.Abort: no.
+        BackendError: the server does not answer.
+        ConfigError: the server does not record.
+        typer.Abort: the user does not consent.
     """
     import httpx
 
@@ -237,16 +261,16 @@ async def _ask_to_agree(call: "Call") -> str:
         async with httpx.AsyncClient(trust_env=False) as client:
             about = (await client.get(f"{call.http}/v1/about")).raise_for_status().json()
     except httpx.HTTPError as error:
-        raise BackendError(f"{call.url} does not say what it records: {error}.", "Talk without --record.") from error
+        raise BackendError(f"Cannot read the recording notice of {call.url}: {error}.", "Omit --record.") from error
     if not about["records"]:
-        raise ConfigError(f"{call.url} records nobody.", "Talk without --record.")
-    typer.echo(f"{about['record_notice']} It is deleted after {about['keep_days']:g} days.", err=True)
+        raise ConfigError(f"The server {call.url} does not record.", "Omit --record.")
+    typer.echo(f"{about['record_notice']} The recording is deleted after {about['keep_days']:g} days.", err=True)
     typer.confirm("Do you agree?", abort=True, err=True)
     return str(about["record_consent"])
 
 
 async def _read_until_interrupted(frames: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    """The frames, until Ctrl-C."""
+    """Yields the frames until Ctrl-C."""
     import signal
 
     loop, asked = asyncio.get_running_loop(), asyncio.Event()
@@ -261,15 +285,15 @@ async def _read_until_interrupted(frames: AsyncIterator[Any]) -> AsyncIterator[A
 
 
 def _tell_event(event: dict[str, Any]) -> None:
-    """The events that people want to see while they talk, as lines on the error stream."""
+    """Prints an event of interest to the user as a line on standard error."""
     kind, data = event["kind"], event["data"]
     line = {
         "started": lambda: f"{_format_choice(data)}. {data.get('notice', '')}",
         "heard": lambda: f"you: {data['text']}" if data["is_final"] else "",
-        "oracle_failed": lambda: f"the back-end {data['back_end']} failed: {data['reason']}",
-        "voice_failed": lambda: f"{data['text']!r} is not said: {data['reason']}",
-        "sentence_left_out": lambda: f"a sentence of the answer is left out: {data['reason']}",
-        "ended": lambda: f"the server ended it: {data['reason']}",
+        "oracle_failed": lambda: f"back-end {data['back_end']} failed: {data['reason']}",
+        "voice_failed": lambda: f"text-to-speech of {data['text']!r} failed: {data['reason']}",
+        "sentence_left_out": lambda: f"a sentence of the answer was skipped: {data['reason']}",
+        "ended": lambda: f"the server ended the session: {data['reason']}",
     }.get(kind, str)()
     if line:
         typer.echo(f"{event['time_s']:7.2f} s  {line}", err=True)
@@ -279,11 +303,11 @@ def _format_choice(data: dict[str, Any]) -> str:
     model = data.get("model")
     chosen = f"{data['mode']}, back-end {data['back_end']}" + (f", model {model}" if model else "")
     is_read_out = data.get("voice") == "synthesised" and data["mode"] != "cascade"
-    return f"{chosen}; its text is said by text-to-speech" if is_read_out else chosen
+    return f"{chosen}; its text is spoken by text-to-speech" if is_read_out else chosen
 
 
 def _tell(kept: "TalkRecord", out: Path, as_json: bool) -> None:
-    """What came of it: the transcript beside what was whispered, all oracles, what was heard, and where it is kept."""
+    """Prints the transcript with the oracles, a table of what was understood, and the files of the record."""
     from dataclasses import asdict
 
     from flows.cli import show
@@ -305,34 +329,36 @@ def _tell(kept: "TalkRecord", out: Path, as_json: bool) -> None:
         }
         print_json({"out": str(out), **told, "n_gaps": kept.player.n_gaps, "dropped": kept.count_dropped_frames()})
         return
-    console = show.console()
+    console = show.open_console()
     for (at_s, speaker, text), whispered in lines:
         console.print(f"{at_s:7.2f} s  {speaker}: {text}", markup=False)
         if whispered:
-            console.print(f"           whispered to it: {whispered}", markup=False)
+            console.print(f"           oracle: {whispered}", markup=False)
     ages = ["" if each.age_s is None else f"{each.age_s:.2f}" for each in oracles]
     rows = [
         (f"{each.asked_s:.2f}", age, each.back_end, each.state, each.text)
         for each, age in zip(oracles, ages, strict=True)
     ]
     if rows:
-        console.print(show.table("Oracles", ("asked, s", "first words after, s", "back-end", "state", "text"), rows))
+        console.print(
+            show.make_table("Oracles", ("requested, s", "first words after, s", "back-end", "state", "text"), rows)
+        )
     if exchanges:
-        head = "question, as heard", "oracle", "text said", "heard in the sound"
-        console.print(show.table("What was understood", head, exchanges))
+        head = "question, as recognised", "oracle", "text of the answer", "transcript of its audio"
+        console.print(show.make_table("What was understood", head, exchanges))
     if kept.lacks:
         console.print(kept.lacks, markup=False)
     if kept.ended:
-        console.print(f"The server ended it: {kept.ended}", markup=False)
+        console.print(f"The server ended the session: {kept.ended}", markup=False)
     for direction, n_frames in kept.count_dropped_frames().items():
-        console.print(f"{n_frames} frames of 80 ms of what was {direction} were too late and dropped.")
+        console.print(f"{n_frames} frames of 80 ms that were {direction} came too late and were dropped.")
     if kept.player.n_gaps:
-        console.print(f"The server's sound came late {kept.player.n_gaps} times; gaps are where it did.")
+        console.print(f"The server's audio came too late {kept.player.n_gaps} times; the recording has a gap at each.")
     console.print(f"Listen: {out / WAV} (left: assistant, right: user); text: {out / TRANSCRIPT}; {out / EVENTS}")
 
 
 def _hear(sound: "Samples") -> str:
-    """What the embedded recogniser hears in a sound, 24 kHz; empty where there is nothing to hear."""
+    """Transcribes audio at 24 kHz by the embedded recogniser; empty if it is silent."""
     from backends import registry
     from backends.asr.protocol import HearingRefused, Recogniser
     from data_schemas.units import SAMPLE_RATE_HZ

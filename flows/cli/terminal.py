@@ -1,4 +1,4 @@
-"""How commands speak: errors as one message and an exit code, results as JSON where a program reads."""
+"""Output of commands: errors as one message and an exit code, and results as JSON with `--json`."""
 
 import json
 import sys
@@ -8,29 +8,32 @@ from typing import Annotated
 
 import typer
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print results as JSON.")]
 Folder = Annotated[str, typer.Argument(help="Folder of a dataset.")]
 
-GOES_ON = "Run the same command again; it goes on where it stopped."
+HOW_TO_RESUME = "Run the same command again to resume."
 
 
 CodecOptions = Annotated[
     list[str],
-    typer.Option("--codec-option", help="The codec's own, name=value; `kame backends options codec NAME` lists them."),
+    typer.Option(
+        "--codec-option",
+        help="Option of the codec, as name=value; `kame backends options codec NAME` lists them. Can be repeated.",
+    ),
 ]
 
 
 def print_json(value: object) -> None:
-    """One line of JSON on standard output."""
+    """Prints a value as one line of JSON on standard output."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
 
 
 @contextmanager
-def speaking_plainly(as_json: bool, goes_on: str = GOES_ON) -> Iterator[None]:
-    """Errors as one message and an exit code, never a traceback; as JSON where a program reads.
+def report_errors(as_json: bool, how_to_resume: str = HOW_TO_RESUME) -> Iterator[None]:
+    """Context manager that reports errors as one message (and as JSON) with an exit code, instead of a traceback.
 
     Args:
-        goes_on: what is said at Ctrl-C of how to go on.
+        how_to_resume: sentence that is added to the message after Ctrl-C.
     """
     from data_schemas.errors import KameError
 
@@ -42,5 +45,5 @@ def speaking_plainly(as_json: bool, goes_on: str = GOES_ON) -> Iterator[None]:
         typer.echo(f"kame: {error}", err=True)
         raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
-        typer.echo(f"kame: stopped. {goes_on}".rstrip(), err=True)
+        typer.echo(f"kame: stopped. {how_to_resume}".rstrip(), err=True)
         raise typer.Exit(130) from None

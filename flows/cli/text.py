@@ -1,31 +1,35 @@
-"""`kame text`: the front-end's vocabulary."""
+"""`kame text`: trains the front-end's tokenizer."""
 
 from typing import Annotated
 
 import typer
 
-from flows.cli.terminal import AsJson, print_json, speaking_plainly
+from flows.cli.field_help import CommandApp, make_field_option
+from flows.cli.terminal import AsJson, print_json, report_errors
 
-app = typer.Typer(help="The front-end's vocabulary.", no_args_is_help=True)
+app = CommandApp(help="Train the front-end's tokenizer (vocabulary).", no_args_is_help=True)
 
 
 @app.callback()
 def _group() -> None:
-    """Keeps a lone sub-command a sub-command."""
+    """Makes Typer treat the only command as a subcommand."""
 
 
 @app.command()
 def train(
     datasets: Annotated[list[str], typer.Argument(help="Folders of datasets.", metavar="DATASET...")],
     out: Annotated[str, typer.Option("--out", help="File to write.")] = "tokenizer.model",
-    vocabulary: Annotated[int | None, typer.Option("--vocabulary", help="Pieces, special ones among them.")] = None,
+    vocabulary: Annotated[
+        int | None, make_field_option("--vocabulary", "data_schemas.config.text:TextTrainConfig.vocabulary")
+    ] = None,
     whole_words: Annotated[
-        list[str] | None, typer.Option("--whole-word", help="A word that is one piece, besides the number words.")
+        list[str] | None,
+        make_field_option("--whole-word", "data_schemas.config.text:TextTrainConfig.whole_words", "Can be repeated."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """A small SentencePiece vocabulary with Moshi's special ids, from what the training split says."""
-    with speaking_plainly(as_json):
+    """Train a small SentencePiece tokenizer, with Moshi's special ids, on the texts of the training split."""
+    with report_errors(as_json):
         from itertools import chain
 
         from data_schemas.config.text import TextTrainConfig
@@ -42,6 +46,6 @@ def train(
             return
         typer.echo(
             f"{out}: {trained.tokenizer.text_card} pieces, digest {trained.tokenizer.digest}; "
-            f"{trained.n_words:,} words, {trained.n_different_words:,} different ones; "
-            f"{trained.tokens_a_word:.2f} tokens a word, {trained.share_whole:.0%} of words in one."
+            f"trained on {trained.n_words:,} words, {trained.n_different_words:,} of them different; "
+            f"{trained.tokens_a_word:.2f} tokens per word, {trained.share_whole:.0%} of words are a single token."
         )

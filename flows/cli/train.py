@@ -1,6 +1,6 @@
-"""`kame train`: a front-end from datasets or from token rows. Running it again goes on.
+"""`kame train`: trains a front-end on datasets or on token rows. A second run resumes from the last checkpoint.
 
-`torchrun` in front of it uses several GPUs, for token rows.
+With token rows it can be started by `torchrun`, to train on several GPUs.
 """
 
 import os
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from flows.cli.terminal import AsJson, CodecOptions, print_json, speaking_plainly
+from flows.cli.field_help import make_field_option
+from flows.cli.terminal import AsJson, CodecOptions, print_json, report_errors
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,61 +24,93 @@ if TYPE_CHECKING:
 Dataset = Annotated[
     list[str],
     typer.Argument(
-        help="Folders of datasets (hf://datasets/owner/name on the Hub), or of token rows. FOLDER=WEIGHT mixes "
-        "unevenly, and of datasets FOLDER@VERSION=WEIGHT names a version of the oracles."
+        help="Folders of datasets (or hf://datasets/owner/name on the Hub), or folders of token rows. FOLDER=WEIGHT "
+        "sets "
+        "the sampling weight of one; for datasets, FOLDER@VERSION=WEIGHT also chooses the version of its oracles."
     ),
 ]
 Stage = Annotated[
-    str | None, typer.Option("--stage", help="Of token rows: one of the plan (speak, copy, dialogues); else the last.")
+    str | None,
+    typer.Option(
+        "--stage", help="Token rows only: stage of the preset's plan: speak, copy or dialogues. Default: the last one."
+    ),
 ]
 MaxSteps = Annotated[
-    int | None, typer.Option("--max-steps", min=1, help="Optimiser steps of the run, of datasets of the last stage.")
+    int | None,
+    typer.Option("--max-steps", min=1, help="Number of optimiser steps of the run; with datasets, of the last stage."),
 ]
 MaxHours = Annotated[
-    float | None, typer.Option("--max-hours", help="The run, of datasets the last stage, ends by then.")
+    float | None,
+    typer.Option("--max-hours", help="Maximum duration of the run, in hours; with datasets, of the last stage."),
 ]
 InitFrom = Annotated[
-    str | None, typer.Option("--init-from", help="A run, an export, KAME's release or Moshi's; folder or Hub.")
+    str | None,
+    make_field_option("--init-from", "data_schemas.config.front_end:FrontEndConfig.init_from"),
 ]
 TokenizerFile = Annotated[
-    str | None, typer.Option("--tokenizer", help="The vocabulary's file; of token rows, else the one beside them.")
+    str | None,
+    typer.Option(
+        "--tokenizer",
+        help="SentencePiece model. Default: with token rows, the file beside them; with datasets, one is trained.",
+    ),
 ]
-LearningRate = Annotated[float | None, typer.Option("--learning-rate", help="After warm-up.")]
+LearningRate = Annotated[float | None, typer.Option("--learning-rate", help="Learning rate after warm-up.")]
 LoraRank = Annotated[
-    int | None, typer.Option("--lora-rank", min=1, help="Train adapters of this rank, beside --init-from.")
+    int | None,
+    typer.Option("--lora-rank", min=1, help="Train low-rank adapters (LoRA) of this rank; needs --init-from."),
 ]
 Speech = Annotated[
     str | None,
-    typer.Option("--speech", help="Of datasets: folder of `kame speech`, learnt first; it has vocabulary and codec."),
+    make_field_option("--speech", "data_schemas.config.front_end:FrontEndConfig.speech", "Only with datasets."),
 ]
 HeldOut = Annotated[
     str | None,
-    typer.Option("--held-out", help="Of datasets: FOLDER[@VERSION] of other items, for the evaluation alone."),
+    make_field_option("--held-out", "data_schemas.config.front_end:FrontEndConfig.held_out", "Only with datasets."),
 ]
 Vocabulary = Annotated[
-    int | None, typer.Option("--vocabulary", help="Of datasets: pieces of a vocabulary that is trained.")
+    int | None,
+    make_field_option("--vocabulary", "data_schemas.config.front_end:FrontEndConfig.vocabulary", "Only with datasets."),
 ]
-CodecName = Annotated[str | None, typer.Option("--codec", help="Of datasets: codec2-learnt, mimi or another.")]
-CodecPath = Annotated[str | None, typer.Option("--codec-path", help="Of datasets: its files; else some are learnt.")]
+CodecName = Annotated[
+    str | None,
+    make_field_option("--codec", "data_schemas.config.front_end:FrontEndConfig.codec", "Only with datasets."),
+]
+CodecPath = Annotated[
+    str | None,
+    make_field_option("--codec-path", "data_schemas.config.front_end:FrontEndConfig.codec_path", "Only with datasets."),
+]
 CheckpointsFolder = Annotated[
-    str | None, typer.Option("--checkpoints", help="Of datasets: folder where the checkpoint is registered.")
+    str | None,
+    make_field_option(
+        "--checkpoints", "data_schemas.config.front_end:FrontEndConfig.checkpoints", "Only with datasets."
+    ),
 ]
 Voice = Annotated[
     Literal["decoded", "synthesised"] | None,
-    typer.Option("--voice", help="Of datasets: how servers let the checkpoint be heard (docs/serving.md)."),
+    make_field_option("--voice", "data_schemas.config.front_end:FrontEndConfig.voice", "Only with datasets."),
 ]
 EvaluateItems = Annotated[
-    int | None, typer.Option("--evaluate", help="Of datasets: held-out dialogues run at the end; 0: none.")
+    int | None,
+    make_field_option(
+        "--evaluate", "data_schemas.config.front_end:FrontEndConfig.evaluate_items", "Only with datasets."
+    ),
 ]
-Listen = Annotated[bool, typer.Option("--listen", help="Of datasets: a recogniser listens to them.")]
-Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of weights and of every draw.")]
-SettingsFile = Annotated[Path | None, typer.Option("--config", help="YAML of settings, over the preset.")]
+Listen = Annotated[
+    bool,
+    make_field_option("--listen", "data_schemas.config.front_end:FrontEndConfig.listen", "Only with datasets."),
+]
+Seed = Annotated[
+    int | None, typer.Option("--seed", min=0, help="Seed of weights, data order and everything else that is drawn.")
+]
+SettingsFile = Annotated[
+    Path | None, typer.Option("--config", help="Token rows only: YAML file of settings, which override the preset's.")
+]
 Settings = Annotated[
     list[str],
     typer.Option(
         "--set",
-        help="Any setting, e.g. data.swap_share=0.3; of datasets speak.… and copy.… for those stages, "
-        "evaluation.… for the evaluation, sampling.… for how the checkpoint is to be run.",
+        help="Any setting of training, such as data.swap_share=0.3. With datasets also speak.… and copy.… for these "
+        "stages, evaluation.… for the evaluation, and sampling.… for the checkpoint's sampling. Can be repeated.",
     ),
 ]
 
@@ -85,7 +118,9 @@ Settings = Annotated[
 def train(
     dataset: Dataset,
     out: Annotated[str, typer.Option("--out", help="Folder of the run.")] = "run",
-    preset: Annotated[str, typer.Option("--preset", help="Size: nano, small, moshi-7b or one of your own.")] = "nano",
+    preset: Annotated[
+        str, typer.Option("--preset", help="Preset (size): nano, small, moshi-7b or one of your own.")
+    ] = "nano",
     stage: Stage = None,
     max_steps: MaxSteps = None,
     max_hours: MaxHours = None,
@@ -108,9 +143,9 @@ def train(
     settings: Settings = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Train a front-end. Running again goes on from the last checkpoint, to the last bit as if never stopped.
+    """Train a front-end. A second run resumes from the last checkpoint; the result is the same as without a stop.
 
-    Of datasets the whole way is gone: vocabulary, codec, token rows, training, checkpoint, evaluation, register.
+    With datasets, all steps are run: vocabulary, codec, token rows, training, checkpoint, evaluation, registration.
     """
     both: dict[str, Any] = {
         "out": out,
@@ -131,7 +166,7 @@ def train(
         "evaluate_items": evaluate,
         "listen": listen,
     }
-    with speaking_plainly(as_json):
+    with report_errors(as_json):
         from flows.settings import build_train_config, parse_settings
 
         named = {"optim.learning_rate": learning_rate, "lora.rank": lora_rank}
@@ -148,10 +183,10 @@ def train(
 
 
 def _train_rows(config: "TrainConfig", as_json: bool) -> None:
-    """One training run, in this process or as one of torchrun's.
+    """Runs a training on token rows, in this process or as one process of torchrun.
 
     Raises:
-        KeyboardInterrupt: it was asked to stop, and is saved.
+        KeyboardInterrupt: the run was stopped, and a checkpoint is saved.
     """
     from flows.cli.progress import TrainingBar
     from kame_model.train.run import train as run
@@ -166,7 +201,7 @@ def _train_rows(config: "TrainConfig", as_json: bool) -> None:
 
 
 def _parse_share(text: str) -> dict[str, Any]:
-    """`FOLDER` or `FOLDER=WEIGHT`."""
+    """Parses `FOLDER` or `FOLDER=WEIGHT` of token rows."""
     from data_schemas.config.front_end import with_weight
 
     return dict(zip(("path", "weight"), with_weight(text), strict=True))
@@ -184,12 +219,12 @@ def _tell(result: "RunResult", as_json: bool) -> None:
         Console().print(_make_columns(result.evaluation))
     typer.echo(
         f"{result.folder}: {result.step} steps of {result.n_trained / 1e6:.1f} M trained weights "
-        f"({result.n_weights / 1e6:.1f} M in all); metrics.jsonl and tensorboard/ hold the curves."
+        f"({result.n_weights / 1e6:.1f} M in total). The curves are in metrics.jsonl and tensorboard/."
     )
 
 
 def _make_columns(evaluation: Mapping[str, Mapping[str, float]]) -> "Table":
-    """Validation with the right oracle, a wrong one and none, side by side."""
+    """Makes a table of the validation losses, with a column for each oracle (right, wrong, none)."""
     from rich.table import Table
 
     table = Table("validation, nats", *(f"{column} oracle" for column in evaluation))
@@ -199,10 +234,10 @@ def _make_columns(evaluation: Mapping[str, Mapping[str, float]]) -> "Table":
 
 
 def _are_datasets(folders: list[str]) -> bool:
-    """Whether the folders hold datasets, and not token rows.
+    """Returns whether the folders hold datasets rather than token rows.
 
     Raises:
-        ConfigError: some do and some do not.
+        ConfigError: some of them do and some do not.
     """
     from data_schemas.buckets import is_in_bucket
     from data_schemas.config.front_end import parse_dataset_share
@@ -214,40 +249,37 @@ def _are_datasets(folders: list[str]) -> bool:
     found = {is_on_hub(folder) or is_in_bucket(folder) or (Path(folder) / MANIFEST).is_file() for folder in named}
     if len(found) > 1:
         raise ConfigError(
-            f"Of {', '.join(folders)} some are datasets and some are not.",
-            "Name datasets only, or encode them with `kame encode` and name token rows only.",
+            f"Some of {', '.join(folders)} are datasets, and some are not.",
+            "Give datasets only, or encode them with `kame encode` and give token rows only.",
         )
     return True in found
 
 
 def _refuse_for_datasets(stage: str | None, file: Path | None) -> None:
-    """Refuses what goes with token rows only.
+    """Raises a ConfigError for what is possible with token rows only.
 
     Raises:
-        ConfigError: several processes, one stage alone, or a file of a training run's settings.
+        ConfigError: there are several processes, a single stage, or a file of settings.
     """
     from data_schemas.errors import ConfigError
 
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # each would learn a codec and encode, all in one folder
         raise ConfigError(
-            "Several processes train on token rows, not on datasets.",
-            "Encode first, with `kame encode`, and name its folder to `torchrun … kame train`.",
+            "Several processes (torchrun) can train on token rows only, not on datasets.",
+            "Encode the datasets with `kame encode`, and give its folder to `torchrun … kame train`.",
         )
     if stage is not None:
-        remedy = f"Of datasets all stages are trained; to leave one out say --set {stage}.max_steps=0."
-        raise ConfigError(f"--stage {stage} takes token rows.", remedy)
+        remedy = f"With datasets, all stages are trained; to skip one, add --set {stage}.max_steps=0."
+        raise ConfigError(f"--stage {stage} needs token rows.", remedy)
     if file is not None:
-        raise ConfigError("--config takes token rows.", "For datasets say each setting with --set name=value.")
+        raise ConfigError("--config needs token rows.", "With datasets, give each setting as --set name=value.")
 
 
 def _refuse_for_rows(typed: Mapping[str, Any]) -> None:
-    """Refuses what goes with datasets only, rather than pass over it.
+    """Raises a ConfigError for options that are possible with datasets only, instead of ignoring them.
 
     Args:
-        typed: fields of `FrontEndConfig` by the option that gives them; None or False: not typed.
-
-    Raises:
-        ConfigError: some were typed.
+        typed: values by field of `FrontEndConfig`; None or False: the option was not given.
     """
     from data_schemas.errors import ConfigError
 
@@ -255,14 +287,14 @@ def _refuse_for_rows(typed: Mapping[str, Any]) -> None:
     found = [f"--{name.replace('_', '-')}" for name in names]
     if found:
         raise ConfigError(
-            f"{', '.join(found)}: of datasets only, and these are token rows.",
-            "Leave it out, or name the dataset. From rows: `kame train`, `kame checkpoint export`, "
-            "`kame evaluate recall`.",
+            f"These options need datasets, but token rows were given: {', '.join(found)}.",
+            "Omit it, or give the dataset. With token rows, run `kame train`, `kame checkpoint export` and "
+            "`kame evaluate recall` in turn.",
         )
 
 
 def group_settings(typed: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """What `--set` gave, by the field of `FrontEndConfig` that it goes to; what names none is a setting of training."""
+    """Groups the settings of `--set` by field of `FrontEndConfig`; those without a known prefix are of training."""
     fields = {"evaluation": "evaluation_settings", "sampling": "sampling_settings"}
     found: dict[str, dict[str, Any]] = {}
     for name, value in typed.items():
@@ -273,10 +305,10 @@ def group_settings(typed: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _train_datasets(typed: Mapping[str, Any], as_json: bool) -> None:
-    """From datasets to a registered checkpoint; again = go on.
+    """Trains on datasets up to a registered checkpoint, or resumes.
 
     Args:
-        typed: fields of `FrontEndConfig`; None: not typed.
+        typed: values by field of `FrontEndConfig`; None: the option was not given.
     """
     from data_schemas.config.front_end import FrontEndConfig
     from flows.cli.progress import TrainingBar
@@ -291,28 +323,33 @@ def _train_datasets(typed: Mapping[str, Any], as_json: bool) -> None:
         print_json({"checkpoint": made.checkpoint, **made.facts.model_dump(mode="json"), "recall": made.figures})
         return
     if config.evaluate_items and not made.figures:
-        typer.echo("note: no held-out dialogue has an answer and its oracle; nothing was run freely.", err=True)
+        typer.echo("note: there is no evaluation, because no held-out dialogue has an answer and its oracle.", err=True)
     for row in made.figures:
         typer.echo(format_row(row))
     if made.figures:
-        typer.echo(f"{config.of_seed}/evaluation/report.md has the rest; over all seeds so far: {config.out}/report.md")
+        typer.echo(
+            f"Report: {config.of_seed}/evaluation/report.md; report over all seeds so far: {config.out}/report.md"
+        )
     _tell_losses(config)
-    typer.echo(f"{made.checkpoint}: {made.facts.preset}, {made.facts.training.step} steps; README.md tells what it is.")
+    typer.echo(
+        f"{made.checkpoint}: {made.facts.preset}, {made.facts.training.step} steps; model card: "
+        f"{made.checkpoint}/README.md"
+    )
 
 
 def _tell_losses(config: "FrontEndConfig") -> None:
-    """How the loss fell, in one line, and where its picture is; the stages before have one too."""
+    """Plots the losses of each stage, and prints the first and last loss of the last stage."""
     from data_schemas.config.front_end import RUN
-    from flows.runs.train import stage_folder, stages_of
+    from flows.runs.train import get_stage_folder, list_stages
     from kame_model.train.logs import METRICS, PICTURE, plot_losses, read_metrics
 
     run = config.of_seed / RUN
-    for stage in stages_of(config):
-        plot_losses(str(stage_folder(config, stage)))
+    for stage in list_stages(config):
+        plot_losses(str(get_stage_folder(config, stage)))
     told = [line for line in read_metrics(run / METRICS) if line["kind"] == "train" and "loss" in line]
     if told:
         first, last = told[0], told[-1]
         typer.echo(
             f"loss {first['loss']:.3f} at step {first['step']}, {last['loss']:.3f} at step {last['step']}; "
-            f"picture: {run / PICTURE}"
+            f"plot: {run / PICTURE}"
         )

@@ -1,4 +1,4 @@
-"""`kame up`: Prefect, its workers and the dashboard on this machine, as one command."""
+"""`kame up`: starts Prefect, its workers and the dashboard on this machine."""
 
 import os
 from contextlib import suppress
@@ -8,33 +8,36 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from flows.cli.dashboard import HOST, PORT, Host, Port, TokenEnv, read_token
-from flows.cli.terminal import AsJson, print_json, speaking_plainly
+from flows.cli.terminal import AsJson, print_json, report_errors
 
 if TYPE_CHECKING:
     from flows.components import Components
 
 _READY_S: Final = 600.0
-"""Prefect's server was up after 16 s on a quiet machine, and not after 180 on one with 18 programs a core."""
+"""Timeout of the start of a component. Prefect's server takes 16 s on an idle machine, over 180 s on a busy one."""
 _LOOK_FOR_GPU: Final = "import sys, torch; sys.exit(not torch.cuda.is_available())"
-"""In a process of its own, for torch would stay in the memory of this one."""
+"""Runs in another process, because torch would stay in the memory of this one."""
 _TOKEN: Final = "KAME_UP_TOKEN"  # noqa: S105 - the variable's name
 
 
 def up(
     roots: Annotated[
-        list[Path] | None, typer.Argument(help="Folders of datasets and checkpoints, two levels deep; else this one.")
+        list[Path] | None,
+        typer.Argument(
+            help="Folders that contain datasets and checkpoints, up to two levels deep. Default: this folder."
+        ),
     ] = None,
     host: Host = HOST,
     port: Port = PORT,
     token_env: TokenEnv = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start all of it on this machine: Prefect, workers, deployments, dashboard. Ctrl-C ends all of it.
+    """Start Prefect, its workers and deployments, and the dashboard on this machine, until Ctrl-C.
 
-    Runs that are at work are stopped as a cancellation stops them: what is finished stays, and starting them again goes
-    on from there. Relative paths of runs begin in this folder.
+    Then active runs are cancelled: finished parts are kept, and a run that is started again resumes. Relative paths in
+    the settings of runs are relative to this folder.
     """
-    with speaking_plainly(as_json, goes_on="Prefect's history and all that was made stay."):
+    with report_errors(as_json, how_to_resume="Prefect's history and all output are kept."):
         import secrets
         import signal
 
@@ -50,7 +53,7 @@ def up(
             _tell("dashboard", shown, as_json)
             _start_workers(components, api_url, as_json)
             if not as_json:
-                typer.echo("kame: ready; Ctrl-C ends all of it.", err=True)
+                typer.echo("kame: ready; Ctrl-C stops all components.", err=True)
             try:
                 components.watch()
             finally:
@@ -58,10 +61,10 @@ def up(
 
 
 def _start_prefect(components: "Components", as_json: bool) -> str:
-    """Prefect's server with our deployments; gives its API's address.
+    """Starts Prefect's server, registers the deployments, and returns the URL of its API.
 
     Raises:
-        ConfigError: its port is taken.
+        ConfigError: its port is in use.
         BackendError: it did not start.
     """
     import socket
@@ -75,12 +78,13 @@ def _start_prefect(components: "Components", as_json: bool) -> str:
         socket.create_server(("127.0.0.1", port)).close()
     except OSError as error:
         raise ConfigError(
-            f"Prefect's port {port} is taken: {error.strerror}.",
-            "End what listens there (another `kame up`, `prefect server`), or set PREFECT_SERVER_API_PORT to another.",
+            f"Prefect's port {port} is in use: {error.strerror}.",
+            "Stop the program that listens there (another `kame up` or `prefect server`), or set "
+            "PREFECT_SERVER_API_PORT to a free port.",
         ) from error
     api_url = f"http://127.0.0.1:{port}/api"
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-    server = components.start("prefect", command, _environment(api_url))
+    server = components.start("prefect", command, _make_environment(api_url))
     null = subprocess.DEVNULL
     looking = subprocess.Popen([sys.executable, "-c", _LOOK_FOR_GPU], stdout=null, stderr=null)  # noqa: S603
 
@@ -98,13 +102,13 @@ def _start_prefect(components: "Components", as_json: bool) -> str:
 def _start_dashboard(
     components: "Components", api_url: str, roots: list[Path], host: str, port: int, token: str
 ) -> str:
-    """The pages; gives their address."""
+    """Starts the dashboard and returns its URL."""
     import json
     import sys
 
     options = ["--host", host, "--port", str(port), "--token-env", _TOKEN, "--json"]
     command = [sys.executable, "-c", "from flows.cli.app import main; main()", "dashboard", *map(str, roots), *options]
-    dashboard = components.start("dashboard", command, _environment(api_url) | {_TOKEN: token})
+    dashboard = components.start("dashboard", command, _make_environment(api_url) | {_TOKEN: token})
 
     def first_line() -> str:
         return dashboard.log.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
@@ -114,7 +118,7 @@ def _start_dashboard(
 
 
 def _start_workers(components: "Components", api_url: str, as_json: bool) -> None:
-    """A worker for each pool."""
+    """Starts a worker for each work pool."""
     import sys
     from datetime import UTC, datetime
     from functools import partial
@@ -126,7 +130,8 @@ def _start_workers(components: "Components", api_url: str, as_json: bool) -> Non
     settings = {"PREFECT_WORKER_QUERY_SECONDS": "2"}
     command = [sys.executable, "-m", "prefect", "worker", "start", "--pool"]
     workers = {
-        pool: components.start(f"worker-{pool}", [*command, pool], _environment(api_url) | settings) for pool in POOLS
+        pool: components.start(f"worker-{pool}", [*command, pool], _make_environment(api_url) | settings)
+        for pool in POOLS
     }
     for pool, worker in workers.items():
         components.wait_for(worker, partial(is_served, client, pool, since), _READY_S)
@@ -134,24 +139,23 @@ def _start_workers(components: "Components", api_url: str, as_json: bool) -> Non
 
 
 def _stop_runs(api_url: str) -> None:
-    """Cancels what is at work and waits until it has saved and ended, for which Prefect gives it 30 s."""
+    """Cancels active runs and waits until they have saved and ended, at most 30 s."""
     import httpx
 
     from flows.deployments import stop_runs
     from flows.prefect_client import connect
 
-    with suppress(httpx.HTTPError):  # the server is what ended: the runs are ended as processes
-        stop_runs(connect(api_url), lambda n: typer.echo(f"kame: {n} runs may save and end ...", err=True))
+    with suppress(httpx.HTTPError):  # the server itself has ended: then the runs' processes are ended
+        stop_runs(connect(api_url), lambda n: typer.echo(f"kame: waiting for {n} runs to save and end ...", err=True))
 
 
-def _environment(api_url: str) -> dict[str, str]:
-    # leases in memory would be lost with the server, and what they hold would be taken for ever
+def _make_environment(api_url: str) -> dict[str, str]:
+    # leases in memory would be lost with the server, and their slots would stay occupied
     leases = {"PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem"}
     return os.environ | {"PREFECT_API_URL": api_url, "PYTHONUNBUFFERED": "1", "DO_NOT_TRACK": "1"} | leases
 
 
 def _tell(component: str, what: str, as_json: bool) -> None:
-    """One line a component."""
     if as_json:
         print_json({"component": component, "what": what})
     else:

@@ -1,8 +1,8 @@
-"""`kame bench`: what the steps of a run cost on this machine, measured on a few real dialogues in about two minutes.
+"""`kame bench`: measures what each stage of a run costs on this machine, on a few real dialogues, in about two minutes.
 
-All is done as a run does it, by the same stages and engines, in this process and one dialogue after the other. Each
-stage sees one dialogue first, so that loading models is told apart; then the processor time of the rest is taken,
-of this process and those it has started, which a busy machine lengthens less than the time on the clock.
+The stages and engines are those of a run, in this process, one dialogue after the other. Each stage first processes one
+dialogue, so that the loading of models is measured separately. Then the processor time of the others is measured,
+including child processes; a busy machine affects it less than wall-clock time.
 """
 
 import os
@@ -52,20 +52,20 @@ from pipelines.speech.gate import pad_with_silence
 from pipelines.stage import Stage
 
 N_READ = 200
-"""Items of a source whose scripts are looked at; scripts are quick, and dialogues differ much."""
+"""Number of items of a source whose scripts are measured; scripts are cheap, and dialogues differ much."""
 
 N_PUBLISHED = 20
-"""How often the rows are published: once takes less than the processor clock's resolution of 10 ms."""
+"""Number of times that the rows are published: a single one takes less than the clock's resolution of 10 ms."""
 
 Tell = Callable[[str], None]
 
 
 @dataclass(slots=True)
 class Bench:
-    """What is measured, step by step.
+    """The measurements, step by step.
 
     Attributes:
-        oracles: of the dialogues, for whoever goes on with them.
+        oracles: oracles of the dialogues, for the steps that follow.
     """
 
     config: RefreshConfig
@@ -79,7 +79,7 @@ class Bench:
     sizes: list[Sizes] = field(default_factory=list)
 
     def add_cost(self, step: str, engine: str, per: str, processor_s: float, amount: float) -> None:
-        """Keeps a rate, where there was something to measure it by."""
+        """Adds a rate, unless nothing was measured."""
         if amount > 0:
             self.costs.append(Cost(step=step, engine=engine, per=per, seconds=max(0.0, processor_s) / amount))
 
@@ -87,13 +87,13 @@ class Bench:
 def run_bench(
     config: RefreshConfig, n_dialogues: int, checkpoint: str | None, tell: Tell, keeps_shapes: bool = True
 ) -> Rates:
-    """Measures all steps.
+    """Measures all steps and returns the rates.
 
     Args:
-        n_dialogues: of each source, that are spoken.
-        checkpoint: a trained front-end whose codec, training and steps are measured; None: none is.
-        tell: is told what is being measured.
-        keeps_shapes: whether its dialogues are like those of the sources of that name.
+        n_dialogues: number of dialogues of each source to synthesise.
+        checkpoint: a trained front-end whose codec, training and server steps are measured; None: these are skipped.
+        tell: called with the name of each step.
+        keeps_shapes: whether lengths of the dialogues are stored for sources of the same names.
 
     Raises:
         KameError: as in a run.
@@ -120,13 +120,13 @@ def run_bench(
 
 
 def measure_dataset(config: RefreshConfig, n_dialogues: int, meter: UsageMeter, tell: Tell) -> Bench:
-    """Makes so many dialogues of each source, and measures each step.
+    """Makes dialogues of each source, and measures each step.
 
     Args:
-        tell: is told what is being measured.
+        tell: called with the name of each step.
 
     Raises:
-        SourceError: no item of a source can be said.
+        SourceError: no item of a source can be spoken.
         KameError: as in a run.
     """
     bench = Bench(config, n_dialogues, meter)
@@ -152,7 +152,7 @@ def measure_dataset(config: RefreshConfig, n_dialogues: int, meter: UsageMeter, 
                 _keep_cost(bench, name, made, processor_s)
         bench.dialogues = made[MIXING]
         if not bench.dialogues:
-            raise SourceError("No dialogue came out of the bench.", "Try more of them: --dialogues 16")
+            raise SourceError("All dialogues of the benchmark were rejected.", "Try more dialogues: --dialogues 16")
         worker_bytes = meter.look()
         bench.add_cost("start", engines_of(config), "worker", load_s, 1)
         tell("publishing")
@@ -164,13 +164,13 @@ def measure_dataset(config: RefreshConfig, n_dialogues: int, meter: UsageMeter, 
             batch = [(each,) for each in bench.dialogues]
             bench.oracles = _measure_chat(bench, ORACLE, batch, f"{folder}/answers.sqlite")
             if not any(each.stage == ORACLE for each in bench.chat):
-                raise BackendError("The chat model answered nothing that could be counted.", "Look at its log.")
+                raise BackendError("The chat model returned no answer with a token count.", "See its log.")
     _measure_shapes(bench, scripted, made["speech"])
     return bench
 
 
 def describe_machine() -> str:
-    """Processor, cores and load, in words."""
+    """Describes the processor, its cores and their load."""
     name = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -184,7 +184,7 @@ def describe_machine() -> str:
 
 
 def _measure_scripts(bench: Bench, stage: Stage[Any]) -> dict[str, list[Dialogue]]:
-    """Dialogues of all items that are read, by source; the bench goes on with some of them, evenly chosen."""
+    """Measures scripts of all items that are read, and returns evenly chosen dialogues of each source."""
     chosen: dict[str, list[Dialogue]] = {}
     processor_s, n_items = 0.0, 0
     for source in bench.config.sources:
@@ -195,7 +195,7 @@ def _measure_scripts(bench: Bench, stage: Stage[Any]) -> dict[str, list[Dialogue
         processor_s += read_usage().processor_s - before_s
         n_items += len(items)
         if not made:
-            raise SourceError(f"No item of {source.name} can be said.", "`kame refresh` counts the reasons.")
+            raise SourceError(f"No item of {source.name} can be spoken.", "`kame refresh` shows the reasons.")
         bench.shapes.append(_measure_script_shape(bench.config, source.name, len(items), made))
         n = min(bench.n_dialogues, len(made))
         chosen[source.name] = [made[at * len(made) // n] for at in range(n)]
@@ -211,7 +211,7 @@ def _read(config: RefreshConfig, source: SourceConfig) -> list[Item]:
 def _measure_script_shape(
     config: RefreshConfig, source: str, n_items: int, dialogues: Sequence[Dialogue]
 ) -> DialogueShape:
-    """What scripts alone tell; times are filled in when some have been spoken."""
+    """Measures what scripts alone tell; times are added when some dialogues have been synthesised."""
     return DialogueShape(
         source=source,
         n_items=n_items,
@@ -226,12 +226,12 @@ def _measure_script_shape(
 
 
 def count_words(dialogue: Dialogue) -> int:
-    """Words that are said in a dialogue, backchannels included."""
+    """Counts the spoken words of a dialogue, including backchannels."""
     return sum(len(each.spoken_text.split()) for turn in dialogue.turns for each in turn.utterances)
 
 
 def _run_warm(stage: Stage[Any], batch: Sequence[Any]) -> tuple[list[Any], float, float]:
-    """What a stage makes, the processor time of its first dialogue beyond the mean of the others, and theirs."""
+    """Runs a stage; returns its results, the startup time, and the processor time of all but the first dialogue."""
     began_s = read_usage().processor_s
     stage.run(batch[:1])
     warm_s = read_usage().processor_s
@@ -241,7 +241,7 @@ def _run_warm(stage: Stage[Any], batch: Sequence[Any]) -> tuple[list[Any], float
 
 
 def _keep_cost(bench: Bench, name: str, made: dict[str, list[Any]], processor_s: float) -> None:
-    """The rate of a stage; of speech, what the recogniser took is told apart by listening once more."""
+    """Adds the rate of a stage; for speech, the recogniser's share is measured by a second transcription."""
     speech_s = sum(_sum_speech_s(each) for each in made["speech"])
     if name == "speech":
         listened_s = _measure_recogniser(bench, made["speech"])
@@ -259,7 +259,7 @@ def _sum_speech_s(clips: Clips) -> float:
 
 
 def _measure_recogniser(bench: Bench, speech: Sequence[Clips]) -> float:
-    """Processor time of listening to all clips as often as the gate did."""
+    """Measures the processor time of transcribing all clips as often as the quality gate did."""
     recogniser = build_recogniser(bench.config.gate)
     if recogniser is None:
         return 0.0
@@ -277,13 +277,15 @@ def _measure_recogniser(bench: Bench, speech: Sequence[Clips]) -> float:
 
 
 def _measure_shapes(bench: Bench, scripted: dict[str, list[Dialogue]], speech: Sequence[Clips]) -> None:
-    """Fills in what spoken dialogues tell: seconds by word, so that scripts which were not spoken count too."""
+    """Adds the seconds per word of synthesised dialogues, so that scripts without audio can be estimated."""
     said = {each.dialogue_id: _sum_speech_s(each) for each in speech}
     shapes = []
     for shape in bench.shapes:
         mine = [each for each in bench.dialogues if each.source == shape.source]
         if not mine:
-            raise SourceError(f"No dialogue of {shape.source} could be spoken.", "Try more: --dialogues 16")
+            raise SourceError(
+                f"No dialogue of {shape.source} could be synthesised.", "Try more dialogues: --dialogues 16"
+            )
         words = sum(count_words(each) for each in mine)
         passed = len(mine) / len(scripted[shape.source])
         plans = [plan_dialogue(each.turns, bench.config.oracle) for each in mine]
@@ -300,7 +302,7 @@ def _measure_shapes(bench: Bench, scripted: dict[str, list[Dialogue]], speech: S
 
 
 def _measure_prompt_sizes(bench: Bench) -> list[PromptSize]:
-    """Tokens of a request of each of our prompt sets here: as estimated, set right by what was counted."""
+    """Measures the prompt tokens of each prompt set: estimated, and corrected by the counted tokens."""
     oracle, sizes = bench.config.oracle, dict[str, list[int]]()
     plans = [plan_dialogue(row.turns, oracle) for row in bench.dialogues]
     asked = [each for plan in plans for each in plan.requests if each.speaker == "A"]
@@ -315,7 +317,7 @@ def _measure_prompt_sizes(bench: Bench) -> list[PromptSize]:
 
 
 def _measure_sizes(bench: Bench, speech: Sequence[Clips], folder: Path, first_bytes: int, worker_bytes: int) -> None:
-    """Bytes of clips and rows as Parquet, the time of publishing the rows in a shard, and memory."""
+    """Measures bytes of clips and of Parquet rows, the time of publishing rows to a shard, and memory."""
     from data_schemas.arrow import to_table
 
     store, duration_s = Store(str(folder / "parts")), sum(each.duration_s for each in bench.dialogues)
@@ -339,7 +341,7 @@ def _measure_sizes(bench: Bench, speech: Sequence[Clips], folder: Path, first_by
 
 
 def _measure_chat(bench: Bench, stage: str, batch: Sequence[Any], answers: str) -> list[Any]:
-    """What a stage makes of a batch with its chat model; calls, tokens and time are kept, where it asked anything."""
+    """Runs a stage with its chat model on a batch; adds requests, tokens and time, if there were requests."""
     config, chat = bench.config, chat_model_of(bench.config, stage)
     assert chat is not None
     usages: list[ChatUsage] = []
@@ -376,6 +378,6 @@ def _measure_chat(bench: Bench, stage: str, batch: Sequence[Any], answers: str) 
 
 
 def _count_oracles(config: RefreshConfig, batch: Sequence[tuple[AudioDialogue]]) -> float:
-    """Oracles that the version asks for, of these dialogues."""
+    """Counts the oracles of these dialogues that the version requests."""
     planned = sum(len(plan_dialogue(row.turns, config.oracle).requests) for (row,) in batch)
     return max(1.0, planned * (config.oracle.share_to - config.oracle.share_from))

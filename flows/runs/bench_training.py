@@ -1,6 +1,6 @@
-"""The second half of `kame bench`: codec, training steps and a server's step, in a process of their own.
+"""Second half of `kame bench`: codec, training steps and a server's step, in another process.
 
-So what they take in memory is not mixed up with the engines of the first half.
+This way, their memory is not mixed with that of the engines in the first half.
 """
 
 import math
@@ -41,24 +41,24 @@ N_SERVED: Final = 15
 
 
 class Clock(Silent):
-    """Progress that notes the processor time at which each step was done."""
+    """Progress callback that records the processor time of each step."""
 
     def __init__(self) -> None:
         self.marks_s: list[float] = []
 
     def step(self, step: int, figures: Mapping[str, float]) -> None:
-        """A step is done."""
+        """Records the time of a finished step."""
         self.marks_s.append(time.process_time())
 
     def compute_step_s(self) -> float:
-        """Mean processor time of a step, the first left out."""
+        """Computes the mean processor time of a step in seconds, without the first one."""
         return (self.marks_s[-1] - self.marks_s[0]) / (len(self.marks_s) - 1)
 
 
 def measure_training(
     checkpoint: str, dialogues: Sequence[AudioDialogue], oracles: Sequence[OracleRow], origin: Origin
 ) -> Rates:
-    """Rates of codec, training and serving by a trained checkpoint's vocabulary and codec.
+    """Measures the codec, training and serving with the vocabulary and codec of a trained checkpoint.
 
     Raises:
         KameError: the checkpoint cannot be read, or has no vocabulary or codec.
@@ -71,7 +71,7 @@ def _measure(source: str, dialogues: Sequence[AudioDialogue], oracles: Sequence[
     checkpoint = load_checkpoint(source)
     with tempfile.TemporaryDirectory() as folder:
         preset = checkpoint.front_end.preset
-        n_frames = N_STEPS * bench_config(Path(folder), preset, "dialogues").data.batch_frames
+        n_frames = N_STEPS * make_bench_config(Path(folder), preset, "dialogues").data.batch_frames
         encoded = _write_rows(Path(folder) / "rows", checkpoint, dialogues, oracles, n_frames)
         costs, rest_bytes = _measure_steps(Path(folder), preset)
     step_s = {n: _measure_served(checkpoint, n) for n in CALLERS}
@@ -86,7 +86,7 @@ def _write_rows(
     oracles: Sequence[OracleRow],
     n_frames: int,
 ) -> Cost:
-    """Token rows of the dialogues, over and over up to `n_frames`, all to be trained on; what their codes cost."""
+    """Writes token rows of the dialogues, repeated up to `n_frames`, all of split train; returns their codes' cost."""
     codec, tokenizer, store = checkpoint.codec(), checkpoint.tokenizer(), Store(str(folder))
     sounds = [Sound(each.dialogue_id, each.n_samples, each.flac) for each in dialogues]
     encode_window(codec, sounds[:1])
@@ -116,12 +116,12 @@ def _write_rows(
 
 
 def _measure_steps(folder: Path, preset: str) -> tuple[list[Cost], float]:
-    """Seconds a frame of each stage that can be trained here, and the memory of a process beside weights and batch."""
+    """Measures seconds per frame of each stage that fits this machine, and process memory besides weights and batch."""
     costs, counted = [], 0.0
     for plan in PRESETS[preset].plan:
         if plan.main == "speech":
             continue  # needs speech rows; its steps are those of dialogues, which have as much sound
-        config = bench_config(folder, preset, plan.name)
+        config = make_bench_config(folder, preset, plan.name)
         clock = Clock()
         train(config, clock)
         frame_s = clock.compute_step_s() / torch.get_num_threads() / config.data.batch_frames
@@ -139,8 +139,8 @@ def _measure_steps(folder: Path, preset: str) -> tuple[list[Cost], float]:
     return costs, peak_bytes - counted
 
 
-def bench_config(folder: Path, preset: str, stage: str) -> TrainConfig:
-    """A few steps of a preset's stage on the rows of a folder, with nothing beside them."""
+def make_bench_config(folder: Path, preset: str, stage: str) -> TrainConfig:
+    """Builds the configuration of a few steps of a preset's stage, without evaluation and checkpoints."""
     typed = {
         "out": str(folder / f"run-{stage}"),
         "max_steps": N_STEPS,
@@ -157,7 +157,7 @@ def bench_config(folder: Path, preset: str, stage: str) -> TrainConfig:
 
 
 def _measure_served(checkpoint: Checkpoint, n_callers: int) -> float:
-    """Processor time of a step, the least of some: codec, front-end and codec for so many callers, in one thread."""
+    """Measures the minimum processor time of a server step for a number of sessions, in one thread."""
     codec, tokenizer = checkpoint.codec(), checkpoint.tokenizer()
     sampling = checkpoint.sampling(SamplingConfig())
     times_s = []

@@ -1,4 +1,4 @@
-"""An evaluation of any kind, as its command and the Prefect flow `evaluate` run it."""
+"""Runs an evaluation of any kind, for its command and for the Prefect flow `evaluate`."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,23 +15,23 @@ Rows = list[dict[str, Any]]
 
 
 def make_evaluation_tasks(config: EvaluateConfig, counting: Counting) -> Tasks[Rows]:
-    """An evaluation as a run: one task, which goes on by itself where it was stopped."""
+    """Yields the single task of an evaluation, which resumes by itself."""
     task = Task(config.kind, config.out, lambda: evaluate(config, counting))
     yield [task]
     return task.made
 
 
 def evaluate(config: EvaluateConfig, counting: Counting) -> Rows:
-    """Evaluates, and writes what came of it into `config.out`.
+    """Evaluates, and writes the results to `config.out`.
 
     Args:
         counting: shows progress.
 
     Returns:
-        The rows of its figures.json.
+        The rows of figures.json.
 
     Raises:
-        KameError: as the evaluation of that kind does; or a setting that it does not have.
+        KameError: a setting is unknown, or the evaluation failed.
     """
     if config.kind == "recall":
         return _evaluate_recall(config, counting)
@@ -58,7 +58,7 @@ def evaluate(config: EvaluateConfig, counting: Counting) -> Rows:
 
 
 def make_recall_delays(delays_s: Sequence[float]) -> dict[str, Any]:
-    """Typed delays as settings of kind recall: one alone is that of the wrong and the corrected oracle, too."""
+    """Makes settings of kind recall from delays; a single one is also used for the wrong and the corrected oracle."""
     return {"delays_s": list(delays_s) or None, "delay_s": delays_s[0] if len(delays_s) == 1 else None}
 
 
@@ -74,16 +74,16 @@ def evaluate_served(
     register: str | None = None,
     again: bool = False,
 ) -> Rows:
-    """An evaluation that calls a server.
+    """Runs an evaluation that calls a server, and returns the rows of its figures.
 
     Args:
-        typed: settings of the kind by dotted name; None: not typed.
-        settings: more of them, as typed behind --set.
-        anew: replace what another evaluation left in `out`.
-        register, again: of kind duplex, as of `note_look_at_test`.
+        typed: settings of the kind by dotted name; None: not given.
+        settings: further settings, as given by --set.
+        anew: whether results of another evaluation in `out` are replaced.
+        register, again: for kind duplex, as in `note_look_at_test`.
 
     Raises:
-        KameError: as the evaluation of that kind does; or a setting that it does not have.
+        KameError: a setting is unknown, or the evaluation failed.
     """
     from data_schemas.config.duplex import DuplexConfig
     from data_schemas.config.mt_bench import MtBenchConfig
@@ -102,10 +102,10 @@ def evaluate_served(
 
 
 def make_server_config(config: EvaluateConfig) -> "ServeConfig":
-    """The server that is called, as `kame serve` would be told.
+    """Builds the configuration of the server that is called, as `kame serve` does.
 
     Raises:
-        ConfigError: a value out of bounds, with its name.
+        ConfigError: a value is out of bounds.
     """
     from data_schemas.config.serving import ServeConfig
 

@@ -1,4 +1,4 @@
-"""Where a server listens, by which certificate, and when it is asked to end; without any model."""
+"""Sockets, TLS certificates and signals of a server, without any model."""
 
 import asyncio
 import signal
@@ -14,10 +14,10 @@ from data_schemas.errors import ConfigError
 
 
 def check_certificate(care: CareConfig) -> None:
-    """Reads the files of TLS, as uvicorn will.
+    """Checks the files of TLS by loading them, as uvicorn will.
 
     Raises:
-        ConfigError: they cannot be read, or do not belong together.
+        ConfigError: they cannot be read, or do not match.
     """
     if care.certificate is None:
         return
@@ -26,40 +26,40 @@ def check_certificate(care: CareConfig) -> None:
         context.load_cert_chain(care.certificate, care.private_key, password=lambda: "")  # nobody is asked for one
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         raise ConfigError(
-            f"TLS cannot be had with care.certificate={care.certificate} and care.private_key={care.private_key}:"
+            f"TLS cannot be set up with care.certificate={care.certificate} and care.private_key={care.private_key}:"
             f" {error}.",
-            "Give a chain and its own key, both PEM, the key without a password.",
+            "Give a certificate chain and its own private key, both in PEM format, the key without a password.",
         ) from error
 
 
 @contextmanager
 def open_listener(config: ServeConfig) -> Iterator[socket.socket]:
-    """The socket that callers connect to.
+    """Opens the listening socket.
 
     Raises:
-        ConfigError: it cannot be had.
+        ConfigError: the address is in use or not available.
     """
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     try:
         listener = socket.create_server((config.host, config.port), family=family)
     except OSError as error:
         raise ConfigError(
-            f"Nothing can listen at {config.host}, port {config.port}: {error.strerror or error}.",
-            "Choose another one with --host and --port; --port 0 takes any free one.",
+            f"Cannot listen on {config.host}, port {config.port}: {error.strerror or error}.",
+            "Choose another one with --host and --port; --port 0 uses any free port.",
         ) from error
     with listener:
         yield listener
 
 
 def format_url(config: ServeConfig, listener: socket.socket) -> str:
-    """Where callers reach a server that listens (http or https)."""
+    """Returns the URL of a listening server (http or https)."""
     host = f"[{config.host}]" if ":" in config.host else config.host
     return f"{'http' if config.care.certificate is None else 'https'}://{host}:{listener.getsockname()[1]}"
 
 
 @contextmanager
 def catch_end_signals() -> Iterator[asyncio.Event]:
-    """An event that SIGTERM and SIGINT set; elsewhere than in the main thread nothing sets it."""
+    """Returns an event that SIGTERM and SIGINT set; outside the main thread, nothing sets it."""
     asked = asyncio.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked
@@ -77,7 +77,7 @@ def catch_end_signals() -> Iterator[asyncio.Event]:
 
 
 async def wait_for_first(*waits: Coroutine[Any, Any, object]) -> None:
-    """Waits for the first to end, and cancels the others; raises what it raised."""
+    """Waits for the first task to finish and cancels the others; raises what it raised."""
     tasks = [asyncio.create_task(wait) for wait in waits]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,7 +1,7 @@
-"""What a run will take, before it is begun: the formulas of `pipelines` and of `kame_model` put together.
+"""Estimates of a run before it is started, by the formulas of `pipelines` and `kame_model`.
 
-OWN RATES (`kame bench`) ─┐
-a file (--rates)          ├─▶ RateBook ─▶ figures, each with its formula and where its rates come from
+own rates (`kame bench`) ─┐
+a file (--rates)          ├─▶ RateBook ─▶ figures, each with its formula and the source of its rates
 reference machine's       ─┘
 """
 
@@ -31,13 +31,13 @@ OWN_RATES = "rates.yaml"
 _CODEC_OF_NANO = "codec2-learnt"
 
 
-def own_rates() -> Path:
-    """Where `kame bench` puts the rates of this machine."""
+def get_own_rates_path() -> Path:
+    """Returns the file to which `kame bench` writes the rates of this machine."""
     return get_cache_dir() / OWN_RATES
 
 
 def save_rates(path: Path, rates: Rates) -> None:
-    """Writes a rates file aside and renames it.
+    """Writes a file of rates atomically.
 
     Raises:
         StoreError: it cannot be written.
@@ -52,34 +52,34 @@ def save_rates(path: Path, rates: Rates) -> None:
 
 
 def open_rates(file: Path | None = None) -> RateBook:
-    """The rates that a plan is made by: of the file if one is named, else of this machine's bench if there was one.
+    """Opens the rates for estimates: of the file, else of this machine's `kame bench`, if it was run.
 
-    What these do not tell is told by the reference machine's.
+    Missing rates are taken from the reference machine.
 
     Raises:
         ConfigError: a file cannot be read, or holds no rates.
     """
-    own = own_rates()
+    own = get_own_rates_path()
     return RateBook.open(file if file is not None else own if own.is_file() else None)
 
 
 def parse_sizes(texts: Sequence[str]) -> dict[str, float]:
-    """`NAME=NUMBER` to dialogues by source; nothing: those of the paper's corpus.
+    """Parses `NAME=NUMBER` to numbers of dialogues by source; without any, those of the paper's corpus.
 
     Raises:
-        ConfigError: one that is not of that form.
+        ConfigError: a text is not of this form.
     """
     sizes: dict[str, float] = {}
     for text in texts:
         name, _, number = text.partition("=")
         if not name or not number.isdecimal() or int(number) == 0:
-            raise ConfigError(f"--dialogues {text} does not fit.", "Say --dialogues NAME=NUMBER, such as gsm8k=11742.")
+            raise ConfigError(f"--dialogues {text} is not NAME=NUMBER.", "Write, for example, --dialogues gsm8k=11742.")
         sizes[name] = float(number)
     return sizes or {name: float(n) for name, n in PAPER.items()}
 
 
 def count_items(config: RefreshConfig) -> dict[str, int]:
-    """Items that a refresh would read, by source.
+    """Counts the items that a refresh would read, by source.
 
     Raises:
         SourceError: a source cannot be read.
@@ -90,11 +90,11 @@ def count_items(config: RefreshConfig) -> dict[str, int]:
 def plan_dataset(
     config: RefreshConfig, book: RateBook, n_dialogues: Mapping[str, float], devices: Sequence[str] = ()
 ) -> list[Figure]:
-    """What a refresh takes, and encoding its sound for training.
+    """Estimates a refresh, and the encoding of its audio for training.
 
     Args:
-        n_dialogues: by source.
-        devices: GPUs whose times are told as well.
+        n_dialogues: number of dialogues by source.
+        devices: GPUs for which times are estimated as well.
 
     Raises:
         ConfigError: see `estimate_dataset`.
@@ -113,7 +113,7 @@ def plan_dataset(
 
 
 def plan_parts(config: RefreshConfig, parts: Sequence[Part], book: RateBook) -> list[Figure]:
-    """What a run takes for parts that it is to make; nothing where there are none."""
+    """Estimates a run for the parts that are still to be made; an empty list if there are none."""
     n_items: dict[str, int] = {}
     for part in parts:
         n_items[part.source] = n_items.get(part.source, 0) + part.n_items
@@ -131,15 +131,15 @@ def plan_training(
     typed: Mapping[str, Any] | None = None,
     codec: str | None = None,
 ) -> list[Figure]:
-    """Hours and memory of training a preset, and callers that it serves, on one kind of device.
+    """Estimates hours and memory of training a preset, and the sessions that it can serve, on one kind of device.
 
     Args:
-        stage: one of the preset's plan alone; None: all of them.
+        stage: a single stage of the preset's plan; None: all stages.
         typed: settings by dotted name.
-        codec: that it speaks; None: the preset's.
+        codec: codec of the model; None: the preset's.
 
     Raises:
-        ConfigError: no such preset or stage, or a setting that does not hold.
+        ConfigError: the preset or stage does not exist, or a setting is invalid.
     """
     if preset not in PRESETS:
         raise ConfigError(f"There is no preset {preset!r}.", f"Choose one of: {', '.join(PRESETS)}.")
@@ -161,27 +161,27 @@ def _plan_stages(
 
 
 def plan_settings(config: BaseModel) -> list[Figure]:
-    """The plan of what a form of the dashboard would start; nothing for kinds of runs of which no plan is made.
+    """Estimates the run that a form of the dashboard would start; an empty list for kinds without an estimate.
 
     Raises:
-        KameError: a source or rates cannot be read, or the settings name what is not there.
+        KameError: a source or the rates cannot be read, or the settings name something that does not exist.
     """
     book = open_rates()
     if isinstance(config, RefreshConfig):
         return plan_dataset(config, book, count_dialogues(config, count_items(config), book))
     if isinstance(config, FrontEndConfig):
-        from flows.runs.train import stages_of, train_config
+        from flows.runs.train import list_stages, make_train_config
 
-        configs = [train_config(config, each, "to-be-made", config.datasets) for each in stages_of(config)]
+        configs = [make_train_config(config, each, "to-be-made", config.datasets) for each in list_stages(config)]
         return _plan_stages(configs, config.codec, book, name_device(config.device), 1)
     return []
 
 
 def check_device(name: str, book: RateBook) -> str:
-    """A device as it was typed, as data sheets and rates have it: `cpu`, `H200`.
+    """Returns the name of a device as data sheets and rates have it, such as `cpu` or `H200`.
 
     Raises:
-        ConfigError: neither knows it.
+        ConfigError: neither has it.
     """
     from kame_model.train.throughput import PEAK_FLOPS
 
@@ -189,17 +189,17 @@ def check_device(name: str, book: RateBook) -> str:
     found = next((each for each in known if is_device(each, name)), None)
     if found is None:
         raise ConfigError(
-            f"No speed of the device {name!r} is known.",
-            f"Choose one of: {', '.join(known)}; or give rates that name it (--rates).",
+            f"There are no rates and no data sheet for the device {name!r}.",
+            f"Choose one of: {', '.join(known)}; or give a file of its rates (--rates).",
         )
     return found
 
 
 def name_device(wanted: str) -> str:
-    """What a setting of the device comes to here: a GPU's name, or cpu.
+    """Returns the name of the device that a setting selects here: a GPU's name, or cpu.
 
     Raises:
-        ConfigError: no such device.
+        ConfigError: the device does not exist.
     """
     import torch
 
@@ -210,7 +210,7 @@ def name_device(wanted: str) -> str:
 
 
 def compare(figures: Sequence[Figure], actual: Mapping[str, float | None]) -> dict[str, dict[str, Any]]:
-    """Planned beside actual, by a figure's key; `ratio` is planned over actual, None where either is not known."""
+    """Compares estimated and actual figures by key; `ratio` is estimate / actual, None if either is unknown."""
     told = {}
     for figure in figures:
         if figure.key not in actual:
@@ -223,24 +223,24 @@ def compare(figures: Sequence[Figure], actual: Mapping[str, float | None]) -> di
 
 
 def read_comparison(dataset: str) -> tuple[str, dict[str, dict[str, Any]]]:
-    """The last run of a dataset that made something: its file, and planned beside actual as `compare` has it.
+    """Reads the record of a dataset's last run that made something: its file, and the comparison by `compare`.
 
     Raises:
-        DatasetError: there is none, or its file is damaged.
+        DatasetError: there is no such run, or its file is damaged.
     """
     store = open_store(dataset)
     for path in reversed(store.files("runs", ".json")):
         try:
             told = json.loads(store.read_bytes(path))["plan"]
         except (ValueError, LookupError, TypeError) as error:
-            raise DatasetError(f"{path} of {dataset} is damaged: {error}.", "Look at the file.") from error
+            raise DatasetError(f"{path} of {dataset} is damaged: {error}.", "Repair or delete the file.") from error
         if told:
             return path, told
     raise DatasetError(
-        f"No run of {dataset} has a plan.", "A run that made a dialogue has one: kame refresh --out FOLDER."
+        f"No run of {dataset} has an estimate.", "Runs that made a dialogue have one: kame refresh --out FOLDER."
     )
 
 
-def as_rows(figures: Sequence[Figure]) -> list[dict[str, Any]]:
-    """Figures for programs."""
+def convert_to_rows(figures: Sequence[Figure]) -> list[dict[str, Any]]:
+    """Converts figures to dictionaries for JSON."""
     return [asdict(each) for each in figures]

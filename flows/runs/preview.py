@@ -1,4 +1,4 @@
-"""A few short questions through all stages in memory: what a run would make, in about a minute."""
+"""Preview of a run: a few short questions through all stages in memory, in about a minute."""
 
 import uuid
 from collections import Counter
@@ -19,28 +19,28 @@ from pipelines.sources.items import read_items
 from spoken.spoken_text import split_words
 
 ROWS_LOOKED_AT = 100
-"""Rows of each source among which the shortest questions are sought."""
+"""Number of rows of each source among which the shortest questions are searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Previewed:
-    """One dialogue with its oracles and the sound file that was written for it."""
+    """A dialogue with its oracles, and the WAV file that was written for it."""
 
     dialogue: AudioDialogue
     oracle: OracleRow
     sound_file: str
 
     def to_json(self) -> dict[str, Any]:
-        """All of it for programs, the sound as its file's name."""
+        """Converts it to JSON, with the WAV file's name instead of the audio."""
         return {**dump_dialogue(self.dialogue, self.oracle), "sound_file": self.sound_file}
 
 
 def preview(config: RefreshConfig, n_dialogues: int) -> list[Previewed]:
-    """Makes the dialogues of the shortest sayable questions, taken from the sources in turn.
+    """Makes dialogues of the shortest questions that can be spoken, taken from the sources in turn.
 
     Raises:
-        SourceError: no item of the sources can be said.
-        KameError: every dialogue was refused; or as in a run.
+        SourceError: no item of the sources can be spoken.
+        KameError: every dialogue was rejected, or another error of a run.
     """
     Store(config.out)  # complains of a place that is no local folder
     folder = Path(config.out)
@@ -59,10 +59,10 @@ def preview(config: RefreshConfig, n_dialogues: int) -> list[Previewed]:
 
 
 def _run_stages(config: RefreshConfig, n_dialogues: int, answers: str) -> tuple[dict[str, list[Any]], list[Reject]]:
-    """What each stage makes, by its name, and what was refused of the dialogues chosen.
+    """Runs all stages; returns their results by name, and the rejects of the chosen dialogues.
 
     Args:
-        answers: the file of the chat model's.
+        answers: file of the chat model's cached answers.
     """
     made: dict[str, list[Any]] = {"items": _read_items(config)}
     rejects: list[Reject] = []
@@ -78,11 +78,11 @@ def _run_stages(config: RefreshConfig, n_dialogues: int, answers: str) -> tuple[
 
 
 def _make_empty_error(rejects: list[Reject]) -> KameError:
-    """The error of a preview of which nothing came out: how many each stage refused, and why."""
+    """Makes the error of a preview without any dialogue: how many each stage rejected, and why."""
     counts = Counter(f"{each.stage} {each.reason}" for each in rejects).most_common()
-    refused = ", ".join(f"{n} by {reason}" for reason, n in counts) or "none was refused"
+    refused = ", ".join(f"{n} by {reason}" for reason, n in counts) or "none was rejected"
     first = f"The first one: {rejects[0].detail}. " if rejects else ""
-    return KameError(f"No dialogue came out: {refused}.", f"{first}Try more dialogues (--n) or other settings.")
+    return KameError(f"All dialogues were rejected: {refused}.", f"{first}Try more dialogues (--n) or other settings.")
 
 
 def _read_items(config: RefreshConfig) -> list[Item]:
@@ -96,7 +96,7 @@ def _choose_shortest(dialogues: list[Any], n: int) -> list[Any]:
         by_source.setdefault(row.source, []).append(row)
     ranked = sorted((place, source, row) for source, rows in by_source.items() for place, row in enumerate(rows[:n]))
     if not ranked:
-        raise SourceError("No question of these sources can be said.", "`kame refresh` counts the reasons.")
+        raise SourceError("No question of these sources can be spoken.", "`kame refresh` shows the reasons.")
     return [row for _, _, row in ranked[:n]]
 
 

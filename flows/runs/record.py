@@ -1,4 +1,4 @@
-"""What a run writes of itself under `runs/`: times, tokens, versions and how it ended."""
+"""The record that a run writes to `runs/`: times, tokens, versions, and how it ended."""
 
 import json
 import platform
@@ -26,17 +26,17 @@ from pipelines.run.parts import Part
 from pipelines.run.stages import MIXING
 
 _PACKAGES = ("kame-pipeline", "pyarrow", "datasets", "openai", "numpy", "soundfile")
-"""Whose versions are recorded; engines tell theirs by their digests."""
+"""Packages whose versions are recorded; engines are identified by their digests."""
 
 
 @dataclass(slots=True)
 class RunRecord:
-    """What a run did, kept in `runs/<run_id>.json`, outside byte comparisons.
+    """Record of a run, stored in `runs/<run_id>.json`, which is not part of byte comparisons.
 
-    `seconds` is by step, on the clock, and `processor_s` of the processor, workers and servers included; `planned` is
-    what was foreseen for `parts`, those that lacked something when the run began. `n_kept` are items of earlier runs
-    that a limit left unread this time; `languages_left` counts, by source and language, questions in languages not
-    asked for; `usages` is what the chat model took, an entry a part, written as one sum.
+    `seconds` is wall-clock time by step, and `processor_s` is processor time, including workers and servers; `planned`
+    is the estimate for `parts`, those that were incomplete when the run began. `n_kept` is the number of items of
+    earlier runs that were not read because of a limit; `languages_left` counts, by source and language, questions in
+    languages that are not selected; `usages` is the usage of the chat model, one entry a part, written as one sum.
     """
 
     run_id: str
@@ -55,12 +55,12 @@ class RunRecord:
 
     @property
     def chat(self) -> ChatUsage:
-        """What the chat model took in all."""
+        """Total usage of the chat model."""
         return ChatUsage.sum(self.usages)
 
     @contextmanager
     def time_step(self, step: str) -> Iterator[None]:
-        """Adds the block's time to the step's, on the clock and of the processor."""
+        """Adds the wall-clock and processor time of a `with` block to a step."""
         before_s = time.monotonic()
         try:
             with add_processor_s(self.processor_s, step):
@@ -71,7 +71,7 @@ class RunRecord:
 
 @contextmanager
 def record_run(config: RefreshConfig) -> Iterator[RunRecord]:
-    """A run's record, written when the block ends, well or not."""
+    """Yields a run's record, and writes it when the block ends, also after an error."""
     started = datetime.now(UTC)
     run_id = f"{started:%Y%m%dT%H%M%S}-{ids.digest(started.isoformat(), n_hex=6)}"
     versions = {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
@@ -94,7 +94,7 @@ def record_run(config: RefreshConfig) -> Iterator[RunRecord]:
 
 
 def _count_bytes(folder: str) -> int:
-    """Bytes of all files of a folder, as far as they stay there while it is looked at."""
+    """Returns the total size in bytes of a folder's files; files that are deleted meanwhile are ignored."""
     n_bytes = 0
     for each in Path(folder).rglob("*"):
         with suppress(OSError):
@@ -103,7 +103,7 @@ def _count_bytes(folder: str) -> int:
 
 
 def _read_actual(record: RunRecord, store: Store, n_bytes_made: int, usd: float | None) -> dict[str, float | None]:
-    """What came of a run, by the keys of a plan's figures."""
+    """Reads the actual figures of a run, by the keys of an estimate's figures."""
     runner, chat = Runner(store), record.chat
     made = [found.n_rows for part in record.parts if (found := runner.read_record(part, MIXING)) is not None]
     by_step = {f"processor.{step}": used_s for step, used_s in record.processor_s.items()}

@@ -1,4 +1,4 @@
-"""A refresh from beginning to end, as tasks: of question sets, or of what a server has recorded.
+"""Tasks of a refresh of question sets, or of a server's recordings.
 
 plan ─ parts ─▶ pictures ─▶ script ─▶ wording ─▶ speech ─▶ alignment ─▶ mixing ─▶ oracle ─▶ compact ─▶ publish
 """
@@ -26,13 +26,13 @@ from pipelines.run.workers import Workers
 
 
 class Progress(Protocol):
-    """What wants to be told how far a run is."""
+    """Receives the progress of a run."""
 
     def begin_stage(self, name: str, n_items: int) -> None:
-        """A stage begins, on so many items."""
+        """Called when a stage begins, with the number of its items."""
 
     def on_part(self, stage: str, part: Part, record: PartRecord) -> None:
-        """A stage has a part's output, made now or found."""
+        """Called when the output of a part exists, made now or found."""
 
 
 Dataset = tuple[Manifest, Figures]
@@ -44,23 +44,23 @@ def run_refresh(
     run_task: Callable[[Task[Any]], None] = Task.run,
     by_shard: bool = False,
 ) -> tuple[RunRecord, Manifest, Figures]:
-    """Makes or refreshes a dataset of question sets; again = resume. The bytes do not depend on how tasks are run.
+    """Makes or refreshes a dataset of question sets, or resumes. The bytes do not depend on how tasks are run.
 
     Args:
-        by_shard: a task a stage and shard, not one a stage.
+        by_shard: whether there is a task for each stage and shard, instead of one for each stage.
 
     Raises:
-        KameError: with cause and remedy; what was finished before stays and is used by the next run.
+        KameError: a step failed; what was finished is reused by the next run.
     """
     with mirrored(config, progress) as (here, told):
         check_request(here)
         with lock_dataset(here), record_run(here) as record:
-            made = run_tasks(refresh_tasks(here, told, record, by_shard), run_task)
+            made = run_tasks(make_refresh_tasks(here, told, record, by_shard), run_task)
     return record, *made
 
 
 def run_recordings(config: RefreshConfig, progress: Progress) -> tuple[RunRecord, Manifest, Figures]:
-    """The same of a folder of recordings.
+    """Makes or refreshes a dataset of a folder of recordings; see `run_refresh`.
 
     Raises:
         KameError: as `run_refresh`.
@@ -72,8 +72,8 @@ def run_recordings(config: RefreshConfig, progress: Progress) -> tuple[RunRecord
     return record, *made
 
 
-def refresh_tasks(config: RefreshConfig, progress: Progress, record: RunRecord, by_shard: bool) -> Tasks[Dataset]:
-    """The tasks of a refresh of question sets."""
+def make_refresh_tasks(config: RefreshConfig, progress: Progress, record: RunRecord, by_shard: bool) -> Tasks[Dataset]:
+    """Yields the tasks of a refresh of question sets."""
     plan = yield from _plan(partial(make_plan, config), record)
     record.parts = Runner(Store(config.out)).list_pending(ORACLE, plan.parts)
     record.planned = plan_parts(config, record.parts, open_rates())
@@ -83,7 +83,7 @@ def refresh_tasks(config: RefreshConfig, progress: Progress, record: RunRecord, 
 
 
 def make_recordings_tasks(config: RefreshConfig, progress: Progress, record: RunRecord) -> Tasks[Dataset]:
-    """The tasks of a refresh of recordings: one stage stands in the place of the first six."""
+    """Yields the tasks of a refresh of recordings: one stage replaces the first six."""
     plan = yield from _plan(partial(recordings.plan, config), record)
     yield from _run_stages(config, plan, recordings.STAGES, recordings.run_on_part, progress, record)
     entries = yield from _compact(config, plan, record)
@@ -107,7 +107,7 @@ def _run_stages(
     record: RunRecord,
     by_shard: bool = False,
 ) -> Tasks[None]:
-    """Stage after stage, each on all parts; worker processes and chat servers live as long as they are used."""
+    """Yields the tasks of each stage on all parts; worker processes and chat servers run only while they are used."""
     n_items = sum(part.n_items for part in plan.parts)
     with Workers(config, run_one) as workers, ExitStack() as while_asked:
         with record.time_step("plan"):

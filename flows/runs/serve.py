@@ -1,4 +1,4 @@
-"""A server from its configuration to its end: the model, its parts and its web, for the command, Prefect and tests."""
+"""A server from its configuration to its shutdown: model, components and web server."""
 
 import asyncio
 import socket
@@ -24,7 +24,7 @@ from spoken.reader import speak
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A server that callers can reach at `url` (http or https)."""
+    """A running server and its `url` (http or https)."""
 
     url: str
     server: KameServer
@@ -32,10 +32,10 @@ class Serving:
 
 @asynccontextmanager
 async def load_server(config: ServeConfig, others: OtherCallers | None = None) -> AsyncIterator[KameServer]:
-    """A server with its model and its parts, for as long as the block lasts; nobody can reach it yet.
+    """Loads a server with its model and components for the duration of a `with` block, without listening.
 
     Args:
-        others: callers of the server's other processes; None: it has none.
+        others: sessions of the server's other processes; None: there are none.
 
     Raises:
         ConfigError, BackendError, StoreError: as `run_server`.
@@ -49,10 +49,10 @@ async def load_server(config: ServeConfig, others: OtherCallers | None = None) -
 
 @asynccontextmanager
 async def run_web(web: WebServer, listeners: list[socket.socket]) -> AsyncIterator[None]:
-    """A server's web for as long as the block lasts.
+    """Runs the web server for the duration of a `with` block.
 
     Args:
-        listeners: none where callers are given to `WebServer.take`.
+        listeners: empty if connections are passed to `WebServer.take`.
     """
     task = asyncio.create_task(web.serve(listeners))
     try:
@@ -64,22 +64,22 @@ async def run_web(web: WebServer, listeners: list[socket.socket]) -> AsyncIterat
 
 
 def get_page_folder() -> Path:
-    """The folder of the page to talk by."""
+    """Returns the folder of the talk page."""
     return Path(str(files("dashboard").joinpath("talk")))
 
 
 @asynccontextmanager
 async def run_server(config: ServeConfig) -> AsyncIterator[Serving]:
-    """A server of one process for as long as the block lasts.
+    """Runs a server of one process for the duration of a `with` block.
 
     Raises:
-        ConfigError: the address is taken or none of ours, or the configuration names what is not there.
-        BackendError: the checkpoint or a part does not load.
+        ConfigError: the address is in use or not available, or the configuration names something that does not exist.
+        BackendError: the checkpoint or a component cannot be loaded.
         StoreError: a file of the checkpoint is damaged.
     """
     if config.processes > 1:
         raise ConfigError(
-            f"processes: {config.processes} cannot be had here.", "`kame serve --processes N` serves from several."
+            f"processes: {config.processes} is not possible here.", "Several processes need `kame serve --processes N`."
         )
     check_certificate(config.care)
     with open_listener(config) as listener:  # first: an address that is taken should not cost the loading of a model
@@ -90,14 +90,14 @@ async def run_server(config: ServeConfig) -> AsyncIterator[Serving]:
 
 
 async def run(config: ServeConfig, on_ready: Callable[[Serving], None], on_drain: Callable[[Serving], None]) -> None:
-    """Serves until SIGTERM or SIGINT; then lets nobody in, waits for those who talk, and ends. A second ends it now.
+    """Serves until SIGTERM or SIGINT, then shuts down gracefully; a second signal stops it at once.
 
     Args:
-        on_ready: called when callers can come.
-        on_drain: called when nobody is let in any more.
+        on_ready: called when the server accepts connections.
+        on_drain: called when new callers are refused and running sessions may finish.
 
     Raises:
-        KameError: as `run_server`; or the device broke meanwhile.
+        KameError: as `run_server`, or the device failed.
     """
     async with run_server(config) as running:
         with catch_end_signals() as asked:
@@ -109,11 +109,11 @@ async def run(config: ServeConfig, on_ready: Callable[[Serving], None], on_drain
 
 
 def _load(config: ServeConfig) -> Checkpoint | None:
-    """The front-end; None: there is mode cascade alone."""
+    """Loads the front-end; None if only mode cascade is possible."""
     if config.checkpoint != NO_CHECKPOINT:
         return load_checkpoint(config.checkpoint, find_device(config.device))
     if config.mode != "cascade":
-        raise ConfigError(f"Without a checkpoint there is no mode {config.mode}.", "Name one, or say --mode cascade.")
+        raise ConfigError(f"Mode {config.mode} needs a checkpoint.", "Give one, or use --mode cascade.")
     return None
 
 
@@ -123,4 +123,4 @@ async def _wait_until_started(web: WebServer, task: "asyncio.Task[None]") -> Non
     if task.done():
         started.cancel()
         task.result()
-        raise BackendError("The web server ended before it had started.")
+        raise BackendError("The web server ended during its start.")

@@ -1,4 +1,4 @@
-"""A server of several processes, from its configuration to its end; without any model of its own."""
+"""A server of several processes: starts and restarts them; loads no model itself."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ _COUNT_GPUS = "import torch; print(torch.cuda.device_count())"
 
 @dataclass(frozen=True, slots=True)
 class ServingGroup:
-    """A server of several processes that callers can reach at `url` (http or https)."""
+    """A running server of several processes and its `url` (http or https)."""
 
     url: str
     group: ProcessGroup
@@ -36,15 +36,15 @@ async def run_group(
     on_ready: Callable[[ServingGroup], None],
     on_drain: Callable[[ServingGroup], None],
 ) -> None:
-    """Serves until SIGTERM or SIGINT, and then as flows/runs/serve.py, `run`; SIGHUP restarts one after another.
+    """Serves from several processes until SIGTERM or SIGINT, then shuts down gracefully; SIGHUP restarts them in turn.
 
     Args:
-        read_again: the configuration as it is now, at each SIGHUP.
-        on_ready: called when callers can come.
-        on_drain: called when nobody is let in any more.
+        read_again: reads the current configuration at each SIGHUP.
+        on_ready: called when the server accepts connections.
+        on_drain: called when new callers are refused and running sessions may finish.
 
     Raises:
-        KameError: a process does not start.
+        KameError: a process did not start.
     """
     check_certificate(config.care)
     launch = Launch([sys.executable, "-m", "flows.runs.serve_process"], make_environment(config))
@@ -69,7 +69,7 @@ async def run_group(
 
 
 def make_environment(config: ServeConfig) -> Callable[[int], Mapping[str, str]]:
-    """The environment of each process, by its number: one GPU where there are any, and its share of the cores."""
+    """Returns a function from a process number to its environment: one GPU, if any, and a share of the cores."""
     gpus = [] if config.device == "cpu" else find_gpus()
     if gpus and len(gpus) < config.processes:
         _LOG.warning("%d processes share %d GPUs: each loads the model's weights.", config.processes, len(gpus))
@@ -83,7 +83,7 @@ def make_environment(config: ServeConfig) -> Callable[[int], Mapping[str, str]]:
 
 
 def find_gpus() -> list[str]:
-    """The GPUs that this command may use, as CUDA_VISIBLE_DEVICES names them; asked by a process that ends then."""
+    """Returns the GPUs that may be used, as CUDA_VISIBLE_DEVICES names them; another process looks for them."""
     done = subprocess.run([sys.executable, "-c", _COUNT_GPUS], capture_output=True, text=True, check=False)  # noqa: S603
     n_gpus = int(done.stdout) if done.returncode == 0 else 0
     named = [each.strip() for each in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if each.strip()]
@@ -94,12 +94,12 @@ def find_gpus() -> list[str]:
 def _restart_on_signal(
     group: ProcessGroup, config: ServeConfig, read_again: Callable[[], ServeConfig]
 ) -> Iterator[None]:
-    """For the time of the block SIGHUP restarts the processes one after another, by the configuration as it is then."""
+    """For the duration of a `with` block, SIGHUP restarts the processes in turn with the current configuration."""
     loop, restarts = asyncio.get_running_loop(), set[asyncio.Task[None]]()
 
     def restart() -> None:
         if restarts:
-            _LOG.warning("The processes are being restarted already; send SIGHUP again when that is over.")
+            _LOG.warning("The processes are already being restarted; send SIGHUP again when that has finished.")
             return
         try:
             new = read_again()

@@ -1,6 +1,6 @@
-"""One process of a server of several: `python -m flows.runs.serve_process`, started by flows/runs/serve_group.py.
+"""One of several server processes: `python -m flows.runs.serve_process`, started by flows/runs/serve_group.py.
 
-Its configuration comes by standard input, as JSON. What it fails with it tells its parent, which tells the user.
+It reads its configuration as JSON from standard input. Failures are reported to the parent, which tells the user.
 """
 
 import argparse
@@ -23,10 +23,10 @@ from kame_model.serve.web.transport import WebServer
 
 
 async def serve_member(config: ServeConfig, channel: socket.socket, number: int, folder: Path) -> None:
-    """Serves the callers that the parent gives, until SIGTERM, until the parent says so, or until it has ended.
+    """Serves the connections that the parent passes, until SIGTERM, a message of the parent, or the parent's end.
 
     Raises:
-        KameError: as flows/runs/serve.py, `run_server`; or the device broke.
+        KameError: as flows/runs/serve.py, `run_server`, or the device failed.
     """
     async with AsyncExitStack() as stack:
         counts = SharedCounts(folder / COUNTS)
@@ -49,7 +49,7 @@ async def serve_member(config: ServeConfig, channel: socket.socket, number: int,
 
 
 def main() -> None:
-    """The process."""
+    """Entry point of a server process."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name, kind in (("--channel", int), ("--number", int), ("--folder", Path)):
         parser.add_argument(name, type=kind, required=True)

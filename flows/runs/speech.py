@@ -1,11 +1,10 @@
-"""Hours of the assistant's voice as token rows, as tasks; running again resumes.
+"""Tasks that make hours of the assistant's voice as token rows; a second run resumes.
 
-    sentences ─ vocabulary ─ codec ─ speech ─ encode
+sentences ─ vocabulary ─ codec ─ speech ─ encode
 
-Sentences are drawn by their positions, some to a part. Processes make the parts, each with an engine and a codec of its
-own, and write them themselves. The parts that count are the first ones that together last as long as is asked for, so
-neither the number of processes nor a stop in between changes a byte; one that turns out to be too many waits for more
-hours.
+Sentences are drawn by their positions, several to a part. Processes make and write the parts, each with its own engine
+and codec. The rows consist of the first parts that together last as long as required, so neither the number of
+processes nor an interruption changes a byte; a part beyond that is used when more hours are requested.
 """
 
 import os
@@ -51,17 +50,17 @@ from pipelines.sentences.corpus import Corpus, Sentence, draw_sentence, read_cor
 from pipelines.sentences.speaker import SentenceSpeaker
 
 SENTENCES_A_PART: Final = 28
-"""About two minutes of speech: what a stop costs each process at most."""
+"""About two minutes of speech: the most work that a process loses when it is stopped."""
 
 _PART_S: Final = 120.0
-"""How long a part is taken to last before the first one is made."""
+"""Assumed duration of a part in seconds, before the first one is made."""
 
 _N_TEXTS: Final = 10_000
-"""Sentences that a vocabulary is trained on, the first ones."""
+"""Number of sentences that a tokenizer is trained on; the first ones are used."""
 
 _LEARNT: Final = "codec2-learnt"
 _VERSION: Final = 1
-"""Version of how sentences are drawn and laid between silence; raise it when the same configuration gives others."""
+"""Version of the drawing of sentences and their silence; increase it when the same configuration gives other rows."""
 
 _DRAWN_BY: Final = (
     *("seed", "shares", "min_words", "max_words", "validation_share", "before_s", "after_min_s", "after_max_s"),
@@ -69,12 +68,12 @@ _DRAWN_BY: Final = (
 
 Made = TypeVar("Made")
 OnSeconds = Callable[[float], None]
-"""Is told of so many more seconds of rows that are made, or found so."""
+"""Callback with the number of further seconds of rows that were made, or found."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpeechMade:
-    """What a run came to: the folder's manifest, its parts, and how often sentences were refused, by reason."""
+    """Result of a run: the manifest, the number of parts, and the number of rejected sentences by reason."""
 
     manifest: TokenManifest
     n_parts: int
@@ -86,20 +85,20 @@ def run_speech(
     on_seconds: OnSeconds = lambda seconds: None,
     run_task: Callable[[Task[Any]], None] = Task.run,
 ) -> SpeechMade:
-    """Makes, or goes on making, hours of the assistant's voice as token rows.
+    """Makes hours of the assistant's voice as token rows, or resumes.
 
     Raises:
-        ConfigError: a back-end or voice is not there, or the folder holds something else.
+        ConfigError: a back-end or voice does not exist, or the folder holds something else.
         SourceError: a source cannot be read.
-        DatasetError: there is nothing to say, or nothing of a part can be said.
-        BackendError: an engine, a codec or a process is gone.
-        StoreError: another run writes there, or the folder cannot be written.
+        DatasetError: there are no sentences, or none of a part could be synthesised.
+        BackendError: an engine, a codec or a process failed.
+        StoreError: another run writes to the folder, or it cannot be written.
     """
     return run_tasks(make_speech_tasks(config, on_seconds), run_task)
 
 
 def make_speech_tasks(config: SpeechRowsConfig, on_seconds: OnSeconds) -> Tasks[SpeechMade]:
-    """The tasks of a run."""
+    """Yields the tasks of a run."""
     speaker = SentenceSpeaker(config)
     sentences = Task("sentences", "", lambda: read_corpus(config, read_left_out(config.without)))
     yield [sentences]
@@ -137,7 +136,7 @@ def _describe(config: SpeechRowsConfig, corpus: Corpus, speaker: SentenceSpeaker
 
 
 def _make_text(config: SpeechRowsConfig, corpus: Corpus, speaker: SentenceSpeaker, store: Store) -> Tokenizer:
-    """The vocabulary in the folder: the one named, or one trained on the first sentences."""
+    """Returns the tokenizer in the folder: the configured one, or one that is trained on the first sentences."""
     if not store.exists(TOKENIZER):
         if config.tokenizer is not None:
             store.write_bytes(TOKENIZER, Tokenizer.from_file(config.tokenizer).path.read_bytes())
@@ -149,12 +148,12 @@ def _make_text(config: SpeechRowsConfig, corpus: Corpus, speaker: SentenceSpeake
 
 
 def _is_codec_learnt(config: SpeechRowsConfig) -> bool:
-    """Whether the run learns its codec of what it says."""
+    """Returns whether the run learns its codec from its own speech."""
     return config.codec == _LEARNT and "path" not in config.codec_options
 
 
 def _make_codec(config: SpeechRowsConfig, makers: "_PartMakers", store: Store) -> dict[str, OptionValue]:
-    """The codec's options: those given, or with the path of codebooks learnt of the first minutes."""
+    """Returns the codec's options: those configured, or the path of codebooks learnt from the first minutes."""
     if not _is_codec_learnt(config):
         return dict(config.codec_options)
     from safetensors.numpy import save
@@ -168,29 +167,29 @@ def _make_codec(config: SpeechRowsConfig, makers: "_PartMakers", store: Store) -
 
 
 class _PartMaker:
-    """Says and encodes parts in one process."""
+    """Synthesises and encodes parts in one process."""
 
     def __init__(self, config: SpeechRowsConfig, speaker: SentenceSpeaker) -> None:
         self._config, self._speaker, self._store = config, speaker, Store(config.out)
         self._codec: Codec | None = None
 
     def say(self, sentences: Sequence[Sentence]) -> list[Samples]:
-        """The sounds of a part as its rows have them, between silence."""
+        """Returns the audio of a part's rows, with silence before and after."""
         return [sound for _, sound in self._say(sentences)[0]]
 
     def write(self, number: int, sentences: Sequence[Sentence], codec_options: Mapping[str, OptionValue]) -> float:
-        """Makes a part and returns how many seconds it lasts.
+        """Makes a part and returns its duration in seconds.
 
         Raises:
-            DatasetError: none of the sentences could be said.
+            DatasetError: none of the sentences could be synthesised.
         """
         self._codec = self._codec or registry.build("codec", self._config.codec, codec_options)
         said, rejects = self._say(sentences)
         if not said:
             raise DatasetError(
-                f"None of the {len(sentences)} sentences of part {number} could be said; the last: "
-                f"{rejects[-1].stage} refused {rejects[-1].dialogue_id}, {rejects[-1].reason}: {rejects[-1].detail}.",
-                "Look at the voice, its language and the gate's bounds.",
+                f"None of the {len(sentences)} sentences of part {number} could be synthesised; the last: "
+                f"{rejects[-1].stage} rejected {rejects[-1].dialogue_id}, {rejects[-1].reason}: {rejects[-1].detail}.",
+                "Check the voice, its language, and the limits of the quality gate.",
             )
         return write_part(self._store, number, said, rejects, self._codec)
 
@@ -206,7 +205,7 @@ class _PartMaker:
 
 
 class _PartMakers(WorkerPool):
-    """Makes parts in their order, in this process or in several; use as `with`."""
+    """Makes parts in order, in this process or in several; a context manager."""
 
     def __init__(self, config: SpeechRowsConfig, corpus: Corpus, speaker: SentenceSpeaker, store: Store) -> None:
         super().__init__(config.workers or os.cpu_count() or 1, _begin_worker, config)
@@ -214,7 +213,7 @@ class _PartMakers(WorkerPool):
         self._here = _PartMaker(config, speaker)
 
     def make_parts(self, codec_options: Mapping[str, OptionValue], on_seconds: OnSeconds) -> int:
-        """Makes what is missing of the first parts that last as long as is asked for, and returns their number."""
+        """Makes the missing ones of the first parts that last as long as required, and returns their number."""
 
         def begin(number: int) -> Future[float]:
             found = find_part_s(self._store, number)
@@ -229,7 +228,7 @@ class _PartMakers(WorkerPool):
         return n_parts
 
     def say(self, wanted_s: float) -> list[Samples]:
-        """The sounds of the first parts that last so long together."""
+        """Returns the audio of the first parts that together last this long."""
 
         def compute_length_s(sounds: list[Samples]) -> float:
             return sum(samples_to_seconds(len(each)) for each in sounds)
@@ -250,7 +249,7 @@ class _PartMakers(WorkerPool):
     def _make(
         self, wanted_s: float, begin: "Callable[[int], Future[Made]]", length_s: Callable[[Made], float]
     ) -> Iterator[Made]:
-        """Parts from the first on until they last as long as is wanted; hardly more are begun than that needs."""
+        """Yields parts until they last as long as required; few more are begun than needed."""
         n_most = 2 * self.n_workers if self.n_workers > 1 else 1
         numbers, waiting = count(), deque[Future[Made]]()
         made_s, n_made = 0.0, 0
@@ -264,7 +263,7 @@ class _PartMakers(WorkerPool):
                 yield made
         except BrokenProcessPool as error:
             raise BackendError(
-                "A process that made speech died.", "Most often memory ran out: run again with fewer --workers."
+                "A process that synthesised speech died.", "The usual reason is a lack of memory: use fewer --workers."
             ) from error
         finally:
             for future in waiting:
@@ -278,7 +277,7 @@ def _make_done_future(made: Made) -> "Future[Made]":
 
 
 _maker: _PartMaker | None = None
-"""A worker process's own."""
+"""The part maker of a worker process."""
 
 
 def _begin_worker(config: SpeechRowsConfig) -> None:

@@ -1,4 +1,4 @@
-"""Tasks: the pieces of a run, which a plain loop calls and Prefect wraps."""
+"""Tasks: the units of a run, which a plain loop executes and Prefect wraps."""
 
 from collections.abc import Callable, Generator
 from contextlib import closing
@@ -9,12 +9,12 @@ Result = TypeVar("Result")
 
 
 class Task(Generic[Made]):
-    """A piece of a run's work; what it made stands in `made` once it has run.
+    """A unit of work of a run; its result is in `made` after it has run.
 
     Args:
-        name: the step of the run, such as `speech`.
-        of: the shard, dataset or stage of training that it is done for; empty: the whole run.
-        call: does it.
+        name: step of the run, such as `speech`.
+        of: shard, dataset or training stage that it belongs to; empty: the whole run.
+        call: function that does the work.
     """
 
     def __init__(self, name: str, of: str, call: Callable[[], Made]) -> None:
@@ -24,24 +24,23 @@ class Task(Generic[Made]):
 
     @property
     def title(self) -> str:
-        """What it is called where tasks are listed, such as `speech gsm8k-train-s0000`."""
+        """Title in lists of tasks, such as `speech gsm8k-train-s0000`."""
         return f"{self.name} {self.of}".rstrip()
 
     def run(self) -> None:
-        """Does the work."""
+        """Calls the function, and stores its result in `made`."""
         self.made = self._call()
 
 
 Tasks = Generator[list[Task[Any]], None, Result]
-"""A run, in its order: tasks of one list need nothing of each other, and run one after the other; the next list is
-made of what they have made. What it returns is what came of the run."""
+"""A run as lists of independent tasks; each list depends on the results of the one before. Returns the result."""
 
 
 def run_tasks(tasks: Tasks[Result], run_task: Callable[[Task[Any]], None] = Task.run) -> Result:
-    """Runs all tasks, one after the other, and returns what came of the run.
+    """Runs all tasks in sequence, and returns the result of the run.
 
     Args:
-        run_task: how one is run; it raises what the task raises.
+        run_task: runs one task, and raises what it raises.
     """
     with closing(tasks):  # what the run holds open for its tasks is closed before their error goes on
         while True:

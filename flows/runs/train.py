@@ -1,16 +1,16 @@
-"""From datasets to a registered checkpoint, as tasks.
+"""Tasks of a training on datasets, up to a registered checkpoint.
 
     text ─ codec ─ encode ─ speak ─ copy ─ dialogues ─ export ─ evaluate ─ register
 
     OUT/tokenizer.model   OUT/codec/   OUT/tokens/<n>-<dataset>/     the same for all seeds
-    OUT/tokenizer.json                                               whose texts the vocabulary was trained on
+    OUT/tokenizer.json                                               texts that the tokenizer was trained on
     OUT/seed-<n>/speak/   OUT/seed-<n>/copy/   OUT/seed-<n>/run/   OUT/seed-<n>/evaluation/
     OUT/report.md                                                    the evaluations of all seeds so far
     CHECKPOINTS/<name>/   CHECKPOINTS/index.json
 
-Each task goes on where it was stopped and is left out where it stands, so running again resumes, and with another seed
-trains anew on what is encoded. What is evaluated is the export, as it will be served. With speech rows (`kame speech`)
-vocabulary and codec are theirs, and nothing is made in OUT.
+Each task resumes where it was stopped, and is skipped if its result exists; another seed reuses vocabulary, codec and
+token rows. The exported checkpoint is evaluated, as it will be served. With speech rows (`kame speech`), their
+vocabulary and codec are used, and none is made in OUT.
 """
 
 from collections.abc import Callable, Sequence
@@ -59,7 +59,7 @@ _OF_ALL_STAGES = ("model.", "hardware.", "copying.")
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What a run from datasets to a checkpoint came to; `figures` are the evaluation's rows, if it was run."""
+    """Result of a run from datasets to a checkpoint; `figures` are the rows of the evaluation, if there was one."""
 
     checkpoint: str
     facts: KameJson
@@ -68,7 +68,7 @@ class Made:
 
 
 class Stopped(KameError):
-    """Training was asked to stop; it is saved."""
+    """Training was stopped on request, after saving a checkpoint."""
 
     exit_code = 130
 
@@ -78,17 +78,17 @@ def run_front_end(
     progress: Progress = SILENT,
     run_task: Callable[[Task[Any]], None] = Task.run,
 ) -> Made:
-    """Makes, or goes on making, a registered checkpoint of datasets.
+    """Trains a front-end on datasets up to a registered checkpoint, or resumes.
 
     Raises:
-        Stopped: training was asked to stop, and is saved.
-        ConfigError: settings of a stage do not hold, what is held out is trained on, or the folder's vocabulary is
-            another; before anything is made.
-        KameError: with cause and remedy; what was finished before stays and is used by the next run.
+        Stopped: training was stopped on request, after saving a checkpoint.
+        ConfigError: the settings of a stage are invalid, held-out items are trained on, or the folder has another
+            vocabulary; raised before anything is made.
+        KameError: another failure; what was finished is reused by the next run.
     """
     config = take_from_speech(config)
-    for stage in stages_of(config):
-        train_config(config, stage, "vocabulary", config.datasets)  # settings that do not hold are told of at once
+    for stage in list_stages(config):
+        make_train_config(config, stage, "vocabulary", config.datasets)  # settings that do not hold are told of at once
     make_evaluation_config(config)
     make_sampling_config(config)
     check_codec(config)
@@ -100,10 +100,10 @@ def run_front_end(
 
 
 def make_front_end_tasks(config: FrontEndConfig, progress: Progress, hear: Hearing | None) -> Tasks[Made]:
-    """The tasks of a run from datasets to a registered checkpoint.
+    """Yields the tasks of a run from datasets to a registered checkpoint.
 
     Args:
-        hear: listens to what the evaluated checkpoint says; None: nobody does.
+        hear: transcribes the speech of the evaluated checkpoint; None: it is not transcribed.
     """
     text = Task("text", "", partial(make_text, config))
     codec = Task("codec", "", partial(make_codec, config))
@@ -114,8 +114,8 @@ def make_front_end_tasks(config: FrontEndConfig, progress: Progress, hear: Heari
         yield [encoded]
         rows[name] = encoded.made
     tokens = [folder for name, folder in rows.items() if name != HELD_OUT]
-    for stage in stages_of(config):
-        settings = train_config(config, stage, text.made, tokens)
+    for stage in list_stages(config):
+        settings = make_train_config(config, stage, text.made, tokens)
         trained = Task("train", stage, partial(train_stage, settings, progress))
         yield [trained]
     exported = Task("export", "", partial(export, config, text.made, codec.made))
@@ -130,10 +130,10 @@ def make_front_end_tasks(config: FrontEndConfig, progress: Progress, hear: Heari
 
 
 def take_from_speech(config: FrontEndConfig) -> FrontEndConfig:
-    """The configuration with the vocabulary and the codec of its speech rows, where it has some.
+    """Returns the configuration with the vocabulary and codec of its speech rows, if it has some.
 
     Raises:
-        ConfigError: it names another vocabulary or codec, or the size speaks another codec.
+        ConfigError: it names another vocabulary or codec, or the preset requires another codec.
         DatasetError: the folder holds no token rows.
     """
     if config.speech is None:
@@ -149,28 +149,29 @@ def take_from_speech(config: FrontEndConfig) -> FrontEndConfig:
     for name, default in own.items():
         if getattr(config, name) not in (default, taken[name]):
             raise ConfigError(
-                f"{name} {getattr(config, name)} is not that of {config.speech}, whose vocabulary and codec are taken.",
-                f"Leave out --{name.replace('_', '-')}, or make speech with it.",
+                f"{name} {getattr(config, name)} differs from that of {config.speech}, whose vocabulary and codec "
+                "are used.",
+                f"Omit --{name.replace('_', '-')}, or make speech with it.",
             )
     return validate_settings(FrontEndConfig, config.model_dump() | taken)
 
 
 def open_reader(share: DatasetShare) -> DatasetReader:
-    """The reader of a dataset with the oracles that are named."""
+    """Opens a dataset with the version of its oracles."""
     return DatasetReader(share.folder, share.oracle_version)
 
 
 def open_spoken_datasets(shares: Sequence[DatasetShare]) -> list[DatasetReader]:
-    """A reader a folder, for what has nothing to do with oracles."""
+    """Opens each dataset once, for steps that do not depend on oracles."""
     return [DatasetReader(folder) for folder in dict.fromkeys(each.folder for each in shares)]
 
 
 def check_datasets(config: FrontEndConfig) -> None:
-    """Looks at what is named before hours of work.
+    """Checks the datasets before hours of work.
 
     Raises:
-        DatasetError: one is not there, or has no oracles of the version named.
-        ConfigError: the held-out dataset has items, or questions, that are trained on.
+        DatasetError: one does not exist, or has no oracles of that version.
+        ConfigError: items or questions of the held-out dataset are trained on.
     """
     held_out = config.held_out_share
     for share in [*config.shares, *([] if held_out is None else [held_out])]:
@@ -182,10 +183,10 @@ def check_datasets(config: FrontEndConfig) -> None:
 
 
 def check_vocabulary(config: FrontEndConfig) -> None:
-    """Looks at the vocabulary that stands in the run's folder, before anything is made with it.
+    """Checks an existing vocabulary in the run's folder before it is used.
 
     Raises:
-        ConfigError: it has another size than is asked for, or is of other dialogues or oracles.
+        ConfigError: it has another size, or was trained on other dialogues or oracles.
         BackendError: it is damaged.
     """
     if config.tokenizer is None:
@@ -193,22 +194,22 @@ def check_vocabulary(config: FrontEndConfig) -> None:
 
 
 def make_text(config: FrontEndConfig) -> str:
-    """The vocabulary's file: the one named, or one trained on what the datasets' training split says."""
+    """Returns the tokenizer file: the configured one, or one that is trained on the datasets' training split."""
     if config.tokenizer is not None:
         return config.tokenizer
     return make_run_vocabulary(list(map(open_reader, config.shares)), config.vocabulary, config.out)
 
 
 def _is_codec_learnt(config: FrontEndConfig) -> bool:
-    """Whether the run makes its own codec."""
+    """Returns whether the run learns its own codec."""
     return config.codec == "codec2-learnt" and config.codec_path is None
 
 
 def check_codec(config: FrontEndConfig) -> None:
-    """Looks at the codec that is named before hours of work.
+    """Checks the codec's name and options before hours of work.
 
     Raises:
-        ConfigError: there is no such codec, or it does not take what it is told.
+        ConfigError: there is no such codec, or it rejects its options.
     """
     path = {"path": str(Path(config.out) / "codec")} if _is_codec_learnt(config) else {}
     check_options("codec", config.codec, _get_codec_options(config) | path)
@@ -221,7 +222,7 @@ def _get_codec_options(config: FrontEndConfig) -> dict[str, OptionValue]:
 
 
 def make_codec(config: FrontEndConfig) -> dict[str, OptionValue]:
-    """The codec's options: what is named, or codebooks learnt from the datasets' voices."""
+    """Returns the codec's options: those configured, or the path of codebooks learnt from the datasets' voices."""
     options = _get_codec_options(config)
     if not _is_codec_learnt(config):
         return options
@@ -234,15 +235,15 @@ def make_codec(config: FrontEndConfig) -> dict[str, OptionValue]:
 
 
 def name_shares(config: FrontEndConfig) -> dict[str, DatasetShare]:
-    """What is to be encoded, by the name of its folder of token rows: the mixture in order, then what is held out."""
+    """Returns the datasets to encode by name of their token rows: the mixture in order, then the held-out one."""
     mixed = {f"{n}-{Path(each.folder).resolve().name}": each for n, each in enumerate(config.shares)}
     return mixed if config.held_out_share is None else mixed | {HELD_OUT: config.held_out_share}
 
 
 def encode(config: FrontEndConfig, name: str, tokenizer: str, codec: dict[str, OptionValue]) -> str:
-    """The folder of one dataset's token rows; `name` is one of `name_shares`.
+    """Encodes one dataset of `name_shares` and returns its folder of token rows.
 
-    Where the run's other folders have codes of the same sound (one dataset with several oracles), these are copied.
+    Codes of the same audio in other folders of the run (a dataset with several oracles) are copied.
     """
     from data_schemas.config.encode import EncodeConfig
     from kame_model.encode.run import encode_dataset
@@ -265,11 +266,11 @@ def encode(config: FrontEndConfig, name: str, tokenizer: str, codec: dict[str, O
     return out
 
 
-def stages_of(config: FrontEndConfig) -> tuple[str, ...]:
-    """The stages of the size's plan that are trained, in order.
+def list_stages(config: FrontEndConfig) -> tuple[str, ...]:
+    """Returns the stages of the preset's plan that are trained, in order.
 
-    Left out are those whose steps or hours are set to 0, those of speech where there is none, and, where weights to
-    start from are named, all before the last of which neither steps nor hours are set.
+    Skipped are stages with 0 steps or hours, speech stages without speech rows, and, if `init_from` is set, all stages
+    before the last for which neither steps nor hours are set.
     """
     *others, last = PRESETS[config.preset].plan
     return (*(each.name for each in others if _is_trained(config, each)), last.name)
@@ -283,7 +284,7 @@ def _is_trained(config: FrontEndConfig, stage: StagePlan) -> bool:
 
 
 def _get_own_settings(config: FrontEndConfig, stage: str) -> dict[str, Any]:
-    """Settings that are said of a stage of the plan."""
+    """Returns the settings that are given for one stage of the plan."""
     plan = PRESETS[config.preset].plan
     by_stage: dict[str, dict[str, Any]] = {each.name: {} for each in plan}
     for name, value in config.settings.items():
@@ -293,13 +294,13 @@ def _get_own_settings(config: FrontEndConfig, stage: str) -> dict[str, Any]:
     return by_stage[stage]
 
 
-def stage_folder(config: FrontEndConfig, stage: str) -> Path:
-    """The folder of one stage's training run."""
+def get_stage_folder(config: FrontEndConfig, stage: str) -> Path:
+    """Returns the folder of one stage's training run."""
     return config.of_seed / (RUN if stage == PRESETS[config.preset].plan[-1].name else stage)
 
 
-def train_config(config: FrontEndConfig, stage: str, tokenizer: str, tokens: Sequence[str]) -> TrainConfig:
-    """The configuration of one stage's training run, which starts from the one before it.
+def make_train_config(config: FrontEndConfig, stage: str, tokenizer: str, tokens: Sequence[str]) -> TrainConfig:
+    """Builds the configuration of one stage's training run, which starts from the stage before.
 
     Args:
         tokens: folders of token rows, in the order of the datasets.
@@ -307,14 +308,14 @@ def train_config(config: FrontEndConfig, stage: str, tokenizer: str, tokens: Seq
     Raises:
         ConfigError: a setting is unknown or out of bounds.
     """
-    stages = stages_of(config)
+    stages = list_stages(config)
     before, is_last = stages[: stages.index(stage)], stage == stages[-1]
     rows = [{"path": folder, "weight": share.weight} for folder, share in zip(tokens, config.shares, strict=True)]
     settings: dict[str, Any] = {
-        "out": str(stage_folder(config, stage)),
+        "out": str(get_stage_folder(config, stage)),
         "max_steps": config.max_steps if is_last else None,
         "max_hours": config.max_hours if is_last else None,
-        "init_from": str(stage_folder(config, before[-1])) if before else config.init_from,
+        "init_from": str(get_stage_folder(config, before[-1])) if before else config.init_from,
         "tokenizer": tokenizer,
         "seed": config.seed,
         "hardware.device": config.device,
@@ -325,22 +326,24 @@ def train_config(config: FrontEndConfig, stage: str, tokenizer: str, tokens: Seq
 
 
 def train_stage(config: TrainConfig, progress: Progress) -> RunResult:
-    """One training run to its end.
+    """Runs one stage of training to its end.
 
     Raises:
-        Stopped: somebody asked it to stop; everything is saved.
+        Stopped: training was stopped on request, after saving a checkpoint.
     """
     result = train(config, progress)
     if not result.is_done:
-        raise Stopped(f"Training was stopped at step {result.step} and is saved.", "The same again goes on from there.")
+        raise Stopped(
+            f"Training was stopped at step {result.step} and is saved.", "Run the same command again to resume."
+        )
     return result
 
 
 def export(config: FrontEndConfig, tokenizer: str, codec: dict[str, OptionValue]) -> str:
-    """The checkpoint's name in the folder of checkpoints; one of this very run that stands is not written again.
+    """Exports the checkpoint into the folder of checkpoints and returns its name; an existing one of this run is kept.
 
     Raises:
-        ConfigError: other runs' checkpoints have its name.
+        ConfigError: a checkpoint of another run has the name.
     """
     run, chosen = config.of_seed / RUN, (config.codec, codec)
     name = f"{config.preset}-{Path(config.out).resolve().name}-{read_facts(run).config.max_steps}"
@@ -349,7 +352,7 @@ def export(config: FrontEndConfig, tokenizer: str, codec: dict[str, OptionValue]
 
 
 def make_sampling_config(config: FrontEndConfig) -> SamplingConfig:
-    """How the checkpoint is to be run, by whoever serves and evaluates it.
+    """Builds the sampling settings of the checkpoint, for servers and evaluations.
 
     Raises:
         ConfigError: a setting is unknown or out of bounds.
@@ -358,7 +361,7 @@ def make_sampling_config(config: FrontEndConfig) -> SamplingConfig:
 
 
 def make_evaluation_config(config: FrontEndConfig) -> RecallConfig:
-    """How the checkpoint is run freely.
+    """Builds the settings of the recall evaluation.
 
     Raises:
         ConfigError: a setting is unknown or out of bounds.
@@ -371,10 +374,11 @@ def make_evaluation_config(config: FrontEndConfig) -> RecallConfig:
 
 
 def evaluate(config: FrontEndConfig, checkpoint: str, rows: str, hear: Hearing | None) -> list[Record]:
-    """Held-out dialogues, run freely by the exported checkpoint, and the table over all seeds made anew.
+    """Evaluates recall of the exported checkpoint, and updates the table over all seeds.
 
     Args:
-        rows: folder of their token rows. Of a dataset that is trained on too they may have none: then nothing is run.
+        rows: folder of token rows of the held-out dialogues. If the dataset is trained on as well, it may have none;
+            then nothing is evaluated.
     """
     if not config.evaluate_items:
         return []
@@ -399,7 +403,7 @@ def evaluate(config: FrontEndConfig, checkpoint: str, rows: str, hear: Hearing |
 
 
 def make_hearing() -> Hearing:
-    """The embedded recogniser, its digits read out as the pipeline reads them."""
+    """Returns a function that transcribes audio by the embedded recogniser, with digits spelled out."""
     from backends import registry
     from data_schemas.units import SAMPLE_RATE_HZ
     from pipelines.quality.hearing import normalise_words

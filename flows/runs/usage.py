@@ -1,4 +1,4 @@
-"""Processor time and memory of this process and all that it has started, engines and chat servers included."""
+"""Processor time and memory of this process and its descendants, including engines and chat servers."""
 
 import threading
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ LOOK_EVERY_S: Final = 1.0
 
 
 class Usage(NamedTuple):
-    """Processor seconds so far, resident memory of this process and that of its descendants, bytes."""
+    """Processor time so far in seconds, and resident memory of this process and of its descendants in bytes."""
 
     processor_s: float
     own_bytes: int
@@ -19,9 +19,9 @@ class Usage(NamedTuple):
 
 
 def read_usage() -> Usage:
-    """What has been used up to now; of a process that ends meanwhile its parent tells the time.
+    """Reads the current usage; the time of a process that ends meanwhile is reported by its parent.
 
-    Memory that processes share is counted in each of them.
+    Memory shared by processes is counted in each of them.
     """
     own = psutil.Process()
     processor_s, memory = 0.0, [0, 0]
@@ -35,11 +35,11 @@ def read_usage() -> Usage:
 
 
 class UsageMeter:
-    """Looks once a second while its block lasts, and keeps the most memory that was seen at once.
+    """Samples the memory usage once a second during a `with` block.
 
     Attributes:
-        peak_bytes: of this process and its descendants together.
-        peak_own_bytes: of this process alone.
+        peak_bytes: peak of this process and its descendants together.
+        peak_own_bytes: peak of this process alone.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class UsageMeter:
         self._thread.join()
 
     def look(self) -> Usage:
-        """What is used now; counts for the peaks."""
+        """Reads the current usage, and updates the peaks."""
         usage = read_usage()
         self.peak_bytes = max(self.peak_bytes, usage.own_bytes + usage.others_bytes)
         self.peak_own_bytes = max(self.peak_own_bytes, usage.own_bytes)
@@ -71,7 +71,7 @@ class UsageMeter:
 
 @contextmanager
 def add_processor_s(to: dict[str, float], step: str) -> Iterator[None]:
-    """Adds the processor time of the block to the step's."""
+    """Adds the processor time of a `with` block to a step."""
     before_s = read_usage().processor_s
     try:
         yield

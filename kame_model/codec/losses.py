@@ -30,7 +30,10 @@ class Distance:
 
 
 def compute_spectral_distance(made: Tensor, true: Tensor) -> Distance:
-    """Computes the distance of sounds [B, n_samples] at 24 kHz; spectral convergence is relative to `true`."""
+    """Computes the multi-resolution spectral distance of audio [B, n_samples] at 24 kHz: the mean over all resolutions.
+
+    Spectral convergence is relative to `true`.
+    """
     parts = [_compute_distance_at(made, true, n_window, n_mels) for n_window, n_mels in RESOLUTIONS]
     convergence, log_magnitude, log_mel = (torch.stack(part).mean() for part in zip(*parts, strict=True))
     return Distance(convergence, log_magnitude, log_mel)

@@ -66,14 +66,11 @@ class Delays:
             answer.
         overlap_s: how long both were heard at once, seconds, from the turn's start on.
         overlap_share: that as a share of the user's speech in the turn; None: the user said nothing.
-        stopped_s: from the turn's end until the assistant stops, if it was speaking at the turn's end; None: it was
-            not.
     """
 
     first_sound_s: float | None
     overlap_s: float
     overlap_share: float | None
-    stopped_s: float | None
 
 
 def measure_delays(
@@ -91,7 +88,6 @@ def measure_delays(
     """
     start_s, end_s = turn
     answers = [span for span in assistant if span[0] >= start_s and span[1] > end_s and span[0] < until_s]
-    at_end = [span for span in assistant if span[0] < end_s < span[1]]
     own = [(max(a, start_s), min(b, until_s)) for a, b in user if b > start_s and a < until_s]
     own_s = sum(b - a for a, b in own)
     overlap_s = sum(max(0.0, min(b, d) - max(a, c)) for a, b in own for c, d in assistant)
@@ -99,7 +95,6 @@ def measure_delays(
         first_sound_s=round_s(answers[0][0] - end_s) if answers else None,
         overlap_s=round_s(overlap_s),
         overlap_share=round(overlap_s / own_s, 4) if own_s else None,
-        stopped_s=round_s(at_end[0][1] - end_s) if at_end else None,
     )
 
 

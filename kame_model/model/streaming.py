@@ -45,7 +45,7 @@ class FrontEndGen:
 
     Args:
         front_end: in evaluation mode; it must not be trained while it streams.
-        sampling: how tokens are sampled. moshi uses torch's global generator.
+        sampling: temperature and top-k of text tokens and audio codes. moshi uses torch's global generator.
     """
 
     def __init__(self, front_end: FrontEnd, sampling: SamplingConfig) -> None:

@@ -107,7 +107,8 @@ def _shape_of(source: str, book: RateBook) -> tuple[DialogueShape, str]:
     mean = {name: fmean(getattr(each, name) for each in known.values()) for name in names}
     return (
         DialogueShape(source=source, n_items=1, n_spoken=1, **mean),
-        f"nobody has measured {source}: the mean of {', '.join(sorted(known))}; `kame bench --source {source}=…`",
+        f"{source} was not measured: mean of {', '.join(sorted(known))}; to measure it: `kame bench --source "
+        f"{source}=…`",
     )
 
 
@@ -118,7 +119,7 @@ def _amounts(config: RefreshConfig, n_dialogues: Mapping[str, float], book: Rate
         source: n / (shapes[source][0].dialogues_per_item * config.variants) for source, n in n_dialogues.items()
     }
     told = " + ".join(f"{n:,.0f} {source}" for source, n in n_dialogues.items())
-    rows = [Figure("dialogues", DATA, "dialogues", sum(n_dialogues.values()), "dialogues", told, "asked for")]
+    rows = [Figure("dialogues", DATA, "dialogues", sum(n_dialogues.values()), "dialogues", told, "as requested")]
     told = " + ".join(
         f"{n:,.0f} {source} / {shapes[source][0].dialogues_per_item * config.variants:.3g}"
         for source, n in n_dialogues.items()
@@ -138,7 +139,7 @@ def _chat(config: RefreshConfig, amounts: Mapping[str, float], book: RateBook) -
     """Estimates calls, tokens and price of each stage that uses a chat model, and their sums."""
     asking = {stage: chat for stage in CHAT_STAGES if (chat := chat_model_of(config, stage)) is not None}
     if not asking:
-        return [Figure("calls", CHAT, "calls", 0.0, "calls", "simulator random asks nobody", "configuration")]
+        return [Figure("calls", CHAT, "calls", 0.0, "calls", "simulator random calls no chat model", "configuration")]
     by_stage = {stage: _chat_of_stage(stage, chat, config, amounts, book) for stage, chat in asking.items()}
     if len(by_stage) == 1:
         (alone,) = by_stage.values()
@@ -167,7 +168,7 @@ def _chat_of_stage(
         n_requests, found = amounts["dialogues"], _find_chat_rate(book, stage, model, prompt)
     if found is None:
         how = "`kame bench` with these settings does" if stage == WORDING else "look at a small run"
-        why = f"nobody has counted what {stage} asks {model}: {how}"
+        why = f"requests of {stage} to {model} were not measured: {how}"
         return [make_unknown(key, CHAT, title, unit, why) for key, (title, unit) in _CHAT_FIGURES.items()]
     rate, basis = found
     calls = n_requests * rate.calls_per_request
@@ -177,15 +178,17 @@ def _chat_of_stage(
     for key, each in per.items():
         title, unit = _CHAT_FIGURES[key]
         if each is None:
-            rows.append(make_unknown(key, CHAT, title, unit, f"nobody has told how many {model} takes from its cache"))
+            rows.append(
+                make_unknown(key, CHAT, title, unit, f"the number of cached tokens of {model} was not reported")
+            )
         else:
             rows.append(Figure(key, CHAT, title, calls * each, unit, f"{calls:,.0f} × {each:.4g}", basis))
     price = get_price(chat, model)
     if chat.engine != "openai":
-        why = f"no bill: {chat.engine} answers on a machine of your own"
+        why = f"no cost: {chat.engine} runs on your own machine"
         rows.append(Figure("usd", CHAT, f"price of {model}", 0.0, "USD", "", why))
     elif price is None:
-        rows.append(make_unknown("usd", CHAT, f"price of {model}", "USD", "no price is known: set chat.price"))
+        rows.append(make_unknown("usd", CHAT, f"price of {model}", "USD", "the price is unknown: set chat.price"))
     else:
         tokens = [round(calls * (each or 0.0)) for each in per.values()]
         each_mtok = f"{price.in_usd_per_mtok:g} in, {price.cached_usd_per_mtok} cached, {price.out_usd_per_mtok:g} out"
@@ -197,7 +200,7 @@ def _chat_of_stage(
         told = f"{calls:,.0f} × {rate.wall_s:.4g} s"
         rows.append(Figure("chat_s", CHAT, title, calls * rate.wall_s, unit, told, basis))
     else:
-        why = f"nobody has measured how fast {model} answers: `kame bench` with these settings does"
+        why = f"the speed of {model} was not measured: run `kame bench` with these settings"
         rows.append(make_unknown("chat_s", CHAT, title, unit, why))
     return rows
 
@@ -231,8 +234,8 @@ def _chat_rate(book: RateBook, model: str, prompt: str) -> tuple[ChatRate, str]:
         tokens_in=tokens_in,
         tokens_out=other[0].tokens_out,
     )
-    counted = "tokens in by the size of the prompt" if size else f"tokens in as of prompt {other[0].prompt}"
-    return assumed, f"nobody has measured {model}: calls and tokens out as of {other[0].model}, {counted}"
+    counted = "input tokens by the size of the prompt" if size else f"input tokens as of prompt {other[0].prompt}"
+    return assumed, f"{model} was not measured: calls and output tokens as of {other[0].model}, {counted}"
 
 
 def _machine(
@@ -278,8 +281,8 @@ def _wall(
     begun = (start or 0.0) / n_workers
     basis = "a core a worker, nobody beside"
     if start is None:
-        basis += "; loading models is not counted, for nobody has measured it"
-    told = f"{worked:,.0f} s / {n_busy} + beginning {begun:,.0f} + answers {asked:,.0f} + publishing {alone:,.0f}"
+        basis += "; the time to load models was not measured and is not included"
+    told = f"{worked:,.0f} s / {n_busy} + startup {begun:,.0f} + answers {asked:,.0f} + publishing {alone:,.0f}"
     value = worked / n_busy + begun + asked + alone
     return Figure("wall_s", MACHINE, title, value, "s", told, basis)
 
@@ -310,10 +313,10 @@ def _room(config: RefreshConfig, duration_s: float, book: RateBook, n_workers: i
         )
     rows.append(add_up("disk_bytes", MACHINE, "disk", list(rows)))
     if found is None:
-        why = f"nobody has measured {engines}: `kame bench` with these settings does"
-        return [*rows, make_unknown("memory_bytes", MACHINE, "memory at most", "bytes", why)]
+        why = f"{engines} was not measured: run `kame bench` with these settings"
+        return [*rows, make_unknown("memory_bytes", MACHINE, "peak memory", "bytes", why)]
     size, origin = found
     chat_bytes = size.chat_bytes if has_server else 0.0
     value = size.main_bytes + n_workers * size.worker_bytes + chat_bytes
     told = f"{size.main_bytes:,.0f} + {n_workers} × {size.worker_bytes:,.0f} + chat server {chat_bytes:,.0f}"
-    return [*rows, Figure("memory_bytes", MACHINE, "memory at most", value, "bytes", told, str(origin))]
+    return [*rows, Figure("memory_bytes", MACHINE, "peak memory", value, "bytes", told, str(origin))]

@@ -15,7 +15,7 @@ from dashboard.checkpoints import Checkpoints
 from dashboard.markdown import render_markdown
 from dashboard.runs import Run
 from flows.checkpoints import CheckpointFiles
-from flows.settings import shipped_checkpoint
+from flows.settings import find_shipped_checkpoint
 from kame_model.checkpoint.files import WEIGHTS, digest_files
 from kame_model.checkpoint.kame_json import TrainingFacts, read_kame_json
 from kame_model.evaluate.compare import compare
@@ -100,7 +100,7 @@ def test_an_empty_folder_says_what_to_type(client: TestClient, root: Path) -> No
 
 
 def test_the_shipped_checkpoint_is_there_wherever_one_looks(root: Path, scheduler: KeptScheduler) -> None:
-    shipped = shipped_checkpoint()
+    shipped = find_shipped_checkpoint()
     assert shipped is not None
     with open_client(root, scheduler, files=CheckpointFiles()) as client:
         page = client.get("/checkpoints/of/nano").text
@@ -227,7 +227,7 @@ def test_a_card_that_leads_out_of_the_folder_is_not_read(root: Path, client: Tes
     (folder / "README.md").symlink_to(tmp_path / "secret.md")
     page = client.get("/checkpoints/of/one").text
     assert "the secret" not in page
-    assert "Free runs on held-out dialogues" in page  # told from kame.json instead
+    assert "Recall on held-out dialogues" in page  # told from kame.json instead
 
 
 @pytest.mark.parametrize("facts", ["", "{", '{"format": 99}', "[" * 100_000])

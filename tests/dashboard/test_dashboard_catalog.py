@@ -25,7 +25,7 @@ def put(small: Path, *places: Path) -> None:
 
 
 def keys(*roots: Path) -> list[str]:
-    return [each.key for each in Catalog(roots).datasets()]
+    return [each.key for each in Catalog(roots).list_datasets()]
 
 
 def test_a_root_is_a_dataset_or_holds_them_two_levels_deep(small: Path, tmp_path: Path) -> None:
@@ -43,10 +43,10 @@ def test_a_root_is_a_dataset_or_holds_them_two_levels_deep(small: Path, tmp_path
 def test_equal_names_of_two_roots_are_told_apart(small: Path, tmp_path: Path) -> None:
     put(small, tmp_path / "x" / "data", tmp_path / "y" / "data")
     catalog = Catalog([tmp_path / "x", tmp_path / "y", tmp_path / "x" / "data"])
-    first, second = catalog.datasets()
+    first, second = catalog.list_datasets()
     assert first.key == "data"
     assert second.key.startswith("data~")
-    assert catalog.dataset(second.key).folder == tmp_path / "y" / "data"
+    assert catalog.get_dataset(second.key).folder == tmp_path / "y" / "data"
 
 
 def test_a_link_out_of_the_root_is_not_followed(small: Path, tmp_path: Path) -> None:
@@ -58,32 +58,32 @@ def test_a_link_out_of_the_root_is_not_followed(small: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize("key", ["..", "~", "small~..", "/etc", "../small", "nothing", ""])
 def test_a_key_is_never_a_path(small: Path, key: str) -> None:
     with pytest.raises(MissingError):
-        Catalog([small.parent]).dataset(key)
+        Catalog([small.parent]).get_dataset(key)
 
 
 def test_datasets_come_and_go_while_it_runs(small: Path, tmp_path: Path) -> None:
     catalog = Catalog([tmp_path])
-    assert catalog.datasets() == []
+    assert catalog.list_datasets() == []
     put(small, tmp_path / "new")
-    assert catalog.dataset("new").manifest == read_manifest(Store(str(small)))
+    assert catalog.get_dataset("new").manifest == read_manifest(Store(str(small)))
     (tmp_path / "new" / MANIFEST).unlink()
     with pytest.raises(MissingError):
-        catalog.dataset("new")
+        catalog.get_dataset("new")
 
 
 def test_a_new_manifest_is_read_again(small: Path, tmp_path: Path) -> None:
     put(small, tmp_path / "it")
     catalog = Catalog([tmp_path])
-    before = catalog.dataset("it").manifest
+    before = catalog.get_dataset("it").manifest
     write_manifest(tmp_path / "it", before.model_copy(update={"oracle_version": "another"}))
-    assert catalog.dataset("it").manifest.oracle_version == "another"
+    assert catalog.get_dataset("it").manifest.oracle_version == "another"
 
 
 def test_a_damaged_manifest_is_told(small: Path, tmp_path: Path) -> None:
     put(small, tmp_path / "good")
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / MANIFEST).write_text("{")
-    bad, good = Catalog([tmp_path]).datasets()
+    bad, good = Catalog([tmp_path]).list_datasets()
     assert isinstance(bad, DamagedDataset)
     assert "damaged" in str(bad.error)
     assert isinstance(good, Dataset)
@@ -91,10 +91,10 @@ def test_a_damaged_manifest_is_told(small: Path, tmp_path: Path) -> None:
 
 def test_a_file_outside_of_the_dataset_is_refused(small: Path) -> None:
     with pytest.raises(DatasetError, match="outside"):
-        opened(small).file("../../etc/passwd")
-    assert opened(small).file("data/x.parquet") == small / "data" / "x.parquet"
+        opened(small).get_file("../../etc/passwd")
+    assert opened(small).get_file("data/x.parquet") == small / "data" / "x.parquet"
 
 
 def test_a_root_that_is_no_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is no folder"):
+    with pytest.raises(ConfigError, match="is not a folder"):
         Catalog([tmp_path / "nothing"])

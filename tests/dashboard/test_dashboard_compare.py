@@ -72,7 +72,7 @@ def test_each_way_to_differ_is_counted(versions: Versions) -> None:
 
 
 def test_words_that_the_other_has_not_are_marked(versions: Versions) -> None:
-    (found,) = versions.page("question", 1)
+    (found,) = versions.read_page("question", 1)
     (text,) = found.texts
     question = dialogues()[0][0].question
     assert (found.dialogue_id, text.name) == ("mine-0-v0", "question")
@@ -80,7 +80,7 @@ def test_words_that_the_other_has_not_are_marked(versions: Versions) -> None:
 
 
 def test_events_that_differ_are_told_with_both_texts(versions: Versions) -> None:
-    for found in versions.page("oracles", 1):
+    for found in versions.read_page("oracles", 1):
         (event,) = found.events
         assert (event.t_s, event.left_level, event.right_level) == (0.4, 0, 0)
         assert [[(each.text, each.differs) for each in side] for side in (event.left, event.right)] == [
@@ -90,18 +90,18 @@ def test_events_that_differ_are_told_with_both_texts(versions: Versions) -> None
 
 
 def test_a_dialogue_of_one_side_tells_why_the_other_has_none(versions: Versions) -> None:
-    (gone,) = versions.page("only_left", 1)
+    (gone,) = versions.read_page("only_left", 1)
     assert (gone.dialogue_id, gone.right) == ("mine-3-v0", None)
     assert gone.reject is not None
     assert gone.reject["reason"] == "misheard"
-    (new,) = versions.page("only_right", 1)
+    (new,) = versions.read_page("only_right", 1)
     assert (new.dialogue_id, new.left, new.reject) == ("mine-7-v0", None, None)
 
 
 def test_short_values_are_told_as_such(versions: Versions) -> None:
     told = {
         each.dialogue_id: [(fact.name, fact.left, fact.right) for fact in each.facts]
-        for each in versions.page("any", 1)
+        for each in versions.read_page("any", 1)
     }
     assert told["mine-1-v0"] == [("voice of B", "–", "amy")]
     assert told["mine-2-v0"] == [("form", "plain", "greeting")]
@@ -109,8 +109,10 @@ def test_short_values_are_told_as_such(versions: Versions) -> None:
 
 
 def test_groups_of_one_side_stand_beside_nothing(versions: Versions) -> None:
-    assert ("validation", "0", "1", "+1") in [(e.name, e.left, e.right, e.change) for e in versions.groups("split")]
-    assert ("speech: misheard", "1", "1", "") in [(e.name, e.left, e.right, e.change) for e in versions.rejects()]
+    assert ("validation", "0", "1", "+1") in [
+        (e.name, e.left, e.right, e.change) for e in versions.count_groups("split")
+    ]
+    assert ("speech: misheard", "1", "1", "") in [(e.name, e.left, e.right, e.change) for e in versions.count_rejects()]
 
 
 def test_the_page_shows_texts_sounds_and_figures(client: TestClient) -> None:

@@ -41,7 +41,7 @@ def waited(indexes: Indexes, folder: Path) -> Index:
 
 
 def test_dialogues_have_what_their_rows_have(index: Index) -> None:
-    found = {each["dialogue_id"]: each for each in index.records("SELECT * FROM dialogues")}
+    found = {each["dialogue_id"]: each for each in index.fetch_records("SELECT * FROM dialogues")}
     assert found.keys() == {row.dialogue_id for row in ROWS}
     for row in ROWS:
         told = found[row.dialogue_id]
@@ -60,7 +60,7 @@ def test_events_are_those_of_the_oracle_files(small: Path, index: Index) -> None
     for row in ROWS:
         oracle = reader.oracle(row.dialogue_id)
         assert oracle is not None
-        found = index.records("SELECT * FROM events WHERE dialogue_id = ? ORDER BY event_id", [row.dialogue_id])
+        found = index.fetch_records("SELECT * FROM events WHERE dialogue_id = ? ORDER BY event_id", [row.dialogue_id])
         for told, event in zip(found, oracle.events, strict=True):
             same = ("event_id", "t_s", "turn_index", "r", "level", "status", "text", "error", "n_words_heard")
             assert {name: told[name] for name in same} == {name: getattr(event, name) for name in same}
@@ -68,7 +68,7 @@ def test_events_are_those_of_the_oracle_files(small: Path, index: Index) -> None
 
 def test_an_oracle_holds_a_share_of_the_true_answers_words(index: Index) -> None:
     # The truth is "eighteen eggs."; level 0 says "a few eggs", and one event failed.
-    shares = index.rows("SELECT DISTINCT event_id, truth_share FROM events ORDER BY event_id")
+    shares = index.fetch_rows("SELECT DISTINCT event_id, truth_share FROM events ORDER BY event_id")
     assert shares == [("e0", 0.5), ("e1", None), ("e2", 1.0)]
 
 
@@ -78,7 +78,7 @@ def test_rejects_have_their_items_text_where_the_store_knows_it(small: Path, tmp
     (copy / ".store" / "membership").mkdir(parents=True)
     pq.write_table(pa.Table.from_pylist(items), copy / ".store" / "membership" / "mine.parquet")
     with closing(indexed(copy, tmp_path / "index.duckdb")) as index:
-        found = index.rows("SELECT item_id, question, answer FROM rejects ORDER BY ALL")
+        found = index.fetch_rows("SELECT item_id, question, answer FROM rejects ORDER BY ALL")
     assert found == [("mine-8", "What is x?", "two"), ("mine-9", None, None)]
 
 
@@ -91,7 +91,7 @@ def test_files_of_before_answered_by_are_read(small: Path, tmp_path: Path) -> No
                 del event["answered_by"]
         pq.write_table(pa.Table.from_pylist(rows), file)
     with closing(indexed(copy, tmp_path / "index.duckdb")) as index:
-        assert index.rows("SELECT DISTINCT answered_by FROM events") == [(None,)]
+        assert index.fetch_rows("SELECT DISTINCT answered_by FROM events") == [(None,)]
 
 
 def test_totals_are_sums_over_rows(index: Index) -> None:
@@ -132,10 +132,10 @@ def test_a_damaged_file_is_told_and_tried_again(small: Path, tmp_path: Path) -> 
     whole = file.read_bytes()
     file.write_bytes(whole[:200])
     with closing(Indexes(tmp_path / "cache")) as indexes:
-        with pytest.raises(StoreError, match=r"index of .*copy cannot be made.*kame check"):
+        with pytest.raises(StoreError, match=r"index of .*copy cannot be built.*kame check"):
             waited(indexes, copy)
         file.write_bytes(whole)
-        assert waited(indexes, copy).rows("SELECT count(*) FROM dialogues") == [(5,)]
+        assert waited(indexes, copy).fetch_rows("SELECT count(*) FROM dialogues") == [(5,)]
 
 
 def test_a_page_is_told_how_far_an_index_is(small: Path, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def read(index: Index, address: str, kind: TableKind = DIALOGUES) -> TableReader
 
 
 def ids(reader: TableReader) -> list[str]:
-    return [each["dialogue_id"] for each in reader.page()]
+    return [each["dialogue_id"] for each in reader.read_page()]
 
 
 FILTERS: list[tuple[str, Callable[[AudioDialogue], bool]]] = [
@@ -89,30 +89,30 @@ def test_pages_follow_each_other(index: Index, monkeypatch: pytest.MonkeyPatch) 
 def test_neighbours_are_those_of_the_view(index: Index) -> None:
     reader = read(index, "form=greeting&sort=-duration_s")
     first, second = ids(reader)
-    assert reader.neighbours(first) == (None, second, 1, 2)
-    assert reader.neighbours(second) == (first, None, 2, 2)
-    assert reader.neighbours(ROWS[0].dialogue_id) == (None, None, 0, 2)
+    assert reader.find_neighbours(first) == (None, second, 1, 2)
+    assert reader.find_neighbours(second) == (first, None, 2, 2)
+    assert reader.find_neighbours(ROWS[0].dialogue_id) == (None, None, 0, 2)
 
 
 def test_choices_are_counted_under_the_other_filters(index: Index) -> None:
     reader = read(index, "form=greeting&split=test")
-    assert dict(reader.choices(DIALOGUES.column("split"))) == {"test": 1, "train": 1}
-    assert dict(reader.choices(DIALOGUES.column("level"))) == {"0": 1, "5": 1}
-    assert dict(read(index, "").choices(DIALOGUES.column("flag"))) == {"hiss": 1}
+    assert dict(reader.count_choices(DIALOGUES.get_column("split"))) == {"test": 1, "train": 1}
+    assert dict(reader.count_choices(DIALOGUES.get_column("level"))) == {"0": 1, "5": 1}
+    assert dict(read(index, "").count_choices(DIALOGUES.get_column("flag"))) == {"hiss": 1}
 
 
 def test_a_histogram_counts_every_row_once_under_the_other_filters(index: Index) -> None:
-    bars = read(index, "duration_s=2..").histogram(DIALOGUES.column("duration_s"))
+    bars = read(index, "duration_s=2..").compute_histogram(DIALOGUES.get_column("duration_s"))
     assert sum(each.n for each in bars) == len(ROWS)
     assert bars[0].start == pytest.approx(min(row.duration_s for row in ROWS))
     assert bars[-1].end == pytest.approx(max(row.duration_s for row in ROWS))
-    greetings = read(index, "form=greeting").histogram(DIALOGUES.column("duration_s"))
+    greetings = read(index, "form=greeting").compute_histogram(DIALOGUES.get_column("duration_s"))
     assert sum(each.n for each in greetings) == 2
-    assert read(index, "").histogram(DIALOGUES.column("noise_dbfs")) == []
+    assert read(index, "").compute_histogram(DIALOGUES.get_column("noise_dbfs")) == []
 
 
 def test_rejects_are_a_table_too(index: Index) -> None:
-    (found,) = read(index, "reason=misheard", REJECTS).page()
+    (found,) = read(index, "reason=misheard", REJECTS).read_page()
     assert (found["item_id"], found["stage"]) == ("mine-9", "speech")
 
 
@@ -148,4 +148,4 @@ def test_an_address_holds_the_whole_view(
 ) -> None:
     choices = {"form": tuple(forms)} if forms else {}
     view = View(DIALOGUES, text, choices, {"wer": bounds}, sort, page, tuple(columns))
-    assert View.parse(DIALOGUES, parse_qsl(view.address(), keep_blank_values=True)) == view
+    assert View.parse(DIALOGUES, parse_qsl(view.format_query(), keep_blank_values=True)) == view

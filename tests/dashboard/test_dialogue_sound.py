@@ -111,7 +111,7 @@ def test_rows_of_later_groups_are_found(tmp_path: Path) -> None:
 
 def test_a_row_that_is_not_where_the_index_says_is_an_error(root: Path, tmp_path: Path) -> None:
     dataset = opened(root / "small")
-    file = dataset.file(dataset.manifest.select_kind("data")[0].path)
+    file = dataset.get_file(dataset.manifest.select_kind("data")[0].path)
     with pytest.raises(StoreError, match="does not hold dialogue other"):
         read_sound(file, 0, "other")
     with pytest.raises(StoreError, match="cannot be read"):

@@ -77,7 +77,7 @@ def test_leaps_are_told_with_their_dialogues_and_only_the_newest(tmp_path: Path)
         log.write("spike", step, {"mean": 1.0, "dialogues": ["<b>"], "loss": math.inf})
     update = read(MetricsFeed(tmp_path / METRICS))
     assert [each["step"] for each in update.notes] == list(range(3, N_NOTES + 3))
-    told = json.dumps(update.as_json(), allow_nan=False)
+    told = json.dumps(update.to_json(), allow_nan=False)
     assert '"dialogues": ["<b>"], "loss": null' in told
 
 

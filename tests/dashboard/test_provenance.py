@@ -95,8 +95,8 @@ def test_runs_with_its_source_are_linked_and_damaged_ones_named(client: TestClie
 
 def test_the_index_has_what_asked_and_the_state_of_who_answered(root: Path, tmp_path: Path) -> None:
     index: Index = indexed(root / "small", tmp_path / "it.duckdb")
-    assert set(index.rows("SELECT max_requests_per_turn, min_words, max_words, both_directions FROM oracles")) == {
-        (8, 1, 30, False)
-    }
-    assert index.rows("SELECT DISTINCT system_fingerprint FROM events") == [(None,)]
+    assert set(
+        index.fetch_rows("SELECT max_requests_per_turn, min_words, max_words, both_directions FROM oracles")
+    ) == {(8, 1, 30, False)}
+    assert index.fetch_rows("SELECT DISTINCT system_fingerprint FROM events") == [(None,)]
     index.close()

@@ -123,9 +123,9 @@ def test_an_item_whose_question_is_not_known_says_why(client: TestClient) -> Non
 
 def test_a_dialogue_without_oracles_is_linked(client: TestClient) -> None:
     page = page_of(client, 3)
-    assert "is in the dataset all the same" in page
+    assert "is nevertheless in the dataset" in page
     assert 'href="/datasets/small/dialogues/mine-3-v0"' in page
-    assert "no longer kept" not in page
+    assert "has been deleted" not in page
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_where_the_work_folder_is_gone_or_damaged_the_page_says_so(root: Path, t
         shutil.rmtree(small / ".store" / "parts")
         page = page_of(client, 8)
         assert "(.store/parts) is missing" in page
-        assert "Its text is no longer kept" in page
+        assert "Its text has been deleted" in page
 
 
 def test_a_part_outside_the_dataset_is_not_read(root: Path, tmp_path: Path) -> None:

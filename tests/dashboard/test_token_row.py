@@ -130,7 +130,7 @@ def test_rows_of_an_earlier_content_that_have_the_dialogue_say_so(spoilt: Path, 
 def test_a_dialogue_that_was_left_out_says_so(root: Path, tmp_path: Path) -> None:
     code, told = fault_of(root, tmp_path, FLAGGED)
     assert code == 404
-    assert "was left out of the token rows" in told
+    assert "is not in the token rows" in told
 
 
 @pytest.mark.parametrize("folder", ["nothing", "%2e%2e%2fsmall", "small"])
@@ -142,7 +142,7 @@ def test_another_vocabulary_than_the_rows_have_is_refused(spoilt: Path, tmp_path
     (spoilt / "tokens" / "tokenizer.model").write_bytes(TOKENIZER.read_bytes() + b"\n")
     code, told = fault_of(spoilt, tmp_path / "cache")
     assert code == 500
-    assert "Put the right file back" in told or "not a SentencePiece model" in told
+    assert "Restore the right file" in told or "not a SentencePiece model" in told
 
 
 def test_a_cut_file_is_told(spoilt: Path, tmp_path: Path) -> None:

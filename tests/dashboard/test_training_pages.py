@@ -60,13 +60,13 @@ def test_free_runs_have_a_group_of_their_own(browser: "Browser", url: str, root:
     run = write_run(root / "free", 3)
     append(run, {"kind": "free", "step": 30, "once": 0.25, "silent": 0.5, "recorded_once": 1.0, "turns": 8.0})
     with opened(browser, f"{url}training/runs?run=free") as page:
-        group = page.locator("section.curves", has=page.get_by_role("heading", name="Dialogues run freely"))
+        group = page.locator("section.curves", has=page.get_by_role("heading", name="Free running, share of answers"))
         group.locator("#curve-once canvas").wait_for()
         assert group.locator("figcaption").all_inner_texts() == [
             "the right answer said once, and no other",
             "nothing said",
-            "right in the recording: the most to expect",
-            "answers that were judged, number",
+            "right in the recording: an upper bound",
+            "number of judged answers",
         ]
 
 

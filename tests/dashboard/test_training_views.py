@@ -53,9 +53,9 @@ def test_a_run_of_the_trainer_is_shown_as_it_is(root: Path, client: TestClient, 
         "dialogues",
     )
     assert (summary.trained["step"], summary.max_steps) == (6, 6)
-    assert summary.right("answer") is not None
+    assert summary.get_right_figure("answer") is not None
     page = client.get("/training").text
-    assert f"{summary.right('answer'):,.3f}" in page
+    assert f"{summary.get_right_figure('answer'):,.3f}" in page
     assert client.get("/training/runs?run=out~seed-0~run").status_code == 200
 
 
@@ -71,14 +71,14 @@ def test_runs_are_found_in_what_the_command_writes_and_nowhere_else(root: Path) 
 def test_a_run_trains_as_long_as_its_process_holds_the_folder(root: Path) -> None:
     folder = write_run(root / "run", is_done=False)
     (run,) = list_runs([root])
-    assert run.state() == "running"  # it has just written
+    assert run.read_state() == "running"  # it has just written
     age(folder)
-    assert run.state() == "stopped"
+    assert run.read_state() == "stopped"
     with filelock.FileLock(folder / ".lock"):
-        assert run.state() == "running"
-    assert run.state() == "stopped"
+        assert run.read_state() == "running"
+    assert run.read_state() == "stopped"
     (folder / "DONE").touch()
-    assert run.state() == "finished"
+    assert run.read_state() == "finished"
 
 
 def test_a_run_that_has_not_written_yet_is_there(root: Path, client: TestClient) -> None:
@@ -97,7 +97,7 @@ def test_the_newest_lines_are_found_at_the_end_of_a_long_file(root: Path) -> Non
         file.write('{"kind": "train", "step": 4000, "lo')
     summary = summarise(list_runs([root])[0])
     assert summary.trained["step"] == 3999
-    assert summary.right("answer") == 0.5  # 700 kB before the end
+    assert summary.get_right_figure("answer") == 0.5  # 700 kB before the end
 
 
 def test_only_settings_that_differ_are_compared(root: Path) -> None:

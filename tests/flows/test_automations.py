@@ -37,7 +37,7 @@ from flows.deployments import deploy
 from flows.prefect_runs import PrefectRuns
 from flows.prefect_tasks import CHAT_MODEL
 from flows.refresh import run_as_flow
-from flows.settings import sample_sources
+from flows.settings import list_sample_sources
 from tests.support.http_servers import QuietHandler, http_server
 from tests.support.mail import mail_server
 from tests.support.prefect_servers import ROOT, Prefect, prefect_server, wait_until
@@ -121,7 +121,7 @@ def test_a_run_that_fails_is_mailed_and_addresses_come_from_the_environment(
         said = CliRunner().invoke(app, typed, env=environment)
         assert (said.exit_code, said.output) == (0, "Added: kame: tell by e-mail how runs ended\n")
         end_run(client, Completed())
-        end_run(client, Crashed(message="Its process is gone."))
+        end_run(client, Crashed(message="The process of the run is gone."))
         wait_until(lambda: messages, LIMIT_S, "a message")
     (message,) = messages
     assert "Subject: train of ours: Crashed" in message
@@ -164,7 +164,7 @@ def test_what_cannot_be_set_up_is_told(prefect: Prefect, client: SyncPrefectClie
 def refresh_config(out: Path, limit: int) -> RefreshConfig:
     return RefreshConfig(
         out=str(out),
-        sources=sample_sources()[:1],
+        sources=list_sample_sources()[:1],
         limit=limit,
         workers=1,
         speech=SpeechConfig(tts="double"),

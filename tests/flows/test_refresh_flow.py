@@ -37,7 +37,7 @@ from flows import refresh
 from flows.cli.app import app
 from flows.cli.progress import Bars
 from flows.runs.refresh import run_refresh
-from flows.settings import sample_sources
+from flows.settings import list_sample_sources
 from pipelines.figures import Figures
 from pipelines.figures import list_tables as figure_tables
 from pipelines.run.parts import MembershipBook
@@ -56,7 +56,7 @@ def doubles(out: Path, workers: int = 1) -> RefreshConfig:
     """Our sample items with engines that need no model; parts of two, so that shards have several."""
     return RefreshConfig(
         out=str(out),
-        sources=sample_sources(),
+        sources=list_sample_sources(),
         workers=workers,
         parts=PartConfig(dialogues_per_part=2),
         speech=SpeechConfig(tts="double"),
@@ -163,8 +163,8 @@ def test_a_run_says_what_it_left_out_and_what_it_kept(server: None, bench: Bench
     bench.refresh(source=f"hssbench={file}")
     result = bench.refresh("--limit", 2, *typed, source=f"hssbench={file}")
     assert [line for line in result.stderr.splitlines() if line.startswith("kame: ")] == [
-        "kame: hssbench has questions in other languages that were left: zh 2.",
-        "kame: 1 items of earlier runs stay, beyond what was read now.",
+        "kame: Questions of hssbench in other languages were skipped: 2 in zh. Option `languages` selects them.",
+        "kame: 1 items of earlier runs, which were not read now, are still in the dataset.",
     ], result.output
 
 
@@ -258,7 +258,7 @@ def test_a_lost_server_is_told_from_an_error_of_ours(
 
 def test_form_of_the_deployment_has_meanings_and_bounds() -> None:
     schema = refresh.refresh.parameters.model_dump()
-    assert schema["properties"]["config"]["description"].startswith("What to make")
+    assert schema["properties"]["config"]["description"].startswith("Settings of the dataset")
     fields = schema["definitions"]["RefreshConfig"]["properties"]
     assert fields["workers"] | {"maximum": 256, "minimum": 0, "type": "integer"} == fields["workers"]
     assert schema["definitions"]["MixingConfig"]["properties"]["gap_max_s"]["maximum"] == 5

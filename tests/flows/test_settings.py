@@ -12,10 +12,10 @@ from data_schemas.errors import ConfigError
 from flows.settings import (
     build_config,
     list_differences,
+    list_sample_sources,
     parse_settings,
     parse_sources,
     read_yaml,
-    sample_sources,
     validate_settings,
 )
 
@@ -51,7 +51,7 @@ def test_a_map_without_a_name_is_of_the_last_source() -> None:
     ],
 )
 def test_maps_that_fit_nothing_are_refused(sources: list[str], maps: list[str]) -> None:
-    with pytest.raises(ConfigError, match="does not fit"):
+    with pytest.raises(ConfigError, match="is not a list of field=COLUMN"):
         parse_sources(sources, maps)
 
 
@@ -60,7 +60,9 @@ def test_options_go_to_their_source_with_values_as_yaml_has_them() -> None:
     gsm8k, mine = parse_sources(["gsm8k", "mine"], [], options=given)
     assert gsm8k["options"] == {"hub_split": "test"}
     assert mine["options"] == {"first_place": 1, "hub_id": "a/b:c"}
-    with pytest.raises(ConfigError, match=r"--source-option x:a=b does not fit.*kame backends options source"):
+    with pytest.raises(
+        ConfigError, match=r"--source-option x:a=b is not a list of option=value.*kame backends options source"
+    ):
         parse_sources(["gsm8k"], [], options=["x:a=b"])
 
 
@@ -77,7 +79,7 @@ def test_a_licence_goes_to_its_source() -> None:
 
 @pytest.mark.parametrize("licence", ["", "mine", "mine=", "other=MIT"])
 def test_licences_that_fit_nothing_are_refused(licence: str) -> None:
-    with pytest.raises(ConfigError, match=r"--licence .*does not fit"):
+    with pytest.raises(ConfigError, match=r"--licence .*is not NAME=LICENCE"):
         parse_sources(["mine=x.jsonl"], [], [licence])
 
 
@@ -97,13 +99,13 @@ def test_a_file_of_all_settings_gives_the_configuration_back(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "options", "why"),
     [
-        ("seed: [", {}, "should be YAML"),
-        ("just text", {}, "holds no settings"),
-        ("", {}, "holds no settings"),
+        ("seed: [", {}, "must be a YAML file"),
+        ("just text", {}, "is not a mapping of settings"),
+        ("", {}, "is not a mapping of settings"),
         ("sede: 1", {}, "sede: Extra inputs"),
         ("chat: {modle: x}", {}, "chat.modle: Extra inputs"),
         ("seed: one", {}, "seed: Input should be a valid integer"),
-        ("1: 2", {}, "does not hold"),
+        ("1: 2", {}, "is invalid"),
         ("speech: kokoro", {}, "speech: Input should be"),
         ("chat: openai", {"chat.base_url": "http://x/v1"}, "chat"),
         ("oracle:", {"oracle.version": "v2"}, "oracle"),
@@ -118,7 +120,7 @@ def test_a_field_that_is_made_from_a_wrong_one_is_not_told_beside_it() -> None:
     with pytest.raises(ConfigError) as wrong:
         validate_settings(ServeConfig, {"checkpoint": "nano", "limits": {"max_sessions": "many"}})
     assert str(wrong.value).startswith(
-        "The configuration does not hold: limits.max_sessions: Input should be a valid integer. "
+        "The configuration is invalid: limits.max_sessions: Input should be a valid integer. "
     )
 
 
@@ -126,7 +128,7 @@ def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere.yaml"):
         build_config("embedded", tmp_path / "nowhere.yaml", {})
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\xff")
-    with pytest.raises(ConfigError, match="should be YAML"):
+    with pytest.raises(ConfigError, match="must be a YAML file"):
         build_config("embedded", tmp_path / "bytes.yaml", {})
 
 
@@ -143,7 +145,7 @@ def test_differences_name_each_field_with_both_values() -> None:
 
 
 def test_our_sample_items_are_three_sources() -> None:
-    found = sample_sources()
+    found = list_sample_sources()
     assert [each.name for each in found] == ["gsm8k", "hssbench", "mmlu_pro"]
     assert all(each.path and Path(each.path).is_file() for each in found)
 
@@ -165,7 +167,7 @@ def test_any_setting_is_typed_by_its_dotted_name() -> None:
 
 @pytest.mark.parametrize("text", ["forms.tail_share", "=3", "a=[", "a="])
 def test_a_setting_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="does not fit"):
+    with pytest.raises(ConfigError, match="is not name=value"):
         parse_settings([text])
 
 
@@ -180,7 +182,7 @@ def test_a_section_that_is_off_is_set_and_one_nobody_knows_is_named() -> None:
 def test_pictures_and_licences_go_to_their_sources() -> None:
     (parsed,) = parse_sources(["hssbench=h.jsonl"], [], ["hssbench=own"], ["hssbench=shots"])
     assert (parsed["licence"], parsed["pictures"]) == ("own", "shots")
-    with pytest.raises(ConfigError, match="--pictures gsm8k=shots does not fit"):
+    with pytest.raises(ConfigError, match="--pictures gsm8k=shots is not NAME=FOLDER"):
         parse_sources(["hssbench=h.jsonl"], [], [], ["gsm8k=shots"])
 
 

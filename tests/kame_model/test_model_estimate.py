@@ -162,7 +162,7 @@ def test_what_does_not_fit_the_gpu_is_told_in_its_rows() -> None:
     config = config_of("moshi-7b", init_from="weights")
     on_one = plan(config, Rates(origin=ORIGIN), "H200")
     keys = ("training.moshi-7b.H200.bytes", "training.moshi-7b.H200.dialogues.s", "training.moshi-7b.H200.s")
-    assert all(on_one[key].title.endswith(", does not fit into its 141 GB") for key in keys)
+    assert all(on_one[key].title.endswith(", does not fit into 141 GB") for key in keys)
     assert not any("does not fit" in each.title for each in plan(config, Rates(origin=ORIGIN), "H200", 4).values())
 
 

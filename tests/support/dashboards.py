@@ -112,7 +112,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 def opened(folder: Path) -> Dataset:
     """The dataset of a folder."""
-    (found,) = Catalog([folder]).datasets()
+    (found,) = Catalog([folder]).list_datasets()
     assert isinstance(found, Dataset)
     return found
 

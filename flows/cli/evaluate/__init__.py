@@ -1,1 +1,1 @@
-"""`kame evaluate`: honest figures of a front-end, a file a command."""
+"""`kame evaluate`: evaluates front-ends; one file per command."""

@@ -1,11 +1,10 @@
-"""`kame evaluate`: honest figures of a front-end, and the table that compares them."""
-
-import typer
+"""`kame evaluate`: evaluates front-ends and compares the results."""
 
 from flows.cli.evaluate import compare, duplex, mt_bench, questions, recall, table
+from flows.cli.field_help import CommandApp
 
-app = typer.Typer(
-    help="Measure a front-end: what it says of what its oracle told it, and how well and how soon it answers.",
+app = CommandApp(
+    help="Evaluate a front-end: recall of its oracle, right answers, delay, and turn-taking.",
     no_args_is_help=True,
 )
 app.command("recall")(recall.recall)

@@ -1,4 +1,4 @@
-"""`kame evaluate mt-bench`: MT-Bench spoken to a server, and its answers judged."""
+"""`kame evaluate mt-bench`: asks a server the questions of MT-Bench aloud, and has the answers judged."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.evaluate.options import Tts, make_server_command, tell_condition
+from flows.cli.evaluate.options import Tts, describe_condition, make_server_command
 
 
 def _tell(row: Mapping[str, Any]) -> str | None:
     if "category" in row:
         return None
     scores = ", ".join(f"{name} {row[name]}" for name in ("score", "score_text", "score_oracle"))
-    return f"{tell_condition(row)}: {scores}; {row['n_empty']} of {row['n_answers']} empty"
+    return f"{describe_condition(row)}: {scores}; {row['n_empty']} of {row['n_answers']} empty"
 
 
 @make_server_command("mt-bench", _tell)
@@ -22,20 +22,29 @@ def mt_bench(
         str, typer.Option("--path", help="Folder with FastChat's question.jsonl and reference_answer/gpt-4.jsonl.")
     ],
     category: Annotated[
-        list[str], typer.Option("--category", help="Repeatable; reasoning, stem and humanities if none is given.")
+        list[str],
+        typer.Option(
+            "--category", help="Category of questions. Can be repeated. Default: reasoning, stem and humanities."
+        ),
     ] = [],  # noqa: B006
-    n_questions: Annotated[int | None, typer.Option("--n", min=1, help="Questions at most; all if empty.")] = None,
-    n_runs: Annotated[int | None, typer.Option("--runs", min=1, help="How often each is asked; 6 if empty.")] = None,
+    n_questions: Annotated[
+        int | None, typer.Option("--n", min=1, help="Maximum number of questions. Default: all.")
+    ] = None,
+    n_runs: Annotated[
+        int | None, typer.Option("--runs", min=1, help="Number of times that each question is asked. Default: 6.")
+    ] = None,
     tts: Tts = None,
     judge_prompts: Annotated[
         str | None,
-        typer.Option("--judge-prompts", help="FastChat's judge_prompts.jsonl; that of --path if empty, else ours."),
+        typer.Option(
+            "--judge-prompts", help="FastChat's judge_prompts.jsonl. Default: the file in --path, else our own prompts."
+        ),
     ] = None,
     judge_budget_usd: Annotated[
-        float | None, typer.Option("--judge-budget-usd", min=0, help="Most US dollars that new judgements may take.")
+        float | None, typer.Option("--judge-budget-usd", min=0, help="Maximum cost of new judgements, in US dollars.")
     ] = None,
 ) -> dict[str, Any]:
-    """Ask MT-Bench's questions aloud, both turns, and have each answer judged from 1 to 10; goes on if stopped."""
+    """Ask the questions of MT-Bench aloud, both turns; a judge rates each answer from 1 to 10. A second run resumes."""
     return {
         "path": path,
         "categories": category or None,
@@ -48,6 +57,6 @@ def mt_bench(
 
 
 def _find_prompts_beside(path: str) -> str | None:
-    """FastChat's prompts where its questions are, or in the folder above, as in its repository; None: neither."""
+    """Finds FastChat's prompts in the folder of its questions or the one above, as in its repository."""
     places = (Path(path) / "judge_prompts.jsonl", Path(path).parent / "judge_prompts.jsonl")
     return next((str(place) for place in places if place.is_file()), None)

@@ -1,4 +1,4 @@
-"""What the commands share that call a server: their options, and how such a command runs."""
+"""Options shared by the evaluation commands that call a server, and how such a command runs."""
 
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
@@ -9,7 +9,7 @@ import typer
 
 from flows.cli.refresh import LlmModel, LlmProvider, LlmUrl
 from flows.cli.serve import Device, ServeFile, SystemPrompt
-from flows.cli.terminal import AsJson, print_json, speaking_plainly
+from flows.cli.terminal import AsJson, print_json, report_errors
 
 if TYPE_CHECKING:
     from data_schemas.config.evaluate import Kind
@@ -17,32 +17,44 @@ if TYPE_CHECKING:
 Own = Callable[..., dict[str, Any]]
 
 Anew = Annotated[
-    bool, typer.Option("--anew", help="Replace what another evaluation left in OUT; else such a folder is refused.")
+    bool,
+    typer.Option(
+        "--anew", help="Replace the results of another evaluation in the folder --out, which is otherwise an error."
+    ),
 ]
 Again = Annotated[
-    bool, typer.Option("--again", help="Look at the split test though these weights have been tested before.")
+    bool,
+    typer.Option(
+        "--again", help="Allow an evaluation on the test split although these weights have been evaluated on it before."
+    ),
 ]
 Register = Annotated[
     str | None,
-    typer.Option("--register", help="Folder of checkpoints that counts those looks; else the checkpoint's own."),
+    typer.Option(
+        "--register",
+        help="Folder of checkpoints whose register counts the evaluations on test. Default: the checkpoint's own "
+        "folder.",
+    ),
 ]
 
 Tts = Annotated[
     str | None,
-    typer.Option("--tts", help="Text-to-speech that asks what has no sound of its own (`kame backends`); else kokoro."),
+    typer.Option(
+        "--tts", help="Text-to-speech engine for questions without audio; `kame backends` lists them. Default: kokoro."
+    ),
 ]
 
 
 def make_server_command(
     kind: "Kind", tell: Callable[[Mapping[str, Any]], str | None]
 ) -> Callable[[Own], Callable[..., None]]:
-    """Makes a command of a function whose parameters are the options that its kind alone has.
+    """Returns a decorator that makes a command of a function with the options of one kind of evaluation.
 
-    The function returns them as settings of the kind by dotted name (None: not typed), and `register` and `again` where
-    it has them; the command has the options of `_evaluate` too, evaluates, and prints a line a row of figures.
+    The function returns its options as settings of the kind by dotted name (None: not given), and `register` and
+    `again` if it has them. The command also has the options of `_evaluate`; it evaluates and prints the figures.
 
     Args:
-        tell: the line, or None.
+        tell: formats the line that is printed for one row of figures, or returns None for no line.
     """
 
     def decorate(own: Own) -> Callable[..., None]:
@@ -69,16 +81,20 @@ def _evaluate(
     *,
     checkpoint: Annotated[
         str | None,
-        typer.Argument(help="Folder of a checkpoint, or owner/name on the Hub; mode cascade alone needs none."),
+        typer.Argument(
+            help="Folder of a checkpoint, or owner/name on the Hub. Not needed if the only mode is cascade."
+        ),
     ] = None,
-    out: Annotated[str, typer.Option("--out", help="Folder of the report; what is finished in it is kept.")],
-    modes: Annotated[str | None, typer.Option("--modes", help="Of direct, tandem, cascade, with commas.")] = None,
+    out: Annotated[str, typer.Option("--out", help="Folder of the report; finished calls in it are reused.")],
+    modes: Annotated[
+        str | None, typer.Option("--modes", help="Modes to evaluate, separated by commas: direct, tandem, cascade.")
+    ] = None,
     delay_s: Annotated[
         list[float],
         typer.Option(
             "--delay-s",
             min=0,
-            help="How long the chat model takes, seconds, in place of the measured time; repeatable.",
+            help="Simulated delay of the chat model in seconds, instead of the measured one. Can be repeated.",
         ),
     ] = [],  # noqa: B006
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the sampling.")] = None,
@@ -88,28 +104,40 @@ def _evaluate(
     prompt: SystemPrompt = None,
     judge_url: Annotated[
         str | None,
-        typer.Option("--judge-url", help="The judge's OpenAI-compatible base URL with /v1; the key: KAME_LLM_API_KEY."),
+        typer.Option(
+            "--judge-url",
+            help="OpenAI-compatible base URL of the judge, with /v1. The API key is read from KAME_LLM_API_KEY.",
+        ),
     ] = None,
     judge_model: Annotated[
-        str | None, typer.Option("--judge-model", help="Model at that URL, or a GGUF file without one.")
+        str | None,
+        typer.Option("--judge-model", help="Name of the judge model at that URL; without a URL, path to a GGUF file."),
     ] = None,
     judge_provider: Annotated[
         str | None,
-        typer.Option("--judge-provider", help="As --llm-provider, of the judge: openai, anthropic, google, …"),
+        typer.Option("--judge-provider", help="Provider of the judge: openai, anthropic, google, …"),
     ] = None,
     asr: Annotated[
         str | None,
-        typer.Option("--asr", help="Recogniser that writes answers down (`kame backends`); else moonshine."),
+        typer.Option(
+            "--asr",
+            help="Speech recogniser that transcribes the answers; `kame backends` lists them. Default: moonshine.",
+        ),
     ] = None,
     device: Device = None,
     config: ServeFile = None,
     settings: Annotated[
-        list[str], typer.Option("--set", help="Any setting, e.g. n_sounds=9 or serving.sampling.temp_text=0.3.")
+        list[str],
+        typer.Option(
+            "--set",
+            help="Any setting of the evaluation, such as n_sounds=9 or serving.sampling.temp_text=0.3. Can be "
+            "repeated.",
+        ),
     ] = [],  # noqa: B006
     anew: Anew = False,
     as_json: AsJson = False,
 ) -> None:
-    with speaking_plainly(as_json):
+    with report_errors(as_json):
         from data_schemas.config.serving import NO_CHECKPOINT
         from flows.cli.progress import show_count
         from flows.cli.serve import build_serve_config, make_back_end_settings
@@ -137,11 +165,11 @@ def _evaluate(
             return
         for line in filter(None, map(tell, rows)):
             typer.echo(line)
-        typer.echo(f"{out}/{REPORT} has the rest.")
+        typer.echo(f"Report: {out}/{REPORT}")
 
 
-def tell_condition(row: Mapping[str, Any]) -> str:
-    """Mode and delay of a row of figures, and its category, for people."""
+def describe_condition(row: Mapping[str, Any]) -> str:
+    """Describes the mode, delay and category of a row of figures."""
     from kame_model.evaluate.served import get_condition
 
     return ", ".join(filter(None, [get_condition(row).title, row.get("category")]))

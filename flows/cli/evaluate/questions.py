@@ -1,16 +1,16 @@
-"""`kame evaluate questions`: spoken questions, asked in every mode of a served front-end."""
+"""`kame evaluate questions`: asks a served front-end spoken questions in each mode."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
-from flows.cli.evaluate.options import Tts, make_server_command, tell_condition
+from flows.cli.evaluate.options import Tts, describe_condition, make_server_command
 
 
 def _tell(row: Mapping[str, Any]) -> str:
-    right = f"right {row['answer_accuracy']:.0%} heard, {row['answer_accuracy_text']:.0%} by its text"
-    return f"{tell_condition(row)}, n={row['n']}: {right}"
+    right = f"accuracy {row['answer_accuracy']:.0%} of the audio, {row['answer_accuracy_text']:.0%} of its text"
+    return f"{describe_condition(row)}, n={row['n']}: {right}"
 
 
 @make_server_command("questions", _tell)
@@ -19,24 +19,32 @@ def questions(
         str,
         typer.Option(
             "--questions",
-            help="llama_questions, web_questions, trivia_qa, halueval, svamp, multi_arith, gsm8k, mmlu_pro or mine.",
+            help="Question set: llama_questions, web_questions, trivia_qa, halueval, svamp, multi_arith, gsm8k, "
+            "mmlu_pro, or mine (your own).",
         ),
     ] = "mine",
-    path: Annotated[str, typer.Option("--path", help="The set's file or folder; empty: the Hub.")] = "",
+    path: Annotated[
+        str, typer.Option("--path", help="File or folder of the question set. Default: the Hugging Face Hub.")
+    ] = "",
     columns: Annotated[
         str | None,
-        typer.Option("--map", help="Columns of your own file: question=COL,answer=COL, aliases, id, category, sound."),
+        typer.Option(
+            "--map",
+            help="Columns of your own file, as question=COLUMN,answer=COLUMN; also aliases, id, category and sound.",
+        ),
     ] = None,
-    n_questions: Annotated[int | None, typer.Option("--n", min=1, help="Questions at most; 100 if empty.")] = None,
+    n_questions: Annotated[
+        int | None, typer.Option("--n", min=1, help="Maximum number of questions. Default: 100.")
+    ] = None,
     tts: Tts = None,
     tail_s: Annotated[
-        float | None, typer.Option("--tail-s", help="Longest wait for an answer's end, seconds; 20 if empty.")
+        float | None, typer.Option("--tail-s", help="Maximum wait for the end of an answer, in seconds. Default: 20.")
     ] = None,
 ) -> dict[str, Any]:
-    """Ask spoken questions in real sessions: is the answer right, was the oracle, and how soon was it said?
+    """Evaluate answers to spoken questions: accuracy of the answer and of the oracle, and delay.
 
-    Time is simulated: what the chat model, the recogniser and the voice take is measured once, kept in OUT/times.jsonl,
-    and charged. The same command with the same --out goes on where it stopped, and gives the same figures.
+    Time is simulated: the times of the chat model, the recogniser and text-to-speech are measured once, stored in
+    OUT/times.jsonl, and used instead of the clock. A second run resumes and returns the same figures.
     """
     return {
         "questions": questions,
@@ -54,5 +62,5 @@ def _parse_columns(told: str) -> dict[str, str]:
     parts = [pair.partition("=") for pair in told.split(",")]
     pairs = {ours.strip(): theirs.strip() for ours, _, theirs in parts}
     if len(pairs) < len(parts) or not all(ours and theirs for ours, theirs in pairs.items()):
-        raise ConfigError(f"--map {told} does not fit.", "Say --map question=COLUMN,answer=COLUMN.")
+        raise ConfigError(f"--map {told} is not a list of field=COLUMN.", "Write --map question=COLUMN,answer=COLUMN.")
     return pairs

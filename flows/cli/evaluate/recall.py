@@ -1,4 +1,4 @@
-"""`kame evaluate recall`: a checkpoint runs held-out dialogues by itself and is judged by what its oracle told it."""
+"""`kame evaluate recall`: inference on held-out dialogues, and whether the model says what its oracle holds."""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from flows.cli.evaluate.options import Again, Anew, Register
-from flows.cli.terminal import AsJson, print_json, speaking_plainly
+from flows.cli.terminal import AsJson, print_json, report_errors
 
 
 def recall(
@@ -15,46 +15,66 @@ def recall(
         str,
         typer.Argument(
             help="Folder of a checkpoint, or owner/name on the Hub; or a folder that `kame train` wrote, whose best "
-            "weights are exported to the temporary folder. Of several seeds the first is taken."
+            "weights are exported to a temporary folder. If it has several seeds, the first is used."
         ),
     ],
-    tokens: Annotated[str, typer.Argument(help="Folder of token rows, encoded with the checkpoint's codec.")],
+    tokens: Annotated[
+        str, typer.Argument(help="Folder of token rows, which were encoded with the checkpoint's codec.")
+    ],
     out: Annotated[str, typer.Option("--out", help="Folder of the report.")] = "evaluation",
     split: Annotated[
-        list[str], typer.Option("--split", help="validation or train, repeatable; or test, alone and counted.")
+        list[str],
+        typer.Option(
+            "--split",
+            help="Split to evaluate on: validation or train (can be repeated), or test only, which is counted. "
+            "Default: validation.",
+        ),
     ] = [],  # noqa: B006
     n_items: Annotated[
-        int, typer.Option("--n", min=1, help="Items at most, one dialogue of each, the sources in turn.")
+        int,
+        typer.Option(
+            "--n", min=1, help="Maximum number of items, taken from the sources in turn, one dialogue of each."
+        ),
     ] = 150,
     delay_s: Annotated[
         list[float],
-        typer.Option("--delay-s", min=0, help="How long the back-end takes, seconds; repeatable. 0.1, 0.32, 1, 2, 3."),
+        typer.Option(
+            "--delay-s",
+            min=0,
+            help="Delay of the back-end in seconds. Can be repeated. Default: 0.1, 0.32, 1, 2 and 3.",
+        ),
     ] = [],  # noqa: B006
     channel: Annotated[
         list[str],
         typer.Option(
             "--channel",
-            help="Make the users' sound worse, too: noise-20-db, noise-10-db, noise-5-db, room, telephone, recoded "
-            "(the codec twice), or all; repeatable.",
+            help="Degradation of the user's audio that is evaluated as well: noise-20-db, noise-10-db, noise-5-db, "
+            "room, "
+            "telephone, recoded (encoded twice), or all. Can be repeated.",
         ),
     ] = [],  # noqa: B006
     voices: Annotated[
         str | None, typer.Option("--voices", help="Token rows of the same dialogues with other users' voices.")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the sampling.")] = 0,
-    listen: Annotated[bool, typer.Option("--listen", help="Have a recogniser listen to the decoded sound.")] = False,
+    listen: Annotated[
+        bool, typer.Option("--listen", help="Transcribe the decoded audio by a recogniser as well.")
+    ] = False,
     again: Again = False,
     register: Register = None,
     anew: Anew = False,
     record: Annotated[
-        bool, typer.Option("--record", help="Write the shares into the checkpoint's kame.json and card.")
+        bool, typer.Option("--record", help="Write the results to the checkpoint's kame.json and model card.")
     ] = False,
-    device: Annotated[str, typer.Option("--device", help="cpu, cuda, or auto: cuda where there is one.")] = "auto",
-    settings: Annotated[list[str], typer.Option("--set", help="Any setting, e.g. sampling.temp_text=0.3.")] = [],  # noqa: B006
+    device: Annotated[str, typer.Option("--device", help="cpu, cuda, or auto: cuda if available.")] = "auto",
+    settings: Annotated[
+        list[str],
+        typer.Option("--set", help="Any setting of the evaluation, such as sampling.temp_text=0.3. Can be repeated."),
+    ] = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Run held-out dialogues freely: is the answer said once and first, how late may the oracle be, in what noise?"""
-    with speaking_plainly(as_json):
+    """Evaluate recall on held-out dialogues: does the model say its oracle's answer, with delays and in noise?"""
+    with report_errors(as_json):
         from data_schemas.config.recall import RecallConfig, list_channels
         from data_schemas.errors import ConfigError
         from flows.cli.progress import show_count
@@ -81,11 +101,11 @@ def recall(
         folder = Path(checkpoint).expanduser()
         if record and (found is not None or not folder.is_dir()):
             raise ConfigError(
-                f"{checkpoint} is no checkpoint's folder, so nothing can be written into it.",
-                "Export or fetch it first, or leave --record out.",
+                f"{checkpoint} is not a checkpoint's folder, so --record cannot write into it.",
+                "Export or download the checkpoint first, or omit --record.",
             )
         if found is not None:
-            typer.echo(f"of {found}", err=True)
+            typer.echo(f"kame: evaluating {found}", err=True)
             register = register or str(found.folder)
         opened = nullcontext(load_checkpoint(checkpoint, where)) if found is None else open_run(found.folder, where)
         with opened as loaded:
@@ -111,4 +131,4 @@ def recall(
             return
         for row in rows:
             typer.echo(format_row(row))
-        typer.echo(f"{out}/{REPORT} has the rest.")
+        typer.echo(f"Report: {out}/{REPORT}")

@@ -1,28 +1,29 @@
-"""`kame evaluate table`: quality beside delay for direct, tandem and cascade, as in the paper."""
+"""`kame evaluate table`: quality and delay of direct, tandem and cascade in one table, as in the paper."""
 
 from typing import Annotated
 
 import typer
 
 from flows.cli.evaluate.compare import Evaluations, group_folders_by_name
-from flows.cli.terminal import AsJson, print_json, speaking_plainly
+from flows.cli.terminal import AsJson, print_json, report_errors
 
 
 def table(
     evaluation: Evaluations,
     out: Annotated[
-        str, typer.Option("--out", help="Folder of report.md, table.csv, figures.json and the plot.")
+        str, typer.Option("--out", help="Folder to write report.md, table.csv, figures.json and the plot to.")
     ] = "table",
     quality: Annotated[
         str | None,
         typer.Option(
-            "--quality", help="Measure of the columns, e.g. answer_accuracy_text; else what a recogniser hears."
+            "--quality",
+            help="Metric of the columns, such as answer_accuracy_text. Default: the metric of the transcribed audio.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put MT-Bench or question sets into the paper's table: quality by category and delay; published rows below."""
-    with speaking_plainly(as_json):
+    """Make the paper's table for MT-Bench or question sets: quality by category, and delay, with the published rows."""
+    with report_errors(as_json):
         from kame_model.evaluate.table import make_table
 
         rows = make_table(group_folders_by_name(evaluation), out, quality)
@@ -34,4 +35,4 @@ def table(
                 told = "none" if row.average.value is None else f"{row.average.value:.2f}"
                 delay = "none" if row.delay_median_s is None else f"{row.delay_median_s:.2f} s"
                 typer.echo(f"{row.title}: {told}, median delay {delay}")
-        typer.echo(f"{out}/report.md has the rest.")
+        typer.echo(f"Report: {out}/report.md")

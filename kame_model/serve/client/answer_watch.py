@@ -57,7 +57,7 @@ class AnswerWatch:
             self._sound_s = at_s
 
     def read(self, at_s: float, piece: str) -> None:
-        """Records a piece of the server's text."""
+        """Records when the server's newest text came; the text itself is not kept."""
         if piece.strip():
             self._text_s = at_s
 

@@ -101,7 +101,7 @@ class Connection:
         self._frames = WsFrameCounter()
 
     def open(self, transport: asyncio.Transport) -> None:
-        """Sets the transport once it can be written to; under TLS, after the handshake."""
+        """Sets the transport, when it can be written to (with TLS after the handshake), and limits its buffer."""
         self._transport = transport
         self.abort = transport.abort
         transport.set_write_buffer_limits(self._limits.max_unwritten_bytes // 4)

@@ -31,7 +31,7 @@ def _read_loop_time_s() -> float:
 
 
 class Allowance:
-    """A token bucket: an amount that refills at a rate.
+    """A token bucket for a rate limit: an amount that refills at a rate.
 
     Args:
         per_s: how much is added per second.
@@ -64,7 +64,7 @@ class Allowance:
 
 
 class RateLimiter:
-    """A token bucket for each key (an address, a session), in constant memory.
+    """Rate limit for each key (an address, a session), by a token bucket, in constant memory.
 
     Args:
         per_s, most, clock_s: of each `Allowance`.

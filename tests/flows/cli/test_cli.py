@@ -154,7 +154,7 @@ def test_errors_are_json_for_programs_beside_the_message(tmp_path: Path) -> None
 def test_wrong_options_are_json_for_programs_too() -> None:
     told = kame("refresh", "--map", "question", "--json")
     assert told.exit_code == 2
-    assert "does not fit" in json.loads(told.stdout)["error"]
+    assert "is not a list of field=COLUMN" in json.loads(told.stdout)["error"]
 
 
 @pytest.mark.full

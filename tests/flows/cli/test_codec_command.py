@@ -57,14 +57,14 @@ def test_any_codec_is_measured_by_its_name_with_its_options(split: Path) -> None
     assert told["file"] is None
     wrong = CliRunner().invoke(app, [*typed, "--codec-option", "n_codebooks"])
     assert wrong.exit_code == 2
-    assert "Say --codec-option name=value." in json.loads(wrong.stdout)["remedy"]
+    assert "Write --codec-option name=value." in json.loads(wrong.stdout)["remedy"]
 
 
 def test_a_dataset_without_validation_dialogues_gives_a_codec_that_is_not_measured(made: Path, tmp_path: Path) -> None:
     ran = CliRunner().invoke(app, ["learn", str(made), "--out", str(tmp_path), *BRIEF, "--json"])
     assert ran.exit_code == 0, ran.output
     assert json.loads(ran.stdout)["report"] is None
-    assert "learnt, and not measured" in ran.stderr
+    assert "learnt, but not measured" in ran.stderr
     assert (tmp_path / "codebooks.safetensors").is_file()
 
 

@@ -63,10 +63,10 @@ def test_inspect_opens_the_page_of_one_dataset(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["{root}/nothing"], "is no folder"),
+        (["{root}/nothing"], "is not a folder"),
         (["{root}", "--token-env", "NOT_SET"], "NOT_SET is not set"),
         (["{root}", "--token-env", "EMPTY"], "token is empty"),
-        (["{root}", "--host", "192.0.2.1"], "Cannot listen at 192.0.2.1"),
+        (["{root}", "--host", "192.0.2.1"], "Cannot listen on 192.0.2.1"),
         (["{root}", "--host", "no.such.name.invalid"], "Cannot listen"),
     ],
 )

@@ -31,8 +31,8 @@ def test_encode_and_export_say_what_they_wrote(arguments: list[str], tmp_path: P
     told = CliRunner().invoke(app, arguments)
     assert told.exit_code == 0, told.output
     assert "tokens: 2 rows, 30 frames, 4 oracle events." in told.stdout.replace("\n", "")
-    assert "1 flagged dialogues left out" in told.stderr
-    assert "2 failed oracle events left out" in told.stderr
+    assert "1 flagged dialogues were skipped" in told.stderr
+    assert "2 failed oracle events were skipped" in told.stderr
     told = CliRunner().invoke(app, ["export", "kame-finetune", str(tmp_path / "tokens"), str(tmp_path / "out")])
     assert told.exit_code == 0, told.output
     assert "1 test, 1 train; 30 frames" in told.stdout

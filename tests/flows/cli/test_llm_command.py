@@ -88,4 +88,4 @@ def test_an_option_of_another_engine_is_refused(engine: str, option: str, value:
     done = CliRunner().invoke(app, ["llm", "serve", "some/model", "--engine", engine, option, value])
     assert done.exit_code == 2
     option = option.replace("--", "-- ARGS") if option == "--" else option
-    assert f"{option} does nothing with the engine {engine}. Leave it out, or say --engine {other}." in done.output
+    assert f"The engine {engine} has no option {option}. Omit it, or use --engine {other}." in done.output

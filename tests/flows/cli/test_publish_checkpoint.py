@@ -131,7 +131,7 @@ def test_everything_comes_in_one_commit_and_again_nothing(hub: HubServer, mine: 
     repository = hub.repositories["model", NAME]
     assert len(repository.commits) == 2  # the Hub's own, and ours
     assert "notes.txt" not in hub.names(NAME, "model")
-    assert " 0 files sent" in publish(mine, *CODEC).output
+    assert " 0 files uploaded" in publish(mine, *CODEC).output
     assert len(repository.commits) == 2
 
 

@@ -80,8 +80,8 @@ def test_ones_own_file_is_mapped_and_wrong_ones_are_told(checkpoint: str, tmp_pa
     assert CliRunner().invoke(app, [*other, "--anew"]).exit_code == 0
     for options, told in (
         ([], "no question of the form of mine"),
-        (["--map", "question"], "--map question does not fit"),
-        (["--map", "question=frage,question=antwort"], "does not fit"),
+        (["--map", "question"], "--map question is not a list of field=COLUMN"),
+        (["--map", "question=frage,question=antwort"], "is not a list of field=COLUMN"),
         (["--map", "question=frage,answr=antwort"], "the set has no column 'answr'"),
         (["--modes", "tandem"], "without a checkpoint"),
         (["--questions", "nobody's"], "questions"),

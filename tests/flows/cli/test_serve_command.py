@@ -86,8 +86,8 @@ def test_without_a_file_one_back_end_is_the_embedded_model_or_the_one_that_is_ty
         ({"checkpoint": "c", "mode": "duet"}, "mode"),
         ({"checkpoint": "c", "voice": "hers"}, "voice"),
         ({"checkpoint": "c", "port": 70000}, "port"),
-        ({"checkpoint": "c", "back_ends.1.name": "other"}, "no place '1'; it has 1"),
-        ({"checkpoint": "c", "port.number": 1}, "port is a value"),
+        ({"checkpoint": "c", "back_ends.1.name": "other"}, "'1' is not an index of the list, which has 1"),
+        ({"checkpoint": "c", "port.number": 1}, "port is a single value"),
         ({"checkpoint": "c", "limits": {"idle": 1}}, "limits.idle"),
         ({"checkpoint": "c", "routes": [{"words": ["a"], "back_end": "none"}]}, "there is no back-end 'none'"),
         ({"checkpoint": "c", "care.certificate": "a.pem"}, "given together"),
@@ -106,13 +106,13 @@ def test_what_does_not_hold_is_told_with_its_name(typed: dict[str, Any], told: s
 def test_without_a_checkpoint_the_shipped_one_is_taken_or_it_is_told_how_to_get_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(settings, "shipped_checkpoint", lambda: None)
+    monkeypatch.setattr(settings, "find_shipped_checkpoint", lambda: None)
     with pytest.raises(ConfigError) as refused:
         build_serve_config(None, {"checkpoint": None, "mode": None})
-    for told in ("No checkpoint is named", "kame serve CHECKPOINT", "kame train", "--mode cascade"):
+    for told in ("No checkpoint is given", "kame serve CHECKPOINT", "kame train", "--mode cascade"):
         assert told in str(refused.value)
     assert build_serve_config(None, {"mode": "cascade"}).checkpoint == NO_CHECKPOINT
-    monkeypatch.setattr(settings, "shipped_checkpoint", lambda: "there/nano")
+    monkeypatch.setattr(settings, "find_shipped_checkpoint", lambda: "there/nano")
     for typed in ({}, {"mode": "cascade"}):
         assert build_serve_config(None, typed).checkpoint == "there/nano"
     assert build_serve_config(settings_in(tmp_path), {}).checkpoint == "from-yaml"
@@ -120,9 +120,9 @@ def test_without_a_checkpoint_the_shipped_one_is_taken_or_it_is_told_how_to_get_
 
 def test_what_is_shipped_lies_beside_the_packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(settings, "__file__", str(tmp_path / "flows" / "settings.py"))
-    assert settings.shipped_checkpoint() is None
+    assert settings.find_shipped_checkpoint() is None
     (tmp_path / "examples" / "checkpoints" / "nano").mkdir(parents=True)
-    assert settings.shipped_checkpoint() == str(tmp_path / "examples" / "checkpoints" / "nano")
+    assert settings.find_shipped_checkpoint() == str(tmp_path / "examples" / "checkpoints" / "nano")
 
 
 def test_a_file_that_is_none_and_a_setting_that_is_none_end_with_2(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_port_that_is_taken_is_told_before_anything_is_loaded() -> None:
         port = str(taken.getsockname()[1])
         done = CliRunner().invoke(app, ["serve", "there/is-none", "--port", port])
     assert done.exit_code == 2
-    assert f"Nothing can listen at 127.0.0.1, port {port}" in done.output
+    assert f"Cannot listen on 127.0.0.1, port {port}" in done.output
 
 
 @contextmanager
@@ -176,7 +176,7 @@ def test_it_serves_until_it_is_told_to_stop_and_those_who_talk_may_finish(checkp
         with connect(chat, additional_headers=key) as socket:
             assert socket.recv() == b"\x00"
             process.send_signal(signal.SIGTERM)
-            read_until(process, "nobody is let in any more; 1 callers may finish")
+            read_until(process, "new callers are refused; 1 running sessions may continue")
             assert httpx.get(f"{url}/readyz").status_code == 503
             with pytest.raises(InvalidStatus) as late:
                 connect(chat, additional_headers=key)
@@ -192,7 +192,7 @@ def test_a_second_signal_ends_it_at_once(checkpoint: Path) -> None:
     with served(checkpoint, *patient) as (process, url), connect(f"{url.replace('http', 'ws')}/api/chat") as socket:
         assert socket.recv() == b"\x00"
         process.send_signal(signal.SIGINT)
-        read_until(process, "Again, and it ends now")
+        read_until(process, "A second signal stops the server now")
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
         assert (process.returncode, "Traceback" in said) == (0, False)

@@ -142,7 +142,7 @@ def test_several_processes_are_one_server(served: ServedGroup) -> None:
 
     # At the end who talks may finish, and nobody is let in.
     served.process.send_signal(signal.SIGTERM)
-    served.read_until("nobody is let in any more; 1 callers may finish")
+    served.read_until("new callers are refused; 1 running sessions may continue")
     draining = httpx.get(f"{served.url}/readyz", timeout=30)
     assert (draining.status_code, draining.json()["error"]["code"]) == (503, "draining")
     assert _is_open(anew)

@@ -60,7 +60,7 @@ def test_figures_name_sources_of_which_all_was_refused() -> None:
 
 
 def test_faults_are_shown_with_brackets_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    show.console().print(show.show_faults([Fault("data/[/x].parquet", "file exists", "[bold]missing :smile:")]))
+    show.open_console().print(show.show_faults([Fault("data/[/x].parquet", "file exists", "[bold]missing :smile:")]))
     told = capsys.readouterr().out
     assert "data/[/x].parquet" in told
     assert "[bold]missing :smile:" in told

@@ -30,8 +30,8 @@ def test_it_says_how_much_speech_there_is_and_what_was_refused(arguments: list[s
     told = CliRunner().invoke(app, [*arguments, "--set", "max_words=6"])
     assert told.exit_code == 0, told.output
     assert "speech: 24 rows in 1 parts, 0.02 hours of speech." in told.stdout.replace("\n", "")
-    assert "4 sentences refused: wrong_length 4;" in told.stderr
-    assert "speech/rejects tells each" in told.stderr.replace("\n", "")
+    assert "4 sentences were rejected: wrong_length 4." in told.stderr
+    assert "They are listed in" in told.stderr.replace("\n", "")
 
 
 def test_json_for_programs(arguments: list[str], tmp_path: Path) -> None:

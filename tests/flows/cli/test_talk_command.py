@@ -61,7 +61,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[ServeConfig]:
     No checkpoint is shipped.
     """
     configs: list[ServeConfig] = []
-    monkeypatch.setattr(settings, "shipped_checkpoint", lambda: None)
+    monkeypatch.setattr(settings, "find_shipped_checkpoint", lambda: None)
 
     @asynccontextmanager
     async def build(config: ServeConfig) -> AsyncIterator[Parts]:
@@ -103,7 +103,7 @@ def test_it_ends_with_sound_transcript_and_events(checkpoint: str, question: Pat
 def test_the_shipped_checkpoint_is_talked_with_as_the_options_say(
     checkpoint: str, question: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[ServeConfig]
 ) -> None:
-    monkeypatch.setattr(settings, "shipped_checkpoint", lambda: checkpoint)
+    monkeypatch.setattr(settings, "find_shipped_checkpoint", lambda: checkpoint)
     options = ["--out", str(tmp_path / "out"), "--silence-s", "3", "--mode", "direct", "--voice", "synthesised"]
     llm = ["--llm-url", "http://127.0.0.1:1/v1", "--llm-model", "big"]
     done = CliRunner().invoke(app, ["talk", str(question), *options, *llm, *PATIENT])
@@ -111,7 +111,7 @@ def test_the_shipped_checkpoint_is_talked_with_as_the_options_say(
     (config,) = started
     assert (config.checkpoint, config.mode, config.voice) == (checkpoint, "direct", "synthesised")
     assert (config.back_ends[0].chat.base_url, config.back_ends[0].chat.model) == (llm[1], "big")
-    assert "direct, back-end default; its text is said by text-to-speech." in done.stderr
+    assert "direct, back-end default; its text is spoken by text-to-speech." in done.stderr
     assert re.search(r"s  assistant: \w", done.stdout)
     sound, _ = soundfile.read(tmp_path / "out" / "conversation.wav")
     assert 0.2 < np.abs(sound[:, 0]).max() < 0.5  # the double's tones
@@ -179,8 +179,8 @@ def test_ctrl_c_keeps_what_was_said_until_then(
     out = tmp_path / "out"
     done = CliRunner().invoke(app, ["talk", str(question), "--checkpoint", checkpoint, "--out", str(out), *PATIENT])
     assert done.exit_code == 130, done.output
-    assert f"What was said until then is in {out}." in done.stderr
-    assert "goes on where it stopped" not in done.stderr
+    assert f"the record until then is saved in {out}." in done.stderr
+    assert "to resume" not in done.stderr
     wav, _ = soundfile.read(out / "conversation.wav")
     user = np.concatenate(said)
     assert np.allclose(wav[: len(user), 1], user, atol=1e-3)
@@ -199,7 +199,7 @@ def test_a_broken_message_keeps_what_was_said_until_then(
     assert done.exit_code == 4
     told = json.loads(done.stdout)
     assert "does not speak Moshi's protocol" in told["error"]
-    assert f"What was said until then is in {out}." in done.stderr
+    assert f"the record until then is saved in {out}." in done.stderr
     assert soundfile.read(out / "conversation.wav")[0][:, 1].any()
 
 
@@ -246,23 +246,23 @@ def test_only_who_agrees_is_recorded(answer: str, checkpoint: str, question: Pat
 def test_a_server_that_records_nobody_says_so(checkpoint: str, question: Path) -> None:
     options = ["--checkpoint", checkpoint, "--record", *PATIENT]
     done = CliRunner().invoke(app, ["talk", str(question), *options])
-    assert (done.exit_code, "records nobody" in done.output) == (2, True)
+    assert (done.exit_code, "does not record" in done.output) == (2, True)
 
 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ([], "It is not clear who talks"),
-        (["a.wav", "--mic"], "It is not clear who talks"),
-        (["a.wav", "--say", "Hello."], "It is not clear who talks"),
+        ([], "What to say is not given exactly once"),
+        (["a.wav", "--mic"], "What to say is not given exactly once"),
+        (["a.wav", "--say", "Hello."], "What to say is not given exactly once"),
         (["--say", "%", "--mode", "cascade"], "cannot be said"),
         (
             ["a.wav", "--url", "http://host", "--checkpoint", "c", "--voice", "decoded"],
-            "--checkpoint, --voice would be",
+            "--checkpoint, --voice is for a server that is started",
         ),
-        (["a.wav", "--url", "http://host", "--set", "port=1"], "--set would be"),
-        (["a.wav", "--url", "http://host", "--llm-url", "http://llm"], "--llm-url would be"),
-        (["a.wav"], "Say kame talk FILE --checkpoint CHECKPOINT"),
+        (["a.wav", "--url", "http://host", "--set", "port=1"], "--set is for a server that is started"),
+        (["a.wav", "--url", "http://host", "--llm-url", "http://llm"], "--llm-url is for a server that is started"),
+        (["a.wav"], "Run kame talk FILE --checkpoint CHECKPOINT"),
         (["none.wav", "--mode", "cascade"], "Cannot read the audio file none.wav"),
         (["{question}", "--url", "ftp://host"], "not a server's URL"),
     ],

@@ -120,7 +120,7 @@ def test_options_of_datasets_are_not_passed_over_where_there_are_rows(rows: Path
     typed = ("--listen", "--speech", tmp_path, "--evaluate", 0, "--held-out", tmp_path)
     code, said = run(rows, "--out", tmp_path / "run", *typed)
     assert code == 2
-    assert "--speech, --held-out, --evaluate, --listen: of datasets only" in said
+    assert "These options need datasets, but token rows were given: --speech, --held-out, --evaluate, --listen." in said
     assert not (tmp_path / "run").exists()
 
 
@@ -137,7 +137,7 @@ def test_several_processes_do_not_train_on_a_dataset(tmp_path: Path, monkeypatch
     monkeypatch.setenv("WORLD_SIZE", "2")
     code, said = run(tmp_path, "--out", tmp_path / "run")
     assert code == 2
-    assert "Encode first, with `kame encode`" in said
+    assert "Encode the datasets with `kame encode`" in said
     assert not (tmp_path / "run").exists()
 
 

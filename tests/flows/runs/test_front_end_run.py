@@ -148,7 +148,7 @@ def test_it_learns_to_speak_first_with_the_vocabulary_and_codec_of_its_speech(wi
 def test_another_vocabulary_or_codec_than_that_of_the_speech_is_refused(
     with_speech: FrontEndConfig, named: dict[str, str], told: str
 ) -> None:
-    with pytest.raises(ConfigError, match=f"{told}.* is not that of .*speech"):
+    with pytest.raises(ConfigError, match=f"{told}.* differs from that of .*speech"):
         run_front_end(with_speech.model_copy(update=named))
 
 
@@ -171,7 +171,7 @@ def test_speech_that_says_held_out_items_is_refused(with_speech: FrontEndConfig,
     ],
 )
 def test_stages_are_those_of_the_plan_that_have_a_budget_and_data(told: dict[str, Any], stages: str) -> None:
-    assert " ".join(train.stages_of(FrontEndConfig(datasets=["d"], **told))) == stages
+    assert " ".join(train.list_stages(FrontEndConfig(datasets=["d"], **told))) == stages
 
 
 def test_a_setting_goes_to_the_stage_that_it_names_and_those_of_the_shape_to_all() -> None:
@@ -182,7 +182,7 @@ def test_a_setting_goes_to_the_stage_that_it_names_and_those_of_the_shape_to_all
         "dialogues.shares.speech": 33,
     }
     config = FrontEndConfig(datasets=["d"], speech="s", max_steps=7, settings=settings)
-    speak, copy, last = (train.train_config(config, each, "t", ["d"]) for each in ("speak", "copy", "dialogues"))
+    speak, copy, last = (train.make_train_config(config, each, "t", ["d"]) for each in ("speak", "copy", "dialogues"))
     assert {each.model.dim for each in (speak, copy, last)} == {64}
     assert [each.max_hours for each in (speak, copy, last)] == [0.7, None, None]
     assert (copy.data.swap_share, last.data.swap_share) == (0.5, 0.1)

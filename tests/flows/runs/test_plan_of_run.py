@@ -107,7 +107,7 @@ def test_the_command_shows_planned_beside_actual(record: dict[str, Any], folder:
     assert row[2] == f"{record['plan']['dialogues']['actual']:.0f} dialogues"
     nothing = CliRunner().invoke(app, ["plan", "--actual", str(tmp_path)])
     assert nothing.exit_code == 6
-    assert "has a plan" in nothing.output
+    assert "has an estimate" in nothing.output
 
 
 def test_a_run_with_nothing_to_do_plans_nothing(config: RefreshConfig, record: dict[str, Any]) -> None:
@@ -159,7 +159,7 @@ def test_a_device_is_known_in_any_letters_and_nonsense_is_refused() -> None:
     assert [check_device(each, book) for each in ("cpu", "CPU", "h200", "NVIDIA H200 SXM", "rtx 4090")] == [
         *("cpu", "cpu", "H200", "H200", "RTX 4090")
     ]
-    with pytest.raises(ConfigError, match="No speed of the device 'H2OO' is known"):
+    with pytest.raises(ConfigError, match="no data sheet for the device 'H2OO'"):
         check_device("H2OO", book)
 
 

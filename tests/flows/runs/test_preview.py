@@ -16,7 +16,7 @@ from data_schemas.config import AlignmentConfig, ChatConfig, GateConfig, Refresh
 from data_schemas.errors import SourceError, StoreError
 from flows.cli.app import app
 from flows.runs.preview import preview
-from flows.settings import sample_sources
+from flows.settings import list_sample_sources
 from pipelines.run.execute import run_in_memory
 from pipelines.run.stages import ORACLE
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.full
 def config(out: Path, sources: list[SourceConfig] | None = None) -> RefreshConfig:
     return RefreshConfig(
         out=str(out),
-        sources=sample_sources() if sources is None else sources,
+        sources=list_sample_sources() if sources is None else sources,
         workers=1,
         speech=SpeechConfig(tts="double"),
         gate=GateConfig(asr="none"),
@@ -55,11 +55,11 @@ def test_each_preview_spends_under_a_name_of_its_own(tmp_path: Path) -> None:
 
 
 def test_the_shortest_questions_are_taken(tmp_path: Path) -> None:
-    made = preview(config(tmp_path, [each for each in sample_sources() if each.name == "gsm8k"]), 20)
+    made = preview(config(tmp_path, [each for each in list_sample_sources() if each.name == "gsm8k"]), 20)
     lengths = [len(each.dialogue.turns[0].spoken_text.split()) for each in made]
     assert len(made) == 4
     assert lengths == sorted(lengths)
-    few = preview(config(tmp_path, [each for each in sample_sources() if each.name == "gsm8k"]), 2)
+    few = preview(config(tmp_path, [each for each in list_sample_sources() if each.name == "gsm8k"]), 2)
     assert [each.dialogue.dialogue_id for each in few] == [each.dialogue.dialogue_id for each in made[:2]]
 
 
@@ -90,7 +90,7 @@ def test_where_nothing_comes_out_the_command_says_why_and_fails(
         app, ["preview", "--config", str(tmp_path / "my.yaml"), "--out", str(tmp_path / "out"), "--n", "2", "--json"]
     )
     assert shown.exit_code == 1
-    assert "No dialogue came out: 2 by speech speech_refused." in shown.output
+    assert "All dialogues were rejected: 2 by speech speech_refused." in shown.output
     assert "it is too hard" in shown.output
 
 
@@ -108,7 +108,7 @@ def test_a_dialogue_without_oracles_is_left_out(tmp_path: Path, monkeypatch: pyt
 def test_sources_without_a_question_that_can_be_said_are_told(tmp_path: Path) -> None:
     rows = tmp_path / "gsm8k.jsonl"
     rows.write_text(json.dumps({"question": "金?", "answer": "#### 1"}), encoding="utf-8")
-    with pytest.raises(SourceError, match="No question of these sources can be said"):
+    with pytest.raises(SourceError, match="No question of these sources can be spoken"):
         preview(config(tmp_path / "out", [SourceConfig(name="gsm8k", path=str(rows))]), 3)
 
 

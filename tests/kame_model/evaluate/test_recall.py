@@ -399,7 +399,7 @@ def test_figures_are_recorded_in_the_checkpoint_where_that_is_wished(
     }
     assert "right first, right oracle after 0.1 s" in (Path(folder) / "README.md").read_text()
     elsewhere = CliRunner().invoke(app, [*typed[:2], "owner/name", *typed[3:], "--record"])
-    assert (elsewhere.exit_code, "no checkpoint's folder" in elsewhere.output) == (2, True)
+    assert (elsewhere.exit_code, "not a checkpoint's" in elsewhere.output) == (2, True)
 
 
 def test_each_look_at_test_items_is_counted_and_a_second_one_needs_again(

@@ -47,6 +47,6 @@ def test_ctrl_c_saves_and_leaves_though_the_loaders_processes_hear_it_too(tmp_pa
         check=False,
     )
     assert done.returncode == 130, done.stderr
-    assert "goes on where it stopped" in done.stderr
+    assert "to resume" in done.stderr
     assert "Traceback" not in done.stderr
     assert [each.step for each in list_saved(tmp_path / "run" / CHECKPOINTS)] == [2]

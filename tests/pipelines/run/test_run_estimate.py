@@ -151,14 +151,14 @@ def test_money_is_by_a_known_price_with_its_source_and_never_made_up() -> None:
     assert "chat.price" in no_price.basis
     own = plan(configure())["usd"]
     assert own.value == 0
-    assert "no bill" in own.basis
+    assert "no cost" in own.basis
 
 
 def test_a_model_that_nobody_measured_is_told_by_others_and_its_time_is_unknown() -> None:
     asked = ChatConfig(engine="openai", base_url="http://127.0.0.1:1/v1", model="another")
     figures = plan(configure(chat=asked))
     assert figures["tokens_in"].value == pytest.approx(1440 * 400)  # of the prompt set `whole`, by our own estimate
-    assert "nobody has measured another" in figures["tokens_in"].basis
+    assert "another was not measured" in figures["tokens_in"].basis
     assert figures["tokens_cached"].value is None
     assert figures["chat_s"].value is None
     assert figures["wall_s"].value is None
@@ -185,7 +185,7 @@ def test_dialogues_come_of_items_and_an_unknown_source_is_the_mean_and_says_so()
     assert count_dialogues(config, {"gsm8k": 10}, book) == {"gsm8k": pytest.approx(16)}
     figures = plan(configure(), mine=10.0)
     assert figures["duration_s"].value == pytest.approx(375)
-    assert "nobody has measured mine" in figures["duration_s"].basis
+    assert "mine was not measured" in figures["duration_s"].basis
 
 
 def test_nothing_to_make_is_refused_and_the_papers_corpus_is_56582() -> None:
