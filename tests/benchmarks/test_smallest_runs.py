@@ -41,7 +41,7 @@ def test_training_runs_killed_at_random_moments_end_with_the_same_losses_and_wei
         ("encode", ["--storage", "--rows", "50"]),
         ("loader", ["--steps", "2"]),
         ("durability", ["--parts", "5", "--rounds", "1"]),
-        ("dashboard", ["--dialogues", "300", "--rounds", "1"]),
+        ("dashboard", ["--dialogues", "300", "--rounds", "1", "--limit-s", "inf"]),
         ("speech", ["--only", "speed", "--dialogues", "1"]),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
