@@ -163,9 +163,13 @@ class BackEndCycle:
         self._alarm = None if wait_s is None else asyncio.get_running_loop().call_later(wait_s, self._wake.set)
 
     def _has_lost_its_answer(self) -> bool:
-        """Whether the user's ended turn has no answer because of words that turned out to be noise."""
+        """Whether the user's ended turn has no answer because of words that turned out to be noise.
+
+        A turn whose last request was for the same words has been answered, refused, or answered without a word.
+        """
         answered = [*self._under_way, *([self._fed] if self._fed is not None else [])]
-        return self._conversation.awaits_answer and all(each.heard != self._wanted for each in answered)
+        is_other = self._asked not in (None, self._wanted)
+        return is_other and self._conversation.awaits_answer and all(each.heard != self._wanted for each in answered)
 
     def _wants_to_ask(self) -> bool:
         if self._must_ask:

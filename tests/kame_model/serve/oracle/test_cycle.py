@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from data_schemas.config.serving import RouteConfig
-from data_schemas.errors import BackendError, ConfigError
+from data_schemas.errors import AnswerRefused, BackendError, ConfigError
 from data_schemas.guesses import Guesses
 from kame_model.serve.oracle.routing import Router
 from kame_model.text.tokenizer import Tokenizer
@@ -257,17 +257,22 @@ def test_an_answer_is_not_withdrawn_when_the_user_says_more(tokenizer: Tokenizer
     talk.runs(course)
 
 
+async def speak_again(talk: CycleTalk, text: str, final_text: str) -> None:
+    """A question, words of the user while it is being answered, and the end of these words."""
+    talk.user("How many litres", is_final=True)
+    await asyncio.sleep(0.5)
+    talk.user(text)
+    await asyncio.sleep(0.4)
+    talk.user(final_text, is_final=True)
+    await asyncio.sleep(3)
+
+
 def test_an_answer_that_has_not_begun_is_cancelled_when_the_user_says_more(tokenizer: Tokenizer) -> None:
     chat = TimedChat([(2, "she earned it all.")], [(0.1, "She earned")], QUICK)
     talk = CycleTalk(tokenizer, {"a": chat}, guesses="hold")
 
     async def course() -> None:
-        talk.user("How many", is_final=True)
-        await asyncio.sleep(0.5)
-        talk.user("No wait")
-        await asyncio.sleep(0.4)
-        talk.user("No wait how many litres", is_final=True)
-        await asyncio.sleep(3)
+        await speak_again(talk, "No wait", "No wait how many men")
         assert talk.queued() == SIXTY
 
     talk.runs(course)
@@ -280,12 +285,7 @@ def test_a_cancelled_answer_is_requested_again_if_the_user_said_nothing_after_al
     talk = CycleTalk(tokenizer, {"a": chat}, guesses="hold")
 
     async def course() -> None:
-        talk.user("How many litres", is_final=True)
-        await asyncio.sleep(0.5)
-        talk.user("uh huh")
-        await asyncio.sleep(0.4)
-        talk.user("", is_final=True)
-        await asyncio.sleep(3)
+        await speak_again(talk, "uh huh", "")
         assert talk.queued() == SIXTY
         talk.user("", is_final=True)
         await asyncio.sleep(3)
@@ -293,6 +293,20 @@ def test_a_cancelled_answer_is_requested_again_if_the_user_said_nothing_after_al
     talk.runs(course)
     assert (chat.asked_s, chat.given_up) == ([0.0, 0.5, 0.9], [0, 1])
     assert chat.heard[-1] == chat.heard[0]
+
+
+def test_a_refused_answer_is_not_requested_again_because_of_noise(tokenizer: Tokenizer) -> None:
+    chat = TimedChat([(0.1, AnswerRefused("Its filter refused."))], QUICK)
+    talk = CycleTalk(tokenizer, {"a": chat}, guesses="hold")
+
+    async def course() -> None:
+        talk.user("How many litres", is_final=True)
+        await asyncio.sleep(0.5)
+        talk.user("", is_final=True)
+        await asyncio.sleep(3)
+
+    talk.runs(course)
+    assert chat.asked_s == [0.0]
 
 
 def test_the_ended_turn_takes_the_place_of_the_newest_that_has_not_begun(tokenizer: Tokenizer) -> None:
