@@ -108,8 +108,8 @@ class OracleTokens:
     ) -> list[OracleTokenEvent]:
         """Returns all events with the tokens to feed, without augmentation, as in validation and serving.
 
-        Where guesses are held, an answer that would arrive after the next event is left out: the user has spoken
-        again by then, and the server has cancelled it.
+        Where guesses are held, an answer to a whole question that would arrive after the next event is left out: the
+        user has spoken again by then, and the server has cancelled it.
 
         Args:
             delay_frames: delay of the back-end, equal for all events.
@@ -120,8 +120,9 @@ class OracleTokens:
         asked: list[int] = self.frame[:n_events].tolist()
         fed = ((event, frame + delay_frames, self.get_fed(event)) for event, frame in enumerate(asked))
         events = [self.apply_guesses(*each, guesses, turn_end_frames) for each in fed]
-        until = [*asked[1:], np.inf] if guesses == "hold" else [np.inf] * len(events)
-        return [event for event, last in zip(events, until, strict=False) if event is not None and event[0] <= last]
+        is_cancelled = (self.ratio[: len(asked)] >= 1) & (guesses == "hold")
+        until = np.where(is_cancelled, [*asked[1:], np.inf], np.inf)
+        return [event for event, last in zip(events, until, strict=True) if event is not None and event[0] <= last]
 
     def apply_guesses(
         self,

@@ -213,7 +213,9 @@ def test_a_held_answer_that_arrives_after_the_user_has_spoken_again_is_left_out(
 
 def test_a_question_that_nobody_heard_to_its_end_keeps_its_guesses() -> None:
     oracle = OracleTokens.pack([3, 9], [0.2, 0.8], [0, 3], [False, True], [[1], [2]], [[], []])
-    assert [frame for frame, _ in oracle.list_events(4, "hold")] == [7, 13]
+    for delay_frames in (4, 20):
+        events = oracle.list_events(delay_frames, "hold")
+        assert [frame for frame, _ in events] == [3 + delay_frames, 9 + delay_frames]
 
 
 def test_withdrawn_tokens_are_those_that_a_queue_would_still_hold() -> None:
