@@ -66,9 +66,9 @@ class AnswerWatch:
         kind, data = event.get("kind"), event.get("data", {})
         match kind:
             case "started" | "changed":
-                self._is_cascade = data.get("mode") == "cascade"
+                self._is_cascade, self._n_clauses = data.get("mode") == "cascade", 0
             case "speech_started":
-                self._is_in_turn, self._n_clauses = True, 0  # which discards what has not been said
+                self._is_in_turn, self._n_clauses = True, 0  # like a change, it discards what has not been said
             case "heard" if data.get("is_final"):
                 self._is_in_turn, self._told_s = False, at_s
             case "oracle_asked":

@@ -77,10 +77,14 @@ def test_a_clause_that_is_being_synthesised_is_waited_for(ending: str) -> None:
     assert talk.end_s() == about(QUIET_S)
 
 
-def test_a_clause_that_an_interruption_discarded_is_not_waited_for() -> None:
+@pytest.mark.parametrize(
+    "discarded_by", [("speech_started", {}), ("changed", {"mode": "direct"})], ids=lambda by: by[0]
+)
+def test_a_clause_that_was_discarded_is_not_waited_for(discarded_by: tuple[str, dict[str, str]]) -> None:
+    kind, data = discarded_by
     talk = Heard("tandem")
     talk.tell("voice_asked", text="it is sixty")
-    talk.tell("speech_started")
+    talk.tell(kind, **data)
     talk.tell("heard", text="wait", is_final=True)
     talk.goes_on(1.0, " yes", LOUD)
     assert talk.end_s() == about(QUIET_S)
