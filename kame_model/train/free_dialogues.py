@@ -1,7 +1,8 @@
 """Measures how a front-end answers during training: a few validation dialogues run freely, with their own oracles.
 
-The measure is that of `kame evaluate recall`, with fewer dialogues and one delay: a curve that shows when a run begins
-to answer, not a result to publish. The texts of the first dialogues are returned with it.
+The measure is that of `kame evaluate recall`, with fewer dialogues, one delay, and without the silence after the
+recording, so an answer that comes late is cut off: a curve that shows when a run begins to answer, not a result to
+publish. The texts of the first dialogues are returned with it.
 """
 
 from collections.abc import Sequence

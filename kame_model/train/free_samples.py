@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from data_schemas.free_running import FREE_RUNNING, FreeDialogue, FreeLine, read_lines
-from data_schemas.store import TEMPORARY, Store
+from data_schemas.store import Store
 
 N_KEPT: Final = 4
 """Number of dialogues of an evaluation whose texts are kept."""
@@ -41,8 +41,7 @@ class FreeRunningLog:
 
     def __init__(self, folder: Path, step: int) -> None:
         self._store = Store(str(folder))
-        for each in folder.glob(f"{FREE_RUNNING}.*{TEMPORARY}"):  # of a run that was killed while it wrote
-            each.unlink()
+        self._store.sweep()
         self._lines: list[FreeLine] = []
         if self._store.exists(FREE_RUNNING):
             found, _ = read_lines(self._store.read_bytes(FREE_RUNNING))
