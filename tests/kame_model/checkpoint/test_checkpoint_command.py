@@ -56,7 +56,7 @@ def test_how_it_is_to_be_run_is_typed(tmp_path: Path) -> None:
     run, _, _ = make_run(tmp_path)
     typed = ["export", str(run), str(tmp_path / "out"), "--codec", "none", "--json", "--set"]
     wrong = CliRunner().invoke(app, [*typed, "data.swap_share=0.3"])
-    assert (wrong.exit_code, "no setting of sampling" in wrong.output) == (2, True)
+    assert (wrong.exit_code, "data.swap_share is not a setting of sampling" in wrong.output) == (2, True)
     made = CliRunner().invoke(app, [*typed, "sampling.temp_text=0.5", "--voice", "synthesised"])
     assert made.exit_code == 0, made.output
     told = json.loads(made.stdout)
