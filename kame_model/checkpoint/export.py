@@ -260,7 +260,7 @@ def record_free_running(folder: str | Path, shares: list[FreeShare]) -> KameJson
     if facts != before:
         store.sweep()
         store.write_bytes(CARD, render_card(facts, summarise(folder).n_parameters).encode())
-        store.write_bytes(FACTS, _to_json(facts.model_dump(mode="json")))  # last: a retry then writes both
+        store.write_bytes(FACTS, facts.to_bytes())  # last: a retry then writes both
     return facts
 
 
@@ -372,7 +372,7 @@ def _write(
     (folder / WEIGHTS).chmod((folder / CONFIG).stat().st_mode)  # safetensors makes files that only the owner can read
     if tokenizer is not None:
         shutil.copyfile(tokenizer.path, folder / TOKENIZER)
-    (folder / FACTS).write_bytes(_to_json(facts.model_dump(mode="json")))
+    (folder / FACTS).write_bytes(facts.to_bytes())
     n_parameters = sum(tensor.numel() for tensor in state.values())
     (folder / CARD).write_text(render_card(facts, n_parameters), encoding="utf-8")
 

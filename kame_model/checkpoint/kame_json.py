@@ -19,6 +19,9 @@ FORMAT: Final = 5
 """Version of `kame.json` and of its folder. Added in 2: sampling and delays of training; 3: layout of the codes;
 4: licences; 5: guesses."""
 
+WEIGHTS_OF: Final = "weights of "
+"""Begins the name of a part that is licensed, if it is other weights."""
+
 
 def name_weights(place: str) -> str:
     """Returns the name of weights for a file that others read, without the folders of this machine.
@@ -32,6 +35,14 @@ def name_weights(place: str) -> str:
         return place
     last = next((at for at, part in enumerate(path.parts) if part.startswith(SEED_PREFIX)), len(path.parts))
     return "/".join(path.parts[last - 1 :])
+
+
+def _name_parts(licences: dict[str, str | None]) -> dict[str, str | None]:
+    """Names weights without folders, also in files of earlier versions."""
+    return {
+        f"{WEIGHTS_OF}{name_weights(part.removeprefix(WEIGHTS_OF))}" if part.startswith(WEIGHTS_OF) else part: licence
+        for part, licence in licences.items()
+    }
 
 
 class CodecFacts(Config):
@@ -68,7 +79,7 @@ class TrainingFacts(Config):
         default=None, description="Name of the weights that the run started from, without folders; empty: random."
     )
     lora: bool = Field(default=False, description="Whether LoRA adapters were trained and merged into the weights.")
-    licences: dict[str, str | None] | None = Field(
+    licences: Annotated[dict[str, str | None], AfterValidator(_name_parts)] | None = Field(
         default=None,
         description="Licences of the training data and of the initial weights, by part; null: unknown.",
     )
@@ -160,6 +171,10 @@ class KameJson(Config):
         default_factory=list, description="Results of free running; empty: not evaluated before it was registered."
     )
     versions: dict[str, str] = Field(default_factory=dict, description="Versions of the packages that wrote it.")
+
+    def to_bytes(self) -> bytes:
+        """Returns the contents of the file."""
+        return (json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n").encode()
 
     @property
     def codec_digest(self) -> str | None:

@@ -20,6 +20,7 @@ def offer_checkpoint(folder: str, repository: str, told: Mapping[str, str]) -> O
     """Returns the files to upload for a checkpoint: those of the export, all in one commit.
 
     The model card is generated again from the facts: training, validation metrics, results of free running, licences.
+    `kame.json` is written again, because those of earlier versions name folders of the machine.
 
     Args:
         folder: the checkpoint's folder.
@@ -49,7 +50,7 @@ def offer_checkpoint(folder: str, repository: str, told: Mapping[str, str]) -> O
         last=[
             *(HubFile(name, place / name) for name in names),
             HubFile(CARD, written.encode()),
-            HubFile(FACTS, (place / FACTS).read_bytes()),
+            HubFile(FACTS, facts.to_bytes()),
         ],
         is_ours=lambda path: path in _FILES or path.startswith(f"{CODEC}/"),
     )

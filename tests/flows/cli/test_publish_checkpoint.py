@@ -50,9 +50,9 @@ def mine(checkpoint: str, tmp_path: Path) -> Path:
     return folder
 
 
-def tell(folder: Path, licences: dict[str, str | None] | None) -> None:
+def tell(folder: Path, licences: dict[str, str | None] | None, init_from: str | None = None) -> None:
     facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-    facts["training"] |= {"licences": licences, "data": ["rows1"], "init_from": None}
+    facts["training"] |= {"licences": licences, "data": ["rows1"], "init_from": init_from}
     (folder / FACTS).write_text(json.dumps(facts), encoding="utf-8")
 
 
@@ -133,6 +133,16 @@ def test_everything_comes_in_one_commit_and_again_nothing(hub: HubServer, mine: 
     assert "notes.txt" not in hub.names(NAME, "model")
     assert " 0 files uploaded" in publish(mine, *CODEC).output
     assert len(repository.commits) == 2
+
+
+def test_folders_of_the_machine_in_a_file_of_an_earlier_version_are_not_published(hub: HubServer, mine: Path) -> None:
+    place = "/home/someone/secret project/before"
+    tell(mine, {f"weights of {place}": "MIT"}, place)
+    done = publish(mine, *CODEC)
+    assert done.exit_code == 0, done.output
+    published = hub.content(NAME, FACTS, "model") + hub.content(NAME, CARD, "model")
+    assert b"before" in published
+    assert b"secret" not in published
 
 
 def test_killed_uploads_are_not_sent_again(hub: HubServer, mine: Path) -> None:
