@@ -133,7 +133,7 @@ def test_the_command_writes_report_figures_and_a_picture(tmp_path: Path) -> None
     out = tmp_path / "both"
     done = CliRunner().invoke(app, ["evaluate", "compare", f"small={a}", f"large={b}", "--out", str(out)])
     assert done.exit_code == 0, done.output
-    assert "16 figures; 1 differ by more than chance" in done.output
+    assert "16 figures; 1 differ significantly (95%)" in done.output
     report = (out / "report.md").read_text()
     assert "| answer_accuracy | 60 | 8.3% [" in report
     assert "| **+66.7% [" in report
@@ -145,6 +145,6 @@ def test_the_command_writes_report_figures_and_a_picture(tmp_path: Path) -> None
 
 
 def test_a_name_or_a_folder_that_is_empty_is_refused(tmp_path: Path) -> None:
-    for typed, told in (("=o1", "names no system"), ("o1=", "names no folder")):
+    for typed, told in (("=o1", "has an empty name"), ("o1=", "has an empty folder")):
         done = CliRunner().invoke(app, ["evaluate", "compare", typed, "--out", str(tmp_path / "out"), "--json"])
         assert (done.exit_code, told in done.output) == (2, True)
