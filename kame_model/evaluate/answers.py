@@ -194,8 +194,12 @@ def _is_answer_given(said: Sequence[str], answer: Sequence[str], rule: Rule) -> 
 
 
 def _is_contained(said: Sequence[str], answer: Sequence[str]) -> bool:
+    """Whether an answer is said and not denied: "it is not Paris" does not give Paris."""
     n_words = len(answer)
-    return any(list(said[at : at + n_words]) == list(answer) for at in range(len(said) - n_words + 1))
+    return any(
+        list(said[at : at + n_words]) == list(answer) and not NEGATIONS.intersection(said[max(0, at - 1) : at])
+        for at in range(len(said) - n_words + 1)
+    )
 
 
 def _speak_words(text: str) -> list[str]:

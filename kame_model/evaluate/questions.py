@@ -59,7 +59,7 @@ from kame_model.serve.parts import Parts
 from spoken.reader import speak
 from spoken.spoken_text import Unspeakable
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Version of calls and records; raising it makes every question be asked again."""
 
 _JUDGED: Final = {"answer_judged": "heard", "answer_judged_text": "text", "reference_judged": "reference"}

@@ -38,6 +38,10 @@ def test_what_differs_stays_different(one: str, other: str) -> None:
     [
         ("Let me see, it is Paris, of course.", ["Paris"], "said", True),
         ("It is comparison.", ["Paris"], "said", False),
+        ("It is not Paris.", ["Paris"], "said", False),
+        ("It isn't the Seine, it is the Rhine.", ["Seine"], "said", False),
+        ("It is not Rome, it is Paris.", ["Paris"], "said", True),
+        ("Not one, but sixty.", ["sixty"], "said", True),
         ("There are seven of them, all of them large.", ["7"], "said", True),
         ("There are thirty seven.", ["7"], "said", False),
         ("He was George Washington.", ["Washington", "George Washington"], "said", True),
