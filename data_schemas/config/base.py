@@ -17,7 +17,8 @@ def describe_faults(error: ValidationError, whole: str = "") -> str:
         whole: stands for the field of a fault that no single field has.
     """
     faults = [each for each in error.errors() if each["type"] != "default_factory_not_called"]  # of another fault
-    return "; ".join(f"{'.'.join(map(str, each['loc'])) or whole}: {each['msg']}" for each in faults)
+    told = [(".".join(map(str, each["loc"])) or whole, each["msg"].removeprefix("Value error, ")) for each in faults]
+    return "; ".join(f"{field}: {message}" if field else message for field, message in told)
 
 
 class Config(BaseModel):

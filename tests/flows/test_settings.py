@@ -124,6 +124,12 @@ def test_a_field_that_is_made_from_a_wrong_one_is_not_told_beside_it() -> None:
     )
 
 
+def test_a_fault_of_several_fields_is_told_in_its_own_words() -> None:
+    with pytest.raises(ConfigError) as wrong:
+        validate_settings(ServeConfig, {"checkpoint": "nano", "back_ends": [{"name": "a"}, {"name": "a"}]})
+    assert "invalid: back_ends: two back-ends have the same name; names must be unique. " in str(wrong.value)
+
+
 def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere.yaml"):
         build_config("embedded", tmp_path / "nowhere.yaml", {})

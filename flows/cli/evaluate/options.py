@@ -106,7 +106,8 @@ def _evaluate(
         str | None,
         typer.Option(
             "--judge-url",
-            help="OpenAI-compatible base URL of the judge, with /v1. The API key is read from KAME_LLM_API_KEY.",
+            help="OpenAI-compatible base URL of the judge, with /v1. The API key is read from KAME_LLM_API_KEY, as "
+            "that of --llm-url is, or from the variable that --set judge.chat.api_key_env=NAME names.",
         ),
     ] = None,
     judge_model: Annotated[
