@@ -109,11 +109,13 @@ def compute_value(sample: Sample, quantile: float | None = None) -> float | None
 
 
 def estimate(sample: Sample, quantile: float | None = None) -> Estimate:
-    """Computes the mean or a quantile with its interval over items and seeds."""
+    """Computes the mean or a quantile with its interval over items and seeds; of times and counts it is not below 0."""
     value = compute_value(sample, quantile)
     if value is None:
         return NOTHING
     low, high = _compute_interval([sample], value, quantile)
+    if np.all(sample.part >= 0):
+        low = float(np.maximum(low, 0.0))  # which keeps NaN
     if sample.is_share and quantile is None:
         least, most = compute_wilson_interval(value, sample.n_asked)
         low, high = max(0.0, np.fmin(low, least)), min(1.0, np.fmax(high, most))

@@ -49,6 +49,13 @@ def test_a_share_is_never_narrower_than_wilsons(n: int, of: int) -> None:
     assert found.high >= known.high - 1e-4
 
 
+def test_an_interval_of_times_does_not_go_below_zero() -> None:
+    found, shifted = estimate(sample([2.5, 5.5])), estimate(sample([-2.5, 0.5]))
+    assert found.low == 0
+    assert shifted.low is not None
+    assert shifted.low < -2.5
+
+
 def test_runs_of_one_question_make_it_no_more_than_one() -> None:
     once, often = [True, False] * 10, [True, False] * 60
     alone = estimate(sample(once))
@@ -118,11 +125,11 @@ def test_seeds_are_drawn_too() -> None:
 
 
 def test_two_seeds_that_differ_by_more_than_their_items_tell_little() -> None:
-    runs = [[5.0 + each for each in (0.1, 0.2, 0.3, 0.4)] * 10, [6.0 + each for each in (0.1, 0.2, 0.3, 0.4)] * 10]
+    runs = [[15.0 + each for each in (0.1, 0.2, 0.3, 0.4)] * 10, [16.0 + each for each in (0.1, 0.2, 0.3, 0.4)] * 10]
     found = estimate(sample(*runs))
-    assert found.value == 5.75
-    half = 12.706 * 0.5  # as of the two values 5.25 and 6.25: Student's t of one degree times half a unit
-    assert (found.low, found.high) == pytest.approx((5.75 - half, 5.75 + half), abs=0.06)
+    assert found.value == 15.75
+    half = 12.706 * 0.5  # as of the two values 15.25 and 16.25: Student's t of one degree times half a unit
+    assert (found.low, found.high) == pytest.approx((15.75 - half, 15.75 + half), abs=0.06)
 
 
 def test_a_quantile_of_too_few_items_has_no_interval() -> None:
