@@ -136,7 +136,7 @@ def test_a_run_without_a_process_is_ended(
     clock.now_s = patience_s
     assert [each.id for each in lost.look()] == [run_id]
     assert state_of(client, run_id) == end
-    assert "process is gone" in str(client.read_flow_run(run_id).state)
+    assert "process of the run is gone" in str(client.read_flow_run(run_id).state)
     assert lost.look() == []
 
 
