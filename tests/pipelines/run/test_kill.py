@@ -104,7 +104,7 @@ def test_an_interrupted_run_says_so_once_and_can_be_gone_on_with(
         os.killpg(started.pid, signal.SIGINT)  # a terminal tells all processes of the group
     assert started.wait(timeout=ENDING_S) == 130
     said = [line for line in assert_all_gone(started).splitlines() if not line.startswith("note: ")]
-    assert said == ["kame: stopped. Run the same command again; it goes on where it stopped."]
+    assert said == ["kame: stopped. Run the same command again to resume."]
     run_refresh(config_on_doubles(tmp_path / "out"), Silent())
     assert_same(tmp_path / "out", whole)
 
