@@ -39,7 +39,7 @@ class FakeSession:
     def __init__(self) -> None:
         self.asked: list[list[int]] = []
 
-    def run(self, names: list[str], inputs: dict[str, Any], options: object) -> list[Samples]:
+    def run(self, names: list[str], inputs: dict[str, Any]) -> list[Samples]:
         tokens = inputs["tokens"][0].tolist()
         assert inputs["style"].shape == (1, 256)
         self.asked.append(tokens)
