@@ -167,8 +167,8 @@ def _find_given_options(response: str, said: Sequence[str], options: Sequence[st
     spans = [
         (at, at + len(text), number)
         for number, text in enumerate(map(normalise, options))
-        for at in range(len(said))
-        if text and list(said[at : at + len(text)]) == text and not NEGATIONS.intersection(said[at - 1 : at])
+        if text
+        for at in _find_places(said, text)
     ]
     return {
         number
@@ -194,12 +194,17 @@ def _is_answer_given(said: Sequence[str], answer: Sequence[str], rule: Rule) -> 
 
 
 def _is_contained(said: Sequence[str], answer: Sequence[str]) -> bool:
-    """Whether an answer is said and not denied: "it is not Paris" does not give Paris."""
+    return bool(_find_places(said, answer))
+
+
+def _find_places(said: Sequence[str], answer: Sequence[str]) -> list[int]:
+    """Returns where an answer is said and not denied: "it is not Paris" does not give Paris."""
     n_words = len(answer)
-    return any(
-        list(said[at : at + n_words]) == list(answer) and not NEGATIONS.intersection(said[max(0, at - 1) : at])
+    return [
+        at
         for at in range(len(said) - n_words + 1)
-    )
+        if list(said[at : at + n_words]) == list(answer) and not NEGATIONS.intersection(said[max(0, at - 1) : at])
+    ]
 
 
 def _speak_words(text: str) -> list[str]:
