@@ -9,7 +9,6 @@ kame.json           all metadata that stock moshi does not know (kame_json.py)
 README.md           the model card
 """
 
-import json
 import re
 import shutil
 import tempfile
@@ -33,7 +32,7 @@ from data_schemas.errors import ConfigError, DatasetError, StoreError
 from data_schemas.guesses import Guesses
 from data_schemas.store import Store, new_folder
 from kame_model.checkpoint.card import render_card
-from kame_model.checkpoint.files import CARD, CONFIG, FACTS, TOKENIZER, WEIGHTS
+from kame_model.checkpoint.files import CARD, CONFIG, FACTS, TOKENIZER, WEIGHTS, encode_json
 from kame_model.checkpoint.folder import CODEC, CODEC_KWARGS, CODEC_WEIGHTS, CUE_KEY, ORACLE_KEY, TEXT_HEAD_KEY
 from kame_model.checkpoint.kame_json import (
     CodecFacts,
@@ -368,7 +367,7 @@ def _write(
 ) -> None:
     state = make_stock_state(front_end, dtype)
     save_file(state, folder / WEIGHTS, metadata={"format": "pt"})
-    (folder / CONFIG).write_bytes(_to_json(make_stock_config(front_end, tokenizer, facts.codec)))
+    (folder / CONFIG).write_bytes(encode_json(make_stock_config(front_end, tokenizer, facts.codec)))
     (folder / WEIGHTS).chmod((folder / CONFIG).stat().st_mode)  # safetensors makes files that only the owner can read
     if tokenizer is not None:
         shutil.copyfile(tokenizer.path, folder / TOKENIZER)
@@ -430,7 +429,3 @@ def _join_projections(state: dict[str, Tensor]) -> dict[str, Tensor]:
         else:  # a state dict keeps the order of the modules, so the steps come in order
             steps.setdefault(found[1] + _JOINED[found[2]], []).append(tensor)
     return others | {name: torch.cat(tensors) for name, tensors in steps.items()}
-
-
-def _to_json(content: dict[str, Any]) -> bytes:
-    return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()

@@ -1,11 +1,12 @@
 """The files of a checkpoint's folder, their headers and digests. This module does not import torch."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from safetensors import SafetensorError, safe_open
 
@@ -17,6 +18,11 @@ CONFIG = "config.json"
 TOKENIZER = "tokenizer.model"
 FACTS = "kame.json"
 CARD = "README.md"
+
+
+def encode_json(content: dict[str, Any]) -> bytes:
+    """Returns the contents of a JSON file of the folder."""
+    return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 class Header(NamedTuple):

@@ -14,6 +14,7 @@ from data_schemas.config.model import SamplingConfig
 from data_schemas.config.serving import Voice
 from data_schemas.errors import StoreError
 from data_schemas.guesses import Guesses
+from kame_model.checkpoint.files import encode_json
 
 FORMAT: Final = 5
 """Version of `kame.json` and of its folder. Added in 2: sampling and delays of training; 3: layout of the codes;
@@ -174,7 +175,7 @@ class KameJson(Config):
 
     def to_bytes(self) -> bytes:
         """Returns the contents of the file."""
-        return (json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n").encode()
+        return encode_json(self.model_dump(mode="json"))
 
     @property
     def codec_digest(self) -> str | None:

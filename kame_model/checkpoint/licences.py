@@ -7,7 +7,7 @@ from typing import Final
 from data_schemas.errors import KameError
 from data_schemas.store import Store
 from kame_model.checkpoint.folder import find_place, read_contents
-from kame_model.checkpoint.kame_json import WEIGHTS_OF, KameJson, TrainingFacts, name_weights
+from kame_model.checkpoint.kame_json import WEIGHTS_OF, KameJson, TrainingFacts
 from kame_model.encode.manifest import read_manifest
 from kame_model.train.run_facts import RunFacts, read_facts
 from kame_model.train.run_folder import find_run
@@ -52,14 +52,12 @@ def _find_weight_licences(place: str) -> Licences:
     if run is not None:
         return collect_run_licences(read_facts(run.folder))
     if not Path(place).expanduser().is_dir():  # on the Hub, or deleted: no request, because it may be a local path
-        return {f"{WEIGHTS_OF}{name_weights(place)}": _KYUTAIS if place.startswith(_KYUTAI) else None}
+        return {f"{WEIGHTS_OF}{place}": _KYUTAIS if place.startswith(_KYUTAI) else None}
     try:
         facts = read_contents(find_place(place)).facts
     except KameError:
         facts = None  # damaged, or no longer a checkpoint
-    return (
-        {f"{WEIGHTS_OF}{name_weights(place)}": None} if facts is None else dict(_list_training_licences(facts.training))
-    )
+    return {f"{WEIGHTS_OF}{place}": None} if facts is None else dict(_list_training_licences(facts.training))
 
 
 def _list_training_licences(told: TrainingFacts) -> Iterator[tuple[str, str | None]]:
