@@ -8,8 +8,8 @@ metrics each, the first with 1,000 texts of free running; the scheduler, whose 5
 Each round requests another dialogue, whose audio, peaks, spectrogram and token row are not in a cache. Pages are
 requested in this process in turn, so that other load on the machine affects all alike. Both wall-clock and processor
 seconds are reported: on a busy machine only the latter are the page's own. Memory is also reported after the first
-round, when all code has been loaded. The exit code is 1 if a page takes `--limit-s` of
-processor time, half a second by default.
+round, when all code has been loaded. The exit code is 1 if a page takes `--limit-s` of processor time, half a second by
+default.
 """
 
 import argparse
