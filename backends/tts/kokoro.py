@@ -75,7 +75,7 @@ def load_session() -> Any:
     """Loads the model for one thread: processes, not threads, use the cores."""
     import onnx
 
-    from backends.onnx_session import FrugalSession
+    from backends.workers.engines.onnx_session import FrugalSession
 
     model = onnx.load(str(kokoro_assets.get_model_path()))  # the file's SHA-256 has been checked
     model.graph.output.append(onnx.helper.make_tensor_value_info(_DURATIONS, onnx.TensorProto.FLOAT, None))

@@ -12,7 +12,7 @@ from piper import PiperVoice
 from piper.config import PiperConfig, SynthesisConfig
 from piper.patch_voice_with_alignment import add_alignment_output
 
-from backends.onnx_session import FrugalSession
+from backends.workers.engines.onnx_session import FrugalSession
 from backends.workers.frames import EngineRefusal
 
 _EASY = "Yes, I do."

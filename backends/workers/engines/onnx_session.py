@@ -1,4 +1,4 @@
-"""A session of onnxruntime for engines of text-to-speech. Both sides of a worker's pipe import it."""
+"""A session of onnxruntime for engines of text-to-speech; Kokoro opens it in this process, Piper in its worker."""
 
 from typing import Any
 
