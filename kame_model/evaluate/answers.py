@@ -14,14 +14,16 @@ from decimal import Decimal
 from typing import Final, Literal
 
 from kame_model.evaluate.delays import TimedWord, time_words
-from kame_model.evaluate.key_words import NEGATIONS
+from kame_model.evaluate.key_words import is_denied
 from spoken.number_words import count_number_words, parse_number_words
 from spoken.reader import speak
 from spoken.spoken_text import Unspeakable
 
 Rule = Literal["said", "last_number", "option"]
-"""How a response is scored. said: it contains an accepted answer as consecutive words. last_number: its last number is
-the answer, as is usual for arithmetic; "one" counts only if the answer is one, because it is also a pronoun. option:
+"""How a response is scored. Denied answers do not count ("it is not two", "two is wrong").
+
+said: it contains an accepted answer as consecutive words. last_number: its last number is the answer, as is usual for
+arithmetic; "one" is also a pronoun, and counts only if the answer is one or the text ends with "is one". option:
 exactly one of the options is given, by its letter, or by its text if no letter is given, and it is the right one."""
 
 _ARTICLES: Final = frozenset({"a", "an", "the"})
@@ -37,7 +39,7 @@ _CLAUSE_END: Final = r"(?=\s*(?:[.,:;!?]|$))"
 _LETTER_BEGINS: Final = re.compile(
     r"(?<!not )(?<!n't )\b(?:option|letter)\s+(?:is\s+)?(?P<named>[a-j])\b(?!')"
     r"|\b(?:answer|choice|it|that)(?:\s+(?:is|would\s+be|must\s+be)|'s|:)\s+(?:[b-hj]\b(?!')|[ai]" + _CLAUSE_END + ")"
-    r"|(?:^|[.!?:]\s)\s*[a-j]" + _CLAUSE_END
+    r"|(?:^|[.!?:]\s|\b(?:no|sorry|rather),?\s)\s*[a-j]" + _CLAUSE_END
 )
 """The letter of an option: "option C", "the answer is C", or one that is a clause. "A" and "I" are words as well."""
 _LETTER_FOLLOWS: Final = re.compile(
@@ -189,8 +191,19 @@ def _is_answer_given(said: Sequence[str], answer: Sequence[str], rule: Rule) -> 
     wanted = [word for word in answer if _NUMBER.fullmatch(word)]
     if rule != "last_number" or len(wanted) != 1:
         return _is_contained(said, answer)
-    numbers = [word for word in said if _NUMBER.fullmatch(word) and (word != "1" or wanted == ["1"])]
+    numbers = [
+        word
+        for at, word in enumerate(said)
+        if _NUMBER.fullmatch(word)
+        and not is_denied(said, at, at + 1)
+        and (word != "1" or wanted == ["1"] or _is_amount_of_one(said, at))
+    ]
     return bool(numbers) and Decimal(numbers[-1]) == Decimal(wanted[0])
+
+
+def _is_amount_of_one(said: Sequence[str], at: int) -> bool:
+    """Whether "one" is certainly an amount: the text ends with "is one" or "equals one"."""
+    return at == len(said) - 1 and said[at - 1 : at] in (["is"], ["equals"])
 
 
 def _is_contained(said: Sequence[str], answer: Sequence[str]) -> bool:
@@ -198,12 +211,12 @@ def _is_contained(said: Sequence[str], answer: Sequence[str]) -> bool:
 
 
 def _find_places(said: Sequence[str], answer: Sequence[str]) -> list[int]:
-    """Returns where an answer is said and not denied: "it is not Paris" does not give Paris."""
+    """Returns where an answer is said and not denied: "it is not Paris" and "Paris is wrong" do not give Paris."""
     n_words = len(answer)
     return [
         at
         for at in range(len(said) - n_words + 1)
-        if list(said[at : at + n_words]) == list(answer) and not NEGATIONS.intersection(said[max(0, at - 1) : at])
+        if list(said[at : at + n_words]) == list(answer) and not is_denied(said, at, at + n_words)
     ]
 
 
@@ -238,6 +251,8 @@ def _convert_numbers(words: Sequence[str]) -> list[str]:
         at += n_words
         if list(words[at : at + 3]) == ["and", "a", "half"] and _NUMBER.fullmatch(value):
             value, at = str(Decimal(value) + Decimal("0.5")), at + 3
+        elif list(words[at : at + 1]) == ["dozen"] and _NUMBER.fullmatch(value):
+            value, at = str(Decimal(value) * 12), at + 1
         told.append(_trim_number(value))
     return told
 

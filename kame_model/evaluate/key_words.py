@@ -22,8 +22,12 @@ FUNCTION_WORDS: Final = make_word_set(
 )
 """Function words, which another wording of the same answer may lack. They exclude negations and quantities."""
 
-NEGATIONS: Final = make_word_set("not never isn't wasn't aren't weren't don't doesn't didn't")
+_NOT_BEING: Final = make_word_set("isn't wasn't aren't weren't")
+_NEGATIONS: Final = _NOT_BEING | make_word_set("not never don't doesn't didn't")
 """Negations: what follows directly is denied."""
+_NEGATIONS_OF_BE: Final = make_word_set("not never cannot can't couldn't wouldn't shouldn't won't mustn't")
+"""Negations of a following "be": "it cannot be twelve"."""
+_PRONOUNS: Final = make_word_set("it that this he she they these those")
 _NO_BEHIND: Final = make_word_set("is are was were be has have had with there")
 """Behind these "no" denies what follows ("there is no gold"); elsewhere it corrects what was said: "six no five"."""
 _PASSED_OVER: Final = make_word_set(
@@ -34,6 +38,12 @@ _PASSED_OVER: Final = make_word_set(
 _PRONOUN_ONE: Final = FUNCTION_WORDS - {"and", "or", "to", "over", "per", "by"}
 """ "One" before these is somebody: "one could argue", "one who", "one of the first". Not "one over two", "one and a
 half"."""
+
+_AUXILIARIES: Final = make_word_set("do does did can could would should")
+_ASKED_ABOUT: Final = make_word_set("that this it you")
+"""Behind an auxiliary these begin a question: the "one" of "one does that help" is no pronoun."""
+_WRONG: Final = make_word_set("wrong incorrect false")
+_RIGHT: Final = make_word_set("it right correct true answer")
 
 _PARTS: Final = frozenset({"dozen", "half", "halves", "quarter", "quarters"})
 _OPERATORS: Final = frozenset({"cubed", "divided", "minus", "or", "over", "pi", "plus", "squared", "to"})
@@ -95,13 +105,17 @@ def _split_numbers(words: Sequence[str], at: int, n_words: int) -> list[Unit]:
 
 def find_content_units(words: Sequence[str]) -> list[Unit]:
     """Returns the units that are not function words."""
-    units = split_into_units(words)
-    after = [*(each.text for each in units[1:]), ""]
     return [
         unit
-        for unit, following in zip(units, after, strict=False)
-        if unit.text not in FUNCTION_WORDS and not (unit.text == "one" and following in _PRONOUN_ONE)
+        for unit in split_into_units(words)
+        if unit.text not in FUNCTION_WORDS and not (unit.text == "one" and _is_pronoun(words[unit.end : unit.end + 2]))
     ]
+
+
+def _is_pronoun(following: Sequence[str]) -> bool:
+    """Whether "one" before these two words is somebody."""
+    is_question = following[:1] and following[0] in _AUXILIARIES and {*following[1:]} <= _ASKED_ABOUT
+    return bool(following) and following[0] in _PRONOUN_ONE and not is_question
 
 
 def find_key_words(answer: Sequence[str]) -> tuple[str, ...]:
@@ -131,7 +145,7 @@ def find_key(key: Sequence[str], words: Sequence[str]) -> list[Unit]:
     while at + len(key) <= len(units):
         own = units[at : at + len(key)]
         is_it = [each.text for each in own] == list(key) and not (len(key) == 1 and _is_part_of_more(own[0], words))
-        if is_it and not _is_denied(own[0], words):
+        if is_it and not is_denied(words, own[0].start, own[-1].end):
             found.append(Unit(" ".join(key), own[0].start, own[-1].end))
             at += len(key)
         else:
@@ -154,7 +168,9 @@ def find_other_answers(
     found = [each for each in found if not any(at.start <= each.start and each.end <= at.end for at in right)]
     if has_number(key):
         known = {*key, *(each.text for each in split_into_units(allowed))}
-        numbers = [each for each in split_into_units(words) if each.is_number and not _is_denied(each, words)]
+        numbers = [
+            each for each in split_into_units(words) if each.is_number and not is_denied(words, each.start, each.end)
+        ]
         found += [
             each
             for each in numbers
@@ -168,12 +184,37 @@ def has_number(key: Sequence[str]) -> bool:
     return bool(key) and (key[0] == "one" or any(Unit(each, 0, 0).is_number for each in key))
 
 
-def _is_denied(unit: Unit, words: Sequence[str]) -> bool:
-    """Whether a negation precedes the unit in its clause, as far as words without punctuation show that."""
-    at = unit.start - 1
+def is_denied(words: Sequence[str], start: int, end: int) -> bool:
+    """Whether what is said at the positions [start, end) is denied, as far as words without punctuation show that.
+
+    It is denied by a negation before it in its clause ("it is not Paris", "it cannot be Paris"), or by what follows
+    ("Paris is wrong", "Paris is not right"). "No, it isn't" and "no, not that" are complete answers, which do not deny
+    what follows: without punctuation "No, it isn't. Rome." and "No, it isn't Rome." are the same words, and follow-up
+    questions are answered by the former.
+    """
+    at = start - 1
     while at >= 0 and words[at] in _PASSED_OVER:
         at -= 1
-    return at >= 0 and (words[at] in NEGATIONS or (words[at] == "no" and at > 0 and words[at - 1] in _NO_BEHIND))
+    if at >= 0 and words[at] == "be":
+        return at > 0 and words[at - 1] in _NEGATIONS_OF_BE
+    if at >= 0 and words[at] in _NEGATIONS and not _is_complete_answer(words, at):
+        return True
+    is_none = at > 0 and words[at] == "no" and words[at - 1] in _NO_BEHIND
+    return is_none or _is_denied_behind(words[end : end + 4])
+
+
+def _is_complete_answer(words: Sequence[str], at: int) -> bool:
+    """Whether the negation at this position ends "no it isn't", or is that of "no not that"."""
+    if words[at] in _NOT_BEING:
+        return at > 1 and words[at - 2] == "no" and words[at - 1] in _PRONOUNS
+    return at > 0 and words[at - 1] == "no" and list(words[at : at + 2]) == ["not", "that"]
+
+
+def _is_denied_behind(words: Sequence[str]) -> bool:
+    verb, *rest = [word for word in words if word not in ("a", "an", "the")] or [""]
+    if verb in ("is", "was"):
+        return bool(rest) and (rest[0] in _WRONG or (rest[0] == "not" and bool(_RIGHT.intersection(rest[1:2]))))
+    return verb in _NOT_BEING and bool(_RIGHT.intersection(rest[:1]))
 
 
 def _is_part_of_more(unit: Unit, words: Sequence[str]) -> bool:

@@ -58,7 +58,7 @@ def _describe_cause(new: _Measures) -> str:
     if new["said_once"]:
         return "gained: the answer in other words between its key words, or a number in another form"
     if not new["said_anywhere"]:
-        return "the old key words are said, but are not the answer: a pronoun, a part of a number, or denied"
+        return "the old key words are said, but not the new ones: a pronoun, part of a number, denied, or another form"
     if not new["said"]:
         return "said in a later turn only"
     if new["said_another"]:
