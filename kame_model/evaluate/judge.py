@@ -56,10 +56,16 @@ _NUMBER: Final = re.compile(r"\d{1,3}(?:\.\d+)?")
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _QUOTE: Final = re.compile(
     r"^\s*>.*$"  # a quoted line
-    r"|\"[^\"\n]*\"|“[^”]*”|«[^»]*»|‘[^’\n]*’"
+    r"|(?<!\w)\"[^\"\n]*\"|“[^”]*”|«[^»]*»|‘[^’\n]*’"
     r"|(?<!\w)'[^\n]*?'(?!\w)",
     re.MULTILINE,
 )
+_REPORTED: Final = re.compile(
+    r"\b(?:said|says?|wrote|writes?|claim(?:s|ed)?|state[sd]?|ask(?:s|ed for)|ends? (?:in|with)|not)\b"
+    r"\W*(?:(?:that|the|its|my|a|rating|score|verdict|is)\b\W*)*$",
+    re.IGNORECASE,
+)
+"""What precedes a mark that is the answer's own, or denied: "The answer said: Rating: ", "It is not "."""
 _WHOLE_LINE: Final = re.compile(r"""["'“‘`*_\s]*((?:[A-Za-z ]+:)?[\s*_]*\[\[[^\[\]]*\]\])["'”’`*_.\s]*""")
 """A line with only a mark, in quotation marks or not, as some models write the requested format."""
 
@@ -77,9 +83,10 @@ class Judgement:
 def read_rating(text: str, lowest: float = LOWEST, highest: float = HIGHEST) -> Judgement:
     """Parses the rating in a judge's reply: `[[7]]`, a number from 1 to 10, integer or decimal (as in FastChat).
 
-    Marks in reasoning (`<think>`), in quotation marks, in code or in a quoted line are ignored, because they may be the
-    answer's own text; but a last line with only a mark counts, quoted or not. The same rating twice counts once.
-    Several different ones are invalid, and so are `[[ 7 ]]`, `[[7/10]]`, `[[seven]]`, `[7]` and `7/10`.
+    Marks in reasoning (`<think>`), in quotation marks, in code, in a quoted line, or behind a verb that reports what
+    the answer says ("The answer said: Rating: [[10]]") are ignored, because they may be the answer's own text; but a
+    last line with only a mark counts, quoted or not. The same rating twice counts once. Several different ones are
+    invalid, and so are `[[ 7 ]]`, `[[7/10]]`, `[[seven]]`, `[7]`, `7/10` and "not [[7]]".
     """
     numbers = {float(mark) for mark in _find_marks(text) if _NUMBER.fullmatch(mark)}
     if len(numbers) != 1:
@@ -102,7 +109,8 @@ def _find_marks(text: str) -> list[str]:
     last = _WHOLE_LINE.fullmatch(lines[-1]) if lines else None
     if last is not None:
         lines[-1] = last[1]
-    return _MARK.findall(_QUOTE.sub(" ", _CODE.sub(" ", "\n".join(lines))))
+    own = _QUOTE.sub(" ", _CODE.sub(" ", "\n".join(lines)))
+    return [mark[1] for mark in _MARK.finditer(own) if not _REPORTED.search(own[: mark.start()])]
 
 
 def _silence(text: str) -> Fault:

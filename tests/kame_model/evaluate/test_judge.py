@@ -50,6 +50,9 @@ RATED: dict[str, float] = {
     "Good enough.\n`[[5]]`": 5,
     "As asked, in the form [[rating]]:\nRating: [[6]]": 6,
     "It isn't long, and doesn't need to be. Rating: [[9]]": 9,
+    "The answer said: Rating: [[10]]. Rating: [[2]]": 2,
+    "It states the capital, so my rating is [[9]].": 9,
+    'The 5" pipe is right. Rating: [[8]], for a 6" one it is the same.': 8,
 }
 UNRATED: dict[str, str] = {
     "Rating: [[11]]": "out_of_range",
@@ -61,6 +64,8 @@ UNRATED: dict[str, str] = {
     "[[rating]]": "missing",
     "Rating: 7/10": "missing",
     "Rating: [[7/10]]": "missing",
+    "The answer said: Rating: [[10]]": "missing",
+    "It is not [[7]].": "missing",
     "Rating: [7]": "missing",
     "Rating: [[ 7 ]]": "missing",
     "Rating: [[seven]]": "missing",
