@@ -1,6 +1,7 @@
 """Runs an evaluation of any kind, for its command and for the Prefect flow `evaluate`."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from data_schemas.config.evaluate import EvaluateConfig, Kind
@@ -9,6 +10,7 @@ from flows.settings import build, make_chat_settings, parse_settings
 from kame_model.evaluate.served import Counting
 
 if TYPE_CHECKING:
+    from data_schemas.config.recall import RecallConfig
     from data_schemas.config.serving import ServeConfig
 
 Rows = list[dict[str, Any]]
@@ -119,28 +121,73 @@ def make_server_config(config: EvaluateConfig) -> "ServeConfig":
 
 def _evaluate_recall(config: EvaluateConfig, counting: Counting) -> Rows:
     from data_schemas.config.recall import RecallConfig
+
+    typed = {**make_recall_delays(config.delays_s), "seed": config.seed, "n_items": config.n_items or None}
+    return run_recall(
+        config.checkpoint,
+        config.path,
+        build(RecallConfig, {}, typed, parse_settings(config.settings)),
+        config.out,
+        counting,
+        voices=config.voices or None,
+        listens=config.listen,
+        register=config.register_folder or None,
+        again=config.again,
+        anew=config.anew,
+        device=config.device,
+    )
+
+
+def run_recall(
+    checkpoint: str,
+    tokens: str,
+    config: "RecallConfig",
+    out: str,
+    counting: Counting,
+    *,
+    voices: str | None,
+    listens: bool,
+    register: str | None,
+    again: bool,
+    anew: bool,
+    device: str,
+) -> Rows:
+    """Runs the evaluation of recall, and returns the rows of its figures.
+
+    Args:
+        checkpoint: a checkpoint's folder, owner/name on the Hub, or the folder of a training run, whose best weights
+            are exported to a temporary folder; its own folder is then the register, if none is given.
+        tokens: folder of token rows.
+        voices: folder of token rows of the same dialogues with other users' voices.
+        listens: whether a recogniser transcribes the decoded audio.
+        register, again, anew: as in `evaluate_recall`.
+
+    Raises:
+        KameError: the evaluation failed.
+    """
     from flows.runs.train import make_hearing
+    from kame_model.checkpoint.export import open_run
     from kame_model.checkpoint.load import load_checkpoint
     from kame_model.encode.token_dataset import TokenDataset
     from kame_model.evaluate.recall import count_dialogues, evaluate_recall
     from kame_model.train.parallel import find_device
+    from kame_model.train.run_folder import find_run
 
-    typed = {**make_recall_delays(config.delays_s), "seed": config.seed, "n_items": config.n_items or None}
-    asked = build(RecallConfig, {}, typed, parse_settings(config.settings))
-    dataset = TokenDataset(config.path)
-    checkpoint = load_checkpoint(config.checkpoint, find_device(config.device))
-    voices = TokenDataset(config.voices) if config.voices else None
-    with counting("running", count_dialogues(dataset, asked, voices)) as advance:
-        rows = evaluate_recall(
-            checkpoint,
-            dataset,
-            asked,
-            config.out,
-            hear=make_hearing() if config.listen else None,
-            voices=voices,
-            register=config.register_folder or None,
-            again=config.again,
-            anew=config.anew,
-            on_batch=advance,
-        )
+    run, where = find_run(checkpoint), find_device(device)
+    with nullcontext(load_checkpoint(checkpoint, where)) if run is None else open_run(run.folder, where) as loaded:
+        dataset = TokenDataset(tokens)
+        others = None if voices is None else TokenDataset(voices)
+        with counting("running", count_dialogues(dataset, config, others)) as advance:
+            rows = evaluate_recall(
+                loaded,
+                dataset,
+                config,
+                out,
+                hear=make_hearing() if listens else None,
+                voices=others,
+                register=register or (None if run is None else str(run.folder)),
+                again=again,
+                anew=anew,
+                on_batch=advance,
+            )
     return [dict(row) for row in rows]

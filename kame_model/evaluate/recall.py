@@ -54,7 +54,7 @@ from kame_model.evaluate.turns import GROUPS, Asked, Turn, find_turns
 from kame_model.model.streaming import FrontEndGen
 from kame_model.text.tokenizer import Tokenizer
 
-VERSION: Final = 8
+VERSION: Final = 9
 """Version of runs and measures; raising it makes all items run again."""
 
 KIND: Final = "recall"
@@ -195,7 +195,7 @@ class _Running:
     ) -> None:
         began_s = time.monotonic()
         scripts = [self._make_script(condition, *pair) for pair in group]
-        seed = ids.derive_seed("recall", self.config.seed, condition.name, number) % 2**63
+        seed = ids.derive_seed("recall", self.config.seed, number) % 2**63  # equal in all conditions, to compare them
         runs = run_freely(self.checkpoint.front_end, scripts, self.config.sampling, seed, generator=self.generator)
         run_s = round((time.monotonic() - began_s) / len(group), 3)
         for (asked, stranger), script, ran in zip(group, scripts, runs, strict=True):

@@ -50,14 +50,11 @@ def compare(
     """Compare evaluations: every figure with its confidence interval over items and seeds, and the differences."""
     with report_errors(as_json):
         from kame_model.evaluate.compare import compare as run
+        from kame_model.evaluate.compare import is_significant
 
         rows = run(group_folders_by_name(evaluation), out, between=between)
         if as_json:
             print_json(rows)
             return
-        n_apart = sum(
-            row["difference"]["low"] > 0 or row["difference"]["high"] < 0
-            for row in rows
-            if row["difference"] is not None and row["difference"]["low"] is not None
-        )
+        n_apart = sum(map(is_significant, rows))
         typer.echo(f"{len(rows)} figures; {n_apart} differ significantly (95%). Report: {out}/report.md")

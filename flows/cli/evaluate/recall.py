@@ -1,6 +1,6 @@
 """`kame evaluate recall`: inference on held-out dialogues, and whether the model says what its oracle holds."""
 
-from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -78,15 +78,11 @@ def recall(
         from data_schemas.config.recall import RecallConfig, list_channels
         from data_schemas.errors import ConfigError
         from flows.cli.progress import show_count
-        from flows.runs.evaluate import make_recall_delays
-        from flows.runs.train import make_hearing
+        from flows.runs.evaluate import make_recall_delays, run_recall
         from flows.settings import build, parse_settings
-        from kame_model.checkpoint.export import open_run, record_free_running
-        from kame_model.checkpoint.load import load_checkpoint
-        from kame_model.encode.token_dataset import TokenDataset
-        from kame_model.evaluate.recall import count_dialogues, evaluate_recall, format_row, list_free_shares
+        from kame_model.checkpoint.export import record_free_running
+        from kame_model.evaluate.recall import format_row, list_free_shares
         from kame_model.evaluate.report import REPORT
-        from kame_model.train.parallel import find_device
         from kame_model.train.run_folder import find_run
 
         typed = {
@@ -97,7 +93,7 @@ def recall(
             "channels": list_channels() if "all" in channel else channel or None,
         }
         config = build(RecallConfig, {}, typed, parse_settings(settings))
-        found, where = find_run(checkpoint), find_device(device)
+        found = find_run(checkpoint)
         folder = Path(checkpoint).expanduser()
         if record and (found is not None or not folder.is_dir()):
             raise ConfigError(
@@ -106,24 +102,19 @@ def recall(
             )
         if found is not None:
             typer.echo(f"kame: evaluating {found}", err=True)
-            register = register or str(found.folder)
-        opened = nullcontext(load_checkpoint(checkpoint, where)) if found is None else open_run(found.folder, where)
-        with opened as loaded:
-            dataset = TokenDataset(tokens)
-            others = None if voices is None else TokenDataset(voices)
-            with show_count("running", count_dialogues(dataset, config, others), quiet=as_json) as advance:
-                rows = evaluate_recall(
-                    loaded,
-                    dataset,
-                    config,
-                    out,
-                    hear=make_hearing() if listen else None,
-                    voices=others,
-                    register=register,
-                    again=again,
-                    anew=anew,
-                    on_batch=advance,
-                )
+        rows = run_recall(
+            checkpoint,
+            tokens,
+            config,
+            out,
+            partial(show_count, quiet=as_json),
+            voices=voices,
+            listens=listen,
+            register=register,
+            again=again,
+            anew=anew,
+            device=device,
+        )
         if record:
             record_free_running(folder, list_free_shares(rows))
         if as_json:
