@@ -35,6 +35,8 @@ PLOT: Final = "compared"
 OF_RECORDING: Final = "recorded_"
 """Prefix of measures of the recordings, which are the same for all systems and are not plotted."""
 MEAN: Final = "mean"
+_FEWEST_IN_BOLD: Final = 6
+"""Of fewer pairs not even a sign test can have p < 0.05, so an interval that excludes 0 shows nothing."""
 
 Systems = Mapping[str, Sequence[Evaluation]]
 """The evaluations (seeds) of each system by name; all systems are compared with the first."""
@@ -166,7 +168,8 @@ def _format_markdown(read: Systems, left_out: Mapping[str, list[str]], rows: Seq
         parts.append(f"- {name}: " + ", ".join(f"{each.folder} (seed {each.run['seed']})" for each in runs))
     parts.append(
         "\nIn brackets 95% over items" + (" and seeds; then each seed's own" if several else "") + ". A difference is "
-        f"to {base}, on the same items; bold if its interval excludes 0, which one in twenty does by chance.\n"
+        f"to {base}, on the same items; bold if its interval excludes 0, which one in twenty does by chance, and there "
+        f"are at least {_FEWEST_IN_BOLD} items.\n"
     )
     if any(len(runs) == 2 for runs in read.values()):
         parts.append("Intervals over two seeds are rough, and wide if they differ: look at the figure of each seed.\n")
@@ -200,7 +203,14 @@ def _format_difference(row: Row) -> str | None:
     if apart is None:
         return None
     told = format_with_interval(apart["value"], (apart["low"], apart["high"]), f"+{_choose_format(row)}")
-    return f"**{told}**" if apart["low"] is not None and not apart["low"] <= 0 <= apart["high"] else told
+    return f"**{told}**" if is_significant(row) else told
+
+
+def is_significant(row: Row) -> bool:
+    """Whether the interval of a row's difference excludes 0, over enough items to mean something."""
+    apart = row["difference"]
+    is_known = apart is not None and apart["low"] is not None and row["n"] >= _FEWEST_IN_BOLD
+    return is_known and not apart["low"] <= 0 <= apart["high"]
 
 
 def _choose_format(row: Row) -> str:
@@ -210,6 +220,8 @@ def _choose_format(row: Row) -> str:
 def draw_means(rows: Sequence[Row], names: Sequence[str]) -> bytes:
     """Plots the means with their intervals: one panel a measure, one line a row and system. Returns a PNG.
 
+    Measures that have the same value everywhere have no panel, unless all are so.
+
     Args:
         names: names of the systems, in order.
 
@@ -218,7 +230,7 @@ def draw_means(rows: Sequence[Row], names: Sequence[str]) -> bytes:
     """
     means = [row for row in rows if row["statistic"] == MEAN and row["value"] is not None]
     means = [row for row in means if not row["measure"].startswith(OF_RECORDING)]
-    measures = list(dict.fromkeys(row["measure"] for row in means))
+    measures = _list_varying(means)
     titles = list(dict.fromkeys(format_title(row["row"]) for row in means))
     n_columns = min(3, max(1, len(measures)))
     n_lines = -(-max(1, len(measures)) // n_columns)
@@ -241,8 +253,15 @@ def draw_means(rows: Sequence[Row], names: Sequence[str]) -> bytes:
         is_first = number % n_columns == 0  # only the first panel of a line has labels
         axes.set_yticks(range(len(titles)), titles if is_first else [], fontsize="small")
         axes.set_ylim(len(titles) - 0.5, -0.5)
+        axes.margins(x=0.08)
         axes.grid(axis="x", alpha=0.3)
         axes.set_title(measure, fontsize="medium")
     if handles:
         figure.legend(handles.values(), handles, loc="outside upper left", ncols=len(handles), frameon=False)
     return render_png(figure)
+
+
+def _list_varying(means: Sequence[Row]) -> list[str]:
+    measures = list(dict.fromkeys(row["measure"] for row in means))
+    varying = [each for each in measures if len({row["value"] for row in means if row["measure"] == each}) > 1]
+    return varying or measures

@@ -30,8 +30,10 @@ from backends.engine import Samples
 from backends.tts.protocol import SpeechRefused
 from data_schemas import ids
 from data_schemas.config.questions import QuestionsConfig
+from data_schemas.config.serving import NO_CHECKPOINT
 from data_schemas.errors import ConfigError
 from data_schemas.units import round_s, seconds_to_samples
+from kame_model.checkpoint.folder import find_place, read_contents
 from kame_model.evaluate.answers import Rule, find_answer_time, normalise, score
 from kame_model.evaluate.asking_voices import AskingVoices
 from kame_model.evaluate.call import Call, CalledServer
@@ -59,7 +61,7 @@ from kame_model.serve.parts import Parts
 from spoken.reader import speak
 from spoken.spoken_text import Unspeakable
 
-VERSION: Final = 4
+VERSION: Final = 5
 """Version of calls and records; raising it makes every question be asked again."""
 
 _JUDGED: Final = {"answer_judged": "heard", "answer_judged_text": "text", "reference_judged": "reference"}
@@ -124,6 +126,7 @@ def evaluate_questions(
     done = run_calls(config, out, run, asked, call, make_items, parts=parts, counting=counting, anew=anew)
     rows = make_rows(done.records, _compute_figures)
     more = {
+        "is_trained_on_set": _is_trained_on(config.serving.checkpoint, questions.name),
         "left_out": left_out,
         "n_bad_rows": questions.n_bad_rows,
         "charged": _summarise_charged_times(done.times),
@@ -132,6 +135,12 @@ def evaluate_questions(
     report = format_markdown(config, questions, rows, done.records, more)
     done.folder.write_results(rows, report, {"answers": draw_answers(rows)}, more)
     return rows
+
+
+def _is_trained_on(checkpoint: str, source: str) -> bool:
+    """Whether a checkpoint's `kame.json` names the question set among the sources of its training data."""
+    facts = None if checkpoint == NO_CHECKPOINT else read_contents(find_place(checkpoint)).facts
+    return facts is not None and f"questions of {source}" in (facts.training.licences or {})
 
 
 def _summarise_charged_times(times: MeasuredTimes) -> list[dict[str, Any]]:

@@ -50,6 +50,12 @@ COUNTED: Final = {
 """Measures whose count is in the table too, with their titles."""
 
 
+_TRAINED: Final = """\
+**The weights were trained on questions of this set.** Only items that were kept out of training show what the
+front-end does with new questions: the published test file, or rows that no training dataset has.
+"""
+
+
 def format_markdown(
     config: QuestionsConfig,
     questions: QuestionSet,
@@ -65,6 +71,7 @@ def format_markdown(
         f"{rows[0]['n']} of {len(questions.questions)} questions, drawn by seed {config.items_seed}; "
         f"skipped before them: {left_out}; malformed rows: {more['n_bad_rows']}. Answers: {questions.rule}. "
         "Confidence intervals of 95%.\n",
+        *([_TRAINED] if more["is_trained_on_set"] else []),
         "## Answers\n",
         *warn_unheard(rows, [get_condition(row).title for row in rows]),
         format_figures_table(rows, _SHARES),

@@ -126,7 +126,24 @@ class EvaluationFolder:
         self._begin()
         versions = {**read_versions(), "machine": self.machine}
         figures = {"run": self.run, "rows": list(rows), **(more or {}), "versions": versions}
-        write_results(self._out, figures, report, plots)
+        made_with = _format_provenance({**self.run, "versions": versions})
+        write_results(self._out, figures, f"{report.rstrip()}\n\n## Made with\n\n{made_with}", plots)
+
+
+def _format_provenance(run: Mapping[str, Any]) -> str:
+    """Formats what a run was made with as a table: weights, data, engines, seeds, versions, machine. The server's
+    configuration is only in `figures.json`."""
+    found = [(name, value) for name, value in _list_leaves(run) if value not in (None, "", [])]
+    return format_table(["setting", "value"], [(name, str(value).replace("|", "\\|")) for name, value in found])
+
+
+def _list_leaves(of: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in of.items():
+        if isinstance(value, Mapping):
+            if name != "serving":
+                yield from _list_leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 def _check_replaceable(out: str, found: Any, run: Any, replaceable: Collection[str]) -> None:

@@ -165,7 +165,7 @@ def run_calls(
         replaceable = {"judge"} if len(calls) else ()  # judgements are made again
         folder = EvaluationFolder(out, {**run, "judge": judged_by}, anew=anew, replaceable=replaceable)
         n_looks = look()
-        missing = [each for each in wanted if each[0] not in calls and each[0] not in folder]
+        missing = [each for each in wanted if each[0] not in calls]
         if missing:
             with _open_server(config, parts, times) as server, counting("calling", len(missing)) as advance:
                 for place, condition, name in missing:
@@ -176,7 +176,7 @@ def run_calls(
                         times.keep(f"steps/{place}", count_steps(made.step_s, made.steps_s))
                     calls.keep(place, record)
                     advance(1)
-        called = {place: (calls if place in calls else folder)[place] for place, *_ in wanted}
+        called = {place: calls[place] for place, *_ in wanted}
         items = {
             f"{place}{item.suffix}": item
             for place, condition, name in wanted
@@ -184,8 +184,7 @@ def run_calls(
         }
         _judge(items, folder, judge, counting)
     records = [folder[name] for name in items]
-    if len(calls):
-        folder.machine = calls.machine
+    folder.machine = calls.machine
     steps = [(condition.mode, times.find(f"steps/{place}")) for place, condition, _ in wanted]
     costs = {**_add_up_costs(config, times, records), "steps": add_up_steps(steps)}
     return Finished(folder, called, records, times, costs, n_looks)
@@ -193,7 +192,7 @@ def run_calls(
 
 def _judge(items: Mapping[str, Item], folder: EvaluationFolder, judge: Judge | None, counting: Counting) -> None:
     """Judges and stores the items that are not stored yet or whose judgement failed."""
-    new = [name for name in items if name not in folder or "failed" in get_faults(folder[name]).values()]
+    new = [name for name in items if name not in folder or "failed" in folder[name]["faults"].values()]
     judged: dict[str, dict[str, Judgement]] = {name: {} for name in new}
     if judge is not None:
         known = {(name, measure): one for name in new for measure, one in items[name].judged.items()}
@@ -210,19 +209,6 @@ def _judge(items: Mapping[str, Item], folder: EvaluationFolder, judge: Judge | N
         faults = {measure: one.fault for measure, one in own if one.fault}
         replies = {measure: describe_reply(one.reply) for measure, one in own if one.reply is not None}
         folder.keep(name, {**record, "measures": measures, "faults": faults, "judged": replies})
-
-
-def get_faults(record: Record) -> dict[str, str]:
-    """Returns why measures of an item have no judgement (`judge.Fault`); older duplex records have it in `judged`."""
-    judged: Mapping[str, Record] = record.get("judged", {})
-    told = {name: each["fault"] for name, each in judged.items() if each.get("fault")}
-    return {**told, **record.get("faults", {})}
-
-
-def _get_replies(record: Record) -> list[Record]:
-    """Returns the judge's replies on an item with their token usage; older question records call them judgements."""
-    told = {**record.get("judgements", {}), **record.get("judged", {})}
-    return [each for each in told.values() if each and "request_id" in each]
 
 
 def _open_server(config: CallsConfig, parts: Parts | None, times: MeasuredTimes) -> CalledServer:
@@ -297,7 +283,10 @@ def _add_up_costs(config: CallsConfig, times: MeasuredTimes, records: Sequence[R
     if config.judge is None:
         return {"back_ends": back_ends, "judge": None}
     price = get_price(config.judge.chat, _get_endpoint(config.judge.chat).model)
-    return {"back_ends": back_ends, "judge": add_up([each for one in records for each in _get_replies(one)], price)}
+    return {
+        "back_ends": back_ends,
+        "judge": add_up([reply for each in records for reply in each["judged"].values()], price),
+    }
 
 
 @contextmanager

@@ -7,12 +7,14 @@ from typing import Any, Final
 
 from kame_model.evaluate.compare import draw_means
 from kame_model.evaluate.report import format_table, format_with_interval
-from kame_model.evaluate.served import Record, get_condition, get_faults
+from kame_model.evaluate.served import Record, get_condition
 
 _NO_SHARES: Final = ("score", "relevance", "jsd")
 """Prefix of figures that are not shares."""
 _MOST_SLOW: Final = 0.01
 """Share of slow steps that a server tolerates, as in `FrameMeter.has_room`."""
+_MOST_UNLIKE: Final = 1.25
+"""Ratio of the step time charged to the median of the steps, or the reverse, above which the report warns."""
 _N_CHARACTERS: Final = 600
 """Maximum length of a text in the report."""
 
@@ -49,7 +51,7 @@ def list_faults(records: Sequence[Record], titles: Mapping[str, str]) -> Iterato
         titles: titles of the judge's measures.
     """
     for condition in dict.fromkeys(get_condition(each["row"]) for each in records):
-        own = [get_faults(each) for each in records if get_condition(each["row"]) == condition]
+        own = [each["faults"] for each in records if get_condition(each["row"]) == condition]
         for measure, title in titles.items():
             counts = Counter(each[measure] for each in own if measure in each)
             if counts:
@@ -76,6 +78,16 @@ def _format_steps(steps: Sequence[Record]) -> Iterator[str]:
     lines = [[told["mode"], *(f"{told[name]:.0f}" for name in names), f"{told['over_frame']:.1%}"] for told in steps]
     if lines:
         yield format_table(["steps of", "n", "charged, ms", "median, ms", "99th percentile, ms", "over 80 ms"], lines)
+    unlike = [
+        told["mode"]
+        for told in steps
+        if not 1 / _MOST_UNLIKE <= told["charged_ms"] / max(told["step_ms_p50"], 1e-3) <= _MOST_UNLIKE
+    ]
+    if unlike:
+        yield (
+            f"**{' and '.join(unlike)}: the step time that was charged, measured at the server's start, is not that of "
+            "the steps. The machine was busy at one of the two times: start again in a new folder on a quiet one.**\n"
+        )
     slow = [told["mode"] for told in steps if told["over_frame"] > _MOST_SLOW]
     if slow:
         yield (

@@ -38,6 +38,16 @@ def test_a_system_that_answers_the_same_items_and_ten_more_is_better_though_both
     assert better["difference"]["low"] > 0
 
 
+def test_a_difference_of_few_items_is_not_bold(tmp_path: Path) -> None:
+    report = []
+    for n in (5, 6):
+        folders = {name: [write_evaluation(tmp_path / f"{name}{n}", {"tandem": right(of, n)})]
+                   for name, of in (("a", 0), ("b", n))}  # fmt: skip
+        compare(folders, str(tmp_path / f"out{n}"))
+        report.append((tmp_path / f"out{n}" / "report.md").read_text())
+    assert ["**+100.0%" in each for each in report] == [False, True]
+
+
 def test_seeds_of_one_system_are_one_figure_with_each_its_own(tmp_path: Path) -> None:
     folders = [
         write_evaluation(tmp_path / f"seed-{seed}", {"tandem": right(n, 40, score=None)}, seed=seed)

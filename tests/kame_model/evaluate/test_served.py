@@ -1,6 +1,5 @@
 """The run of any evaluation that calls a server: what is missing is called, what is not judged is judged."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,12 +18,11 @@ from kame_model.evaluate.served import (
     Counting,
     Finished,
     Item,
-    get_faults,
     list_conditions,
     run_calls,
     show_no_progress,
 )
-from kame_model.evaluate.served_report import list_faults
+from kame_model.evaluate.served_report import format_costs_table, list_faults
 from tests.support.chat_server import MODEL, Behaviour, served
 from tests.support.counting_chat import CountingChat, parts_with
 from tests.support.serving import saying, serve_config
@@ -141,22 +139,22 @@ def test_a_judgement_that_failed_is_asked_for_again_and_no_other(tmp_path: Path)
             told = caller.run(tmp_path, NAMES[:2], judge=judge_at(root))
             n_judged = len(server.counts.bodies)
     assert n_judged == 0
-    assert [get_faults(each) for each in told.records] == [{"right": "missing"}] * 2
+    assert [each["faults"] for each in told.records] == [{"right": "missing"}] * 2
     assert len(list(read_items(str(tmp_path)))) == 2
 
 
-def test_items_of_before_calls_were_kept_apart_are_gone_on_with(tmp_path: Path) -> None:
-    caller = Caller()
-    with served(Behaviour(ending="\n[[correct]]")) as (root, server):
-        first = caller.run(tmp_path, judge=judge_at(root))
-        head, *lines = (tmp_path / ITEMS).read_text().splitlines()
-        records = [json.loads(line) for line in lines]
-        old = [{**each, "judgements": each["judged"], "judged": {}} for each in records]
-        (tmp_path / ITEMS).write_text("".join(f"{line}\n" for line in (head, *map(json.dumps, old))))
-        (tmp_path / CALLS / ITEMS).unlink()
-        again = caller.run(tmp_path, judge=judge_at(root))
-        assert len(server.counts.bodies) == 3
-    assert (again.costs, caller.made) == (first.costs, list(NAMES))
-    assert get_faults({"judged": {"relevance": {"fault": "failed"}, "take_over": {"fault": ""}}}) == {
-        "relevance": "failed"
-    }
+def test_a_step_time_that_is_not_that_of_the_steps_is_told() -> None:
+    costs: dict[str, Any] = {"back_ends": {}, "judge": None}
+    steps = {"mode": "tandem", "n": 9, "step_ms_p50": 20.0, "step_ms_p99": 30.0, "over_frame": 0.0}
+    told = [format_costs_table({**costs, "steps": [{**steps, "charged_ms": ms}]}) for ms in (21, 41)]
+    assert ["is not that of the steps" in each for each in told] == [False, True]
+
+
+def test_a_report_ends_with_what_it_was_made_with(tmp_path: Path) -> None:
+    done = Caller().run(tmp_path)
+    done.folder.write_results([], "# Report\n", {})
+    report = (tmp_path / "report.md").read_text()
+    assert "## Made with" in report
+    assert "| version | 1 |" in report
+    assert "| versions.torch | " in report
+    assert "| versions.machine.n_cores | " in report
