@@ -17,7 +17,7 @@ from backends.engine import Samples
 from benchmarks.serve_process import run_server
 from benchmarks.serve_questions import Question
 from data_schemas.units import FRAME_N_SAMPLES, samples_to_seconds
-from kame_model.evaluate.key_words import find_key
+from kame_model.evaluate.answers.key_words import find_key
 from kame_model.serve.client.client import Call, play_in_real_time, talk
 from tests.support.soak_verdict import MODES, words_of
 

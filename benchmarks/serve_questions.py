@@ -19,9 +19,9 @@ from data_schemas.units import FRAME_N_SAMPLES, seconds_to_samples
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.encode.dialogue import find_question_and_answer
 from kame_model.encode.token_dataset import TokenDataset
-from kame_model.evaluate.key_words import extract_words, find_key_words
-from kame_model.evaluate.recall_items import select_rows
-from kame_model.evaluate.turns import INTERRUPTION, find_turns
+from kame_model.evaluate.answers.key_words import extract_words, find_key_words
+from kame_model.evaluate.recall.items import select_rows
+from kame_model.evaluate.recall.turns import INTERRUPTION, find_turns
 from pipelines.audio import decode_flac
 from pipelines.mixing.timing import CHANNEL
 

@@ -13,8 +13,8 @@ from flows.settings import find_shipped_checkpoint
 from kame_model.checkpoint.files import FACTS, WEIGHTS, digest_files, read_header
 from kame_model.checkpoint.kame_json import KameJson, read_kame_json
 from kame_model.checkpoint.registry import read_registry
-from kame_model.evaluate.evaluations import Evaluation, format_title, read_evaluation
-from kame_model.evaluate.report import read_figures
+from kame_model.evaluate.report.evaluations import Evaluation, format_title, read_evaluation
+from kame_model.evaluate.report.folder import read_figures
 from kame_model.train.run_facts import read_facts
 
 _INTERVAL: Final = "_interval"

@@ -24,7 +24,7 @@ from flows.prefect_tasks import run_as_task
 from flows.run_names import make_namer
 from flows.runs.evaluate import make_evaluation_tasks
 from flows.runs.tasks import run_tasks
-from kame_model.evaluate.report import PLOTS, REPORT
+from kame_model.evaluate.report.folder import PLOTS, REPORT
 
 PERCENT_EVERY = 1.0
 """Step of the progress artifact in percent: at most a hundred updates."""
@@ -32,7 +32,7 @@ PERCENT_EVERY = 1.0
 
 @contextmanager
 def show_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Shows progress as an artifact of the task (`kame_model.evaluate.served.Counting`)."""
+    """Shows progress as an artifact of the task (`kame_model.evaluate.calls.run.Counting`)."""
     made: Any = create_progress_artifact(0.0, key=f"progress-{what}", description=f"{what}: {total}")
     n_done, shown = 0, 0.0
 

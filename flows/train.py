@@ -26,7 +26,7 @@ from flows.prefect_tasks import run_as_task
 from flows.run_names import make_namer
 from flows.runs.tasks import Task
 from flows.runs.train import get_stage_folder, run_front_end
-from kame_model.evaluate.report import REPORT
+from kame_model.evaluate.report.folder import REPORT
 from kame_model.train.logs import METRICS, plot_losses
 
 PERCENT_EVERY = 1.0

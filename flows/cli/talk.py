@@ -362,7 +362,7 @@ def _hear(sound: "Samples") -> str:
     from backends import registry
     from backends.asr.protocol import HearingRefused, Recogniser
     from data_schemas.units import SAMPLE_RATE_HZ
-    from kame_model.evaluate.delays import find_audible_spans
+    from kame_model.evaluate.calls.delays import find_audible_spans
     from kame_model.serve.client.answer_watch import AUDIBLE
 
     if not find_audible_spans(sound, AUDIBLE):

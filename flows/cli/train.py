@@ -314,7 +314,7 @@ def _train_datasets(typed: Mapping[str, Any], as_json: bool) -> None:
     from flows.cli.progress import TrainingBar
     from flows.runs.train import run_front_end
     from flows.settings import build
-    from kame_model.evaluate.recall import format_row
+    from kame_model.evaluate.recall.evaluate import format_row
 
     config = build(FrontEndConfig, {}, typed)
     with TrainingBar(quiet=as_json) as bar:

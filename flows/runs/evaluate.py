@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from data_schemas.config.evaluate import EvaluateConfig, Kind
 from flows.runs.tasks import Task, Tasks
 from flows.settings import build, make_chat_settings, parse_settings
-from kame_model.evaluate.served import Counting
+from kame_model.evaluate.calls.run import Counting
 
 if TYPE_CHECKING:
     from data_schemas.config.recall import RecallConfig
@@ -90,9 +90,9 @@ def evaluate_served(
     from data_schemas.config.duplex import DuplexConfig
     from data_schemas.config.mt_bench import MtBenchConfig
     from data_schemas.config.questions import QuestionsConfig
-    from kame_model.evaluate.duplex import evaluate_duplex
-    from kame_model.evaluate.mt_bench import evaluate_mt_bench
-    from kame_model.evaluate.questions import evaluate_questions
+    from kame_model.evaluate.duplex.evaluate import evaluate_duplex
+    from kame_model.evaluate.mt_bench.evaluate import evaluate_mt_bench
+    from kame_model.evaluate.questions.evaluate import evaluate_questions
 
     layers = ({"serving": serving.model_dump(exclude_unset=True)}, typed, parse_settings(settings))
     if kind == "duplex":
@@ -169,7 +169,7 @@ def run_recall(
     from kame_model.checkpoint.export import open_run
     from kame_model.checkpoint.load import load_checkpoint
     from kame_model.encode.token_dataset import TokenDataset
-    from kame_model.evaluate.recall import count_dialogues, evaluate_recall
+    from kame_model.evaluate.recall.evaluate import count_dialogues, evaluate_recall
     from kame_model.train.parallel import find_device
     from kame_model.train.run_folder import find_run
 

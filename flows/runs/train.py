@@ -45,8 +45,8 @@ from kame_model.encode.folder import TOKENIZER
 from kame_model.encode.held_out import check_held_out, check_speech_held_out
 from kame_model.encode.manifest import read_manifest
 from kame_model.encode.run import group_oracle_files
-from kame_model.evaluate.recall import Hearing, list_free_shares
-from kame_model.evaluate.recall_items import Record
+from kame_model.evaluate.recall.evaluate import Hearing, list_free_shares
+from kame_model.evaluate.recall.items import Record
 from kame_model.text.run_vocabulary import check_run_vocabulary, make_run_vocabulary
 from kame_model.train.parallel import find_device
 from kame_model.train.run import RunResult, train
@@ -384,10 +384,10 @@ def evaluate(config: FrontEndConfig, checkpoint: str, rows: str, hear: Hearing |
         return []
     from kame_model.checkpoint.load import load_checkpoint
     from kame_model.encode.token_dataset import TokenDataset
-    from kame_model.evaluate.compare import compare
-    from kame_model.evaluate.recall import evaluate_recall
-    from kame_model.evaluate.recall_items import select_rows
-    from kame_model.evaluate.report import FIGURES
+    from kame_model.evaluate.recall.evaluate import evaluate_recall
+    from kame_model.evaluate.recall.items import select_rows
+    from kame_model.evaluate.report.compare import compare
+    from kame_model.evaluate.report.folder import FIGURES
 
     settings, dataset = make_evaluation_config(config), TokenDataset(rows)
     if config.held_out is None and not select_rows(dataset, settings):

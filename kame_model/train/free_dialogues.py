@@ -16,9 +16,9 @@ from data_schemas.config.recall import RecallConfig
 from data_schemas.free_running import FreeDialogue, FreeTurn
 from data_schemas.guesses import Guesses
 from kame_model.encode.token_dataset import TokenDataset
-from kame_model.evaluate.free_running import MakesGenerator, make_script, plan_batches, run_freely
-from kame_model.evaluate.recall_items import select_rows
-from kame_model.evaluate.turns import Asked, Turn, count_words, decode_said_words, find_turns, judge_turn
+from kame_model.evaluate.recall.free_running import MakesGenerator, make_script, plan_batches, run_freely
+from kame_model.evaluate.recall.items import select_rows
+from kame_model.evaluate.recall.turns import Asked, Turn, count_words, decode_said_words, find_turns, judge_turn
 from kame_model.frames.inner_monologue import read_words
 from kame_model.model.front_end import FrontEnd
 from kame_model.model.streaming import FrontEndGen

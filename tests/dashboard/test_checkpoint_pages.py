@@ -17,7 +17,7 @@ import pytest
 
 from dashboard.app import create_app
 from flows.checkpoints import CheckpointFiles
-from kame_model.evaluate.compare import compare
+from kame_model.evaluate.report.compare import compare
 from tests.support.checkpoints import evaluate, write_checkpoint
 from tests.support.dashboards import TOKEN
 from tests.support.pages import CHROMIUM, LOOKS, browsing, grave_faults, opened, served

@@ -18,7 +18,7 @@ from flows.checkpoints import CheckpointFiles
 from flows.settings import find_shipped_checkpoint
 from kame_model.checkpoint.files import WEIGHTS, digest_files
 from kame_model.checkpoint.kame_json import TrainingFacts, read_kame_json
-from kame_model.evaluate.compare import compare
+from kame_model.evaluate.report.compare import compare
 from kame_model.train.run import train
 from kame_model.train.run_facts import read_facts
 from tests.support.checkpoints import evaluate, write_checkpoint

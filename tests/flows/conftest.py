@@ -86,7 +86,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def server_of_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers that evaluations call hear loudness and repeat what they heard, in place of their real parts."""
-    from kame_model.evaluate import call  # heavy: torch
+    from kame_model.evaluate.calls import call  # heavy: torch
     from kame_model.serve.device import slots
     from tests.support.serving import doubles
 

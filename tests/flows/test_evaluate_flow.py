@@ -23,9 +23,9 @@ from flows.runs.evaluate import evaluate, make_server_config
 from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.checkpoint.registry import read_looks
-from kame_model.evaluate import call
-from kame_model.evaluate.report import read_figures, read_items
-from kame_model.evaluate.served import show_no_progress
+from kame_model.evaluate.calls import call
+from kame_model.evaluate.calls.run import show_no_progress
+from kame_model.evaluate.report.folder import read_figures, read_items
 from tests.support.chat_server import MODEL, Behaviour, served
 from tests.support.front_ends import tiny_front_end
 from tests.support.recall_rows import make_vocabulary, recall_row, write_recall_rows

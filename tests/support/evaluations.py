@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kame_model.evaluate.intervals import compute_figures
-from kame_model.evaluate.report import EvaluationFolder
+from kame_model.evaluate.report.folder import EvaluationFolder
+from kame_model.evaluate.report.intervals import compute_figures
 
 Items = Mapping[str, Sequence[Mapping[str, Any]]]
 """Of each mode the measures of its items, which are called q0, q1, …"""

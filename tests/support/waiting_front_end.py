@@ -13,7 +13,7 @@ import numpy as np
 from backends.engine import Samples
 from data_schemas import ids
 from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ
-from kame_model.evaluate.delays import find_audible_spans
+from kame_model.evaluate.calls.delays import find_audible_spans
 from kame_model.frames.ids import PADDING_ID
 from kame_model.serve.device.engine import FrameIn, FrameOut
 from kame_model.text.tokenizer import Tokenizer

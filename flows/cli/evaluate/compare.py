@@ -49,8 +49,8 @@ def compare(
 ) -> None:
     """Compare evaluations: every figure with its confidence interval over items and seeds, and the differences."""
     with report_errors(as_json):
-        from kame_model.evaluate.compare import compare as run
-        from kame_model.evaluate.compare import is_significant
+        from kame_model.evaluate.report.compare import compare as run
+        from kame_model.evaluate.report.compare import is_significant
 
         rows = run(group_folders_by_name(evaluation), out, between=between)
         if as_json:

@@ -144,7 +144,7 @@ def _evaluate(
         from flows.cli.serve import build_serve_config, make_back_end_settings
         from flows.runs.evaluate import evaluate_served
         from flows.settings import make_chat_settings, read_yaml
-        from kame_model.evaluate.report import REPORT
+        from kame_model.evaluate.report.folder import REPORT
 
         named = checkpoint or (None if config is None else read_yaml(config).get("checkpoint")) or NO_CHECKPOINT
         chat = make_back_end_settings(llm_url, llm_model, llm_provider, prompt)
@@ -171,6 +171,6 @@ def _evaluate(
 
 def describe_condition(row: Mapping[str, Any]) -> str:
     """Describes the mode, delay and category of a row of figures."""
-    from kame_model.evaluate.served import get_condition
+    from kame_model.evaluate.calls.run import get_condition
 
     return ", ".join(filter(None, [get_condition(row).title, row.get("category")]))

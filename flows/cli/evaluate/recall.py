@@ -81,8 +81,8 @@ def recall(
         from flows.runs.evaluate import make_recall_delays, run_recall
         from flows.settings import build, parse_settings
         from kame_model.checkpoint.export import record_free_running
-        from kame_model.evaluate.recall import format_row, list_free_shares
-        from kame_model.evaluate.report import REPORT
+        from kame_model.evaluate.recall.evaluate import format_row, list_free_shares
+        from kame_model.evaluate.report.folder import REPORT
         from kame_model.train.run_folder import find_run
 
         typed = {

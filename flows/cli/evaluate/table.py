@@ -24,7 +24,7 @@ def table(
 ) -> None:
     """Make the paper's table for MT-Bench or question sets: quality by category, and delay, with the published rows."""
     with report_errors(as_json):
-        from kame_model.evaluate.table import make_table
+        from kame_model.evaluate.report.table import make_table
 
         rows = make_table(group_folders_by_name(evaluation), out, quality)
         if as_json:

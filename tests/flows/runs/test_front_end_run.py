@@ -28,8 +28,8 @@ from kame_model.checkpoint.registry import read_registry
 from kame_model.encode import token_dataset
 from kame_model.encode.held_out import read_left_out
 from kame_model.encode.manifest import read_manifest
-from kame_model.evaluate import recall_items
-from kame_model.evaluate.report import read_items
+from kame_model.evaluate.recall import items as recall_items
+from kame_model.evaluate.report.folder import read_items
 from kame_model.train.logs import PICTURE, plot_losses, read_metrics
 from kame_model.train.run_facts import read_facts
 from tests.support.codecs import count_encoded

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from data_schemas.config.front_end import FrontEndConfig
 from flows.cli.app import app
 from flows.runs.train import run_front_end
-from kame_model.evaluate.report import FIGURES
+from kame_model.evaluate.report.folder import FIGURES
 from kame_model.train.checkpoints import CHECKPOINTS, DONE
 from kame_model.train.run_facts import CONFIG
 from kame_model.train.run_folder import find_run

@@ -1,0 +1,1 @@
+"""Scores answers: key words, accepted answers, and what a recogniser hears."""

@@ -1,0 +1,390 @@
+"""Wraps a server's parts for a simulated clock: their work is done at once, and charged its measured time.
+
+During a request, a recognition or a synthesis the simulated clock is stopped; the work's real time is measured, stored,
+and then waited for on the simulated clock. An equal request, sound or sentence is charged the same time again, so that
+a repeated or resumed evaluation gives the same figures.
+"""
+
+import asyncio
+import hashlib
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from backends.chat.live import LiveUsage
+from backends.chat.protocol import LiveChat
+from backends.engine import Samples
+from backends.listener.background import BackgroundLoop
+from backends.listener.protocol import Heard, ListenerStream, StreamingRecogniser, Window
+from backends.listener.rehearing import Ear, Rehearing
+from data_schemas import ids
+from data_schemas.config.serving import BackEndConfig, BackendName, Mode
+from data_schemas.errors import AnswerCut, BackendError, UnexpectedThought
+from data_schemas.store import Store
+from data_schemas.units import FRAME_S
+from kame_model.evaluate.report.folder import append_line, read_lines
+from kame_model.serve.oracle.routing import BackEnd
+from kame_model.serve.voice.speaker import SentenceSpeaker, Speaker, SpokenSentence
+
+TIMES: Final = "times.jsonl"
+
+_MOST_FINAL_S: Final = 30.0
+"""Timeout after a turn's end for a recogniser that reports by itself, real seconds."""
+
+_T = TypeVar("_T")
+
+
+def round_ms(time_s: float) -> float:
+    """Rounds seconds to whole milliseconds, the resolution of all times of a call.
+
+    The simulated clock has ticks of a microsecond, and rounding to them would depend on when the call started.
+    """
+    return round(time_s, 3)
+
+
+class MeasuredTimes:
+    """Measured times of requests, recognitions and syntheses, by their content; stored in `times.jsonl`.
+
+    Args:
+        folder: folder of the file; it is created if necessary.
+
+    Raises:
+        StoreError: the file is damaged or cannot be read.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._path = Path(Store(folder).at(TIMES))
+        lines = read_lines(self._path, "Remove it; times are then measured again.")
+        self._records = {line["key"]: line for line in lines}
+
+    def find(self, key: str) -> dict[str, Any] | None:
+        """Returns the record of a key; None if there is none."""
+        return self._records.get(key)
+
+    def keep(self, key: str, record: Mapping[str, Any]) -> dict[str, Any]:
+        """Stores the record of a key; returns it as `find` will return it.
+
+        Raises:
+            StoreError: the file cannot be written.
+        """
+        self._records[key] = append_line(self._path, {"key": key, **record}, is_synced=False)
+        return self._records[key]
+
+    def list_records(self, kind: str) -> list[dict[str, Any]]:
+        """Returns the records of requests (`back_end`, `pieces`, `usage`), recognitions, syntheses, hearings or steps.
+
+        Each has `took_s`; its `kind` is `request`, `recognition`, `synthesis`, `hearing` or `step`.
+        """
+        return [record for record in self._records.values() if record["kind"] == kind]
+
+    def time_synthesis(self, key: str, work: Callable[[], _T]) -> tuple[_T, float]:
+        """Does work whose result is not stored; returns the result and the time of its first run, seconds."""
+        began_s = time.perf_counter()
+        result = work()
+        took_s = time.perf_counter() - began_s
+        record = self.find(key) or self.keep(key, {"kind": "synthesis", "took_s": round_ms(took_s)})
+        return result, float(record["took_s"])
+
+
+def count_steps(charged_s: float, steps_s: Iterable[float]) -> dict[str, Any]:
+    """Summarises a call's steps of the device: the charged time, and a histogram of real times in milliseconds."""
+    return {"kind": "steps", "charged_s": charged_s, "n_by_ms": Counter(round(1000 * each) for each in steps_s)}
+
+
+def add_up_steps(calls: Iterable[tuple[Mode, Mapping[str, Any] | None]]) -> list[dict[str, Any]]:
+    """Adds up the times of the front-end's steps by mode, in milliseconds.
+
+    Args:
+        calls: mode and result of `count_steps` for each call; None: it had no steps.
+    """
+    found: dict[Mode, list[Mapping[str, Any]]] = {}
+    for mode, counted in calls:
+        if counted is not None:
+            found.setdefault(mode, []).append(counted)
+    told = []
+    for mode, own in found.items():
+        ms = np.concatenate([np.repeat([*map(int, each["n_by_ms"])], [*each["n_by_ms"].values()]) for each in own])
+        told.append(
+            {
+                "mode": mode,
+                "n": len(ms),
+                "charged_ms": round(1000 * float(np.median([each["charged_s"] for each in own]))),
+                "step_ms_p50": float(np.percentile(ms, 50)),
+                "step_ms_p99": float(np.percentile(ms, 99)),
+                "over_frame": round(float(np.mean(ms > 1000 * FRAME_S)), 4),
+            }
+        )
+    return told
+
+
+class MeasuredChat:
+    """A chat model whose answers arrive on a simulated clock at the times measured on the real clock.
+
+    Each answer is requested completely and alone, even if the request is cancelled later. An equal request is not made
+    again, unless answers are sampled (`draw`).
+
+    Args:
+        chat: the chat model; requests run in `background`, the event loop of its connections.
+        name: name of the back-end.
+        identity: identifies the endpoint, its model and its settings.
+        times: store of the answers.
+
+    Attributes:
+        delay_s: forced delay of the complete answer after the request, seconds; None: as measured.
+        draw: distinguishes sampled answers (`temperature` over 0), for example by the number of the run.
+        gone: the error if the endpoint is unavailable or rejects requests; None: no error.
+    """
+
+    def __init__(
+        self, chat: LiveChat, name: BackendName, identity: str, times: MeasuredTimes, background: BackgroundLoop
+    ) -> None:
+        self.delay_s: float | None = None
+        self.draw = 0
+        self.gone: BackendError | None = None
+        self._chat, self._name, self._identity = chat, name, identity
+        self._times, self._background = times, background
+
+    async def stream(self, payload: dict[str, Any]) -> AsyncGenerator[str, None]:
+        """Like `LiveChat.stream`, on the simulated clock."""
+        draw = self.draw if payload.get("temperature") else 0
+        key = ids.digest("request", self._identity, payload, draw, n_hex=32)
+        record = self._times.find(key) or self._times.keep(key, self._ask(payload))
+        clock = asyncio.get_running_loop().time
+        began_s = clock()
+        for at_s, piece in record["pieces"]:
+            if self.delay_s is None or piece:
+                await _wait_until(began_s + (at_s if self.delay_s is None else self.delay_s))
+                yield piece
+        await _wait_until(began_s + (record["took_s"] if self.delay_s is None else self.delay_s))
+        if record["end"] == "cut":
+            raise AnswerCut("The answer was cut at as many tokens as were asked for.")
+        if record["end"] == "thought":
+            raise UnexpectedThought("The chat model wrote what it thought.")
+
+    async def aclose(self) -> None:
+        """Does nothing: whoever opened the connections closes them."""
+
+    def _ask(self, payload: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return {"back_end": self._name, **self._background.run(_request_answer(self._chat, payload))}
+        except BackendError as error:
+            self.gone = error
+            raise
+
+
+async def _request_answer(chat: LiveChat, payload: dict[str, Any]) -> dict[str, Any]:
+    """Requests a complete answer and measures the times of its pieces; runs in the loop of the connections."""
+    pieces: list[tuple[float, str]] = []
+    end, began_s, before = "whole", time.perf_counter(), _get_usage(chat)
+    try:
+        async for piece in chat.stream(payload):
+            pieces.append((round_ms(time.perf_counter() - began_s), piece))  # noqa: PERF401 - those before an error stay
+    except AnswerCut:
+        end = "cut"
+    except UnexpectedThought:
+        end = "thought"
+    took_s = round_ms(time.perf_counter() - began_s)
+    usage = {name: n - before[name] for name, n in _get_usage(chat).items()}
+    return {"kind": "request", "end": end, "took_s": took_s, "pieces": pieces, "usage": usage}
+
+
+def _get_usage(chat: LiveChat) -> dict[str, int]:
+    """Returns the token usage of a chat model's client so far; all zero if it does not count."""
+    usage = getattr(chat, "usage", None)
+    return asdict(usage if isinstance(usage, LiveUsage) else LiveUsage())
+
+
+def measure_back_end(
+    back_end: BackEnd, config: BackEndConfig | None, times: MeasuredTimes, background: BackgroundLoop
+) -> tuple[BackEnd, list[MeasuredChat]]:
+    """Wraps the chat models of a back-end; returns the back-end and the wrapped chat models.
+
+    Args:
+        config: configuration of the back-end, which identifies its models; None: its name identifies them.
+    """
+
+    def measure(chat: LiveChat, model: str) -> MeasuredChat:
+        told = None if config is None else config.chat.model_dump(mode="json")
+        return MeasuredChat(chat, back_end.name, ids.digest(back_end.name, told, model), times, background)
+
+    chat = measure(back_end.chat, "")
+    models = {name: measure(each, name) for name, each in back_end.models.items()}
+    return replace(back_end, chat=chat, models=models), [chat, *models.values()]
+
+
+class MeasuredSpeaker:
+    """Text-to-speech on a simulated clock."""
+
+    def __init__(self, speaker: SentenceSpeaker, times: MeasuredTimes, background: BackgroundLoop) -> None:
+        self.voice_name = speaker.voice_name
+        self._speaker, self._times, self._background = speaker, times, background
+
+    async def say(self, written: str) -> SpokenSentence:
+        """As `Speaker.say`."""
+        key = ids.digest("synthesis", self.voice_name, written, n_hex=32)
+        spoken, took_s = self._times.time_synthesis(key, lambda: self._say(written))
+        await asyncio.sleep(took_s)
+        return spoken
+
+    def _say(self, written: str) -> SpokenSentence:
+        if isinstance(self._speaker, Speaker):
+            return self._speaker.say_now(written)
+        return self._background.run(_synthesise(self._speaker, written))
+
+
+async def _synthesise(speaker: SentenceSpeaker, written: str) -> SpokenSentence:
+    return await speaker.say(written)
+
+
+def measure_recogniser(recogniser: StreamingRecogniser, times: MeasuredTimes) -> StreamingRecogniser:
+    """Wraps a streaming recogniser for a simulated clock.
+
+    A recogniser that transcribes the turn so far repeatedly (`Rehearing`) runs on that clock, and each pass is charged
+    its measured time. One that reports within the call that feeds it (`is_immediate`) is returned unchanged. Any other
+    is fed in real time while the simulated clock is stopped: its words arrive with the frame during which they came,
+    and its last words at their measured time.
+    """
+    if isinstance(recogniser, Rehearing):
+        return _MeasuredRehearing(recogniser, times)
+    if getattr(recogniser, "is_immediate", False):
+        return recogniser
+    return _PacedRecogniser(recogniser, times)
+
+
+class _MeasuredRehearing:
+    """A `Rehearing` on the simulated clock."""
+
+    def __init__(self, recogniser: Rehearing, times: MeasuredTimes) -> None:
+        self.name, self.timing = recogniser.name, recogniser.timing
+        self.place, self.faults = recogniser.place, recogniser.faults
+        self._recogniser, self._times = recogniser, times
+
+    def listen(self, on_heard: Callable[[Heard], None]) -> ListenerStream:
+        """A new caller's ear."""
+        return Ear(self, on_heard, asyncio.get_running_loop().call_soon)
+
+    def close(self) -> None:
+        """The recogniser is closed by who opened it."""
+
+    async def recognise(self, samples: Samples, is_urgent: bool) -> str:
+        """As `Rehearing.recognise`."""
+        options = self.timing.model_dump(mode="json")
+        key = ids.digest("recognition", self.name, self.place, options, _digest(samples), n_hex=32)
+        record = self._times.find(key)
+        if record is None:
+            began_s = time.perf_counter()
+            text = self._recogniser.recognise_now(samples)
+            took_s = round_ms(time.perf_counter() - began_s)
+            record = self._times.keep(key, {"kind": "recognition", "took_s": took_s, "text": text})
+        await asyncio.sleep(record["took_s"])
+        return str(record["text"])
+
+
+class _PacedRecogniser:
+    """A recogniser that is fed in real time."""
+
+    def __init__(self, recogniser: StreamingRecogniser, times: MeasuredTimes) -> None:
+        self.name = recogniser.name
+        self._recogniser, self._times = recogniser, times
+
+    def listen(self, on_heard: Callable[[Heard], None]) -> ListenerStream:
+        """A new caller's ear."""
+        return _PacedEar(self._recogniser, self._times, on_heard)
+
+    def close(self) -> None:
+        """The recogniser is closed by who opened it."""
+
+
+class _PacedEar:
+    """The recognition of one caller's audio. Audio that was recognised before is replayed with its times."""
+
+    def __init__(
+        self, recogniser: StreamingRecogniser, times: MeasuredTimes, on_heard: Callable[[Heard], None]
+    ) -> None:
+        self.failure: str | None = None
+        self._recogniser, self._times, self._on_heard = recogniser, times, on_heard
+        self._so_far = hashlib.sha256(f"paced {recogniser.name}".encode())
+        self._missed: list[Samples | None] = []  # what the recogniser has not been given; None: a turn's end
+        self._stream: ListenerStream | None = None
+        self._told: list[Heard] = []
+        self._fed_s = 0.0
+        self._is_closed = False
+
+    def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
+        """Feeds the next audio; words recognised with it are reported one frame later."""
+        self._so_far.update(samples.tobytes())
+        self._hear(samples, self._compute_pace_s)
+
+    def end_turn(self) -> None:
+        """Ends the turn; its last words are reported at their measured time."""
+        self._so_far.update(b"end")
+        self._hear(None, self._compute_pace_to_end_s)
+
+    def close(self) -> None:
+        """Stops all reports."""
+        self._is_closed = True
+        if self._stream is not None:
+            self._stream.close()
+
+    def _hear(self, samples: Samples | None, wait: Callable[[], float]) -> None:
+        key = f"paced-{self._so_far.hexdigest()[:32]}"
+        record = self._times.find(key)
+        if record is None:
+            self._catch_up()
+            self._give(samples)
+            took_s = wait()
+            told, self._told = self._told, []
+            heard = [[each.text, each.is_final] for each in told]
+            record = self._times.keep(key, {"kind": "hearing", "took_s": round_ms(took_s), "heard": heard})
+        else:
+            self._missed.append(samples)
+        for text, is_final in record["heard"]:
+            asyncio.get_running_loop().call_later(record["took_s"], self._tell, Heard(text, is_final))
+
+    def _tell(self, heard: Heard) -> None:
+        if not self._is_closed:
+            self._on_heard(heard)
+
+    def _catch_up(self) -> None:
+        """Feeds the recogniser the audio that was replayed so far; words that it reports for it are ignored."""
+        if self._stream is None:
+            self._stream = self._recogniser.listen(lambda heard: self._told.append(heard))
+        missed, self._missed = self._missed, []
+        for each in missed:
+            self._give(each)
+            self._compute_pace_s() if each is not None else self._compute_pace_to_end_s()
+        self._told.clear()
+
+    def _give(self, samples: Samples | None) -> None:
+        assert self._stream is not None  # it was opened to catch up
+        self._fed_s = time.perf_counter()
+        if samples is None:
+            self._stream.end_turn()
+        else:
+            self._stream.feed(samples)
+        self.failure = self._stream.failure
+
+    def _compute_pace_s(self) -> float:
+        time.sleep(max(0.0, self._fed_s + FRAME_S - time.perf_counter()))
+        return FRAME_S
+
+    def _compute_pace_to_end_s(self) -> float:
+        while not any(each.is_final for each in list(self._told)):
+            if time.perf_counter() - self._fed_s > _MOST_FINAL_S:
+                self._told.append(Heard("", is_final=True))
+                break
+            time.sleep(0.005)
+        return time.perf_counter() - self._fed_s
+
+
+def _digest(samples: Samples) -> str:
+    return hashlib.sha256(samples.tobytes()).hexdigest()
+
+
+async def _wait_until(at_s: float) -> None:
+    await asyncio.sleep(max(0.0, at_s - asyncio.get_running_loop().time()))

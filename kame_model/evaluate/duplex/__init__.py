@@ -1,0 +1,1 @@
+"""`kame evaluate duplex`: Full-Duplex-Bench."""

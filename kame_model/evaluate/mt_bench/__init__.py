@@ -1,0 +1,1 @@
+"""`kame evaluate mt-bench`: MT-Bench by voice."""

@@ -1,0 +1,1 @@
+"""`kame evaluate questions`: spoken questions."""

@@ -1,0 +1,284 @@
+"""Evaluates a server with spoken questions: accuracy of the answer and of the oracle, and latency.
+
+Each question is played into its own session in every mode (`call.py`), with the measured or a forced delay of the
+back-end. The answer is what the assistant says after the question's last audible sound, judged twice: by what a
+recogniser hears, and by the front-end's own text. Delays are those of MoshiRAG (arXiv 2604.12928), made precise here:
+
+ttfat_s           time to first audible token: from the question's end to the first sound of the answer; 0 if it had
+                  started before
+keyword_delay_s   from there to the first word of an accepted answer in the assistant's own text (in arithmetic the last
+                  number, which is scored); only for correct answers
+answer_delay_s    the sum of both
+overlap           time during which both were heard, as a share of the question's length
+oracle_age_s      age of the oracle, since its request, at the answer's first word
+heard_word_errors  word error rate of the recogniser's words against the assistant's own text
+reference_accuracy  whether the last oracle was correct; response_accuracy: of those, whether the answer was
+
+Empty and degenerate answers are wrong, and are counted. The run itself is `calls.run.run_calls`.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from backends import registry
+from backends.asr.protocol import Recogniser
+from backends.engine import Samples
+from backends.tts.protocol import SpeechRefused
+from data_schemas import ids
+from data_schemas.config.questions import QuestionsConfig
+from data_schemas.config.serving import NO_CHECKPOINT
+from data_schemas.errors import ConfigError
+from data_schemas.units import round_s, seconds_to_samples
+from kame_model.checkpoint.folder import find_place, read_contents
+from kame_model.evaluate.answers.heard_words import count_word_errors
+from kame_model.evaluate.answers.scoring import Rule, find_answer_time, normalise, score
+from kame_model.evaluate.calls.asking_voices import AskingVoices
+from kame_model.evaluate.calls.call import Call, CalledServer
+from kame_model.evaluate.calls.delays import find_audible_spans, measure_delays
+from kame_model.evaluate.calls.measured import MeasuredTimes
+from kame_model.evaluate.calls.run import (
+    Condition,
+    Counting,
+    Item,
+    Record,
+    describe_run,
+    make_rows,
+    run_calls,
+    show_no_progress,
+    transcribe,
+)
+from kame_model.evaluate.judge import Judgement, JudgeRequest, request_verdict
+from kame_model.evaluate.questions.report import COUNTED, draw_answers, format_markdown
+from kame_model.evaluate.questions.sets import Question, QuestionSet, load_questions
+from kame_model.evaluate.report.intervals import compute_figures
+from kame_model.serve.client.answer_watch import AUDIBLE
+from kame_model.serve.client.client import read_user
+from kame_model.serve.parts import Parts
+from spoken.reader import speak
+from spoken.spoken_text import Unspeakable
+
+VERSION: Final = 5
+"""Version of calls and records; raising it makes every question be asked again."""
+
+_JUDGED: Final = {"answer_judged": "heard", "answer_judged_text": "text", "reference_judged": "reference"}
+"""Measures of the judge, and the text of a record that each one judges."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _AskedQuestion:
+    """A question, its audio (float32 at 24 kHz), and the voice that asks it; empty for a recording."""
+
+    question: Question
+    sound: Samples
+    voice: str
+
+
+def evaluate_questions(
+    config: QuestionsConfig,
+    out: str,
+    *,
+    parts: Parts | None = None,
+    recogniser: Recogniser | None = None,
+    counting: Counting = show_no_progress,
+    anew: bool = False,
+) -> list[dict[str, Any]]:
+    """Asks questions in each mode and writes the results.
+
+    Args:
+        out: folder of report.md, figures.json, items.jsonl, calls/, asked/, plots/ and sound/.
+        parts, counting, anew: as for `run_calls`.
+        recogniser: used instead of the one that `config` names.
+
+    Returns:
+        The rows of figures.json.
+
+    Raises:
+        SourceError: the question set cannot be read.
+        KameError: as `run_calls`; also a ConfigError if no question can be asked.
+    """
+    questions = load_questions(config.questions, config.path, config.columns)
+    hearer: Recogniser = recogniser or registry.build("asr", config.recogniser, config.recogniser_options)
+    voices = None
+    if any(question.sound is None for question in questions.questions):
+        voices = AskingVoices(config.tts, {}, [], config.serving.cascade, out, config.n_voices)
+    chosen, left_out = _choose(questions, config, voices)
+    run = {
+        **describe_run("questions", VERSION, config, hearer),
+        "set": {"name": questions.name, "digest": questions.digest, "rule": questions.rule},
+        "asked_by": None if voices is None else voices.describe(),
+        **{name: getattr(config, name) for name in ("items_seed", "max_words", "lead_s", "tail_s")},
+    }
+
+    def call(server: CalledServer, condition: Condition, asked: _AskedQuestion) -> tuple[dict[str, Any], Call]:
+        seed = ids.derive_seed("questions", config.seed, asked.question.id) % 2**31
+        mode, delay_s = condition
+        made = server.call([asked.sound], mode=mode, seed=seed, tail_s=config.tail_s, delay_s=delay_s)
+        return _record(made, asked, questions.rule, condition, hearer), made
+
+    def make_items(condition: Condition, asked: _AskedQuestion, called: dict[str, Any]) -> list[Item]:
+        return [Item(called, _to_judge(called))]
+
+    asked = {each.question.id: each for each in chosen}
+    done = run_calls(config, out, run, asked, call, make_items, parts=parts, counting=counting, anew=anew)
+    rows = make_rows(done.records, _compute_figures)
+    more = {
+        "is_trained_on_set": _is_trained_on(config.serving.checkpoint, questions.name),
+        "left_out": left_out,
+        "n_bad_rows": questions.n_bad_rows,
+        "charged": _summarise_charged_times(done.times),
+        "costs": done.costs,
+    }
+    report = format_markdown(config, questions, rows, done.records, more)
+    done.folder.write_results(rows, report, {"answers": draw_answers(rows)}, more)
+    return rows
+
+
+def _is_trained_on(checkpoint: str, source: str) -> bool:
+    """Whether a checkpoint's `kame.json` names the question set among the sources of its training data."""
+    facts = None if checkpoint == NO_CHECKPOINT else read_contents(find_place(checkpoint)).facts
+    return facts is not None and f"questions of {source}" in (facts.training.licences or {})
+
+
+def _summarise_charged_times(times: MeasuredTimes) -> list[dict[str, Any]]:
+    """Summarises the charged times by kind: count, median and 90th percentile in seconds."""
+    told = {
+        "request, first piece": [each["pieces"][0][0] for each in times.list_records("request") if each["pieces"]],
+        "request, whole": [each["took_s"] for each in times.list_records("request")],
+        **{kind: [each["took_s"] for each in times.list_records(kind)] for kind in ("recognition", "synthesis")},
+    }
+    return [
+        {"what": what, "n": len(all_s), "median_s": float(np.median(all_s)), "p90_s": float(np.percentile(all_s, 90))}
+        for what, all_s in told.items()
+        if all_s
+    ]
+
+
+def _choose(
+    questions: QuestionSet, config: QuestionsConfig, voices: AskingVoices | None
+) -> tuple[list[_AskedQuestion], dict[str, int]]:
+    """Chooses the first questions, in seeded order, that can be spoken; counts the reasons why others cannot.
+
+    Args:
+        voices: voices for questions without audio; None: all have audio.
+
+    Raises:
+        ConfigError: no question can be spoken.
+        BackendError: the text-to-speech engine fails.
+    """
+    chosen, left_out = list[_AskedQuestion](), Counter[str]()
+    lead = np.zeros(seconds_to_samples(config.lead_s), np.float32)
+    for question in questions.draw_questions(config.items_seed):
+        if len(chosen) == config.n_questions:
+            break
+        if question.sound is not None:
+            chosen.append(_AskedQuestion(question, np.concatenate([lead, read_user(question.sound)]), ""))
+            continue
+        assert voices is not None  # as a question needs them
+        try:
+            text = speak(question.text)
+        except Unspeakable as error:
+            left_out[error.reason] += 1
+            continue
+        if len(text.split()) > config.max_words:
+            left_out["too_long"] += 1
+            continue
+        voice = voices.draw(config.items_seed, question.id)
+        try:
+            chosen.append(_AskedQuestion(question, np.concatenate([lead, voices.say(text, voice)]), voice))
+        except SpeechRefused:
+            left_out["speech_refused"] += 1
+    if not chosen:
+        raise ConfigError(
+            f"No question of {questions.name} can be spoken ({dict(left_out)}).",
+            "Choose another set" + (", or raise max_words." if left_out["too_long"] else "."),
+        )
+    return chosen, dict(left_out)
+
+
+def _compute_figures(records: Sequence[Record]) -> dict[str, Any]:
+    counts = {f"n_{name}": sum(bool(each["measures"][name]) for each in records) for name in COUNTED}
+    return {**compute_figures(records), **counts}
+
+
+def _record(
+    call: Call,
+    asked: _AskedQuestion,
+    rule: Rule,
+    condition: Condition,
+    recogniser: Recogniser,
+) -> dict[str, Any]:
+    """Makes the record of a call for `items.jsonl`."""
+    question, turn = asked.question, call.turns[0]
+    end_s = turn[1]
+    assistant = find_audible_spans(call.assistant, AUDIBLE)
+    delays = measure_delays(find_audible_spans(call.user), assistant, turn)
+    text = call.get_text_between(end_s)
+    is_audible = any(span[1] > end_s for span in assistant)
+    told = transcribe(call.get_assistant_between(end_s), recogniser) if is_audible else ""
+    heard = told or ""
+    pieces = [piece for piece in call.pieces if piece[0] >= end_s]
+    first_word_s = next((at_s for at_s, piece in pieces if piece.strip()), None)
+    oracles = [each for each in call.get_oracles() if each.text]
+    reference = oracles[-1].text if oracles else None
+    by_ear, by_text = (score(said, question.answers, rule, question.options) for said in (heard, text))
+    by_reference = None if reference is None else score(reference, question.answers, rule, question.options).is_right
+    is_on_already = any(start < end_s < end for start, end in assistant)
+    ttfat_s = 0.0 if is_on_already else delays.first_sound_s
+    answer_s = find_answer_time(pieces, question.answers, rule, question.options) if by_text.is_right else None
+    answer_delay_s = None if answer_s is None or ttfat_s is None else round_s(max(ttfat_s, answer_s - end_s))
+    oracle = None if first_word_s is None else call.find_oracle_at(first_word_s)
+    asks = condition.mode != "direct"
+    measures: dict[str, Any] = {
+        "answer_accuracy": by_ear.is_right,
+        "answer_accuracy_text": by_text.is_right,
+        "answer_exact": by_ear.is_exact,
+        "answer_exact_text": by_text.is_exact,
+        "reference_accuracy": bool(by_reference) if asks else None,
+        "response_accuracy": by_ear.is_right if by_reference else None,
+        "response_accuracy_text": by_text.is_right if by_reference else None,
+        "ttfat_s": ttfat_s,
+        "keyword_delay_s": None if answer_delay_s is None or ttfat_s is None else round_s(answer_delay_s - ttfat_s),
+        "answer_delay_s": answer_delay_s,
+        "first_word_s": None if first_word_s is None else round_s(first_word_s - end_s),
+        "oracle_age_s": None if oracle is None or first_word_s is None else round_s(first_word_s - oracle.asked_s),
+        "overlap": delays.overlap_share,
+        "heard_word_errors": None if told is None else count_word_errors(normalise(text), normalise(told)),
+        "hearing_refused": told is None,
+        "listening_failed": any(each.kind == "listening_failed" and each.data["reason"] for each in call.events),
+        "missed": ttfat_s is None and first_word_s is None,
+        "empty": by_ear.is_empty,
+        "empty_text": by_text.is_empty,
+        "degenerate": by_ear.is_degenerate,
+        "degenerate_text": by_text.is_degenerate,
+        "failed_requests": sum(each.kind == "oracle_failed" for each in call.events) if asks else None,
+    }
+    category = {"category": question.category} if question.category else {}
+    return {
+        "row": {**condition._asdict(), **category},
+        "unit": question.id,
+        "measures": measures,
+        "question": question.text,
+        "answers": list(question.answers),
+        "voice": asked.voice,
+        "understood": next((each.data["text"] for each in reversed(call.events) if each.kind == "heard"), ""),
+        "reference": reference,
+        "text": text,
+        "heard": heard,
+        "first_sound_s": delays.first_sound_s,
+        "has_ended": call.ends[0] is not None,
+    }
+
+
+def _to_judge(record: Record) -> dict[str, JudgeRequest | Judgement]:
+    """Returns the judge's requests for the three texts. An empty text is wrong without a request; None is skipped."""
+    texts = {name: record[text] for name, text in _JUDGED.items()}
+    return {
+        name: request_verdict(record["question"], " or ".join(record["answers"]), said)
+        if said
+        else Judgement(None if said is None else False)
+        for name, said in texts.items()
+    }

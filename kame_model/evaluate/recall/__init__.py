@@ -1,0 +1,1 @@
+"""`kame evaluate recall`: inference on held-out dialogues."""

@@ -1,0 +1,269 @@
+"""Selects the dialogues of an evaluation of recall, and makes the record of each turn."""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice, zip_longest
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data_schemas import ids
+from data_schemas.config.recall import RecallConfig, Told
+from data_schemas.units import FRAME_S, FRAMES_PER_S
+from kame_model.data.augment import append_silence
+from kame_model.data.splicing import Sides
+from kame_model.encode.rows import TokenRow
+from kame_model.encode.token_dataset import TokenDataset
+from kame_model.evaluate.answers.heard_words import count_word_errors
+from kame_model.evaluate.answers.key_words import find_key, split_into_units
+from kame_model.evaluate.recall.free_running import FreeRun
+from kame_model.evaluate.recall.lenient import measure_leniently, measure_old_correction
+from kame_model.evaluate.recall.turns import (
+    INTERRUPTION,
+    Asked,
+    SaidWord,
+    Turn,
+    count_words,
+    decode_said_words,
+    judge_turn,
+)
+from kame_model.text.tokenizer import Tokenizer
+
+Record = dict[str, Any]
+"""The record of an item; `report.folder` describes the fields that all evaluations have."""
+
+
+class Condition(NamedTuple):
+    """The condition of one run of all dialogues: a line of the table.
+
+    Attributes:
+        delay_s: delay of the back-end, seconds; None: without an oracle.
+        channel: degradation of the users' audio; None: as recorded.
+    """
+
+    oracle: Told
+    delay_s: float | None
+    channel: str | None
+
+    @property
+    def name(self) -> str:
+        """Name for files and items, for example `right-0.32-s-room`."""
+        return self.title.replace(", ", "-").replace(" ", "-")
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        delay = "" if self.delay_s is None else f", {self.delay_s:g} s"
+        return f"{self.oracle}{delay}" + ("" if self.channel is None else f", {self.channel}")
+
+    @property
+    def has_stranger(self) -> bool:
+        """Whether the oracle of another dialogue is fed."""
+        return self.oracle in ("wrong", "corrected")
+
+
+def get_condition(row: Record) -> Condition:
+    """Returns the condition of a row of figures or of the `row` of an item."""
+    return Condition(row["oracle"], row["delay_s"], row["channel"])
+
+
+def select_rows(dataset: TokenDataset, config: RecallConfig) -> list[TokenRow]:
+    """Selects rows of the configured splits that can be judged, one dialogue for each item, in their order.
+
+    They are sampled by seed from all sources in turn; one dialogue for each item keeps the results independent.
+    """
+    by_source: dict[str, list[int]] = {}
+    for number, (split, source) in enumerate(zip(dataset.splits, dataset.sources, strict=True)):
+        if split in config.splits and dataset.n_events_of["a"][number]:
+            by_source.setdefault(source, []).append(number)
+    turns = zip_longest(
+        *(_select_one_per_item(dataset, source, rows, config) for source, rows in sorted(by_source.items()))
+    )
+    drawn = islice((each for turn in turns for each in turn if each is not None), config.n_items)
+    return [row for _, row in sorted(drawn, key=lambda each: each[0])]
+
+
+def _select_one_per_item(
+    dataset: TokenDataset, source: str, numbers: list[int], config: RecallConfig
+) -> Iterator[tuple[int, TokenRow]]:
+    """Returns a source's rows that can be judged, each with its number, in sampling order."""
+    seen: set[str] = set()
+    random.Random(ids.derive_seed("held out", config.items_seed, source)).shuffle(numbers)
+    for number in numbers:
+        row = dataset[number]
+        if row.item_id not in seen and row.answer and _is_answered(row):
+            seen.add(row.item_id)
+            yield number, row
+
+
+def _is_answered(row: TokenRow) -> bool:
+    """Whether an answer follows an oracle that knows it; for an interrupted dialogue, the last answer."""
+    heard = row.a.oracle.frame[row.a.oracle.ratio >= 1]
+    start = 0 if not len(heard) else int(heard[-1] if row.form == INTERRUPTION else heard[0])
+    return bool(len(heard) and row.a.answer_mask[start:].any())
+
+
+def append_silence_to_row(row: TokenRow, n_frames: int) -> TokenRow:
+    """Returns a dialogue after whose end the user waits in silence, as callers wait for an answer.
+
+    A recording ends half a second after the recorded answer, when an answer to a late or corrected oracle is not
+    finished. A recording in which somebody talks until its last frame is returned unchanged.
+    """
+    waiting = append_silence(Sides(row.a, row.b), n_frames)
+    if waiting is None:
+        return row
+    n_frames += row.n_frames
+    return replace(row, a=waiting.own, b=waiting.other, n_frames=n_frames, duration_s=n_frames * FRAME_S)
+
+
+def find_same_dialogues(asked: Sequence[Asked], voices: TokenDataset) -> list[TokenRow]:
+    """Finds the same dialogues with other voices; the words are the same, so that only the voices differ."""
+    words = {each.row.dialogue_id: (each.row.question, each.row.answer) for each in asked}
+    found = [voices[at] for at, dialogue_id in enumerate(voices.dialogue_ids) if dialogue_id in words]
+    return [row for row in found if (row.question, row.answer) == words[row.dialogue_id]]
+
+
+def choose_strangers(asked: Sequence[Asked]) -> list[Asked | None]:
+    """Finds for each dialogue the next one with another answer, in its own source if possible."""
+    found = list[Asked | None]()
+    for at, each in enumerate(asked):
+        later = [*asked[at + 1 :], *asked[:at]]
+        others = [other for other in later if other.turn.key != each.turn.key]
+        of_source = (other for other in others if other.row.source == each.row.source)
+        found.append(next(of_source, others[0] if others else None))
+    return found
+
+
+def make_record(
+    asked: Asked,
+    turn: Turn,
+    stranger: Asked | None,
+    ran: FreeRun,
+    condition: Condition,
+    heard: Sequence[str] | None,
+    tokenizer: Tokenizer,
+    correction_after_s: float,
+) -> Record:
+    """Makes the record of a turn.
+
+    Args:
+        stranger: the dialogue whose oracle was fed under a wrong or corrected oracle; else None.
+        heard: words recognised in the turn's audio; None: it was not recognised.
+    """
+    row = asked.row
+    said, later = _say(turn, ran.text, tokenizer)
+    recorded, recorded_later = _say(turn, row.a.text, tokenizer)
+    if stranger is None:
+        measures = _measure(turn, said, later) | measure_leniently(asked, turn, said, later)
+        own = _measure(turn, recorded, recorded_later) | _measure_words(turn, recorded)
+        own |= measure_leniently(asked, turn, recorded, recorded_later)
+        if condition.oracle == "right":
+            measures |= _measure_words(turn, said)
+            measures["told_in_time"] = _is_told_in_time(asked, turn, condition.delay_s or 0.0)
+        measures |= {f"recorded_{name}": each for name, each in own.items()}
+    elif condition.oracle == "wrong":
+        measures = _measure_wrong(turn, stranger.turn, said)
+        measures |= measure_leniently(asked, turn, said, later, stranger.turn)
+    else:
+        measures = _measure_corrected(turn, stranger.turn, said, ran.correction_frame)
+        measures |= measure_old_correction(turn, stranger.turn, said, correction_after_s)
+    if heard is not None:
+        measures["heard"] = bool(find_key(turn.key, heard))
+        by_text, by_ear = ([each.text for each in split_into_units(words)] for words in (_get_words(said), heard))
+        measures["heard_word_errors"] = count_word_errors(by_text, by_ear)
+    return {
+        "row": {**condition._asdict(), "group": turn.group},
+        "unit": row.item_id,
+        "measures": measures,
+        "dialogue_id": row.dialogue_id,
+        "source": row.source,
+        "form": row.form,
+        "turn": turn.number,
+        "key": list(turn.key),
+        "stranger_key": None if stranger is None else list(stranger.turn.key),
+        "told": " ".join(turn.told),
+        "said": " ".join(_get_words(said)),
+        "said_later": " ".join(_get_words(later)),
+        "recorded": " ".join(_get_words(recorded)),
+        "heard": None if heard is None else " ".join(heard),
+        "correction_s": None if ran.correction_frame is None else turn.compute_seconds_since(ran.correction_frame),
+        "n_frames": row.n_frames,
+    }
+
+
+def _say(
+    turn: Turn, text: Sequence[int] | NDArray[np.int32], tokenizer: Tokenizer
+) -> tuple[list[SaidWord], list[SaidWord]]:
+    """Returns the words of a text stream in a turn, and those after it."""
+    words = decode_said_words(text, tokenizer, turn.start, len(text))
+    return [each for each in words if each.frame < turn.end], [each for each in words if each.frame >= turn.end]
+
+
+def _get_words(said: Sequence[SaidWord]) -> list[str]:
+    return [each.word for each in said]
+
+
+def _measure(turn: Turn, said: Sequence[SaidWord], later: Sequence[SaidWord]) -> Record:
+    """Computes the measures of the words of a turn and of those after it."""
+    answered = judge_turn(turn, said)
+    return {
+        "said_once": answered.is_said_once,
+        "right_first": answered.is_right_first,
+        "said": answered.n_said > 0,
+        "said_anywhere": bool(find_key(turn.key, _get_words([*said, *later]))),
+        "said_another": answered.n_other > 0,
+        "silent": not said,
+        "first_word_s": answered.delay_s,
+        "key_word_s": answered.key_delay_s,
+    }
+
+
+def _is_told_in_time(asked: Asked, turn: Turn, delay_s: float) -> bool:
+    """Whether the complete oracle could be fed before the end of the turn; otherwise it comes too late to be said."""
+    n_tokens = len(asked.row.a.oracle.get_fed(turn.event))
+    return turn.start + round(delay_s * FRAMES_PER_S) + 1 + n_tokens < turn.end  # a start id before them
+
+
+def _measure_words(turn: Turn, said: Sequence[SaidWord]) -> Record:
+    counts = count_words(turn.told, _get_words(said))
+    return {
+        "words_in_order": [counts.n_in_order, counts.n_told],
+        "words_repeated": [counts.n_repeated, counts.n_told],
+        "words_inserted": [counts.n_inserted, counts.n_told],
+    }
+
+
+def _measure_wrong(turn: Turn, stranger: Turn, said: Sequence[SaidWord]) -> Record:
+    """Measures which of the two answers was said, and how well the wrong oracle was followed."""
+    of_stranger = replace(stranger, start=turn.start, end=turn.end)
+    followed = judge_turn(of_stranger, said)
+    return {
+        "said": bool(find_key(turn.key, _get_words(said))),
+        "said_stranger": followed.n_said > 0,
+        "said_stranger_once": followed.is_said_once,
+        "silent": not said,
+        "first_word_s": followed.delay_s,
+        **_measure_words(of_stranger, said),
+    }
+
+
+def _measure_corrected(turn: Turn, stranger: Turn, said: Sequence[SaidWord], corrected: int | None) -> Record:
+    """Measures which answer was the final one. Turns that did not start the wrong answer have no such measures."""
+    measures: Record = {
+        "said_stranger": bool(find_key(stranger.key, _get_words(said))),
+        "silent": not said,
+        "corrected": corrected is not None,
+        "in_mid_answer": None,
+        "said_at_last": None,
+        "said_stranger_after": None,
+    }
+    if corrected is not None:
+        before = _get_words([each for each in said if each.frame <= corrected])
+        after = _get_words([each for each in said if each.frame > corrected])
+        counts, strangers = count_words(stranger.told, before), find_key(stranger.key, after)
+        measures["in_mid_answer"] = counts.n_in_order < counts.n_told
+        measures["said_at_last"] = bool(find_key(turn.key, after[strangers[-1].end :] if strangers else after))
+        measures["said_stranger_after"] = bool(strangers)
+    return measures

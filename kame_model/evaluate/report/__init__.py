@@ -1,0 +1,1 @@
+"""Folders of results, intervals and plots of every evaluation; `kame evaluate compare` and `table`."""

@@ -1,0 +1,500 @@
+"""A checkpoint and token rows to a report: each habit of a front-end costs the figure that is meant, and no other."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from moshi.models.lm import LMModel
+from typer.testing import CliRunner
+
+from data_schemas.config.model import SamplingConfig
+from data_schemas.config.recall import RecallConfig
+from data_schemas.errors import BackendError, ConfigError
+from flows.cli.app import app
+from kame_model.checkpoint.export import export_checkpoint
+from kame_model.checkpoint.kame_json import TrainingFacts
+from kame_model.checkpoint.load import Checkpoint, load_checkpoint
+from kame_model.checkpoint.registry import read_looks
+from kame_model.encode.rows import TokenRow
+from kame_model.evaluate.recall.evaluate import evaluate_recall, list_free_shares
+from kame_model.evaluate.recall.items import choose_strangers, select_rows
+from kame_model.evaluate.recall.turns import find_turns
+from kame_model.evaluate.report.folder import read_figures, read_items
+from kame_model.frames.ids import PADDING_ID
+from kame_model.text.tokenizer import Tokenizer
+from tests.support.front_ends import tiny_front_end
+from tests.support.recall_rows import AGAIN as AGAIN_FRAME
+from tests.support.recall_rows import make_vocabulary, recall_row, write_recall_rows
+from tests.support.scripted_front_end import Habits, ScriptedCodec, ScriptedGenerator, hear_with
+
+pytestmark = pytest.mark.full
+
+QUIET: dict[str, Any] = {"n_sounds": 0}
+ONE_DELAY: dict[str, Any] = {**QUIET, "delays_s": [0.32]}
+
+
+@pytest.fixture
+def tokenizer(tmp_path: Path) -> Tokenizer:
+    return make_vocabulary(tmp_path)
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path, tokenizer: Tokenizer) -> Checkpoint:
+    export_checkpoint(tiny_front_end(), tokenizer, None, tmp_path / "made" / "tiny", TrainingFacts(step=1))
+    return load_checkpoint(tmp_path / "made" / "tiny")
+
+
+@pytest.fixture
+def evaluated(
+    checkpoint: Checkpoint, tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., dict[tuple[Any, ...], dict[str, Any]]]:
+    """Rows of a front-end with certain habits, by oracle, delay, channel and group."""
+    monkeypatch.setattr(Checkpoint, "codec", lambda self, device="cpu": ScriptedCodec())
+
+    def evaluate(
+        habits: Habits, rows: list[TokenRow] | None = None, config: dict[str, Any] | None = None, **given: Any
+    ) -> dict[tuple[Any, ...], dict[str, Any]]:
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        rows = rows or [recall_row(1, "five clips", tokenizer), recall_row(2, "six clips", tokenizer)]
+        dataset = write_recall_rows(tmp_path / "rows", rows, tokenizer)
+        found = evaluate_recall(
+            checkpoint,
+            dataset,
+            RecallConfig(**ONE_DELAY | (config or {})),
+            str(tmp_path / "out"),
+            generator=partial(ScriptedGenerator, habits=habits),
+            hear=partial(hear_with, tokenizer),
+            **given,
+        )
+        return {(row["oracle"], row["delay_s"], row["channel"], row["group"]): row for row in found}
+
+    return evaluate
+
+
+NEW, AGAIN = "answer not in the question", "asked again"
+RIGHT, NONE = ("right", 0.32, None, NEW), ("none", None, None, NEW)
+PERFECT = {
+    "said_once": 1.0,
+    "right_first": 1.0,
+    "said": 1.0,
+    "said_anywhere": 1.0,
+    "said_another": 0.0,
+    "silent": 0.0,
+    "heard": 1.0,
+    "words_in_order": 1.0,
+    "words_repeated": 0.0,
+    "words_inserted": 0.0,
+}
+
+
+def shares(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in PERFECT if name in row}
+
+
+Evaluated = Callable[..., dict[tuple[Any, ...], dict[str, Any]]]
+
+
+@pytest.mark.parametrize("delay_s", [0.1, 0.32, 1.0, 2.0, 3.0])
+def test_who_waits_for_the_oracle_and_says_it_once_has_every_figure(evaluated: Evaluated, delay_s: float) -> None:
+    rows = evaluated(Habits(), config={"delays_s": [delay_s]})
+    found = rows["right", delay_s, None, NEW]
+    assert shares(found) == PERFECT
+    assert found["n"] == 2
+    assert found["key_word_s_median"] == pytest.approx(found["first_word_s_median"] + 0.16)
+    assert found["first_word_s_median"] >= delay_s - 0.08
+
+
+def test_without_an_oracle_nothing_is_said(evaluated: Evaluated) -> None:
+    found = evaluated(Habits())[NONE]
+    names = ("said_once", "right_first", "heard", "said_anywhere", "silent")
+    assert [found[name] for name in names] == [0, 0, 0, 0, 1]
+    assert found["first_word_s"] is None
+
+
+def test_what_a_back_end_tells_after_the_turn_is_told_too_late(evaluated: Evaluated, tokenizer: Tokenizer) -> None:
+    rows = [recall_row(1, "five clips", tokenizer, n_frames=50), recall_row(2, "six clips", tokenizer)]
+    for delay_s, silence_after_s, share in ((1.0, 0.0, 1.0), (3.0, 0.0, 0.5), (3.0, 6.0, 1.0)):
+        found = evaluated(Habits(), rows, {"delays_s": [delay_s], "silence_after_s": silence_after_s})
+        row = found["right", delay_s, None, NEW]
+        assert [row[name] for name in ("told_in_time", "said_once", "heard")] == [share] * 3
+
+
+def test_a_correction_near_the_recordings_end_is_heard_out_while_the_user_waits(
+    evaluated: Evaluated, tokenizer: Tokenizer
+) -> None:
+    rows = [recall_row(at, f"{word} clips", tokenizer, n_frames=50) for at, word in ((1, "five"), (2, "six"))]
+    for silence_after_s, share in ((0.0, 0.0), (6.0, 1.0)):
+        found = evaluated(Habits(), rows, {"correction_after_s": 2.0, "silence_after_s": silence_after_s})
+        assert found["corrected", 0.32, None, NEW]["said_at_last"] == share
+
+
+def test_what_is_said_after_a_recording_counts(evaluated: Evaluated, tokenizer: Tokenizer) -> None:
+    rows = [recall_row(at, f"{word} clips", tokenizer, n_frames=50) for at, word in ((1, "five"), (2, "six"))]
+    talks_on = Habits(after=[PADDING_ID] * 30 + tokenizer.encode("it is seven clips"))
+    cut_off, heard_out = (evaluated(talks_on, rows, {"silence_after_s": each})[RIGHT] for each in (0.0, 6.0))
+    assert (cut_off["said_once"], heard_out["said_once"]) == (1.0, 0.0)
+
+
+def lost(evaluated: Evaluated, habits: Habits, **given: Any) -> dict[str, float]:
+    """The figures that a habit changes, with what is left of them."""
+    found = shares(evaluated(habits, **given)[RIGHT])
+    return {name: found[name] for name in PERFECT if found[name] != PERFECT[name]}
+
+
+def test_who_says_it_twice_loses_said_once(evaluated: Evaluated) -> None:
+    assert lost(evaluated, Habits(n_times=2)) == {"said_once": 0.0, "words_repeated": 1.0}
+
+
+def test_who_is_late_loses_time_alone(evaluated: Evaluated) -> None:
+    in_time, late = (evaluated(Habits(wait_frames=n))[RIGHT] for n in (0, 25))
+    assert shares(late) == PERFECT
+    assert late["key_word_s"] == pytest.approx(in_time["key_word_s"] + 2.0)
+
+
+def test_who_says_another_number_first_loses_right_first_and_that_it_is_the_only_one(
+    evaluated: Evaluated, tokenizer: Tokenizer
+) -> None:
+    other = tokenizer.encode("seven")
+    assert lost(evaluated, Habits(before=other)) == {
+        "said_once": 0.0,
+        "right_first": 0.0,
+        "said_another": 1.0,
+        "words_inserted": 0.25,
+    }
+    assert lost(evaluated, Habits(after=other)) == {"said_once": 0.0, "said_another": 1.0, "words_inserted": 0.25}
+
+
+def test_what_is_heard_is_compared_with_the_models_text(
+    evaluated: Evaluated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = evaluated(Habits())
+    assert (rows[RIGHT]["heard_word_errors"], rows[NONE]["heard_word_errors"]) == (0.0, None)
+    assert "little to do with" not in (tmp_path / "out" / "report.md").read_text()
+    monkeypatch.setitem(
+        globals(), "hear_with", lambda tokenizer, sound: ["it", "is", "w"]
+    )  # it says "it is five clips"
+    assert evaluated(Habits())[RIGHT]["heard_word_errors"] == 0.5
+    monkeypatch.setitem(globals(), "hear_with", lambda tokenizer, sound: ["w"])
+    assert evaluated(Habits())[RIGHT]["heard_word_errors"] == 1.0
+    assert "by the recogniser are not meaningful for this voice" in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_right_first_is_of_answers_alone_beside_which_another_could_be_told(
+    evaluated: Evaluated, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    number, worded = (recall_row(at + 1, answer, tokenizer) for at, answer in enumerate(("six", "the treaty")))
+    found = evaluated(Habits(), [number, worded])[RIGHT]
+    assert (found["n"], found["right_first"], found["right_first_n"], found["said_once"]) == (2, 1.0, 1, 1.0)
+    found = evaluated(Habits(), [worded], {"delays_s": [0.1, 0.32]})[RIGHT]
+    assert (found["right_first"], found["recorded_right_first"], found["said_once"]) == (None, None, 1.0)
+    assert (tmp_path / "out" / "plots" / "delays.png").stat().st_size > 1000
+    asked = replace(worded, question="Is it Yalta, or the treaty?")
+    found = evaluated(Habits(before=tokenizer.encode("yalta")), [asked])["right", 0.32, None, "answer in the question"]
+    assert found["right_first"] == 0.0
+
+
+def test_who_says_more_words_loses_nothing_but_them(evaluated: Evaluated, tokenizer: Tokenizer) -> None:
+    assert lost(evaluated, Habits(before=tokenizer.encode("well"))) == {"words_inserted": 0.25}
+    assert lost(evaluated, Habits(skips=1)) == {"words_in_order": 0.75}
+
+
+def test_who_answers_in_the_wrong_turn_is_said_to_say_it_anywhere(evaluated: Evaluated, tokenizer: Tokenizer) -> None:
+    rows = [recall_row(number, "five clips", tokenizer, asked_again=True) for number in (1, 2)]
+    found = evaluated(Habits(is_a_turn_late=True), rows)
+    assert {name: found[RIGHT][name] for name in ("said_once", "right_first", "said", "said_anywhere", "silent")} == {
+        "said_once": 0.0,
+        "right_first": 0.0,
+        "said": 0.0,
+        "said_anywhere": 1.0,
+        "silent": 1.0,
+    }
+
+
+def test_the_old_rule_stands_beside_on_the_same_words_with_what_it_hid(
+    evaluated: Evaluated, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    twice = evaluated(Habits(n_times=2))
+    assert [twice[RIGHT][name] for name in ("old_said", "old_said_too_often", "said_once")] == [1.0, 1.0, 0.0]
+    assert twice[NONE]["old_said"] == 0.0
+    assert "2 said more often than its oracle says it" in (tmp_path / "out" / "report.md").read_text()
+    rows = [recall_row(number, "five clips", tokenizer, asked_again=True) for number in (1, 2)]
+    late = evaluated(Habits(is_a_turn_late=True), rows)[RIGHT]
+    assert (late["old_said"], late["said"], late["recorded_old_said_too_often"]) == (1.0, 0.0, 1.0)
+    assert "2 said in a later turn only" in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_each_turn_is_judged_and_what_comes_after_a_cut(evaluated: Evaluated, tokenizer: Tokenizer) -> None:
+    rows = [recall_row(1, "five clips", tokenizer, asked_again=True), recall_row(2, "six clips", tokenizer, cut=True)]
+    found = evaluated(Habits(), rows)
+    assert shares(found[RIGHT]) == PERFECT
+    assert (found[RIGHT]["n"], found["right", 0.32, None, AGAIN]["n"]) == (2, 1)
+    assert found["right", 0.32, None, AGAIN]["said_once"] == 1.0
+
+
+def test_a_dialogue_that_was_cut_off_and_not_answered_again_has_nothing_to_judge(tokenizer: Tokenizer) -> None:
+    row = recall_row(1, "five clips", tokenizer, asked_again=True)
+    once = replace(row.a, answer_mask=row.a.answer_mask & (np.arange(row.n_frames) < AGAIN_FRAME))
+    forms = {form: find_turns([replace(row, form=form, a=once)], tokenizer) for form in ("plain", "interruption")}
+    assert [len(found) for found in forms.values()] == [1, 0]
+
+
+def test_the_recordings_own_score_stands_beside_each_figure(evaluated: Evaluated) -> None:
+    found = evaluated(Habits())[RIGHT]
+    assert {name: found[f"recorded_{name}"] for name in PERFECT if name != "heard"} == {
+        **{name: value for name, value in PERFECT.items() if name != "heard"},
+        "words_inserted": 0.25,  # its lead
+    }
+
+
+def test_a_wrong_oracle_is_followed_and_a_correction_counted_from_the_third_word(
+    evaluated: Evaluated, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    rows = [recall_row(1, "five clips again", tokenizer), recall_row(2, "six clips again", tokenizer)]
+    found = evaluated(Habits(), rows, {"correction_after_s": 0.08})
+    wrong, corrected = (found[oracle, 0.32, None, NEW] for oracle in ("wrong", "corrected"))
+    assert (wrong["said"], wrong["said_stranger_once"], wrong["words_in_order"]) == (0.0, 1.0, 1.0)
+    told = ("corrected", "in_mid_answer", "said_at_last", "said_stranger_after")
+    assert [corrected[name] for name in told] == [1.0, 1.0, 1.0, 0.0]
+    (item, _) = [each for each in read_items(str(tmp_path / "out")) if each["row"]["oracle"] == "corrected"]
+    words = item["said"].split()
+    assert words[:5] == ["it", "is", "six", "clips", "again"]
+    third_s = wrong["first_word_s"] + 2 * 0.08
+    assert item["correction_s"] == pytest.approx(third_s + 0.08)
+
+
+def test_answers_that_stand_in_the_question_are_apart(evaluated: Evaluated, tokenizer: Tokenizer) -> None:
+    rows = [recall_row(1, "five clips", tokenizer, question="is it five or six"), recall_row(2, "six clips", tokenizer)]
+    found = evaluated(Habits(), rows)
+    assert [found["right", 0.32, None, group]["n"] for group in (NEW, "answer in the question")] == [1, 1]
+
+
+def test_channels_and_other_voices_are_rows_of_their_own(
+    evaluated: Evaluated, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    rows = [recall_row(1, "five clips", tokenizer), recall_row(2, "six clips", tokenizer)]
+    others = [
+        recall_row(1, "five clips", tokenizer),
+        recall_row(2, "seven clips", tokenizer),
+    ]  # other words: not that one
+    voices = write_recall_rows(tmp_path / "voices", others, tokenizer)
+    found = evaluated(Habits(), rows, {"channels": ["recoded", "noise-5-db"]}, voices=voices)
+    by_channel = {key[2]: row for key, row in found.items() if key[0] == "right"}
+    assert {name: row["n"] for name, row in by_channel.items()} == {
+        None: 2,
+        "recoded": 2,
+        "noise-5-db": 2,
+        "other voices": 1,
+    }
+    assert by_channel[None]["said"] == by_channel["other voices"]["said"] == 1.0
+    assert by_channel["noise-5-db"]["silent"] == 0.0, "the double hears nobody speak there, and answers"
+    assert read_figures(str(tmp_path / "out"))["n_without_other_voices"] == 1
+    assert (tmp_path / "out" / "plots" / "channels.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_folder_has_report_plots_sound_and_costs(evaluated: Evaluated, tmp_path: Path) -> None:
+    evaluated(Habits(), config={"delays_s": [0.1, 0.32], "n_sounds": 1})
+    out = tmp_path / "out"
+    told = read_figures(str(out))
+    assert told["run"]["kind"] == "recall"
+    assert {"costs", "versions", "checkpoint", "looks_at_test"} <= told.keys()
+    assert (out / "plots" / "delays.png").read_bytes().startswith(b"\x89PNG")
+    report = (out / "report.md").read_text()
+    assert "100% [34%, 100%] r 100%" in report
+    assert all(
+        word in report for word in ("right, 0.1 s", "none", "corrected, 0.32 s", "mine-1-v0", "plots/delays.png")
+    )
+    assert {each.name for each in (out / "sound").iterdir()} == {
+        "mine-1-v0-right-0.32-s.wav",
+        "mine-1-v0-none.wav",
+        "mine-1-v0-wrong-0.32-s.wav",
+        "mine-1-v0-corrected-0.32-s.wav",
+    }
+
+
+def test_shares_for_the_card_are_those_of_new_answers_as_recorded(evaluated: Evaluated, tokenizer: Tokenizer) -> None:
+    rows = [recall_row(1, "five clips", tokenizer, asked_again=True), recall_row(2, "six clips", tokenizer)]
+    found = list_free_shares(list(evaluated(Habits(), rows, {"channels": ["recoded"]}).values()))
+    told = {each.name: (each.n, each.of) for each in found}
+    assert told["said once, right oracle after 0.32 s, answer not in the question"] == (2, 2)
+    assert told["said once, none oracle, answer not in the question"] == (0, 2)
+    assert {(each.measure, each.oracle) for each in found} == {
+        *((measure, oracle) for measure in ("said_once", "right_first", "said") for oracle in ("right", "none")),
+        *(("heard", oracle) for oracle in ("right", "none")),
+        ("said", "wrong"),
+        ("said_at_last", "corrected"),
+    }
+
+
+def test_items_that_are_finished_are_not_run_again(
+    checkpoint: Checkpoint, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    rows = [recall_row(number, answer, tokenizer, n_frames=30) for number, answer in enumerate(("five", "six"))]
+    dataset = write_recall_rows(tmp_path / "rows", rows, tokenizer)
+    config = RecallConfig(**ONE_DELAY, batch_size=1, oracles=["right", "none"])
+    whole = evaluate_recall(checkpoint, dataset, config, str(tmp_path / "whole"))
+    left = iter(range(2))
+
+    def stop_in_the_third(n_dialogues: int) -> None:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_recall(checkpoint, dataset, config, str(tmp_path / "stopped"), on_batch=stop_in_the_third)
+    stopped = (tmp_path / "stopped" / "items.jsonl").read_bytes()
+    assert len(stopped.splitlines()) == 1 + 3
+    (tmp_path / "stopped" / "items.jsonl").write_bytes(stopped[:-20])  # killed while it wrote
+    assert evaluate_recall(checkpoint, dataset, config, str(tmp_path / "stopped")) == whole
+    before = (tmp_path / "whole" / "items.jsonl").read_bytes()
+    assert evaluate_recall(checkpoint, dataset, config, str(tmp_path / "whole")) == whole
+    more = config.model_copy(update={"delays_s": [0.32, 1.0]})
+    assert len(evaluate_recall(checkpoint, dataset, more, str(tmp_path / "whole"))) == len(whole) + 1
+    assert (tmp_path / "whole" / "items.jsonl").read_bytes().startswith(before), "one more delay runs nothing again"
+    other = config.model_copy(update={"seed": 1, "n_items": 2})
+    with pytest.raises(ConfigError, match="differ in: n_items, seed"):
+        evaluate_recall(checkpoint, dataset, other, str(tmp_path / "whole"))
+    assert (tmp_path / "whole" / "items.jsonl").read_bytes().startswith(before)
+    evaluate_recall(checkpoint, dataset, other, str(tmp_path / "whole"), anew=True)
+    assert not (tmp_path / "whole" / "items.jsonl").read_bytes().startswith(before)
+
+
+def test_sampling_is_the_checkpoints_but_for_what_is_set(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    own = SamplingConfig(temp_text=0.25, top_k_text=7)
+    export_checkpoint(tiny_front_end(), tokenizer, None, tmp_path / "tiny", TrainingFacts(step=1), sampling=own)
+    dataset = write_recall_rows(tmp_path / "rows", [recall_row(1, "five", tokenizer)], tokenizer)
+    typed = ["evaluate", "recall", str(tmp_path / "tiny"), str(dataset.folder), "--out", str(tmp_path / "out")]
+    typed += ["--set", "n_sounds=0", "--delay-s", "0.1", "--set", "oracles=[right]", "--set", "sampling.temp=0.5"]
+    done = CliRunner().invoke(app, typed)
+    assert done.exit_code == 0, done.output
+    assert "right, 0.1 s, answer not in the question (1): once " in done.output
+    told = read_figures(str(tmp_path / "out"))["run"]["system"]["sampling"]
+    assert (told["temp_text"], told["top_k_text"], told["temp"]) == (0.25, 7, 0.5)
+    refused = CliRunner().invoke(app, [*typed, "--set", "sampling.warmth=1"])
+    assert refused.exit_code == 2
+    assert "sampling.warmth" in refused.output
+
+
+def test_figures_are_recorded_in_the_checkpoint_where_that_is_wished(
+    checkpoint: Checkpoint, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    dataset = write_recall_rows(tmp_path / "rows", [recall_row(at, "five", tokenizer) for at in (1, 2)], tokenizer)
+    folder = str(checkpoint.place.folder)
+    typed = ["evaluate", "recall", folder, dataset.folder, "--out", str(tmp_path / "out"), "--json"]
+    typed += ["--set", "n_sounds=0", "--delay-s", "0.1", "--set", "oracles=[right]"]
+    done = CliRunner().invoke(app, typed)
+    assert done.exit_code == 0, done.output
+    assert load_checkpoint(folder).facts == checkpoint.facts
+    (row,) = json.loads(done.stdout)
+    assert CliRunner().invoke(app, [*typed, "--record"]).exit_code == 0
+    facts = load_checkpoint(folder).facts
+    assert facts is not None
+    assert {(each.measure, each.delay_s, each.of) for each in facts.free_running} == {
+        (measure, 0.1, row["n"]) for measure in ("said_once", "right_first", "said")
+    }
+    assert "right first, right oracle after 0.1 s" in (Path(folder) / "README.md").read_text()
+    elsewhere = CliRunner().invoke(app, [*typed[:2], "owner/name", *typed[3:], "--record"])
+    assert (elsewhere.exit_code, "not a checkpoint's" in elsewhere.output) == (2, True)
+
+
+def test_each_look_at_test_items_is_counted_and_a_second_one_needs_again(
+    checkpoint: Checkpoint, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    rows = [recall_row(1, "five", tokenizer, split="test", n_frames=30), recall_row(2, "six", tokenizer, n_frames=30)]
+    dataset, register = write_recall_rows(tmp_path / "rows", rows, tokenizer), tmp_path / "made"
+
+    def look(out: str, again: bool = False, **changes: Any) -> int | None:
+        config = RecallConfig(**ONE_DELAY | {"splits": ["test"], "oracles": ["right"]} | changes)
+        evaluate_recall(checkpoint, dataset, config, str(tmp_path / out), again=again)
+        found: int | None = read_figures(str(tmp_path / out))["looks_at_test"]
+        return found
+
+    assert look("validation", splits=["validation"]) is None
+    assert read_looks(str(register)) == []
+    assert look("one") == 1
+    assert look("one") == look("the same elsewhere") == 1
+    with pytest.raises(ConfigError, match=r"evaluated on test items before: recall, .*\.$"):
+        look("two", seed=1)
+    assert not (tmp_path / "two").exists()
+    with pytest.raises(ConfigError, match="another evaluation"):
+        look("one", again=True, seed=3)
+    assert len(read_looks(str(register))) == 1, "who is refused has seen nothing"
+    assert look("two", again=True, seed=1) == 2
+    assert "evaluated on them 2 times" in (tmp_path / "two" / "report.md").read_text()
+    with pytest.raises(ConfigError, match="and 1 times more"):
+        look("three", seed=2)
+    assert [(each.kind, each.data) for each in read_looks(str(register))] == [("recall", dataset.fingerprint)] * 2
+
+
+def test_test_items_are_mixed_with_no_others() -> None:
+    with pytest.raises(ValueError, match="test cannot be combined"):
+        RecallConfig(splits=["validation", "test"])
+
+
+def test_rows_of_another_vocabulary_codec_or_shape_are_refused(
+    checkpoint: Checkpoint, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    rows, config = [recall_row(1, "five", tokenizer)], RecallConfig(n_sounds=0)
+    out = str(tmp_path / "out")
+    with pytest.raises(ConfigError, match="another vocabulary"):
+        evaluate_recall(
+            checkpoint, write_recall_rows(tmp_path / "a", rows, tokenizer, tokenizer_digest="other"), config, out
+        )
+    with pytest.raises(ConfigError, match=r"another size of vocabulary \(41\) than .* has \(40\)"):
+        evaluate_recall(checkpoint, write_recall_rows(tmp_path / "b", rows, tokenizer, text_card=41), config, out)
+    training = TrainingFacts(codec_digest="other")  # known even where the codec is not in the folder
+    export_checkpoint(tiny_front_end(), tokenizer, None, tmp_path / "other", training)
+    loaded, dataset = load_checkpoint(tmp_path / "other"), write_recall_rows(tmp_path / "c", rows, tokenizer)
+    with pytest.raises(ConfigError, match=r"another codec \(c\) than .* has \(other\)"):
+        evaluate_recall(loaded, dataset, config, out)
+
+
+def test_the_codec_goes_where_the_model_is(
+    checkpoint: Checkpoint, tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def ask(self: Checkpoint, device: str = "cpu") -> None:
+        asked.append(device)
+        raise BackendError("Not here.", "")
+
+    monkeypatch.setattr(Checkpoint, "codec", ask)
+    monkeypatch.setattr(LMModel, "device", property(lambda lm: torch.device("meta")))
+    dataset = write_recall_rows(tmp_path / "rows", [recall_row(1, "five", tokenizer)], tokenizer)
+    with pytest.raises(BackendError):
+        evaluate_recall(checkpoint, dataset, RecallConfig(), str(tmp_path / "out"))
+    assert asked == ["meta"]
+
+
+def test_items_are_drawn_from_all_sources_one_dialogue_of_each(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    rows = [
+        recall_row(number, "five", tokenizer, source=source) for number in range(3) for source in ("mine", "theirs")
+    ]
+    dataset = write_recall_rows(tmp_path / "rows", [*rows, recall_row(9, "", tokenizer)], tokenizer)
+    drawn = [select_rows(dataset, RecallConfig(n_items=2, items_seed=seed, seed=seed)) for seed in range(8)]
+    assert all({row.source for row in found} == {"mine", "theirs"} for found in drawn)
+    assert len({tuple(row.dialogue_id for row in found) for found in drawn}) > 1
+    same = [select_rows(dataset, RecallConfig(n_items=2, seed=seed)) for seed in range(2)]
+    assert [row.dialogue_id for row in same[0]] == [row.dialogue_id for row in same[1]]
+    assert len(select_rows(dataset, RecallConfig())) == 6, "the one without an answer cannot be judged"
+
+
+def test_a_stranger_has_another_answer_and_where_all_have_one_there_is_none(tokenizer: Tokenizer) -> None:
+    asked = find_turns(
+        [recall_row(at, answer, tokenizer) for at, answer in enumerate(("five", "five", "six"))], tokenizer
+    )
+    assert choose_strangers(asked) == [asked[2], asked[2], asked[0]]
+    assert choose_strangers(asked[:2]) == [None, None]
+
+
+def test_splits_without_a_row_to_judge_are_an_error(
+    checkpoint: Checkpoint, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    dataset = write_recall_rows(tmp_path / "rows", [recall_row(1, "five", tokenizer)], tokenizer)
+    with pytest.raises(ConfigError, match="no dialogue in train"):
+        evaluate_recall(checkpoint, dataset, RecallConfig(splits=["train"]), str(tmp_path / "out"))
