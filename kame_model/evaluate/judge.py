@@ -61,8 +61,9 @@ _QUOTE: Final = re.compile(
     re.MULTILINE,
 )
 _REPORTED: Final = re.compile(
-    r"\b(?:said|says?|wrote|writes?|claim(?:s|ed)?|state[sd]?|ask(?:s|ed for)|ends? (?:in|with)|not)\b"
-    r"\W*(?:(?:that|the|its|my|a|rating|score|verdict|is)\b\W*)*$",
+    r"\b(?:said|says?|wrote|writes?|claim(?:s|ed)?|state[sd]?|asks?|asked for|ends? (?:in|with))"
+    r"\s*(?:[:,]\s*(?:(?:my|the|its)\s)?(?:(?:rating|score|verdict)[\s:*]*)?)?$"
+    r"|\bnot\s*$",
     re.IGNORECASE,
 )
 """What precedes a mark that is the answer's own, or denied: "The answer said: Rating: ", "It is not "."""
