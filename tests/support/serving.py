@@ -54,8 +54,9 @@ def tiny_checkpoint(folder: Path, seed: int = 0) -> Checkpoint:
 
 
 def serve_config(**changes: Any) -> ServeConfig:
-    """Four slots, the likeliest token each time."""
-    settings = {"checkpoint": "tiny", "sampling": SamplingConfig(use_sampling=False), "limits": {"max_sessions": 4}}
+    """Four slots, unless the limits name a number (a busy machine would have fewer); the likeliest token each time."""
+    limits = {"max_sessions": 4} | changes.pop("limits", {})
+    settings = {"checkpoint": "tiny", "sampling": SamplingConfig(use_sampling=False), "limits": limits}
     return ServeConfig.model_validate(settings | changes)
 
 
