@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
@@ -20,8 +20,8 @@ FACTS = "kame.json"
 CARD = "README.md"
 
 
-def encode_json(content: dict[str, Any]) -> bytes:
-    """Returns the contents of a JSON file of the folder."""
+def encode_json(content: Mapping[str, Any]) -> bytes:
+    """Returns the contents of a JSON file for readers: indented, in UTF-8."""
     return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kame_model.evaluate.calls.run import Record, get_condition
 from kame_model.evaluate.report.compare import draw_means
-from kame_model.evaluate.report.folder import format_table, format_with_interval
+from kame_model.evaluate.report.folder import escape_cell, format_table, format_with_interval
 
 _NO_SHARES: Final = ("score", "relevance", "jsd")
 """Prefix of figures that are not shares."""
@@ -15,8 +15,6 @@ _MOST_SLOW: Final = 0.01
 """Share of slow steps that a server tolerates, as in `FrameMeter.has_room`."""
 _MOST_UNLIKE: Final = 1.25
 """Ratio of the step time charged to the median of the steps, or the reverse, above which the report warns."""
-_N_CHARACTERS: Final = 600
-"""Maximum length of a text in the report."""
 
 
 def format_figures_table(rows: Sequence[Record], columns: Mapping[str, str]) -> str:
@@ -38,7 +36,7 @@ def list_examples(
     """Shows the texts of the first n items: one table for each title, one line for each item."""
     by_title: dict[str, list[Record]] = {}
     for record in records:
-        by_title.setdefault(_escape_cell(title_of(record)), []).append(record)
+        by_title.setdefault(escape_cell(title_of(record)), []).append(record)
     for title, own in list(by_title.items())[:n]:
         yield f"**{title}**\n"
         yield _format_table([{**_describe_condition(record["row"]), **words_of(record)} for record in own])
@@ -137,12 +135,4 @@ def _format_figure(row: Record, name: str) -> object:
 def _format_table(lines: Sequence[Mapping[str, object]]) -> str:
     """Formats a table of lines with the same titles; empty columns are omitted."""
     titles = [title for title in lines[0] if any(line[title] is not None for line in lines)] if lines else []
-    return format_table(
-        titles, [[line[title] and _escape_cell(str(line[title])) for title in titles] for line in lines]
-    )
-
-
-def _escape_cell(text: str) -> str:
-    """Makes a text safe for a cell of a Markdown table."""
-    short = " ".join(text.split())
-    return (short if len(short) <= _N_CHARACTERS else f"{short[:_N_CHARACTERS]} …").replace("|", "\\|")
+    return format_table(titles, [[line[title] and escape_cell(str(line[title])) for title in titles] for line in lines])

@@ -21,7 +21,7 @@ from data_schemas.config.chat import ChatConfig
 from data_schemas.config.serving import NO_CHECKPOINT, Mode, ServeConfig
 from data_schemas.units import SAMPLE_RATE_HZ
 from kame_model.checkpoint.files import digest_files
-from kame_model.checkpoint.folder import find_place, read_contents
+from kame_model.checkpoint.folder import Contents, find_place, read_contents
 from kame_model.checkpoint.kame_json import choose_guesses, choose_sampling, choose_voice
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.evaluate.calls.call import Call, CalledServer
@@ -240,8 +240,8 @@ def describe_run(kind: str, version: int, config: CallsConfig, recogniser: Recog
 def _describe_system(serving: ServeConfig) -> dict[str, Any]:
     """Describes weights, back-end and settings, with the sampling parameters from the checkpoint."""
     name, digest = "cascade", None
-    if serving.checkpoint != NO_CHECKPOINT:
-        contents = read_contents(find_place(serving.checkpoint))
+    contents = find_contents(serving.checkpoint)
+    if contents is not None:
         name, digest = Path(serving.checkpoint).name, digest_files([contents.weights])
         sampling, voice = choose_sampling(contents.facts, serving.sampling), choose_voice(contents.facts, serving.voice)
         guesses = choose_guesses(contents.facts, serving.cycle.guesses)
@@ -255,6 +255,16 @@ def _describe_system(serving: ServeConfig) -> dict[str, Any]:
         "endpoint": endpoint.name,
         "serving": serving.model_dump(mode="json", exclude={*_OF_NO_ANSWER}),
     }
+
+
+def find_contents(checkpoint: str) -> Contents | None:
+    """Returns the contents of the checkpoint of a server's configuration; None: it serves without one.
+
+    Raises:
+        ConfigError: it does not exist.
+        BackendError, StoreError: it cannot be downloaded or read.
+    """
+    return None if checkpoint == NO_CHECKPOINT else read_contents(find_place(checkpoint))
 
 
 def _get_endpoint(chat: ChatConfig) -> Endpoint:

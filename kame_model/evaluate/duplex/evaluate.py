@@ -39,6 +39,7 @@ from data_schemas.config.duplex import DuplexConfig
 from data_schemas.config.recall import TEST
 from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ, round_s
+from kame_model.checkpoint.files import encode_json
 from kame_model.checkpoint.folder import find_place
 from kame_model.evaluate.calls.call import Call, CalledServer
 from kame_model.evaluate.calls.delays import Span, TimedWord, find_audible_spans, measure_delays, time_words
@@ -255,7 +256,7 @@ def _write_output(store: Store, place: str, item: DuplexItem, scored: _Scored) -
     store.write_bytes(f"{place}/output.wav", sink.getvalue())
     if item.annotation is not None:
         store.write_bytes(f"{place}/{ANNOTATIONS[item.task]}", json.dumps(item.annotation, indent=1).encode())
-    store.write_bytes(f"{place}/output.json", (json.dumps(told, indent=1, ensure_ascii=False) + "\n").encode())
+    store.write_bytes(f"{place}/output.json", encode_json(told))
 
 
 def _write_results(done: Finished) -> list[dict[str, Any]]:

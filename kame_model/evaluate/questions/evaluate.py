@@ -30,10 +30,8 @@ from backends.engine import Samples
 from backends.tts.protocol import SpeechRefused
 from data_schemas import ids
 from data_schemas.config.questions import QuestionsConfig
-from data_schemas.config.serving import NO_CHECKPOINT
 from data_schemas.errors import ConfigError
 from data_schemas.units import round_s, seconds_to_samples
-from kame_model.checkpoint.folder import find_place, read_contents
 from kame_model.evaluate.answers.heard_words import count_word_errors
 from kame_model.evaluate.answers.scoring import Rule, find_answer_time, normalise, score
 from kame_model.evaluate.calls.asking_voices import AskingVoices
@@ -46,6 +44,7 @@ from kame_model.evaluate.calls.run import (
     Item,
     Record,
     describe_run,
+    find_contents,
     make_rows,
     run_calls,
     show_no_progress,
@@ -139,8 +138,9 @@ def evaluate_questions(
 
 def _is_trained_on(checkpoint: str, source: str) -> bool:
     """Whether a checkpoint's `kame.json` names the question set among the sources of its training data."""
-    facts = None if checkpoint == NO_CHECKPOINT else read_contents(find_place(checkpoint)).facts
-    return facts is not None and f"questions of {source}" in (facts.training.licences or {})
+    contents = find_contents(checkpoint)
+    licences = None if contents is None or contents.facts is None else contents.facts.training.licences
+    return f"questions of {source}" in (licences or {})
 
 
 def _summarise_charged_times(times: MeasuredTimes) -> list[dict[str, Any]]:

@@ -32,7 +32,7 @@ import os
 import platform
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import soundfile
@@ -42,8 +42,11 @@ from data_schemas import ids
 from data_schemas.errors import ConfigError, StoreError
 from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ
+from kame_model.checkpoint.files import encode_json
 from kame_model.checkpoint.kame_json import read_versions
 
+_N_CHARACTERS: Final = 600
+"""Maximum length of a text in a table."""
 ITEMS, FIGURES, REPORT, SOUND, PLOTS = "items.jsonl", "figures.json", "report.md", "sound", "plots"
 
 
@@ -134,7 +137,7 @@ def _format_provenance(run: Mapping[str, Any]) -> str:
     """Formats what a run was made with as a table: weights, data, engines, seeds, versions, machine. The server's
     configuration is only in `figures.json`."""
     found = [(name, value) for name, value in _list_leaves(run) if value not in (None, "", [])]
-    return format_table(["setting", "value"], [(name, str(value).replace("|", "\\|")) for name, value in found])
+    return format_table(["setting", "value"], [(name, escape_cell(str(value))) for name, value in found])
 
 
 def _list_leaves(of: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -246,7 +249,7 @@ def write_results(out: str, figures: Mapping[str, Any], report: str, plots: Mapp
     for name, png in plots.items():
         store.write_bytes(f"{PLOTS}/{name}.png", png)
     store.write_bytes(REPORT, report.encode(errors="backslashreplace"))
-    store.write_bytes(FIGURES, (json.dumps(figures, indent=1, ensure_ascii=False) + "\n").encode())
+    store.write_bytes(FIGURES, encode_json(figures))
 
 
 def write_sound(out: str, item: str, left: Samples, right: Samples) -> None:
@@ -291,6 +294,12 @@ def format_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Formats a Markdown table; None gives an empty cell."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join('' if cell is None else str(cell) for cell in line)} |" for line in lines) + "\n"
+
+
+def escape_cell(text: str) -> str:
+    """Makes a text safe for a cell of a Markdown table: in one line, and not too long."""
+    short = " ".join(text.split())
+    return (short if len(short) <= _N_CHARACTERS else f"{short[:_N_CHARACTERS]} …").replace("|", "\\|")
 
 
 def format_with_interval(value: float | None, interval: Sequence[float | None] | None, form: str) -> str | None:
