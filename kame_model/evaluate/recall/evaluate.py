@@ -54,7 +54,7 @@ from kame_model.evaluate.report.looks import note_look_at_test
 from kame_model.model.streaming import FrontEndGen
 from kame_model.text.tokenizer import Tokenizer
 
-VERSION: Final = 9
+VERSION: Final = 10
 """Version of runs and measures; raising it makes all items run again."""
 
 KIND: Final = "recall"

@@ -146,8 +146,9 @@ class Answered:
     Attributes:
         n_said: how often the key words were said; n_told: how often the oracle says them.
         n_other: how often another number or option was said.
-        is_right_first: whether the right answer was said before any other; None: the answer has no number and the
-            question no options, so that no other answer could be recognised.
+        is_right_first: whether the right answer was said before any other, that is, before every number that the
+            oracle does not say before it; None: the answer has no number and the question no options, so that no other
+            answer could be recognised.
         delay_s, key_delay_s: from the question's end to the first word, and to the first key word.
     """
 
@@ -174,11 +175,14 @@ def judge_turn(turn: Turn, said: Sequence[SaidWord], others: Sequence[Sequence[s
     words = [each.word for each in said]
     keys = find_key(turn.key, words)
     known = [*turn.options, *others]
+    told_keys = find_key(turn.key, turn.told)
+    told_before_key = turn.told[: told_keys[0].start] if told_keys else turn.told
     wrong = find_other_answers(turn.key, words, turn.told, known)
-    is_first = bool(keys) and (not wrong or keys[0].start < wrong[0].start)
+    wrong_first = find_other_answers(turn.key, words, told_before_key, known)
+    is_first = bool(keys) and (not wrong_first or keys[0].start < wrong_first[0].start)
     return Answered(
         n_said=len(keys),
-        n_told=len(find_key(turn.key, turn.told)),
+        n_told=len(told_keys),
         n_other=len(wrong),
         is_right_first=is_first if known or has_number(turn.key) else None,
         delay_s=turn.compute_seconds_since(said[0].frame) if said else None,

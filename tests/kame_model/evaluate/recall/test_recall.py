@@ -171,6 +171,14 @@ def test_who_says_another_number_first_loses_right_first_and_that_it_is_the_only
     assert lost(evaluated, Habits(after=other)) == {"said_once": 0.0, "said_another": 1.0, "words_inserted": 0.25}
 
 
+def test_a_number_that_the_oracle_says_after_its_answer_is_another_answer_before_it(
+    evaluated: Evaluated, tokenizer: Tokenizer
+) -> None:
+    rows = [recall_row(number, "five clips of seven", tokenizer) for number in (1, 2)]
+    found = [evaluated(habits, rows)[RIGHT] for habits in (Habits(), Habits(before=tokenizer.encode("seven")))]
+    assert [(each["said_once"], each["right_first"]) for each in found] == [(1.0, 1.0), (1.0, 0.0)]
+
+
 def test_what_is_heard_is_compared_with_the_models_text(
     evaluated: Evaluated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
