@@ -32,7 +32,6 @@ def test_a_fault_is_told_by_its_status_or_its_class_and_never_by_its_text() -> N
     assert name_fault(ValueError("You said 'hello'.")) == "ValueError"
 
 
-@pytest.mark.asyncio
 @pytest.mark.looptime
 async def test_each_fault_of_each_back_end_is_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     faults = FaultLog(LOG)

@@ -57,7 +57,6 @@ def test_its_names_are_those_of_the_server(parts: dict[str, dict[str, Any]], con
     assert config.host == "0.0.0.0"
 
 
-@pytest.mark.asyncio
 async def test_what_probes_and_prometheus_ask_for_is_there(
     parts: dict[str, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,37 +18,31 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-def test_a_refused_batch_waits_for_the_end_of_one_that_was_taken() -> None:
-    async def work() -> None:
-        room, under_way = BatchRoom(100, 3, QUICK), {"taken", "refused too"}
-        waiting = asyncio.create_task(room.wait(50, under_way, "lab"))
-        await settled()
-        under_way.remove("refused too")
-        room.notify_change()
-        await settled()
-        assert not waiting.done()  # nothing has left the queue
-        under_way.remove("taken")
-        room.record_success()
-        await waiting
-        assert room.n_most == 100
-
-    asyncio.run(work())
+async def test_a_refused_batch_waits_for_the_end_of_one_that_was_taken() -> None:
+    room, under_way = BatchRoom(100, 3, QUICK), {"taken", "refused too"}
+    waiting = asyncio.create_task(room.wait(50, under_way, "lab"))
+    await settled()
+    under_way.remove("refused too")
+    room.notify_change()
+    await settled()
+    assert not waiting.done()  # nothing has left the queue
+    under_way.remove("taken")
+    room.record_success()
+    await waiting
+    assert room.n_most == 100
 
 
-def test_it_waits_for_none_that_was_refused_as_well() -> None:
-    async def work() -> None:
-        room, under_way = BatchRoom(100, 3, QUICK), {"refused too"}
-        waiting = asyncio.create_task(room.wait(50, under_way, "lab"))
-        await settled()
-        assert not waiting.done()
-        under_way.clear()
-        room.notify_change()
-        await settled()
-        assert waiting.done()
-        await waiting
-        assert room.n_most == 100  # others were refused with it, so its own size need not be at fault
-
-    asyncio.run(work())
+async def test_it_waits_for_none_that_was_refused_as_well() -> None:
+    room, under_way = BatchRoom(100, 3, QUICK), {"refused too"}
+    waiting = asyncio.create_task(room.wait(50, under_way, "lab"))
+    await settled()
+    assert not waiting.done()
+    under_way.clear()
+    room.notify_change()
+    await settled()
+    assert waiting.done()
+    await waiting
+    assert room.n_most == 100  # others were refused with it, so its own size need not be at fault
 
 
 def test_alone_it_is_halved_until_one_passes_and_grows_again() -> None:
@@ -65,15 +59,12 @@ def test_alone_it_is_halved_until_one_passes_and_grows_again() -> None:
     assert asyncio.run(work()) == [10, 5, 2, 4, 8, 16, 20]
 
 
-def test_single_requests_that_are_refused_stop_the_run() -> None:
-    async def work() -> None:
-        room = BatchRoom(1, 3, QUICK)
-        for _ in range(2):
-            await room.wait(1, (), "lab")
-        with pytest.raises(BackendError, match=r"'lab' accepts no batch.*run again"):
-            await room.wait(1, (), "lab")
-
-    asyncio.run(work())
+async def test_single_requests_that_are_refused_stop_the_run() -> None:
+    room = BatchRoom(1, 3, QUICK)
+    for _ in range(2):
+        await room.wait(1, (), "lab")
+    with pytest.raises(BackendError, match=r"'lab' accepts no batch.*run again"):
+        await room.wait(1, (), "lab")
 
 
 def sizes(server: ChatServer) -> list[int]:

@@ -16,7 +16,7 @@ from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 from tests.support.spoken_question import silence, spoken_question
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+pytestmark = [pytest.mark.looptime]
 
 
 class Counting(Rehearing):

@@ -92,7 +92,6 @@ def trusted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=folder / "chain.pem")
 
 
-@pytest.mark.asyncio
 async def test_a_conversation_over_tls(folder: Path, trusted: ssl.SSLContext) -> None:
     sound = np.zeros(SAMPLE_RATE_HZ, np.float32)
     async with run_server(config(folder)) as running:
@@ -108,13 +107,11 @@ async def test_a_conversation_over_tls(folder: Path, trusted: ssl.SSLContext) ->
     assert talked.player.n_samples > SAMPLE_RATE_HZ / 2
 
 
-@pytest.mark.asyncio
 async def test_browsers_are_not_kept_to_tls_where_the_host_says_so(folder: Path, trusted: ssl.SSLContext) -> None:
     async with run_server(config(folder, hsts_s=0)) as running, httpx.AsyncClient(verify=trusted) as client:
         assert "strict-transport-security" not in (await client.get(f"{running.url}/healthz")).headers
 
 
-@pytest.mark.asyncio
 async def test_who_does_not_finish_the_handshake_is_closed_in_time(folder: Path, trusted: ssl.SSLContext) -> None:
     limits = {"max_sessions": 1, "entry_timeout_s": 0.1}
     patient = config(folder).model_copy(update={"limits": LimitsConfig.model_validate(limits)})
@@ -130,7 +127,6 @@ async def test_who_does_not_finish_the_handshake_is_closed_in_time(folder: Path,
     assert 'kame_connections{state="before_entry"} 1.0' in figures
 
 
-@pytest.mark.asyncio
 async def test_who_does_not_trust_it_or_speaks_without_tls_is_told(folder: Path) -> None:
     sound = np.zeros(SAMPLE_RATE_HZ, np.float32)
     async with run_server(config(folder)) as running:
@@ -152,7 +148,6 @@ async def test_who_does_not_trust_it_or_speaks_without_tls_is_told(folder: Path)
     ],
     ids=["not there", "of another certificate", "no certificate", "with a password"],
 )
-@pytest.mark.asyncio
 async def test_files_that_do_not_fit_are_told_before_anything_is_loaded(
     folder: Path, care: dict[str, str], told: str
 ) -> None:

@@ -37,7 +37,7 @@ from tests.support.serving import (
     words_in,
 )
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
+pytestmark = [pytest.mark.looptime, pytest.mark.full]
 
 N_SLOTS = 2
 

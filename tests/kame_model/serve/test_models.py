@@ -59,7 +59,6 @@ def test_an_embedded_engine_has_the_one_model() -> None:
         BackEndConfig.model_validate({"chat": {"engine": "llamacpp"}, "models": ["other"]})
 
 
-@pytest.mark.asyncio
 async def test_each_model_is_asked_for_by_its_name_and_counted() -> None:
     chat = StreamingChat("It is ", "five.")
     async with serving(chat) as endpoint:
@@ -78,7 +77,6 @@ async def test_each_model_is_asked_for_by_its_name_and_counted() -> None:
             assert {name: usage.n_requests for name, usage in parts.usage().items()} == {"fast": 1, "fast/big": 2}
 
 
-@pytest.mark.asyncio
 @pytest.mark.looptime
 async def test_a_session_changes_its_model_without_a_gap(tmp_path: Path) -> None:
     only = back_end("default", "big")

@@ -184,7 +184,6 @@ def test_requests_that_go_to_the_old_back_end_are_told() -> None:
     assert any("swap 2 to 'plain': 1 requests went elsewhere" in each for each in report_of(side, ASKED, 375).broken)
 
 
-@pytest.mark.asyncio
 async def test_a_recogniser_behind_a_socket_tells_what_it_hears() -> None:
     recogniser = DoubleListener(DoubleListenerOptions())
     async with serve(lambda connection: converse(recogniser, connection), "127.0.0.1", 0) as server:

@@ -103,7 +103,6 @@ async def speaks(source: str | Path) -> list[np.ndarray[Any, Any]]:
     return client.frames
 
 
-@pytest.mark.asyncio
 @pytest.mark.looptime
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_release_is_served_as_it_is(kind: str, release: Callable[[str], Path]) -> None:
@@ -113,7 +112,6 @@ async def test_a_release_is_served_as_it_is(kind: str, release: Callable[[str], 
     assert all(frame.any() for frame in frames[3:])
 
 
-@pytest.mark.asyncio
 @pytest.mark.looptime
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_release_on_the_hub_is_served_as_it_is(

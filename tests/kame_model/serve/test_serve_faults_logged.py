@@ -55,23 +55,20 @@ def test_a_cascade_s_back_end(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 503])
-def test_a_live_answer_s_error_has_the_status_and_a_remedy_without_the_server_s_words(
+async def test_a_live_answer_s_error_has_the_status_and_a_remedy_without_the_server_s_words(
     status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAME_LLM_API_KEY", SECRET)
 
-    async def talk() -> None:
-        server = StreamingChat()
-        server.status = status
-        config = ChatConfig(engine="openai", base_url="http://localhost/v1")
-        async with serving(server) as endpoint, OpenAILiveChat(endpoint, config) as chat:
-            with pytest.raises(KameError) as raised:
-                _ = [piece async for piece in chat.stream({"messages": [{"role": "user", "content": "Hi"}]})]
-        assert raised.value.status == str(status)
-        assert bool(raised.value.remedy) == (status != 400)
-        assert SECRET not in raised.value.remedy
-
-    asyncio.run(talk())
+    server = StreamingChat()
+    server.status = status
+    config = ChatConfig(engine="openai", base_url="http://localhost/v1")
+    async with serving(server) as endpoint, OpenAILiveChat(endpoint, config) as chat:
+        with pytest.raises(KameError) as raised:
+            _ = [piece async for piece in chat.stream({"messages": [{"role": "user", "content": "Hi"}]})]
+    assert raised.value.status == str(status)
+    assert bool(raised.value.remedy) == (status != 400)
+    assert SECRET not in raised.value.remedy
 
 
 def test_where_a_back_end_is_stands_without_what_else_its_url_has() -> None:

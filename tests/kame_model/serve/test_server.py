@@ -18,7 +18,7 @@ from kame_model.serve.parts import build_parts
 from kame_model.serve.server import KameServer, Refused
 from tests.support.serving import Client, doubles, inline, saying, serve_config, until
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.full]
+pytestmark = [pytest.mark.full]
 
 
 def of_limits(checkpoint: Checkpoint, **limits: object) -> KameServer:

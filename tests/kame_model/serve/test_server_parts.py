@@ -12,8 +12,6 @@ from kame_model.serve.parts import build_parts
 from tests.support.distributions import install_package
 from tests.support.serving import serve_config
 
-pytestmark = pytest.mark.asyncio
-
 CROWD = """
 import threading
 from backends.options import Options

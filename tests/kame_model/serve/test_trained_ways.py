@@ -15,7 +15,7 @@ from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.server import KameServer
 from tests.support.serving import Client, RepeatingChat, doubles, inline
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
+pytestmark = [pytest.mark.looptime, pytest.mark.full]
 
 LIKELIEST = SamplingConfig(use_sampling=False)
 

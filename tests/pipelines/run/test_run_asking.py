@@ -149,7 +149,6 @@ def test_nobody_is_asked_for_no_parts(runner: Runner) -> None:
     assert client.n_opened == 0
 
 
-@pytest.mark.asyncio
 async def test_the_first_error_is_raised_as_it_is_and_all_works_have_ended() -> None:
     ended: list[int] = []
 

@@ -24,7 +24,7 @@ from tests.support.serving import (
     serve_config,
 )
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
+pytestmark = [pytest.mark.looptime, pytest.mark.full]
 LATE_S = 1.0
 COUGH = "lima"
 

@@ -175,7 +175,6 @@ def test_the_silence_of_a_server_that_sends_nothing_tells_nothing() -> None:
     assert talk.end_s() == about(QUIET_S)
 
 
-@pytest.mark.asyncio
 @pytest.mark.looptime
 @pytest.mark.parametrize("level_dbfs", [-10, -30, -44, -60])
 async def test_of_a_quiet_file_too_the_answer_is_waited_for(level_dbfs: float) -> None:

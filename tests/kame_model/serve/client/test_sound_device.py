@@ -51,7 +51,6 @@ def played(stream: FakeStream, n_samples: int) -> list[float]:
     return [float(sample) for sample in block[:, 0]]
 
 
-@pytest.mark.asyncio
 async def test_what_is_heard_comes_as_frames_and_what_is_said_is_played(streams: list[FakeStream]) -> None:
     with open_sound_device() as device, ThreadPoolExecutor(1) as its_thread:
         microphone, loudspeaker = streams
@@ -69,14 +68,12 @@ async def test_what_is_heard_comes_as_frames_and_what_is_said_is_played(streams:
     assert streams == []
 
 
-@pytest.mark.asyncio
 async def test_after_a_hitch_the_oldest_sound_is_left_out(streams: list[FakeStream]) -> None:
     with open_sound_device() as device:
         device.play(np.arange(3 * SAMPLE_RATE_HZ, dtype=np.float32))
         assert played(streams[1], 1) == [(3 - MAX_WAITING_S) * SAMPLE_RATE_HZ]
 
 
-@pytest.mark.asyncio
 async def test_no_device_and_no_portaudio_are_told(streams: list[FakeStream], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeStream, "works", False)
     with (

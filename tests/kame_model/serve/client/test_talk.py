@@ -72,7 +72,6 @@ async def parrot(socket: ServerConnection) -> None:
         await socket.send(b"\x02 polly")
 
 
-@pytest.mark.asyncio
 async def test_both_sides_text_and_events_are_kept(tmp_path: Path) -> None:
     sound = tone(20 * FRAME_N_SAMPLES)
     seen: list[dict[str, Any]] = []
@@ -108,7 +107,6 @@ async def test_both_sides_text_and_events_are_kept(tmp_path: Path) -> None:
     assert (second.back_end, second.age_s, second.state) == ("other", None, "failed: gone")
 
 
-@pytest.mark.asyncio
 async def test_what_is_asked_for_goes_along() -> None:
     asked: list[Request] = []
 
@@ -148,7 +146,6 @@ def test_another_url_is_refused(url: str) -> None:
         _ = Call(url=url).address
 
 
-@pytest.mark.asyncio
 async def test_the_reason_of_a_refusal_is_told() -> None:
     def refuse(socket: ServerConnection, request: Request) -> Response:
         told = json.dumps({"error": {"code": "full", "message": "All 4 places are taken."}})
@@ -163,7 +160,6 @@ LONG_PROMPT = "Be brief. " * 300
 """Too long for an address: it goes in the first message."""
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("ends", [False, True], ids=["the caller ends it", "the server does"])
 async def test_a_prompt_that_the_server_says_nothing_about_is_told_and_what_was_said_is_kept(
     ends: bool, monkeypatch: pytest.MonkeyPatch
@@ -185,7 +181,6 @@ async def test_a_prompt_that_the_server_says_nothing_about_is_told_and_what_was_
     assert [text for _, _, text in talked.get_lines()] == ["polly"]
 
 
-@pytest.mark.asyncio
 async def test_where_the_server_took_the_prompt_or_says_why_it_left_that_is_all_there_is_to_tell() -> None:
     for answer, reason in ((event("changed", 0.1, mode="tandem"), ""), (event("ended", 0.1, reason="over"), "over")):
 
@@ -205,7 +200,6 @@ async def until_heard(talked: TalkRecord) -> AsyncIterator[Samples]:
         yield frame
 
 
-@pytest.mark.asyncio
 async def test_nobody_there_and_somebody_else_are_told() -> None:
     async with serving(parrot) as url:
         pass
@@ -220,7 +214,6 @@ async def test_nobody_there_and_somebody_else_are_told() -> None:
             await talk(Call(url=url), at_once(tone(1920)))
 
 
-@pytest.mark.asyncio
 async def test_a_server_does_not_steer_the_terminal() -> None:
     async def steer(socket: ServerConnection) -> None:
         await socket.send(b"\x00")
@@ -233,7 +226,6 @@ async def test_a_server_does_not_steer_the_terminal() -> None:
     assert [text for _, _, text in talked.get_lines()] == ["a]0;bc"]
 
 
-@pytest.mark.asyncio
 @pytest.mark.full
 async def test_a_server_that_never_says_that_it_is_ready_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(talk_module, "READY_S", 1.0)
@@ -256,7 +248,6 @@ async def test_a_server_that_never_says_that_it_is_ready_is_left(monkeypatch: py
         b"\x04" + b"[" * 100_000,
     ],
 )
-@pytest.mark.asyncio
 async def test_what_is_not_of_the_protocol_ends_the_talk_and_leaves_what_was_said(
     message: bytes, tmp_path: Path
 ) -> None:
@@ -286,7 +277,6 @@ async def forever() -> AsyncIterator[Samples]:
 
 
 @pytest.mark.parametrize("says_why", [True, False])
-@pytest.mark.asyncio
 async def test_a_server_that_ends_it_leaves_what_was_said(says_why: bool) -> None:
     async def end(socket: ServerConnection) -> None:
         await socket.send(b"\x00")
@@ -302,7 +292,6 @@ async def test_a_server_that_ends_it_leaves_what_was_said(says_why: bool) -> Non
     assert len(talked.mix_sound()) >= FRAME_N_SAMPLES
 
 
-@pytest.mark.asyncio
 @pytest.mark.looptime
 async def test_frames_come_when_a_microphone_would_have_them() -> None:
     clock = asyncio.get_running_loop()

@@ -24,7 +24,7 @@ from tests.support.cascade_talk import SlowChat
 from tests.support.served import AsgiSocket, app_of
 from tests.support.serving import RepeatingChat, doubles, saying
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
+pytestmark = [pytest.mark.looptime, pytest.mark.full]
 QUESTION = np.concatenate([saying("alpha", 12), saying(None, 2)])
 
 

@@ -19,7 +19,7 @@ from kame_model.serve.server import KameServer
 from kame_model.serve.session.session import Session
 from tests.support.serving import Client, doubles, inline, serve_config
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
+pytestmark = [pytest.mark.looptime, pytest.mark.full]
 
 
 class Machine:

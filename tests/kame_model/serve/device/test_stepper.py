@@ -14,7 +14,7 @@ from kame_model.serve.device.frame_meter import FrameMeter
 from kame_model.serve.device.stepper import Said, Stepper
 
 _T = TypeVar("_T")
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+pytestmark = [pytest.mark.looptime]
 
 
 class Box:

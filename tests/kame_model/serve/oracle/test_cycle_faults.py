@@ -130,15 +130,12 @@ def test_a_connection_that_closes_in_disorder_is_no_failure_of_what_is_asked_nex
     assert (talk.counts.n_given_up, talk.counts.n_failed, talk.counts.n_answered) == (1, 0, 1)
 
 
-def test_a_fault_of_ours_ends_the_cycle_instead_of_going_unseen(tokenizer: Tokenizer) -> None:
+async def test_a_fault_of_ours_ends_the_cycle_instead_of_going_unseen(tokenizer: Tokenizer) -> None:
     talk = CycleTalk(tokenizer, {"a": TimedChat([(0.1, ZeroDivisionError())])})
 
-    async def whole() -> None:
-        talk.user("How many litres", is_final=True)
-        with pytest.raises(ZeroDivisionError):
-            await asyncio.wait_for(talk.cycle.run(), 5)
-
-    asyncio.run(whole())
+    talk.user("How many litres", is_final=True)
+    with pytest.raises(ZeroDivisionError):
+        await asyncio.wait_for(talk.cycle.run(), 5)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -94,80 +94,71 @@ async def back_end_at(stack: AsyncExitStack, name: str, endpoint: Endpoint, conf
     return BackEnd(name, chat, load_prompt("tandem"), max_tokens=24)
 
 
-def test_swapped_between_two_servers_in_mid_answer(tokenizer: Tokenizer) -> None:
-    async def talk() -> None:
-        first, second = StreamingChat(), StreamingChat("it is ", "sixty litres.")
+async def test_swapped_between_two_servers_in_mid_answer(tokenizer: Tokenizer) -> None:
+    first, second = StreamingChat(), StreamingChat("it is ", "sixty litres.")
 
-        async def never_ends(_: dict[str, Any], write: Write) -> None:
-            await write(piece("she earned it all "))
-            await asyncio.Event().wait()
+    async def never_ends(_: dict[str, Any], write: Write) -> None:
+        await write(piece("she earned it all "))
+        await asyncio.Event().wait()
 
-        first.answer = never_ends
-        async with AsyncExitStack() as stack:
-            ends = [await stack.enter_async_context(serving(server)) for server in (first, second)]
-            back_ends = {name: await back_end_at(stack, name, end) for name, end in zip("ab", ends, strict=True)}
-            asking = Asking(back_ends, tokenizer)
-            running = asyncio.create_task(asking.cycle.run())
-            asking.user("How many litres")
-            await asking.until(lambda: 1 in asking.said)
-            asking.use("b")
-            await asking.until(lambda: asking.n_told("oracle_done") == 1)
-            await first.until(lambda: first.n_open == 0)
-            running.cancel()
-            await asyncio.wait([running])
-            await asking.cycle.aclose()
-        assert asking.said[1] == ["she earned it"]
-        assert " ".join(asking.said[2]) == "it is sixty litres."
-        assert (first.n_hung_up, len(first.bodies), len(second.bodies)) == (1, 1, 1)
-        assert asking.n_told("oracle_failed") == 0
-
-    asyncio.run(talk())
+    first.answer = never_ends
+    async with AsyncExitStack() as stack:
+        ends = [await stack.enter_async_context(serving(server)) for server in (first, second)]
+        back_ends = {name: await back_end_at(stack, name, end) for name, end in zip("ab", ends, strict=True)}
+        asking = Asking(back_ends, tokenizer)
+        running = asyncio.create_task(asking.cycle.run())
+        asking.user("How many litres")
+        await asking.until(lambda: 1 in asking.said)
+        asking.use("b")
+        await asking.until(lambda: asking.n_told("oracle_done") == 1)
+        await first.until(lambda: first.n_open == 0)
+        running.cancel()
+        await asyncio.wait([running])
+        await asking.cycle.aclose()
+    assert asking.said[1] == ["she earned it"]
+    assert " ".join(asking.said[2]) == "it is sixty litres."
+    assert (first.n_hung_up, len(first.bodies), len(second.bodies)) == (1, 1, 1)
+    assert asking.n_told("oracle_failed") == 0
 
 
-def test_a_server_that_comes_back_is_heard_again_without_anybody_s_help(tokenizer: Tokenizer) -> None:
-    async def talk() -> None:
-        server = StreamingChat("it is ", "sixty litres.")
-        server.status = 503
-        async with AsyncExitStack() as stack:
-            endpoint = await stack.enter_async_context(serving(server))
-            asking = Asking({"a": await back_end_at(stack, "a", endpoint)}, tokenizer, interval_s=0.1)
-            running = asyncio.create_task(asking.cycle.run())
-            asking.user("How many litres", is_final=True)
-            await asking.until(lambda: asking.n_told("oracle_failed") == 1)
-            server.status = 200
-            await asking.until(lambda: asking.n_told("oracle_done") == 1)
-            running.cancel()
-            await asyncio.wait([running])
-            await asking.cycle.aclose()
-        assert " ".join(asking.said[2]) == "it is sixty litres."
-
-    asyncio.run(talk())
+async def test_a_server_that_comes_back_is_heard_again_without_anybody_s_help(tokenizer: Tokenizer) -> None:
+    server = StreamingChat("it is ", "sixty litres.")
+    server.status = 503
+    async with AsyncExitStack() as stack:
+        endpoint = await stack.enter_async_context(serving(server))
+        asking = Asking({"a": await back_end_at(stack, "a", endpoint)}, tokenizer, interval_s=0.1)
+        running = asyncio.create_task(asking.cycle.run())
+        asking.user("How many litres", is_final=True)
+        await asking.until(lambda: asking.n_told("oracle_failed") == 1)
+        server.status = 200
+        await asking.until(lambda: asking.n_told("oracle_done") == 1)
+        running.cancel()
+        await asyncio.wait([running])
+        await asking.cycle.aclose()
+    assert " ".join(asking.said[2]) == "it is sixty litres."
 
 
-def test_closing_a_session_closes_its_streams_on_the_wire(tokenizer: Tokenizer) -> None:
-    async def talk() -> None:
-        server = StreamingChat()
+async def test_closing_a_session_closes_its_streams_on_the_wire(tokenizer: Tokenizer) -> None:
+    server = StreamingChat()
 
-        async def never_begins(_: dict[str, Any], write: Write) -> None:
-            await asyncio.Event().wait()
+    async def never_begins(_: dict[str, Any], write: Write) -> None:
+        await asyncio.Event().wait()
 
-        server.answer = never_begins
-        async with AsyncExitStack() as stack:
-            endpoint = await stack.enter_async_context(serving(server))
-            asking = Asking({"a": await back_end_at(stack, "a", endpoint)}, tokenizer, interval_s=0.1, guesses="feed")
-            running = asyncio.create_task(asking.cycle.run())
-            asking.user("How many")
-            await server.until(lambda: server.n_open == 1)
-            asking.user("How many litres are there", is_final=True)
-            await server.until(lambda: server.n_open == 2)
-            running.cancel()
-            await asyncio.wait([running])
-            await asking.cycle.aclose()
-            await server.until(lambda: server.n_open == 0)
-        assert server.n_hung_up == 2
-        assert asking.counts.n_given_up == 2
-
-    asyncio.run(talk())
+    server.answer = never_begins
+    async with AsyncExitStack() as stack:
+        endpoint = await stack.enter_async_context(serving(server))
+        asking = Asking({"a": await back_end_at(stack, "a", endpoint)}, tokenizer, interval_s=0.1, guesses="feed")
+        running = asyncio.create_task(asking.cycle.run())
+        asking.user("How many")
+        await server.until(lambda: server.n_open == 1)
+        asking.user("How many litres are there", is_final=True)
+        await server.until(lambda: server.n_open == 2)
+        running.cancel()
+        await asyncio.wait([running])
+        await asking.cycle.aclose()
+        await server.until(lambda: server.n_open == 0)
+    assert server.n_hung_up == 2
+    assert asking.counts.n_given_up == 2
 
 
 def test_swapped_between_two_prompts_of_the_embedded_model(tokenizer: Tokenizer) -> None:

@@ -12,7 +12,7 @@ from kame_model.serve.session.conversation import Conversation
 from spoken.oracle_text import UnusableAnswer
 from tests.support.timed_chat import Step, TimedChat
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+pytestmark = [pytest.mark.looptime]
 
 THOUGHT: Step = (1.0, "")
 

@@ -26,7 +26,7 @@ from kame_model.serve.session.session import Session
 from tests.support.serving import Client, doubles, inline, saying, serve_config
 from tests.support.streaming_chat import DONE, STOP, piece
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
+pytestmark = [pytest.mark.looptime, pytest.mark.full]
 
 N_FRAMES, TURN_N_FRAMES, SPOKEN_N_FRAMES = 100, 20, 14
 SWAPS = {10: "there", 30: "here", 45: "there", 50: "here", 71: "there", 90: "here"}

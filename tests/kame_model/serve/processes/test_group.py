@@ -18,7 +18,7 @@ from data_schemas.errors import BackendError, ConfigError
 from kame_model.serve.processes.group import Launch, ProcessGroup
 from kame_model.serve.processes.shared_counts import COUNTS, SharedCounts
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
+pytestmark = [pytest.mark.slow]
 
 MEMBER = [sys.executable, "-m", "tests.support.light_member"]
 ROOT = Path(__file__).resolve().parents[4]

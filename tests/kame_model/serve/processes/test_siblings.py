@@ -22,7 +22,7 @@ from kame_model.serve.web.app import create_app
 from tests.support.served import AsgiSocket, http_client
 from tests.support.serving import doubles, inline, saying, serve_config, tiny_checkpoint, until
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.full]
+pytestmark = [pytest.mark.full]
 
 
 class Silent(httpx.AsyncBaseTransport):

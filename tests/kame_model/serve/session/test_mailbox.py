@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 from typing import TypeVar
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,7 +64,6 @@ def test_a_cleared_inbox_holds_no_half_frame_either() -> None:
     assert not frame.any()
 
 
-@pytest.mark.asyncio
 async def test_a_slow_reader_loses_the_oldest_sound_and_no_text() -> None:
     outbox = Outbox(3 * FRAME_S)
     dropped = [outbox.put(frame(number, f" {number}")) for number in range(5)]
@@ -75,7 +73,6 @@ async def test_a_slow_reader_loses_the_oldest_sound_and_no_text() -> None:
     assert [each.text for each in read] == [" 0 1 2", " 3", " 4"]
 
 
-@pytest.mark.asyncio
 async def test_frames_come_as_they_are_said_and_end_with_the_session() -> None:
     outbox = Outbox(1.0)
     reading = asyncio.create_task(_numbers(outbox))
@@ -96,7 +93,6 @@ async def _numbers(outbox: Outbox) -> list[int]:
     return [each.number async for each in outbox.read_frames()]
 
 
-@pytest.mark.asyncio
 async def test_events_begin_with_started_and_end_with_ended_however_many_are_lost() -> None:
     feeds = EventFeeds()
     events = feeds.subscribe(SessionEvent("started", 0.0), None)

@@ -31,7 +31,7 @@ from tests.support.serving import (
     serve_config,
 )
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
+pytestmark = [pytest.mark.looptime, pytest.mark.full]
 
 
 def one_slot(checkpoint: Checkpoint, chat: RepeatingChat | None = None, **changes: object) -> KameServer:

@@ -13,7 +13,6 @@ from kame_model.serve.session.hearing import Ears, TurnTaking
 from tests.support.serving import LoudnessDetector, LoudnessRecogniser, saying
 
 
-@pytest.mark.asyncio
 @pytest.mark.looptime
 async def test_a_turn_without_end_is_parted_and_no_frame_of_it_is_lost() -> None:
     recogniser = LoudnessRecogniser()
@@ -47,7 +46,6 @@ async def test_a_turn_without_end_is_parted_and_no_frame_of_it_is_lost() -> None
     ears.close()
 
 
-@pytest.mark.asyncio
 @pytest.mark.looptime
 async def test_a_turn_is_ended_behind_the_frames_that_came_before() -> None:
     texts: list[Heard] = []
@@ -71,7 +69,6 @@ async def test_a_turn_is_ended_behind_the_frames_that_came_before() -> None:
     assert [heard.text for heard in texts if heard.is_final] == ["alpha alpha", "bravo"]
 
 
-@pytest.mark.asyncio
 @pytest.mark.looptime
 async def test_a_turn_whose_end_was_dropped_ends_before_the_next_frame_that_was_not() -> None:
     texts: list[Heard] = []

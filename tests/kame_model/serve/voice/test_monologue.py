@@ -28,7 +28,7 @@ from tests.support.inline_threads import InlineThreads
 from tests.support.serving import Client, doubles, inline, serve_config
 from tests.support.writing_front_end import OWN_LOUDNESS, Script, WritingEngine, words_from
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
+pytestmark = [pytest.mark.looptime, pytest.mark.full]
 
 LATER = 1
 """Frames from the one on which a clause is whole to the one in which it is heard, where synthesis takes no time."""

@@ -10,8 +10,6 @@ from data_schemas.config.serving import CascadeConfig
 from kame_model.serve.voice.speaker import KEPT_WORDS, N_KEPT, Speaker
 from tests.support.inline_threads import InlineThreads
 
-pytestmark = pytest.mark.asyncio
-
 
 class CountingTts(DoubleTts):
     """Lists what it synthesises; cannot say "bravo"."""

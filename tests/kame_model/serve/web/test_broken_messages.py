@@ -17,7 +17,7 @@ from kame_model.serve.web.realtime_events import to_pcm16
 from tests.support.served import AsgiSocket, app_of
 from tests.support.serving import saying, until
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
+pytestmark = [pytest.mark.looptime, pytest.mark.full]
 N_MESSAGES = 1_200
 """Of each socket."""
 LIMITS = {"max_sessions": 4, "max_starts_per_minute": 100_000, "max_messages_per_s": 100_000}

@@ -22,7 +22,7 @@ from tests.support.realtime_protocol import of_type
 from tests.support.served import AsgiSocket, app_of, http_client
 from tests.support.serving import LoudnessRecogniser, RepeatingChat, doubles, saying, until
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
+pytestmark = [pytest.mark.looptime, pytest.mark.full]
 LENGTH_S = 4.0
 
 

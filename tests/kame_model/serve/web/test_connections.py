@@ -23,7 +23,7 @@ from kame_model.serve.web.realtime_socket import MAX_WAITING_S
 from tests.support.raw_sockets import BINARY, CONTINUED, PING, TEXT, frame
 from tests.support.serving import saying
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+pytestmark = [pytest.mark.looptime]
 PINGED, EMPTY = frame(PING, b""), frame(CONTINUED, b"", is_last=False)
 
 

@@ -22,7 +22,7 @@ from tests.support.inline_threads import InlineThreads
 from tests.support.served import AsgiSocket, app_of, http_client
 from tests.support.serving import doubles, serve_config, until
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
+pytestmark = [pytest.mark.looptime, pytest.mark.full]
 NOTICE = "What you say is kept for thirty days."
 
 

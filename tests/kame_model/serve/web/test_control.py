@@ -28,7 +28,7 @@ from tests.support.realtime_protocol import of_type, say
 from tests.support.served import AsgiSocket, app_of, http_client, served
 from tests.support.serving import Client, RepeatingChat, doubles, inline, saying, serve_config, until
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.full]
+pytestmark = [pytest.mark.full]
 
 
 async def session_of(app: Any, server: KameServer, address: str = "192.0.2.1") -> tuple[AsgiSocket, str]:

@@ -19,7 +19,7 @@ from kame_model.serve.web.realtime_events import to_pcm16
 from tests.support.served import Served, served
 from tests.support.serving import saying
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.full]
+pytestmark = [pytest.mark.full]
 
 
 @pytest_asyncio.fixture

@@ -16,7 +16,7 @@ from tests.support.moshi_protocol import MoshiClient
 from tests.support.served import AsgiSocket, app_of
 from tests.support.serving import RepeatingChat, doubles, saying, until
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
+pytestmark = [pytest.mark.looptime, pytest.mark.full]
 
 
 async def test_a_frame_is_said_for_each_one_heard_and_nothing_is_sent_that_was_not_asked_for(

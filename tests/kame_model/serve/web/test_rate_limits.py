@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from backends.engine import Samples
 from kame_model.serve.web.rate_limits import BURST_S, CATCH_UP, GAP_S, MAX_KEYS, Allowance, Pacer, RateLimiter
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
+pytestmark = [pytest.mark.looptime, pytest.mark.full]
 RATE_HZ = 24_000
 PACKET = 480  # samples: 20 ms, as browsers have it
 BACKLOG_S = 0.8

@@ -19,7 +19,7 @@ from tests.support.realtime_protocol import append, checked, of_type, say
 from tests.support.served import AsgiSocket, app_of
 from tests.support.serving import RepeatingChat, doubles, said_in, saying
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
+pytestmark = [pytest.mark.looptime, pytest.mark.full]
 COMMIT, CLEAR, CREATE = (
     {"type": kind} for kind in ("input_audio_buffer.commit", "input_audio_buffer.clear", "response.create")
 )

@@ -9,7 +9,7 @@ from tests.support.realtime_protocol import checked, of_type, say
 from tests.support.served import AsgiSocket, app_of
 from tests.support.serving import RepeatingChat, doubles, until
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
+pytestmark = [pytest.mark.looptime, pytest.mark.full]
 INSTRUCTIONS = "You are a helpful assistant, and brief."
 PCM = {"type": "audio/pcm", "rate": 24_000}
 

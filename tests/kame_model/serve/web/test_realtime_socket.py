@@ -14,7 +14,7 @@ from tests.support.realtime_protocol import append, checked, of_type, say, types
 from tests.support.served import AsgiSocket, app_of
 from tests.support.serving import saying, until
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime, pytest.mark.full]
+pytestmark = [pytest.mark.looptime, pytest.mark.full]
 
 
 async def test_a_conversation(checkpoint: Checkpoint) -> None:

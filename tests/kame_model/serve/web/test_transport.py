@@ -19,7 +19,7 @@ from tests.support.raw_sockets import BINARY, CONTINUED, PING, RESERVED, TEXT, a
 from tests.support.served import Served, served
 from tests.support.serving import until
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.full]
+pytestmark = [pytest.mark.full]
 PATHS = ("/api/chat", "/v1/realtime")
 MOST_S = 30
 
