@@ -99,16 +99,16 @@ class TrainedDelays(Config):
     max_s: float = Field(ge=0, description="Longest, seconds.")
 
 
-Measure = Literal["said_once", "right_first", "said", "said_at_last", "heard"]
+Measure = Literal["said_once", "right_first", "said", "said_stranger", "said_at_last", "heard"]
 
 
 class FreeShare(Config):
-    """The share of held-out dialogues in which the free-running model gave the true answer."""
+    """The share of held-out dialogues in which the free-running model gave an answer, usually the true one."""
 
     measure: Measure = Field(
         description="said: in its text, its inner monologue; said_once: once, and no other answer beside it; "
-        "right_first: before any other answer; said_at_last: last, once the wrong oracle was corrected; heard: by a "
-        "recogniser, in its sound."
+        "right_first: before any other answer; said_stranger: the answer of the wrong oracle; said_at_last: last, once "
+        "the wrong oracle was corrected; heard: by a recogniser, in its sound."
     )
     oracle: str = Field(description="Which oracle it was fed: right, none, wrong or corrected.")
     group: str = Field(description="Whether the question itself contains the answer.")
@@ -122,7 +122,8 @@ class FreeShare(Config):
     def name(self) -> str:
         """What the share measures, under which oracle, delay and group."""
         delay = "" if self.delay_s is None else f" after {self.delay_s:g} s"
-        return f"{self.measure.replace('_', ' ')}, {self.oracle} oracle{delay}, {self.group}"
+        said = "the oracle's answer said" if self.measure == "said_stranger" else self.measure.replace("_", " ")
+        return f"{said}, {self.oracle} oracle{delay}, {self.group}"
 
     @property
     def value(self) -> float:

@@ -70,6 +70,7 @@ def recall_row(
         lay(body, AGAIN + 4, text)
         mask[AGAIN + 4 + len(body) - n_body : AGAIN + 4 + len(body)] = True
         events += [(AGAIN - 4, 0.5, guess), (AGAIN, 1.0, body)]
+    codes[0, :2] = text % 10, text // 10  # so that `ScriptedCodec` and `hear_with` hear the words
     oracle = OracleTokens.pack(
         [frame for frame, _, _ in events],
         [ratio for _, ratio, _ in events],

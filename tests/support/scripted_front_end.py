@@ -30,6 +30,7 @@ class Habits:
 
     Attributes:
         n_times: how often it says what the oracle tells.
+        early: tokens that it says when a guess comes, while the user speaks.
         before, after: tokens that it says besides.
         wait_frames: how long it keeps the answer to itself.
         is_a_turn_late: it answers when the user has spoken once more.
@@ -37,6 +38,7 @@ class Habits:
     """
 
     n_times: int = 1
+    early: Sequence[int] = ()
     before: Sequence[int] = ()
     after: Sequence[int] = ()
     wait_frames: int = 0
@@ -92,6 +94,7 @@ class ScriptedGenerator:
         slot.is_user_silent = is_user_silent
         if token == self._start_id:
             slot.told, slot.is_known = [], is_user_silent
+            slot.queue += [] if is_user_silent else self._habits.early
         elif token != PADDING_ID:
             slot.told.append(token)
         elif len(slot.told) >= N_KNOWING and slot.is_known:

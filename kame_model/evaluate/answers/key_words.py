@@ -6,7 +6,8 @@ equal, and only as a whole: "six" is not found in "thirty six".
 """
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from spoken.number_words import count_number_words, find_cardinal, parse_number_words, split_numbers
@@ -23,7 +24,7 @@ FUNCTION_WORDS: Final = make_word_set(
 """Function words, which another wording of the same answer may lack. They exclude negations and quantities."""
 
 _NOT_BEING: Final = make_word_set("isn't wasn't aren't weren't")
-_NEGATIONS: Final = _NOT_BEING | make_word_set("not never don't doesn't didn't")
+_NEGATIONS: Final = _NOT_BEING | make_word_set("not never neither nor don't doesn't didn't")
 """Negations: what follows directly is denied."""
 _NEGATIONS_OF_BE: Final = make_word_set("not never cannot can't couldn't wouldn't shouldn't won't mustn't")
 """Negations of a following "be": "it cannot be twelve"."""
@@ -34,6 +35,11 @@ _PASSED_OVER: Final = make_word_set(
     "a an the this that these those his her its their our my your of in on at to from with for by"
 )
 """May stand between a negation and what it denies: "not in the house". A verb begins another clause."""
+
+_ADVERBS: Final = make_word_set("really actually quite exactly simply called named")
+"""May stand between a negation and what it denies, but not within a complete answer: "no it isn't really six"."""
+_DOUBTING: Final = make_word_set("think believe suppose")
+"""Denied, these deny the clause that follows: "I don't think it is Paris"."""
 
 _PRONOUN_ONE: Final = FUNCTION_WORDS - {"and", "or", "to", "over", "per", "by"}
 """ "One" before these is somebody: "one could argue", "one who", "one of the first". Not "one over two", "one and a
@@ -154,29 +160,45 @@ def find_key(key: Sequence[str], words: Sequence[str]) -> list[Unit]:
 
 
 def find_other_answers(
-    key: Sequence[str], words: Sequence[str], allowed: Sequence[str], others: Sequence[Sequence[str]]
+    key: Sequence[str], words: Sequence[str], told: Sequence[str], others: Sequence[Sequence[str]]
 ) -> list[Unit]:
     """Finds where another answer is said: another number, or another option.
 
     Args:
         key: key of the right answer. Numbers count only if it contains one, or starts with "one".
-        allowed: words whose numbers may be said in addition, such as those of the oracle.
+        told: the oracle's words. Numbers that it says before (or after) the key may be said there as often, too.
         others: keys of other answers, such as the other options; matches inside the right key do not count.
     """
     right = find_key(key, words)
     found = [place for other in others if tuple(other) != tuple(key) for place in find_key(other, words)]
     found = [each for each in found if not any(at.start <= each.start and each.end <= at.end for at in right)]
     if has_number(key):
-        known = {*key, *(each.text for each in split_into_units(allowed))}
-        numbers = [
-            each for each in split_into_units(words) if each.is_number and not is_denied(words, each.start, each.end)
-        ]
-        found += [
-            each
-            for each in numbers
-            if each.text not in known or (tuple(key) == (each.text,) and _is_part_of_more(each, words))
-        ]
+        found += _find_other_numbers(key, words, told, right)
     return sorted(set(found), key=lambda each: each.start)
+
+
+def _find_other_numbers(
+    key: Sequence[str], words: Sequence[str], told: Sequence[str], right: Sequence[Unit]
+) -> Iterator[Unit]:
+    """Finds the numbers that are neither part of the key nor said by the oracle on the same side of the key."""
+    told_key = find_key(key, told)
+    allowed = Counter((unit.text, _is_behind(unit, told_key) and bool(right)) for unit in _find_outside(told, told_key))
+    for unit in _find_outside(words, right):
+        place = (unit.text, _is_behind(unit, right))
+        allowed[place] -= 1
+        is_part = len(key) > 1 and unit.text in key
+        if unit.is_number and not is_part and allowed[place] < 0 and not is_denied(words, unit.start, unit.end):
+            yield unit
+
+
+def _find_outside(words: Sequence[str], keys: Sequence[Unit]) -> list[Unit]:
+    """Returns the units of words that are in none of the keys."""
+    inside = {at for each in keys for at in range(each.start, each.end)}
+    return [unit for unit in split_into_units(words) if unit.start not in inside]
+
+
+def _is_behind(unit: Unit, keys: Sequence[Unit]) -> bool:
+    return bool(keys) and unit.start > keys[0].start
 
 
 def has_number(key: Sequence[str]) -> bool:
@@ -192,15 +214,26 @@ def is_denied(words: Sequence[str], start: int, end: int) -> bool:
     what follows: without punctuation "No, it isn't. Rome." and "No, it isn't Rome." are the same words, and follow-up
     questions are answered by the former.
     """
-    at = start - 1
-    while at >= 0 and words[at] in _PASSED_OVER:
-        at -= 1
-    if at >= 0 and words[at] == "be":
-        return at > 0 and words[at - 1] in _NEGATIONS_OF_BE
-    if at >= 0 and words[at] in _NEGATIONS and not _is_complete_answer(words, at):
+    before = words[:start]
+    while before and before[-1] in _PASSED_OVER:
+        before = before[:-1]
+    has_adverb = bool(before) and before[-1] in _ADVERBS
+    while before and before[-1] in _ADVERBS | _PASSED_OVER:
+        before = before[:-1]
+    last, second = (before[-1] if before else "", before[-2] if len(before) > 1 else "")
+    if last == "be":
+        return second in _NEGATIONS_OF_BE
+    if last in _NEGATIONS and (has_adverb or not _is_complete_answer(words, len(before) - 1)):
         return True
-    is_none = at > 0 and words[at] == "no" and words[at - 1] in _NO_BEHIND
-    return is_none or _is_denied_behind(words[end : end + 4])
+    is_none = (last == "no" and second in _NO_BEHIND) or (last == "but" and second == "anything")
+    return is_none or _is_doubted(before) or _is_denied_behind(words[end : end + 4])
+
+
+def _is_doubted(before: Sequence[str]) -> bool:
+    """Whether the words end as in "I don't think it is", "I do not believe that the answer is"."""
+    while before and before[-1] in _PASSED_OVER | _PRONOUNS | _ADVERBS | {"is", "was", "are", "were", "it's", "answer"}:
+        before = before[:-1]
+    return len(before) > 1 and before[-1] in _DOUBTING and before[-2] in _NEGATIONS
 
 
 def _is_complete_answer(words: Sequence[str], at: int) -> bool:

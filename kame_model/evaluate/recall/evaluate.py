@@ -8,7 +8,7 @@ users' audio is degraded, or spoken by other voices. `turns` defines the measure
 
 import time
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final, get_args
@@ -54,7 +54,7 @@ from kame_model.evaluate.report.looks import note_look_at_test
 from kame_model.model.streaming import FrontEndGen
 from kame_model.text.tokenizer import Tokenizer
 
-VERSION: Final = 10
+VERSION: Final = 11
 """Version of runs and measures; raising it makes all items run again."""
 
 KIND: Final = "recall"
@@ -168,6 +168,7 @@ class _Running:
     folder: EvaluationFolder
     out: str
     on_batch: Callable[[int], None]
+    recorded_heard: dict[tuple[str, int], list[str]] = field(default_factory=dict)
 
     def run(self, condition: Condition, asked: Sequence[Asked]) -> list[Record]:
         """Returns the records of a condition, including those finished in an earlier run."""
@@ -205,9 +206,11 @@ class _Running:
                 write_sound(self.out, f"{asked.row.dialogue_id}-{condition.name}", *voices)
             for turn, item in zip(asked.turns, _name_items(condition, asked), strict=True):
                 if item not in self.folder:
-                    heard = self._listen(condition, turn, ran)
+                    heard, recorded = (None, None) if stranger else self._listen(asked, turn, ran)
                     after_s = self.config.correction_after_s
-                    record = make_record(asked, turn, stranger, ran, condition, heard, self.tokenizer, after_s)
+                    record = make_record(
+                        asked, turn, stranger, ran, condition, heard, recorded, self.tokenizer, after_s
+                    )
                     self.folder.keep(item, record | {"run_s": run_s if turn is asked.turn else 0.0})
 
     def _make_script(self, condition: Condition, asked: Asked, stranger: Asked | None) -> Script:
@@ -220,12 +223,20 @@ class _Running:
         guesses = choose_guesses(self.checkpoint.facts, self.config.guesses)
         return make_script(asked, stranger, condition.oracle, delay_s, after_s, self.tokenizer, other, guesses)
 
-    def _listen(self, condition: Condition, turn: Turn, ran: FreeRun) -> list[str] | None:
-        """Recognises the words of a turn if there is a recogniser; turns under a wrong oracle are not recognised."""
-        if self.hear is None or self.codec is None or condition.has_stranger:
-            return None
-        sound = self.codec.decode(ran.own)[turn.start * FRAME_N_SAMPLES : turn.end * FRAME_N_SAMPLES]
-        return extract_words(" ".join(self.hear(sound)))
+    def _listen(self, asked: Asked, turn: Turn, ran: FreeRun) -> tuple[list[str] | None, list[str] | None]:
+        """Recognises the words of a turn, of the model and of the recording, if there is a recogniser."""
+        if self.hear is None or self.codec is None:
+            return None, None
+        place = (asked.row.dialogue_id, turn.number)
+        if place not in self.recorded_heard:
+            self.recorded_heard[place] = self._hear(asked.row.a.codes, turn)
+        return self._hear(ran.own, turn), self.recorded_heard[place]
+
+    def _hear(self, codes: Codes, turn: Turn) -> list[str]:
+        assert self.hear is not None
+        assert self.codec is not None
+        sound = self.codec.decode(np.ascontiguousarray(codes))
+        return extract_words(" ".join(self.hear(sound[turn.start * FRAME_N_SAMPLES : turn.end * FRAME_N_SAMPLES])))
 
 
 def _name_items(condition: Condition, asked: Asked) -> list[str]:
@@ -246,7 +257,8 @@ def list_free_shares(rows: Sequence[Record]) -> list[FreeShare]:
     for row in rows:
         for measure in get_args(Measure):
             value, interval = row.get(measure), row.get(f"{measure}_interval")
-            if row["channel"] is None and row["group"] == GROUPS[0] and value is not None and interval is not None:
+            is_own = row["channel"] is None and (measure != "said_stranger" or row["oracle"] == "wrong")
+            if is_own and row["group"] == GROUPS[0] and value is not None and interval is not None:
                 of: int = row.get(f"{measure}_n") or row["n"]
                 what = {"measure": measure, "oracle": row["oracle"], "delay_s": row["delay_s"], "group": row["group"]}
                 shares.append(FreeShare(**what, n=round(value * of), of=of, low=interval[0], high=interval[1]))

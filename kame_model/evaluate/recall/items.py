@@ -143,6 +143,7 @@ def make_record(
     ran: FreeRun,
     condition: Condition,
     heard: Sequence[str] | None,
+    recorded_heard: Sequence[str] | None,
     tokenizer: Tokenizer,
     correction_after_s: float,
 ) -> Record:
@@ -150,14 +151,16 @@ def make_record(
 
     Args:
         stranger: the dialogue whose oracle was fed under a wrong or corrected oracle; else None.
-        heard: words recognised in the turn's audio; None: it was not recognised.
+        heard: words recognised in the turn's audio; None: it was not recognised. recorded_heard: in the recording's,
+            after its codec.
     """
     row = asked.row
-    said, later = _say(turn, ran.text, tokenizer)
-    recorded, recorded_later = _say(turn, row.a.text, tokenizer)
+    early, said, later = _say(turn, ran.text, tokenizer)
+    recorded_early, recorded, recorded_later = _say(turn, row.a.text, tokenizer)
     if stranger is None:
-        measures = _measure(turn, said, later) | measure_leniently(asked, turn, said, later)
-        own = _measure(turn, recorded, recorded_later) | _measure_words(turn, recorded)
+        measures = _measure(turn, early, said, later) | measure_leniently(asked, turn, said, later)
+        own = _measure(turn, recorded_early, recorded, recorded_later) | _measure_words(turn, recorded)
+        own |= _measure_heard(turn, recorded, recorded_heard)
         own |= measure_leniently(asked, turn, recorded, recorded_later)
         if condition.oracle == "right":
             measures |= _measure_words(turn, said)
@@ -169,10 +172,7 @@ def make_record(
     else:
         measures = _measure_corrected(turn, stranger.turn, said, ran.correction_frame)
         measures |= measure_old_correction(turn, stranger.turn, said, correction_after_s)
-    if heard is not None:
-        measures["heard"] = bool(find_key(turn.key, heard))
-        by_text, by_ear = ([each.text for each in split_into_units(words)] for words in (_get_words(said), heard))
-        measures["heard_word_errors"] = count_word_errors(by_text, by_ear)
+    measures |= _measure_heard(turn, said, heard)
     return {
         "row": {**condition._asdict(), "group": turn.group},
         "unit": row.item_id,
@@ -184,6 +184,7 @@ def make_record(
         "key": list(turn.key),
         "stranger_key": None if stranger is None else list(stranger.turn.key),
         "told": " ".join(turn.told),
+        "said_early": " ".join(_get_words(early)),
         "said": " ".join(_get_words(said)),
         "said_later": " ".join(_get_words(later)),
         "recorded": " ".join(_get_words(recorded)),
@@ -195,29 +196,39 @@ def make_record(
 
 def _say(
     turn: Turn, text: Sequence[int] | NDArray[np.int32], tokenizer: Tokenizer
-) -> tuple[list[SaidWord], list[SaidWord]]:
-    """Returns the words of a text stream in a turn, and those after it."""
-    words = decode_said_words(text, tokenizer, turn.start, len(text))
-    return [each for each in words if each.frame < turn.end], [each for each in words if each.frame >= turn.end]
+) -> tuple[list[SaidWord], list[SaidWord], list[SaidWord]]:
+    """Returns the words of a text stream during the question, in the turn, and after it."""
+    spans = ((turn.begin, turn.start), (turn.start, turn.end), (turn.end, len(text)))
+    early, said, later = (decode_said_words(text, tokenizer, *span) for span in spans)
+    return early, said, later
 
 
 def _get_words(said: Sequence[SaidWord]) -> list[str]:
     return [each.word for each in said]
 
 
-def _measure(turn: Turn, said: Sequence[SaidWord], later: Sequence[SaidWord]) -> Record:
-    """Computes the measures of the words of a turn and of those after it."""
-    answered = judge_turn(turn, said)
+def _measure(turn: Turn, early: Sequence[SaidWord], said: Sequence[SaidWord], later: Sequence[SaidWord]) -> Record:
+    """Computes the measures of the words of a turn, of those during its question and of those after it."""
+    answered = judge_turn(turn, said, early)
     return {
         "said_once": answered.is_said_once,
         "right_first": answered.is_right_first,
         "said": answered.n_said > 0,
         "said_anywhere": bool(find_key(turn.key, _get_words([*said, *later]))),
         "said_another": answered.n_other > 0,
+        "answered_early": answered.is_early,
         "silent": not said,
         "first_word_s": answered.delay_s,
         "key_word_s": answered.key_delay_s,
     }
+
+
+def _measure_heard(turn: Turn, said: Sequence[SaidWord], heard: Sequence[str] | None) -> Record:
+    """Compares what a recogniser heard with the key words and with the text, if there is a transcript."""
+    if heard is None:
+        return {}
+    by_text, by_ear = ([each.text for each in split_into_units(words)] for words in (_get_words(said), heard))
+    return {"heard": bool(find_key(turn.key, heard)), "heard_word_errors": count_word_errors(by_text, by_ear)}
 
 
 def _is_told_in_time(asked: Asked, turn: Turn, delay_s: float) -> bool:

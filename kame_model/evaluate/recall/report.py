@@ -28,6 +28,7 @@ _OF_ANSWERS: Final = {
     "said": "said",
     "said_anywhere": "said anywhere",
     "said_another": "another answer",
+    "answered_early": "before the end",
     "heard": "heard",
     "heard_word_errors": "word errors, heard",
     "silent": "silent",
@@ -63,12 +64,14 @@ _DRAWN: Final = ("said_once", "right_first", "said")
 
 _MEANINGS: Final = """\
 - *said once*: in the turn the answer's key words are said exactly once as consecutive words (or as often as by an
-  oracle that repeats them), and no other number, or option that the question offers, is said.
+  oracle that repeats them), and no other number, or option that the question offers, is said. A number of the oracle
+  may be said as often as by the oracle, on the same side of the key words.
 - *right first*: the key words are said, and before them no other number or option. Only for turns whose answer has a
   number, or whose question offers options: for others no other answer can be recognised.
 - Key words that are denied do not count ("it is not the treaty").
 - *said*: the key words are in the turn, however often; *said anywhere*: or later, to the dialogue's end.
-- *another answer*: another number or option is said. *silent*: nothing is said.
+- *another answer*: another number or option is said. *before the end*: the key words or another answer are said while
+  the user is still asking; *right first* counts these words, too. *silent*: nothing is said.
 - *told in time*: all of the oracle arrived before the end of the turn (of a last turn: of the silence after it).
 - *heard*: a recogniser hears the key words in the decoded sound of the turn; *word errors*: word error rate of what it
   hears against the model's own text.

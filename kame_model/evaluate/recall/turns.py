@@ -43,6 +43,8 @@ class Turn:
     Attributes:
         number: index among the dialogue's answered turns, from 0.
         event: the oracle event that had heard the whole question (r = 1 of the turn).
+        begin: frame of the first oracle of the question, if nothing was said by the assistant before it; else `start`,
+            because what is said during the question may belong to the answer before.
         start, end: frames from that event to the first oracle of the user's next turn, or to the dialogue's end.
         question: all that the user has said by then.
         answer: the words of the recording that contain the answer.
@@ -53,6 +55,7 @@ class Turn:
 
     number: int
     event: int
+    begin: int
     start: int
     end: int
     question: str
@@ -115,6 +118,7 @@ def find_answered_turns(row: TokenRow, tokenizer: Tokenizer) -> list[Turn]:
                 Turn(
                     number=len(turns),
                     event=event,
+                    begin=int(oracle.frame[0]) if event == heard[0] and row.form != INTERRUPTION else start,
                     start=start,
                     end=end,
                     question=row.question,
@@ -146,9 +150,9 @@ class Answered:
     Attributes:
         n_said: how often the key words were said; n_told: how often the oracle says them.
         n_other: how often another number or option was said.
-        is_right_first: whether the right answer was said before any other, that is, before every number that the
-            oracle does not say before it; None: the answer has no number and the question no options, so that no other
-            answer could be recognised.
+        is_right_first: whether the right answer was said before any other; None: the answer has no number and the
+            question no options, so that no other answer could be recognised.
+        is_early: whether the right answer or another one was said before the end of the question.
         delay_s, key_delay_s: from the question's end to the first word, and to the first key word.
     """
 
@@ -156,6 +160,7 @@ class Answered:
     n_told: int
     n_other: int
     is_right_first: bool | None
+    is_early: bool
     delay_s: float | None
     key_delay_s: float | None
 
@@ -165,26 +170,27 @@ class Answered:
         return 1 <= self.n_said <= max(1, self.n_told) and self.n_other == 0
 
 
-def judge_turn(turn: Turn, said: Sequence[SaidWord], others: Sequence[Sequence[str]] = ()) -> Answered:
+def judge_turn(turn: Turn, said: Sequence[SaidWord], early: Sequence[SaidWord] = ()) -> Answered:
     """Judges the answer to a turn.
 
     Args:
         said: the words said in the turn.
-        others: key words of other answers, besides the options that the question offers.
+        early: the words said before it, during the question.
     """
     words = [each.word for each in said]
     keys = find_key(turn.key, words)
-    known = [*turn.options, *others]
-    told_keys = find_key(turn.key, turn.told)
-    told_before_key = turn.told[: told_keys[0].start] if told_keys else turn.told
-    wrong = find_other_answers(turn.key, words, turn.told, known)
-    wrong_first = find_other_answers(turn.key, words, told_before_key, known)
-    is_first = bool(keys) and (not wrong_first or keys[0].start < wrong_first[0].start)
+    wrong = find_other_answers(turn.key, words, turn.told, turn.options)
+    early_words = [each.word for each in early]
+    early_keys = find_key(turn.key, early_words)
+    early_wrong = find_other_answers(turn.key, early_words, (), turn.options)
+    first, first_wrong = (early_keys, early_wrong) if early_keys or early_wrong else (keys, wrong)
+    is_first = bool(first) and (not first_wrong or first[0].start < first_wrong[0].start)
     return Answered(
         n_said=len(keys),
-        n_told=len(told_keys),
+        n_told=len(find_key(turn.key, turn.told)),
         n_other=len(wrong),
-        is_right_first=is_first if known or has_number(turn.key) else None,
+        is_right_first=is_first if turn.options or has_number(turn.key) else None,
+        is_early=bool(early_keys or early_wrong),
         delay_s=turn.compute_seconds_since(said[0].frame) if said else None,
         key_delay_s=turn.compute_seconds_since(said[keys[0].start].frame) if keys else None,
     )

@@ -137,6 +137,15 @@ def test_sixty_answers_were_written_by_hand() -> None:
         ("paris", "it isn't paris", 0),
         ("paris", "no i said it isn't paris", 0),
         ("paris", "so no it is not paris", 0),
+        ("six", "it isn't really six", 0),
+        ("six", "no it isn't really six", 0),
+        ("paris", "it is not called paris", 0),
+        ("paris", "it is neither paris nor rome", 0),
+        ("rome", "it is neither paris nor rome", 0),
+        ("paris", "it is anything but paris", 0),
+        ("paris", "i don't think it is paris it is rome", 0),
+        ("rome", "i don't think it is paris it is rome", 1),
+        ("the treaty of versailles", "i do not believe that the answer is the treaty of versailles", 0),
         ("twelve", "it cannot be twelve", 0),
         ("twelve", "it must be twelve", 1),
         ("twelve", "twelve is wrong", 0),
@@ -170,7 +179,9 @@ def test_what_is_put_into_a_text_is_found_there(before: list[str], after: list[s
     [
         ("it is seventy two", []),
         ("it is seventy", ["70"]),
-        ("it is twenty four or seventy two", []),  # the oracle says it too
+        ("twenty four and forty eight is seventy two", []),  # as the oracle says it
+        ("twenty four twenty four and seventy two", ["24"]),
+        ("it is seventy two no it is twenty four", ["24"]),
         ("first let me see seventy two", []),  # an ordinal is no amount
         ("one could say seventy two", []),
         ("ninety no seventy two no eighty", ["90", "80"]),

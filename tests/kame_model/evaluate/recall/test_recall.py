@@ -86,6 +86,7 @@ PERFECT = {
     "said": 1.0,
     "said_anywhere": 1.0,
     "said_another": 0.0,
+    "answered_early": 0.0,
     "silent": 0.0,
     "heard": 1.0,
     "words_in_order": 1.0,
@@ -176,7 +177,15 @@ def test_a_number_that_the_oracle_says_after_its_answer_is_another_answer_before
 ) -> None:
     rows = [recall_row(number, "five clips of seven", tokenizer) for number in (1, 2)]
     found = [evaluated(habits, rows)[RIGHT] for habits in (Habits(), Habits(before=tokenizer.encode("seven")))]
-    assert [(each["said_once"], each["right_first"]) for each in found] == [(1.0, 1.0), (1.0, 0.0)]
+    assert [(each["said_once"], each["right_first"]) for each in found] == [(1.0, 1.0), (0.0, 0.0)]
+
+
+def test_who_answers_before_the_question_has_ended_is_not_right_first(
+    evaluated: Evaluated, tokenizer: Tokenizer
+) -> None:
+    assert lost(evaluated, Habits(early=tokenizer.encode("seven"))) == {"right_first": 0.0, "answered_early": 1.0}
+    found = evaluated(Habits(early=tokenizer.encode("well")))
+    assert shares(found[RIGHT]) == PERFECT
 
 
 def test_what_is_heard_is_compared_with_the_models_text(
@@ -255,10 +264,7 @@ def test_a_dialogue_that_was_cut_off_and_not_answered_again_has_nothing_to_judge
 
 def test_the_recordings_own_score_stands_beside_each_figure(evaluated: Evaluated) -> None:
     found = evaluated(Habits())[RIGHT]
-    assert {name: found[f"recorded_{name}"] for name in PERFECT if name != "heard"} == {
-        **{name: value for name, value in PERFECT.items() if name != "heard"},
-        "words_inserted": 0.25,  # its lead
-    }
+    assert {name: found[f"recorded_{name}"] for name in PERFECT} == PERFECT | {"words_inserted": 0.25}  # its lead
 
 
 def test_a_wrong_oracle_is_followed_and_a_correction_counted_from_the_third_word(
@@ -336,6 +342,7 @@ def test_shares_for_the_card_are_those_of_new_answers_as_recorded(evaluated: Eva
         *((measure, oracle) for measure in ("said_once", "right_first", "said") for oracle in ("right", "none")),
         *(("heard", oracle) for oracle in ("right", "none")),
         ("said", "wrong"),
+        ("said_stranger", "wrong"),
         ("said_at_last", "corrected"),
     }
 
