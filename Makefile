@@ -12,21 +12,24 @@ NANO ?= examples/checkpoints/nano
 # the turns before may mislead so small a model (to the third it then says "beehive").
 DEMO_QUESTIONS = What_is_the_capital_of_France How_many_legs_does_a_spider_have What_do_bees_make
 DEMO_ANSWERS = Paris eight honey
-# What `make proof` reads and how long it may take: files (or nothing: the Hub) of the question sets, items of each, hours of
-# speech, hours of each stage of training, steps of the last one (its learning rate falls by them), dialogues evaluated.
+# What `make proof` reads and how long it may take: files (or nothing: the Hub) of the question sets, items of each, items of
+# each that are spoken again by users with Kokoro's voices (0: none), hours of speech, hours of each stage of training, steps
+# of the last one (its learning rate falls by them), dialogues evaluated, seeds, and how many of them are trained at a time.
 PROOF ?= proof
 PROOF_GSM8K ?=
 PROOF_MMLU_PRO ?=
 PROOF_ITEMS ?= 1000
-PROOF_SPEECH_HOURS ?= 3
-PROOF_SPEAK_HOURS ?= 0.2
+PROOF_VOICES_ITEMS ?= 100
+PROOF_SPEECH_HOURS ?= 10
+PROOF_SPEAK_HOURS ?= 0.5
 PROOF_COPY_HOURS ?= 0.2
 PROOF_DIALOGUE_HOURS ?= 0.75
 PROOF_DIALOGUE_STEPS ?= 1600
 PROOF_EVALUATED ?= 150
 PROOF_SEEDS ?= 0 1
+PROOF_PARALLEL ?= 2
 # More arguments for kame train, such as --set hardware.precision=bf16-mixed where the processor multiplies bf16.
-PROOF_TRAIN_ARGS ?=
+PROOF_TRAIN_ARGS ?= --set hardware.threads=1
 PROOF_SOURCES = --source gsm8k$(if $(PROOF_GSM8K),=$(PROOF_GSM8K)) --source mmlu_pro$(if $(PROOF_MMLU_PRO),=$(PROOF_MMLU_PRO))
 DEMO_FOLDERS = $(DEMO) $(DEMO)-front-end $(DEMO)-checkpoints $(DEMO)-talk
 # One file or folder of tests, whatever its tier, without lint and voices: make test FILE=tests/data_schemas/test_ids.py
@@ -105,18 +108,26 @@ demo: install voices ## make a dataset of 12 dialogues, train the shipped front-
 	  --set limits.max_backlog_s=10 --set cycle.first_token_timeout_s=60 --out $(DEMO)-talk
 	@mkdir -p $(DEMO)-talk && printf '%s\n' $(DEMO_ANSWERS) > $(DEMO)-talk/expected.txt
 
+PROOF_REFRESH = $(BIN)/kame refresh $(PROOF_SOURCES) --set speech.tts=piper --set gate.asr=none --set forms.shares.greeting=0 \
+  --set split.validation_share=0.1 --set split.test_share=0.1 --simulator random --oracle-version random
+PROOF_DATA = $(PROOF)/corpus@random=0.8 $(if $(filter-out 0,$(PROOF_VOICES_ITEMS)),$(PROOF)/voices@random=0.2)
+
 proof: install ## train and evaluate a nano from nothing, two seeds (docs/evaluation.md); the same again goes on
 	@$(BIN)/kame backends install piper
-	@$(BIN)/kame refresh $(PROOF_SOURCES) --limit $(PROOF_ITEMS) --set speech.tts=piper --set 'speech.voices_b=[en_US-joe-medium]' \
-	  --set gate.asr=none --set forms.shares.greeting=0 --set split.validation_share=0.1 --simulator random --oracle-version random --out $(PROOF)/corpus
-	@$(BIN)/kame speech $(PROOF_SOURCES) --set split.validation_share=0.1 --hours $(PROOF_SPEECH_HOURS) --tts piper \
-	  --vocabulary 1500 --out $(PROOF)/speech
-	@for seed in $(PROOF_SEEDS); do $(BIN)/kame train $(PROOF)/corpus@random --speech $(PROOF)/speech --preset nano \
+	@$(PROOF_REFRESH) --limit $(PROOF_ITEMS) --set 'speech.voices_b=[en_US-joe-medium]' --out $(PROOF)/corpus
+	@[ $(PROOF_VOICES_ITEMS) = 0 ] || $(PROOF_REFRESH) --limit $(PROOF_VOICES_ITEMS) --set speech.tts_b=kokoro --out $(PROOF)/voices
+	@$(BIN)/kame speech $(PROOF_SOURCES) --set split.validation_share=0.1 --set split.test_share=0.1 \
+	  --hours $(PROOF_SPEECH_HOURS) --tts piper --vocabulary 1500 --out $(PROOF)/speech
+	@$(MAKE) --no-print-directory -j $(PROOF_PARALLEL) $(addprefix proof-seed-,$(PROOF_SEEDS))
+	@$(BIN)/kame evaluate compare $(foreach seed,$(PROOF_SEEDS),nano=$(PROOF)/run-$(seed)/seed-$(seed)/evaluation) --out $(PROOF)/report
+	@cat $(PROOF)/report/report.md
+
+proof-seed-%:
+	@$(BIN)/kame train $(PROOF_DATA) --speech $(PROOF)/speech --preset nano \
 	  --voice synthesised --set speak.max_hours=$(PROOF_SPEAK_HOURS) --set copy.max_hours=$(PROOF_COPY_HOURS) \
-	  --max-hours $(PROOF_DIALOGUE_HOURS) --max-steps $(PROOF_DIALOGUE_STEPS) --evaluate $(PROOF_EVALUATED) --listen --set sampling.temp_text=0.3 \
-	  --set 'evaluation.delays_s=[0.1,0.32,1,2,3]' $(PROOF_TRAIN_ARGS) --out $(PROOF)/run --checkpoints $(PROOF)/checkpoints \
-	  --seed $$seed || exit 1; done
-	@cat $(PROOF)/run/report.md
+	  --max-hours $(PROOF_DIALOGUE_HOURS) --max-steps $(PROOF_DIALOGUE_STEPS) --evaluate $(PROOF_EVALUATED) --listen \
+	  --set sampling.temp_text=0.3 --set 'evaluation.splits=[test]' --set 'evaluation.delays_s=[0.1,0.32,1,2,3]' \
+	  $(PROOF_TRAIN_ARGS) --out $(PROOF)/run-$* --checkpoints $(PROOF)/checkpoints-$* --seed $*
 
 gpu-report: install ## measure training, serving and vLLM on GPUs (docs/training_large.md); the same again goes on
 	@$(BIN)/python -m benchmarks.gpu_report --out $(GPU_REPORT) $(GPU_REPORT_ARGS)
