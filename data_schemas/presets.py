@@ -97,8 +97,8 @@ _DATA_FROM_SCRATCH: Final[dict[str, Any]] = {
 
 _PRESETS: Final = (
     # Trains on a laptop's CPU: 7.6 M parameters with 1,500 pieces and 6 codebooks of 512. The temporal shape, the tied
-    # oracle and the tied text head are those of a trial that learnt to copy within minutes. Learning rates and the
-    # share of dropped sound: those of the trial on two cores in docs/training.md.
+    # oracle and the tied text head are those of a trial that learnt to copy within minutes. Steps, shares and learning
+    # rates have not been compared with others (docs/training.md, "Training stages").
     Preset(
         model=ModelConfig(
             preset="nano",

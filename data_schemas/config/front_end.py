@@ -1,4 +1,4 @@
-"""From datasets to a registered checkpoint: the parameters of `kame front-end` and of the Prefect flow `train`."""
+"""From datasets to a registered checkpoint: the parameters of `kame train` and of the Prefect flow `train`."""
 
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
