@@ -14,6 +14,7 @@ from backends.conformance import make_chirps, strip_marks
 from backends.engine import Samples
 from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ
+from tests.support.exact_streams import assert_streams_are_exact
 from tests.support.spoken_question import WORDS, spoken_question
 
 SOUND = make_chirps(0, 12 * FRAME_N_SAMPLES)
@@ -32,6 +33,7 @@ def test_each_mode_keeps_the_promises_of_a_codec(bits_per_s: int, n_codebooks: i
     built = registry.build("codec", "codec2", {"bits_per_s": bits_per_s})
     assert (built.n_codebooks, built.card) == (n_codebooks, card)
     check_codec(built)
+    assert_streams_are_exact(built)
 
 
 def test_a_mode_that_is_none_is_refused() -> None:

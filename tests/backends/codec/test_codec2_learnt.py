@@ -1,5 +1,6 @@
 """Codec 2 with learnt codebooks: from a sound to codebooks, and the promises of a codec."""
 
+from difflib import SequenceMatcher
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +18,13 @@ from backends.codec.codec2_learnt import (
     write_parameters,
 )
 from backends.codec.conformance import check_codec
-from backends.conformance import make_chirps
+from backends.conformance import make_chirps, strip_marks
 from data_schemas.errors import BackendError, ConfigError, DatasetError
 from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ
+from tests.support.exact_streams import assert_streams_are_exact
+from tests.support.spoken_question import WORDS, spoken_question
 
+SHIPPED = Path(__file__).parents[3] / "examples" / "checkpoints" / "nano" / "codec"
 SOUNDS = [make_chirps(seed, 15 * SAMPLE_RATE_HZ) for seed in range(3)]
 
 
@@ -36,6 +40,7 @@ def test_it_keeps_the_promises_of_a_codec(folder: Path, n_stages: int) -> None:
     built = registry.build("codec", "codec2-learnt", {"path": str(folder), "n_stages": n_stages})
     assert (built.n_codebooks, built.card) == (2 * (n_stages + 1), 24)
     check_codec(built)
+    assert_streams_are_exact(built)
 
 
 def test_what_frames_tell_is_written_as_it_was_read() -> None:
@@ -93,3 +98,13 @@ def test_a_damaged_file_is_told(tmp_path: Path) -> None:
     (tmp_path / BOOKS).write_bytes(b"no codebooks")
     with pytest.raises(BackendError, match="contains no codebooks"):
         LearntCodec2(LearntCodec2Options(path=str(tmp_path)))
+
+
+@pytest.mark.full
+def test_most_words_are_understood_after_the_round_trip_by_the_shipped_codebooks() -> None:
+    codec = registry.build("codec", "codec2-learnt", {"path": str(SHIPPED)})
+    said = codec.decode(codec.encode([spoken_question()])[0])
+    heard = strip_marks(registry.build("asr", "moonshine", {}).transcribe(said, SAMPLE_RATE_HZ)).split()
+    wanted = strip_marks(WORDS).split()
+    in_order = SequenceMatcher(None, heard, wanted, autojunk=False).get_matching_blocks()
+    assert sum(each.size for each in in_order) >= len(wanted) - 2, heard
