@@ -52,17 +52,18 @@ lm = loaders.get_moshi_lm("stock.safetensors", kwargs)
 """
 
 
-def render_card(facts: KameJson, n_parameters: int) -> str:
+def render_card(facts: KameJson, n_weights: int, n_stored: int) -> str:
     """Renders the model card as Markdown, for README.md of the checkpoint's folder.
 
     Args:
         facts: the contents of the folder's `kame.json`.
-        n_parameters: number of parameters in model.safetensors.
+        n_weights: number of weights of the model.
+        n_stored: number of parameters in model.safetensors, which also has what is computed from weights.
     """
     sections = (
         "---\nlibrary_name: moshi\npipeline_tag: audio-to-audio\ntags: [kame, speech-to-speech, full-duplex]\n---",
         f"# KAME front-end `{facts.preset}`",
-        f"A full-duplex speech model of {n_parameters / 1e6:,.1f} million parameters that listens to an oracle: text "
+        f"A full-duplex speech model of {n_weights / 1e6:,.1f} million weights that listens to an oracle: text "
         "that a language model behind it writes while the user still speaks (arXiv 2510.02327). It works on frames of "
         "80 ms; stock Moshi's architecture, and one more table of embeddings.",
         _render_model(facts),
@@ -75,16 +76,23 @@ def render_card(facts: KameJson, n_parameters: int) -> str:
         "## In Python",
         _WITH_US,
         "## With stock moshi",
-        "As a Moshi without oracle. moshi loads strictly, so the one key that is ours goes first."
+        "As a Moshi without oracle. moshi rejects keys that it does not know, so those of kame are removed first."
         + _render_stock_codec(facts),
         _WITH_STOCK,
         "## Files",
-        _render_files(facts),
+        _render_files(facts, n_stored),
         "## What it is not for",
-        "It says what its oracle says, right or wrong, and small ones say nonsense without one. Whether you may use it "
+        f"It says what its oracle says, right or wrong. {_render_without_oracle(facts)} Whether you may use it "
         "commercially depends on the licences of the data and of the weights it was started from, named above.",
     )
     return "\n\n".join(section.strip("\n") for section in sections) + "\n"
+
+
+def _render_without_oracle(facts: KameJson) -> str:
+    """Says where the figures without an oracle are, or that there are none."""
+    if any(each.oracle == "none" for each in facts.free_running):
+        return "How often it gave the true answer without an oracle is among the figures above."
+    return "What it says without an oracle was not evaluated."
 
 
 def _render_stock_codec(facts: KameJson) -> str:
@@ -113,10 +121,10 @@ def _render_training(facts: KameJson) -> str:
     told = facts.training
     rows = (
         ("token rows (fingerprints)", ", ".join(f"`{each}`" for each in told.data) or "none named"),
-        ("their licences", _render_licences(told.licences)),
+        ("their licences, as the datasets record them", _render_licences(told.licences)),
         ("stage", told.stage or "not named"),
         ("steps", f"{told.step:,}"),
-        ("started from", told.init_from or "random weights"),
+        ("started from", f"weights named `{told.init_from}`" if told.init_from else "random weights"),
         ("adapters", "LoRA, merged" if told.lora else "none"),
         ("versions", ", ".join(f"{name} {number}" for name, number in facts.versions.items())),
     )
@@ -141,7 +149,12 @@ def _format_serving_rows(facts: KameJson) -> list[tuple[str, str]]:
     how = (
         f"temperature {own.temp_text:g} for text and {own.temp:g} for sound, the {own.top_k_text} and {own.top_k} best"
     )
-    told = "not known" if delays is None else f"{delays.min_s:g} to {delays.max_s:g} s to an oracle's first token"
+    told = "not known"
+    if delays is not None:
+        told = (
+            f"{delays.min_s:g} to {delays.max_s:g} s to an oracle's first token; it was not trained for a slower one, "
+            "behind which the answer may be late or wrong"
+        )
     voice = {
         "decoded": "its own, decoded from its codes",
         "synthesised": "text-to-speech says the text that it writes, as it writes it; its own sound is not heard",
@@ -156,7 +169,7 @@ def _format_serving_rows(facts: KameJson) -> list[tuple[str, str]]:
         ("voice, unless the server is told otherwise", f"`{facts.voice}`: {voice[facts.voice]}"),
         ("sampling, unless the server is told otherwise", how if own.use_sampling else "always the likeliest"),
         ("answers to an unfinished question", guesses[facts.guesses]),
-        ("back-end in training", f"{told}; behind a slower one it answers before its oracle has come"),
+        ("back-end in training", told),
     ]
 
 
@@ -182,9 +195,17 @@ def _render_free_running(facts: KameJson) -> str:
     )
 
 
-def _render_files(facts: KameJson) -> str:
+def _render_files(facts: KameJson, n_stored: int) -> str:
+    weights = f"weights, Kyutai's names, and `{ORACLE_KEY}`" + (f", `{CUE_KEY}`" if facts.cue else "")
+    tied = [
+        name for name, is_tied in (("text head", facts.tie_text_head), ("oracle", facts.oracle == "tied")) if is_tied
+    ]
+    if tied:
+        weights += (
+            f"; {n_stored / 1e6:,.1f} million numbers, with the tables of the tied {' and '.join(tied)} written out"
+        )
     rows = [
-        (WEIGHTS, f"weights, Kyutai's names, and `{ORACLE_KEY}`" + (f", `{CUE_KEY}`" if facts.cue else "")),
+        (WEIGHTS, weights),
         (CONFIG, "keyword arguments of moshi's `LMModel`, names of the other files"),
         (FACTS, "all else, as above, for programs"),
     ]

@@ -258,7 +258,8 @@ def record_free_running(folder: str | Path, shares: list[FreeShare]) -> KameJson
     facts = before.model_copy(update={"free_running": shares})
     if facts != before:
         store.sweep()
-        store.write_bytes(CARD, render_card(facts, summarise(folder).n_parameters).encode())
+        summary = summarise(folder)
+        store.write_bytes(CARD, render_card(facts, summary.n_weights, summary.n_parameters).encode())
         store.write_bytes(FACTS, facts.to_bytes())  # last: a retry then writes both
     return facts
 
@@ -372,8 +373,8 @@ def _write(
     if tokenizer is not None:
         shutil.copyfile(tokenizer.path, folder / TOKENIZER)
     (folder / FACTS).write_bytes(facts.to_bytes())
-    n_parameters = sum(tensor.numel() for tensor in state.values())
-    (folder / CARD).write_text(render_card(facts, n_parameters), encoding="utf-8")
+    summary = summarise(folder)
+    (folder / CARD).write_text(render_card(facts, summary.n_weights, summary.n_parameters), encoding="utf-8")
 
 
 def _make_training_facts(facts: RunFacts, saved: Saved) -> TrainingFacts:

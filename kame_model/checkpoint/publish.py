@@ -39,7 +39,8 @@ def offer_checkpoint(folder: str, repository: str, told: Mapping[str, str]) -> O
     if missing := [name for name in needed if not (place / name).is_file()]:
         raise ConfigError(f"{folder} is incomplete: {missing[0]} is missing.", "Export the checkpoint again.")
     names = sorted({*needed, *(name for name in _FILES if (place / name).is_file())} - {CARD, FACTS})
-    card = render_card(facts, summarise(folder).n_parameters)
+    summary = summarise(folder)
+    card = render_card(facts, summary.n_weights, summary.n_parameters)
     for use in ('load_checkpoint("FOLDER', "kame serve FOLDER", "kame evaluate recall FOLDER"):
         card = card.replace(use, use.replace("FOLDER", repository))
     written = put_into_card(card, licences, "").rstrip() + "\n"

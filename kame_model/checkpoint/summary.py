@@ -45,6 +45,16 @@ class Summary(NamedTuple):
     lm_kwargs: dict[str, Any]
     facts: KameJson | None
 
+    @property
+    def n_weights(self) -> int:
+        """Number of weights of the model: without tables of the file that are copied or computed from others."""
+        n_weights, facts, dim = self.n_parameters, self.facts, self.lm_kwargs["dim"]
+        if facts is not None and facts.tie_text_head:
+            n_weights -= facts.text_card * dim
+        if facts is not None and facts.oracle == "tied":  # a projection and a shift make its table
+            n_weights += dim * dim + dim - (facts.text_card + 1) * dim
+        return int(n_weights)
+
     def to_json(self) -> dict[str, Any]:
         """Returns the summary as JSON values."""
         return {**self._asdict(), "facts": None if self.facts is None else self.facts.model_dump(mode="json")}

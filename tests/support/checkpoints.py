@@ -43,7 +43,7 @@ def write_checkpoint(folder: Path, seed: int = 0, card: str | None = None, **fac
     }
     told = KameJson(**usual | facts)
     (folder / FACTS).write_text(told.model_dump_json())
-    (folder / CARD).write_text(render_card(told, 6) if card is None else card)
+    (folder / CARD).write_text(render_card(told, 6, 6) if card is None else card)
     return folder
 
 

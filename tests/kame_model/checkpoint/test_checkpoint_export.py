@@ -55,6 +55,7 @@ SAID = FreeShare(
     high=0.94,
 )
 TRAINING = TrainingFacts(stage="dialogues", step=120, data=["0123456789abcdef"], figures={"right.text": 1.25})
+NONE_SAID = SAID.model_copy(update={"oracle": "none", "delay_s": None, "n": 0, "low": 0.0})
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +83,7 @@ def exported(voice: Path, out: Path, front_end: FrontEnd | None = None) -> Path:
 def test_stock_moshi_loads_it_less_its_one_key_and_says_the_same(tied: bool, tmp_path: Path) -> None:
     front_end = tiny_front_end(oracle="tied" if tied else "table", tie_text_head=tied)
     export_checkpoint(front_end, None, None, tmp_path / "out", TRAINING)
+    assert summarise(tmp_path / "out").n_weights == sum(each.numel() for each in front_end.parameters())
     state, batch = load_file(tmp_path / "out" / "model.safetensors"), random_batch()
     table = state.pop("oracle_emb.weight")
     save_file(state, tmp_path / "stock.safetensors")
@@ -242,7 +244,7 @@ def test_the_card_tells_sampling_voice_and_delays(voice: Path, tmp_path: Path) -
     card = (exported(voice, tmp_path / "out") / "README.md").read_text()
     assert "| `decoded`: its own" in card
     assert "temperature 0.7 for text and 0.8 for sound" in card
-    assert "back-end in training | not known" in card
+    assert "back-end in training | not known |" in card
     assert "stock moshi, its codec" not in card, "which stock moshi loads"
 
 
@@ -324,19 +326,21 @@ def test_free_runs_are_told_in_facts_and_card_and_nothing_else_changes(voice: Pa
     out = exported(voice, tmp_path / "out")
     before, weights = contents(out), digest_files([out / "model.safetensors"])
     assert "not run freely" in before["README.md"].decode()
+    assert "What it says without an oracle was not evaluated." in before["README.md"].decode()
     (out / "README.md.0.kame-writing").touch()  # what a killed run left
-    facts = record_free_running(out, [SAID])
+    facts = record_free_running(out, [SAID, NONE_SAID])
     after = contents(out)
     assert {name for name in before if before[name] != after[name]} == {"kame.json", "README.md"}
     assert before.keys() == after.keys()
     assert digest_files([out / "model.safetensors"]) == weights
     card = after["README.md"].decode()
     assert "| said once, right oracle after 0.32 s, answer not in the question | 84% [62%, 94%] of 19 |" in card
+    assert "How often it gave the true answer without an oracle is among the figures above." in card
     assert read_kame_json(out / "kame.json") == facts
     assert facts.training == TRAINING  # by which a run knows its own export
     assert dict(summarise(out).format_free_running())[SAID.name] == "84% [62%, 94%] of 19"
     (out / "README.md").write_text("edited")
-    record_free_running(out, [SAID])
+    record_free_running(out, [SAID, NONE_SAID])
     assert (out / "README.md").read_text() == "edited"
 
 
