@@ -7,6 +7,7 @@ user's end to the first sound (median, 90th percentile), and from there to the a
 
 import csv
 import io
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
@@ -172,11 +173,20 @@ def _get_set(evaluation: Evaluation) -> str:
 
 
 def _make_rows(name: str, runs: Sequence[Evaluation], measure: str) -> Iterator[Row]:
-    """Yields a system's lines: one for each mode, back-end and forced delay."""
+    """Yields a system's lines: one for each mode, back-end and forced delay.
+
+    Mode direct has no back-end, so evaluations that differ only in it have the same calls; the first one counts.
+    """
     lines: dict[tuple[str, str | None, float | None], dict[str, dict[int, list[Mapping[str, Any]]]]] = {}
+    first_direct: dict[str, int] = {}
     for seed, each in enumerate(runs):
+        settings = each.get_settings(has_back_end=False)
+        run = [each.run["system"]["checkpoint"], settings, _get_set(each), each.run["seed"]]
+        same = json.dumps(run, sort_keys=True)
         for item in each.items:
             told = item["row"]
+            if told["mode"] == MODES[0] and first_direct.setdefault(same, seed) != seed:
+                continue
             column = str(told["category"]) if each.run["kind"] == MT_BENCH else _get_set(each)
             back_end = None if told["mode"] == MODES[0] else each.run["system"].get("back_end")
             line = lines.setdefault((told["mode"], back_end, told.get("delay_s")), {})

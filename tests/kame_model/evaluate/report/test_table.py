@@ -131,9 +131,29 @@ def test_a_line_is_of_one_system_and_its_seeds(tmp_path: Path) -> None:
     again, warm = evaluation("again", 0.7, "gpt", seed=1), evaluation("warm", 0.9, "gpt")
     rows = make_table({folder: [folder] for folder in (gpt, claude, again)}, out)
     lines = [(row.title, row.n, row.n_seeds) for row in rows]
-    assert lines == [("nano: direct", 10, 3), ("nano: tandem + claude", 10, 1), ("nano: tandem + gpt", 10, 2)]
+    assert lines == [("nano: direct", 10, 2), ("nano: tandem + claude", 10, 1), ("nano: tandem + gpt", 10, 2)]
     with pytest.raises(ConfigError, match="both nano in mode direct, but their systems differ in: serving"):
         make_table({folder: [folder] for folder in (gpt, warm)}, out)
+
+
+def test_the_same_direct_calls_beside_two_back_ends_count_once(tmp_path: Path) -> None:
+    def evaluation(name: str, back_end: str, n_right: int, **more: Any) -> str:
+        system = {"name": "nano", "checkpoint": "a", "back_end": back_end, **more.pop("system", {})}
+        return write_evaluation(tmp_path / name, {"direct": right(n_right, 10)}, system=system, **more)
+
+    gpt, claude = evaluation("gpt", "gpt", 5), evaluation("claude", "claude", 5)
+    seed = evaluation("seed", "gpt", 1, seed=1)
+    weights = evaluation("weights", "gpt", 3, system={"checkpoint": "b"})
+    others = evaluation("others", "gpt", 9, set={"name": "others"})
+
+    def read(*folders: str) -> tuple[float | None, int | None]:
+        row = of(make_table({"nano": folders}, str(tmp_path / "out")), "direct")
+        return row.average.value, row.n_seeds
+
+    assert read(gpt, claude) == (50.0, 1)
+    assert read(gpt, claude, seed) == (30.0, 2)
+    assert read(gpt, claude, weights) == (40.0, 2), "other weights are a seed of the training"
+    assert read(gpt, claude, others) == (70.0, 1), "another set is another column"
 
 
 def test_the_command_writes_table_and_picture(tmp_path: Path) -> None:
