@@ -34,5 +34,5 @@ def table(
             if row.source is None:
                 told = "none" if row.average.value is None else f"{row.average.value:.2f}"
                 delay = "none" if row.delay_median_s is None else f"{row.delay_median_s:.2f} s"
-                typer.echo(f"{row.title}: {told}, median delay {delay}")
+                typer.echo(f"{row.title}: {told}, median delay {delay}, {row.answered} turns answered")
         typer.echo(f"Report: {out}/report.md")

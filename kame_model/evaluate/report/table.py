@@ -1,8 +1,10 @@
 """Makes the paper's table from your own evaluations: quality by category and latency; published rows are below a line.
 
 A row is a mode, direct, tandem or cascade, with its back-end. Columns are the categories of MT-Bench, or the evaluated
-question sets; the average is over categories, as in the paper (arXiv 2510.02327). Delays are over all items: from the
-user's end to the first sound (median, 90th percentile), and from there to the answer's word (median).
+question sets; the average is over categories, as in the paper (arXiv 2510.02327). The delay from the user's end to the
+first sound (median, 90th percentile) is of the turns that were answered with a sound, whose number the table gives. The
+keyword delay, from there to the answer's word (median), is of the answers that are right by their own text; MT-Bench
+has none.
 """
 
 import csv
@@ -14,6 +16,8 @@ from importlib.resources import files
 from itertools import chain, cycle
 from pathlib import Path
 from typing import Any, Final
+
+import numpy as np
 
 from data_schemas.errors import ConfigError
 from data_schemas.store import Store
@@ -43,6 +47,13 @@ QUALITY: Final = {MT_BENCH: "score", "questions": "answer_accuracy"}
 MODES: Final = ("direct", "tandem", "cascade")
 _MARKERS: Final = {"direct": "o", "tandem": "D", "cascade": "s"}
 _OF_OTHERS: Final = "*as published*"
+_NOT_DEFINED: Final = "not defined"
+_KEYWORD_DELAY: Final = (
+    "The keyword delay (median) is from there to the word that answers, only of answers that are right by the model's "
+    "own text, which may be fewer.\n",
+    "The keyword delay is not defined, because no word of these answers is the right one.\n",
+)
+"""What the report says about it: for question sets, for MT-Bench."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +64,9 @@ class Row:
         source: the publication; None: evaluated here.
         n: number of items; n_seeds: number of evaluations of each.
         quality: quality by category.
-        delay_median_s, delay_p90_s: to the first sound; keyword_delay_s: median from there to the answer's word.
+        n_turns, n_answered: number of turns asked in all evaluations, and of those answered with a sound.
+        delay_median_s, delay_p90_s: to the first sound, of the turns that were answered.
+        keyword_delay_s: median from there to the answer's word, of the answers that are right by their own text.
     """
 
     system: str
@@ -63,6 +76,8 @@ class Row:
     source: str | None = None
     n: int | None = None
     n_seeds: int | None = None
+    n_turns: int | None = None
+    n_answered: int | None = None
     quality: Mapping[str, Estimate] = field(default_factory=dict)
     average: Estimate = NOTHING
     delay_median_s: float | None = None
@@ -75,6 +90,11 @@ class Row:
         forced = "" if self.delay_s is None else f", after {self.delay_s:g} s"
         told = f"{self.mode} + {self.back_end}" if self.back_end else self.mode
         return f"{self.system}: {told}{forced}"
+
+    @property
+    def answered(self) -> str | None:
+        """How many of the turns were answered; None: it was not published."""
+        return None if self.n_turns is None else f"{self.n_answered} of {self.n_turns}"
 
     @property
     def delays_s(self) -> tuple[float | None, float | None, float | None]:
@@ -204,6 +224,8 @@ def _make_rows(name: str, runs: Sequence[Evaluation], measure: str) -> Iterator[
             delay_s,
             n=sum(len({item["unit"] for items in seeds for item in items}) for seeds in columns.values()),
             n_seeds=max(map(len, columns.values())),
+            n_turns=len(records),
+            n_answered=int(np.count_nonzero(delay.whole)),
             quality={column: quality for column, quality in qualities.items() if quality.value is not None},
             delay_median_s=compute_value(delay, QUANTILES["median"]),
             delay_p90_s=compute_value(delay, QUANTILES["p90"]),
@@ -266,18 +288,20 @@ def _order(row: Row) -> tuple[int, str, str, float]:
 
 
 def _format_markdown(rows: Sequence[Row], categories: Sequence[str], kind: str, measure: str) -> str:
-    head = ["system", "items", *categories, "average", "median delay, s", "p90 delay, s", "keyword delay, s"]
+    head = ["system", "items", *categories, "average", "answered"]
+    head += ["median delay, s", "p90 delay, s", "keyword delay of right answers, s"]
     own, others = (
-        [_format_cells(row, categories) for row in rows if (row.source is None) == mine] for mine in (True, False)
+        [_format_cells(row, categories, kind) for row in rows if (row.source is None) == mine] for mine in (True, False)
     )
     line = [[_OF_OTHERS, *["—"] * (len(head) - 1)]] if others else []
     scale = "ratings from 1 to 10" if kind == MT_BENCH else "percent"
     parts = [
         f"# {kind}: quality and delay\n",
         format_table(head, [*own, *line, *others]),
-        f"Quality is `{measure}`, {scale}; in brackets 95% over items and seeds. The average is over categories. The "
-        "delay is from the user's end to the first sound, the keyword delay (median) from there to the word that "
-        "answers.\n",
+        f"Quality is `{measure}`, {scale}; in brackets 95% over items and seeds. The average is over categories. "
+        "Answered is the number of turns in which a sound followed, of all that were asked in all runs and seeds. The "
+        "delay is from the user's end to that sound, and does not include turns without one. "
+        + _KEYWORD_DELAY[kind == MT_BENCH],
         f"![Quality against delay]({PLOTS}/{PLOT}.png)\n",
     ]
     if others:
@@ -288,15 +312,18 @@ def _format_markdown(rows: Sequence[Row], categories: Sequence[str], kind: str, 
     return "\n".join(parts)
 
 
-def _format_cells(row: Row, categories: Sequence[str]) -> list[object]:
+def _format_cells(row: Row, categories: Sequence[str], kind: str) -> list[object]:
     title = row.title if row.source is None else f"{row.title} ({_OF_OTHERS}, {row.source})"
     figures = [*(row.quality.get(category, NOTHING) for category in categories), row.average]
     quality = [format_with_interval(each.value, (each.low, each.high), ".2f") for each in figures]
-    return [title, row.n, *quality, *(None if each is None else f"{each:.2f}" for each in row.delays_s)]
+    delays = [None if each is None else f"{each:.2f}" for each in row.delays_s]
+    if kind == MT_BENCH:
+        delays[-1] = _NOT_DEFINED
+    return [title, row.n, *quality, row.answered, *delays]
 
 
 def _format_csv(rows: Sequence[Row], categories: Sequence[str]) -> str:
-    whose = ("system", "mode", "back_end", "delay_s", "source", "n", "n_seeds")
+    whose = ("system", "mode", "back_end", "delay_s", "source", "n", "n_seeds", "n_turns", "n_answered")
     quality = [f"{name}{bound}" for name in (*categories, "average") for bound in ("", "_low", "_high")]
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator="\n")
@@ -321,7 +348,7 @@ def _draw(rows: Sequence[Row], kind: str, measure: str) -> bytes:
         if row.average.value is None or row.delay_median_s is None:
             continue
         x, y = [row.delay_median_s], [row.average.value]
-        title = row.title if row.source is None else f"{row.title}, as published"
+        title = f"{row.title} ({row.answered} answered)" if row.source is None else f"{row.title}, as published"
         handles[title] = axes.errorbar(
             x,
             y,
@@ -332,7 +359,7 @@ def _draw(rows: Sequence[Row], kind: str, measure: str) -> bytes:
             color=next(colours),
             capsize=3,
         )
-    axes.set_xlabel("delay to the first sound, s: median, and to the right the 90th percentile")
+    axes.set_xlabel("delay to the first sound of answered turns, s: median, and to the right the 90th percentile")
     axes.set_ylabel(f"{measure}, average{'' if kind == MT_BENCH else ', %'}")
     axes.set_ylim(*((1, 10) if kind == MT_BENCH else (0, 100)))
     axes.grid(alpha=0.3)

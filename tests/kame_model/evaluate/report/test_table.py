@@ -30,7 +30,7 @@ def write_mt_bench(folder: Path, scores: dict[str, tuple[float, ...]], **run: An
                 {
                     "row": {"mode": mode, "delay_s": None, "category": category},
                     "unit": f"{category}-{number}",
-                    "measures": {"score": score, "ttfat_s": (0.6, 1.4)[number], "keyword_delay_s": None},
+                    "measures": {"score": score, "ttfat_s": (0.6, 1.4)[number]},
                 }
                 for number in range(2)
             ]
@@ -63,6 +63,8 @@ def test_mt_bench_stands_above_what_the_paper_published(tmp_path: Path) -> None:
     below = [each for each in report[line + 1 :] if each.startswith("|")]
     assert len(below) == 5
     assert all("(*as published*, arXiv 2510.02327)" in each for each in below)
+    assert all(each.endswith("| not defined |") for each in below)
+    assert "| 6 of 6 | 1.00 | 1.40 | not defined |" in "\n".join(report), "MT-Bench has no keyword delay"
     assert not any("as published" in each for each in report[:line])
 
 
@@ -156,11 +158,25 @@ def test_the_same_direct_calls_beside_two_back_ends_count_once(tmp_path: Path) -
     assert read(gpt, claude, others) == (70.0, 1), "another set is another column"
 
 
+def test_delays_stand_beside_the_number_of_answers_that_they_are_of(tmp_path: Path) -> None:
+    answered = {"answer_accuracy": True, "ttfat_s": 0.1, "keyword_delay_s": 0.3}
+    missed = {"answer_accuracy": False, "ttfat_s": None, "keyword_delay_s": None}
+    folder = write_evaluation(tmp_path / "q", {"direct": [answered, *[missed] * 19], "tandem": [answered] * 20})
+    direct = of(make_table({"nano": [folder]}, str(tmp_path / "out")), "direct")
+    assert (direct.n, direct.n_turns, direct.n_answered, direct.delay_median_s) == (20, 20, 1, 0.1)
+    report = (tmp_path / "out" / "report.md").read_text()
+    assert "| average | answered | median delay, s | p90 delay, s | keyword delay of right answers, s |" in report
+    assert "| 1 of 20 | 0.10 | 0.10 | 0.30 |" in report
+    assert "| 20 of 20 | 0.10 | 0.10 | 0.30 |" in report
+    with (tmp_path / "out" / "table.csv").open(newline="") as file:
+        assert [(row["n_turns"], row["n_answered"]) for row in csv.DictReader(file)] == [("20", "1"), ("20", "20")]
+
+
 def test_the_command_writes_table_and_picture(tmp_path: Path) -> None:
     folder = write_mt_bench(tmp_path / "a", {"direct": (1.0, 2.0, 3.0), "tandem": (4.0, 5.0, 6.0)})
     done = CliRunner().invoke(app, ["evaluate", "table", folder, "--out", str(tmp_path / "out")])
     assert done.exit_code == 0, done.output
-    assert "nano: tandem + gpt-4.1: 5.00, median delay 1.00 s" in done.output
+    assert "nano: tandem + gpt-4.1: 5.00, median delay 1.00 s, 6 of 6 turns answered" in done.output
     done = CliRunner().invoke(app, ["evaluate", "table", folder, "--out", str(tmp_path / "out"), "--json"])
     assert json.loads(done.stdout) == read_figures(str(tmp_path / "out"))["rows"]
     with Image.open(tmp_path / "out" / "plots" / "quality_and_delay.png") as picture:
