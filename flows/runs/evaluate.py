@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data_schemas.config.evaluate import EvaluateConfig, Kind
@@ -79,7 +80,8 @@ def evaluate_served(
     """Runs an evaluation that calls a server, and returns the rows of its figures.
 
     Args:
-        typed: settings of the kind by dotted name; None: not given.
+        typed: settings of the kind by dotted name; None: not given. For kind mt-bench, `judge.prompts` is then
+            FastChat's file beside the questions, if there is one.
         settings: further settings, as given by --set.
         anew: whether results of another evaluation in `out` are replaced.
         register, again: for kind duplex, as in `note_look_at_test`.
@@ -94,13 +96,21 @@ def evaluate_served(
     from kame_model.evaluate.mt_bench.evaluate import evaluate_mt_bench
     from kame_model.evaluate.questions.evaluate import evaluate_questions
 
-    layers = ({"serving": serving.model_dump(exclude_unset=True)}, typed, parse_settings(settings))
+    start, further = {"serving": serving.model_dump(exclude_unset=True)}, parse_settings(settings)
     if kind == "duplex":
-        asked = build(DuplexConfig, *layers)
+        asked = build(DuplexConfig, start, typed, further)
         return evaluate_duplex(asked, out, counting=counting, anew=anew, register=register, again=again)
     if kind == "mt-bench":
-        return evaluate_mt_bench(build(MtBenchConfig, *layers), out, counting=counting, anew=anew)
-    return evaluate_questions(build(QuestionsConfig, *layers), out, counting=counting, anew=anew)
+        default = {"judge.prompts": _find_prompts_beside(str(further.get("path", typed["path"])))}
+        judged = build(MtBenchConfig, start, default, typed, further)
+        return evaluate_mt_bench(judged, out, counting=counting, anew=anew)
+    return evaluate_questions(build(QuestionsConfig, start, typed, further), out, counting=counting, anew=anew)
+
+
+def _find_prompts_beside(path: str) -> str | None:
+    """Finds FastChat's judge prompts in the folder of its questions or the one above, as in its repository."""
+    places = (Path(path) / "judge_prompts.jsonl", Path(path).parent / "judge_prompts.jsonl")
+    return next((str(place) for place in places if place.is_file()), None)
 
 
 def make_server_config(config: EvaluateConfig) -> "ServeConfig":

@@ -13,12 +13,15 @@ from prefect.client.schemas.objects import Artifact
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import validate
 from pydantic import ValidationError
+from typer.testing import CliRunner
 
 from data_schemas.config.evaluate import EvaluateConfig
+from data_schemas.config.mt_bench import MtBenchConfig
 from data_schemas.config.serving import ServeConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import SAMPLE_RATE_HZ
 from flows import evaluate as evaluate_flow
+from flows.cli.app import app
 from flows.runs.evaluate import evaluate, make_server_config
 from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
@@ -165,6 +168,42 @@ def test_recall_by_the_form_is_that_of_the_command(tmp_path: Path) -> None:
     assert len(read_looks(str(tmp_path / "register"))) == 2
     with pytest.raises(ValidationError, match="listen: kind duplex has no such parameter; it is for recall"):
         EvaluateConfig(kind="duplex", checkpoint="c", path="p", listen=True)
+
+
+@pytest.mark.parametrize(
+    ("place", "typed", "settings", "expected"),
+    [
+        ("questions/judge_prompts.jsonl", [], [], "questions/judge_prompts.jsonl"),
+        ("judge_prompts.jsonl", [], [], "judge_prompts.jsonl"),
+        ("elsewhere/judge_prompts.jsonl", [], [], ""),
+        ("questions/judge_prompts.jsonl", ["--judge-prompts", ""], ["judge.prompts=''"], ""),
+    ],
+)
+def test_mt_bench_by_the_form_has_the_judge_prompts_of_the_command(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+    typed: list[str],
+    settings: list[str],
+    expected: str,
+) -> None:
+    found: list[str] = []
+
+    def keep(config: MtBenchConfig, *_: object, **__: object) -> list[dict[str, Any]]:
+        found.append(config.judge.prompts)
+        return []
+
+    monkeypatch.setattr("kame_model.evaluate.mt_bench.evaluate.evaluate_mt_bench", keep)
+    questions = tmp_path / "questions"
+    questions.mkdir()
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    (tmp_path / place).touch()
+    form = EvaluateConfig(kind="mt-bench", checkpoint="c", path=str(questions), settings=settings)
+    evaluate(form, show_no_progress)
+    command = ["evaluate", "mt-bench", "c", "--path", str(questions), "--out", str(tmp_path / "out"), *typed]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert found == [expected and str(tmp_path / expected)] * 2
 
 
 def test_chat_models_and_settings_of_the_server_are_those_of_the_form() -> None:

@@ -1,7 +1,6 @@
 """`kame evaluate mt-bench`: asks a server the questions of MT-Bench aloud, and has the answers judged."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -51,12 +50,6 @@ def mt_bench(
         "n_questions": n_questions,
         "n_runs": n_runs,
         "tts": tts,
-        "judge.prompts": judge_prompts if judge_prompts is not None else _find_prompts_beside(path),
+        "judge.prompts": judge_prompts,
         "judge.budget.usd": judge_budget_usd,
     }
-
-
-def _find_prompts_beside(path: str) -> str | None:
-    """Finds FastChat's prompts in the folder of its questions or the one above, as in its repository."""
-    places = (Path(path) / "judge_prompts.jsonl", Path(path).parent / "judge_prompts.jsonl")
-    return next((str(place) for place in places if place.is_file()), None)
