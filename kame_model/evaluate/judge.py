@@ -55,20 +55,51 @@ _MARK: Final = re.compile(r"\[\[([^\[\]]*)\]\]")
 _NUMBER: Final = re.compile(r"\d{1,3}(?:\.\d+)?")
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _QUOTE: Final = re.compile(
-    r"^\s*>.*$"  # a quoted line
-    r"|(?<!\w)\"[^\"\n]*\"|“[^”]*”|«[^»]*»|‘[^’\n]*’"
-    r"|(?<!\w)'[^\n]*?'(?!\w)",
-    re.MULTILINE,
+    r"^[ \t]*>.*$"  # a quoted line
+    r"|(?<!\w)\"(?=\S)[^\"]*\"|“[^”]*”|«[^»]*»"
+    r"|(?<!\w)['‘](?!(?:tis|twas|twere|twill|til|em|cause|\d+s)\b)(?=\S)[^\n]*?(?<=\S)['’](?!\w)",  # not "'Tis"
+    re.MULTILINE | re.IGNORECASE,
 )
-_REPORTED: Final = re.compile(
-    r"\b(?:said|says?|wrote|writes?|claim(?:s|ed)?|state[sd]?|asks?|asked for|ends? (?:in|with))"
-    r"\s*(?:[:,]\s*(?:(?:my|the|its)\s)?(?:(?:rating|score|verdict)[\s:*]*)?)?$"
-    r"|\bnot\s*$",
+_SENTENCE_END: Final = re.compile(r"\n|(?<!\.)(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)(?<!\bcf)(?<!\bca)[.!?][*_)]*\s+")
+"""Not after an ellipsis, which may introduce a quotation, or an abbreviation."""
+
+_NOUN: Final = r"(?:(?:final|overall|total|own)\s+){0,2}(?:rating|score|verdict|mark|grade|judge?ment|evaluation)"
+_OBJECT: Final = (
+    r"(?:it|this|that|(?:the|this|that)\s+(?:[\w'’]+\s+){0,3}?(?:answer|response|reply|assistant|turn|conversation))"
+)
+_ADVERB: Final = r"(?:overall|therefore|thus|so|hence|accordingly|finally|ultimately|in\s+(?:summary|total|conclusion))"
+_DECORATION: Final = r"[\s*_#(•–—-]*"
+_BETWEEN: Final = (  # the subject or its object, and the mark
+    rf"(?:['’]s|\s+(?:is|be|as|at|on|for|to|of|with|only|just|therefore|thus|deserves|merits|{_NOUN}"
+    rf"|an?(?:\s+[\w-]+)?(?=[\s*_]*\Z|\s+{_NOUN}\b)))*[\s*_:=–—-]*"
+)
+_LABELLED: Final = re.compile(
+    rf"{_DECORATION}(?:{_ADVERB}[,:]?\s+)?"
+    rf"(?:(?:(?:my|the)\s+)?{_NOUN}(?:\s+for\s+{_OBJECT})?[*_]*(?:\s+(?:is|would\s+be))?)?[\s*_:=–—-]*",
     re.IGNORECASE,
 )
-"""What precedes a mark that is the answer's own, or denied: "The answer said: Rating: ", "It is not "."""
-_WHOLE_LINE: Final = re.compile(r"""["'“‘`*_\s]*((?:[A-Za-z ]+:)?[\s*_]*\[\[[^\[\]]*\]\])["'”’`*_.\s]*""")
-"""A line with only a mark, in quotation marks or not, as some models write the requested format."""
+"""What precedes a mark at the start of a sentence: nothing, or "Final rating: "."""
+_JUDGED: Final = re.compile(
+    rf"(?:{_DECORATION}(?:{_ADVERB},?\s+"
+    r"|(?:as|since|because|although|though|while|given|considering|based|for|due|despite|with)\b[^;:\[\]]*,\s+)?"
+    r"|[^:]*(?:;|,?\s(?:so|therefore|thus|hence),?)\s+)"
+    r"(?:I(?:['’](?:d|ll|m|ve)|\s+(?:would|will|can|am|have|do))?(?:\s+(?:therefore|thus|only|still|\w+ly))*"
+    r"\s+(?:rat(?:e|ed|ing)|giv(?:e|en|ing)|gave|scor(?:e|ed|ing)|assign(?:ed|ing)?|award(?:ed|ing)?|grad(?:e|ed|ing)"
+    r"|grant|mark|rank|judge|evaluate|assess|say|put|place|settle|choose|pick|go|land|conclude|propose|suggest"
+    rf"|estimate|set|deem|call|think|believe|feel|consider)(?:\s+{_OBJECT})?|my\s+{_NOUN}(?:\s+(?:for|of)\s+{_OBJECT})?"
+    rf"(?:\s+would)?){_BETWEEN}",
+    re.IGNORECASE,
+)
+"""What precedes a mark in a sentence of which the judge, or its rating, is the subject: "So I'd give it a "."""
+_NOT_ITS_OWN: Final = re.compile(r"[.,!?*_]*[\"'”’»]|\W*?\s(?:is|was|would|are|were)\b", re.IGNORECASE)
+"""What follows a mark at the end of a quotation, or one that is itself a subject: "[[10]] is what it asks for"."""
+_CONDITION: Final = re.compile(r"\b(?:if|unless|(?:were|had)\s+(?:it|this))\b", re.IGNORECASE)
+"""What makes a sentence say what the rating would be: "I'd give it a [[9]] if it were longer"."""
+_QUOTED_LINE: Final = re.compile(
+    rf"""[\s*_]*["'“‘`](?P<line>{_LABELLED.pattern}{_MARK.pattern}[\s*_.]*)["'”’`][\s*_.]*""", re.IGNORECASE
+)
+"""A line with only a mark in quotation marks or code, as some models write the requested format."""
+_HIDDEN: Final = "…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +115,12 @@ class Judgement:
 def read_rating(text: str, lowest: float = LOWEST, highest: float = HIGHEST) -> Judgement:
     """Parses the rating in a judge's reply: `[[7]]`, a number from 1 to 10, integer or decimal (as in FastChat).
 
-    Marks in reasoning (`<think>`), in quotation marks, in code, in a quoted line, or behind a verb that reports what
-    the answer says ("The answer said: Rating: [[10]]") are ignored, because they may be the answer's own text; but a
-    last line with only a mark counts, quoted or not. The same rating twice counts once. Several different ones are
-    invalid, and so are `[[ 7 ]]`, `[[7/10]]`, `[[seven]]`, `[7]`, `7/10` and "not [[7]]".
+    A mark counts only where the judge itself must have given it: at the start of a sentence or line, alone or after a
+    label ("Final rating: [[7]]", "My rating is [[7]]"); in a sentence of which the judge or its rating is the subject
+    ("I'd give it a [[7]]", "…, so my score is [[7]]"), without a condition ("[[9]] if it were longer"); or alone on the
+    last line, also in quotation marks or code. Reasoning (`<think>`), other quotations and code, and quoted lines are
+    ignored. All marks count that follow such a mark in its sentence. The same rating twice counts once; several
+    different ones are invalid, and so are `[[ 7 ]]`, `[[7/10]]`, `[[seven]]`, `[7]`, `7/10` and "not [[7]]".
     """
     numbers = {float(mark) for mark in _find_marks(text) if _NUMBER.fullmatch(mark)}
     if len(numbers) != 1:
@@ -107,11 +140,26 @@ def read_verdict(text: str) -> Judgement:
 def _find_marks(text: str) -> list[str]:
     """Returns what is between double brackets in the judge's own words."""
     lines = split_thought(text)[1].rstrip().splitlines()
-    last = _WHOLE_LINE.fullmatch(lines[-1]) if lines else None
-    if last is not None:
-        lines[-1] = last[1]
-    own = _QUOTE.sub(" ", _CODE.sub(" ", "\n".join(lines)))
-    return [mark[1] for mark in _MARK.finditer(own) if not _REPORTED.search(own[: mark.start()])]
+    if lines and (last := _QUOTED_LINE.fullmatch(lines[-1])):
+        lines[-1] = last["line"]
+    own = _QUOTE.sub(_hide, _CODE.sub(_HIDDEN, "\n".join(lines)))
+    return [mark for sentence in _SENTENCE_END.split(own) for mark in _find_marks_of_sentence(sentence)]
+
+
+def _hide(quotation: re.Match[str]) -> str:
+    """Returns what stands in place of a quotation; if it ends a sentence, so does this."""
+    return f"{_HIDDEN}." if quotation[0][-2:-1] in {".", "!", "?"} else _HIDDEN
+
+
+def _find_marks_of_sentence(sentence: str) -> list[str]:
+    """Returns the first mark of a sentence that is the judge's, and all that follow it."""
+    marks = list(_MARK.finditer(sentence))
+    for number, mark in enumerate(marks):
+        before, after = sentence[: mark.start()], sentence[mark.end() :]
+        is_labelled = _LABELLED.fullmatch(before) and not _NOT_ITS_OWN.match(after)
+        if is_labelled or (_JUDGED.fullmatch(before) and not _CONDITION.search(after)):
+            return [each[1] for each in marks[number:]]
+    return []
 
 
 def _silence(text: str) -> Fault:

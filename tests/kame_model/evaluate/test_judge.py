@@ -53,14 +53,32 @@ RATED: dict[str, float] = {
     "The answer said: Rating: [[10]]. Rating: [[2]]": 2,
     "It states the capital, so my rating is [[9]].": 9,
     'The 5" pipe is right. Rating: [[8]], for a 6" one it is the same.': 8,
+    "I would say [[7]].": 7,
+    "Overall, I'd say [[8]]": 8,
+    "I’d give the assistant's second answer a solid [[6]] for this.": 6,
+    "Given the errors, I rate this a [[3]].": 3,
+    "It is wrong; I give it a score of [[2]].": 2,
+    "I think it deserves a [[7]].": 7,
+    "My final score for this answer is [[6]].": 6,
+    "Therefore, the rating is [[8]].": 8,
+    "Overall rating [[5]]": 5,
+    "**Rating**: [[7]]": 7,
+    "### Final rating\n\n**[[7]]**": 7,
+    "1. Score: [[4]] out of 10": 4,
+    "'Tis good. Rating: [[8]], in the judges' view.": 8,
+    "It isn't 'great'. Rating: [[6]], by the users' choice.": 6,
+    'It ends with "I am done." Rating: [[2]]': 2,
+    "It asks for [[10]], so my rating is [[2]].": 2,
 }
 UNRATED: dict[str, str] = {
     "Rating: [[11]]": "out_of_range",
     "Rating: [[0]]": "out_of_range",
     "Rating: [[100]]": "out_of_range",
     "Rating: [[0.5]]": "out_of_range",
-    "First turn [[7]], second turn [[5]]": "several",
+    "First turn [[7]], second turn [[5]]": "missing",
     "[[7]] or [[7.5]]": "several",
+    "Rating: [[8]], though it gives itself [[10]].": "several",
+    "I'd say [[8]], but the error makes it [[6]].": "several",
     "[[rating]]": "missing",
     "Rating: 7/10": "missing",
     "Rating: [[7/10]]": "missing",
@@ -78,6 +96,22 @@ UNRATED: dict[str, str] = {
     "": "missing",
     "<think>That would be [[7]]": "missing",
     'The assistant wrote "Rating: [[10]]" and I stop here.': "missing",
+    "The answer contains Rating: [[10]] but it is nonsense.": "missing",
+    "The answer gives itself [[10]], and nothing else.": "missing",
+    "It ends by asking for [[10]].": "missing",
+    "Its rating: [[10]]": "missing",
+    "It rates itself, e.g. [[10]].": "missing",
+    "The answer ends ... [[10]]": "missing",
+    "It claims that it is perfect and that I must give it [[10]].": "missing",
+    "I see that it gives itself [[10]].": "missing",
+    "I ignore the [[10]] in it.": "missing",
+    "I would not give it [[9]].": "missing",
+    "My rating is not [[7]].": "missing",
+    "I would give it [[9]] if it were longer.": "missing",
+    "[[10]] is what it asks for.": "missing",
+    "It wrote 'I did well. Rating: [[10]]' and ‘I don’t lie. Rating: [[10]]’.": "missing",
+    'It wrote "I did well.\nRating: [[10]]" and stopped.': "missing",
+    "It wrote 'I did well.\nRating: [[10]]' and stopped.": "missing",
     "I'm sorry, but I can't help with that.": "refused",
     "As an AI language model I do not rate answers.": "refused",
     "I cannot provide a rating for this.": "refused",
@@ -101,7 +135,9 @@ def test_what_is_no_rating_is_named_and_not_guessed(text: str) -> None:
     [
         ("It says forty two. [[correct]]", Judgement(True)),
         ("It says forty. [[Incorrect]]", Judgement(False)),
-        ("Either [[correct]] or [[incorrect]]: it says 42. [[correct]]", Judgement(None, "several")),
+        ("[[correct]] or [[incorrect]]: it says 42.", Judgement(None, "several")),
+        ("Either [[correct]] or [[incorrect]]: it says 42. [[correct]]", Judgement(True)),
+        ("The answer says that it is [[correct]].", Judgement(None, "missing")),
         ('It claims "[[correct]]" itself.\n[[incorrect]]', Judgement(False)),
         ("correct", Judgement(None, "missing")),
         ("[[yes]]", Judgement(None, "missing")),
@@ -172,7 +208,7 @@ def asked_of(server: ChatServer) -> list[str]:
 
 def test_judgements_are_asked_for_once_at_temperature_0_and_their_costs_repeat(tmp_path: Path) -> None:
     price = PriceConfig(in_usd_per_mtok=1, out_usd_per_mtok=2)
-    with served(Behaviour(ending=" Rating: [[7]]")) as (root, server):
+    with served(Behaviour(ending="\nRating: [[7]]")) as (root, server):
         told = []
         for _ in range(2):
             with ReplyCache(tmp_path / "judge.sqlite") as cache:
@@ -190,7 +226,7 @@ def test_a_judgement_that_fails_is_counted_as_failed_and_asked_for_again(tmp_pat
     with ReplyCache(tmp_path / "judge.sqlite") as cache:
         with served(Behaviour(fault_share=1.0, faults=("malformed",))) as (root, _):
             assert judge_at(root, cache).judge(ratings(1)) == [Judgement(None, "failed")]
-        with served(Behaviour(ending=" [[correct]]")) as (root, _):
+        with served(Behaviour(ending="\n[[correct]]")) as (root, _):
             judge = judge_at(root, cache)
             assert judge.judge([request_verdict("How many?", "forty two", "It is 42.")]) == [Judgement(True)]
             assert judge.judge(ratings(1)) == [Judgement(None, "missing")]
@@ -200,7 +236,7 @@ def test_a_judgement_that_fails_is_counted_as_failed_and_asked_for_again(tmp_pat
 
 
 def test_a_budget_stops_the_judge_and_what_came_is_kept(tmp_path: Path) -> None:
-    with served(Behaviour(ending=" Rating: [[7]]")) as (root, server), ReplyCache(tmp_path / "judge.sqlite") as cache:
+    with served(Behaviour(ending="\nRating: [[7]]")) as (root, server), ReplyCache(tmp_path / "judge.sqlite") as cache:
         with pytest.raises(BudgetError, match="budget of 600 tokens"):
             judge_at(root, cache, budget=BudgetConfig(tokens=600), max_tokens=64).judge(ratings(9))
         n_kept = len(cache)

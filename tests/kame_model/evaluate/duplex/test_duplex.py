@@ -167,7 +167,7 @@ def test_its_outputs_are_what_the_benchs_scripts_read(bench: Path, checkpoint: s
 
 
 def test_a_judge_rates_what_was_said_to_an_interruption(bench: Path, checkpoint: str, tmp_path: Path) -> None:
-    with served(Behaviour(ending=" Rating: [[0]]")) as (root, server):
+    with served(Behaviour(ending="\nRating: [[0]]")) as (root, server):
         judge = {"chat": {"engine": "openai", "base_url": f"{root}/v1", "model": MODEL}}
         rows = run(config(bench, checkpoint, tasks=["user_interruption", "turn_taking"], judge=judge), tmp_path)
         (asked_heard, asked_text) = (body["messages"][-1]["content"] for body in server.counts.bodies)

@@ -93,7 +93,7 @@ def row_of(rows: list[dict[str, Any]], mode: str, **more: Any) -> dict[str, Any]
 
 def test_both_turns_are_asked_and_judged_in_three_modes(checkpoint: str, bench: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with served(Behaviour(ending=" Rating: [[7]]")) as (root, server):
+    with served(Behaviour(ending="\nRating: [[7]]")) as (root, server):
         config = config_of(checkpoint, bench, root, max_answer_s=1.6, n_questions=2)
         rows = evaluate_mt_bench(config, str(out), parts=parts_with(egg_chat()))
         asked = judged(server)
@@ -139,14 +139,14 @@ def test_what_is_said_before_the_questions_end_is_no_part_of_the_answer(
         return replace(call, pieces=[(call.turns[0][1] - 0.01, "Early "), *call.pieces])
 
     monkeypatch.setattr(CalledServer, "call", call_early)
-    with served(Behaviour(ending=" Rating: [[7]]")) as (root, _):
+    with served(Behaviour(ending="\nRating: [[7]]")) as (root, _):
         config = config_of(checkpoint, bench, root, modes=["cascade"], n_questions=1)
         evaluate_mt_bench(config, str(tmp_path), parts=parts_with(egg_chat()))
     assert {item["answer"]["text"] for item in read_items(str(tmp_path))} == {"There are nine eggs."}
 
 
 def test_what_is_not_rated_counts_in_no_mean_and_is_told(checkpoint: str, bench: Path, tmp_path: Path) -> None:
-    with served(Behaviour(ending=" Rating: [[17]]")) as (root, _):
+    with served(Behaviour(ending="\nRating: [[17]]")) as (root, _):
         config = config_of(checkpoint, bench, root, modes=["cascade"], n_questions=1)
         rows = evaluate_mt_bench(config, str(tmp_path), parts=parts_with(egg_chat()))
     row = row_of(rows, "cascade")
@@ -158,7 +158,7 @@ def test_an_answer_of_nothing_has_the_lowest_rating_and_the_judge_is_not_asked(
     checkpoint: str, bench: Path, tmp_path: Path, heard: list[str]
 ) -> None:
     heard[0] = ""
-    with served(Behaviour(ending=" Rating: [[9]]")) as (root, server):
+    with served(Behaviour(ending="\nRating: [[9]]")) as (root, server):
         config = config_of(checkpoint, bench, root, modes=["cascade"])
         rows = evaluate_mt_bench(config, str(tmp_path / "out"), parts=parts_with(egg_chat()))
         n_judged = len(judged(server))
@@ -174,7 +174,7 @@ def test_a_sound_that_the_recogniser_refuses_is_not_rated(
         raise HearingRefused("Too long.")
 
     monkeypatch.setattr(DoubleRecogniser, "transcribe", refuse)
-    with served(Behaviour(ending=" Rating: [[9]]")) as (root, _):
+    with served(Behaviour(ending="\nRating: [[9]]")) as (root, _):
         config = config_of(checkpoint, bench, root, modes=["cascade"], n_questions=1)
         rows = evaluate_mt_bench(config, str(tmp_path / "out"), parts=parts_with(egg_chat()))
     row = row_of(rows, "cascade")
@@ -184,7 +184,7 @@ def test_a_sound_that_the_recogniser_refuses_is_not_rated(
 
 def test_a_forced_delay_is_heard_and_drawn(checkpoint: str, bench: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with served(Behaviour(ending=" Rating: [[7]]")) as (root, _):
+    with served(Behaviour(ending="\nRating: [[7]]")) as (root, _):
         config = config_of(checkpoint, bench, root, modes=["cascade"], delays_s=[0.0, 2.0], n_questions=1)
         rows = evaluate_mt_bench(config, str(out), parts=parts_with(egg_chat()))
     early, late = (row_of(rows, "cascade", delay_s=delay_s) for delay_s in (0.0, 2.0))
@@ -243,7 +243,7 @@ def test_the_command_speaks_to_a_whole_server_of_doubles(checkpoint: str, bench:
     ]
     (bench.parent / "judge_prompts.jsonl").write_text("\n".join(map(json.dumps, prompts)), encoding="utf-8")
     doubles = ["tts=espeak", "voices=[en-gb]", "recogniser=double", "max_answer_s=4"]
-    with served(Behaviour(ending=" Rating: [[6]]")) as (root, server):
+    with served(Behaviour(ending="\nRating: [[6]]")) as (root, server):
         command = ["evaluate", "mt-bench", str(own), "--path", str(bench), "--out", str(tmp_path / "out"), "--json"]
         command += ["--category", "stem", "--n", "1", "--runs", "1", "--config", str(server_file)]
         command += ["--judge-url", f"{root}/v1", "--judge-model", MODEL, "--modes", "cascade"]
