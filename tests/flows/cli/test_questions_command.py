@@ -10,9 +10,11 @@ from typer.testing import CliRunner
 
 from data_schemas.units import SAMPLE_RATE_HZ
 from flows.cli.app import app
+from kame_model.serve.device import slots
 from tests.support.serving import saying
+from tests.support.waiting_front_end import PitchRecogniser, WaitingEngine
 
-pytestmark = [pytest.mark.full, pytest.mark.usefixtures("server_of_doubles")]
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("server_of_doubles", "waiting_front_end")]
 
 FILE_RATE_HZ = 16_000
 ROWS = [
@@ -22,6 +24,13 @@ ROWS = [
     ("Say another.", "Paris", "alpha"),
     ("Say it again.", "bravo (the second)", "bravo"),
 ]
+
+
+@pytest.fixture
+def waiting_front_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A front-end that says its oracle and nothing else, and a recogniser `double` that hears it."""
+    monkeypatch.setattr(slots, "Engine", WaitingEngine)
+    monkeypatch.setattr("backends.asr.double.DoubleRecogniser", PitchRecogniser)
 
 
 @pytest.fixture
@@ -56,11 +65,15 @@ def test_llama_questions_are_asked_in_every_mode(checkpoint: str, llama_question
         ("cascade", 0.3, 5),
         ("cascade", 1.3, 5),
     ]
+    assert [rows[0][name] for name in ("answer_accuracy", "answer_accuracy_text", "n_missed")] == [0.0, 0.0, 5]
     for row in rows[1:]:
         assert row["reference_accuracy"] == 0.8
+    for row in rows[1:3]:
+        assert (row["answer_accuracy"], row["answer_accuracy_text"]) == (0.8, 0.8)
+        assert (row["response_accuracy"], row["heard_word_errors"], row["n_empty"]) == (1.0, 0.0, 0)
+    assert rows[2]["ttfat_s"] == pytest.approx(rows[1]["ttfat_s"] + 1, abs=0.08)
     for row in rows[3:]:
         assert (row["answer_accuracy_text"], row["response_accuracy_text"]) == (0.8, 1.0)
-        assert (row["answer_accuracy"], row["n_empty"]) == (0.0, 5)  # its recogniser hears nothing
         assert row["keyword_delay_s"] == pytest.approx(0, abs=0.08)
     assert rows[4]["ttfat_s"] == pytest.approx(rows[3]["ttfat_s"] + 1, abs=0.08)
     assert CliRunner().invoke(app, [*typed, "--json"]).exit_code == 0

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from backends.engine import Samples
 from backends.tts.double import DoubleTts
+from backends.tts.protocol import Speech
 from data_schemas.config.duplex import DuplexConfig
 from data_schemas.config.serving import CascadeConfig
 from data_schemas.errors import ConfigError, SourceError
@@ -35,10 +36,12 @@ from tests.support.chat_server import MODEL, Behaviour, served
 from tests.support.inline_threads import InlineThreads
 from tests.support.serving import LoudnessDetector, LoudnessRecogniser, saying, serve_config
 from tests.support.small_datasets import write_dataset
+from tests.support.spoken_question import silence, spoken_question
 from tests.support.token_rows import audio_dialogue, said_turn, timed
 
 pytestmark = [pytest.mark.full, pytest.mark.usefixtures("nothing_is_probed")]
 
+DOUBLE_CHAT = {"engine": "double"}
 BACK_END = {"chat": {"engine": "openai", "base_url": "http://127.0.0.1:9/v1", "model": "double"}}
 
 
@@ -272,15 +275,32 @@ def test_each_look_at_a_datasets_test_items_is_counted(checkpoint: str, tmp_path
         config(tmp_path / "data", checkpoint, splits=["validation", "test"])
 
 
-def test_the_command_says_when_it_took_the_turn(bench: Path, checkpoint: str, tmp_path: Path) -> None:
+def test_the_command_says_when_it_took_the_turn(
+    checkpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    speech = spoken_question()
+    end_s = len(speech) / 24_000
+    monkeypatch.setattr(DoubleTts, "synthesise", lambda *_: Speech(speech))  # what silero-vad takes for speech
+    monkeypatch.setattr("backends.asr.double.DoubleRecogniser", WordRecogniser)
+    turn = [{"text": "[TURN-TAKING]", "timestamp": [end_s, end_s + 0.5]}]
+    put(tmp_path / "bench", "candor_turn_taking", np.concatenate([speech, silence(4.5)]), turn_taking=turn)
     server = tmp_path / "server.yaml"
-    doubles = {"listener": {"engine": "double"}, "cascade": {"tts": "double"}, "back_ends": [BACK_END]}
+    doubles = {"listener": {"engine": "double"}, "cascade": {"tts": "double"}, "back_ends": [{"chat": DOUBLE_CHAT}]}
     server.write_text(json.dumps(doubles))
     out = tmp_path / "out"
-    typed = ["--path", str(bench), "--config", str(server), "--set", "recogniser=double", "--out", str(out)]
-    typed += ["--modes", "direct", "--tasks", "turn_taking"]
+    typed = ["--path", str(tmp_path / "bench"), "--config", str(server), "--set", "recogniser=double"]
+    typed += ["--modes", "direct,cascade", "--delay-s", "0.5", "--tasks", "turn_taking", "--out", str(out)]
     done = CliRunner().invoke(app, ["evaluate", "duplex", checkpoint, *typed])
     assert done.exit_code == 0, done.output
-    assert "direct, candor_turn_taking: takes the turn in 0%" in done.output, "its recogniser hears nothing"
-    (row,) = read_figures(str(out))["rows"]
-    assert (row["subset"], row["take_over"], row["latency_s"]) == ("candor_turn_taking", 0.0, None)
+    assert "direct, candor_turn_taking: takes the turn in 0%" in done.output, "random weights say no words"
+    assert "cascade, back-end after 0.5 s, candor_turn_taking: takes the turn in 100%" in done.output
+    direct, cascade = read_figures(str(out))["rows"]
+    assert (direct["take_over"], direct["latency_s"]) == (0.0, None)
+    assert (cascade["subset"], cascade["take_over"]) == ("candor_turn_taking", 1.0)
+    (place,) = out.glob("outputs/cascade-0.5s/*/1/output.json")
+    chunks = json.loads(place.read_text())["chunks"]
+    assert [chunk["text"] for chunk in chunks] == ["word"] * len(chunks)
+    starts_s, ends_s = zip(*(chunk["timestamp"] for chunk in chunks), strict=True)
+    assert starts_s[0] - end_s == pytest.approx(cascade["latency_s"], abs=0.01)
+    assert starts_s[0] == pytest.approx(end_s + cascade["ttfat_s"], abs=0.15), "where silero-vad finds the voice"
+    assert ends_s[-1] - starts_s[0] == pytest.approx(end_s, abs=0.3), "and as long as it speaks"
