@@ -63,38 +63,15 @@ _QUOTE: Final = re.compile(
 _SENTENCE_END: Final = re.compile(r"\n|(?<!\.)(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)(?<!\bcf)(?<!\bca)[.!?][*_)]*\s+")
 """Not after an ellipsis, which may introduce a quotation, or an abbreviation."""
 
-_NOUN: Final = r"(?:(?:final|overall|total|own)\s+){0,2}(?:rating|score|verdict|mark|grade|judge?ment|evaluation)"
-_OBJECT: Final = (
-    r"(?:it|this|that|(?:the|this|that)\s+(?:[\w'’]+\s+){0,3}?(?:answer|response|reply|assistant|turn|conversation))"
-)
-_ADVERB: Final = r"(?:overall|therefore|thus|so|hence|accordingly|finally|ultimately|in\s+(?:summary|total|conclusion))"
-_DECORATION: Final = r"[\s*_#(•–—-]*"
-_BETWEEN: Final = (  # the subject or its object, and the mark
-    rf"(?:['’]s|\s+(?:is|be|as|at|on|for|to|of|with|only|just|therefore|thus|deserves|merits|{_NOUN}"
-    rf"|an?(?:\s+[\w-]+)?(?=[\s*_]*\Z|\s+{_NOUN}\b)))*[\s*_:=–—-]*"
-)
 _LABELLED: Final = re.compile(
-    rf"{_DECORATION}(?:{_ADVERB}[,:]?\s+)?"
-    rf"(?:(?:(?:my|the)\s+)?{_NOUN}(?:\s+for\s+{_OBJECT})?[*_]*(?:\s+(?:is|would\s+be))?)?[\s*_:=–—-]*",
+    r"(?:\d+\.)?[\s*_#(•–—-]*(?:(?:overall|therefore|thus|so|finally|in summary|in conclusion)[,:]?\s+)?"
+    r"(?:(?:(?:my|the)\s+)?(?:(?:final|overall|total)\s+){0,2}(?:rating|score|verdict|judge?ment)"
+    r"(?:\s+for\s+(?:this|the)\s+\w+)?[*_]*(?:\s+is)?)?[\s*_:=–—-]*",
     re.IGNORECASE,
 )
-"""What precedes a mark at the start of a sentence: nothing, or "Final rating: "."""
-_JUDGED: Final = re.compile(
-    rf"(?:{_DECORATION}(?:{_ADVERB},?\s+"
-    r"|(?:as|since|because|although|though|while|given|considering|based|for|due|despite|with)\b[^;:\[\]]*,\s+)?"
-    r"|[^:]*(?:;|,?\s(?:so|therefore|thus|hence),?)\s+)"
-    r"(?:I(?:['’](?:d|ll|m|ve)|\s+(?:would|will|can|am|have|do))?(?:\s+(?:therefore|thus|only|still|\w+ly))*"
-    r"\s+(?:rat(?:e|ed|ing)|giv(?:e|en|ing)|gave|scor(?:e|ed|ing)|assign(?:ed|ing)?|award(?:ed|ing)?|grad(?:e|ed|ing)"
-    r"|grant|mark|rank|judge|evaluate|assess|say|put|place|settle|choose|pick|go|land|conclude|propose|suggest"
-    rf"|estimate|set|deem|call|think|believe|feel|consider)(?:\s+{_OBJECT})?|my\s+{_NOUN}(?:\s+(?:for|of)\s+{_OBJECT})?"
-    rf"(?:\s+would)?){_BETWEEN}",
-    re.IGNORECASE,
-)
-"""What precedes a mark in a sentence of which the judge, or its rating, is the subject: "So I'd give it a "."""
+"""What precedes a mark in the requested form: nothing, or a label such as "Final rating: "."""
 _NOT_ITS_OWN: Final = re.compile(r"[.,!?*_]*[\"'”’»]|\W*?\s(?:is|was|would|are|were)\b", re.IGNORECASE)
 """What follows a mark at the end of a quotation, or one that is itself a subject: "[[10]] is what it asks for"."""
-_CONDITION: Final = re.compile(r"\b(?:if|unless|(?:were|had)\s+(?:it|this))\b", re.IGNORECASE)
-"""What makes a sentence say what the rating would be: "I'd give it a [[9]] if it were longer"."""
 _QUOTED_LINE: Final = re.compile(
     rf"""[\s*_]*["'“‘`](?P<line>{_LABELLED.pattern}{_MARK.pattern}[\s*_.]*)["'”’`][\s*_.]*""", re.IGNORECASE
 )
@@ -115,12 +92,11 @@ class Judgement:
 def read_rating(text: str, lowest: float = LOWEST, highest: float = HIGHEST) -> Judgement:
     """Parses the rating in a judge's reply: `[[7]]`, a number from 1 to 10, integer or decimal (as in FastChat).
 
-    A mark counts only where the judge itself must have given it: at the start of a sentence or line, alone or after a
-    label ("Final rating: [[7]]", "My rating is [[7]]"); in a sentence of which the judge or its rating is the subject
-    ("I'd give it a [[7]]", "…, so my score is [[7]]"), without a condition ("[[9]] if it were longer"); or alone on the
-    last line, also in quotation marks or code. Reasoning (`<think>`), other quotations and code, and quoted lines are
-    ignored. All marks count that follow such a mark in its sentence. The same rating twice counts once; several
-    different ones are invalid, and so are `[[ 7 ]]`, `[[7/10]]`, `[[seven]]`, `[7]`, `7/10` and "not [[7]]".
+    A mark counts only in the requested form: at the start of a sentence or line, alone or after a label ("Final rating:
+    [[7]]", "My rating is [[7]]"); or alone on the last line, also in quotation marks or code. Other sentences ("I'd
+    give it a [[7]]") could be about the answer's own rating. Reasoning (`<think>`), other quotations and code, and
+    quoted lines are ignored. All marks count that follow such a mark in its sentence. The same rating twice counts
+    once; several different ones are invalid, and so are `[[ 7 ]]`, `[[7/10]]`, `[[seven]]`, `[7]`, `7/10` and "not [[7]]".
     """
     numbers = {float(mark) for mark in _find_marks(text) if _NUMBER.fullmatch(mark)}
     if len(numbers) != 1:
@@ -152,14 +128,12 @@ def _hide(quotation: re.Match[str]) -> str:
 
 
 def _find_marks_of_sentence(sentence: str) -> list[str]:
-    """Returns the first mark of a sentence that is the judge's, and all that follow it."""
+    """Returns the marks of a sentence that begins with one in the requested form; else none."""
     marks = list(_MARK.finditer(sentence))
-    for number, mark in enumerate(marks):
-        before, after = sentence[: mark.start()], sentence[mark.end() :]
-        is_labelled = _LABELLED.fullmatch(before) and not _NOT_ITS_OWN.match(after)
-        if is_labelled or (_JUDGED.fullmatch(before) and not _CONDITION.search(after)):
-            return [each[1] for each in marks[number:]]
-    return []
+    first = marks[0] if marks else None
+    if first is None or not _LABELLED.fullmatch(sentence[: first.start()]):
+        return []
+    return [] if _NOT_ITS_OWN.match(sentence[first.end() :]) else [each[1] for each in marks]
 
 
 def _silence(text: str) -> Fault:
