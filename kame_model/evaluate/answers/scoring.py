@@ -24,7 +24,8 @@ Rule = Literal["said", "last_number", "option"]
 
 said: it contains an accepted answer as consecutive words. last_number: its last number is the answer, as is usual for
 arithmetic; "one" is also a pronoun, and counts only if the answer is one or the text ends with "is one". option:
-exactly one of the options is given, by its letter, or by its text if no letter is given, and it is the right one."""
+exactly one of the options is given, by its letter, or by its text if no letter is given, and it is the right one; a
+letter that is part of an option's text that is said, as in "B lymphocytes" or "E. coli", gives no option."""
 
 _ARTICLES: Final = frozenset({"a", "an", "the"})
 _MISSPELT: Final = {"fourty": "forty", "ninty": "ninety"}
@@ -124,7 +125,7 @@ def find_answer_time(
     if rule == "option":
         right = _find_right_options(answers, options)
         text = _join_words(words)
-        starts = [len(text[: place + 1].split()) - 1 for option, place in _find_letters(text) if option in right]
+        starts = [len(text[: place + 1].split()) - 1 for option, place in _find_letters(text, options) if option in right]
     for answer in answers:
         end = next((end for end, said in enumerate(begins) if _is_contained(said, answer)), None)
         if end is not None:
@@ -135,8 +136,11 @@ def find_answer_time(
     return words[min(starts)].start_s if starts else None
 
 
-def _find_letters(text: str) -> list[tuple[int, int]]:
-    """Returns the options that a text gives by letter, each with the position of its letter."""
+def _find_letters(text: str, options: Sequence[str]) -> list[tuple[int, int]]:
+    """Returns the options that a text gives by letter, each with the position of its letter.
+
+    A letter within an option's text that is said there is a word of that text.
+    """
     plain = _MARKUP.sub(" ", text.lower())
     found = []
     for begin in _LETTER_BEGINS.finditer(plain):
@@ -147,7 +151,20 @@ def _find_letters(text: str) -> list[tuple[int, int]]:
             if following is None:
                 break
             end = following.end(1)
-    return found
+    if not found:
+        return []
+    said, inside = _speak_words(text), set[int]()
+    for words in _list_texts_of_words(options):
+        places = (at for at in range(len(said) - len(words) + 1) if said[at : at + len(words)] == words)
+        inside.update(within for at in places for within in range(at, at + len(words)))
+    return [(option, place) for option, place in found if len(_speak_words(text[:place])) not in inside]
+
+
+def _list_texts_of_words(options: Sequence[str]) -> list[list[str]]:
+    """Returns the spoken words of the options of two words or more, also without an article at their beginning."""
+    texts = [_speak_words(option) for option in options]
+    texts += [words[1:] for words in texts if words and words[0] in _ARTICLES]
+    return [words for words in texts if len(words) > 1]
 
 
 def _is_right_option_given(
@@ -163,7 +180,7 @@ def _find_given_options(response: str, said: Sequence[str], options: Sequence[st
 
     An option whose text is part of another option's text is not given by that one; neither is an option after "not".
     """
-    letters = {option for option, _ in _find_letters(response)}
+    letters = {option for option, _ in _find_letters(response, options)}
     if letters:
         return letters
     spans = [

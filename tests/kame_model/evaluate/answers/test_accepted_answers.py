@@ -161,3 +161,33 @@ def test_an_option_is_not_given_by_a_longer_one_that_holds_it() -> None:
     assert score("A.", ["Gravity", "option A"], "option", options).is_exact
     assert score("Not known.", ["Not known", "option B"], "option", ["Known", "Not known"]).is_right
     assert score("B.", ["Four", "option A"], "option", ["Four", "four", "five"]).is_right, "both are the same"
+
+
+@pytest.mark.parametrize(
+    ("response", "right", "is_right"),
+    [
+        ("It is B lymphocytes.", "C", True),
+        ("It is B lymphocytes.", "B", False),
+        ("The answer is C, B lymphocytes.", "C", True),
+        ("The right option is B lymphocytes.", "C", True),
+        ("The answer is B.", "B", True),
+        ("B, not B lymphocytes.", "B", True),
+        ("It is E. coli.", "D", True),
+        ("It is E. coli.", "E", False),
+        ("E.", "E", True),
+        ("It is A. fumigatus.", "F", True),
+        ("It is C fourteen.", "G", True),
+        ("It is D dimer.", "H", True),
+    ],
+)
+def test_a_letter_that_is_part_of_an_options_text_gives_no_option(response: str, right: str, is_right: bool) -> None:
+    options = ["T lymphocytes", "Neutrophils", "B lymphocytes", "E. coli", "Mast cells", "A. fumigatus", "C-14"]
+    options += ["The D dimer"]
+    accepted = [options["ABCDEFGH".index(right)], f"option {right}"]
+    assert score(response, accepted, "option", options).is_right is is_right
+
+
+def test_the_time_of_an_answer_is_not_that_of_a_letter_in_another_options_text() -> None:
+    options = ["B lymphocytes", "Neutrophils"]
+    pieces = timed("It is B lymphocytes, no, it is neutrophils")
+    assert find_answer_time(pieces, ["Neutrophils", "option B"], "option", options) == 7.0
