@@ -16,13 +16,16 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
+from backends import registry
 from backends.chat.live import LiveUsage
-from backends.chat.protocol import LiveChat
+from backends.chat.protocol import ChatEngine, Endpoint, LiveChat
+from backends.chat.providers import make_model_digest
 from backends.engine import Samples
 from backends.listener.background import BackgroundLoop
 from backends.listener.protocol import Heard, ListenerStream, StreamingRecogniser, Window
 from backends.listener.rehearing import Ear, Rehearing
 from data_schemas import ids
+from data_schemas.config.chat import ChatConfig
 from data_schemas.config.serving import BackEndConfig, BackendName, Mode
 from data_schemas.errors import AnswerCut, BackendError, UnexpectedThought
 from data_schemas.store import Store
@@ -199,18 +202,45 @@ def _get_usage(chat: LiveChat) -> dict[str, int]:
     return asdict(usage if isinstance(usage, LiveUsage) else LiveUsage())
 
 
+def get_endpoint(chat: ChatConfig) -> Endpoint:
+    """Returns the endpoint of a chat model's configuration, without starting it.
+
+    Raises:
+        ConfigError: the engine or its model does not exist.
+    """
+    engine: ChatEngine = registry.load("chat", chat.engine)(chat)
+    return engine.describe()
+
+
+def find_model_digest(chat: ChatConfig) -> str:
+    """Returns the digest of a chat model's files; empty if it is not known, as for a model behind a URL.
+
+    Raises:
+        ConfigError: see `get_endpoint`.
+    """
+    endpoint = get_endpoint(chat)
+    is_of_settings_only = endpoint.model_digest == make_model_digest(chat, endpoint.model, "")
+    return "" if is_of_settings_only else endpoint.model_digest
+
+
 def measure_back_end(
     back_end: BackEnd, config: BackEndConfig | None, times: MeasuredTimes, background: BackgroundLoop
 ) -> tuple[BackEnd, list[MeasuredChat]]:
     """Wraps the chat models of a back-end; returns the back-end and the wrapped chat models.
 
     Args:
-        config: configuration of the back-end, which identifies its models; None: its name identifies them.
+        config: configuration of the back-end, which identifies its models together with the digest of their files,
+            where that is known; None: its name identifies them.
+
+    Raises:
+        ConfigError: see `get_endpoint`.
     """
+    told = None if config is None else config.chat.model_dump(mode="json")
+    digest = "" if config is None else find_model_digest(config.chat)
+    known = [digest] if digest else []  # without it, times of earlier versions stay valid
 
     def measure(chat: LiveChat, model: str) -> MeasuredChat:
-        told = None if config is None else config.chat.model_dump(mode="json")
-        return MeasuredChat(chat, back_end.name, ids.digest(back_end.name, told, model), times, background)
+        return MeasuredChat(chat, back_end.name, ids.digest(back_end.name, told, model, *known), times, background)
 
     chat = measure(back_end.chat, "")
     models = {name: measure(each, name) for name, each in back_end.models.items()}

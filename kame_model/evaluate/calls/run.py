@@ -11,13 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from backends import registry
 from backends.asr.protocol import HearingRefused, Recogniser
-from backends.chat.protocol import ChatEngine, Endpoint
 from backends.chat.providers import get_price
 from backends.engine import Samples
 from data_schemas.config.calls import CallsConfig
-from data_schemas.config.chat import ChatConfig
 from data_schemas.config.serving import NO_CHECKPOINT, Mode, ServeConfig
 from data_schemas.units import SAMPLE_RATE_HZ
 from kame_model.checkpoint.files import digest_files
@@ -25,7 +22,13 @@ from kame_model.checkpoint.folder import Contents, find_place, read_contents
 from kame_model.checkpoint.kame_json import choose_guesses, choose_sampling, choose_voice
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.evaluate.calls.call import Call, CalledServer
-from kame_model.evaluate.calls.measured import MeasuredTimes, add_up_steps, count_steps
+from kame_model.evaluate.calls.measured import (
+    MeasuredTimes,
+    add_up_steps,
+    count_steps,
+    find_model_digest,
+    get_endpoint,
+)
 from kame_model.evaluate.judge import Judge, Judgement, JudgeRequest, add_up, describe_reply, open_judge
 from kame_model.evaluate.report.folder import EvaluationFolder, write_sound
 from kame_model.serve.parts import Parts
@@ -238,7 +241,11 @@ def describe_run(kind: str, version: int, config: CallsConfig, recogniser: Recog
 
 
 def _describe_system(serving: ServeConfig) -> dict[str, Any]:
-    """Describes weights, back-end and settings, with the sampling parameters from the checkpoint."""
+    """Describes weights, back-ends and settings, with the sampling parameters from the checkpoint.
+
+    `model_digests` has the digest of the model's files for each back-end where it is known: another file may have the
+    same path.
+    """
     name, digest = "cascade", None
     contents = find_contents(serving.checkpoint)
     if contents is not None:
@@ -247,12 +254,14 @@ def _describe_system(serving: ServeConfig) -> dict[str, Any]:
         guesses = choose_guesses(contents.facts, serving.cycle.guesses)
         cycle = serving.cycle.model_copy(update={"guesses": guesses})
         serving = serving.model_copy(update={"sampling": sampling, "voice": voice, "cycle": cycle})
-    endpoint = _get_endpoint(serving.back_ends[0].chat)
+    endpoint = get_endpoint(serving.back_ends[0].chat)
+    digests = {each.name: found for each in serving.back_ends if (found := find_model_digest(each.chat))}
     return {
         "name": name,
         "checkpoint": digest,
         "back_end": endpoint.model,
         "endpoint": endpoint.name,
+        **({"model_digests": digests} if digests else {}),  # without it, calls of earlier versions stay valid
         "serving": serving.model_dump(mode="json", exclude={*_OF_NO_ANSWER}),
     }
 
@@ -265,11 +274,6 @@ def find_contents(checkpoint: str) -> Contents | None:
         BackendError, StoreError: it cannot be downloaded or read.
     """
     return None if checkpoint == NO_CHECKPOINT else read_contents(find_place(checkpoint))
-
-
-def _get_endpoint(chat: ChatConfig) -> Endpoint:
-    engine: ChatEngine = registry.load("chat", chat.engine)(chat)
-    return engine.describe()
 
 
 def transcribe(sound: Samples, recogniser: Recogniser) -> str | None:
@@ -287,13 +291,13 @@ def _add_up_costs(config: CallsConfig, times: MeasuredTimes, records: Sequence[R
     back_ends = {
         each.name: add_up(
             [request["usage"] for request in requests if request["back_end"] == each.name],
-            get_price(each.chat, _get_endpoint(each.chat).model),
+            get_price(each.chat, get_endpoint(each.chat).model),
         )
         for each in config.serving.back_ends
     }
     if config.judge is None:
         return {"back_ends": back_ends, "judge": None}
-    price = get_price(config.judge.chat, _get_endpoint(config.judge.chat).model)
+    price = get_price(config.judge.chat, get_endpoint(config.judge.chat).model)
     return {
         "back_ends": back_ends,
         "judge": add_up([reply for each in records for reply in each["judged"].values()], price),

@@ -135,6 +135,20 @@ def test_a_repeated_call_is_the_same_whatever_was_called_before(checkpoint: Chec
     assert told(first, "oracle")
 
 
+def test_another_model_file_at_the_same_path_is_asked_again(tmp_path: Path) -> None:
+    gguf, chat = tmp_path / "model.gguf", CountingChat("Nine ", "eggs.")
+    config = serve_config(back_ends=[{"chat": {"engine": "llamacpp", "model": str(gguf)}}])
+
+    def count_requests(content: bytes) -> int:
+        gguf.write_bytes(content)
+        before = chat.n_asked
+        with CalledServer(None, config, parts_with(chat), MeasuredTimes(str(tmp_path))) as server:
+            server.call([QUESTION], mode="cascade", seed=0, tail_s=20, delay_s=0.2)
+        return chat.n_asked - before
+
+    assert [count_requests(content) for content in (b"one", b"one", b"another")] == [1, 0, 1]
+
+
 def test_what_a_request_took_is_charged(checkpoint: Checkpoint, tmp_path: Path) -> None:
     parts = parts_with(CountingChat("Nine ", "eggs."))
     with CalledServer(checkpoint, serve_config(), parts, MeasuredTimes(str(tmp_path))) as server:

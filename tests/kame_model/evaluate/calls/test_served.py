@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from backends.asr.double import DoubleRecogniser
 from data_schemas.config.calls import CallsConfig
 from data_schemas.config.serving import NO_CHECKPOINT
 from kame_model.evaluate.calls.call import Call, CalledServer
@@ -17,12 +18,13 @@ from kame_model.evaluate.calls.run import (
     Counting,
     Finished,
     Item,
+    describe_run,
     list_conditions,
     run_calls,
     show_no_progress,
 )
 from kame_model.evaluate.judge import Judgement, JudgeRequest, request_verdict
-from kame_model.evaluate.report.folder import ITEMS, read_items
+from kame_model.evaluate.report.folder import ITEMS, find_unequal, read_items
 from tests.support.chat_server import MODEL, Behaviour, served
 from tests.support.counting_chat import CountingChat, parts_with
 from tests.support.serving import saying, serve_config
@@ -78,6 +80,28 @@ def test_each_mode_has_each_delay_but_direct_which_has_none() -> None:
     settings = {"serving": serve_config(), "modes": ["direct", "tandem", "tandem"], "delays_s": [0.5, 2]}
     conditions = list_conditions(CallsConfig.model_validate(settings))
     assert [each.name for each in conditions] == ["direct", "tandem-0.5s", "tandem-2s"]
+
+
+def test_another_model_file_at_the_same_path_is_another_system(tmp_path: Path) -> None:
+    gguf = tmp_path / "model.gguf"
+
+    def describe(content: bytes) -> Any:
+        gguf.write_bytes(content)
+        back_ends = [{"chat": {"engine": "llamacpp", "model": str(gguf)}}]
+        serving = serve_config(checkpoint=NO_CHECKPOINT, back_ends=back_ends)
+        config = CallsConfig.model_validate({"serving": serving, "modes": ["cascade"]})
+        return describe_run("test", 1, config, DoubleRecogniser())["system"]
+
+    one, other = describe(b"one"), describe(b"another")
+    assert one["model_digests"].keys() == {"default"}
+    assert find_unequal(one, other) == ["model_digests.default"]
+
+
+def test_the_unknown_digest_of_a_model_behind_a_url_is_no_part_of_the_system() -> None:
+    chat = {"engine": "openai", "base_url": "http://127.0.0.1:9/v1", "model": MODEL, "extra": {"top_k": 1}}
+    serving = serve_config(checkpoint=NO_CHECKPOINT, back_ends=[{"chat": chat}])
+    config = CallsConfig.model_validate({"serving": serving, "modes": ["cascade"]})
+    assert "model_digests" not in describe_run("test", 1, config, DoubleRecogniser())["system"]
 
 
 def test_a_run_that_is_stopped_goes_on_behind_what_is_kept(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from data_schemas import ids
 from data_schemas.config.questions import QuestionSetName
 from data_schemas.errors import ConfigError, SourceError
 from kame_model.evaluate.questions.sets import Question, load_questions
@@ -114,6 +115,22 @@ def test_llama_questions_have_their_sound_beside_the_table(tmp_path: Path) -> No
     first, second = load_questions("llama_questions", str(tmp_path), {}).questions
     assert first == Question("7", 'What is "it"?', ("Many (gods)", "Many"), "", tmp_path / "7.wav")
     assert second.answers == ("Beyoncé",)
+
+
+def test_the_digest_of_a_set_is_that_of_its_table_and_of_the_sounds_that_it_names(tmp_path: Path) -> None:
+    table = tmp_path / "own.jsonl"
+    table.write_text('{"question": "Who?", "answer": "Ann", "sound": "1.wav"}\n{"question": "What?", "answer": "Pi"}\n')
+
+    def digest(sound: bytes) -> str:
+        (tmp_path / "1.wav").write_bytes(sound)
+        return load_questions("mine", str(table), {}).digest
+
+    assert digest(b"one") == digest(b"one") != digest(b"another")
+    found = digest(b"one")
+    (tmp_path / "2.wav").write_bytes(b"named nowhere")
+    assert digest(b"one") == found
+    table.write_text('{"question": "Who?", "answer": "Ann"}\n')
+    assert digest(b"one") == ids.compute_sha256(table)[:16], "as in earlier versions"
 
 
 def test_a_table_of_ones_own_is_read_by_its_columns(tmp_path: Path) -> None:
