@@ -49,7 +49,9 @@ from kame_model.serve.client.answer_watch import AUDIBLE
 from kame_model.serve.parts import Parts
 
 VERSION: Final = 3
-"""Version of conversations and records; raising it makes every conversation again."""
+"""Version of conversations and of what is stored of them; raising it makes every conversation again."""
+SCORING: Final = 1
+"""Version of the measures computed from stored conversations; raising it computes and judges them again."""
 _FAILURES: Final = ("oracle_failed", "listening_failed", "voice_failed")
 """Events that explain why an answer may be bad."""
 CONVERSATIONS: Final = "conversations"
@@ -111,6 +113,7 @@ def evaluate_mt_bench(
         counting=counting,
         anew=anew,
         calls_folder=CONVERSATIONS,
+        scoring={"scoring": SCORING},
     )
     return write_results(config, questions, done)
 

@@ -14,7 +14,8 @@ oracle_age_s      age of the oracle, since its request, at the answer's first wo
 heard_word_errors  word error rate of the recogniser's words against the assistant's own text
 reference_accuracy  whether the last oracle was correct; response_accuracy: of those, whether the answer was
 
-Empty and degenerate answers are wrong, and are counted. The run itself is `calls.run.run_calls`.
+Empty and degenerate answers are wrong, and are counted. Scores are computed from the texts and times of stored calls, so
+that other rules need no other calls. The run itself is `calls.run.run_calls`.
 """
 
 from collections import Counter
@@ -61,7 +62,9 @@ from spoken.reader import speak
 from spoken.spoken_text import Unspeakable
 
 VERSION: Final = 5
-"""Version of calls and records; raising it makes every question be asked again."""
+"""Version of calls and of what is stored of them; raising it makes every question be asked again."""
+SCORING: Final = 1
+"""Version of the scores, which are computed from stored calls; raising it computes and judges them again."""
 
 _JUDGED: Final = {"answer_judged": "heard", "answer_judged_text": "text", "reference_judged": "reference"}
 """Measures of the judge, and the text of a record that each one judges."""
@@ -116,13 +119,25 @@ def evaluate_questions(
         seed = ids.derive_seed("questions", config.seed, asked.question.id) % 2**31
         mode, delay_s = condition
         made = server.call([asked.sound], mode=mode, seed=seed, tail_s=config.tail_s, delay_s=delay_s)
-        return _record(made, asked, questions.rule, condition, hearer), made
+        return _record(made, asked, condition, hearer), made
 
     def make_items(condition: Condition, asked: _AskedQuestion, called: dict[str, Any]) -> list[Item]:
-        return [Item(called, _to_judge(called))]
+        record = _score(called, asked.question, questions.rule, condition)
+        return [Item(record, _to_judge(record))]
 
     asked = {each.question.id: each for each in chosen}
-    done = run_calls(config, out, run, asked, call, make_items, parts=parts, counting=counting, anew=anew)
+    done = run_calls(
+        config,
+        out,
+        run,
+        asked,
+        call,
+        make_items,
+        parts=parts,
+        counting=counting,
+        anew=anew,
+        scoring={"scoring": SCORING},
+    )
     rows = make_rows(done.records, _compute_figures)
     more = {
         "is_trained_on_set": _is_trained_on(config.serving.checkpoint, questions.name),
@@ -207,11 +222,10 @@ def _compute_figures(records: Sequence[Record]) -> dict[str, Any]:
 def _record(
     call: Call,
     asked: _AskedQuestion,
-    rule: Rule,
     condition: Condition,
     recogniser: Recogniser,
 ) -> dict[str, Any]:
-    """Makes the record of a call for `items.jsonl`."""
+    """Makes the record of a call: what was said and when, and the measures that need no rule."""
     question, turn = asked.question, call.turns[0]
     end_s = turn[1]
     assistant = find_audible_spans(call.assistant, AUDIBLE)
@@ -219,30 +233,14 @@ def _record(
     text = call.get_text_between(end_s)
     is_audible = any(span[1] > end_s for span in assistant)
     told = transcribe(call.get_assistant_between(end_s), recogniser) if is_audible else ""
-    heard = told or ""
     pieces = [piece for piece in call.pieces if piece[0] >= end_s]
     first_word_s = next((at_s for at_s, piece in pieces if piece.strip()), None)
     oracles = [each for each in call.get_oracles() if each.text]
-    reference = oracles[-1].text if oracles else None
-    by_ear, by_text = (score(said, question.answers, rule, question.options) for said in (heard, text))
-    by_reference = None if reference is None else score(reference, question.answers, rule, question.options).is_right
     is_on_already = any(start < end_s < end for start, end in assistant)
     ttfat_s = 0.0 if is_on_already else delays.first_sound_s
-    answer_s = find_answer_time(pieces, question.answers, rule, question.options) if by_text.is_right else None
-    answer_delay_s = None if answer_s is None or ttfat_s is None else round_s(max(ttfat_s, answer_s - end_s))
     oracle = None if first_word_s is None else call.find_oracle_at(first_word_s)
-    asks = condition.mode != "direct"
     measures: dict[str, Any] = {
-        "answer_accuracy": by_ear.is_right,
-        "answer_accuracy_text": by_text.is_right,
-        "answer_exact": by_ear.is_exact,
-        "answer_exact_text": by_text.is_exact,
-        "reference_accuracy": bool(by_reference) if asks else None,
-        "response_accuracy": by_ear.is_right if by_reference else None,
-        "response_accuracy_text": by_text.is_right if by_reference else None,
         "ttfat_s": ttfat_s,
-        "keyword_delay_s": None if answer_delay_s is None or ttfat_s is None else round_s(answer_delay_s - ttfat_s),
-        "answer_delay_s": answer_delay_s,
         "first_word_s": None if first_word_s is None else round_s(first_word_s - end_s),
         "oracle_age_s": None if oracle is None or first_word_s is None else round_s(first_word_s - oracle.asked_s),
         "overlap": delays.overlap_share,
@@ -250,11 +248,9 @@ def _record(
         "hearing_refused": told is None,
         "listening_failed": any(each.kind == "listening_failed" and each.data["reason"] for each in call.events),
         "missed": ttfat_s is None and first_word_s is None,
-        "empty": by_ear.is_empty,
-        "empty_text": by_text.is_empty,
-        "degenerate": by_ear.is_degenerate,
-        "degenerate_text": by_text.is_degenerate,
-        "failed_requests": sum(each.kind == "oracle_failed" for each in call.events) if asks else None,
+        "failed_requests": None
+        if condition.mode == "direct"
+        else sum(each.kind == "oracle_failed" for each in call.events),
     }
     category = {"category": question.category} if question.category else {}
     return {
@@ -265,12 +261,52 @@ def _record(
         "answers": list(question.answers),
         "voice": asked.voice,
         "understood": next((each.data["text"] for each in reversed(call.events) if each.kind == "heard"), ""),
-        "reference": reference,
+        "reference": oracles[-1].text if oracles else None,
         "text": text,
-        "heard": heard,
+        "heard": told or "",
+        "pieces": [(round_s(at_s - end_s), piece) for at_s, piece in pieces],
         "first_sound_s": delays.first_sound_s,
         "has_ended": call.ends[0] is not None,
     }
+
+
+def _score(called: Record, question: Question, rule: Rule, condition: Condition) -> dict[str, Any]:
+    """Makes the record for `items.jsonl` from that of a call, which may be of an earlier version."""
+    own, reference = called["measures"], called["reference"]
+    by_ear, by_text, by_reference = (
+        score(said or "", question.answers, rule, question.options)
+        for said in (called["heard"], called["text"], reference)
+    )
+    is_reference_right = by_reference.is_right
+    ttfat_s = own["ttfat_s"]
+    answer_delay_s = _find_answer_delay(called, question, rule, ttfat_s) if by_text.is_right else None
+    scored = {
+        "answer_accuracy": by_ear.is_right,
+        "answer_accuracy_text": by_text.is_right,
+        "answer_exact": by_ear.is_exact,
+        "answer_exact_text": by_text.is_exact,
+        "reference_accuracy": None if condition.mode == "direct" else is_reference_right,
+        "response_accuracy": by_ear.is_right if is_reference_right else None,
+        "response_accuracy_text": by_text.is_right if is_reference_right else None,
+        "keyword_delay_s": None if answer_delay_s is None or ttfat_s is None else round_s(answer_delay_s - ttfat_s),
+        "answer_delay_s": answer_delay_s,
+        "empty": by_ear.is_empty,
+        "empty_text": by_text.is_empty,
+        "degenerate": by_ear.is_degenerate,
+        "degenerate_text": by_text.is_degenerate,
+    }
+    rest = {name: value for name, value in own.items() if name not in scored}
+    record = {name: value for name, value in called.items() if name != "pieces"}
+    return {**record, "measures": {**scored, **rest}}
+
+
+def _find_answer_delay(called: Record, question: Question, rule: Rule, ttfat_s: float | None) -> float | None:
+    """Returns when a right answer was said, from the question's end; None: it was not heard, or the time is unknown."""
+    if "pieces" not in called:  # a call of an earlier version, which stored the time for what was right by its rules
+        stored_s: float | None = called["measures"]["answer_delay_s"]
+        return stored_s
+    answer_s = find_answer_time(called["pieces"], question.answers, rule, question.options)
+    return None if answer_s is None or ttfat_s is None else round_s(max(ttfat_s, answer_s))
 
 
 def _to_judge(record: Record) -> dict[str, JudgeRequest | Judgement]:

@@ -15,9 +15,10 @@ from data_schemas.config.serving import NO_CHECKPOINT
 from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_S, SAMPLE_RATE_HZ
 from kame_model.evaluate.calls.measured import TIMES
-from kame_model.evaluate.calls.run import Counting, show_no_progress
+from kame_model.evaluate.calls.run import CALLS, Counting, show_no_progress
+from kame_model.evaluate.questions import evaluate as evaluate_module
 from kame_model.evaluate.questions.evaluate import evaluate_questions
-from kame_model.evaluate.report.folder import FIGURES, read_figures, read_items
+from kame_model.evaluate.report.folder import FIGURES, ITEMS, read_figures, read_items
 from kame_model.serve.device import slots
 from tests.support.chat_server import MODEL, Behaviour, served
 from tests.support.counting_chat import CountingChat, parts_with
@@ -163,6 +164,36 @@ def test_a_killed_evaluation_goes_on_and_gives_the_same_figures(
     assert evaluate(checkpoint, questions, killed, **modes) == rows
     assert read_figures(str(killed))["costs"]["back_ends"]["default"] == costs  # asked once, and not again
     assert read_figures(str(whole))["rows"] == read_figures(str(killed))["rows"]
+
+
+def test_calls_that_were_scored_by_other_rules_are_scored_again_without_a_call(
+    checkpoint: str, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def count_calls(what: str, total: int) -> Iterator[Callable[[int], None]]:
+        assert what != "calling"
+        yield lambda n: None
+
+    out = tmp_path / "out"
+    with monkeypatch.context() as before:
+        before.setattr(evaluate_module, "SCORING", 0)
+        rows = evaluate(checkpoint, questions, out, modes=["tandem"])
+    write_as_earlier(out, answer_accuracy=False, answer_delay_s=2.5)
+    (again,) = evaluate(checkpoint, questions, out, counting=count_calls, modes=["tandem"])
+    assert again["answer_accuracy"] == 1.0
+    assert (again["answer_delay_s"], again["first_word_s"]) == (2.5, rows[0]["first_word_s"])
+    assert evaluate(checkpoint, questions, out, counting=count_calls, modes=["tandem"]) == [again]
+
+
+def write_as_earlier(out: Path, **measures: Any) -> None:
+    """Rewrites stored calls as earlier versions wrote them, with these measures, and without times of words."""
+    path = out / CALLS / ITEMS
+    head, *lines = path.read_text().splitlines()
+    calls = [json.loads(line) for line in lines]
+    for each in calls:
+        del each["pieces"]
+        each["measures"] |= measures
+    path.write_text("\n".join([head, *map(json.dumps, calls)]) + "\n")
 
 
 def test_questions_without_sound_are_spoken_by_several_voices_once(tmp_path: Path) -> None:
