@@ -20,6 +20,10 @@ _HOP_N_SAMPLES: Final = round(_HOP_S * SAMPLE_RATE_HZ)
 GAP_S: Final = 0.3
 """A silence of at most this length, as between two words, does not split a span."""
 
+RUN_OVER_S: Final = 0.3
+"""Speech that ends at most this long after a turn's end was said during the turn and ran over its end, as a backchannel
+does, and is not the answer: a reaction to the end and the shortest word take longer together."""
+
 _SILENT: Final = 1e-3
 """Sound below this level is inaudible, however quiet the rest is: 60 dB below full scale."""
 
@@ -61,16 +65,24 @@ class Delays:
     """The delays of the answer to one turn of a user.
 
     Attributes:
-        first_sound_s: from the turn's end to the first sound of the answer ("time to first audible token", MoshiRAG,
-            arXiv 2604.12928); negative if the answer started before the turn's end and continued after it; None: no
-            answer.
+        first_sound_s: from the turn's end to the first sound of the answer; negative if the answer started before the
+            turn's end and continued for more than `RUN_OVER_S` after it; None: no answer.
+        was_speaking: whether the assistant was heard at the turn's end, from before it until after it, whether that was
+            the answer or not.
         overlap_s: how long both were heard at once, seconds, from the turn's start on.
         overlap_share: that as a share of the user's speech in the turn; None: the user said nothing.
     """
 
     first_sound_s: float | None
+    was_speaking: bool
     overlap_s: float
     overlap_share: float | None
+
+    @property
+    def ttfat_s(self) -> float | None:
+        """Time to first audible token (MoshiRAG, arXiv 2604.12928): `first_sound_s`, but 0 for an answer that started
+        before the turn's end."""
+        return None if self.first_sound_s is None else max(0.0, self.first_sound_s)
 
 
 def measure_delays(
@@ -78,8 +90,8 @@ def measure_delays(
 ) -> Delays:
     """Measures the delays of the answer to one turn.
 
-    The answer is the assistant's first span that starts after the turn's start and ends after the turn's end, so that
-    what it said before the user spoke does not count.
+    The answer is the assistant's first span that starts after the turn's start and ends more than `RUN_OVER_S` after the
+    turn's end, so that what it said before the user spoke does not count, and neither does what ran over the end.
 
     Args:
         user, assistant: audible spans of each, on one time line.
@@ -87,12 +99,14 @@ def measure_delays(
         until_s: start of the user's next turn; speech from then on does not count.
     """
     start_s, end_s = turn
-    answers = [span for span in assistant if span[0] >= start_s and span[1] > end_s and span[0] < until_s]
+    from_s = round_s(end_s + RUN_OVER_S)
+    answers = [span for span in assistant if span[0] >= start_s and span[1] > from_s and span[0] < until_s]
     own = [(max(a, start_s), min(b, until_s)) for a, b in user if b > start_s and a < until_s]
     own_s = sum(b - a for a, b in own)
     overlap_s = sum(max(0.0, min(b, d) - max(a, c)) for a, b in own for c, d in assistant)
     return Delays(
         first_sound_s=round_s(answers[0][0] - end_s) if answers else None,
+        was_speaking=any(a < end_s < b for a, b in assistant),
         overlap_s=round_s(overlap_s),
         overlap_share=round(overlap_s / own_s, 4) if own_s else None,
     )

@@ -151,7 +151,8 @@ def _converse(
                 "heard": transcribe(sound, recogniser) if find_audible_spans(sound, AUDIBLE) else "",
                 "text": " ".join(call.get_text_between(end_s, until_s).split()),
                 "oracle": _find_last_oracle(call, start_s, until_s),
-                "ttfat_s": None if delays.first_sound_s is None else max(0.0, delays.first_sound_s),
+                "ttfat_s": delays.ttfat_s,
+                "was_speaking": delays.was_speaking,
                 "overlap_share": delays.overlap_share,
                 "has_ended": call.ends[index] is not None,
             }
@@ -181,7 +182,8 @@ def _make_items(condition: Condition, asked: _Conversation, called: Record) -> I
             "turn": index + 1,
             "measures": {
                 **dict.fromkeys(SCORES),
-                "ttfat_s": turn["ttfat_s"],
+                "ttfat_s": _get_ttfat_s(turn),
+                "was_speaking": turn.get("was_speaking"),
                 "overlap_share": turn["overlap_share"],
                 "heard_word_errors": _count_word_errors(turn),
                 "is_empty": turn["heard"] == "",
@@ -197,6 +199,15 @@ def _make_items(condition: Condition, asked: _Conversation, called: Record) -> I
             if condition.mode != "direct" or text != "oracle"  # direct has none
         }
         yield Item(record, judged, f"/turn{index + 1}")
+
+
+def _get_ttfat_s(turn: Mapping[str, Any]) -> float | None:
+    """Returns the time to the first sound; None also if it is not known.
+
+    To earlier versions whatever sounded across the question's end was an answer at 0 s, and nothing else is stored.
+    """
+    ttfat_s: float | None = turn["ttfat_s"]
+    return None if "was_speaking" not in turn and ttfat_s == 0.0 else ttfat_s
 
 
 def _count_word_errors(turn: Mapping[str, Any]) -> list[int] | None:

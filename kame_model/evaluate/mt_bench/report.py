@@ -28,6 +28,7 @@ TITLES: Final = {"score": "heard", "score_text": "own text", "score_oracle": "la
 """Titles of the scores in tables and plots."""
 _OTHERS: Final = {
     "ttfat_s": "first sound, s: mean, median, p90",
+    "was_speaking": "speaking at the question's end",
     "overlap_share": "overlap",
     "heard_word_errors": "word errors, heard",
     "n_answers": "answers",

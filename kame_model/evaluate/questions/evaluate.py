@@ -5,7 +5,9 @@ back-end. The answer is what the assistant says after the question's last audibl
 recogniser hears, and by the front-end's own text. Delays are those of MoshiRAG (arXiv 2604.12928), made precise here:
 
 ttfat_s           time to first audible token: from the question's end to the first sound of the answer; 0 if it had
-                  started before
+                  started during the question and continued; speech that ended within 0.3 s after the question's end, or
+                  had started before the question, is not the answer
+was_speaking      whether the assistant was heard at the question's end, whether that was the answer or not
 keyword_delay_s   from there to the first word of an accepted answer in the assistant's own text (in arithmetic the last
                   number, which is scored); only for correct answers
 answer_delay_s    the sum of both
@@ -236,18 +238,17 @@ def _record(
     pieces = [piece for piece in call.pieces if piece[0] >= end_s]
     first_word_s = next((at_s for at_s, piece in pieces if piece.strip()), None)
     oracles = [each for each in call.get_oracles() if each.text]
-    is_on_already = any(start < end_s < end for start, end in assistant)
-    ttfat_s = 0.0 if is_on_already else delays.first_sound_s
     oracle = None if first_word_s is None else call.find_oracle_at(first_word_s)
     measures: dict[str, Any] = {
-        "ttfat_s": ttfat_s,
+        "ttfat_s": delays.ttfat_s,
+        "was_speaking": delays.was_speaking,
         "first_word_s": None if first_word_s is None else round_s(first_word_s - end_s),
         "oracle_age_s": None if oracle is None or first_word_s is None else round_s(first_word_s - oracle.asked_s),
         "overlap": delays.overlap_share,
         "heard_word_errors": None if told is None else count_word_errors(normalise(text), normalise(told)),
         "hearing_refused": told is None,
         "listening_failed": any(each.kind == "listening_failed" and each.data["reason"] for each in call.events),
-        "missed": ttfat_s is None and first_word_s is None,
+        "missed": delays.ttfat_s is None and first_word_s is None,
         "failed_requests": None
         if condition.mode == "direct"
         else sum(each.kind == "oracle_failed" for each in call.events),
@@ -278,7 +279,10 @@ def _score(called: Record, question: Question, rule: Rule, condition: Condition)
         for said in (called["heard"], called["text"], reference)
     )
     is_reference_right = by_reference.is_right
-    ttfat_s = own["ttfat_s"]
+    ttfat_s, was_speaking = own["ttfat_s"], own.get("was_speaking")
+    if was_speaking is None:  # a call of an earlier version, to which sound at the question's end was an answer at 0 s
+        was_speaking = ttfat_s == 0.0 and called["first_sound_s"] != 0.0
+        ttfat_s = None if was_speaking else ttfat_s
     answer_delay_s = _find_answer_delay(called, question, rule, ttfat_s) if by_text.is_right else None
     scored = {
         "answer_accuracy": by_ear.is_right,
@@ -288,6 +292,8 @@ def _score(called: Record, question: Question, rule: Rule, condition: Condition)
         "reference_accuracy": None if condition.mode == "direct" else is_reference_right,
         "response_accuracy": by_ear.is_right if is_reference_right else None,
         "response_accuracy_text": by_text.is_right if is_reference_right else None,
+        "ttfat_s": ttfat_s,
+        "was_speaking": was_speaking,
         "keyword_delay_s": None if answer_delay_s is None or ttfat_s is None else round_s(answer_delay_s - ttfat_s),
         "answer_delay_s": answer_delay_s,
         "empty": by_ear.is_empty,
@@ -304,7 +310,7 @@ def _find_answer_delay(called: Record, question: Question, rule: Rule, ttfat_s: 
     """Returns when a right answer was said, from the question's end; None: it was not heard, or the time is unknown."""
     if "pieces" not in called:  # a call of an earlier version, which stored the time for what was right by its rules
         stored_s: float | None = called["measures"]["answer_delay_s"]
-        return stored_s
+        return None if ttfat_s is None else stored_s
     answer_s = find_answer_time(called["pieces"], question.answers, rule, question.options)
     return None if answer_s is None or ttfat_s is None else round_s(max(ttfat_s, answer_s))
 

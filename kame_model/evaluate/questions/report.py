@@ -33,6 +33,7 @@ _SHARES: Final = {
 }
 _TIMES: Final = {
     "ttfat_s": "first sound",
+    "was_speaking": "speaking at the question's end",
     "keyword_delay_s": "then to the answer's word",
     "answer_delay_s": "sum",
     "oracle_age_s": "oracle's age",

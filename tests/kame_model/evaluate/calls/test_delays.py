@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from backends.engine import Samples
 from data_schemas.units import FRAME_S, SAMPLE_RATE_HZ
-from kame_model.evaluate.calls.delays import GAP_S, find_audible_spans, measure_delays, time_words
+from kame_model.evaluate.calls.delays import GAP_S, RUN_OVER_S, Span, find_audible_spans, measure_delays, time_words
 
 
 def sound_of(spans: list[tuple[float, float]], length_s: float, amplitude: float = 0.2) -> Samples:
@@ -47,7 +47,7 @@ def test_a_quiet_sound_is_heard_too_and_a_pause_between_words_parts_nothing() ->
 @given(
     turn_s=st.floats(0.5, 3.0),
     gap_s=st.floats(-0.4, 2.0).filter(lambda gap: abs(gap) > 0.02),
-    answer_s=st.floats(0.5, 3.0),
+    answer_s=st.floats(0.4 + RUN_OVER_S + FRAME_S, 3.0),
 )
 def test_the_delay_of_an_answer_is_known_within_a_frame(turn_s: float, gap_s: float, answer_s: float) -> None:
     end_s = 0.5 + turn_s
@@ -66,6 +66,24 @@ def test_what_was_said_before_the_turn_or_after_the_next_is_no_answer_to_it() ->
     assert (found.first_sound_s, found.overlap_s, found.overlap_share) == (None, 1.0, 0.5)
     interrupted = measure_delays(user, [(0.5, 4.6), (5.5, 7.0)], user[0], until_s=8.0)
     assert interrupted.first_sound_s == 1.5
+
+
+@pytest.mark.parametrize(
+    ("assistant", "first_sound_s", "ttfat_s", "was_speaking"),
+    [
+        ([(3.5, 4.05), (7.0, 8.0)], 3.0, 3.0, True),
+        ([(3.5, 4.0 + RUN_OVER_S)], None, None, True),
+        ([(3.5, 4.5)], -0.5, 0.0, True),
+        ([(0.1, 6.0)], None, None, True),
+        ([(0.1, 6.0), (7.0, 8.0)], 3.0, 3.0, True),
+        ([(1.0, 2.0), (4.2, 5.0)], 0.2, 0.2, False),
+    ],
+)
+def test_speech_across_the_turns_end_is_the_answer_only_if_it_began_in_the_turn_and_continues(
+    assistant: list[Span], first_sound_s: float | None, ttfat_s: float | None, was_speaking: bool
+) -> None:
+    found = measure_delays([(0.5, 4.0)], assistant, (0.5, 4.0))
+    assert (found.first_sound_s, found.ttfat_s, found.was_speaking) == (first_sound_s, ttfat_s, was_speaking)
 
 
 def test_nobody_speaks() -> None:

@@ -14,12 +14,14 @@ from data_schemas.config.questions import QuestionsConfig
 from data_schemas.config.serving import NO_CHECKPOINT
 from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_S, SAMPLE_RATE_HZ
+from kame_model.evaluate.calls.call import CalledServer
 from kame_model.evaluate.calls.measured import TIMES
 from kame_model.evaluate.calls.run import CALLS, Counting, show_no_progress
 from kame_model.evaluate.questions import evaluate as evaluate_module
 from kame_model.evaluate.questions.evaluate import evaluate_questions
 from kame_model.evaluate.report.folder import FIGURES, ITEMS, read_figures, read_items
 from kame_model.serve.device import slots
+from tests.support.backchannel import call_with_backchannel
 from tests.support.chat_server import MODEL, Behaviour, served
 from tests.support.counting_chat import CountingChat, parts_with
 from tests.support.serving import saying, serve_config
@@ -130,6 +132,20 @@ def test_delays_are_those_of_the_front_end(checkpoint: str, questions: Path, tmp
     later = evaluate(checkpoint, questions, tmp_path / "later", modes=["tandem"], delays_s=[1.4])[0]
     assert later["ttfat_s"] == pytest.approx(row["ttfat_s"] + 1.0, abs=FRAME_S)
     assert later["oracle_age_s"] == pytest.approx(row["oracle_age_s"] + 1.0, abs=FRAME_S)
+
+
+def test_what_runs_over_the_questions_end_is_no_answer_and_is_told(
+    checkpoint: str, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CalledServer, "call", call_with_backchannel)
+    out = tmp_path / "out"
+    (row,) = evaluate(checkpoint, questions, out, modes=["direct"])
+    assert (row["ttfat_s"], row["was_speaking"]) == (pytest.approx(3.0, abs=FRAME_S), 1.0)
+    assert "speaking at the question's end" in (out / "report.md").read_text()
+    write_as_earlier(out, ttfat_s=0.0, was_speaking=None)
+    monkeypatch.setattr(evaluate_module, "SCORING", evaluate_module.SCORING + 1)
+    (row,) = evaluate(checkpoint, questions, out, modes=["direct"])
+    assert (row["ttfat_s"], row["was_speaking"]) == (None, 1.0), "it was counted as an answer at 0 s"
 
 
 def test_a_killed_evaluation_goes_on_and_gives_the_same_figures(
