@@ -82,17 +82,22 @@ def score(response: str, accepted: Sequence[str], rule: Rule, options: Sequence[
     """
     said = normalise(response)
     answers = [answer for answer in map(normalise, accepted) if answer]
-    is_degenerate = _LOOP.search(" ".join(re.findall(r"\w+", response.lower()))) is not None
+    is_loop = is_degenerate(response)
     if rule == "option":
         is_given = _is_right_option_given(response, said, answers, options)
     else:
         is_given = any(_is_answer_given(said, answer, rule) for answer in answers)
     return Scored(
         is_empty=not any(char.isalnum() for char in response),
-        is_degenerate=is_degenerate,
+        is_degenerate=is_loop,
         is_exact=said in answers or (rule == "option" and normalise(f"option {response}") in answers),
-        is_right=is_given and not is_degenerate,
+        is_right=is_given and not is_loop,
     )
+
+
+def is_degenerate(text: str) -> bool:
+    """Whether a text repeats itself in a loop: one to eight words, four times or more in a row."""
+    return _LOOP.search(" ".join(re.findall(r"\w+", text.lower()))) is not None
 
 
 def list_accepted_forms(answer: str) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ score         the recogniser's transcript of its audio
 score_text    its own text: the inner monologue, or the cascade's words
 score_oracle  the last oracle of the turn, as far as it was fed, as text: the upper bound (7.79 in the paper)
 
-An empty answer (no word was recognised, or no text) gets the lowest rating, 1, without a request to the judge. An
+An empty answer (no word was recognised, or no text) gets the lowest rating, 1, without a request to the judge. One that
+repeats itself in a loop (`is_degenerate`) is counted, and rated by the judge as any other. An
 answer without a valid rating of the judge is excluded from all means, and its fault is counted.
 
 Conversations are stored before they are judged, so another judge can reuse them. The run itself is
@@ -28,7 +29,7 @@ from data_schemas import ids
 from data_schemas.config.mt_bench import MtBenchConfig
 from data_schemas.units import SAMPLE_RATE_HZ
 from kame_model.evaluate.answers.heard_words import count_word_errors
-from kame_model.evaluate.answers.scoring import normalise
+from kame_model.evaluate.answers.scoring import is_degenerate, normalise
 from kame_model.evaluate.calls.asking_voices import AskingVoices
 from kame_model.evaluate.calls.call import Call, CalledServer
 from kame_model.evaluate.calls.delays import find_audible_spans, measure_delays
@@ -188,6 +189,8 @@ def _make_items(condition: Condition, asked: _Conversation, called: Record) -> I
                 "heard_word_errors": _count_word_errors(turn),
                 "is_empty": turn["heard"] == "",
                 "is_empty_text": not turn["text"],
+                "is_degenerate": is_degenerate(turn["heard"] or ""),
+                "is_degenerate_text": is_degenerate(turn["text"]),
                 "has_ended": turn["has_ended"],
             },
             "question": question.turns[index],

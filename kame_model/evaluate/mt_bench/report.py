@@ -33,6 +33,7 @@ _OTHERS: Final = {
     "heard_word_errors": "word errors, heard",
     "n_answers": "answers",
     "n_empty": "of which empty",
+    "n_degenerate": "of which loops",
 }
 _N_REASONS: Final = 5
 """Number of reasons of failure in the report, the most frequent first."""
@@ -70,6 +71,8 @@ def _compute_figures(records: Sequence[Record]) -> dict[str, Any]:
         "n_answers": len(records),
         "n_empty": sum(each["measures"]["is_empty"] for each in records),
         "n_empty_text": sum(each["measures"]["is_empty_text"] for each in records),
+        "n_degenerate": sum(each["measures"]["is_degenerate"] for each in records),
+        "n_degenerate_text": sum(each["measures"]["is_degenerate_text"] for each in records),
         "n_unrated": {name: sum(counts.values()) for name, counts in faults.items()},
         "faults": {name: dict(counts) for name, counts in faults.items() if counts},
     }
@@ -88,8 +91,9 @@ def _format_markdown(
         f"{judge['prompts']}, temperature 0.\n",
         *([_NO_JUDGE] if _is_embedded(config.judge.chat) else []),
         "Ratings from 1 to 10, in brackets 95% over questions: *heard* by the recogniser, *own text* of the model, and "
-        "*last oracle*, the back-end's text alone, which is the upper bound. An empty answer has 1. Answers that the "
-        "judge did not rate are excluded from the means.\n",
+        "*last oracle*, the back-end's text alone, which is the upper bound. An empty answer has 1. An answer that "
+        "repeats itself in a loop is counted, and rated by the judge as any other. Answers that the judge did not rate are "
+        "excluded from the means.\n",
         *warn_unheard(rows, [get_condition(row).title for row in rows]),
         format_figures_table([row for row in rows if "category" not in row], TITLES | _OTHERS),
         f"![Ratings by category]({PLOTS}/{SCORES_PLOT}.png)\n",

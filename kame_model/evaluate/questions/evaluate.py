@@ -36,7 +36,7 @@ from data_schemas.config.questions import QuestionsConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import round_s, seconds_to_samples
 from kame_model.evaluate.answers.heard_words import count_word_errors
-from kame_model.evaluate.answers.scoring import Rule, find_answer_time, normalise, score
+from kame_model.evaluate.answers.scoring import Rule, find_answer_time, is_degenerate, normalise, score
 from kame_model.evaluate.calls.asking_voices import AskingVoices
 from kame_model.evaluate.calls.call import Call, CalledServer
 from kame_model.evaluate.calls.delays import find_audible_spans, measure_delays
@@ -316,11 +316,12 @@ def _find_answer_delay(called: Record, question: Question, rule: Rule, ttfat_s: 
 
 
 def _to_judge(record: Record) -> dict[str, JudgeRequest | Judgement]:
-    """Returns the judge's requests for the three texts. An empty text is wrong without a request; None is skipped."""
+    """Returns the judge's requests for the three texts. An empty or degenerate text is wrong without a request; None is
+    skipped."""
     texts = {name: record[text] for name, text in _JUDGED.items()}
     return {
         name: request_verdict(record["question"], " or ".join(record["answers"]), said)
-        if said
+        if said and not is_degenerate(said)
         else Judgement(None if said is None else False)
         for name, said in texts.items()
     }

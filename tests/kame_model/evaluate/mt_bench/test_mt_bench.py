@@ -166,6 +166,18 @@ def test_what_runs_over_the_questions_end_is_no_answer_and_is_told(
     assert (row["ttfat_s"], row["was_speaking"]) == (None, 0.0), "earlier versions counted it as an answer at 0 s"
 
 
+def test_answers_that_loop_are_rated_as_any_other_and_counted(
+    checkpoint: str, bench: Path, tmp_path: Path, heard: list[str]
+) -> None:
+    heard[0] = "nine eggs " * 5
+    with served(Behaviour(ending=" Rating: [[9]]")) as (root, _):
+        config = config_of(checkpoint, bench, root, modes=["cascade"], n_questions=1)
+        rows = evaluate_mt_bench(config, str(tmp_path), parts=parts_with(egg_chat()))
+    row = row_of(rows, "cascade")
+    assert (row["score"], row["n_degenerate"], row["n_degenerate_text"]) == (9.0, 2, 0)
+    assert "of which loops" in (tmp_path / "report.md").read_text()
+
+
 def test_what_is_not_rated_counts_in_no_mean_and_is_told(checkpoint: str, bench: Path, tmp_path: Path) -> None:
     with served(Behaviour(ending="\nRating: [[17]]")) as (root, _):
         config = config_of(checkpoint, bench, root, modes=["cascade"], n_questions=1)

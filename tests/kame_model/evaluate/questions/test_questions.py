@@ -148,6 +148,17 @@ def test_what_runs_over_the_questions_end_is_no_answer_and_is_told(
     assert (row["ttfat_s"], row["was_speaking"]) == (None, 1.0), "it was counted as an answer at 0 s"
 
 
+def test_a_judge_is_not_asked_about_loops_which_are_wrong(questions: Path, tmp_path: Path) -> None:
+    with served(Behaviour(ending="\n[[correct]]")) as (root, server):
+        judge = {"chat": {"engine": "openai", "base_url": f"{root}/v1", "model": MODEL}}
+        (row,) = evaluate(
+            None, questions, tmp_path / "out", modes=["cascade"], answer="eighteen " * 5 + ".", judge=judge
+        )
+        asked = [body["messages"][-1]["content"] for body in server.counts.bodies]
+    assert (row["n_degenerate_text"], row["answer_judged_text"], row["reference_judged"]) == (3, 0.0, 0.0)
+    assert not any("eighteen eighteen" in text for text in asked)
+
+
 def test_a_killed_evaluation_goes_on_and_gives_the_same_figures(
     checkpoint: str, questions: Path, tmp_path: Path
 ) -> None:
