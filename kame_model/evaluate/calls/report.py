@@ -57,6 +57,13 @@ def list_faults(records: Sequence[Record], titles: Mapping[str, str]) -> Iterato
                 yield f"- {condition.title}, {title}: {counts.total()} of {len(own)} not rated: {why}"
 
 
+def list_cut_answers(rows: Sequence[Record]) -> Iterator[str]:
+    """Lists the share of answers that had not ended when the call was over, one line for each condition with some."""
+    for row in rows:
+        if "category" not in row and row["has_ended"] is not None and row["has_ended"] < 1:
+            yield f"- {get_condition(row).title}: {1 - row['has_ended']:.0%} of the answers had not ended in time"
+
+
 def format_costs_table(costs: Mapping[str, Any]) -> str:
     """Formats the token usage of chat models and the durations of the front-end's steps (`Finished.costs`)."""
     names = ("n_requests", "n_tokens_in", "n_tokens_cached", "n_tokens_out", "usd")

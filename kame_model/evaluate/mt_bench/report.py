@@ -11,6 +11,7 @@ from kame_model.evaluate.calls.report import (
     draw_figures,
     format_costs_table,
     format_figures_table,
+    list_cut_answers,
     list_examples,
     list_faults,
 )
@@ -140,9 +141,7 @@ def _list_missing(questions: MtBenchQuestions, rows: Sequence[Record], done: Fin
     for name, why in more["left_out"]["refused_by_voice"].items():
         yield f"- {name}: the voice cannot say it: {why}"
     yield from list_faults(done.records, TITLES)
-    for row in rows:
-        if "category" not in row and row["has_ended"] is not None and row["has_ended"] < 1:
-            yield f"- {get_condition(row).title}: {1 - row['has_ended']:.0%} of the answers had not ended in time"
+    yield from list_cut_answers(rows)
     reasons = Counter(reason for each in done.called.values() for reason in each["failures"])
     for reason, n in reasons.most_common(_N_REASONS):
         yield f"- {n} times: {reason}"

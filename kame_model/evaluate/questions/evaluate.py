@@ -11,6 +11,7 @@ was_speaking      whether the assistant was heard at the question's end, whether
 keyword_delay_s   from there to the first word of an accepted answer in the assistant's own text (in arithmetic the last
                   number, which is scored); only for correct answers
 answer_delay_s    the sum of both
+has_ended         whether the answer had ended within the time; otherwise it was cut
 overlap           time during which both were heard, as a share of the question's length
 oracle_age_s      age of the oracle, since its request, at the answer's first word
 heard_word_errors  word error rate of the recogniser's words against the assistant's own text
@@ -300,9 +301,10 @@ def _score(called: Record, question: Question, rule: Rule, condition: Condition)
         "empty_text": by_text.is_empty,
         "degenerate": by_ear.is_degenerate,
         "degenerate_text": by_text.is_degenerate,
+        "has_ended": called["has_ended"],
     }
     rest = {name: value for name, value in own.items() if name not in scored}
-    record = {name: value for name, value in called.items() if name != "pieces"}
+    record = {name: value for name, value in called.items() if name not in ("pieces", "has_ended")}
     return {**record, "measures": {**scored, **rest}}
 
 

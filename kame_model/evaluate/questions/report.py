@@ -9,6 +9,7 @@ from kame_model.evaluate.calls.report import (
     draw_figures,
     format_costs_table,
     format_figures_table,
+    list_cut_answers,
     list_examples,
     list_faults,
 )
@@ -83,6 +84,7 @@ def format_markdown(
         format_table(["what", "n", "median", "90th percentile"], charged),
         "## Counted as wrong, or not answered\n",
         format_figures_table(rows, {f"n_{name}": title for name, title in COUNTED.items()}),
+        *list_cut_answers(rows),
         *list_faults(records, _JUDGED),
         "\n## Examples\n",
         *list_examples(records, _get_title, _list_texts, _N_SHOWN),

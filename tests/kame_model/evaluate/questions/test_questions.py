@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,21 @@ def test_what_runs_over_the_questions_end_is_no_answer_and_is_told(
     monkeypatch.setattr(evaluate_module, "SCORING", evaluate_module.SCORING + 1)
     (row,) = evaluate(checkpoint, questions, out, modes=["direct"])
     assert (row["ttfat_s"], row["was_speaking"]) == (None, 1.0), "it was counted as an answer at 0 s"
+
+
+def test_answers_that_were_cut_are_told(
+    checkpoint: str, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    (row,) = evaluate(checkpoint, questions, out, modes=["tandem"])
+    assert row["has_ended"] == 1.0
+    assert "had not ended in time" not in (out / "report.md").read_text()
+    make_call = CalledServer.call
+    monkeypatch.setattr(CalledServer, "call", lambda *given, **named: replace(make_call(*given, **named), ends=[None]))
+    (row,) = evaluate(checkpoint, questions, tmp_path / "cut", modes=["tandem"])
+    assert row["has_ended"] == 0.0
+    report = (tmp_path / "cut" / "report.md").read_text()
+    assert "- tandem, back-end after 0.4 s: 100% of the answers had not ended in time" in report
 
 
 def test_a_judge_is_not_asked_about_loops_which_are_wrong(questions: Path, tmp_path: Path) -> None:
