@@ -73,9 +73,10 @@ from kame_model.evaluate.duplex.scores import (
 from kame_model.evaluate.judge import Judgement, JudgeRequest, request_relevance
 from kame_model.evaluate.report.intervals import compute_figures
 from kame_model.evaluate.report.looks import format_looks, note_look_at_test
+from kame_model.serve.client.answer_watch import AUDIBLE
 from kame_model.serve.parts import Parts
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Version of calls and scores; raising it makes every item run again."""
 OUTPUTS, PLOT = "outputs", "turns"
 _OUTPUT_RATE_HZ: Final = 16_000
@@ -210,7 +211,7 @@ class _Scored:
 
     def _compute_measures(self) -> dict[str, Any]:
         item, turn = self._item, self._item.turn
-        user, assistant = find_audible_spans(self._call.user), find_audible_spans(self.sound)
+        user, assistant = find_audible_spans(self._call.user), find_audible_spans(self.sound, AUDIBLE)
         delays = measure_delays(user, assistant, turn or (0.0, len(self.sound) / SAMPLE_RATE_HZ))
         told: dict[str, Any] = {"overlap_share": delays.overlap_share}
         if item.task == "backchannel":

@@ -22,6 +22,7 @@ from data_schemas.errors import ConfigError, SourceError
 from data_schemas.records import Audio, AudioDialogue, Utterance
 from flows.cli.app import app
 from kame_model.checkpoint.registry import read_looks
+from kame_model.evaluate.calls.call import Call, CalledServer
 from kame_model.evaluate.calls.delays import find_audible_spans
 from kame_model.evaluate.duplex.evaluate import evaluate_duplex
 from kame_model.evaluate.duplex.items import find_items
@@ -143,6 +144,25 @@ def test_a_cascade_answers_after_its_silence_and_takes_a_long_pause_for_the_end(
     assert "| cascade | 0.5 | candor_pause_handling | 2 | 50% [" in (tmp_path / "report.md").read_text()
     assert (tmp_path / "plots" / "turns.png").stat().st_size > 10_000
     assert len(list((tmp_path / "sound").iterdir())) == 6
+
+
+def test_the_noise_of_a_silent_assistant_is_no_speech(
+    bench: Path, checkpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_call = CalledServer.call
+
+    def call_noise(server: CalledServer, *given: Any, **named: Any) -> Call:
+        call = make_call(server, *given, **named)
+        noise = np.random.default_rng(0).normal(0, 0.004, len(call.user)).astype(np.float32)
+        return replace(call, assistant=noise)
+
+    monkeypatch.setattr(CalledServer, "call", call_noise)
+    asked = config(bench, checkpoint, tasks=["turn_taking", "user_interruption"])
+    rows = evaluate_duplex(
+        asked, str(tmp_path), parts=parts(), recogniser=WordRecogniser(), find_segments=lambda sound: []
+    )
+    assert [(row["overlap_share"], row["ttfat_s"]) for row in rows] == [(0.0, None), (0.0, None)]
+    assert rows[1]["stop_s"] is None
 
 
 def test_its_outputs_are_what_the_benchs_scripts_read(bench: Path, checkpoint: str, tmp_path: Path) -> None:
