@@ -1,37 +1,39 @@
-"""Calls in which the assistant says a backchannel across the end of the question, and its answer three seconds later."""
+"""Calls in which the assistant says a backchannel across the end of the first question, and answers much later."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
-from backends.engine import Samples
 from data_schemas.units import seconds_to_samples
 from kame_model.evaluate.calls.call import Call, CalledServer
 from tests.support.serving import saying
 
-RUNS_OVER_S: Final = 0.1
-"""How long the backchannel continues after the question's end."""
-ANSWERS_AFTER_S: Final = 3.0
-"""When the answer begins, from the question's end."""
+BACKCHANNEL_S: Final = (-0.1, 0.1)
+"""From when to when the backchannel is heard, seconds from the question's end."""
+ANSWER_S: Final = (3.0, 3.8)
+"""The same for the answer."""
 
 _make_call = CalledServer.call
 
 
 def call_with_backchannel(server: CalledServer, *given: Any, **named: Any) -> Call:
-    """Makes a call as `CalledServer.call` does, and replaces what the assistant said around the first question."""
+    """Makes a call as `CalledServer.call` does, and replaces all that the assistant said.
+
+    Use it in place of that method:
+
+        monkeypatch.setattr(CalledServer, "call", call_with_backchannel)
+
+    Its words (`Call.pieces`) are still those that the server sent.
+    """
     call = _make_call(server, *given, **named)
     end_s = call.turns[0][1]
-    sound = np.zeros(max(len(call.user), seconds_to_samples(end_s + ANSWERS_AFTER_S + 1)), np.float32)
-    for start_s, spoken in _speak(end_s):
-        start = seconds_to_samples(start_s)
-        sound[start : start + len(spoken)] = spoken
+    spans = [
+        (seconds_to_samples(end_s + from_s), seconds_to_samples(end_s + to_s))
+        for from_s, to_s in (BACKCHANNEL_S, ANSWER_S)
+    ]
+    sound = np.zeros(max(len(call.user), spans[-1][1]), np.float32)
+    tone = saying("alpha", 20)
+    for start, end in spans:
+        sound[start:end] = tone[: end - start]
     return replace(call, assistant=sound)
-
-
-def _speak(end_s: float) -> Iterator[tuple[float, Samples]]:
-    """Yields what is said, and from when."""
-    tone = saying("alpha", 10)
-    yield end_s - RUNS_OVER_S, tone[: seconds_to_samples(2 * RUNS_OVER_S)]
-    yield end_s + ANSWERS_AFTER_S, tone

@@ -130,7 +130,9 @@ def find_answer_time(
     if rule == "option":
         right = _find_right_options(answers, options)
         text = _join_words(words)
-        starts = [len(text[: place + 1].split()) - 1 for option, place in _find_letters(text, options) if option in right]
+        starts = [
+            len(text[: place + 1].split()) - 1 for option, place in _find_letters(text, options) if option in right
+        ]
     for answer in answers:
         end = next((end for end, said in enumerate(begins) if _is_contained(said, answer)), None)
         if end is not None:

@@ -90,8 +90,8 @@ def measure_delays(
 ) -> Delays:
     """Measures the delays of the answer to one turn.
 
-    The answer is the assistant's first span that starts after the turn's start and ends more than `RUN_OVER_S` after the
-    turn's end, so that what it said before the user spoke does not count, and neither does what ran over the end.
+    The answer is the assistant's first span that starts after the turn's start and ends more than `RUN_OVER_S` after
+    the turn's end, so that what it said before the user spoke does not count, and neither does what ran over the end.
 
     Args:
         user, assistant: audible spans of each, on one time line.

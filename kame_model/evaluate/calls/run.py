@@ -136,7 +136,7 @@ def run_calls(
     sounds: Collection[str] | None = None,
     calls_folder: str = CALLS,
     anew: bool = False,
-    scoring: Record = {},
+    scoring: Record | None = None,
     look: Callable[[], int | None] = lambda: None,
 ) -> Finished:
     """Makes missing calls, and judges items that have no judgement or whose judgement failed.
@@ -155,7 +155,7 @@ def run_calls(
         calls_folder: folder of the calls' records, inside `out`.
         anew: replace the items of another evaluation in `out`.
         scoring: further fields of the items' `run`, which affect items but not calls, such as the version of the rules;
-            if they differ from those in `out`, the items are made again from the stored calls.
+            if they differ from those in `out`, the items are made again from the stored calls. None: there are none.
         look: records an evaluation on test items, when everything for the calls is ready
             (`report.looks.note_look_at_test`).
 
@@ -169,8 +169,10 @@ def run_calls(
     times, calls = MeasuredTimes(out), EvaluationFolder(str(Path(out) / calls_folder), run, anew=anew)
     with nullcontext(None) if config.judge is None else open_judge(config.judge, out) as judge:
         judged_by = None if judge is None else judge.describe()
-        replaceable = {"judge", *scoring} if len(calls) else ()  # judgements and scores are made again
-        folder = EvaluationFolder(out, {**run, **scoring, "judge": judged_by}, anew=anew, replaceable=replaceable)
+        replaceable = {"judge", *(scoring or {})} if len(calls) else ()  # judgements and scores are made again
+        folder = EvaluationFolder(
+            out, {**run, **(scoring or {}), "judge": judged_by}, anew=anew, replaceable=replaceable
+        )
         n_looks = look()
         missing = [each for each in wanted if each[0] not in calls]
         if missing:

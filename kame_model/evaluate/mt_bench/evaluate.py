@@ -10,8 +10,8 @@ score_text    its own text: the inner monologue, or the cascade's words
 score_oracle  the last oracle of the turn, as far as it was fed, as text: the upper bound (7.79 in the paper)
 
 An empty answer (no word was recognised, or no text) gets the lowest rating, 1, without a request to the judge. One that
-repeats itself in a loop (`is_degenerate`) is counted, and rated by the judge as any other. An
-answer without a valid rating of the judge is excluded from all means, and its fault is counted.
+repeats itself in a loop (`is_degenerate`) is counted, and rated by the judge as any other. An answer without a valid
+rating of the judge is excluded from all means, and its fault is counted.
 
 Conversations are stored before they are judged, so another judge can reuse them. The run itself is
 `calls.run.run_calls`.

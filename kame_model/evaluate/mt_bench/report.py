@@ -93,8 +93,8 @@ def _format_markdown(
         *([_NO_JUDGE] if _is_embedded(config.judge.chat) else []),
         "Ratings from 1 to 10, in brackets 95% over questions: *heard* by the recogniser, *own text* of the model, and "
         "*last oracle*, the back-end's text alone, which is the upper bound. An empty answer has 1. An answer that "
-        "repeats itself in a loop is counted, and rated by the judge as any other. Answers that the judge did not rate are "
-        "excluded from the means.\n",
+        "repeats itself in a loop is counted, and rated by the judge as any other. Answers that the judge did not rate "
+        "are excluded from the means.\n",
         *warn_unheard(rows, [get_condition(row).title for row in rows]),
         format_figures_table([row for row in rows if "category" not in row], TITLES | _OTHERS),
         f"![Ratings by category]({PLOTS}/{SCORES_PLOT}.png)\n",

@@ -17,8 +17,8 @@ oracle_age_s      age of the oracle, since its request, at the answer's first wo
 heard_word_errors  word error rate of the recogniser's words against the assistant's own text
 reference_accuracy  whether the last oracle was correct; response_accuracy: of those, whether the answer was
 
-Empty and degenerate answers are wrong, and are counted. Scores are computed from the texts and times of stored calls, so
-that other rules need no other calls. The run itself is `calls.run.run_calls`.
+Empty and degenerate answers are wrong, and are counted. Scores are computed from the texts and times of stored calls,
+so that other rules need no other calls. The run itself is `calls.run.run_calls`.
 """
 
 from collections import Counter
@@ -240,6 +240,7 @@ def _record(
     first_word_s = next((at_s for at_s, piece in pieces if piece.strip()), None)
     oracles = [each for each in call.get_oracles() if each.text]
     oracle = None if first_word_s is None else call.find_oracle_at(first_word_s)
+    asks = condition.mode != "direct"
     measures: dict[str, Any] = {
         "ttfat_s": delays.ttfat_s,
         "was_speaking": delays.was_speaking,
@@ -250,9 +251,7 @@ def _record(
         "hearing_refused": told is None,
         "listening_failed": any(each.kind == "listening_failed" and each.data["reason"] for each in call.events),
         "missed": delays.ttfat_s is None and first_word_s is None,
-        "failed_requests": None
-        if condition.mode == "direct"
-        else sum(each.kind == "oracle_failed" for each in call.events),
+        "failed_requests": sum(each.kind == "oracle_failed" for each in call.events) if asks else None,
     }
     category = {"category": question.category} if question.category else {}
     return {

@@ -62,8 +62,8 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class QuestionSet:
-    """The questions of a file; `rule` is how responses are scored, `digest` is a hash of the contents of the file and of
-    the audio files that it names."""
+    """The questions of a file; `rule` is how responses are scored, `digest` is a hash of the contents of the file and
+    of the audio files that it names."""
 
     name: str
     rule: Rule
