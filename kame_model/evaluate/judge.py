@@ -96,7 +96,7 @@ def read_rating(text: str, lowest: float = LOWEST, highest: float = HIGHEST) -> 
     [[7]]", "My rating is [[7]]"); or alone on the last line, also in quotation marks or code. Other sentences ("I'd
     give it a [[7]]") could be about the answer's own rating. Reasoning (`<think>`), other quotations and code, and
     quoted lines are ignored. All marks count that follow such a mark in its sentence. The same rating twice counts
-    once; several different ones are invalid, and so are `[[ 7 ]]`, `[[7/10]]`, `[[seven]]`, `[7]`, `7/10` and "not [[7]]".
+    once; several different ones are invalid, and so are `[[ 7 ]]`, `[[7/10]]`, `[[seven]]`, `[7]` and `7/10`.
     """
     numbers = {float(mark) for mark in _find_marks(text) if _NUMBER.fullmatch(mark)}
     if len(numbers) != 1:

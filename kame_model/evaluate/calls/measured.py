@@ -237,10 +237,9 @@ def measure_back_end(
     """
     told = None if config is None else config.chat.model_dump(mode="json")
     digest = "" if config is None else find_model_digest(config.chat)
-    known = [digest] if digest else []  # without it, times of earlier versions stay valid
 
     def measure(chat: LiveChat, model: str) -> MeasuredChat:
-        return MeasuredChat(chat, back_end.name, ids.digest(back_end.name, told, model, *known), times, background)
+        return MeasuredChat(chat, back_end.name, ids.digest(back_end.name, told, model, digest), times, background)
 
     chat = measure(back_end.chat, "")
     models = {name: measure(each, name) for name, each in back_end.models.items()}

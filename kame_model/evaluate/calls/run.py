@@ -266,7 +266,7 @@ def _describe_system(serving: ServeConfig) -> dict[str, Any]:
         "checkpoint": digest,
         "back_end": endpoint.model,
         "endpoint": endpoint.name,
-        **({"model_digests": digests} if digests else {}),  # without it, calls of earlier versions stay valid
+        "model_digests": digests,
         "serving": serving.model_dump(mode="json", exclude={*_OF_NO_ANSWER}),
     }
 

@@ -49,7 +49,7 @@ from kame_model.evaluate.mt_bench.report import SCORES, write_results
 from kame_model.serve.client.answer_watch import AUDIBLE
 from kame_model.serve.parts import Parts
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Version of conversations and of what is stored of them; raising it makes every conversation again."""
 SCORING: Final = 1
 """Version of the measures computed from stored conversations; raising it computes and judges them again."""
@@ -183,8 +183,8 @@ def _make_items(condition: Condition, asked: _Conversation, called: Record) -> I
             "turn": index + 1,
             "measures": {
                 **dict.fromkeys(SCORES),
-                "ttfat_s": _get_ttfat_s(turn),
-                "was_speaking": turn.get("was_speaking"),
+                "ttfat_s": turn["ttfat_s"],
+                "was_speaking": turn["was_speaking"],
                 "overlap_share": turn["overlap_share"],
                 "heard_word_errors": _count_word_errors(turn),
                 "is_empty": turn["heard"] == "",
@@ -202,15 +202,6 @@ def _make_items(condition: Condition, asked: _Conversation, called: Record) -> I
             if condition.mode != "direct" or text != "oracle"  # direct has none
         }
         yield Item(record, judged, f"/turn{index + 1}")
-
-
-def _get_ttfat_s(turn: Mapping[str, Any]) -> float | None:
-    """Returns the time to the first sound; None also if it is not known.
-
-    To earlier versions whatever sounded across the question's end was an answer at 0 s, and nothing else is stored.
-    """
-    ttfat_s: float | None = turn["ttfat_s"]
-    return None if "was_speaking" not in turn and ttfat_s == 0.0 else ttfat_s
 
 
 def _count_word_errors(turn: Mapping[str, Any]) -> list[int] | None:

@@ -64,7 +64,7 @@ from kame_model.serve.parts import Parts
 from spoken.reader import speak
 from spoken.spoken_text import Unspeakable
 
-VERSION: Final = 5
+VERSION: Final = 6
 """Version of calls and of what is stored of them; raising it makes every question be asked again."""
 SCORING: Final = 1
 """Version of the scores, which are computed from stored calls; raising it computes and judges them again."""
@@ -272,17 +272,14 @@ def _record(
 
 
 def _score(called: Record, question: Question, rule: Rule, condition: Condition) -> dict[str, Any]:
-    """Makes the record for `items.jsonl` from that of a call, which may be of an earlier version."""
+    """Makes the record for `items.jsonl` from that of a call."""
     own, reference = called["measures"], called["reference"]
     by_ear, by_text, by_reference = (
         score(said or "", question.answers, rule, question.options)
         for said in (called["heard"], called["text"], reference)
     )
     is_reference_right = by_reference.is_right
-    ttfat_s, was_speaking = own["ttfat_s"], own.get("was_speaking")
-    if was_speaking is None:  # a call of an earlier version, to which sound at the question's end was an answer at 0 s
-        was_speaking = ttfat_s == 0.0 and called["first_sound_s"] != 0.0
-        ttfat_s = None if was_speaking else ttfat_s
+    ttfat_s = own["ttfat_s"]
     answer_delay_s = _find_answer_delay(called, question, rule, ttfat_s) if by_text.is_right else None
     scored = {
         "answer_accuracy": by_ear.is_right,
@@ -293,7 +290,7 @@ def _score(called: Record, question: Question, rule: Rule, condition: Condition)
         "response_accuracy": by_ear.is_right if is_reference_right else None,
         "response_accuracy_text": by_text.is_right if is_reference_right else None,
         "ttfat_s": ttfat_s,
-        "was_speaking": was_speaking,
+        "was_speaking": own["was_speaking"],
         "keyword_delay_s": None if answer_delay_s is None or ttfat_s is None else round_s(answer_delay_s - ttfat_s),
         "answer_delay_s": answer_delay_s,
         "empty": by_ear.is_empty,
@@ -308,10 +305,7 @@ def _score(called: Record, question: Question, rule: Rule, condition: Condition)
 
 
 def _find_answer_delay(called: Record, question: Question, rule: Rule, ttfat_s: float | None) -> float | None:
-    """Returns when a right answer was said, from the question's end; None: it was not heard, or the time is unknown."""
-    if "pieces" not in called:  # a call of an earlier version, which stored the time for what was right by its rules
-        stored_s: float | None = called["measures"]["answer_delay_s"]
-        return None if ttfat_s is None else stored_s
+    """Returns when a right answer was said, from the question's end; None: it was not heard."""
     answer_s = find_answer_time(called["pieces"], question.answers, rule, question.options)
     return None if answer_s is None or ttfat_s is None else round_s(max(ttfat_s, answer_s))
 

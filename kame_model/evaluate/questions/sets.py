@@ -258,7 +258,7 @@ def load_questions(name: QuestionSetName, path: str, columns: Mapping[str, str])
         )
     _check_sounds(questions)
     sounds = _digest_sounds(questions)
-    digest = ids.digest(digest, sounds) if sounds else digest  # without audio, calls of earlier versions stay valid
+    digest = ids.digest(digest, sounds) if sounds else digest
     return QuestionSet(name, form.rule, digest, tuple(questions), n_bad)
 
 

@@ -130,7 +130,7 @@ def test_the_digest_of_a_set_is_that_of_its_table_and_of_the_sounds_that_it_name
     (tmp_path / "2.wav").write_bytes(b"named nowhere")
     assert digest(b"one") == found
     table.write_text('{"question": "Who?", "answer": "Ann"}\n')
-    assert digest(b"one") == ids.compute_sha256(table)[:16], "as in earlier versions"
+    assert digest(b"one") == ids.compute_sha256(table)[:16], "a set without audio is its table"
 
 
 def test_a_table_of_ones_own_is_read_by_its_columns(tmp_path: Path) -> None:
