@@ -7,6 +7,7 @@ from typing import Any
 
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
+from backends.chat.double import DoubleEngine, Fault
 from backends.chat.limits import Delays
 from backends.chat.protocol import Endpoint
 from data_schemas.config import BudgetConfig, ChatConfig
@@ -14,6 +15,8 @@ from tests.support.chat_server import MODEL, ChatServer
 
 PROVIDER = "base_url: http://unused\nneeds_key: false\nbatch_price_share: 0.5\ndrops: [seed]\n"
 QUICK = Delays(first_backoff_s=0.001, gather_s=0.01, first_look_s=0.001, longest_look_s=0.01)
+CONFIG = ChatConfig(engine="double", max_attempts=3, max_in_flight=4)
+"""Of tests that use the double."""
 Use = Callable[[OpenAIChatClient], Awaitable[Any]]
 
 
@@ -27,7 +30,9 @@ def endpoint_at(root: str, prefix: str = "/v1", model: str = MODEL) -> Endpoint:
     return Endpoint("test", root + prefix, model, "")
 
 
-def use(endpoint: Endpoint, folder: Path, work: Use, config: ChatConfig, budget: BudgetConfig | None = None) -> Any:
+def use(
+    endpoint: Endpoint, folder: Path, work: Use, config: ChatConfig = CONFIG, budget: BudgetConfig | None = None
+) -> Any:
     """What a coroutine gives that is handed a client, whose answers are kept in the folder."""
 
     async def session() -> Any:
@@ -36,6 +41,12 @@ def use(endpoint: Endpoint, folder: Path, work: Use, config: ChatConfig, budget:
                 return await work(client)
 
     return asyncio.run(session())
+
+
+def use_with(faults: list[Fault | None], folder: Path, work: Use, config: ChatConfig = CONFIG) -> Any:
+    """The same with the double, whose first tries fail so."""
+    with DoubleEngine(config, faults).serve() as endpoint:
+        return use(endpoint, folder, work, config)
 
 
 def batch_config(folder: Path, provider: str = "", **more: Any) -> ChatConfig:

@@ -2,9 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,35 +13,15 @@ from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
 from backends.chat.double import DoubleEngine, Fault, make_answer
 from backends.chat.faults import parse_retry_after_s
-from backends.chat.limits import Delays, Pace, RateLimit
+from backends.chat.limits import Pace, RateLimit
 from backends.chat.protocol import ChatReply, Endpoint
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, RequestError
-from tests.backends.chat.chatting import QUICK
+from tests.backends.chat.chatting import CONFIG, QUICK, numbered, use, use_with
 
 pytestmark = pytest.mark.full
 
-CONFIG = ChatConfig(engine="double", max_attempts=3, max_in_flight=4)
 PAYLOAD = {"messages": [{"role": "user", "content": "What is half of"}], "max_tokens": 40, "temperature": 0.0}
-Use = Callable[[OpenAIChatClient], Awaitable[Any]]
-
-
-def use(endpoint: Endpoint, folder: Path, work: Use, config: ChatConfig = CONFIG) -> Any:
-    async def session() -> Any:
-        with ReplyCache(folder / "replies.sqlite") as cache:
-            async with OpenAIChatClient(endpoint, config, cache, delays=Delays(first_backoff_s=0.001)) as client:
-                return await work(client)
-
-    return asyncio.run(session())
-
-
-def use_with(faults: list[Fault | None], folder: Path, work: Use, config: ChatConfig = CONFIG) -> Any:
-    with DoubleEngine(config, faults).serve() as endpoint:
-        return use(endpoint, folder, work, config)
-
-
-def numbered(n: int) -> list[dict[str, Any]]:
-    return [{"messages": [{"role": "user", "content": f"question {index}"}]} for index in range(n)]
 
 
 class Ledger(RateLimit):
@@ -176,12 +154,12 @@ def test_a_fault_is_tried_again_only_where_it_may_pass(status: int, n_asked: int
     assert len(engine.requests) == n_asked
 
 
-@pytest.mark.parametrize("fault", ["malformed", "empty"])
+@pytest.mark.parametrize("fault", ["malformed", "empty", 500])
 def test_unusable_answers_fail_the_request_and_store_nothing(fault: Fault, tmp_path: Path) -> None:
     async def work(client: OpenAIChatClient) -> None:
         with pytest.raises(RequestError, match="failed 3 times"):
             await client.ask(PAYLOAD)
-        assert client.usage.n_failed == 1
+        assert (client.usage.n_retries, client.usage.n_failed) == (2, 1)  # a try that is not made is no retry
         assert not (await client.ask(PAYLOAD)).from_cache
 
     use_with([fault] * 3, tmp_path, work)
@@ -191,13 +169,6 @@ def test_a_server_that_never_answers_fails_the_request(tmp_path: Path) -> None:
     config = ChatConfig(engine="double", max_attempts=2, timeout_s=0.05)
     with pytest.raises(RequestError, match=r"no answer in 0\.05 s"):
         use_with(["stall", "stall"], tmp_path, lambda client: client.ask(PAYLOAD), config)
-
-
-def test_a_server_that_is_gone_stops_the_run(tmp_path: Path) -> None:
-    with DoubleEngine(CONFIG).serve() as endpoint:
-        pass
-    with pytest.raises(BackendError, match="'double' is not answering: 3 tries, no connection"):
-        use(endpoint, tmp_path, lambda client: client.ask(PAYLOAD))
 
 
 @pytest.mark.parametrize(
@@ -210,15 +181,6 @@ def test_a_wait_longer_than_allowed_stops_the_run_however_long_an_answer_may_tak
     asked = CONFIG.model_copy(update=config)
     with pytest.raises(BackendError, match=r"asks to wait .*chat\.max_wait_s"):
         use_with([fault], tmp_path, lambda client: client.ask(PAYLOAD), asked)
-
-
-def test_retries_are_counted_without_the_try_that_is_not_made(tmp_path: Path) -> None:
-    async def work(client: OpenAIChatClient) -> None:
-        with pytest.raises(RequestError, match="failed 3 times"):
-            await client.ask(PAYLOAD)
-        assert (client.usage.n_retries, client.usage.n_failed) == (2, 1)
-
-    use_with([500, 500, 500], tmp_path, work)
 
 
 def test_ask_all_keeps_the_order_and_reports_each_outcome(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,16 +11,9 @@ from backends.chat.double import DoubleEngine, Fault
 from backends.chat.limits import MIN_FAILURES, Pace
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, RequestError
-from tests.backends.chat.chatting import QUICK, Use, numbered, use
+from tests.backends.chat.chatting import CONFIG, QUICK, numbered, use, use_with
 
 pytestmark = pytest.mark.full
-
-CONFIG = ChatConfig(engine="double", max_attempts=3, max_in_flight=4)
-
-
-def use_with(faults: list[Fault | None], folder: Path, work: Use, config: ChatConfig = CONFIG) -> Any:
-    with DoubleEngine(config, faults).serve() as endpoint:
-        return use(endpoint, folder, work, config)
 
 
 def test_timeouts_in_a_row_stop_the_run_and_one_does_not(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from backends.chat.double import DoubleEngine, make_answer
 from backends.chat.log import written_to
 from backends.chat.protocol import ChatReply
 from data_schemas.config import ChatConfig
-from data_schemas.errors import BackendError, RequestError, StoreError
+from data_schemas.errors import BackendError, RequestError
 from tests.backends.chat.chatting import asking, endpoint_at, numbered, use
 from tests.support.chat_server import FAULTS, MODEL, Behaviour, served
 
@@ -103,23 +103,6 @@ def test_the_first_request_of_a_beginning_goes_alone(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("model", "key", "said"),
-    [
-        ("other", "sk-right", r"cannot serve model 'other' \(HTTP 404.*chat\.model"),
-        (MODEL, "sk-wrong", r"refuses our key \(HTTP 401\).*KAME_LLM_API_KEY"),
-    ],
-)
-def test_a_wrong_key_and_an_unknown_model_are_told_in_one_message(
-    model: str, key: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KAME_LLM_API_KEY", key)
-    with served(Behaviour(key="sk-right")) as (root, server):
-        with pytest.raises(BackendError, match=said):
-            use(endpoint_at(root, model=model), tmp_path, asking(numbered(20)), CONFIG)
-        assert len(server.counts.bodies) <= 2  # the rest was not tried
-
-
 def test_a_server_that_goes_half_way_stops_the_run_and_keeps_what_it_said(tmp_path: Path) -> None:
     config = CONFIG.model_copy(update={"max_attempts": 3, "max_in_flight": 1})
     with served(Behaviour()) as (root, _):
@@ -134,22 +117,6 @@ def test_a_server_that_goes_half_way_stops_the_run_and_keeps_what_it_said(tmp_pa
         use(endpoint_at(root), tmp_path, asking(numbered(20)), config)
     with ReplyCache(tmp_path / "replies.sqlite") as cache:
         assert len(cache) == 10
-
-
-def test_a_full_disk_stops_the_run_with_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import resource
-
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    with served(Behaviour()) as (root, _):
-        use(endpoint_at(root), tmp_path, asking(numbered(2)), CONFIG)
-        try:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, before[1]))
-            with pytest.raises(StoreError, match=r"The answer cache .* failed: .*run again"):
-                use(endpoint_at(root), tmp_path, asking(numbered(400)), CONFIG)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        outcomes = use(endpoint_at(root), tmp_path, asking(numbered(20)), CONFIG)
-        assert all(isinstance(outcome, ChatReply) for outcome in outcomes)
 
 
 def test_the_log_tells_of_each_try_and_never_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,7 +98,10 @@ def test_an_unknown_model_is_told_before_the_run() -> None:
 
 @pytest.mark.parametrize(("status", "body"), [(404, b"{}"), (200, b'{"data": []}')])
 def test_without_a_list_an_unknown_model_is_told_by_one_request(status: int, body: bytes) -> None:
-    with server(status, body) as base_url, pytest.raises(BackendError, match=r"cannot serve model 'small'"):
+    with (
+        server(status, body) as base_url,
+        pytest.raises(BackendError, match=r"cannot serve model 'small'.*chat\.model"),
+    ):
         RemoteEngine(config(base_url, "small")).serve().__enter__()
 
 

@@ -62,17 +62,6 @@ def test_the_embedded_servers_process_killed_on_the_way(bench: Bench, monkeypatc
     assert bench.state() == {}
 
 
-@pytest.mark.parametrize("status", [403, 404])
-def test_a_chat_server_that_refuses_us(bench: Bench, status: int) -> None:
-    engine = DoubleEngine(ChatConfig(), faults_for_ever=status)
-    assert_one_message(bench.refresh_by(engine, max_attempts=2), 4, str(status))
-    assert bench.state() == {}
-
-
-def has_said_nothing_of(result: Any, secret: str) -> bool:
-    return secret not in f"{result.output}{result.stderr}"
-
-
 def test_a_wrong_key(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """At a server that lets nobody see its models without the key; it quotes what it was given."""
     answers = double._Handler.do_GET
@@ -86,18 +75,10 @@ def test_a_wrong_key(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = double_engine()
     result = bench.refresh_by(engine, max_attempts=2)
     assert_one_message(result, 4, "'mine' refuses our key", "KAME_LLM_API_KEY")
-    assert has_said_nothing_of(result, KEY)
+    assert KEY not in f"{result.output}{result.stderr}"
     assert (bench.state(), engine.requests) == ({}, [])
     monkeypatch.setenv("KAME_LLM_API_KEY", "right")
     assert bench.refresh_by(double_engine()).exit_code == 0
-
-
-def test_a_key_that_is_refused_on_the_way_is_no_longer_said(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KAME_LLM_API_KEY", KEY)
-    result = bench.refresh_by(double_engine(None, None, faults_for_ever=401), max_in_flight=1)
-    assert_one_message(result, 4, "'mine' refuses our key", "KAME_LLM_API_KEY")
-    assert has_said_nothing_of(result, KEY)
-    assert bench.state() == {}
 
 
 def test_a_model_that_the_server_does_not_have(bench: Bench) -> None:
