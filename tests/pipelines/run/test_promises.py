@@ -8,7 +8,7 @@ import pytest
 
 from backends.chat.double import DoubleEngine
 from data_schemas.config import ChatConfig, OracleConfig, PartConfig, RefreshConfig, SourceConfig, SplitConfig
-from data_schemas.errors import BackendError, ConfigError
+from data_schemas.errors import ConfigError
 from data_schemas.manifest import Manifest
 from data_schemas.reader import DatasetReader
 from flows.runs.refresh import run_refresh
@@ -97,13 +97,6 @@ def test_a_request_that_failed_is_asked_again_by_the_next_run(tmp_path: Path, mo
     assert contents(Path(once.out)) == contents(Path(clean.out))
 
 
-def test_an_endpoint_out_of_reach_is_told_before_anything_is_said(tmp_path: Path) -> None:
-    gone = ChatConfig(engine="openai", base_url="http://127.0.0.1:9/v1", model="any", max_attempts=1)
-    with pytest.raises(BackendError):
-        run(config(tmp_path, chat=gone))
-    assert not list((tmp_path / "out").rglob("speech-*"))
-
-
 def test_a_corrected_answer_takes_the_place_of_the_wrong_one_and_what_is_removed_goes(tmp_path: Path) -> None:
     run(config(tmp_path))
     corrected = [{**ROWS[0], "a": "eight"}, ROWS[2]]
@@ -139,15 +132,6 @@ def test_another_split_beside_sources_that_keep_theirs_is_refused(tmp_path: Path
     other = [SourceConfig(name="other", path=str(tmp_path / "mine.jsonl"), columns={"question": "q", "answer": "a"})]
     with pytest.raises(ConfigError, match=r"mine in .* is split otherwise"):
         run(config(tmp_path).model_copy(update={"sources": other, "split": SplitConfig(seed=1)}))
-
-
-def test_what_must_not_be_trained_on_stays_out_in_later_runs(tmp_path: Path) -> None:
-    run(config(tmp_path))
-    bench = tmp_path / "bench.jsonl"
-    bench.write_text(json.dumps({"turns": [ROWS[1]["q"]]}), encoding="utf-8")
-    run(config(tmp_path, evaluation_sets=[str(bench)]))
-    run(config(tmp_path))
-    assert set(answers(config(tmp_path))) == {ROWS[0]["q"], ROWS[2]["q"]}
 
 
 def test_a_new_evaluation_set_wants_all_sources_named(tmp_path: Path) -> None:

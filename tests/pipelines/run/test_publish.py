@@ -158,21 +158,6 @@ def test_oracles_of_the_same_settings_under_another_name_bear_that_name(config: 
     assert set(column(config, "oracles/again", "oracle_version")) == {"again"}
 
 
-def test_flagged_dialogues_are_left_out_and_told(config: RefreshConfig) -> None:
-    before = refresh(config)
-    flag = column(config, "data", "dialogue_id")[0]
-    line = json.dumps({"dialogue_id": flag, "reason": "mumbled", "time": "2026-01-01T00:00:00Z"})
-    Path(config.out, FLAGS).write_text(f"{line}\n", encoding="utf-8")
-    after = refresh(config)
-    assert after.counts.dialogues == before.counts.dialogues - 1
-    for folder in ("data", "oracles"):
-        assert flag not in column(config, folder, "dialogue_id")
-    refused = zip(column(config, "rejects", "stage"), column(config, "rejects", "detail"), strict=True)
-    assert ("flags", "mumbled") in set(refused)
-    Path(config.out, FLAGS).unlink()
-    assert refresh(config) == before
-
-
 def test_flags_of_all_dialogues_leave_an_empty_dataset(config: RefreshConfig) -> None:
     refresh(config)
     lines = [json.dumps({"dialogue_id": each, "reason": "bad"}) for each in column(config, "data", "dialogue_id")]
@@ -202,6 +187,8 @@ def test_an_evaluation_set_that_is_added_later_takes_its_questions_out(config: R
     assert after.counts.dialogues == before.counts.dialogues - 1
     assert column(config, "rejects", "reason") == ["contaminated"]
     assert refresh(config, evaluation_sets=[str(file)]) == after
+    refresh(config)
+    assert ROWS[1]["question"] not in column(config, "data", "question")
 
 
 def test_the_prompts_text_lies_beside_the_oracles_that_it_made(config: RefreshConfig, tmp_path: Path) -> None:
