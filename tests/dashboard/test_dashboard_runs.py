@@ -155,21 +155,6 @@ def test_a_training_follows_a_refresh_on_a_schedule(client: TestClient, schedule
     assert len(scheduler.schedules) == 1
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/start/refresh", "/start/refresh/check", "/start/refresh/plan", "/runs/r1/cancel", "/runs/schedules/refresh/s0"],
-)
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [({}, 401), ({"Authorization": "Bearer wrong"}, 401), (WITH_TOKEN | {"Origin": "http://evil.example"}, 403)],
-)
-def test_nothing_is_changed_without_the_token_or_from_elsewhere(
-    client: TestClient, scheduler: KeptScheduler, path: str, headers: dict[str, str], status: int
-) -> None:
-    assert client.post(path, json=FORM, headers=headers).status_code == status
-    assert (scheduler.started, scheduler.cancelled) == ([], [])
-
-
 @pytest.mark.parametrize("body", [{"values": {"out": 3}}, {"values": {}, "more": 1}, {"values": []}, []])
 def test_what_is_no_form_is_refused(client: TestClient, body: Any) -> None:
     assert client.post("/start/refresh", json=body, headers=WITH_TOKEN).status_code == 422
