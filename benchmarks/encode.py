@@ -1,24 +1,17 @@
-"""Measures the speed of encoding dialogues to codes, and of reading token rows in random order.
+"""Measures the speed of encoding dialogues to codes.
 
     python -m benchmarks.encode [--n 24] [--codec codec2|mimi] [--path FILE] [--device auto] [--json]
-    python -m benchmarks.encode --storage [--rows 2000]
 
-Encoding: one dialogue at a time in one process; windows of dialogues, as `kame encode` passes them to a codec, in one
-process; windows in one process per core. All three use the same codec and audio, in turn in one run, best of three
-rounds, with one thread per process on a CPU. Their codes must be equal. Without `--path`, Mimi has random weights,
-which take the same time as trained ones; Codec 2 has none.
-
-Storage: rows of 12 to 56 s with 8 codebooks and 10 to 40 oracle events are read in random order, and every byte is
-summed: from packed arrays (Arrow IPC, memory-mapped), as the product stores them, from one `.npy` file per array, and
-from Parquet by row groups of 16 rows and of one; and an epoch of Parquet that is shuffled only inside its shards. Files
-are in the page cache, and processor time is measured.
+Three ways are measured: one dialogue at a time in one process; windows of dialogues, as `kame encode` passes them to a
+codec, in one process; windows in one process per core. All use the same codec and audio, in turn in one run, best of
+three rounds, with one thread per process on a CPU. Their codes must be equal. Without `--path`, Mimi has random
+weights, which take the same time as trained ones; Codec 2 has none.
 """
 
 import argparse
 import io
 import json
 import os
-import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +25,6 @@ import soundfile
 from backends import registry
 from backends.codec.folder import WEIGHTS
 from backends.options import OptionValue
-from benchmarks.token_storage import FORMATS, write_all
 from data_schemas.config.encode import EncodeConfig
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds
 from kame_model.encode.sound import Encoded, Encoders, Sound
@@ -111,21 +103,6 @@ def measure_encoding(codec_name: str, options: dict[str, OptionValue], n: int) -
     }
 
 
-def measure_storage(n_rows: int) -> dict[str, float]:
-    """Measures microseconds of processor time and bytes per row of each format."""
-    with tempfile.TemporaryDirectory() as folder:
-        sizes = write_all(Path(folder), n_rows)
-        found: dict[str, float] = {f"{name}: bytes a row": size / n_rows for name, size in sizes.items()}
-        for name, read_in_order in FORMATS.items():
-            order = list(range(n_rows))
-            random.Random(SEED).shuffle(order)
-            order = order if name.startswith(("arrow", "npy", "parquet, shuffled")) else order[: n_rows // 5]
-            started_s = time.process_time()
-            n_read = read_in_order(Path(folder), order)
-            found[f"{name}: us a row"] = 1e6 * (time.process_time() - started_s) / n_read
-    return found
-
-
 def main() -> None:
     """Runs the selected benchmark and prints its figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -133,15 +110,10 @@ def main() -> None:
     parser.add_argument("--codec", default="codec2", choices=["codec2", "mimi"], help="codec back-end")
     parser.add_argument("--path", help="weights file of mimi; default: random weights")
     parser.add_argument("--device", default="auto", help="cpu, cuda, or auto: cuda if available")
-    parser.add_argument("--storage", action="store_true", help="measure reading instead of encoding")
-    parser.add_argument("--rows", type=int, default=2000, help="number of rows to read")
     parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args()
-    if args.storage:
-        found = measure_storage(args.rows)
-    else:
-        with open_options(args.codec, args.path, args.device) as options:
-            found = measure_encoding(args.codec, options, args.n)
+    with open_options(args.codec, args.path, args.device) as options:
+        found = measure_encoding(args.codec, options, args.n)
     if args.json:
         print(json.dumps(found))
         return

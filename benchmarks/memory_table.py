@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from data_schemas.rates import RateBook
 from flows.settings import build_train_config
 from kame_model.estimate import AIMED_MFU, build_meta_model, count_activation_bytes, describe_codes, estimate_memory
+from kame_model.evaluate.report.folder import format_table
 from kame_model.train.throughput import PEAK_FLOPS, count_flops_per_frame, count_weights
 
 SIZES_GB = {"80 GB": 80, "141 GB": 141}
@@ -61,15 +62,6 @@ def _list_rows_of(preset: str, lora_rank: int | None, gpus: Sequence[int]) -> It
         ]
 
 
-def format_table(rows: Sequence[Sequence[str]]) -> str:
-    """Formats the table as Markdown."""
-    return "\n".join(map(_as_line, [HEAD, ["---"] * len(HEAD), *rows]))
-
-
-def _as_line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
 def main() -> None:
     """Computes and prints the table."""
     parser = argparse.ArgumentParser(
@@ -79,9 +71,9 @@ def main() -> None:
     parser.add_argument("--lora-rank", type=int, default=64)
     parser.add_argument("--gpus", type=int, nargs="+", default=[1, 4, 8])
     options = parser.parse_args()
-    print(format_table([]))
+    print(format_table(HEAD, []), end="")
     for row in list_rows(options.presets, options.lora_rank, options.gpus):
-        print(_as_line(row), flush=True)
+        print(format_table(row, []).partition("\n")[0], flush=True)
 
 
 if __name__ == "__main__":

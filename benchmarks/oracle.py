@@ -27,10 +27,8 @@ from typing import Any
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
 from backends.chat.protocol import ChatReply, Endpoint
-from data_schemas.arrow import from_table
 from data_schemas.config import ChatConfig, OracleConfig
 from data_schemas.errors import RequestError
-from data_schemas.manifest import ORACLE
 from data_schemas.reader import DatasetReader
 from data_schemas.records import OracleRow
 from tests.support.chat_server import MODEL, Behaviour, served_apart
@@ -224,8 +222,7 @@ def measure_stage(n: int = 40) -> dict[str, Any]:
 def _rows(folder: str) -> list[OracleRow]:
     """Reads the oracle rows of a dataset."""
     reader = DatasetReader(folder)
-    tables = (reader.store.read_table(entry.path) for entry in reader.manifest.select_kind(ORACLE))
-    return [row for table in tables for row in from_table(table, OracleRow)]
+    return [row for shard in reader.shards() for _, row in reader.rows(shard) if row]
 
 
 MEASURES: dict[str, Measure] = {

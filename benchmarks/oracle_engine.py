@@ -14,11 +14,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from data_schemas.arrow import from_table
 from data_schemas.config import ChatConfig, OracleConfig
-from data_schemas.manifest import ORACLE
 from data_schemas.reader import DatasetReader
-from data_schemas.records import OracleRow
 from flows.runs.refresh import run_refresh
 from tests.support.runs import Silent, config_on_doubles
 
@@ -39,8 +36,8 @@ def measure_engine(engine: str, model: str | None, n_items: int, max_in_flight: 
         took_s = time.monotonic() - began_s
         (record,) = (json.loads(file.read_text(encoding="utf-8")) for file in Path(folder).glob("runs/*.json"))
         reader = DatasetReader(folder)
-        tables = [reader.store.read_table(entry.path) for entry in reader.manifest.select_kind(ORACLE)]
-    statuses = Counter(event.status for table in tables for row in from_table(table, OracleRow) for event in row.events)
+        rows = [row for shard in reader.shards() for _, row in reader.rows(shard) if row]
+    statuses = Counter(event.status for row in rows for event in row.events)
     usage, oracle_s = record["chat"], record["seconds"]["oracle"]
     return {
         "engine": engine,

@@ -18,6 +18,7 @@ import json
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from backends.chat.protocol import ChatReply
@@ -143,18 +144,11 @@ def measure_prompts(payloads: Sequence[Payload], n_in_flight: int) -> PromptToke
 
 def read_dialogues(folder: str, n: int) -> list[Dialogue]:
     """Reads a number of dialogues, spread evenly over a dataset."""
-    from data_schemas.arrow import from_table
-    from data_schemas.manifest import DATA
     from data_schemas.reader import DatasetReader
 
     reader = DatasetReader(folder)
-    columns = list(Dialogue.__dataclass_fields__)
-    rows = [
-        row
-        for entry in reader.manifest.select_kind(DATA)
-        for row in from_table(reader.store.read_table(entry.path, columns), Dialogue)
-    ]
-    return rows[:: max(1, len(rows) // n)][:n]
+    step = max(1, sum(shard.n_rows for shard in reader.shards()) // n)
+    return list(islice(reader.dialogues(), 0, step * n, step))
 
 
 def main() -> None:

@@ -9,7 +9,6 @@ of the network code.
 import asyncio
 import base64
 import json
-import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -26,6 +25,7 @@ from benchmarks.serve_realtime import RealtimeCall
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 from kame_model.serve.client.client import play_in_real_time
 from tests.support.arrivals import longest_wait_s
+from tests.support.raw_sockets import TEXT, asking, frame
 from tests.support.runs import RunError
 
 SETTINGS = (
@@ -179,11 +179,7 @@ class Harm:
         await asyncio.get_running_loop().sock_connect(bare, self._place)
         reader, writer = await asyncio.open_connection(sock=bare, limit=most_unread)
         try:
-            key = base64.b64encode(os.urandom(16)).decode()
-            writer.write(
-                f"GET /v1/realtime?mode=cascade HTTP/1.1\r\nHost: {self._place[0]}\r\nUpgrade: websocket\r\n"
-                f"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n".encode()
-            )
+            writer.write(asking("/v1/realtime?mode=cascade", self._place[0]))
             status = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")[0].decode()
             if " 101 " not in status:
                 raise RunError(f"An attacker was not let in: {status}.")
@@ -211,11 +207,7 @@ async def _trickle(writer: asyncio.StreamWriter, head: bytes) -> None:
 
 
 def _text_frame(message: dict[str, Any]) -> bytes:
-    """Makes a masked text frame; its mask is 0, so that the payload is unchanged."""
-    data = json.dumps(message).encode()
-    n = len(data)
-    length = bytes([0x80 | n]) if n < 126 else b"\xfe" + n.to_bytes(2, "big")
-    return b"\x81" + length + bytes(4) + data
+    return frame(TEXT, json.dumps(message).encode())
 
 
 @dataclass(frozen=True, slots=True)

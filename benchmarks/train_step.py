@@ -9,7 +9,7 @@ metrics. Both use the same micro-batches in turn, and the best time of each step
 0.9.
 
 Hardware settings (precision, activation checkpointing) are those of the preset's recipe unless given; the bare pass has
-the same precision, and never recomputes activations. `--dry-run` prints the configuration that would be measured.
+the same precision, and never recomputes activations.
 
 `--whole-only` runs no bare pass, whose model would need memory too, and saves no checkpoint at the end unless the run
 ends by `--minutes`. On several GPUs, make the inputs once, then start one process on each GPU:
@@ -172,7 +172,7 @@ class Bare:
         started_s = time.perf_counter()
         with eager_on_cpu(self.device), torch.autocast(self.device.type, torch.bfloat16, enabled=self.is_mixed):
             hidden, text = self.lm.forward_text(batch.inputs)
-            audio = self.lm.forward_depformer_training(batch.targets, hidden)
+            audio = self.lm.forward_depformer_training(batch.columns[..., 1:], hidden)
         loss = _cross_entropy(text[:, 0], batch.text_labels) + _cross_entropy(audio, batch.audio_labels)
         self.lm.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -261,7 +261,6 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, help="folder of the inputs and the run; default: a temporary one")
     parser.add_argument("--make-inputs", action="store_true", help="write the inputs to --folder and measure nothing")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--dry-run", action="store_true", help="print the configuration, as JSON, and measure nothing")
     options = parser.parse_args()
     if options.minutes is not None and not options.whole_only:
         parser.error("--minutes needs --whole-only")
@@ -276,9 +275,6 @@ def main() -> None:
     chosen = (options.preset, options.steps, options.precision, options.device, options.lora_rank)
     with _open_folder(options.folder) as folder:
         config = make_benchmark_config(folder, *chosen, options.batch_frames, options.minutes)
-        if options.dry_run:
-            print(config.model_dump_json())
-            return
         if options.make_inputs or (options.whole_only and not Path(config.data.datasets[0].path).exists()):
             make_inputs(config, options.rows)
         if options.make_inputs:

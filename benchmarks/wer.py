@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from backends.asr.protocol import Recogniser
-from data_schemas.arrow import from_table
 from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds, seconds_to_samples
@@ -134,15 +133,9 @@ def compute_rates(heard: Sequence[Heard]) -> dict[str, Rate]:
 
 
 def _rows(reader: DatasetReader, limit: int | None) -> Iterator[AudioDialogue]:
-    entries = reader.manifest.select_kind("data")
-    n_rows = sum(entry.n_rows for entry in entries)
+    n_rows = sum(shard.n_rows for shard in reader.shards())
     wanted = set(np.linspace(0, n_rows - 1, min(limit or n_rows, n_rows)).round().astype(int).tolist())
-    index = 0
-    for entry in entries:
-        for row in from_table(reader.store.read_table(entry.path), AudioDialogue):
-            if index in wanted:
-                yield row
-            index += 1
+    return (row for index, row in enumerate(reader.dialogues()) if index in wanted)
 
 
 def _percent(share: float | None) -> str:

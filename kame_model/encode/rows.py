@@ -5,10 +5,9 @@ or a flag makes the rows again in seconds, while the codes, which take a codec h
 
 A file is Arrow IPC with a single batch, uncompressed and memory-mapped. Each column is one array of values and one of
 offsets, as NumPy needs them, so reading a row copies nothing, and the file contains its own schema. The format was
-chosen by measurement (`benchmarks.encode --storage --rows 1000`: rows of 12 to 56 s with 8 codebooks in random order,
-every byte summed up, processor time): memory-mapped Arrow 0.05 ms a row, one `.npy` file an array 0.06 ms, Parquet
-with groups of 16 rows 2.6 ms and of one row 1.1 ms. An epoch of Parquet that is shuffled only inside its shards took
-0.18 ms a row.
+chosen by measurement (1,000 rows of 12 to 56 s with 8 codebooks in random order, every byte summed, processor time):
+memory-mapped Arrow 0.05 ms a row, one `.npy` file an array 0.06 ms, Parquet with groups of 16 rows 2.6 ms and of one
+row 1.1 ms. An epoch of Parquet that is shuffled only inside its shards took 0.18 ms a row.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
