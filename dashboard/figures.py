@@ -46,7 +46,6 @@ class Totals:
     sources: list[str]
     forms: list[str]
     ladder: list[tuple[int, int, float | None]]
-    oracle_versions: list[str]
 
 
 def read_totals(index: Index, oracle_version: str) -> Totals:
@@ -74,7 +73,6 @@ def read_totals(index: Index, oracle_version: str) -> Totals:
                 [oracle_version],
             )
         ],
-        oracle_versions=[name for (name,) in index.fetch_rows("SELECT DISTINCT oracle_version FROM events ORDER BY 1")],
     )
 
 

@@ -34,8 +34,6 @@ _RUNS_AT_ONCE: Final = {"gpu": 1}
 _CHATS_AT_ONCE: Final = 1
 STOP_S: Final = 40.0
 """Timeout of a cancellation: Prefect gives a run 30 s, and its worker polls every few seconds."""
-_LOST: Final = "kame: runs whose process is gone"
-"""Name of an automation of earlier versions, which flows/lost_runs.py replaces."""
 
 
 def deploy(client: SyncPrefectClient, folder: Path, *, has_gpu: bool) -> None:
@@ -62,8 +60,6 @@ def deploy(client: SyncPrefectClient, folder: Path, *, has_gpu: bool) -> None:
             enforce_parameter_schema=True,
             job_variables={"working_dir": str(folder), "env": HEARTBEATS},
         )
-    for automation in client.read_automations_by_name(_LOST):
-        client.delete_automation(automation.id)
 
 
 def _make_pools(client: SyncPrefectClient) -> None:

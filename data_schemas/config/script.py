@@ -1,6 +1,6 @@
 """Scripts: limits of questions and answers, and the forms of dialogues."""
 
-from typing import Any, Self
+from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -46,15 +46,6 @@ class ScriptConfig(Config):
     )
 
     _expanded = field_validator("lexicon")(expand_home)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _check_old_name(cls, given: Any) -> Any:
-        if isinstance(given, dict) and "max_question_words" in given:
-            raise ValueError(
-                "max_question_words is now max_question_s, in seconds at 2.5 words a second: 300 words are 120.0"
-            )
-        return given
 
 
 class FormShares(Config):

@@ -129,14 +129,12 @@ def plan_training(
     n_devices: int = 1,
     stage: str | None = None,
     typed: Mapping[str, Any] | None = None,
-    codec: str | None = None,
 ) -> list[Figure]:
     """Estimates hours and memory of training a preset, and the sessions that it can serve, on one kind of device.
 
     Args:
         stage: a single stage of the preset's plan; None: all stages.
         typed: settings by dotted name.
-        codec: codec of the model; None: the preset's.
 
     Raises:
         ConfigError: the preset or stage does not exist, or a setting is invalid.
@@ -146,9 +144,7 @@ def plan_training(
     stages = [stage] if stage else [each.name for each in PRESETS[preset].plan]
     given = {"data.datasets": [{"path": "to-be-made"}], **(typed or {})}
     configs = [build_train_config(preset, each, None, given) for each in stages]
-    return _plan_stages(
-        configs, codec or PRESETS[preset].begins_with.get("codec", _CODEC_OF_NANO), book, device, n_devices
-    )
+    return _plan_stages(configs, PRESETS[preset].begins_with.get("codec", _CODEC_OF_NANO), book, device, n_devices)
 
 
 def _plan_stages(

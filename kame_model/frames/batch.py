@@ -84,11 +84,6 @@ class Batch:
         """int64[B, K, S], the input columns."""
         return self.columns[..., :-1]
 
-    @property
-    def targets(self) -> torch.Tensor:
-        """int64[B, K, S], the next column of each, for the depth transformer."""
-        return self.columns[..., 1:]
-
     def to(self, device: torch.device | str) -> Self:
         """Returns the batch on another device, see `copy_to_device`."""
         return type(self)(**{each.name: copy_to_device(getattr(self, each.name), device) for each in fields(self)})

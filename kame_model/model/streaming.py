@@ -29,8 +29,7 @@ from kame_model.frames.cue import Cue
 from kame_model.model.front_end import FrontEnd, eager_on_cpu
 
 UNSAID = -2
-"""In output: no token yet, or a paused slot. In imposed tokens: sampled by the model (moshi,
-`LMModel.ungenerated_token_id`)."""
+"""In output: no token yet, or a paused slot (moshi, `LMModel.ungenerated_token_id`)."""
 
 
 class Frame(NamedTuple):
@@ -73,17 +72,14 @@ class FrontEndGen:
             yield
 
     @torch.no_grad()
-    def step(self, other: Tensor, oracle: Tensor, impose: Tensor | None = None) -> Frame:
+    def step(self, other: Tensor, oracle: Tensor) -> Frame:
         """Runs one frame of every slot.
 
         Args:
             other: [B, n] the other's codes of the last frame; ignored in the first call.
             oracle: [B] id of the oracle for this position; padding if there is none.
-            impose: [B, 1 + n] text and own codes that replace sampled ones, except where they are `UNSAID`; it is the
-                next column, so delayed codes are those of earlier frames.
         """
         self._gen.condition = self._front_end.condition(oracle[:, None], self._feed_cues(oracle))
-        self._gen.imposed = impose
         with eager_on_cpu(oracle.device):
             said = self._gen.step(other[..., None])
         assert said is not None  # support_out_of_sync: never
@@ -120,13 +116,10 @@ class _OracleLMGen(LMGen):
         super().__init__(
             front_end.lm,
             **sampling.model_dump(),
-            on_text_hook=self._impose_text,
-            on_audio_hook=self._impose_own,
+            on_text_hook=None if front_end.cue is None else self._note_text,
             support_out_of_sync=True,  # slots start and pause independently
         )
-        self._is_heard = front_end.cue is not None
         self.condition: Tensor | None = None
-        self.imposed: Tensor | None = None
         self.said: list[int] = []  # the text of the last call, by slot
 
     def _step(self, input_tokens: Tensor, depformer_replace_tokens: Tensor | None = None) -> Any:
@@ -134,22 +127,10 @@ class _OracleLMGen(LMGen):
             self._streaming_state.condition_sum = self.condition  # moshi copies it into its CUDA graph
         return super()._step(input_tokens, depformer_replace_tokens)
 
-    def _impose_text(self, sampled: Tensor) -> None:
-        if self.imposed is not None:
-            _impose(sampled, self.imposed[:, 0])
-        if self._is_heard:
-            self.said = sampled.tolist()
-
-    def _impose_own(self, sampled: Tensor) -> None:
-        if self.imposed is not None:
-            _impose(sampled, self.imposed[:, 1:])
+    def _note_text(self, sampled: Tensor) -> None:
+        self.said = sampled.tolist()
 
 
 def _mask_from(size: int, head: nn.Module, args: tuple[Tensor], logits: Tensor) -> Tensor:
     """Forward hook that masks a head's logits for ids from `size` on."""
     return logits.masked_fill(torch.arange(logits.shape[-1], device=logits.device) >= size, -torch.inf)
-
-
-def _impose(sampled: Tensor, imposed: Tensor) -> None:
-    """Replaces sampled tokens in place, as moshi's hooks require."""
-    sampled.copy_(torch.where(imposed == UNSAID, sampled, imposed))

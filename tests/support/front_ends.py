@@ -72,7 +72,7 @@ def stock_logits(lm: LMModel, batch: Batch, condition: Tensor | None = None) -> 
     """What moshi's own functions make of a batch; not compiled, so that kernels are the same as ours."""
     with torch.no_grad(), no_compile():
         hidden, text = lm.forward_text(batch.inputs, condition)
-        return Logits(text[:, 0], lm.forward_depformer_training(batch.targets, hidden))
+        return Logits(text[:, 0], lm.forward_depformer_training(batch.columns[..., 1:], hidden))
 
 
 def audio_of(logits: Logits) -> Tensor:

@@ -133,10 +133,9 @@ def test_a_batch_is_padded_with_what_is_no_token_no_label_and_no_oracle() -> Non
     assert (batch.columns.dtype, batch.oracle_fed.dtype) == (torch.int64, torch.bool)
 
 
-def test_a_batch_reads_all_but_the_last_column_and_foresees_all_but_the_first() -> None:
+def test_a_batch_reads_all_but_the_last_column() -> None:
     batch = collate([example(5)])
     assert batch.inputs.tolist() == batch.columns[..., :-1].tolist()
-    assert batch.targets.tolist() == batch.columns[..., 1:].tolist()
 
 
 def test_a_batch_moves_whole() -> None:

@@ -153,6 +153,8 @@ def test_cues_are_those_of_the_training_forward_whoever_was_reset_or_rested() ->
     said = [PADDING_ID, 10, PADDING_ID, 11, 11, 10, 10, 11, *[PADDING_ID] * 6]
     heard, gen, places = heard_by(1, 1)[..., 0].expand(2, -1), FrontEndGen(front_end, GREEDY), [0, 0]
     expected = lay_cues([TEXT_CARD, *said[:-1]], oracle, TEXT_CARD)
+    note = gen._gen._note_text
+    gen._gen.on_text_hook = lambda sampled: note(sampled.copy_(torch.tensor([said[place] for place in places])))
     with gen.streaming(2):
         for call in range(12):
             rests = 4 <= call < 7
@@ -160,25 +162,10 @@ def test_cues_are_those_of_the_training_forward_whoever_was_reset_or_rested() ->
             if call == 9:
                 gen.reset(torch.tensor([False, True]))
                 places[1] = 0
-            impose = torch.full((2, 1 + N_CODEBOOKS), UNSAID)
-            impose[:, 0] = torch.tensor([said[place] for place in places])
-            gen.step(heard, torch.tensor([oracle[place] for place in places]), impose)
+            gen.step(heard, torch.tensor([oracle[place] for place in places]))
             assert int(seen[-1][0]) == expected[places[0]]
             assert rests or int(seen[-1][1]) == expected[places[1]]
             places = [places[0] + 1, places[1] + (not rests)]
-
-
-def test_what_is_imposed_is_said() -> None:
-    front_end, n_positions = tiny_front_end(), 8
-    heard, oracle = heard_by(1, n_positions), torch.full((1,), PADDING_ID)
-    impose = torch.full((1, 1 + N_CODEBOOKS), UNSAID)
-    impose[0, 0], impose[0, 2] = 17, 5
-    gen = FrontEndGen(front_end, GREEDY)
-    with gen.streaming(1):
-        said = [gen.step(heard[..., each], oracle, impose if each % 2 else None) for each in range(n_positions)]
-    assert [int(frame.text) for frame in said[2::2]] == [17, 17, 17]
-    assert [int(frame.own[0, 1]) for frame in said[1::2]] == [5, 5, 5, 5]
-    assert {int(frame.text) for frame in said[1::2]} != {17}
 
 
 def test_streaming_leaves_no_state_behind() -> None:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from data_schemas.config import ScriptConfig
 from pipelines.script.exchange import Exchange, make_exchange
@@ -252,11 +251,6 @@ def test_options_are_read_out_only_where_they_leave_the_question_short_enough() 
     assert 2 <= sum(fish in split_words(made.question.text) for fish in ("pike", "carp", "eel", "cod")) < 4
     too_long = f"Which of the following fish {'swims and ' * 45}swims?"
     assert reason_of(too_long, options[0], options) == "question_too_long"
-
-
-def test_the_former_limit_in_words_is_told_how_it_is_written_now() -> None:
-    with pytest.raises(ValidationError, match="max_question_words is now max_question_s"):
-        ScriptConfig.model_validate({"max_question_words": 300})
 
 
 @pytest.mark.parametrize(
