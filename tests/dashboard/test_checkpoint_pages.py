@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from urllib.parse import quote
 
 import pytest
 
+from backends.chat.child_server import find_free_port
 from dashboard.app import create_app
 from flows.checkpoints import CheckpointFiles
 from kame_model.evaluate.report.compare import compare
@@ -146,8 +146,7 @@ def test_a_press_starts_a_server_on_the_shipped_checkpoint(browser: "Browser", t
 def everything(folder: Path) -> Iterator[tuple[str, list[str]]]:
     """`kame up` over an empty folder: its address with the token, and the lines that it printed."""
     (folder / "root").mkdir()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = find_free_port(0, "test")
     environ: dict[str, Any] = {
         **os.environ,
         "KAME_CACHE": str(folder / "cache"),

@@ -3,7 +3,6 @@
 import json
 import os
 import shlex
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from backends.chat.child_server import find_free_port
 from kame_model.train.run import train
 from tests.support.train_runs import TINY, tiny_dataset, tiny_run, told
 
@@ -58,13 +58,6 @@ def assert_trained_as_one(started: list[subprocess.Popen[str]], folder: Path) ->
     assert losses[0] == pytest.approx(losses[1], rel=LIKE_ONE)
 
 
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
-
-
 def test_torchrun_makes_one_run_of_two_processes(tmp_path: Path, typed: list[str]) -> None:
     one_machine = [*TORCHRUN, "--standalone", "--nproc-per-node", "2", "--no-python"]
     assert_trained_as_one([start([*one_machine, *KAME, *typed])], tmp_path)
@@ -74,7 +67,8 @@ def test_torchrun_makes_one_run_of_two_processes(tmp_path: Path, typed: list[str
     ("n_processes", "replicas"), [(1, 1), (1, 2), (2, 2)], ids=["sharded", "a-copy-each", "two-by-two"]
 )
 def test_torchrun_on_two_nodes_makes_one_run(tmp_path: Path, typed: list[str], n_processes: int, replicas: int) -> None:
-    meeting = ["--rdzv-backend", "c10d", "--rdzv-id", "kame", "--rdzv-endpoint", f"localhost:{free_port()}"]
+    place = f"localhost:{find_free_port(0, 'test')}"
+    meeting = ["--rdzv-backend", "c10d", "--rdzv-id", "kame", "--rdzv-endpoint", place]
     on_node = [*TORCHRUN, "--nnodes", "2", "--nproc-per-node", str(n_processes), *meeting, "--no-python"]
     command = [*on_node, *KAME, *typed, "--set", f"hardware.replicas={replicas}"]
     assert_trained_as_one([start(command) for _ in range(2)], tmp_path)
@@ -99,7 +93,7 @@ def test_the_slurm_example_makes_one_run_of_two_nodes(tmp_path: Path, typed: lis
         program.parent.mkdir(exist_ok=True)
         program.write_text(text)
         program.chmod(0o755)
-    job = {"SLURM_JOB_ID": str(free_port()), "SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "node-[1-2]"}
+    job = {"SLURM_JOB_ID": str(find_free_port(0, "test")), "SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "node-[1-2]"}
     job["PATH"] = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
     script = str(ROOT / "examples" / "slurm" / "train.sbatch")
     assert_trained_as_one([start(["bash", script, *typed[1:]], **job, SLURM_GPUS_ON_NODE="1")], tmp_path)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from backends.chat.child_server import find_free_port
 from data_schemas.config import RefreshConfig
 from data_schemas.store import TEMPORARY
 from pipelines.run.execute import run_on_part
@@ -50,7 +51,7 @@ class LocalCluster:
 
     def __init__(self, kind: str, folder: Path, n_workers: int = 2, port: int = 0) -> None:
         self.kind, self._folder, self._n_workers = kind, folder, n_workers
-        self.port = port or _free_port()
+        self.port = port or find_free_port(0, "test")
         self._programs: list[subprocess.Popen[bytes]] = []
 
     @property
@@ -71,7 +72,7 @@ class LocalCluster:
                 own = ("--nthreads", 1, "--no-dashboard", "--local-directory", self._folder / f"worker-{number}")
                 self._start(f"worker-{number}", "dask", "worker", f"tcp://127.0.0.1:{self.port}", *own)
             return self
-        ports = ("--port", _free_port(), "--ray-client-server-port", self.port, "--min-worker-port", 0)
+        ports = ("--port", find_free_port(0, "test"), "--ray-client-server-port", self.port, "--min-worker-port", 0)
         sizes = ("--num-cpus", self._n_workers, "--object-store-memory", 80_000_000, "--max-worker-port", 0)
         place = ("--node-ip-address", "127.0.0.1", "--temp-dir", self._short_folder())
         quiet = ("--include-dashboard", "false", "--disable-usage-stats", "--block")
@@ -135,10 +136,3 @@ def dying(config: RefreshConfig, group: int) -> Iterator[None]:
     Path(f"{config.out}.victim").write_text(str(group))
     yield
     Path(f"{config.out}.killed").unlink()
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port

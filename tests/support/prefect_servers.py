@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,8 @@ from typing import Any, TypeVar
 
 import httpx
 from prefect.client.orchestration import SyncPrefectClient
+
+from backends.chat.child_server import find_free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -101,11 +102,6 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
 def wait_until(look: Callable[[], Answer], limit_s: float, what: str) -> Answer:
     """Looks again and again until there is an answer that is true; gives it."""
     until = time.monotonic() + limit_s
@@ -117,7 +113,7 @@ def wait_until(look: Callable[[], Answer], limit_s: float, what: str) -> Answer:
 
 def make_prefect(folder: Path) -> Prefect:
     """A server that does not run yet, with its database in a folder."""
-    url = f"http://127.0.0.1:{_free_port()}"
+    url = f"http://127.0.0.1:{find_free_port(0, 'test')}"
     settings = {"PREFECT_HOME": str(folder), "PREFECT_API_URL": f"{url}/api", "PREFECT_WORKER_QUERY_SECONDS": "1"}
     return Prefect(url, os.environ | settings | {"PYTHONUNBUFFERED": "1"}, folder)
 

@@ -8,7 +8,6 @@ It speaks the protocol of `backends/listener/websocket.py`, which the server's e
 import argparse
 import asyncio
 import json
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ import numpy as np
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
+from backends.chat.child_server import find_free_port
 from backends.listener.moonshine import MoonshineListener, MoonshineListenerOptions
 from backends.listener.protocol import Heard, StreamingRecogniser
 from tests.support.runs import RunError
@@ -30,8 +30,7 @@ class RecogniserProcess:
     """The process, which can be killed and started anew at the same port."""
 
     def __init__(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self._port: int = free.getsockname()[1]
+        self._port = find_free_port(0, "test")
         self._process: subprocess.Popen[str] | None = None
 
     @property

@@ -4,7 +4,6 @@ import json
 import multiprocessing
 import os
 import signal
-import socket
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 from torch.nn.modules.module import register_module_forward_pre_hook
 
+from backends.chat.child_server import find_free_port
 from data_schemas.config.model import ModelConfig
 from data_schemas.config.training import TrainConfig
 from kame_model.model.front_end import FrontEnd
@@ -201,9 +201,7 @@ class Forking:
 
     def run_together(self, config: TrainConfig, world: int, target: Callable[..., None] = run_as) -> list[int]:
         """One run in several processes; their exit codes."""
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = find_free_port(0, "test")
         processes = [self._context.Process(target=target, args=(config, rank, world, port)) for rank in range(world)]
         for each in processes:
             each.start()

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
+
+from backends.chat.child_server import find_free_port
 
 KAME = Path(sys.executable).with_name("kame")
 ENDING_S = 600.0
@@ -24,8 +25,7 @@ def kame_up(folder: Path) -> Iterator[str]:
     Args:
         folder: where it is typed, and where its cache and Prefect's database are.
     """
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = find_free_port(0, "test")
     own = {"KAME_CACHE": f"{folder}/.cache", "PREFECT_HOME": f"{folder}/.prefect", "PREFECT_SERVER_API_PORT": str(port)}
     command = [str(KAME), "up", "--port", "0", "--json"]
     with (

@@ -69,18 +69,7 @@ def test_how_it_is_to_be_run_is_typed(tmp_path: Path) -> None:
 def test_a_run_becomes_a_folder_and_is_told(tmp_path: Path) -> None:
     run, codec, front_end = make_run(tmp_path)
     out, cli = tmp_path / "out", CliRunner()
-    typed = [
-        "export",
-        str(run),
-        str(out),
-        "--codec",
-        "mimi",
-        "--codec-path",
-        str(codec),
-        "--codec-option",
-        "n_codebooks=3",
-        "--json",
-    ]
+    typed = ["export", str(run), str(out), *MIMI, str(codec), "--json"]
     made = cli.invoke(app, typed)
     assert made.exit_code == 0, made.output
     told = json.loads(made.stdout)
@@ -109,17 +98,7 @@ def test_a_run_becomes_a_folder_and_is_told(tmp_path: Path) -> None:
 def test_a_codec_that_the_run_does_not_speak_is_refused(tmp_path: Path) -> None:
     run, _, _ = make_run(tmp_path)
     other = tiny_mimi(tmp_path / "other", seed=9)
-    typed = [
-        "export",
-        str(run),
-        str(tmp_path / "out"),
-        "--codec",
-        "mimi",
-        "--codec-path",
-        str(tmp_path / "other"),
-        "--codec-option",
-        "n_codebooks=3",
-    ]
+    typed = ["export", str(run), str(tmp_path / "out"), *MIMI, str(tmp_path / "other")]
     refused = CliRunner().invoke(app, typed)
     assert refused.exit_code == 2
     assert f"but the given one is {other.digest}" in refused.stderr
@@ -158,20 +137,7 @@ def test_the_cards_own_lines_serve_it(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(serve, "_serve", lambda config, as_json: served.append(config))
     run, codec, _ = make_run(tmp_path)
     with_codec, mute, cli = tmp_path / "out", tmp_path / "mute", CliRunner()
-    cli.invoke(
-        app,
-        [
-            "export",
-            str(run),
-            str(with_codec),
-            "--codec",
-            "mimi",
-            "--codec-path",
-            str(codec),
-            "--codec-option",
-            "n_codebooks=3",
-        ],
-    )
+    cli.invoke(app, ["export", str(run), str(with_codec), *MIMI, str(codec)])
     cli.invoke(app, ["export", str(run), str(mute), "--codec", "none"])
     block = (with_codec / "README.md").read_text().split("## Serving it")[1].split("```sh")[1].split("```")[0]
     for line in block.strip().replace("FOLDER", str(with_codec)).splitlines()[:2]:

@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import socket
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import replace
@@ -13,6 +12,7 @@ import pytest
 import torch
 from torch.distributed.checkpoint.state_dict_saver import async_save
 
+from backends.chat.child_server import find_free_port
 from data_schemas.config.training import KeepConfig, TrainConfig
 from data_schemas.errors import TrainingError
 from kame_model.data.loader import RowSource, Share
@@ -104,9 +104,7 @@ def test_two_processes_agree_on_what_is_written_and_name_the_dialogues_of_either
     rows = tiny_dataset(tmp_path / "rows")
     keep = {"save_every": 1, "keep_last": 9, "evaluate_every": 9}
     config = tiny_run(tmp_path / "run", rows, keep=keep)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = find_free_port(0, "test")
     context = multiprocessing.get_context("forkserver")
     both = [context.Process(target=one_of_two, args=(config, rank, port)) for rank in range(2)]
     for each in both:

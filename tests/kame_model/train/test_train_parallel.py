@@ -60,6 +60,13 @@ def alike(found: list[dict[str, Any]], expected: list[dict[str, Any]], rel: floa
         assert ours == near(theirs)
 
 
+def assert_weights_near(folder: Path, run: str, atol: float = 2e-4, rtol: float = 1e-3) -> None:
+    """A run ended with the weights of the one that was alone."""
+    right = weights(folder / "alone")
+    for name, each in weights(folder / run).items():
+        torch.testing.assert_close(each, right[name], atol=atol, rtol=rtol)
+
+
 @pytest.mark.slow
 def test_two_processes_begin_with_the_weights_of_one_to_the_last_bit(tmp_path: Path, forking: Forking) -> None:
     rows = tiny_dataset(tmp_path / "rows")
@@ -82,9 +89,7 @@ def test_two_processes_train_as_one_and_either_goes_on_where_the_other_stopped(
     train(alone)
     assert forking.run_together(together, 2) == [0, 0]
     alike(told(tmp_path / "together"), told(tmp_path / "alone"))
-    right = weights(tmp_path / "alone")
-    for name, each in weights(tmp_path / "together").items():
-        torch.testing.assert_close(each, right[name], atol=2e-4, rtol=1e-3)
+    assert_weights_near(tmp_path, "together")
     assert train(changing, Asking(2)).step == 2
     assert forking.run_together(changing, 2) == [0, 0]
     alike(told(tmp_path / "changing"), told(tmp_path / "alone"))
@@ -98,9 +103,7 @@ def test_micro_batches_add_up_on_two_processes_as_on_one(
     train(tiny_run(tmp_path / "alone", rows, **how))
     assert forking.run_together(tiny_run(tmp_path / "two", rows, **how, hardware=reducing), 2) == [0, 0]
     alike(told(tmp_path / "two"), told(tmp_path / "alone"))  # the norms of the gradients among it
-    right = weights(tmp_path / "alone")
-    for name, each in weights(tmp_path / "two").items():
-        torch.testing.assert_close(each, right[name], atol=2e-4, rtol=1e-3)
+    assert_weights_near(tmp_path, "two")
 
 
 def test_between_micro_batches_each_process_holds_the_gradients_of_its_shard_alone(
@@ -130,9 +133,7 @@ def test_two_groups_that_each_hold_all_weights_train_as_one_process(
     assert sum(held[:2]) == n_trained
     assert max(held) < 0.6 * n_trained
     alike(told(tmp_path / "four"), told(tmp_path / "alone"))
-    right = weights(tmp_path / "alone")
-    for name, each in weights(tmp_path / "four").items():
-        torch.testing.assert_close(each, right[name], atol=2e-4, rtol=1e-3)
+    assert_weights_near(tmp_path, "four")
 
 
 @pytest.mark.slow
@@ -168,9 +169,7 @@ def test_adapters_are_trained_by_two_processes_as_by_one(tmp_path: Path, forking
     train(tiny_run(tmp_path / "alone", rows, **adapters))
     assert forking.run_together(tiny_run(tmp_path / "two", rows, **adapters), 2) == [0, 0]
     alike(told(tmp_path / "two"), told(tmp_path / "alone"), rel=2e-4 if precision == "fp32" else IN_BF16)
-    right = weights(tmp_path / "alone")
-    for name, each in weights(tmp_path / "two").items():
-        torch.testing.assert_close(each, right[name], atol=2e-4 if precision == "fp32" else 4e-3, rtol=1e-3)
+    assert_weights_near(tmp_path, "two", atol=2e-4 if precision == "fp32" else 4e-3)
 
 
 @pytest.mark.slow
@@ -180,9 +179,7 @@ def test_in_half_precision_two_processes_train_as_one(tmp_path: Path, forking: F
     train(alone)
     assert forking.run_together(together, 2) == [0, 0]
     alike(told(tmp_path / "together"), told(tmp_path / "alone"), rel=IN_BF16)
-    right = weights(tmp_path / "alone")
-    for name, each in weights(tmp_path / "together").items():  # 8.2e-4 apart; 1.3e-3 with embeddings in bf16
-        torch.testing.assert_close(each, right[name], atol=1e-3, rtol=0)
+    assert_weights_near(tmp_path, "together", atol=1e-3, rtol=0)  # 8.2e-4 apart; 1.3e-3 with embeddings in bf16
 
 
 @pytest.mark.slow
