@@ -220,24 +220,6 @@ def test_an_import_against_the_arrows_is_found(tmp_path: Path, package: str, lin
     assert wrong_imports(tmp_path) == [f"{package}/deep/module.py:{n_line}: {package} imports {seen}"]
 
 
-@pytest.mark.parametrize(
-    ("package", "line"),
-    [
-        ("backends", "from data_schemas import units"),
-        ("pipelines", "from backends.aligner.protocol import Aligner"),
-        ("pipelines", "from pipelines.run.execute import Runner"),
-        ("pipelines", "from .flows import something_of_our_own_folder"),
-        ("flows", "from prefect import flow"),
-        ("flows", "from kame_model import encode"),
-        ("flows", "import dashboard.app"),
-    ],
-)
-def test_an_import_along_the_arrows_is_not_found(tmp_path: Path, package: str, line: str) -> None:
-    (tmp_path / package).mkdir()
-    (tmp_path / package / "module.py").write_text(line + "\n")
-    assert wrong_imports(tmp_path) == []
-
-
 def test_a_long_file_is_found(tmp_path: Path) -> None:
     (tmp_path / "dashboard" / "static").mkdir(parents=True)
     (tmp_path / "dashboard" / "static" / "page.js").write_text("x\n" * 501)

@@ -40,6 +40,7 @@ def test_every_back_end_is_listed_with_licence_and_what_to_type(
     rows: list[dict[str, Any]] = json.loads(kame("--json").stdout)
     ours = [(each.kind, each.name) for each in ENTRIES] + [("source", name) for name in SOURCES]
     assert [(row["kind"], row["name"]) for row in rows] == ours
+    assert ("tts", "double", "yes") in {(row["kind"], row["name"], row["installed"]) for row in rows}
     coqui = next(row for row in rows if row["name"] == "coqui")
     assert (coqui["installed"], coqui["install"]) == ("no", "kame backends install coqui")
     assert all(row["licence"] for row in rows)

@@ -79,14 +79,6 @@ def test_brackets_in_values_are_shown_as_they_are(tmp_path: Path) -> None:
     assert "a[/b]:smile:[bold]c" in shown.stdout
 
 
-def test_backends_are_listed_with_kind_licence_and_what_to_type() -> None:
-    rows = {(row["kind"], row["name"]): row for row in as_json("backends")}
-    assert rows["tts", "double"]["installed"] == "yes"
-    assert {kind for kind, _ in rows} == {"tts", "aligner", "asr", "listener", "chat", "codec", "source"}
-    assert all(row["licence"] for row in rows.values())
-    assert "pocketsphinx" in kame("backends").stdout
-
-
 def test_inspect_tells_counts_and_the_first_dialogue(made: Path) -> None:
     found = as_json("inspect", made)
     counts = read_manifest(Store(str(made))).counts

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from data_schemas.code_layout import CodeLayout
-from data_schemas.errors import ConfigError, DatasetError, StoreError
+from data_schemas.errors import ConfigError, StoreError
 from data_schemas.records import AudioDialogue, OracleRow
 from kame_model.encode import kame_finetune
 from kame_model.encode.dialogue import make_token_row
@@ -129,11 +129,6 @@ def test_the_export_says_what_it_was_made_from(exported: Path) -> None:
 def test_a_folder_that_is_there_is_not_written_into(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="already exists"):
         export_kame_finetune(str(tmp_path), str(tmp_path))
-
-
-def test_no_token_rows_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="holds no token rows"):
-        export_kame_finetune(str(tmp_path), str(tmp_path / "out"))
 
 
 def test_an_export_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from filelock import FileLock
 
 from backends.codec.double import DoubleCodec, DoubleCodecOptions
-from data_schemas.errors import BackendError, ConfigError, DatasetError, StoreError
+from data_schemas.errors import BackendError, ConfigError, StoreError
 from data_schemas.manifest import MANIFEST as DATASET
 from data_schemas.reader import DatasetReader
 from kame_model.encode.folder import LOCK
@@ -65,13 +65,6 @@ def test_a_shard_of_a_newer_schema_is_refused(data: Path, vocabulary: str) -> No
         encode_dataset(encode_settings(data, vocabulary))
 
 
-def test_a_dataset_of_a_newer_schema_is_refused(data: Path, vocabulary: str) -> None:
-    manifest = json.loads((data / DATASET).read_text(encoding="utf-8")) | {"schema_version": 99}
-    (data / DATASET).write_text(json.dumps(manifest), encoding="utf-8")
-    with pytest.raises(DatasetError, match="schema version 99"):
-        encode_dataset(encode_settings(data, vocabulary))
-
-
 def test_sound_that_is_none_is_named_by_its_dialogue(data: Path, vocabulary: str) -> None:
     shard = sorted((data / "data").iterdir())[0]
     table = pq.read_table(shard)
@@ -111,11 +104,6 @@ def test_a_codec_that_breaks_its_promise_is_found(data: Path, vocabulary: str, m
 def test_a_folder_of_somebody_else_is_left_alone(data: Path, vocabulary: str) -> None:
     with pytest.raises(ConfigError, match="is not empty and holds no token rows"):
         encode_dataset(encode_settings(data, vocabulary, "dataset"))
-
-
-def test_oracles_that_are_not_there(data: Path, vocabulary: str) -> None:
-    with pytest.raises(DatasetError, match=r"no oracles of version 'other'\. There are: default"):
-        encode_dataset(encode_settings(data, vocabulary, oracle_version="other"))
 
 
 def test_two_runs_do_not_write_one_folder(data: Path, vocabulary: str) -> None:

@@ -268,23 +268,6 @@ async def test_parts_are_built_as_configured_and_a_back_end_that_is_down_stops_n
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-@pytest.mark.parametrize("mode", ["tandem", "cascade"])
-async def test_only_a_server_that_begins_with_the_cascade_needs_a_voice(mode: str) -> None:
-    config = serve_config(
-        mode=mode,
-        listener={"engine": "double"},
-        cascade={"tts": "nobody"},
-        back_ends=[{"chat": {"engine": "openai", "base_url": "http://127.0.0.1:9/v1", "model": "any"}}],
-    )
-    if mode == "cascade":
-        with pytest.raises(ConfigError, match="nobody"):
-            async with build_parts(config):
-                pass
-    else:
-        async with build_parts(config) as parts:
-            assert parts.speaker is None
-
-
 @pytest.mark.looptime
 async def test_routes_are_checked_at_the_start(checkpoint: Checkpoint) -> None:
     with pytest.raises(ConfigError, match="nobody"):

@@ -10,7 +10,7 @@ import pytest
 import soundfile
 import sphn
 
-from data_schemas.errors import ConfigError, DatasetError, StoreError
+from data_schemas.errors import DatasetError, StoreError
 from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue
 from pipelines.audio import decode_flac
@@ -86,11 +86,6 @@ def test_flagged_dialogues_are_left_out_and_counted(dataset: Path, tmp_path: Pat
     counts = export_moshi_finetune(str(dataset), str(tmp_path / "out"))
     assert counts.n_flagged == 1
     assert flagged not in {path.stem for path, _ in lines(tmp_path / "out")}
-
-
-def test_a_folder_that_is_there_is_not_written_into(made: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="already exists"):
-        export_moshi_finetune(str(made), str(tmp_path))
 
 
 def test_no_dataset_is_said_so(tmp_path: Path) -> None:

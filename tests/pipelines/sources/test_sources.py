@@ -147,16 +147,13 @@ def test_items_that_stand_in_an_evaluation_set_are_refused(tmp_path: Path, row: 
     assert [each.reason for each in reading.rejects] == ["contaminated"]
 
 
-@pytest.mark.parametrize("row", ["no json", {"text": "?"}, {"turns": [1]}, {"question": 1}, {"turns": 7}])
+@pytest.mark.parametrize(
+    "row", ["no json", {"text": "?"}, {"turns": [1]}, {"question": 1}, {"turns": 7}, {"turns": "?"}]
+)
 def test_an_evaluation_row_without_a_question_is_named(tmp_path: Path, row: Any) -> None:
     good = {"question": "Which?"}
     with pytest.raises(SourceError, match="Row 1 of the evaluation set"):
         read_evaluation_questions([written(tmp_path, good, row)])
-
-
-def test_turns_that_are_one_text_are_not_taken_letter_by_letter(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="Row 0 of the evaluation set"):
-        read_evaluation_questions([written(tmp_path, {"turns": "How many pens?"})])
 
 
 def test_the_limit_counts_rows_not_items(tmp_path: Path) -> None:
