@@ -71,9 +71,7 @@ def main() -> None:
     parser.add_argument("--lora-rank", type=int, default=64)
     parser.add_argument("--gpus", type=int, nargs="+", default=[1, 4, 8])
     options = parser.parse_args()
-    print(format_table(HEAD, []), end="")
-    for row in list_rows(options.presets, options.lora_rank, options.gpus):
-        print(format_table(row, []).partition("\n")[0], flush=True)
+    print(format_table(HEAD, list(list_rows(options.presets, options.lora_rank, options.gpus))))
 
 
 if __name__ == "__main__":
