@@ -83,7 +83,8 @@ def wrap_plugin_engine(plugin: Plugin, kind: str, make: Any, *given: Any, **more
     """Constructs an engine of another package by calling `make`, and adds the package's version to its digest.
 
     Raises:
-        ConfigError: it cannot be constructed, lacks a required attribute, or its name differs from its entry point's.
+        ConfigError: it cannot be constructed, lacks a required attribute, or (except chat engines) its name differs
+            from that of its entry point.
     """
     try:
         engine = make(*given, **more)

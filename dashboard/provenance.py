@@ -29,7 +29,7 @@ class RunFile:
 
     @property
     def sources(self) -> list[str]:
-        """Its sources."""
+        """Names of the question sets in the run's configuration; empty if the file is damaged."""
         told = self.get_section("configuration").get("sources")
         named = [each.get("name") for each in told if isinstance(each, Mapping)] if isinstance(told, list) else []
         return [str(each) for each in named]

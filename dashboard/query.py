@@ -65,7 +65,7 @@ class TableKind:
             if each.name == name:
                 return each
         names = ", ".join(each.name for each in self.columns)
-        raise ConfigError(f"{self.name} have no column {name!r}.", f"There are: {names}.")
+        raise ConfigError(f"{self.name} have no column {name!r}.", f"Choose one of: {names}.")
 
 
 DIALOGUES: Final = TableKind(

@@ -96,7 +96,7 @@ def to_file(table: pa.Table, form: str) -> bytes:
     elif form == "csv":
         pa_csv.write_csv(_flat(table), sink)
     else:
-        raise ConfigError(f"There is no file format {form!r}.", f"There are: {', '.join(MEDIA_TYPES)}.")
+        raise ConfigError(f"There is no file format {form!r}.", f"Choose one of: {', '.join(MEDIA_TYPES)}.")
     return sink.getvalue()
 
 

@@ -1,4 +1,7 @@
-"""Conversion of records to Arrow tables and back. Schemas are derived from the dataclasses, never written out."""
+"""Conversion of records to Arrow tables and back; their schema is that of the Parquet files of a dataset.
+
+Schemas are derived from the dataclasses in `records/`, never written out.
+"""
 
 import types
 import typing

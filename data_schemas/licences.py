@@ -80,7 +80,8 @@ def check_licences(licences: Mapping[str, str | None], told: Mapping[str, str], 
     if unknown:
         raise ConfigError(
             f"{where} is not published because licences are unknown: {'; '.join(unknown)}.",
-            "Give them by SPDX name: --licence NAME=LICENCE; for questions at `kame refresh --licence`.",
+            "Give them by SPDX name: --licence NAME=LICENCE. For question sets, give them when you make the dataset: "
+            "`kame refresh --licence NAME=LICENCE`.",
         )
     return known
 

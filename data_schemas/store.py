@@ -83,7 +83,7 @@ class Store:
         self.fs.rm_file(self.at(path))
 
     def sweep(self) -> None:
-        """Deletes incomplete files of an earlier run that was killed."""
+        """Deletes all temporary files, which killed runs left. No other process may be writing to this store."""
         for path in self.files("", TEMPORARY):
             self.remove(path)
 

@@ -38,8 +38,8 @@ def parse_settings(settings: Sequence[str], option: str = "--set") -> dict[str, 
         except yaml.YAMLError:
             equals = ""
         if not (name and equals) or parsed[name] is None:
-            names = "dotted.name=value; `kame config show`." if option == "--set" else "name=value."
-            raise ConfigError(f"{option} {text} is not name=value.", f"Write {option} {names}")
+            names = "; `kame config show` lists the names." if option == "--set" else "."
+            raise ConfigError(f"{option} {text} has no value that can be set.", f"Write {option} NAME=VALUE{names}")
     return parsed
 
 

@@ -86,7 +86,7 @@ class Figures:
 
 
 def count(store: Store, entries: Sequence[ShardEntry], oracle_version: str) -> Figures:
-    """Counts the figures of the listed files; oracle events are those of one version."""
+    """Counts dialogues, rejects and oracles of the files: events of one oracle version, models of all versions."""
     figures = Figures()
     for entry in entries:
         if entry.kind == DATA:

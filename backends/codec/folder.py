@@ -45,4 +45,7 @@ def load_model(weights: Path, kwargs: dict[str, Any], n_codebooks: int | None, d
         return loaders.get_mimi(weights, kwargs, device=device, num_codebooks=n_codebooks or n_there)
     except (SafetensorError, RuntimeError, OSError, TypeError, KeyError, AssertionError) as error:
         what = (str(error).splitlines() or [type(error).__name__])[0]
-        raise BackendError(f"{weights} is not the Mimi of its keyword arguments: {what}", "Copy it again.") from error
+        raise BackendError(
+            f"The weights in {weights} do not fit the configuration of the codec: {what}",
+            "Copy or download the codec's folder again.",
+        ) from error

@@ -54,7 +54,7 @@ class DoubleTts:
             ConfigError: there is no such voice.
         """
         if voice not in _VOICES:
-            raise ConfigError(f"The double has no voice {voice!r}.", f"Voices here: {', '.join(_VOICES)}.")
+            raise ConfigError(f"The double has no voice {voice!r}.", f"Choose one of: {', '.join(_VOICES)}.")
         words = _WORD.findall(text)
         if not words:
             raise SpeechRefused(f"there is nothing to say in {text!r}")

@@ -99,7 +99,7 @@ class Espeak:
         import soxr
 
         if voice not in _VOICES:
-            raise ConfigError(f"eSpeak has no voice {voice!r} here.", f"Voices here: {', '.join(_VOICES)}.")
+            raise ConfigError(f"eSpeak has no voice {voice!r} here.", f"Choose one of: {', '.join(_VOICES)}.")
         with _one_speaks, _Engine() as engine:
             samples, events = engine.say(text, voice, round(WORDS_PER_MINUTE * speed))
         starts = _find_words(text)

@@ -211,7 +211,7 @@ class Kokoro:
             BackendError: eSpeak or the model does not load.
         """
         if voice not in self._tables:
-            raise ConfigError(f"Kokoro has no voice {voice!r} here.", f"Voices here: {', '.join(self._tables)}.")
+            raise ConfigError(f"Kokoro has no voice {voice!r} here.", f"Choose one of: {', '.join(self._tables)}.")
         if not SPEED_MIN <= speed <= SPEED_MAX:
             raise ConfigError(f"Kokoro cannot speak at speed {speed}.", f"Choose from {SPEED_MIN} to {SPEED_MAX}.")
         pieces = _split_phonemes(text, "en-gb" if voice.startswith("b") else "en-us")

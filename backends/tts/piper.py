@@ -74,7 +74,7 @@ class Piper:
         """
         names = [each.name for each in self._voices]
         if voice not in names:
-            raise ConfigError(f"Piper has no voice {voice!r} here.", f"Voices here: {', '.join(names)}.")
+            raise ConfigError(f"Piper has no voice {voice!r} here.", f"Choose one of: {', '.join(names)}.")
         words = _WORD.findall(text)
         if not words:
             raise SpeechRefused(f"there is nothing to say in {text!r}")

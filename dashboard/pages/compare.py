@@ -37,7 +37,7 @@ def create_routes(site: Site) -> APIRouter:
         page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     ) -> HTMLResponse:
         if show not in KINDS:
-            raise ConfigError(f"Dialogues cannot be compared by {show!r}.", f"There are: {', '.join(KINDS)}.")
+            raise ConfigError(f"Dialogues cannot be compared by {show!r}.", f"Choose one of: {', '.join(KINDS)}.")
         datasets = [each for each in site.catalog.list_datasets() if isinstance(each, Dataset)]
         compared = _compare(site, left, right, show, page) if left and right else None
         others = [each.key for each in datasets if each.key not in (left, right)]

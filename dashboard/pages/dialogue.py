@@ -120,7 +120,7 @@ def create_routes(site: Site) -> APIRouter:
         if site.token_rows is None or folder not in found:
             raise MissingError(
                 f"There are no token rows {folder!r} of dialogue {dialogue_id}.",
-                f"There are: {', '.join(found) or 'none'}.",
+                f"Choose one of: {', '.join(found) or 'none'}.",
             )
         frames = site.token_rows.read(found[folder], place["file"], dialogue_id)
         if frames is None:

@@ -13,7 +13,7 @@ class CodecLearnConfig(Config):
     speakers: Literal["A", "B", "AB"] = Field(
         default="AB",
         description="Speakers to learn from: A (the assistant), B (the user), or AB: both, but the user in only a "
-        "quarter of the dialogues, because the model must only notice the user's speech.",
+        "quarter of the dialogues, because the model needs to notice the user's speech, but not to reproduce it.",
     )
     most_speech_s: float = Field(
         default=3600.0,

@@ -112,7 +112,7 @@ class FrontEndConfig(Config):
         ge=200,
         le=64_000,
         title="Pieces",
-        description="Number of pieces of a vocabulary that is trained here.",
+        description="Size of the vocabulary, in pieces, if a tokenizer is trained in this run.",
     )
     codec: str = Field(
         default="codec2-learnt",
@@ -129,7 +129,7 @@ class FrontEndConfig(Config):
         default=None,
         title="Codec's weights",
         description="Folder or file; empty: codebooks of codec2-learnt are trained on the datasets' voices, mimi is "
-        "downloaded from the Hub, others have none.",
+        "downloaded from the Hub, other codecs need no weights.",
     )
     max_steps: int | None = Field(
         default=None,
@@ -148,8 +148,8 @@ class FrontEndConfig(Config):
     init_from: str | None = Field(
         default=None,
         title="Weights to start from",
-        description="A training run, an export, KAME's or Moshi's weights; empty: random initialisation, for "
-        "moshi-7b Kyutai's.",
+        description="A training run, an export, KAME's or Moshi's weights; empty: random weights (for "
+        "moshi-7b, Kyutai's published weights).",
     )
     evaluate_items: int = Field(
         default=150,
@@ -205,8 +205,8 @@ class FrontEndConfig(Config):
     voice: Voice = Field(
         default="decoded",
         title="Voice",
-        description="How servers play the checkpoint: decoded: its own audio codes; synthesised: its text by "
-        "text-to-speech; stored in its kame.json.",
+        description="What callers hear: `decoded` (the model's own audio) or `synthesised` (its text, spoken by "
+        "text-to-speech). Stored in the checkpoint's kame.json.",
     )
 
     @property

@@ -81,7 +81,9 @@ class SpeechRowsConfig(Config):
     tokenizer: str | None = Field(
         default=None, description="SentencePiece model of the text; empty: trained on the first sentences."
     )
-    vocabulary: int = Field(default=1000, ge=8, description="Number of pieces of a vocabulary that is trained here.")
+    vocabulary: int = Field(
+        default=1000, ge=8, description="Size of the vocabulary, in pieces, if a tokenizer is trained in this run."
+    )
     codec: str = Field(default="codec2-learnt", description="Codec back-end (`kame backends` lists them).")
     codec_options: dict[str, str | int | float | bool] = Field(
         default_factory=dict,

@@ -71,10 +71,12 @@ def install(
     name: Annotated[
         str, typer.Argument(help="Name of a back-end for which `kame backends` shows this command, or vllm.")
     ],
-    again: Annotated[bool, typer.Option("--again", help="Make the environment again even if it is complete.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Install the environment again even if it is complete.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make the environment that a back-end runs in, with packages of fixed versions that are verified by hash."""
+    """Install the environment of a back-end, with pinned package versions that are verified by hash."""
     with report_errors(as_json):
         from backends.workers.environments import get_environment
         from backends.workers.install import install as make

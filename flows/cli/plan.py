@@ -86,8 +86,8 @@ def plan(
 ) -> None:
     """Estimate the time, memory, storage and cost of a dataset, its training and its serving before they are started.
 
-    With --source, the items of the question sets are counted. Otherwise the estimate is for the numbers of
-    --dialogues, or for the 56,582 dialogues of KAME's paper.
+    With --source, the items of the question sets are counted. Without it, the numbers given by --dialogues are used, by
+    default the 56,582 dialogues of KAME's paper.
     """
     with report_errors(as_json, how_to_resume=""):
         from data_schemas.presets import PRESETS
@@ -172,7 +172,8 @@ def bench(
 ) -> None:
     """Benchmark this machine in about two minutes: the stages of a run, the codec, training, and steps of a server.
 
-    Without --source, the sample questions of the project are used; then the length of your dialogues is not measured.
+    Without --source, the sample questions of the project are used, so the figures do not reflect the length of your own
+    dialogues.
     """
     with report_errors(as_json, how_to_resume=""):
         import time

@@ -29,8 +29,8 @@ def publish(
 ) -> None:
     """Upload a dataset or a checkpoint to the Hugging Face Hub, with card and licences. Unchanged files are skipped.
 
-    The access token is read from HF_TOKEN. Nothing is published whose licence forbids it or is unknown. A second run
-    resumes the upload, and updates the repository.
+    The access token is read from HF_TOKEN. Data whose licence is unknown or forbids it is not published. A second
+    run resumes the upload, and updates the repository.
     """
     with report_errors(as_json, "Run the same command again; files that are already there are not sent again."):
         from dataclasses import asdict

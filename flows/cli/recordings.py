@@ -29,7 +29,7 @@ def recordings(
         str, typer.Option("--name", help="Name of the recordings as a source in the dataset.")
     ] = "recordings",
     licence: Annotated[
-        str | None, typer.Option("--licence", help="Licence of the recordings, as the callers agreed.")
+        str | None, typer.Option("--licence", help="Licence of the recordings, to which the callers agreed.")
     ] = None,
     limit: Limit = None,
     profile: ProfileName = "embedded",

@@ -80,8 +80,8 @@ def serve(
 ) -> None:
     """Serve a front-end with any chat model as its back-end. Ctrl-C or SIGTERM lets running sessions finish first.
 
-    It prints a URL: a page to talk on, to which `kame talk` and Kyutai's clients of Moshi can connect too. If
-    KAME_SERVE_TOKEN is set, callers need that access token.
+    It prints the address of a web page for talking. `kame talk` and Kyutai's clients of Moshi can use the same address.
+    If KAME_SERVE_TOKEN is set, callers need that access token.
     """
     with report_errors(as_json):
         from flows.settings import parse_settings
@@ -110,7 +110,7 @@ def serve(
 def make_back_end_settings(
     url: str | None, model: str | None, provider: str | None, prompt: str | None
 ) -> dict[str, Any]:
-    """Returns the settings of the first chat model by dotted name, from the options that were given."""
+    """Returns the settings of the first chat model by dotted name; None for an option that was not given."""
     from flows.settings import make_chat_settings
 
     return {**make_chat_settings("back_ends.0.chat", url, model, provider), "back_ends.0.prompt": prompt}

@@ -102,8 +102,8 @@ def talk(
     After the user's speech it listens until the answer has ended, and reports if there is none or it does not end in
     time. A table shows for each question the oracle, the text of the answer, and a transcript of its audio.
 
-    The server is a running one (--url, with its access token in KAME_SERVE_TOKEN), or one that is started for this talk
-    only, on a free port of this machine. Ctrl-C ends the talk; what was said until then is kept.
+    With --url it uses a running server (access token in KAME_SERVE_TOKEN). Otherwise it starts one for this talk only,
+    on a free port of this machine. Ctrl-C ends the talk; what was said until then is kept.
     """
     of_server = {
         "--checkpoint": checkpoint,

@@ -34,8 +34,8 @@ def up(
 ) -> None:
     """Start Prefect, its workers and deployments, and the dashboard on this machine, until Ctrl-C.
 
-    Then active runs are cancelled: finished parts are kept, and a run that is started again resumes. Relative paths in
-    the settings of runs are relative to this folder.
+    Ctrl-C cancels active runs. Their finished parts are kept, and a run resumes when it is started again. Relative
+    paths in the settings of runs are relative to this folder.
     """
     with report_errors(as_json, how_to_resume="Prefect's history and all output are kept."):
         import secrets

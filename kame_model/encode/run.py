@@ -221,6 +221,6 @@ def group_oracle_files(reader: DatasetReader) -> dict[str, list[ShardEntry]]:
     if not found:
         versions = ", ".join(sorted({str(each.oracle_version) for each in every})) or "none"
         raise DatasetError(
-            f"{reader.store.root} has no oracles of version {reader.oracle_version!r}.", f"There are: {versions}."
+            f"{reader.store.root} has no oracles of version {reader.oracle_version!r}.", f"Choose one of: {versions}."
         )
     return found

@@ -96,7 +96,7 @@ def _read_rows(reader: DatasetReader) -> list[OracleRow]:
         there = sorted({each.oracle_version or "" for each in reader.manifest.select_kind(ORACLE)})
         raise DatasetError(
             f"{reader.store.root} has no oracles of version {reader.oracle_version!r}.",
-            f"There are: {', '.join(there) or 'none'}; choose one with --version.",
+            f"Choose one with --version: {', '.join(there) or 'there is none'}.",
         )
     return [row for entry in entries for row in from_table(reader.store.read_table(entry.path), OracleRow)]
 

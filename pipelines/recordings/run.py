@@ -41,7 +41,10 @@ def check_request(config: RefreshConfig) -> None:
         SourceError: the folder does not exist, or neither it nor the dataset has a recording.
     """
     if len(config.sources) != 1 or config.pictures is not None or config.wording is not None:
-        raise ConfigError("A dataset of recordings has one folder, and no pictures or wording.", "Omit them.")
+        raise ConfigError(
+            "A dataset of recordings is made of exactly one folder, without the settings `pictures` and `wording`.",
+            "Remove these settings and other folders.",
+        )
     (source,) = config.sources
     before = read_manifest_if_any(Store(config.out))
     is_known = before is not None and any(entry.source == source.name for entry in before.shards)

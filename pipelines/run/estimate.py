@@ -1,4 +1,4 @@
-"""Estimates a refresh before it starts: the amounts of data times the measured rates.
+"""Estimates time, memory, storage and cost of a refresh before it starts: amounts of data times measured rates.
 
 Amounts come from the mean shape of a source's dialogues (`DialogueShape`). Processor time is amount times rate. Wall
 time is the time of the worker processes over their number, plus the time of chat requests, plus what a single process

@@ -98,7 +98,7 @@ class MembershipBook:
         self._notes_path = f"{MEMBERSHIP}/{source}.json"
 
     def read_known(self) -> list[Member]:
-        """Returns the recorded members, in parts of this plan."""
+        """Returns the recorded members; if split or sizes have changed since, they are assigned to parts again."""
         if not self.store.exists(self._members_path):
             return []
         table = self.store.read_table(self._members_path)

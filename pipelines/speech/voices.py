@@ -35,7 +35,7 @@ def resolve_voices(config: SpeechConfig, tts: TextToSpeech, tts_b: TextToSpeech 
         raise ConfigError(
             f"The speech back-end {tts_b.name} has no voice for the user other than the assistant's, {voice_a}: it "
             "needs at least one voice for the user.",
-            f"Voices here: {', '.join(there_b)}. Choose another back-end for the user in speech.tts_b, or name "
+            f"It has: {', '.join(there_b)}. Choose another back-end for the user in speech.tts_b, or name "
             f"{voice_a} in speech.voices_b to have both speak with it.",
         )
     return voice_a, voices_b
@@ -44,7 +44,7 @@ def resolve_voices(config: SpeechConfig, tts: TextToSpeech, tts_b: TextToSpeech 
 def _check_there(tts: TextToSpeech, wanted: Sequence[str], there: Sequence[str]) -> None:
     if missing := sorted(set(wanted) - set(there)):
         raise ConfigError(
-            f"The speech back-end {tts.name} has no voice {', '.join(missing)}.", f"Voices here: {', '.join(there)}."
+            f"The speech back-end {tts.name} has no voice {', '.join(missing)}.", f"Choose one of: {', '.join(there)}."
         )
 
 

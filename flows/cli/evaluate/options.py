@@ -32,8 +32,8 @@ Register = Annotated[
     str | None,
     typer.Option(
         "--register",
-        help="Folder of checkpoints whose register counts the evaluations on test. Default: the checkpoint's own "
-        "folder.",
+        help="Checkpoint registry (a folder of checkpoints) in which evaluations on the test split are recorded. "
+        "Default: the folder that the checkpoint is in.",
     ),
 ]
 
@@ -106,8 +106,8 @@ def _evaluate(
         str | None,
         typer.Option(
             "--judge-url",
-            help="OpenAI-compatible base URL of the judge, with /v1. The API key is read from KAME_LLM_API_KEY, as "
-            "that of --llm-url is, or from the variable that --set judge.chat.api_key_env=NAME names.",
+            help="OpenAI-compatible base URL of the judge, with /v1. The API key is read from KAME_LLM_API_KEY; choose "
+            "another variable with --set judge.chat.api_key_env=NAME.",
         ),
     ] = None,
     judge_model: Annotated[

@@ -26,8 +26,8 @@ def recall(
         list[str],
         typer.Option(
             "--split",
-            help="Split to evaluate on: validation or train (can be repeated), or test only, which is counted. "
-            "Default: validation.",
+            help="Split to evaluate on: validation or train (can be repeated), or test alone. Evaluations on test are "
+            "recorded, and a second one needs --again. Default: validation.",
         ),
     ] = [],  # noqa: B006
     n_items: Annotated[

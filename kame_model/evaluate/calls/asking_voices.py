@@ -46,7 +46,7 @@ class AskingVoices:
         self._voices = {voice.name: voice for voice in self._tts.voices()}
         if missing := [name for name in names if name not in self._voices]:
             raise ConfigError(
-                f"{self._tts.name} has no voice {', '.join(missing)}.", f"Voices here: {', '.join(self._voices)}."
+                f"{self._tts.name} has no voice {', '.join(missing)}.", f"Choose one of: {', '.join(self._voices)}."
             )
         assistant = (cascade.voice or next(iter(self._voices))) if cascade.tts == engine else None
         english = [name for name, voice in self._voices.items() if voice.language.lower().startswith("en")]

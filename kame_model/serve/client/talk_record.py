@@ -216,7 +216,7 @@ class TalkRecord:
         return list(found.values())
 
     def find_oracle_by(self, at_s: float) -> Oracle | None:
-        """Returns the oracle whose words arrived last by then, on the session's clock, or None."""
+        """Returns the oracle whose first words arrived most recently, at or before this time on the session's clock."""
         begun = [each for each in self.get_oracles() if each.age_s is not None and each.asked_s + each.age_s <= at_s]
         return max(begun, key=lambda each: each.asked_s + (each.age_s or 0.0), default=None)
 

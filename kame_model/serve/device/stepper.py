@@ -30,7 +30,7 @@ class Stepped(Protocol):
         """Frames that have been received and not taken."""
 
     def take(self) -> FrameIn | None:
-        """Takes its next frame; returns it for the device, or None if there is none or the device does not need it."""
+        """Takes its next frame; returns the device's input, or None if no frame waits or no device is needed."""
 
     def attend(self) -> None:
         """Passes the frame just taken to speech recognition, while the device works."""

@@ -98,7 +98,7 @@ def choose_prompt(wish: str | Instructions, base: Prompt) -> Prompt:
         return base.with_instructions(text)
     ours = _load_all_prompts()
     if text not in ours:
-        raise ConfigError(f"There is no prompt {text[:80]!r}.", f"There are: {', '.join(ours)}.")
+        raise ConfigError(f"There is no prompt {text[:80]!r}.", f"Choose one of: {', '.join(ours)}.")
     return ours[text]
 
 

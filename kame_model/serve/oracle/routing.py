@@ -160,7 +160,9 @@ class Choice:
         if model is None:
             model = self.model if own is self._own else ""
         if model and model not in own.models:
-            raise ConfigError(f"Back-end {own.name!r} has no model {model!r}.", f"There are: {', '.join(own.models)}.")
+            raise ConfigError(
+                f"Back-end {own.name!r} has no model {model!r}.", f"Choose one of: {', '.join(own.models)}."
+            )
         wish = self._wish if prompt is None else prompt
         choose_prompt(wish, own.prompt)
         is_change = (own.name, model, wish) != (self._own.name, self.model, self._wish)
@@ -184,7 +186,7 @@ class Choice:
 
     def _find_back_end(self, name: BackendName) -> BackEnd:
         if name not in self._back_ends:
-            raise ConfigError(f"There is no back-end {name!r}.", f"There are: {', '.join(self._back_ends)}.")
+            raise ConfigError(f"There is no back-end {name!r}.", f"Choose one of: {', '.join(self._back_ends)}.")
         return self._back_ends[name]
 
 

@@ -70,7 +70,7 @@ class Speaker:
     def __init__(self, tts: TextToSpeech, config: CascadeConfig, threads: Executor) -> None:
         names = [voice.name for voice in tts.voices()]
         if config.voice is not None and config.voice not in names:
-            raise ConfigError(f"{tts.name} has no voice {config.voice!r}.", f"Voices here: {', '.join(names)}.")
+            raise ConfigError(f"{tts.name} has no voice {config.voice!r}.", f"Choose one of: {', '.join(names)}.")
         self._tts, self._threads = tts, threads
         self._voice, self._speed = config.voice or names[0], config.speed
         self.voice_name = f"{tts.name}/{self._voice}"

@@ -126,17 +126,18 @@ class AccessControl:
         """Checks the host name by which a connection came.
 
         A page may make its own name lead to this server (DNS rebinding), and would then share the server's origin; it
-        cannot come by an IP address or by one of our names. If the allowed origins are listed, names are not checked.
+        cannot come by an IP address or by one of our names. A request without a Host header passes, because browsers
+        always send one. Names are not checked if the allowed origins are listed or `care.hosts` contains `*`.
 
         Raises:
             Denied: 421 for any other name.
         """
         host = connection.headers.get("host")
-        if host is None or self._origins or "*" in self._hosts:  # a client that sends no name is no browser
+        if host is None or self._origins or "*" in self._hosts:
             return
         name = _read_hostname(host)
         if name not in self._hosts and _read_ip_address(name) is None:
-            raise Denied(421, "host", "This is not a name of this server; its care.hosts lists them.")
+            raise Denied(421, "host", "This server does not answer to this host name; add it to its care.hosts.")
 
     def find_address(self, connection: HTTPConnection) -> str:
         """Returns the caller's address: the nearest hop of X-Forwarded-For that is no trusted proxy, or the peer.

@@ -206,7 +206,7 @@ class ClientSocket(ABC):
             await self._leave()
 
     async def end(self, code: int, reason: str) -> None:
-        """Ends the session, and then the socket with this code."""
+        """Closes the session and waits for it; the socket is then closed with this code. Only the first call counts."""
         if self._ended is None:
             self._ended = (code, reason)
         if self._closing is None:

@@ -145,7 +145,7 @@ def test_json_and_a_picture_are_written_alike_each_time(made: Path) -> None:
 
 
 def test_a_version_that_is_not_there_is_answered_with_those_that_are(made: Path) -> None:
-    with pytest.raises(DatasetError, match=r"no oracles of version 'other'\. There are: deaf, default"):
+    with pytest.raises(DatasetError, match=r"no oracles of version 'other'\. Choose one with --version: deaf, default"):
         measure(DatasetReader(str(made), "other"))
 
 

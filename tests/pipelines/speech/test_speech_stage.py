@@ -78,7 +78,7 @@ def test_voices_are_those_asked_for_or_all_there_are(config: dict[str, Any], exp
 @pytest.mark.parametrize(
     ("config", "says"),
     [
-        ({"voice_a": "nobody"}, "no voice nobody.*Voices here: double_a"),
+        ({"voice_a": "nobody"}, "no voice nobody.*Choose one of: double_a"),
         ({"voices_b": ["nobody", "double_a"]}, "no voice nobody"),
         ({"voices_b": []}, "at least one voice for the user"),
     ],

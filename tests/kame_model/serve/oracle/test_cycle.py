@@ -336,7 +336,7 @@ def test_another_back_end_is_asked_at_once_and_the_old_one_given_up(tokenizer: T
     async def course() -> None:
         talk.user("How many litres")
         await asyncio.sleep(0.5)
-        with pytest.raises(ConfigError, match="There are: old, new"):
+        with pytest.raises(ConfigError, match="Choose one of: old, new"):
             talk.use("newest")
         with pytest.raises(ConfigError):
             talk.use("new", "no-such-prompt")
