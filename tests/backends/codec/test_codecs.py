@@ -144,11 +144,11 @@ def test_damaged_folders_are_told(folder: Path, tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match=r"There is no file .*mimi\.safetensors"):
         opening(None, kwargs)
-    with pytest.raises(BackendError, match=r"mimi.safetensors is not the Mimi"):
+    with pytest.raises(BackendError, match=r"mimi.safetensors do not fit the configuration"):
         opening(weights[: len(weights) // 2], kwargs)
     with pytest.raises(BackendError, match=r"mimi.json contains no keyword arguments"):
         opening(weights, kwargs[:50])
-    with pytest.raises(BackendError, match=r"mimi.safetensors is not the Mimi"):
+    with pytest.raises(BackendError, match=r"mimi.safetensors do not fit the configuration"):
         opening(weights, json.dumps(tiny_kwargs() | {"quantizer": tiny_kwargs()["quantizer"] | {"bins": 64}}))
     with pytest.raises(ConfigError, match="has 3 codebooks, not 4"):
         opening(weights, kwargs, n_codebooks=4)
