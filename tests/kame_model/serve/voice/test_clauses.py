@@ -9,7 +9,7 @@ from tests.support.writing_front_end import words_from
 
 pytestmark = pytest.mark.quick
 
-LONG = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
+LONG = "so let me think about how many of the old eggs are still left there"
 
 
 def parted(script: Mapping[int, str], *, is_dry: bool = False, clauses: Clauses | None = None) -> dict[int, str]:
@@ -41,9 +41,19 @@ def test_the_longest_clause_ends_before_a_word() -> None:
 
 
 def test_a_short_one_does_where_nothing_is_left_to_be_said_and_never_within_a_word() -> None:
-    script = {0: " it", 2: " is", 4: " eight", 5: "een", 7: " eggs"}
-    assert parted(script, is_dry=True) == {7: "it is eighteen", 7 + PAUSE_N_FRAMES: "eggs"}
+    script = {0: " it", 2: " is", 4: " in", 5: "side", 7: " eggs"}
+    assert parted(script, is_dry=True) == {7: "it is inside", 7 + PAUSE_N_FRAMES: "eggs"}
     assert FEWEST_WORDS == 3
+
+
+def test_a_number_is_not_cut() -> None:
+    said = "that's two hundred fifty miles and minus zero point five degrees"
+    assert list(parted(words_from(0, said), is_dry=True).values()) == [
+        "that's two hundred fifty miles",
+        "and minus zero point five degrees",
+    ]
+    endless = parted(words_from(0, "seven " * 60))
+    assert [len(each.split()) for each in endless.values()] == [2 * MOST_WORDS, 2 * MOST_WORDS, 60 - 4 * MOST_WORDS]
 
 
 def test_what_is_abandoned_counts_again_after_a_pause_or_as_soon_as_is_said() -> None:
