@@ -57,7 +57,7 @@ def test_any_codec_is_measured_by_its_name_with_its_options(split: Path) -> None
     assert told["file"] is None
     wrong = CliRunner().invoke(app, [*typed, "--codec-option", "n_codebooks"])
     assert wrong.exit_code == 2
-    assert "Write --codec-option name=value." in json.loads(wrong.stdout)["remedy"]
+    assert "Write --codec-option NAME=VALUE." in json.loads(wrong.stdout)["remedy"]
 
 
 def test_a_dataset_without_validation_dialogues_gives_a_codec_that_is_not_measured(made: Path, tmp_path: Path) -> None:
