@@ -7,7 +7,7 @@ equal, and only as a whole: "six" is not found in "thirty six".
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Final, NamedTuple
 
 from spoken.number_words import count_number_words, find_cardinal, parse_number_words, split_numbers
@@ -40,6 +40,8 @@ _ADVERBS: Final = make_word_set("really actually quite exactly simply called nam
 """May stand between a negation and what it denies, but not within a complete answer: "no it isn't really six"."""
 _DOUBTING: Final = make_word_set("think believe suppose")
 """Denied, these deny the clause that follows: "I don't think it is Paris"."""
+_DOUBTED_BEGINNINGS: Final = _PASSED_OVER | _PRONOUNS | _ADVERBS | make_word_set("is was are were it's answer")
+"""What such a clause may begin with: "that the answer is"."""
 
 _PRONOUN_ONE: Final = FUNCTION_WORDS - {"and", "or", "to", "over", "per", "by"}
 """ "One" before these is somebody: "one could argue", "one who", "one of the first". Not "one over two", "one and a
@@ -214,12 +216,8 @@ def is_denied(words: Sequence[str], start: int, end: int) -> bool:
     what follows: without punctuation "No, it isn't. Rome." and "No, it isn't Rome." are the same words, and follow-up
     questions are answered by the former.
     """
-    before = words[:start]
-    while before and before[-1] in _PASSED_OVER:
-        before = before[:-1]
-    has_adverb = bool(before) and before[-1] in _ADVERBS
-    while before and before[-1] in _ADVERBS | _PASSED_OVER:
-        before = before[:-1]
+    before = _drop_trailing(words[:start], _PASSED_OVER | _ADVERBS)
+    has_adverb = not _ADVERBS.isdisjoint(words[len(before) : start])
     last, second = (before[-1] if before else "", before[-2] if len(before) > 1 else "")
     if last == "be":
         return second in _NEGATIONS_OF_BE
@@ -231,9 +229,16 @@ def is_denied(words: Sequence[str], start: int, end: int) -> bool:
 
 def _is_doubted(before: Sequence[str]) -> bool:
     """Whether the words end as in "I don't think it is", "I do not believe that the answer is"."""
-    while before and before[-1] in _PASSED_OVER | _PRONOUNS | _ADVERBS | {"is", "was", "are", "were", "it's", "answer"}:
-        before = before[:-1]
+    before = _drop_trailing(before, _DOUBTED_BEGINNINGS)
     return len(before) > 1 and before[-1] in _DOUBTING and before[-2] in _NEGATIONS
+
+
+def _drop_trailing(words: Sequence[str], dropped: Set[str]) -> Sequence[str]:
+    """Returns the words without those at the end that are in a set."""
+    end = len(words)
+    while end and words[end - 1] in dropped:
+        end -= 1
+    return words[:end]
 
 
 def _is_complete_answer(words: Sequence[str], at: int) -> bool:

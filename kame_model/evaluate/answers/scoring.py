@@ -162,8 +162,7 @@ def _find_letters(text: str, options: Sequence[str]) -> list[tuple[int, int]]:
         return []
     said, inside = _speak_words(text), set[int]()
     for words in _list_texts_of_words(options):
-        places = (at for at in range(len(said) - len(words) + 1) if said[at : at + len(words)] == words)
-        inside.update(within for at in places for within in range(at, at + len(words)))
+        inside.update(within for at in _find_runs(said, words) for within in range(at, at + len(words)))
     return [(option, place) for option, place in found if len(_speak_words(text[:place])) not in inside]
 
 
@@ -236,12 +235,13 @@ def _is_contained(said: Sequence[str], answer: Sequence[str]) -> bool:
 
 def _find_places(said: Sequence[str], answer: Sequence[str]) -> list[int]:
     """Returns where an answer is said and not denied: "it is not Paris" and "Paris is wrong" do not give Paris."""
-    n_words = len(answer)
-    return [
-        at
-        for at in range(len(said) - n_words + 1)
-        if list(said[at : at + n_words]) == list(answer) and not is_denied(said, at, at + n_words)
-    ]
+    return [at for at in _find_runs(said, answer) if not is_denied(said, at, at + len(answer))]
+
+
+def _find_runs(said: Sequence[str], words: Sequence[str]) -> list[int]:
+    """Returns where words are said in a row."""
+    n_words = len(words)
+    return [at for at in range(len(said) - n_words + 1) if list(said[at : at + n_words]) == list(words)]
 
 
 def _speak_words(text: str) -> list[str]:

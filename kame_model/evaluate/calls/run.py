@@ -136,7 +136,7 @@ def run_calls(
     sounds: Collection[str] | None = None,
     calls_folder: str = CALLS,
     anew: bool = False,
-    scoring: Record | None = None,
+    scoring: int | None = None,
     look: Callable[[], int | None] = lambda: None,
 ) -> Finished:
     """Makes missing calls, and judges items that have no judgement or whose judgement failed.
@@ -154,8 +154,8 @@ def run_calls(
         sounds: names of the calls whose audio is stored; None: the first ones (`config.n_sounds`).
         calls_folder: folder of the calls' records, inside `out`.
         anew: replace the items of another evaluation in `out`.
-        scoring: further fields of the items' `run`, which affect items but not calls, such as the version of the rules;
-            if they differ from those in `out`, the items are made again from the stored calls. None: there are none.
+        scoring: version of the rules that affect items but not calls; if that in `out` is another, the items are made
+            again from the stored calls. None: there is none.
         look: records an evaluation on test items, when everything for the calls is ready
             (`report.looks.note_look_at_test`).
 
@@ -169,10 +169,8 @@ def run_calls(
     times, calls = MeasuredTimes(out), EvaluationFolder(str(Path(out) / calls_folder), run, anew=anew)
     with nullcontext(None) if config.judge is None else open_judge(config.judge, out) as judge:
         judged_by = None if judge is None else judge.describe()
-        replaceable = {"judge", *(scoring or {})} if len(calls) else ()  # judgements and scores are made again
-        folder = EvaluationFolder(
-            out, {**run, **(scoring or {}), "judge": judged_by}, anew=anew, replaceable=replaceable
-        )
+        of_items = {"judge": judged_by} | ({} if scoring is None else {"scoring": scoring})  # made again if another
+        folder = EvaluationFolder(out, {**run, **of_items}, anew=anew, replaceable=of_items if len(calls) else ())
         n_looks = look()
         missing = [each for each in wanted if each[0] not in calls]
         if missing:

@@ -114,7 +114,7 @@ def evaluate_mt_bench(
         counting=counting,
         anew=anew,
         calls_folder=CONVERSATIONS,
-        scoring={"scoring": SCORING},
+        scoring=SCORING,
     )
     return write_results(config, questions, done)
 

@@ -139,7 +139,7 @@ def evaluate_questions(
         parts=parts,
         counting=counting,
         anew=anew,
-        scoring={"scoring": SCORING},
+        scoring=SCORING,
     )
     rows = make_rows(done.records, _compute_figures)
     more = {

@@ -48,12 +48,12 @@ MODES: Final = ("direct", "tandem", "cascade")
 _MARKERS: Final = {"direct": "o", "tandem": "D", "cascade": "s"}
 _OF_OTHERS: Final = "*as published*"
 _NOT_DEFINED: Final = "not defined"
-_KEYWORD_DELAY: Final = (
-    "The keyword delay (median) is from there to the word that answers, only of answers that are right by the model's "
-    "own text, which may be fewer.\n",
-    "The keyword delay is not defined, because no word of these answers is the right one.\n",
-)
-"""What the report says about it: for question sets, for MT-Bench."""
+_KEYWORD_DELAY: Final = {
+    "questions": "The keyword delay (median) is from there to the word that answers, only of answers that are right by "
+    "the model's own text, which may be fewer.\n",
+    MT_BENCH: "The keyword delay is not defined, because no word of these answers is the right one.\n",
+}
+"""What the report says about it, by kind of evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,8 +300,7 @@ def _format_markdown(rows: Sequence[Row], categories: Sequence[str], kind: str, 
         format_table(head, [*own, *line, *others]),
         f"Quality is `{measure}`, {scale}; in brackets 95% over items and seeds. The average is over categories. "
         "Answered is the number of turns in which a sound followed, of all that were asked in all runs and seeds. The "
-        "delay is from the user's end to that sound, and does not include turns without one. "
-        + _KEYWORD_DELAY[kind == MT_BENCH],
+        "delay is from the user's end to that sound, and does not include turns without one. " + _KEYWORD_DELAY[kind],
         f"![Quality against delay]({PLOTS}/{PLOT}.png)\n",
     ]
     if others:
