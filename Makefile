@@ -9,7 +9,7 @@ DEMO ?= demo
 # The front-end that ships, from which the demo trains and with which it talks.
 NANO ?= examples/checkpoints/nano
 # Questions that the embedded chat model answers rightly when each is asked alone: always at the server's temperature of 0, in
-# 10, 8 and 9 of ten trials at 0.7. In a talk the turns before may mislead so small a model, and a word may be misheard ("the
+# 10, 8 and 9 of ten trials at 0.7. In a talk the turns before may mislead it (bees then make "a beehive"). Of others a word is misheard ("the
 # opposite of hot" becomes that of "heart"). And a word of each right answer.
 DEMO_QUESTIONS = What_is_the_capital_of_France How_many_legs_does_a_spider_have What_do_bees_make
 DEMO_ANSWERS = Paris eight honey
