@@ -14,6 +14,7 @@ from typing import Final
 
 import filelock
 import torch
+from moshi.utils.compile import no_compile
 
 from data_schemas import ids
 from data_schemas.config.training import KINDS, BestBy, Kind, SharesConfig, TrainConfig
@@ -87,7 +88,8 @@ def train(config: TrainConfig, progress: Progress = SILENT, stop: threading.Even
     stop, out = stop or threading.Event(), Path(config.out)
     hardware = config.hardware
     joining = join_processes(hardware.device, hardware.replicas)
-    with joining as processes, set_by_signals(stop), _lock_folder(out, processes):
+    # Compiled by moshi, the norms' backward pass fails on a GPU: their weight is [1, 1, dim], its gradient [dim].
+    with joining as processes, set_by_signals(stop), _lock_folder(out, processes), no_compile():
         config = fill_config(config, processes.share.world)
         trainer, sizes = _assemble(config, processes)
         trainer.resume()

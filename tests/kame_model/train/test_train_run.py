@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from moshi.utils import compile as moshi_compile
 from torch.distributed.checkpoint.filesystem import FileSystemWriter
 
 from data_schemas.errors import ConfigError, DatasetError, StoreError, TrainingError
@@ -38,6 +39,28 @@ def whole(rows: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert result.is_done
     assert result.step == 6
     return out
+
+
+class Looking(Silent):
+    """Notes at each step whether moshi would compile its norms."""
+
+    def __init__(self) -> None:
+        self.compiles: list[bool] = []
+
+    def step(self, step: int, figures: Mapping[str, float]) -> None:
+        self.compiles.append(not moshi_compile._compile_disabled)
+
+
+def test_norms_are_not_compiled_in_training(rows: Path, tmp_path: Path) -> None:
+    looking = Looking()
+    train(tiny_run(tmp_path / "run", rows, max_steps=2), looking)
+    assert looking.compiles == [False, False]  # in the whole step: the backward pass may run layers again
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_all_weights_are_trained_on_a_gpu(rows: Path, tmp_path: Path) -> None:
+    told_to = {"device": "cuda", "precision": "bf16-mixed", "activation_checkpointing": True}
+    assert train(tiny_run(tmp_path / "run", rows, max_steps=2, hardware=told_to)).is_done
 
 
 def steps_saved(folder: Path) -> list[int]:
