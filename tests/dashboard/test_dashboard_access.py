@@ -198,6 +198,8 @@ def test_every_operation_answers_whatever_it_is_asked(client: TestClient) -> Non
     [
         ({}, 401),
         ({"Authorization": "Bearer wrong"}, 401),
+        ({"Authorization": f"Bearer {TOKEN[:-1]}"}, 401),
+        ({"Authorization": f"Bearer {TOKEN}!"}, 401),
         ({"Authorization": "Bearer ü".encode()}, 401),
         ({"Authorization": f"Basic {TOKEN}"}, 401),
         (WITH_TOKEN | {"Origin": "http://evil.example"}, 403),

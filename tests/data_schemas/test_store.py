@@ -265,6 +265,16 @@ def test_a_batch_that_fails_leaves_nothing(store: Store) -> None:
     assert names(store) == []
 
 
+def test_what_a_killed_writer_of_a_folder_left_is_not_in_the_next_one(tmp_path: Path) -> None:
+    left = tmp_path / f"export{TEMPORARY}"
+    left.mkdir()
+    (left / "old.bin").write_bytes(b"half")
+    with new_folder(tmp_path / "export") as aside:
+        (aside / "new.bin").write_bytes(b"whole")
+    assert [each.name for each in (tmp_path / "export").iterdir()] == ["new.bin"]
+    assert not left.exists()
+
+
 def test_a_folder_written_into_is_on_the_disk_before_it_takes_its_name(tmp_path: Path, calls: Calls) -> None:
     with new_folder(tmp_path / "export") as aside:
         (aside / "weights").write_bytes(b"x")
