@@ -1,0 +1,133 @@
+"""Measures the word errors of a front-end's decoded audio while it reads given text, without those of its own text.
+
+    python -m benchmarks.decoded_sound CHECKPOINT SPEECH [--n 16] [--temp 0.4] [--json]
+
+SPEECH is a folder of `kame speech` of the checkpoint's tokenizer and codec. Sentences of its validation split are run
+freely, but at each frame the recording's text token replaces the sampled one. A recogniser transcribes the decoded
+audio, and the recorded voice after the same codec. `kame evaluate recall --listen` also speaks the model's own text.
+"""
+
+import argparse
+import json
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from data_schemas.config.model import SamplingConfig
+from data_schemas.config.training import DatasetMixConfig
+from flows.runs.train import make_hearing
+from kame_model.checkpoint.load import Checkpoint, load_checkpoint
+from kame_model.data.augment import prepend_oracle
+from kame_model.data.example import get_sides
+from kame_model.data.mixture import open_datasets
+from kame_model.data.speech_rows import ANSWERS
+from kame_model.data.splicing import Sides
+from kame_model.evaluate.answers.heard_words import count_word_errors
+from kame_model.evaluate.answers.key_words import extract_words, split_into_units
+from kame_model.evaluate.recall.evaluate import Hearing
+from kame_model.evaluate.recall.free_running import Script, run_freely
+from kame_model.frames.ids import PADDING_ID
+from kame_model.model.front_end import FrontEnd
+from kame_model.model.streaming import Frame, FrontEndGen
+
+_ORACLE_FRAME, _N_BEFORE = 5, 20  # the oracle comes 0.4 s after the start, and the sentence 1.2 s after it
+
+
+class ReadingGen(FrontEndGen):
+    """Generates audio for given text.
+
+    Args:
+        texts: the text tokens of each slot by frame; padding follows.
+    """
+
+    def __init__(self, front_end: FrontEnd, sampling: SamplingConfig, texts: Sequence[NDArray[np.int32]]) -> None:
+        super().__init__(front_end, sampling)
+        self._texts, self._frame = texts, 0
+        self._gen.on_text_hook = self._replace
+
+    def step(self, other: Tensor, oracle: Tensor) -> Frame:
+        """Generates one frame of every slot: see `FrontEndGen.step`."""
+        frame = super().step(other, oracle)
+        self._frame += 1
+        return frame
+
+    def _replace(self, sampled: Tensor) -> None:
+        told = [int(text[self._frame]) if self._frame < len(text) else PADDING_ID for text in self._texts]
+        sampled.copy_(torch.tensor(told))
+        self._gen.said = told
+
+
+def draw_sentences(folder: str, n: int) -> list[Sides]:
+    """Draws validation sentences, each after its words as an oracle."""
+    (dataset,) = open_datasets([DatasetMixConfig(path=folder)])
+    kinds = zip(dataset.splits, dataset.forms, strict=True)
+    rows = [at for at, (split, form) in enumerate(kinds) if split == "validation" and form in ANSWERS]
+    drawn = random.Random(0).sample(rows, min(n, len(rows)))
+    made = (prepend_oracle(get_sides(dataset[at], "a"), _ORACLE_FRAME, _N_BEFORE) for at in drawn)
+    return [each for each in made if each is not None]
+
+
+def measure_reading(checkpoint: Checkpoint, sentences: Sequence[Sides], temp: float, hear: Hearing) -> dict[str, Any]:
+    """Returns the word errors of the model and of the recording, each with the number of words, and all transcripts."""
+    tokenizer, codec = checkpoint.tokenizer(), checkpoint.codec()
+    texts = [each.own.text for each in sentences]
+    scripts = [Script(each.other.codes, [(_ORACLE_FRAME, each.own.oracle.get_fed(0).tolist())]) for each in sentences]
+    sampling = checkpoint.sampling(SamplingConfig(temp=temp))
+    ran = run_freely(
+        checkpoint.front_end.float(), scripts, sampling, 0, lambda front_end, how: ReadingGen(front_end, how, texts)
+    )
+
+    def transcribe(codes: NDArray[np.int16]) -> str:
+        return " ".join(hear(codec.decode(np.ascontiguousarray(codes))))
+
+    rows = [
+        {
+            "text": tokenizer.decode([token for token in each.own.text.tolist() if token > PADDING_ID]),
+            "heard": transcribe(run.own),
+            "recorded": transcribe(each.own.codes),
+        }
+        for each, run in zip(sentences, ran, strict=True)
+    ]
+    return {by: _sum_errors(rows, by) for by in ("heard", "recorded")} | {"rows": rows}
+
+
+def _sum_errors(rows: Sequence[dict[str, str]], by: str) -> list[int]:
+    def split(text: str) -> list[str]:
+        return [each.text for each in split_into_units(extract_words(text))]
+
+    counts = [count_word_errors(split(row["text"]), split(row[by])) or [0, 0] for row in rows]
+    return [sum(each) for each in zip(*counts, strict=True)]
+
+
+def format_report(told: dict[str, Any]) -> Iterator[str]:
+    """Yields the sums and a table of the transcripts."""
+    for by, name in (("heard", "model"), ("recorded", "recorded voice after the codec")):
+        n_errors, n_words = told[by]
+        yield f"{name}: {n_errors} of {n_words} words wrong, {n_errors / max(1, n_words):.0%}"
+    yield from ("", "| text | heard | recorded voice, heard |", "|---|---|---|")
+    yield from (f"| {row['text']} | {row['heard']} | {row['recorded']} |" for row in told["rows"])
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.decoded_sound", description="Measures the word errors of decoded audio."
+    )
+    parser.add_argument("checkpoint", help="folder of an export")
+    parser.add_argument("speech", help="folder of kame speech")
+    parser.add_argument("--n", type=int, default=16, help="number of sentences")
+    parser.add_argument("--temp", type=float, default=0.4, help="temperature of the audio codes")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args()
+    sentences = draw_sentences(options.speech, options.n)
+    told = measure_reading(load_checkpoint(options.checkpoint), sentences, options.temp, make_hearing())
+    print(json.dumps(told) if options.json else "\n".join(format_report(told)))
+
+
+if __name__ == "__main__":
+    main()
