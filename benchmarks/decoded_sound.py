@@ -85,9 +85,13 @@ def measure_reading(checkpoint: Checkpoint, sentences: Sequence[Sides], temp: fl
     def transcribe(codes: NDArray[np.int16]) -> str:
         return " ".join(hear(codec.decode(np.ascontiguousarray(codes))))
 
+    def spell(text: NDArray[np.int32]) -> str:
+        return tokenizer.decode([token for token in text.tolist() if token > PADDING_ID])
+
     rows = [
         {
-            "text": tokenizer.decode([token for token in each.own.text.tolist() if token > PADDING_ID]),
+            "text": spell(each.own.text),
+            "read": spell(run.text),
             "heard": transcribe(run.own),
             "recorded": transcribe(each.own.codes),
         }

@@ -1,22 +1,22 @@
-import numpy as np
+"""`benchmarks.decoded_sound` with the included checkpoint, as a process of its own."""
+
+import json
+from pathlib import Path
+
 import pytest
 
-from benchmarks.decoded_sound import ReadingGen
-from data_schemas.config.model import SamplingConfig
-from kame_model.evaluate.recall.free_running import Script, run_freely
-from kame_model.frames.ids import PADDING_ID
-from tests.support.front_ends import tiny_front_end
-
-pytestmark = pytest.mark.full
+from tests.support.benchmark_runs import ROOT, run_benchmark
+from tests.support.made_rows import made_with, make_speech_row
+from tests.support.token_rows import write_token_rows
 
 
-def test_a_model_that_reads_says_the_given_text_and_its_own_codes() -> None:
-    front_end = tiny_front_end().eval()
-    texts = [np.asarray([PADDING_ID, 7, PADDING_ID, 9, 8, PADDING_ID], np.int32), np.asarray([5, 5], np.int32)]
-    others = [np.zeros((front_end.n_codebooks, 6), np.int16), np.zeros((front_end.n_codebooks, 4), np.int16)]
-    scripts = [Script(other, [(0, [7, 9, 8])]) for other in others]
-    ran = run_freely(front_end, scripts, SamplingConfig(), 0, lambda model, how: ReadingGen(model, how, texts))
-    assert ran[0].text.tolist() == texts[0].tolist()
-    assert ran[1].text.tolist() == [5, 5, PADDING_ID, PADDING_ID]
-    assert ran[0].own.shape == (front_end.n_codebooks, 6)
-    assert ran[0].own.any()
+@pytest.mark.slow
+def test_a_model_reads_the_text_of_the_recordings_in_its_own_voice(tmp_path: Path) -> None:
+    by = made_with(text_card=1500, card=512, n_codebooks=6)
+    validation = [make_speech_row(number, "validation", by) for number in range(4)]
+    write_token_rows(tmp_path, [make_speech_row(9, "train", by)], validation, made_with=by)
+    nano = ROOT / "examples" / "checkpoints" / "nano"
+    told = json.loads(run_benchmark("decoded_sound", nano, tmp_path, "--n", "3", "--json"))
+    assert len(told["rows"]) == 3
+    assert all(row["read"] == row["text"] != "" for row in told["rows"])
+    assert told["heard"][1] == told["recorded"][1] > 0
