@@ -33,6 +33,7 @@ from typing import Any, get_args
 
 import torch
 from moshi.models.lm import LMModel
+from moshi.utils.compile import no_compile
 from torch.nn import functional
 
 from data_schemas.config.model import ModelConfig
@@ -46,7 +47,7 @@ from kame_model.data.mixture import open_datasets
 from kame_model.encode.manifest import MadeWith
 from kame_model.estimate import build_meta_model, estimate_memory
 from kame_model.frames.batch import Batch
-from kame_model.model.front_end import FrontEnd, build_front_end, eager_on_cpu, make_lm_kwargs
+from kame_model.model.front_end import FrontEnd, build_front_end, make_lm_kwargs
 from kame_model.model.lora import add_lora
 from kame_model.train.parallel import find_device
 from kame_model.train.run import train
@@ -170,7 +171,7 @@ class Bare:
         """Returns the seconds of one forward and backward pass."""
         batch = batch.to(self.device)
         started_s = time.perf_counter()
-        with eager_on_cpu(self.device), torch.autocast(self.device.type, torch.bfloat16, enabled=self.is_mixed):
+        with no_compile(), torch.autocast(self.device.type, torch.bfloat16, enabled=self.is_mixed):
             hidden, text = self.lm.forward_text(batch.inputs)
             audio = self.lm.forward_depformer_training(batch.columns[..., 1:], hidden)
         loss = _cross_entropy(text[:, 0], batch.text_labels) + _cross_entropy(audio, batch.audio_labels)
