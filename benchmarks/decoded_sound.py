@@ -1,6 +1,6 @@
 """Measures the word errors of a front-end's decoded audio while it reads given text, without those of its own text.
 
-    python -m benchmarks.decoded_sound CHECKPOINT SPEECH [--n 16] [--temp 0.4] [--json]
+    python -m benchmarks.decoded_sound CHECKPOINT SPEECH [--n 16] [--json]
 
 SPEECH is a folder of `kame speech` of the checkpoint's tokenizer and codec. Sentences of its validation split are run
 freely, but at each frame the recording's text token replaces the sampled one. A recogniser transcribes the decoded
@@ -72,12 +72,12 @@ def draw_sentences(folder: str, n: int) -> list[Sides]:
     return [each for each in made if each is not None]
 
 
-def measure_reading(checkpoint: Checkpoint, sentences: Sequence[Sides], temp: float, hear: Hearing) -> dict[str, Any]:
+def measure_reading(checkpoint: Checkpoint, sentences: Sequence[Sides], hear: Hearing) -> dict[str, Any]:
     """Returns the word errors of the model and of the recording, each with the number of words, and all transcripts."""
     tokenizer, codec = checkpoint.tokenizer(), checkpoint.codec()
     texts = [each.own.text for each in sentences]
     scripts = [Script(each.other.codes, [(_ORACLE_FRAME, each.own.oracle.get_fed(0).tolist())]) for each in sentences]
-    sampling = checkpoint.sampling(SamplingConfig(temp=temp))
+    sampling = checkpoint.sampling(SamplingConfig())
     ran = run_freely(
         checkpoint.front_end.float(), scripts, sampling, 0, lambda front_end, how: ReadingGen(front_end, how, texts)
     )
@@ -125,11 +125,10 @@ def main() -> None:
     parser.add_argument("checkpoint", help="folder of an export")
     parser.add_argument("speech", help="folder of kame speech")
     parser.add_argument("--n", type=int, default=16, help="number of sentences")
-    parser.add_argument("--temp", type=float, default=0.4, help="temperature of the audio codes")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     sentences = draw_sentences(options.speech, options.n)
-    told = measure_reading(load_checkpoint(options.checkpoint), sentences, options.temp, make_hearing())
+    told = measure_reading(load_checkpoint(options.checkpoint), sentences, make_hearing())
     print(json.dumps(told) if options.json else "\n".join(format_report(told)))
 
 
