@@ -27,10 +27,12 @@ from kame_model.data.example import get_sides
 from kame_model.data.mixture import open_datasets
 from kame_model.data.speech_rows import ANSWERS
 from kame_model.data.splicing import Sides
+from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.answers.heard_words import count_word_errors
 from kame_model.evaluate.answers.key_words import extract_words, split_into_units
 from kame_model.evaluate.recall.evaluate import Hearing
 from kame_model.evaluate.recall.free_running import Script, run_freely
+from kame_model.evaluate.recall.items import check_rows_fit
 from kame_model.frames.ids import PADDING_ID
 from kame_model.model.front_end import FrontEnd
 from kame_model.model.streaming import Frame, FrontEndGen
@@ -62,9 +64,8 @@ class ReadingGen(FrontEndGen):
         self._gen.said = told
 
 
-def draw_sentences(folder: str, n: int) -> list[Sides]:
+def draw_sentences(dataset: TokenDataset, n: int) -> list[Sides]:
     """Draws validation sentences, each after its words as an oracle."""
-    (dataset,) = open_datasets([DatasetMixConfig(path=folder)])
     kinds = zip(dataset.splits, dataset.forms, strict=True)
     rows = [at for at, (split, form) in enumerate(kinds) if split == "validation" and form in ANSWERS]
     drawn = random.Random(0).sample(rows, min(n, len(rows)))
@@ -127,8 +128,10 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=16, help="number of sentences")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
-    sentences = draw_sentences(options.speech, options.n)
-    told = measure_reading(load_checkpoint(options.checkpoint), sentences, make_hearing())
+    checkpoint = load_checkpoint(options.checkpoint)
+    (speech,) = open_datasets([DatasetMixConfig(path=options.speech)])
+    check_rows_fit(checkpoint, speech)
+    told = measure_reading(checkpoint, draw_sentences(speech, options.n), make_hearing())
     print(json.dumps(told) if options.json else "\n".join(format_report(told)))
 
 

@@ -12,10 +12,12 @@ from tests.support.token_rows import write_token_rows
 
 @pytest.mark.slow
 def test_a_model_reads_the_text_of_the_recordings_in_its_own_voice(tmp_path: Path) -> None:
-    by = made_with(text_card=1500, card=512, n_codebooks=6)
+    nano = ROOT / "examples" / "checkpoints" / "nano"
+    facts = json.loads((nano / "kame.json").read_text())
+    digests = {"tokenizer_digest": facts["tokenizer_digest"], "codec_digest": facts["codec"]["digest"]}
+    by = made_with(text_card=1500, card=512, n_codebooks=6).model_copy(update=digests)
     validation = [make_speech_row(number, "validation", by) for number in range(4)]
     write_token_rows(tmp_path, [make_speech_row(9, "train", by)], validation, made_with=by)
-    nano = ROOT / "examples" / "checkpoints" / "nano"
     told = json.loads(run_benchmark("decoded_sound", nano, tmp_path, "--n", "3", "--json"))
     assert len(told["rows"]) == 3
     assert all(row["read"] == row["text"] != "" for row in told["rows"])

@@ -40,6 +40,7 @@ from kame_model.evaluate.recall.items import (
     Condition,
     Record,
     append_silence_to_row,
+    check_rows_fit,
     choose_strangers,
     find_same_dialogues,
     get_condition,
@@ -103,7 +104,7 @@ def evaluate_recall(
     """
     for rows_of in (dataset, voices):
         if rows_of is not None:
-            _check_belongs(checkpoint, rows_of)
+            check_rows_fit(checkpoint, rows_of)
     as_served = {
         "sampling": checkpoint.sampling(config.sampling),
         "guesses": choose_guesses(checkpoint.facts, config.guesses),
@@ -277,28 +278,6 @@ def count_dialogues(dataset: TokenDataset, config: RecallConfig, voices: TokenDa
     """Returns the maximum number of runs of dialogues over all conditions, for a progress bar."""
     n = min(config.n_items, sum(each in config.splits for each in dataset.splits))
     return n * len(_list_conditions(config, voices is not None))
-
-
-def _check_belongs(checkpoint: Checkpoint, dataset: TokenDataset) -> None:
-    """Checks that a checkpoint can run the rows.
-
-    Raises:
-        ConfigError: the rows were encoded with another vocabulary or codec.
-    """
-    front_end, facts = checkpoint.front_end, checkpoint.facts
-    for what, ours, theirs in (
-        ("size of vocabulary", front_end.text_card, dataset.text_card),
-        ("size of codebooks", front_end.card, dataset.layout.card),
-        ("number of codebooks", front_end.n_codebooks, dataset.layout.n_codebooks),
-        ("vocabulary", facts and facts.tokenizer_digest, dataset.tokenizer_digest),
-        ("codec", facts and facts.codec_digest, dataset.codec_digest),
-    ):
-        if ours not in (None, theirs):
-            raise ConfigError(
-                f"{dataset.folder} was encoded with another {what} ({theirs}) than {checkpoint.place.name} has "
-                f"({ours}).",
-                "Encode the dataset with the checkpoint's own vocabulary and codec.",
-            )
 
 
 def _describe(

@@ -1,4 +1,4 @@
-"""Selects the dialogues of an evaluation of recall, and makes the record of each turn."""
+"""Selects the dialogues of an evaluation of recall, checks that they fit, and makes the record of each turn."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from data_schemas import ids
 from data_schemas.config.recall import RecallConfig, Told
+from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_S, FRAMES_PER_S
+from kame_model.checkpoint.load import Checkpoint
 from kame_model.data.augment import append_silence
 from kame_model.data.splicing import Sides
 from kame_model.encode.rows import TokenRow
@@ -62,6 +64,28 @@ class Condition(NamedTuple):
     def has_stranger(self) -> bool:
         """Whether the oracle of another dialogue is fed."""
         return self.oracle in ("wrong", "corrected")
+
+
+def check_rows_fit(checkpoint: Checkpoint, dataset: TokenDataset) -> None:
+    """Checks that a checkpoint can run the rows.
+
+    Raises:
+        ConfigError: the rows were encoded with another vocabulary or codec.
+    """
+    front_end, facts = checkpoint.front_end, checkpoint.facts
+    for what, ours, theirs in (
+        ("size of vocabulary", front_end.text_card, dataset.text_card),
+        ("size of codebooks", front_end.card, dataset.layout.card),
+        ("number of codebooks", front_end.n_codebooks, dataset.layout.n_codebooks),
+        ("vocabulary", facts and facts.tokenizer_digest, dataset.tokenizer_digest),
+        ("codec", facts and facts.codec_digest, dataset.codec_digest),
+    ):
+        if ours not in (None, theirs):
+            raise ConfigError(
+                f"{dataset.folder} was encoded with another {what} ({theirs}) than {checkpoint.place.name} has "
+                f"({ours}).",
+                "Encode the dataset with the checkpoint's own vocabulary and codec.",
+            )
 
 
 def get_condition(row: Record) -> Condition:
