@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from data_schemas.config.model import ModelConfig
 from data_schemas.config.training import KINDS, Kind, SharesConfig
+from data_schemas.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,15 @@ class Preset:
     begins_with: Mapping[str, str] = field(default_factory=dict)
 
     def make_recipe(self, stage: str) -> dict[str, Any]:
-        """Returns the training settings of a stage, without its data and folder."""
-        row = next(each for each in self.plan if each.name == stage)
+        """Returns the settings of a stage that differ from the defaults of `TrainConfig`, without its data and folder.
+
+        Raises:
+            ConfigError: the plan has no such stage.
+        """
+        row = next((each for each in self.plan if each.name == stage), None)
+        if row is None:
+            names = ", ".join(each.name for each in self.plan)
+            raise ConfigError(f"The plan of {self.model.preset} has no stage {stage!r}.", f"Choose one of: {names}.")
         optim = {"learning_rate": row.learning_rate, **self.settings.get("optim", {}), **row.settings.get("optim", {})}
         return {
             "stage": stage,

@@ -25,12 +25,17 @@ class EmbeddingModel:
         self.model = model
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Returns unit vectors of texts, [n_texts, n_dimensions], in order.
+        """Returns unit vectors of texts, [n_texts, n_dimensions], in order; [0, 0] without texts.
+
+        A vector of zeros, which has no direction, stays one of zeros.
 
         Raises:
-            BackendError: the server is unreachable, rejects us, has no embeddings, or returns a wrong number.
+            BackendError: the server is unreachable, rejects us, has no embeddings, or returns a wrong number of vectors
+                or vectors of different lengths.
             ConfigError: the base URL is invalid.
         """
+        if not texts:
+            return np.zeros((0, 0), dtype=np.float32)
         rows: list[Sequence[float]] = []
         try:
             for start in range(0, len(texts), N_A_REQUEST):
@@ -45,6 +50,7 @@ class EmbeddingModel:
         return vectors
 
     def _ask(self, texts: Sequence[str]) -> list[Sequence[float]]:
+        """Requests the vectors of some texts, in order and as the server returns them, not of length 1."""
         import openai
 
         config = ChatConfig(engine="openai", base_url=self.base_url, model=self.model)

@@ -42,6 +42,11 @@ def test_a_text_without_a_direction_is_like_nothing(server: EmbeddingServer) -> 
     assert not EmbeddingModel(server.url, "counts").embed(TEXTS).any()
 
 
+def test_without_texts_nothing_is_asked(server: EmbeddingServer) -> None:
+    assert EmbeddingModel(server.url, "counts").embed([]).shape == (0, 0)
+    assert not server.asked
+
+
 def test_a_server_that_is_busy_is_asked_again(server: EmbeddingServer) -> None:
     server.statuses = [503]
     assert len(EmbeddingModel(server.url, "counts").embed(TEXTS)) == len(TEXTS)
