@@ -29,7 +29,7 @@ class Room:
 
 
 def make_coloured_noise(n_samples: int, slope: float, seed: int) -> Samples:
-    """Makes noise, [n_samples], whose power is proportional to frequency to the power `slope`, zero below 60 Hz.
+    """Makes noise at 24 kHz, [n_samples], whose power falls with frequency to the power `slope`, and is 0 below 60 Hz.
 
     White at 0, pink at 1 (rooms, ventilation), brown at 2 (traffic behind walls). The level is arbitrary.
     """
@@ -45,7 +45,7 @@ def make_coloured_noise(n_samples: int, slope: float, seed: int) -> Samples:
 
 
 def filter_telephone_band(sound: Samples) -> Samples:
-    """Filters audio to the telephone band, forwards and backwards so that nothing is delayed."""
+    """Filters audio at 24 kHz to 300 to 3,400 Hz, forwards and backwards so that nothing is delayed."""
     from scipy import signal
 
     sections = signal.butter(4, TELEPHONE_BAND_HZ, btype="bandpass", fs=SAMPLE_RATE_HZ, output="sos")
@@ -54,7 +54,10 @@ def filter_telephone_band(sound: Samples) -> Samples:
 
 
 def put_in_room(speech: Samples, room: Room) -> Samples:
-    """Returns the speech as the microphone hears it, without the delay of the direct path, and fades out its end."""
+    """Returns the speech as the microphone hears it, in the same length and without the delay of the direct path.
+
+    Both are at 24 kHz. The reverberation after the end is cut off, and the last 20 ms are faded out.
+    """
     from scipy import signal
 
     response, delay = simulate_impulse_response(room)
@@ -65,7 +68,11 @@ def put_in_room(speech: Samples, room: Room) -> Samples:
 
 
 def simulate_impulse_response(room: Room) -> tuple[Samples, int]:
-    """Simulates a room's impulse response by the image source method; returns it and the sample of its direct path."""
+    """Simulates a room's impulse response at 24 kHz by the image source method.
+
+    Returns:
+        The response, [n_samples], and the index of the sample at which its direct path arrives.
+    """
     import pyroomacoustics
 
     pyroomacoustics.constants.set("num_threads", 1)  # there is one worker per core, and the order of additions is fixed

@@ -47,12 +47,12 @@ def ensure(path: Path, sha256: str, blocks: Callable[[], Iterable[bytes]], remed
 
     Args:
         path: where the file belongs.
-        sha256: the SHA-256 of its content.
+        sha256: the SHA-256 of its content, hexadecimal.
         blocks: yields the content in pieces; called only if the file is missing or damaged.
         remedy: what to do if that content does not have this SHA-256.
 
     Raises:
-        BackendError: the content is wrong (nothing is kept), or the file cannot be written.
+        BackendError: the content is wrong (nothing is kept), or the file cannot be read or written.
     """
     if is_verified(path, sha256):
         return path
@@ -69,6 +69,7 @@ def ensure(path: Path, sha256: str, blocks: Callable[[], Iterable[bytes]], remed
 
 
 def _write(path: Path, sha256: str, blocks: Iterable[bytes], remedy: str) -> None:
+    """Writes the file under a temporary name, and renames it if its SHA-256 is right; else raises BackendError."""
     beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     digest = hashlib.sha256()
     try:

@@ -69,7 +69,7 @@ def check_sound(samples: Any) -> None:
 
 
 def make_chirps(seed: int, n_samples: int) -> Samples:
-    """Makes rising and falling tones with pauses at 24 kHz, about as loud as speech, that depend on the seed."""
+    """Makes rising and falling tones with pauses at 24 kHz, [n_samples], about as loud as speech, by the seed."""
     rng = np.random.default_rng(seed)
     t = np.arange(n_samples) / SAMPLE_RATE_HZ
     pitch_hz = 150 + 100 * np.sin(2 * np.pi * rng.uniform(0.5, 2) * t)

@@ -20,7 +20,7 @@ def extract_host(url: str) -> str:
 
 
 def name_fault(error: BaseException) -> str:
-    """Names a fault in one or two words of ours: its status if it has one, else its class."""
+    """Names a fault in one or two words of ours: `HTTP 429` or another status if it has one, else its class."""
     status = error.status if isinstance(error, KameError) else ""
     return f"HTTP {status}" if status.isdigit() else status or type(error).__name__
 
@@ -37,7 +37,7 @@ class FaultLog:
         self._told: dict[tuple[str, str], tuple[float, int]] = {}  # time of the last message, and occurrences since
 
     def report(self, who: str, place: str, fault: str, remedy: str = "") -> None:
-        """Logs a fault, unless the same one was logged recently.
+        """Logs a fault, unless the same one of `who` was logged in the last minute; the next message says how often.
 
         Args:
             who: what failed, by its name in the configuration.

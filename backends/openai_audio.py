@@ -104,7 +104,10 @@ def _make_client(base_url: str, key: str, timeout_s: float, max_attempts: int) -
 
 
 def translate_error(error: "openai.APIError", options: OpenAIAudioOptions, key: str) -> Exception:
-    """Translates an error of openai's to `RequestRefused` or `BackendError`, without the API key."""
+    """Returns the `RequestRefused` or `BackendError` for an error of openai's, without the API key in its message.
+
+    `RequestRefused` is for HTTP 400, 413 and 422, which concern only this request.
+    """
     import openai
 
     where = f"The server at {options.base_url}"

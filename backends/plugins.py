@@ -32,7 +32,7 @@ class Plugin:
         return f"{found.name} {found.version}" if found else "an unknown package"
 
     def get_metadata(self, *fields: str) -> str:
-        """Returns the first line of the first of these metadata fields of the package that is set, or an empty text."""
+        """Returns the first line of the first of these metadata fields that the package has; empty if it has none."""
         told = self.point.dist.metadata if self.point.dist else None
         values = [str(told[field]).strip() for field in fields if told is not None and field in told]
         return next((value.splitlines()[0] for value in values if value), "")
@@ -57,11 +57,11 @@ class Plugin:
 
 
 def find_plugins(group: str, ours: Collection[str]) -> Mapping[str, Plugin]:
-    """Finds the plug-ins of a group and returns them by name.
+    """Finds the plug-ins of a group in all installed packages and returns them by name, sorted; nothing is imported.
 
     Args:
         group: such as `kame.tts`.
-        ours: names that are already used.
+        ours: names of what is built in.
 
     Raises:
         ConfigError: a name is already used, occurs twice, or is not made of lower-case letters, digits, `_` and `-`.

@@ -22,7 +22,7 @@ def interrupts_held() -> Iterator[None]:
 
 
 def leave_with_parent() -> None:
-    """Ends this worker process when its parent has ended, even by SIGKILL; call it first in the worker."""
+    """Starts a thread that ends this worker process when its parent has ended, even by SIGKILL; call it first."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 

@@ -80,7 +80,7 @@ class BackendEntry:
 
 
 def find_options_class(make: Callable[..., Any]) -> type[BaseModel] | None:
-    """Returns the type of the parameter `options` of a class's constructor, or None."""
+    """Returns the type of the parameter `options` of a class's constructor or a function; None if it has none."""
     if "options" not in inspect.signature(make).parameters:
         return None
     made_by = make.__init__ if inspect.isclass(make) else make
@@ -246,10 +246,10 @@ ENTRIES: tuple[BackendEntry, ...] = (
 
 
 def list_backends(kind: str | None = None) -> list[BackendEntry]:
-    """Lists the back-ends of a kind, or all: ours, then those of other packages.
+    """Lists the back-ends of a kind (a key of `GROUPS`), or all: ours, then those of other packages.
 
     Raises:
-        ConfigError: the name of an entry point is already used.
+        ConfigError: the name of an entry point is invalid or already used.
     """
     kinds = GROUPS if kind is None else {kind: GROUPS[kind]}
     found = []
@@ -282,8 +282,8 @@ def get_entry(kind: str, name: str) -> BackendEntry:
     return found
 
 
-def choose_device(kind: str, name: str, device: str) -> dict[str, OptionValue]:
-    """Returns the option `device` if a back-end has that option, else no options.
+def make_device_option(kind: str, name: str, device: str) -> dict[str, OptionValue]:
+    """Returns `device` as an option if the back-end has an option of that name; else no options.
 
     Raises:
         ConfigError: there is no such back-end, or it is not installed.
@@ -293,7 +293,11 @@ def choose_device(kind: str, name: str, device: str) -> dict[str, OptionValue]:
 
 
 def load(kind: str, name: str) -> Callable[..., Any]:
-    """Imports and returns the class or function that constructs a back-end."""
+    """Imports and returns the class or function that constructs a back-end; one of a plug-in checks what it constructs.
+
+    Raises:
+        ConfigError: there is no such back-end, it is not installed, or a plug-in does not load.
+    """
     found = get_entry(kind, name)
     make: Callable[..., Any] = found.load()
     plugin = found.plugin
@@ -325,7 +329,7 @@ def check_options(kind: str, name: str, options: Mapping[str, OptionValue]) -> B
 
 
 def validate_options(whose: str, taken: type[BaseModel], options: Mapping[str, OptionValue]) -> BaseModel:
-    """Validates options as an object of their class.
+    """Validates options and returns them as an object of their class, `taken`.
 
     Args:
         whose: for messages, as in "The … does not take these options".

@@ -32,6 +32,7 @@ def _get_hints(record: type) -> dict[str, Any]:
 
 
 def _strip_optional(hint: Any) -> tuple[Any, bool]:
+    """Returns X and True for a type hint `X | None`, and any other hint with False."""
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
         inner = [arg for arg in typing.get_args(hint) if arg is not types.NoneType]
         if len(inner) == 1:
@@ -45,6 +46,7 @@ def _make_field(name: str, hint: Any) -> pa.Field:
 
 
 def _make_data_type(hint: Any) -> pa.DataType:
+    """Returns the Arrow type of a type hint; raises TypeError if records cannot hold it."""
     if hint in _SCALARS:
         return _SCALARS[hint]
     if typing.get_origin(hint) is tuple:
@@ -91,7 +93,10 @@ def from_table(table: pa.Table, record: type[Record]) -> list[Record]:
 
 
 def _is_readable(found: pa.DataType | None, wanted: pa.Field) -> bool:
-    """Whether a column of type `found` can be read as the wanted field; None: there is no such column."""
+    """Whether a column of type `found` can be read as the wanted field; None: there is no such column.
+
+    Records may lack nullable fields, and may have others.
+    """
     if found is None:
         return bool(wanted.nullable)
     if pa.types.is_list(wanted.type):
@@ -105,6 +110,7 @@ def _is_readable(found: pa.DataType | None, wanted: pa.Field) -> bool:
 
 
 def _build(hint: Any, value: Any) -> Any:
+    """Converts a value of an Arrow row to what the type hint says: records from dicts, tuples from lists."""
     inner, _ = _strip_optional(hint)
     if value is None:
         return None

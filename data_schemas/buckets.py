@@ -73,7 +73,7 @@ class Bucket(Store):
                 return
 
     def list_states(self) -> dict[str, str]:
-        """Returns all files with their states; a state changes with the content."""
+        """Returns the states of all files by path; a state changes with the content."""
         with self.translated("", "list"):
             found = self.fs.find(self.root, detail=True)
         return {name.removeprefix(f"{self.root}/"): _get_state(info) for name, info in found.items()}
@@ -121,6 +121,7 @@ class Bucket(Store):
             ) from error
 
     def _put(self, path: str, data: bytes, state: str | None) -> str:
+        """Writes a file if its state is unchanged, and returns the new state; raises the errors of the client."""
         bucket, key, *_ = self.fs.split_path(self.at(path))
         if self._is_s3:
             condition = {"IfNoneMatch": "*"} if state is None else {"IfMatch": state}

@@ -30,6 +30,7 @@ class CodeLayout(Config):
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
+        """Checks that there is one of each per codebook, at least two entries, and no negative delay."""
         if {len(self.delays), len(self.other_delays), len(self.weights)} != {len(self.sizes)}:
             raise ValueError("sizes, delays, other_delays and weights must each have one number per codebook")
         if min(self.sizes) < 2 or min(self.of_rows) < 0:

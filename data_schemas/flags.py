@@ -14,7 +14,7 @@ FLAGS = "flags.jsonl"
 
 
 def read_flagged(store: Store) -> dict[str, str]:
-    """Returns flagged dialogues with their reasons; they are excluded from the next shards and from training.
+    """Returns the reasons of flagged dialogues by id; these are excluded from the next shards and from training.
 
     Raises:
         DatasetError: if a line is not a valid flag.

@@ -68,7 +68,11 @@ def connect() -> "HfApi":
 
 @contextmanager
 def asking_hub(name: str, remedy: str = f"Check the name, the network and {TOKEN}.") -> Iterator[None]:
-    """Converts errors of requests to the Hub in the block to `BackendError`, whose message never contains a token."""
+    """Converts errors of requests to the Hub in the block to `BackendError`, whose message never contains a token.
+
+    Raises:
+        ConfigError: if the environment forbids requests (HF_HUB_OFFLINE).
+    """
     try:
         yield
     except KameError:
@@ -83,7 +87,7 @@ def asking_hub(name: str, remedy: str = f"Check the name, the network and {TOKEN
 
 
 def fetch_dataset(address: str, patterns: tuple[str, ...]) -> Path:
-    """Downloads files of a dataset to the local cache, if they are not there yet, and returns their folder.
+    """Downloads files of a dataset to the local cache, if they are not there yet, and returns its local folder.
 
     All calls of a process see the same commit of a repository, even if a newer one is published meanwhile.
 

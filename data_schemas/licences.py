@@ -44,7 +44,7 @@ def get_hub_names(licence: str | None) -> list[str]:
 
 
 def judge(licence: str | None) -> Verdict:
-    """Whether a licence permits redistribution of derived works."""
+    """Returns whether a licence permits redistribution of derived works: open, forbidden, or unknown."""
     if get_hub_names(licence):
         return "open"
     told = (licence or "").lower()
@@ -52,7 +52,7 @@ def judge(licence: str | None) -> Verdict:
 
 
 def check_licences(licences: Mapping[str, str | None], told: Mapping[str, str], where: str) -> dict[str, str]:
-    """Returns all licences, after checking that each permits redistribution.
+    """Returns the licences of all parts by name, after checking that each permits redistribution.
 
     Args:
         licences: licence of each part by its name, from the files; None: not stated.
@@ -97,7 +97,7 @@ def name_voice(engine: str, voice: str) -> str:
 
 
 def collect_dataset_licences(reader: DatasetReader) -> dict[str, str | None]:
-    """Returns the licences of a dataset's parts: `questions of SOURCE` and `voice NAME of ENGINE`.
+    """Returns the licences of a dataset's parts by name: `questions of SOURCE` and `voice NAME of ENGINE`.
 
     A source with several licences has one that is not open, if there is one; a source with only rejects has None.
     """
@@ -127,7 +127,7 @@ def join_licences(licences: Iterable[str | None]) -> str | None:
 
 
 def put_into_card(card: str, licences: Mapping[str, str], more: str) -> str:
-    """Adds licences to a card, both to its YAML metadata for the Hub and as a table.
+    """Returns the card with the licences, both in its YAML metadata for the Hub and as a table.
 
     Args:
         card: with or without YAML metadata.
@@ -148,7 +148,7 @@ def put_into_card(card: str, licences: Mapping[str, str], more: str) -> str:
 
 
 def _list_voices(provenance: Mapping[str, str | None]) -> list[tuple[str, str]]:
-    """Returns engine and name of both voices; recorded callers have none."""
+    """Returns (engine, voice) of both speakers; recorded callers have no voice, and are omitted."""
     if not provenance["tts"]:
         return []
     own, _, users = provenance["tts"].partition(USERS_BY)

@@ -28,7 +28,7 @@ def read_model(text: str, model: type[Model]) -> Model:
 
 
 def load_named(name: str, folder: Traversable, model: type[Model], kind: str) -> Model:
-    """Loads the file of a folder with this name, or the YAML file at this path.
+    """Loads and validates the file of a folder with this name, or else the YAML file at this path.
 
     Args:
         kind: its name in messages, such as `prompt set`.

@@ -11,7 +11,7 @@ def embedded() -> RefreshConfig:
 
 
 def gpu() -> RefreshConfig:
-    """Starts a vLLM server for the oracle, with many concurrent requests; speech as in `embedded`.
+    """Returns a configuration with a vLLM server for the oracle and many concurrent requests; speech as in `embedded`.
 
     The model is Apache-2.0 and needs no account. Its weights alone are 14.2 GiB (7.6e9 parameters of two bytes), so by
     calculation it needs a GPU of 24 GB, which has not been tried. Choose another model by name, or a running server by

@@ -71,7 +71,7 @@ class Published:
 def publish(
     repository: str, offer: Offer, *, public: bool = False, on_file: Callable[[int], None] = lambda n: None
 ) -> Published:
-    """Uploads what is missing to a repository; the repository is created if it does not exist.
+    """Uploads what is missing to a repository, which is created if necessary, and deletes files no longer listed.
 
     Args:
         repository: owner/name.
@@ -112,6 +112,7 @@ class _Publication:
             )
 
     def run(self) -> Published:
+        """Commits the missing files, then the manifest with all other files and the deletions; raises as `publish`."""
         from huggingface_hub import CommitOperationDelete
 
         files = [each for each in self._offer.files if not self._is_uploaded(each)]

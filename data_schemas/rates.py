@@ -175,7 +175,7 @@ class RateBook:
         return cls([*own, *(_parse_rates(text, str(REFERENCE)) for text in texts)])
 
     def find(self, rows_of: Callable[[Rates], Sequence[Row]], fits: Callable[[Row], bool]) -> tuple[Row, Origin] | None:
-        """Returns the first matching row and its origin, or None."""
+        """Returns the first row that `fits` accepts, with its origin, or None; `rows_of` lists those of a `Rates`."""
         for rates in self.rates:
             for row in rows_of(rates):
                 if fits(row):
@@ -183,11 +183,14 @@ class RateBook:
         return None
 
     def find_shape(self, source: str) -> tuple[DialogueShape, Origin] | None:
-        """Returns the average dialogue of a source."""
+        """Returns the average dialogue of a source, with the origin of that figure, or None."""
         return self.find(lambda rates: rates.shapes, lambda row: row.source == source)
 
     def find_cost(self, step: str, engine: str = "", device: str = CPU) -> tuple[Cost, Origin] | None:
-        """What a step costs with an engine, on a device by its name or words of it."""
+        """Returns the cost of a step with an engine on a device, with its origin, or None.
+
+        `device` is a GPU's name, or words of it.
+        """
         wanted = (step, engine)
         return self.find(
             lambda rates: rates.costs, lambda row: (row.step, row.engine) == wanted and is_device(row.device, device)
@@ -226,6 +229,7 @@ def write_rates(rates: Rates) -> str:
 
 
 def _parse_rates(text: str, name: str) -> Rates:
+    """Parses a rates file; raises ConfigError with its name if it is not valid."""
     try:
         return read_model(text, Rates)
     except (yaml.YAMLError, ValidationError) as error:
@@ -241,12 +245,13 @@ def describe_measurement(device: str) -> str:
     return "run `kame bench` there" if device == CPU else "write the rate to a file for --rates (docs/planning.md)"
 
 
-def price_step(
+def estimate_step_time(
     book: RateBook, section: str, title: str, step: str, engine: str, device: str, amount: float, *, key: str = ""
 ) -> Figure:
-    """Returns the time that a step takes for an amount of work.
+    """Returns the processor or GPU time, seconds, of a step for an amount of work; unknown without a rate for it.
 
     Args:
+        amount: in the unit of the rate (`Cost.per`).
         key: of the figure; empty: made from step and device.
     """
     key = key or (f"processor.{step}" if device == CPU else f"gpu.{device}.{step}")

@@ -134,6 +134,7 @@ class DatasetReader:
                 yield row, oracles.get(row.dialogue_id)
 
     def _oracles_of(self, shard: ShardEntry) -> dict[str, OracleRow]:
+        """Returns the oracles of a shard's dialogues in this reader's version, by dialogue id."""
         return {
             row.dialogue_id: row
             for entry in self.manifest.select_kind(ORACLE)

@@ -71,7 +71,7 @@ class Store:
         return int(self.fs.size(self.at(path)))
 
     def files(self, folder: str, suffix: str = "") -> list[str]:
-        """Returns the sorted paths of all files below a folder; empty if there is no such folder."""
+        """Returns the sorted paths of all files below a folder, with this suffix; empty if there is no such folder."""
         top = self.at(folder)
         if not self.fs.exists(top):
             return []
@@ -124,6 +124,11 @@ class Store:
 
     @contextmanager
     def _parquet(self, path: str) -> Iterator[pq.ParquetFile]:
+        """Opens a Parquet file for the duration of the block.
+
+        Raises:
+            StoreError: if it is missing, truncated or not Parquet, also if this is noticed in the block.
+        """
         with self.translated(path, "read"), self.fs.open(self.at(path), "rb") as source:
             try:
                 yield pq.ParquetFile(source)
@@ -173,7 +178,7 @@ class Store:
 
     @contextmanager
     def translated(self, path: str, doing: str) -> Iterator[None]:
-        """Converts an OSError in the block to a `StoreError` that names the file."""
+        """Converts an OSError in the block to a `StoreError`: `Cannot DOING PATH`, and why."""
         try:
             yield
         except OSError as error:

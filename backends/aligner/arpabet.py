@@ -45,10 +45,10 @@ def to_arpabet(ipa: str) -> str:
 
 
 def pronounce(word: str) -> str:
-    """Returns the phones of one word in eSpeak NG's American English.
+    """Returns the ARPAbet phones of one word, separated by spaces, as eSpeak NG's American English pronounces it.
 
     Raises:
-        AlignmentRefused: eSpeak returns nothing for it, or nothing with phones.
+        AlignmentRefused: eSpeak returns nothing for it, or a sound without a phone.
         BackendError: eSpeak does not load.
     """
     ipa = "".join(_load_espeak().phonemize([word], strip=True))
@@ -60,6 +60,7 @@ def pronounce(word: str) -> str:
 
 @cache
 def _load_espeak() -> Any:
+    """Loads eSpeak NG's American English, once per process; raises BackendError if it does not load."""
     import espeakng_loader
     from phonemizer.backend import EspeakBackend
     from phonemizer.backend.espeak.wrapper import EspeakWrapper

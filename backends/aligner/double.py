@@ -46,7 +46,10 @@ class DoubleAligner:
 
 
 def _find_bursts(samples: Samples, least_gap: int) -> list[tuple[int, int]]:
-    """Finds the first and end sample of each span that is not digital silence; bursts begin and end with a 0."""
+    """Returns start and end sample (exclusive) of each burst: a span without `least_gap` samples of digital silence.
+
+    A burst begins and ends with a 0, so that each span is one sample longer than its sound at both ends.
+    """
     loud = np.flatnonzero(samples)
     if not len(loud):
         return []

@@ -80,7 +80,11 @@ class PocketsphinxAligner:
 
 
 def _align_padded(samples: Samples, sample_rate_hz: int, words: Sequence[str], n_pad: int) -> list[WordTiming]:
-    """Aligns the words with `n_pad` frames of silence at both ends of the audio."""
+    """Aligns the words with `n_pad` frames of silence at both ends; times count from the start of the audio itself.
+
+    Raises:
+        AlignmentRefused, TimesRefused, BackendError: as `PocketsphinxAligner.align`.
+    """
     pcm = _to_pcm(samples, sample_rate_hz, n_pad)
     with _one_at_a_time:
         decoder = _load_decoder()
@@ -99,6 +103,9 @@ def _add_to_dictionary(decoder: Any, word: str) -> str:
 
     Our keys end in `~`, so that a word added for one text is never taken for the dictionary's own word by the next;
     only keys that occur in a text are searched.
+
+    Raises:
+        AlignmentRefused: it is not a word, or has no pronunciation.
     """
     written = word.replace("’", "'").strip("'")
     if not _WORD.fullmatch(written):
@@ -139,6 +146,7 @@ def _find_segments(decoder: Any, pcm: bytes, text: str) -> list[Any] | None:
 
 
 def _make_timing(word: str, segment: Any, n_pad: int, duration_s: float) -> WordTiming:
+    """Makes a word's timing in seconds of the audio without its padding, clipped to the audio."""
     first_frame, end_frame = segment.start_frame, segment.end_frame + 1
     start_s, end_s = (min(max((frame - n_pad) / _FRAMES_PER_S, 0.0), duration_s) for frame in (first_frame, end_frame))
     return WordTiming(
@@ -152,6 +160,7 @@ def _make_timing(word: str, segment: Any, n_pad: int, duration_s: float) -> Word
 
 @cache
 def _load_decoder() -> Any:
+    """Loads the decoder, once per process; raises BackendError if it does not load."""
     from pocketsphinx import Config, Decoder
 
     try:

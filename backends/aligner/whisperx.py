@@ -74,7 +74,7 @@ class WhisperXAligner:
             return []
         sound = soxr.resample(samples, sample_rate_hz, _MODEL_RATE_HZ)
         try:
-            told, _ = self._worker.call("align", {"words": [_strip_marks(word) for word in words]}, sound)
+            told, _ = self._worker.call("align", {"words": [_straighten_apostrophes(word) for word in words]}, sound)
         except WorkerRefusal as refusal:
             raise AlignmentRefused(str(refusal)) from refusal
         duration_s = samples_to_seconds(len(samples), sample_rate_hz)
@@ -91,5 +91,5 @@ class WhisperXAligner:
         return get_worker("whisperx", asked, self._options.timeout_s)
 
 
-def _strip_marks(word: str) -> str:
+def _straighten_apostrophes(word: str) -> str:
     return word.replace("’", "'")

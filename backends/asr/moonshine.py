@@ -69,7 +69,7 @@ class Moonshine:
 
 
 def split_sound(sound: Samples) -> Iterator[Samples]:
-    """Splits audio at 16 kHz into pieces of at most 28 s, at the quietest tenth of a second of their second half."""
+    """Yields audio at 16 kHz in pieces of at most 28 s, cut at the quietest tenth of a second of their second half."""
     n_most, n_quiet = int(_MAX_PIECE_S * _MODEL_RATE_HZ), int(_QUIET_S * _MODEL_RATE_HZ)
     while len(sound) > n_most:
         later = sound[n_most // 2 : n_most]
@@ -81,6 +81,7 @@ def split_sound(sound: Samples) -> Iterator[Samples]:
 
 
 def _transcribe(sound: Samples) -> str:
+    """Transcribes at most 28 s of audio at 16 kHz; empty if nothing is recognised."""
     stream = load_transcriber().create_stream()  # a new one each time: the whole-file call remembers the last recording
     stream.start()
     stream.add_audio(sound.tolist(), _MODEL_RATE_HZ)
@@ -91,7 +92,7 @@ def _transcribe(sound: Samples) -> str:
 
 @cache
 def load_transcriber() -> Any:
-    """Returns the process's one model.
+    """Loads Moonshine's model for one thread on the first call; all calls return the same one.
 
     Raises:
         BackendError: it does not load.

@@ -36,7 +36,7 @@ class WhisperOptions(WorkerOptions):
 
 
 class Whisper:
-    """Transcribes speech; one model per process of ours, loaded on first use."""
+    """Transcribes speech; each process of KAME has one worker with the model, started on first use."""
 
     name = "whisper"
     max_calls_in_flight = 1
@@ -79,7 +79,11 @@ class Whisper:
             raise HearingRefused(what, "Try another model.") from refusal
 
     def _digest_model(self) -> str:
-        """Returns the name of a model given by name, or the SHA-256 of a folder's weights."""
+        """Returns the model's name from the options, or the SHA-256 of the weights if they name a folder.
+
+        Raises:
+            ConfigError: the folder has no weights.
+        """
         if not self._options.model_path:
             return self._options.model
         try:

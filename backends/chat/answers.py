@@ -35,13 +35,15 @@ def estimate_tokens(payload: dict[str, Any]) -> tuple[int, int]:
     """Estimates the input tokens and the maximum output tokens of a payload before a server has counted them.
 
     Args:
-        payload: a chat-completions payload, as requested or as the provider receives it.
+        payload: a chat-completions payload, as requested or as the provider receives it; without a limit of output
+            tokens, `UNBOUNDED_ANSWER` is assumed.
     """
     n_in = sum(TOKENS_PER_MESSAGE + _estimate_content_tokens(message.get("content")) for message in payload["messages"])
     return n_in, int(payload.get("max_tokens") or payload.get("max_completion_tokens") or UNBOUNDED_ANSWER)
 
 
 def _estimate_content_tokens(content: Any) -> int:
+    """Estimates the tokens of a message's content: a text, or parts, of which all but texts count as pictures."""
     if isinstance(content, str):
         return _estimate_text_tokens(content)
     parts = content if isinstance(content, list) else []
@@ -63,7 +65,8 @@ def read_answer(text: str, estimate: tuple[int, int] = (0, UNBOUNDED_ANSWER)) ->
         estimate: `estimate_tokens` of the payload, used where the response does not report usage.
 
     Raises:
-        UnusableAnswerError: it is not JSON or has no choice with text; the error holds the tokens that it cost.
+        UnusableAnswerError: it is not JSON, has no choice with text, or is a refusal; the error has the tokens that it
+            cost, and is final if the model refused or the token limit was reached.
     """
     told: Any = None
     reason: Any = None

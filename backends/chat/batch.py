@@ -75,6 +75,8 @@ class BatchRoom:
     async def wait(self, n_requests: int, under_way: Collection[str], endpoint_name: str) -> None:
         """Waits until a rejected batch of this many requests may be retried, in portions of at most `n_most`.
 
+        If other batches of ours are running, it waits until one has ended; else for a time, and lowers `n_most`.
+
         Args:
             under_way: other batches of ours that are running, as a live view.
 
@@ -213,11 +215,11 @@ class BatchTransport:
         self._delays = delays
         self._room = BatchRoom(provider.batch_max_requests, config.max_attempts, delays)
         self._waiting: dict[str, _Waiting] = {}
-        self._to_hand_in: dict[str, None] = {}
+        self._to_submit: dict[str, None] = {}
         self._gathering: asyncio.TimerHandle | None = None
-        self._handing_in = asyncio.Lock()
+        self._submitting = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._held: dict[str, OpenBatch] | None = None
+        self._open_batches: dict[str, OpenBatch] | None = None
         self._followed: set[str] = set()
         self._uploaded_here: set[str] = set()
         url = make_full_url(endpoint.base_url, provider, endpoint.model)
@@ -256,7 +258,8 @@ class BatchTransport:
         await self._api.aclose()
 
     async def _fetch_from_batch(self, key: str, body: dict[str, Any]) -> StoredReply:
-        held = self._get_held_batches()
+        """Waits for the answer to a request from the open batch that contains it, or else from the next batch."""
+        held = self._get_open_batches()
         answer: asyncio.Future[StoredReply] = asyncio.get_running_loop().create_future()
         self._waiting[key] = _Waiting(body, answer)
         if key in held:
@@ -268,38 +271,40 @@ class BatchTransport:
         finally:
             self._waiting.pop(key, None)
 
-    def _get_held_batches(self) -> dict[str, OpenBatch]:
+    def _get_open_batches(self) -> dict[str, OpenBatch]:
         """Returns the open batches by request key. The first call resumes all of earlier runs: they are paid."""
-        if self._held is None:
+        if self._open_batches is None:
             self._store.claim()
             batches = self._store.list_open_batches()
-            self._held = {each: batch for batch in batches for each in batch.keys}
+            self._open_batches = {each: batch for batch in batches for each in batch.keys}
             for batch in batches:
                 self._follow(batch)
-        return self._held
+        return self._open_batches
 
     def _gather(self, keys: Iterable[str]) -> None:
         """Adds requests to the next batch, which is created when no more have come for a while."""
-        self._to_hand_in |= dict.fromkeys(keys)
+        self._to_submit |= dict.fromkeys(keys)
         if self._gathering is not None:
             self._gathering.cancel()
-        is_full = len(self._to_hand_in) >= self._room.n_most
+        is_full = len(self._to_submit) >= self._room.n_most
         wait_s = 0.0 if is_full else self._delays.gather_s
-        self._gathering = asyncio.get_running_loop().call_later(wait_s, self._start_handing_in)
+        self._gathering = asyncio.get_running_loop().call_later(wait_s, self._submit_gathered)
 
-    def _start_handing_in(self) -> None:
-        keys = [key for key in self._to_hand_in if key in self._waiting]
-        self._to_hand_in.clear()
+    def _submit_gathered(self) -> None:
+        """Submits the gathered requests that are still wanted, in as many batches as the size limits require."""
+        keys = [key for key in self._to_submit if key in self._waiting]
+        self._to_submit.clear()
         sizes = ((key, len(self._make_line(key))) for key in keys)
         for chosen in split_portions(sizes, self._room.n_most, self._provider.batch_max_bytes):
-            self._spawn(self._hand_in(chosen), chosen)
+            self._spawn(self._submit_batch(chosen), chosen)
 
     def _make_line(self, key: str) -> bytes:
         return write_line(key, self._waiting[key].body)
 
-    async def _hand_in(self, keys: list[str]) -> None:
-        held = self._get_held_batches()
-        async with self._handing_in:  # one at a time: each may be hundreds of megabytes
+    async def _submit_batch(self, keys: list[str]) -> None:
+        """Uploads requests as one file, records it and follows its batch; skips those that an open batch contains."""
+        held = self._get_open_batches()
+        async with self._submitting:  # one at a time: each may be hundreds of megabytes
             lines = {key: self._make_line(key) for key in keys if key in self._waiting and key not in held}
             if not lines:
                 return
@@ -312,7 +317,7 @@ class BatchTransport:
     def _follow(self, batch: OpenBatch) -> None:
         if batch.file_id not in self._followed:
             self._followed.add(batch.file_id)
-            self._spawn(self._bring_in(batch), batch.keys)
+            self._spawn(self._collect_answers(batch), batch.keys)
 
     def _spawn(self, work: Coroutine[Any, Any, None], keys: Iterable[str]) -> None:
         """Runs a coroutine as a task; if it fails, everyone who waits for its keys gets the error."""
@@ -328,6 +333,7 @@ class BatchTransport:
         task.add_done_callback(finish)
 
     def _settle(self, key: str, outcome: StoredReply | BaseException) -> None:
+        """Gives a request's outcome to the caller who waits for it, if there is one."""
         waiting = self._waiting.get(key)
         if waiting is None or waiting.answer.done():
             return
@@ -336,8 +342,15 @@ class BatchTransport:
         else:
             waiting.answer.set_result(outcome)
 
-    async def _bring_in(self, batch: OpenBatch) -> None:
-        """Creates the batch if necessary, waits until it ends and stores its answers."""
+    async def _collect_answers(self, batch: OpenBatch) -> None:
+        """Creates the batch if necessary, waits until it ends and stores its answers.
+
+        Requests that it left unanswered may be retried. If it was rejected because too much is enqueued, they are
+        gathered for the next batch.
+
+        Raises:
+            BackendError: the endpoint rejected the whole batch for another reason.
+        """
         try:
             state = await self._wait_for_end(batch)
             bodies = [body async for body in self._read_bodies(state)]
@@ -350,7 +363,7 @@ class BatchTransport:
         unanswered: set[str | None] = set(batch.keys)
         for line in (each for body in bodies for each in body.split(b"\n")):  # not splitlines: answers hold U+2028
             if line.strip():
-                unanswered.discard(self._take(line))  # an unreadable line leaves its request unanswered
+                unanswered.discard(self._process_line(line))  # an unreadable line leaves its request unanswered
         has_failed = state.status == "failed" and len(unanswered) == len(batch.keys)
         fault = TryAgainError(f"left unanswered by a batch that is {state.status}", state.status)
         self._close(batch, [] if has_failed else filter(None, unanswered), fault)
@@ -363,7 +376,11 @@ class BatchTransport:
             raise self._make_refusal_error(state)
 
     async def _wait_for_end(self, batch: OpenBatch) -> "Batch":
-        """Returns the state of a file's batch once it has ended."""
+        """Creates the batch of a file if it has none, and returns its state once it has ended.
+
+        Raises:
+            GoneError: the file or the batch no longer exists.
+        """
         batch_id = batch.batch_id
         if batch_id is None:
             is_new = batch.file_id in self._uploaded_here
@@ -380,7 +397,7 @@ class BatchTransport:
             wait_s = min(2 * wait_s, self._delays.longest_look_s)
 
     async def _read_bodies(self, state: "Batch") -> AsyncIterator[bytes]:
-        """Reads the output and error files of a batch that still exist."""
+        """Yields the contents of a batch's output and error files, of those that still exist."""
         for file_id in filter(None, (state.output_file_id, state.error_file_id)):
             try:
                 yield await self._api.read(file_id)
@@ -388,15 +405,19 @@ class BatchTransport:
                 log_try("batch file", endpoint=self._endpoint.name, batch_id=state.id, status="gone")
 
     def _close(self, batch: OpenBatch, unanswered: Iterable[str], fault: TryAgainError) -> None:
-        """Deletes a batch; requests that it left unanswered may go into the next one."""
+        """Deletes a batch from the store; requests that it left unanswered get `fault` and may go into the next one."""
         self._store.remove(batch)
         for key in batch.keys:
-            self._get_held_batches().pop(key, None)
+            self._get_open_batches().pop(key, None)
         for key in unanswered:
             self._settle(key, fault)
 
-    def _take(self, text: bytes) -> str | None:
-        """Stores or settles one line of a batch's output and returns its key, or None if it cannot be parsed."""
+    def _process_line(self, text: bytes) -> str | None:
+        """Stores the answer in a line of a batch's output, or translates its error, and settles the request.
+
+        Returns:
+            The request's key, or None if the line cannot be parsed.
+        """
         line = read_line(text, self._faults)
         if line is None:
             log_try("batch line", endpoint=self._endpoint.name, status="malformed")
@@ -417,6 +438,7 @@ class BatchTransport:
         return line.key
 
     def _make_refusal_error(self, state: "Batch") -> BackendError:
+        """Makes the error for a batch that the endpoint rejected as a whole, with its reasons."""
         reason = self._faults.redact(
             "; ".join(str(each.message) for each in get_batch_errors(state)) or "no reason given"
         )

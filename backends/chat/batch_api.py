@@ -61,11 +61,15 @@ class BatchApi:
         A call that failed may have created it all the same, so every attempt except the first one for a new file looks
         for an existing batch before.
 
+        Args:
+            may_be_made: whether the batch may exist already, as the file is not new.
+
         Raises:
             GoneError: the file no longer exists.
         """
 
         async def find_or_make() -> str:
+            """Returns the id of the file's batch: an existing one if there may be one, else a new one."""
             nonlocal may_be_made
             if may_be_made:
                 async for made in self._server.batches.list(limit=100):
@@ -98,6 +102,15 @@ class BatchApi:
         await self._server.close()
 
     async def _call_with_retries(self, call: Callable[[], Awaitable[Answer]], *, may_be_gone: bool = False) -> Answer:
+        """Makes an API call, repeats it after errors that may be temporary, and returns its result.
+
+        Args:
+            may_be_gone: whether HTTP 404 means that the file or batch is gone; else batches are not supported.
+
+        Raises:
+            GoneError: it is gone, and other calls for batches succeed.
+            BackendError: all other failures.
+        """
         from tenacity import AsyncRetrying
 
         retrying = AsyncRetrying(**make_retry_options(self._max_attempts, self._delays, self._log_retry))
@@ -119,6 +132,12 @@ class BatchApi:
             raise BackendError(error.what, "Fix the cause, or set chat.transport to direct.") from None
 
     async def _call_once(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Makes one attempt of an API call.
+
+        Raises:
+            GoneError: HTTP 404, or the file is unknown.
+            TryAgainError, RequestError, BackendError: as `FaultTranslator.translate` returns.
+        """
         import openai
 
         try:

@@ -100,7 +100,7 @@ class ModelSpending:
 
 @contextmanager
 def run_named(run_id: str) -> Iterator[None]:
-    """Counts the cost of requests in the block for this run, in this process and in those started from it."""
+    """Sets the run for which requests in the block are counted, in this process and in those started from it."""
     before = os.environ.get(RUN_ENV)
     os.environ[RUN_ENV] = run_id
     try:
@@ -112,7 +112,7 @@ def run_named(run_id: str) -> Iterator[None]:
 
 
 def list_spending(cache: ReplyCache, run_id: str) -> list[ModelSpending]:
-    """Returns the cost of a run so far, by endpoint and model."""
+    """Returns the tokens and cost of a run so far, one entry for each endpoint and model, in their order."""
     models = {(row[0], row[1]): ModelSpending(*row) for row in cache.run(_SPENT, (run_id,))}
     for endpoint, model, answered_by, fingerprint, n_requests in cache.run(_ANSWERERS, (run_id,)):
         asked = models[endpoint, model]
@@ -190,15 +190,18 @@ class Spending:
                 raise self._stop(shortfall)
             self._landed.clear()
             await self._landed.wait()
-        self._hold(n_tokens, usd, 1)
+        self._reserve(n_tokens, usd, 1)
         try:
             yield
         finally:
-            self._hold(-n_tokens, -usd, -1)
+            self._reserve(-n_tokens, -usd, -1)
             self._landed.set()
 
     def add(self, reply: StoredReply, *, is_usable: bool = True) -> None:
-        """Counts a new answer, or one without text, which costs as much."""
+        """Adds a new answer's tokens and cost to the counts of client and run.
+
+        An answer without text (not `is_usable`) costs as much, but does not count as a request.
+        """
         counts = (reply.n_tokens_in, reply.n_tokens_cached, reply.n_tokens_out)
         self.usage.n_requests += is_usable
         self.usage.n_tokens_in += reply.n_tokens_in
@@ -216,13 +219,13 @@ class Spending:
         """Counts a retry of a request; used as `on_retry` of `make_retry_options`."""
         self.usage.n_retries += 1
 
-    def _hold(self, n_tokens: int, usd: float, n_requests: int) -> None:
+    def _reserve(self, n_tokens: int, usd: float, n_requests: int) -> None:
         self._n_reserved_tokens += n_tokens
         self._reserved_usd += usd
         self._n_in_flight += n_requests
 
     def _find_shortfall(self, n_tokens: int, usd: float) -> "BudgetShortfall | None":
-        """Returns the limit that this additional cost would exceed, or None."""
+        """Returns the limit of the budget that this additional cost would exceed, or None."""
         if self._budget.usd is None and self._budget.tokens is None:
             return None
         ((used, used_usd),) = self._cache.run(_TOTALS, (self._run_id,))

@@ -129,6 +129,7 @@ class ReplyCache:
                 raise
 
     def _prepare(self) -> None:
+        """Sets the file's modes, and creates or migrates its tables; raises StoreError if its format is newer."""
         found: int = self._connection.execute("PRAGMA user_version").fetchone()[0]
         if found > FORMAT:
             raise StoreError(
@@ -243,6 +244,7 @@ def _get_error_code(error: BaseException) -> int:
 
 
 def _choose_remedy(error: Exception) -> str:
+    """Returns what to do about an error of SQLite or of the file."""
     code = _get_error_code(error)
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return "Restore the file from a copy, or move it away and run again: its answers will then be requested again."

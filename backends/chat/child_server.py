@@ -52,7 +52,7 @@ class ChildServer:
             BackendError: it did not start (`until_ready` raised `NotReady`), or it stopped inside the block and its
                 client failed because of that; quotes the end of its log.
         """
-        with tempfile.TemporaryFile() as log, self._child(log) as child:
+        with tempfile.TemporaryFile() as log, self._run_child(log) as child:
             try:
                 yield until_ready(child)
             except NotReady as error:
@@ -63,7 +63,8 @@ class ChildServer:
                 raise self._make_stopped_error(f"stopped while it was needed ({error.what})", child, log) from error
 
     @contextmanager
-    def _child(self, log: IO[bytes]) -> Iterator[Child]:
+    def _run_child(self, log: IO[bytes]) -> Iterator[Child]:
+        """Runs the process until the end of the block; its standard output is a pipe, standard error goes to `log`."""
         child = subprocess.Popen(  # noqa: S603 - our own command, no shell
             list(self.command),
             stdin=subprocess.PIPE,
@@ -92,6 +93,7 @@ def _has_ended(child: Child) -> bool:
 
 
 def _stop(child: Child) -> None:
+    """Closes the child's standard input, at which it should exit, and kills it if it does not within `STOP_LIMIT_S`."""
     assert child.stdin is not None
     assert child.stdout is not None
     child.stdin.close()
@@ -105,7 +107,10 @@ def _stop(child: Child) -> None:
 
 
 def find_free_port(wanted: int, name: str) -> int:
-    """Returns the wanted port, or any free one for 0.
+    """Returns the wanted port of this machine if it is free, or any free one for 0.
+
+    Args:
+        name: the server, for messages.
 
     Raises:
         BackendError: the port is in use.

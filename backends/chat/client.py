@@ -93,7 +93,8 @@ class OpenAIChatClient:
 
         Raises:
             RequestError: the request was rejected, or all attempts failed.
-            BackendError: authentication failed, the model is unknown, or the endpoint answers no request.
+            BackendError: authentication failed, the model is unknown, the endpoint answers no request, or nearly all
+                recent requests failed.
             BudgetError: the budget does not allow it; requests in flight are still completed and stored.
             StoreError: the cache cannot be read or written.
         """
@@ -113,7 +114,7 @@ class OpenAIChatClient:
         return await asyncio.shield(task)  # cancelling one caller does not cancel the others
 
     async def aclose(self) -> None:
-        """Cancels requests in flight (unless the budget stopped the run: they are paid) and closes connections."""
+        """Cancels requests in flight, or awaits them if the budget is used up (they are paid); closes connections."""
         running = list(self._in_flight.values())
         if not self._spending.is_used_up:
             for task in running:
@@ -135,6 +136,12 @@ class OpenAIChatClient:
             task.exception()  # marks the exception as retrieved: all callers may have gone
 
     async def _fetch(self, key: str, payload: dict[str, Any]) -> ChatReply:
+        """Sends a request, stores its answer, and records either outcome for the endpoint's health.
+
+        Raises:
+            RequestError: it failed, and most others did not.
+            BackendError: as `ask`.
+        """
         try:
             answer = await self._transport.fetch(key, payload)
         except RequestError as error:
@@ -150,13 +157,14 @@ class OpenAIChatClient:
         return self._make_reply(self._cache.put(key, answer, self._endpoint), key, from_cache=False)
 
     def _make_reply(self, stored: StoredReply, key: str, *, from_cache: bool) -> ChatReply:
-        self._check_who(stored.answered_by)
+        """Makes the reply of a stored answer, with its thoughts separated from its text."""
+        self._warn_if_other_model(stored.answered_by)
         counts = (stored.n_tokens_in, stored.n_tokens_cached, stored.n_tokens_out)
         who = (stored.answered_by, stored.system_fingerprint)
         thought, text = split_thought(stored.text)
         return ChatReply(text, make_request_id(key), *counts, from_cache, stored.finish_reason, *who, thought)
 
-    def _check_who(self, answered_by: str | None) -> None:
+    def _warn_if_other_model(self, answered_by: str | None) -> None:
         """Warns, once per name, if another model answered than was requested."""
         if answered_by is None or answered_by in self._answerers:
             return
@@ -191,6 +199,7 @@ async def ask_all(
     stopped: list[BudgetError] = []
 
     async def ask_one(index: int, payload: dict[str, Any]) -> ChatReply | RequestError:
+        """Returns an answer, or the error of a failed request; keeps a BudgetError, which is raised at the end."""
         outcome: ChatReply | RequestError
         try:
             outcome = await client.ask(payload, attempt)

@@ -28,14 +28,16 @@ def check_chat_engine(engine: ChatEngine, *, is_ours: bool = True) -> None:
     for _ in range(2):
         with engine.serve() as endpoint:
             require(
-                _is_known_as(endpoint, described), "the served endpoint has the name, model and digest of `describe`"
+                _has_same_identity(endpoint, described),
+                "the served endpoint has the name, model and digest of `describe`",
             )
             require(endpoint.base_url.startswith(("http://", "https://")), "`base_url` is the address of a server")
             _check_answers(endpoint)
         require(not (is_ours and _is_listening(endpoint.base_url)), "the server is gone after the block")
 
 
-def _is_known_as(endpoint: Endpoint, described: Endpoint) -> bool:
+def _has_same_identity(endpoint: Endpoint, described: Endpoint) -> bool:
+    """Returns whether a served endpoint has the name, model and digest that `describe` returned."""
     return (endpoint.name, endpoint.model, endpoint.model_digest) == (
         described.name,
         described.model,

@@ -30,6 +30,7 @@ def open_sync(url: str, api_key: str, timeout_s: float, provider: Provider) -> "
 
 
 def _make_options(url: str, api_key: str, timeout_s: float, provider: Provider) -> dict[str, Any]:
+    """Makes the arguments that both kinds of clients have in common."""
     import openai
 
     options: dict[str, Any] = {

@@ -95,6 +95,11 @@ class DirectTransport:
             await each.close()
 
     async def _send_with_retries(self, request: str, body: dict[str, Any], tried: asyncio.Event) -> StoredReply:
+        """Sends a request until it is answered or all attempts have failed; sets `tried` after the first attempt.
+
+        Raises:
+            RequestError, BackendError, BudgetError: as `fetch`.
+        """
         from tenacity import AsyncRetrying
 
         retrying = AsyncRetrying(
@@ -128,6 +133,12 @@ class DirectTransport:
         return n_answered == 0 and last.status != TIMEOUT
 
     async def _try_once(self, request: str, body: dict[str, Any], number: int) -> StoredReply:
+        """Makes one attempt when budget and rate limits allow it, counts what it costs and logs it.
+
+        Raises:
+            TryAgainError: it failed in a way that may be temporary.
+            RequestError, BackendError, BudgetError: as `fetch`.
+        """
         estimate = estimate_tokens(body)
         async with self._spending.reserved(body):
             await self._pace.wait_until_ready(sum(estimate))
@@ -136,7 +147,7 @@ class DirectTransport:
                 reply = read_answer(await self._send(request, body), estimate)
             except Exception as error:
                 self._charge(_find_paid(error, estimate), estimate, is_usable=False)
-                self._note_fault(error, request, number, begun_s)
+                self._record_fault(error, request, number, begun_s)
                 if isinstance(error, UnusableAnswerError) and error.is_final:
                     raise self._faults.make_no_text_error(error, request) from error
                 raise
@@ -147,7 +158,7 @@ class DirectTransport:
         return reply
 
     async def _send(self, request: str, body: dict[str, Any]) -> str:
-        """Returns the response's body from the first server that accepts the request; each server is tried once."""
+        """Returns the response's body from the first server that accepts the request; each is tried at most once."""
         tried: list[Server] = []
         while True:
             server = self._servers.choose(tried)
@@ -160,6 +171,7 @@ class DirectTransport:
                     raise
 
     async def _send_to(self, server: Server, request: str, body: dict[str, Any]) -> str:
+        """Returns the response's body from one server; raises our errors instead of openai's."""
         import openai
 
         try:
@@ -178,7 +190,8 @@ class DirectTransport:
         n_tokens = 0 if paid is None else paid.n_tokens_in + paid.n_tokens_out
         self._pace.tokens.correct(n_tokens - sum(estimate))
 
-    def _note_fault(self, error: Exception, request: str, number: int, begun_s: float) -> None:
+    def _record_fault(self, error: Exception, request: str, number: int, begun_s: float) -> None:
+        """Logs a failed attempt; lowers the limit if the server is overloaded, and pauses as long as it asks for."""
         status = str(getattr(error.__context__, "status_code", type(error).__name__))  # of openai's error behind it
         if isinstance(error, TryAgainError):
             status = error.status
@@ -190,6 +203,7 @@ class DirectTransport:
         self._log(request, number, asyncio.get_running_loop().time() - begun_s, status)
 
     def _log(self, request: str, number: int, latency_s: float, status: str, **fields: Any) -> None:
+        """Logs an attempt with its latency, seconds, its status and further fields."""
         log_try(
             "try",
             request_id=request,
@@ -204,7 +218,7 @@ class DirectTransport:
 
 
 def _find_paid(error: Exception, estimate: tuple[int, int]) -> StoredReply | None:
-    """Returns what a failed attempt cost, or None if the server did not work on it."""
+    """Returns what a failed attempt cost, estimated if that is not known; None if it cost nothing."""
     if isinstance(error, UnusableAnswerError):
         return error.paid
     is_open = isinstance(error, TryAgainError) and error.may_be_paid

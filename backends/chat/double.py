@@ -101,6 +101,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self._send(200, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
 
     def do_POST(self) -> None:
+        """Answers the request, or does instead what the engine's next fault says."""
         payload = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         fault = self.server.engine.take(payload)
         if isinstance(fault, int):
@@ -127,6 +128,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._send(200, completion)
 
     def _send(self, status: int, body: dict[str, Any] | bytes, headers: dict[str, str] | None = None) -> None:
+        """Sends a response with a body of bytes, or of an object as JSON."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(status)
         told = {"Content-Type": "application/json", "Content-Length": str(len(content))}
@@ -140,6 +142,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 def _make_completion(payload: dict[str, Any]) -> dict[str, Any]:
+    """Makes the response to a payload, with words counted as tokens."""
     text = make_answer(payload)
     n_in = sum(len(str(message["content"]).split()) for message in payload["messages"])
     usage = {
@@ -156,7 +159,7 @@ def _make_completion(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def _make_events(completion: dict[str, Any]) -> bytes:
-    """Makes the same answer as server-sent events, one word in each."""
+    """Makes the same answer as server-sent events, one for each word."""
     words = completion["choices"][0]["message"]["content"].split(" ")
     choices: list[dict[str, Any]] = [
         {"index": 0, "delta": {"content": f" {word}" if at else word}, "finish_reason": None}

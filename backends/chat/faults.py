@@ -114,7 +114,10 @@ class FaultTranslator:
             raise self.translate(error, request) from None  # its text may quote the key
 
     def translate(self, error: "openai.APIError", request: str) -> Exception:
-        """Returns a `TryAgainError`, or a `RequestError` or `BackendError` if a retry does not help."""
+        """Returns a `TryAgainError`, or a `RequestError` or `BackendError` if a retry does not help.
+
+        A RequestError is about this request, which `request` names in messages, a BackendError about the endpoint.
+        """
         import openai
 
         if isinstance(error, openai.APITimeoutError):
@@ -126,6 +129,7 @@ class FaultTranslator:
         return TryAgainError(f"an answer that cannot be read ({self.redact(error.message)})", "malformed")
 
     def _translate_connection(self, error: "openai.APIConnectionError") -> TryAgainError:
+        """Returns the error of a lost connection, which may be paid for, or of one that was not made."""
         cause = self.redact(str(error.__cause__ or error))
         if CUT_OFF & _get_class_names(error.__cause__):
             reason = f"cut off before the answer was whole ({cause})"
@@ -133,6 +137,7 @@ class FaultTranslator:
         return TryAgainError(f"no connection ({cause})", NO_CONNECTION, endpoint_gone=True)
 
     def _translate_status(self, error: "openai.APIStatusError", request: str) -> Exception:
+        """Returns the error of an HTTP status, as `translate`; BackendError also if it asks to wait too long."""
         status = error.status_code
         told = read_error(error.body)
         said = f"HTTP {status}: {self.redact(told.message or error.message)}"
@@ -175,7 +180,11 @@ class FaultTranslator:
     def make_final_error(
         self, last: TryAgainError, request: str, n_tries: int, *, nobody_is_answered: bool
     ) -> BackendError | RequestError:
-        """Makes the error after the last attempt. While others are answered, the endpoint is busy rather than gone."""
+        """Makes the error after the last attempt: BackendError if the endpoint seems gone, else RequestError.
+
+        Args:
+            nobody_is_answered: whether no other request is answered; else the endpoint is busy rather than gone.
+        """
         if last.endpoint_gone and nobody_is_answered:
             return BackendError(
                 f"The chat endpoint {self.endpoint.name!r} is not answering: {n_tries} tries, {last.reason}.",
@@ -184,7 +193,7 @@ class FaultTranslator:
         return RequestError(f"Request {request} to {self.endpoint.name!r} failed {n_tries} times: {last.reason}.")
 
     def make_no_text_error(self, error: UnusableAnswerError, request: str) -> RequestError:
-        """Makes the error of a request that will never be answered with text."""
+        """Makes the error of a request that will never be answered with text: `AnswerRefused` if the model refused."""
         what = f"Request {request} to {self.endpoint.name!r} got {error.reason}."
         if error.status == REFUSED:
             return AnswerRefused(what, "Rephrase it, or use another model.", REFUSED)
@@ -245,7 +254,7 @@ def _parse_duration_s(written: Any) -> float:
 
 
 def read_wait_s(headers: Mapping[str, str]) -> float:
-    """Returns the seconds to wait by a response's headers: `retry-after-ms` (OpenAI, Azure), else `retry-after`."""
+    """Returns the seconds to wait by a response's headers `retry-after-ms` (OpenAI, Azure) or `retry-after`; else 0."""
     return parse_retry_after_s(headers.get("retry-after-ms", "")) / 1000 or parse_retry_after_s(
         headers.get("retry-after", "")
     )

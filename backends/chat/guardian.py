@@ -18,7 +18,7 @@ STOP_LIMIT_S = 10.0
 
 
 def wait_for_the_end_of(parent_pid: int) -> None:
-    """Blocks until standard input is closed or the parent has ended."""
+    """Blocks until standard input is closed or the parent has ended; returns at once if it already has."""
     waiting_for = select.poll()
     waiting_for.register(sys.stdin.fileno(), select.POLLIN | select.POLLHUP)
     if hasattr(os, "pidfd_open"):  # a process forked from our parent may hold a copy of the pipe
@@ -45,7 +45,10 @@ def stop(child: "subprocess.Popen[bytes]") -> None:
 
 
 def main(parent_pid: int, command: list[str]) -> int:
-    """Runs the command until it or this process ends, and returns its exit code."""
+    """Runs the command, stops it when the parent ends, and returns its exit code.
+
+    The code is 127 if it does not start, and 128 plus the signal's number if a signal ended it.
+    """
     try:
         child = subprocess.Popen(  # noqa: S603 - the command is our caller's
             command, stdin=subprocess.DEVNULL, stdout=sys.stderr, start_new_session=True

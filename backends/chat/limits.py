@@ -87,7 +87,7 @@ class AdaptiveLimit:
         """Waits for a place in flight and holds it for the duration of the block."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
-        self._hand_out()
+        self._admit_waiting()
         try:
             await turn
         except asyncio.CancelledError:
@@ -100,7 +100,10 @@ class AdaptiveLimit:
             self._release()
 
     def record_answer(self, begun_s: float, ended_s: float) -> None:
-        """Records an answer by its start and end, seconds of the event loop's clock; may raise the limit."""
+        """Records an answer by its start and end, seconds of the event loop's clock; may change the limit.
+
+        It does not count if it started under another limit, or while no request waits for a place.
+        """
         if begun_s < self._set_at_s or not self._waiting:
             return  # started under another limit, or too few requests to fill this one
         self._latencies_s.append(ended_s - begun_s)
@@ -108,7 +111,10 @@ class AdaptiveLimit:
             self._judge(self.limit * len(self._latencies_s) / max(sum(self._latencies_s), 1e-9))
 
     def record_overload(self, begun_s: float) -> None:
-        """Records a rejection or timeout by its start; all that were in flight together count as one."""
+        """Halves the limit after a rejection or timeout of a request that started at `begun_s`.
+
+        All that were in flight together count as one.
+        """
         if begun_s < self._cut_at_s:
             return
         self._set(max(1, self.limit // 2))
@@ -116,7 +122,10 @@ class AdaptiveLimit:
         self._best_limit, self._best_rate = 0, 0.0
 
     def _judge(self, rate: float) -> None:
-        """Compares answers per second (Little's law: limit ÷ mean latency) with those at the best limit so far."""
+        """Compares answers per second (Little's law: limit ÷ mean latency) with those at the best limit so far.
+
+        Raises the limit if its growth paid, and returns to the best limit if it did not.
+        """
         self._latencies_s.clear()
         if self.limit == self._best_limit:
             self._best_rate = (self._best_rate + rate) / 2
@@ -136,7 +145,7 @@ class AdaptiveLimit:
         step = max(1, self.limit // 8) if self._was_cut else self.limit
         if self.limit < self._bound:
             self._set(min(self._bound, self.limit + step))
-        self._hand_out()
+        self._admit_waiting()
 
     def _set(self, limit: int) -> None:
         self.limit = limit
@@ -145,9 +154,9 @@ class AdaptiveLimit:
 
     def _release(self) -> None:
         self._n_held -= 1
-        self._hand_out()
+        self._admit_waiting()
 
-    def _hand_out(self) -> None:
+    def _admit_waiting(self) -> None:
         while self._waiting and self._n_held < self.limit:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -269,6 +278,7 @@ def make_retry_options(
 
 
 def _compute_wait_s(delays: Delays, state: "RetryCallState") -> float:
+    """Computes the wait before the next attempt, seconds: a random exponential backoff and the server's Retry-After."""
     from tenacity import wait_random_exponential
 
     backoff_s = wait_random_exponential(multiplier=delays.first_backoff_s, max=delays.longest_backoff_s)(state)

@@ -157,14 +157,14 @@ class OpenAILiveChat:
 
     @asynccontextmanager
     async def _opened(self, payload: dict[str, Any]) -> AsyncIterator["openai.AsyncStream[object]"]:
-        """Yields the answer's events from the first server that accepts the request; each is tried once."""
+        """Yields the answer's events from the first server that accepts the request; each is tried at most once."""
         tried: list[Server] = []
         while True:
             server = self._servers.choose(tried)
             is_open = False
             try:
                 with self._servers.asking(server):
-                    async with await self._reopen(server, payload) as events:
+                    async with await self._open_with_retry(server, payload) as events:
                         is_open = True
                         yield events
                 return
@@ -173,8 +173,12 @@ class OpenAILiveChat:
                 if is_open or not self._servers.may_ask_another(fault, tried):
                     raise
 
-    async def _reopen(self, server: Server, payload: dict[str, Any]) -> "openai.AsyncStream[object]":
-        """Opens a server's event stream, with a new connection if the kept-alive one has been closed."""
+    async def _open_with_retry(self, server: Server, payload: dict[str, Any]) -> "openai.AsyncStream[object]":
+        """Opens a server's event stream, again with a new connection if the kept-alive one has been closed.
+
+        Raises:
+            TryAgainError, RequestError, BackendError: as `FaultTranslator.translate` returns.
+        """
         import openai
 
         try:
@@ -189,6 +193,7 @@ class OpenAILiveChat:
             raise self._faults.translate(error, REQUEST) from None
 
     async def _open(self, server: Server, payload: dict[str, Any]) -> "openai.AsyncStream[object]":
+        """Sends the request to a server and returns its event stream; a thinking model gets no stop texts."""
         import openai
 
         asked = {**payload, "stream": True, "stream_options": {"include_usage": True}}
@@ -255,8 +260,10 @@ class _Answer:
         return rest
 
     def check_is_whole(self) -> None:
-        """Raises:
-        TryAgainError: the answer has ended without saying so, as when a server is killed.
+        """Checks that the server has marked the end of the answer.
+
+        Raises:
+            TryAgainError: it has not, as when it is killed.
         """
         if not self._has_ended:
             raise TryAgainError("cut off before the answer was whole", CUT_SHORT, endpoint_gone=True)

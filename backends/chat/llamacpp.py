@@ -77,6 +77,7 @@ class LlamaCppEngine:
             yield Endpoint(described.name, base_url, described.model, described.model_digest)
 
     def _make_command(self) -> list[str]:
+        """Makes the command of `llamacpp_server.py` by the configuration."""
         options = {
             "--gguf": self._gguf,
             "--alias": self._gguf.stem,
@@ -120,7 +121,11 @@ def _make_child_environment() -> dict[str, str]:
 
 
 def _wait_until_ready(child: Child) -> str:
-    """Returns the base URL that the child prints."""
+    """Returns the base URL that the child prints once it answers requests.
+
+    Raises:
+        NotReady: it ended, or printed nothing within `START_LIMIT_S`.
+    """
     assert child.stdout is not None
     ready, _, _ = select.select([child.stdout], [], [], START_LIMIT_S)
     if not ready:

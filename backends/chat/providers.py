@@ -74,7 +74,7 @@ class Provider(Config):
         return self.adds | self._find_habits(model).adds
 
     def make_body(self, payload: dict[str, Any], model: str, extra: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Makes the request body for a model from a payload.
+        """Makes the request body for a model from a payload: fields are renamed, dropped and added as it requires.
 
         Args:
             payload: the provider-independent payload, by which the answer is cached.
@@ -85,13 +85,14 @@ class Provider(Config):
         if "max_tokens" in payload:
             payload = {**payload, "max_tokens": payload["max_tokens"] + habits.thought_tokens}
         dropped = {*self.drops, *habits.drops}
-        body = {"model": model, **self._rename_fields(payload, dropped), **self.get_added_fields(model)}
+        body = {"model": model, **self._adapt_fields(payload, dropped), **self.get_added_fields(model)}
         return body | (extra or {})
 
     def _find_habits(self, model: str) -> ModelHabits:
         return next((each for each in self.by_model if each.applies_to(model)), _NO_HABITS)
 
-    def _rename_fields(self, payload: dict[str, Any], dropped: set[str]) -> dict[str, Any]:
+    def _adapt_fields(self, payload: dict[str, Any], dropped: set[str]) -> dict[str, Any]:
+        """Renames and drops fields, removes blank stop texts if they are rejected, and limits the temperature."""
         body = {self.renames.get(name, name): value for name, value in payload.items() if name not in dropped}
         if self.drops_blank_stops and "stop" in body:
             stops = [body["stop"]] if isinstance(body["stop"], str) else body["stop"]
@@ -114,7 +115,7 @@ ANY = Provider(needs_key=False)
 
 
 def get_provider(config: ChatConfig) -> Provider:
-    """Returns the provider that a configuration names, else the one named like its engine, for a server that we start.
+    """Returns the provider that a configuration names; if it names none, the one with the name of its engine, or `ANY`.
 
     Raises:
         ConfigError: no provider has that name, or the file is invalid.
@@ -128,11 +129,15 @@ def get_provider(config: ChatConfig) -> Provider:
     if not path.is_file():
         names = ", ".join(known)
         raise ConfigError(f"There is no provider {config.provider!r}.", f"Choose one of {names}, or give a YAML file.")
-    return _read(path)
+    return _read_provider(path)
 
 
-def _read(path: Path) -> Provider:
-    """Reads a provider from a file, whose name it gets unless it has its own."""
+def _read_provider(path: Path) -> Provider:
+    """Reads a provider from a file, whose name it gets unless it has its own.
+
+    Raises:
+        ConfigError: the file cannot be read, or is invalid.
+    """
     try:
         fields = yaml.safe_load(path.read_text(encoding="utf-8"))
         provider = Provider.model_validate(fields)
@@ -155,7 +160,9 @@ def _load_provided() -> dict[str, Provider]:
 
 
 def get_price(config: ChatConfig, model: str) -> PriceConfig | None:
-    """Returns a model's price for the configured transport; None if it is unknown.
+    """Returns the configured price, or else the provider's price of a model; None if it is unknown.
+
+    The provider's price is reduced for batches if they are the configured transport.
 
     Raises:
         ConfigError: see `get_provider`.

@@ -114,9 +114,12 @@ class RemoteEngine:
         return ", ".join(self._base_urls)
 
     def _list_models(self) -> dict[str, list[str]]:
-        """Returns the listed models of each server that answers, by URL; empty if it has no list.
+        """Returns the listed models of each server that answers, by URL; an empty list if a server has none.
 
         Retries as often as for any request, until one answers.
+
+        Raises:
+            BackendError: none answers, or one rejects our key.
         """
         from tenacity import Retrying
 
@@ -149,12 +152,18 @@ class RemoteEngine:
         return answers
 
     def _list_models_once(self, key: str, url: str) -> list[str]:
+        """Returns the models that one server lists; empty if it has no list."""
         with self._reading_list(key), open_sync(self._list_url(url), key, CHECK_LIMIT_S, self._provider) as server:
             return _parse_models(server.get("/models", cast_to=str))
         return []
 
     async def _list_models_now(self, key: str) -> list[str]:
-        """Returns the listed models of the first server that answers."""
+        """Returns the listed models of the first server that answers; empty if it has no list.
+
+        Raises:
+            TryAgainError, RequestError: of the last server, if none answers.
+            BackendError: a server rejects our key.
+        """
         faults: list[TryAgainError | RequestError] = []
         for url in self._base_urls:
             try:
@@ -171,7 +180,7 @@ class RemoteEngine:
 
     @contextmanager
     def _reading_list(self, key: str) -> Iterator[None]:
-        """Translates errors; the model list of a server that has none stays empty."""
+        """Translates errors in the block to ours; ignores HTTP 404, as a server may have no list."""
         import openai
 
         try:
@@ -187,7 +196,11 @@ class RemoteEngine:
             raise self._make_error(TryAgainError(what)) from None
 
     def _try_model(self, endpoint: Endpoint, base_url: str) -> None:
-        """Requests one token. Temporary errors and errors about this request are ignored: the run will handle them."""
+        """Requests one token. Temporary errors and errors about this request are ignored: the run will handle them.
+
+        Raises:
+            BackendError: there is no connection, or the endpoint rejects our key or model.
+        """
         import openai
 
         key = read_api_key(self._config)
@@ -211,6 +224,7 @@ class RemoteEngine:
         return FaultTranslator(self._make_endpoint(self._model or ""), key, get_key_env(self._config), wait_s)
 
     def _make_error(self, fault: TryAgainError | RequestError) -> BackendError:
+        """Makes the error of an endpoint that answers nothing, or nothing that can be used."""
         name = get_endpoint_name(self._config)
         return BackendError(
             f"The chat endpoint {name!r} at {self._where} is not answering as it should: {fault}.",

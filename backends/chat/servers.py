@@ -78,10 +78,10 @@ class Servers:
         try:
             yield
         except TryAgainError as fault:
-            self._note_fault(server, fault, begun_s)
+            self._record_fault(server, fault, begun_s)
             raise
         else:
-            self._note_answer(server)
+            self._record_answer(server)
         finally:
             server.n_asked -= 1
 
@@ -90,13 +90,13 @@ class Servers:
         is_untouched = not fault.may_be_paid and (fault.endpoint_gone or fault.overloaded)
         return is_untouched and len(tried) < len(self.all)
 
-    def _note_answer(self, server: Server) -> None:
+    def _record_answer(self, server: Server) -> None:
         if server.n_failed:
             _log.warning("The chat server at %s answers again.", extract_host(server.url))
         server.n_failed = 0
 
-    def _note_fault(self, server: Server, fault: TryAgainError, begun_s: float) -> None:
-        """Pauses a server; all requests that it had together count as one failure."""
+    def _record_fault(self, server: Server, fault: TryAgainError, begun_s: float) -> None:
+        """Pauses a server after a fault that concerns it; all requests that it had together count as one failure."""
         is_told_of = begun_s < server.left_out_s[0] and server.n_failed
         if len(self.all) == 1 or is_told_of or not _is_of_server(fault):
             return

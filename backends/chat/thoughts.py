@@ -14,7 +14,7 @@ _WHOLE_END: Final = re.compile(rf"{_END}\s*")
 
 
 def split_thought(text: str) -> tuple[str, str]:
-    """Splits an answer into the thought up to `</think>` and the text after it.
+    """Splits an answer into the thought up to and including `</think>`, and the text after it.
 
     The opening mark may be in the model's template and not in its output. A thought without an end was cut off, and has
     no answer.
@@ -74,6 +74,11 @@ class ThoughtStream:
         return self._held if self._has_ended or not is_thought else ""
 
     def _look_for_marks(self) -> None:
+        """Looks for the marks of a thought in the held text, and drops a thought that has ended.
+
+        Raises:
+            UnexpectedThought: text that was already returned was thought.
+        """
         before, end, after = self._held.partition(_END)
         if end:
             self.has_thought = self._has_ended = True

@@ -83,6 +83,7 @@ class VllmEngine:
         return self._folder.resolve().name if self._folder.is_dir() else self._model
 
     def _make_command(self, port: int) -> list[str]:
+        """Makes the command of vLLM's server, run by `guardian.py`, which stops it with this process."""
         guardian = [sys.executable, str(GUARDIAN), str(os.getpid())]
         options = ["--host", HOST, "--port", str(port), "--served-model-name", self._get_served_name()]
         if self._config.revision:
@@ -91,6 +92,7 @@ class VllmEngine:
         return [*guardian, str(self._find_executable()), "serve", model, *ALWAYS, *options, *self._config.serve_args]
 
     def _find_executable(self) -> Path:
+        """Returns the path of `vllm`; raises ConfigError if its worker environment is not installed."""
         if self._executable is not None:
             return self._executable
         place = get_environment("vllm")
@@ -100,7 +102,11 @@ class VllmEngine:
 
 
 def _wait_until_healthy(child: Child, port: int) -> str:
-    """Returns the base URL once `/health` answers."""
+    """Returns the base URL once `/health` answers.
+
+    Raises:
+        NotReady: the child has ended, or is not healthy within `START_LIMIT_S`.
+    """
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy cannot reach our own address
     deadline_s = time.monotonic() + START_LIMIT_S
     while time.monotonic() < deadline_s:

@@ -142,7 +142,7 @@ class VocoderCodec(ABC):
 
     @contextmanager
     def stream(self, batch_size: int) -> Iterator[CodecStream]:
-        """Yields a stream for the duration of the block."""
+        """Yields a stream of `batch_size` voices, all active, for the duration of the block."""
         yield _Stream(self, batch_size)
 
     def make_vocoder(self) -> "Vocoder":
@@ -156,6 +156,7 @@ class VocoderCodec(ABC):
         return np.unpackbits(np.frombuffer(b"".join(parts), np.uint8)).reshape(len(parts), 8 * self.n_part_bytes)
 
     def _encode(self, sound: Samples) -> Codes:
+        """Encodes one recording, padded with silence to whole frames, to [n_codebooks, n_frames]."""
         n_frames = count_covering_frames(len(sound))
         filled = np.pad(sound, (0, n_frames * FRAME_N_SAMPLES - len(sound)))
         codes, voice = np.zeros((self.n_codebooks, n_frames), np.int16), _Voice(self)
@@ -230,7 +231,10 @@ class _Voice:
         self._n_made = 0
 
     def encode_frame(self, samples: NDArray[np.float32]) -> NDArray[np.int16]:
-        """Encodes [1920] to [n_codebooks]."""
+        """Encodes the next frame, [1920] at 24 kHz, to [n_codebooks].
+
+        A silent frame at the start or after another silent one gets the codes of silence and resets the encoder.
+        """
         from scipy.signal import upfirdn
 
         heard = np.concatenate([self._heard, samples])
@@ -245,11 +249,11 @@ class _Voice:
         return self._codec.to_codes([self._encoder.encode(part) for part in np.split(pcm, self._codec.n_parts)])
 
     def decode_frame(self, codes: NDArray[np.int16]) -> NDArray[np.float32]:
-        """Decodes [n_codebooks] to [1920]."""
+        """Decodes the next frame's codes, [n_codebooks], to audio in [-1, 1], [1920] at 24 kHz."""
         from scipy.signal import upfirdn
 
         parts = self._codec.to_parts(codes)
-        with _NOISE.draw_from(self._n_made):
+        with _NOISE.seed_for(self._n_made):
             pcm = np.concatenate([self._decoder.decode(part) for part in parts])
         self._n_made += 1
         made = np.concatenate([self._made, pcm.astype(np.float32) / _FULL_SCALE])
@@ -310,8 +314,11 @@ class _Noise:
         self._lock = Lock()
 
     @contextmanager
-    def draw_from(self, place: int) -> Iterator[None]:
-        """Seeds the numbers for this position and locks out other threads for the duration of the block."""
+    def seed_for(self, place: int) -> Iterator[None]:
+        """Seeds the numbers for the frame at this position in its audio, and locks out other threads during the block.
+
+        Nothing is seeded on a system where the library's variable was not found.
+        """
         with self._lock:
             if (variable := self._variable) is not None:
                 variable.value = place * 0x9E3779B97F4A7C15 + 1  # golden ratio: neighbouring places have unlike numbers
@@ -319,6 +326,7 @@ class _Noise:
 
     @cached_property
     def _variable(self) -> ctypes.c_uint64 | None:
+        """The library's variable, or None, which is logged, if not exactly one word of its memory changes like it."""
         from pycodec2 import pycodec2
 
         draw = ctypes.CDLL(pycodec2.__file__).codec2_rand
@@ -341,7 +349,10 @@ _NOISE = _Noise()
 
 
 def _find_writable_memory(address: int) -> Iterator[tuple[int, int]]:
-    """Finds start and size of the writable memory of the library that contains an address; only on Linux."""
+    """Yields start address and size in bytes of each writable region of the library that contains an address.
+
+    Yields nothing except on Linux.
+    """
     maps = Path("/proc/self/maps")
     regions = []
     for line in maps.read_text().splitlines() if maps.exists() else ():

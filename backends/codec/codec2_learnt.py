@@ -1,8 +1,9 @@
-"""Codec 2 with codebooks learnt from speech: four codes per frame instead of twelve, for the voices they come from.
+"""Codec 2 with codebooks learnt from speech: six codes per frame, or four, for the voices they come from.
 
 The parameters of Codec 2 at 3,200 bit/s, one set per 20 ms, become codes of 40 ms: the spectrum's line frequencies,
 held for 40 ms, by k-means in one stage or several (residual quantisation); and voicing, pitch and power together, by
-the example nearest to each mean. With two halves of a frame and one stage these are four codes.
+the example nearest to each mean. Each of the two halves of a frame has a code per stage and one more: a frame has six
+codes with two stages, the default, and four with one.
 """
 
 import warnings
@@ -63,8 +64,8 @@ class Parameters(NamedTuple):
     pitch: NDArray[np.int64]
     power_db: NDArray[np.float64]
 
-    def merge_pairs(self) -> "Parameters":
-        """Merges pairs of frames to 40 ms: [n / 2, 2, …]."""
+    def group_in_pairs(self) -> "Parameters":
+        """Groups the frames in pairs, of 40 ms each: [n, …] becomes [n / 2, 2, …]."""
         lines, voicing = self.lines_hz.reshape(-1, 2, _N_LINES), self.voicing.reshape(-1, 2, 2)
         return Parameters(lines, voicing, self.pitch.reshape(-1, 2), self.power_db.reshape(-1, 2))
 
@@ -115,22 +116,25 @@ class LearntCodec2(VocoderCodec):
         return CodeLayout.make_parametric([card] * 2 * (n_stages + 1), TEXT_LEAD, _TEMP)
 
     def save(self, folder: str) -> dict[str, OptionValue]:
-        """Copies the file with all codebooks."""
+        """Copies the file with all codebooks; the options say how many stages are used."""
         (Path(folder) / BOOKS).write_bytes(self._file.read_bytes())
         return {"n_stages": len(self._books.lines)}
 
     def to_codes(self, parts: Sequence[bytes]) -> NDArray[np.int16]:
-        """Converts four frames of Codec 2 to codes."""
-        by_half = read_parameters(self.read_bits(parts)).merge_pairs()
+        """Converts four frames of Codec 2 to the codes of one of our frames, [2 * (n_stages + 1)].
+
+        Halves of a frame without sound all have the same codes for the spectrum.
+        """
+        by_half = read_parameters(self.read_bits(parts)).group_in_pairs()
         is_quiet = (by_half.power_db <= _SILENT_DB).all(axis=1)
-        lines = _find_sums(_to_mel(by_half.lines_hz[:, 1]), self._books.lines)
+        lines = _search_entries(_to_mel(by_half.lines_hz[:, 1]), self._books.lines)
         lines[0, is_quiet], lines[1:, is_quiet] = self._quiet, 0
         prosody = _describe_prosody(by_half.voicing, by_half.pitch, by_half.power_db)
         nearest = np.square(prosody[:, None] - self._prosody).sum(axis=-1).argmin(axis=1)
         return np.concatenate([*lines, nearest]).astype(np.int16)
 
     def to_parts(self, codes: NDArray[np.int16]) -> list[bytes]:
-        """Converts codes to four frames of Codec 2; a code is taken modulo `card`."""
+        """Converts codes, [2 * (n_stages + 1)], to four frames of Codec 2; a code is taken modulo `card`."""
         *stages, prosody = codes.reshape(-1, 2) % self.card
         mel = sum(book[stage] for book, stage in zip(self._books.lines, stages, strict=True))
         lines_hz = np.sort(_mel_to_hz(np.repeat(np.asarray(mel), 2, axis=0)), axis=1)
@@ -167,7 +171,7 @@ def learn_codebooks(sounds: Sequence["Samples"], n_stages: int, card: int | None
 
     Args:
         n_stages: codebooks of the spectrum.
-        card: entries of each codebook; None: 512, or the largest power of two for which there is enough speech.
+        card: entries of each codebook; None: the largest power of two for which there is enough speech, at most 512.
 
     Raises:
         DatasetError: there is too little speech.
@@ -175,7 +179,7 @@ def learn_codebooks(sounds: Sequence["Samples"], n_stages: int, card: int | None
     codec, whole = Codec2(Codec2Options(bits_per_s=3200)), []
     for codes in codec.encode(sounds):
         whole += [part for frame in codes.T for part in codec.to_parts(frame)]
-    by_half = read_parameters(codec.read_bits(whole)).merge_pairs()
+    by_half = read_parameters(codec.read_bits(whole)).group_in_pairs()
     has_sound = (by_half.power_db > _SILENT_DB).any(axis=1)
     n_enough = int(has_sound.sum()) // _LEAST_EXAMPLES
     card = card or max(2, min(_MOST_ENTRIES, 1 << max(0, n_enough.bit_length() - 1)))
@@ -210,7 +214,10 @@ def read_parameters(bits: NDArray[np.uint8]) -> Parameters:
 
 
 def write_parameters(told: Parameters) -> NDArray[np.uint8]:
-    """Reverses `read_parameters`: each line is rounded to the nearest step from the one below it."""
+    """Converts parameters to frames of Codec 2 at 3,200 bit/s, [n, 64] bits; the reverse of `read_parameters`.
+
+    Each line frequency is rounded to the nearest step from the one below it. Frames without sound get the least energy.
+    """
     steps, below_hz = np.zeros(told.lines_hz.shape, np.int64), np.zeros(len(told.lines_hz))
     for line in range(_N_LINES):
         steps[:, line] = np.clip(np.round((told.lines_hz[:, line] - below_hz) / _LINE_STEP_HZ) - 1, 0, 31)
@@ -223,7 +230,7 @@ def write_parameters(told: Parameters) -> NDArray[np.uint8]:
 
 
 def _compute_gain_db(lines_hz: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Computes the power of a spectrum's filter for a residual of power 1, [n, 10] to [n], from the line frequencies.
+    """Computes the mean power, dB, of a spectrum's filter for a residual of power 1: lines in Hz, [n, 10], to [n].
 
     |A|² = 2^10 (cos²(w/2) Π (cos w - cos l)² over odd lines l + sin²(w/2) Π over even ones), the spectrum is 1 / |A|².
     """
@@ -236,7 +243,10 @@ def _compute_gain_db(lines_hz: NDArray[np.floating]) -> NDArray[np.float64]:
 def _describe_prosody(
     voicing: NDArray[np.integer], pitch: NDArray[np.integer], power_db: NDArray[np.floating]
 ) -> NDArray[np.float64]:
-    """Maps halves of frames to points, [n, 8]: a step of 1 is about 2.4 semitones, 3 dB, or two thirds of a voicing."""
+    """Maps halves of frames to points, [n, 8], whose distance is about as large as the difference that one hears.
+
+    A step of 1 is about 2.4 semitones, 3 dB, or two thirds of a voicing. Voicing is [n, 2, 2], pitch and power [n, 2].
+    """
     loud = np.clip((power_db - _SILENT_DB) / 6, 0, 1)
     octaves = np.log2((_LEAST_PITCH_HZ + _PITCH_STEP_HZ * pitch) / _LEAST_PITCH_HZ)
     level = np.clip(power_db - _SILENT_DB, 0, None) / 3
@@ -245,6 +255,7 @@ def _describe_prosody(
 
 
 def _find_means(points: NDArray[np.float64], n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Finds `n` means of points, [n_points, d], by k-means; returns [n, d]."""
     from scipy.cluster.vq import kmeans2
 
     first = np.unique(points, axis=0)
@@ -259,8 +270,11 @@ def _find_nearest(points: NDArray[np.float64], means: NDArray[np.float64]) -> ND
     return np.asarray(vq(points, means)[0], np.int64)
 
 
-def _find_sums(points: NDArray[np.float64], books: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Beam search for one entry of each book, [n_books, n], whose sum is nearest to each point [n, d]."""
+def _search_entries(points: NDArray[np.float64], books: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Searches for one entry of each book whose sum is nearest to each point, [n, d]; returns indices, [n_books, n].
+
+    It is a beam search, so that the result may not be the very nearest.
+    """
     left, found = points[:, None], np.zeros((0, len(points), 1), np.int64)
     for book in books:
         distances = np.square(left[:, :, None] - book).sum(axis=-1)  # [n, beam, card]

@@ -32,15 +32,16 @@ def check_codec(codec: Codec) -> None:
         found == (codec.layout.n_codebooks, codec.layout.card),
         "its layout has the number of codebooks and the largest size",
     )
-    _check_whole(codec)
+    _check_recordings(codec)
     _check_any_codes(codec)
     _check_streams(codec)
     _check_reset(codec)
-    _check_rest(codec)
+    _check_inactive(codec)
     _check_save(codec)
 
 
-def _check_whole(codec: Codec) -> None:
+def _check_recordings(codec: Codec) -> None:
+    """Checks codes and audio of recordings of many lengths, which other recordings and later audio must not change."""
     sounds = [make_chirps(seed, n_samples) for seed, n_samples in enumerate(_LENGTHS)]
     encoded = codec.encode(sounds)
     require(len(encoded) == len(sounds), "each recording has its codes")
@@ -76,8 +77,9 @@ def _check_decoded(sound: Samples) -> None:
 
 
 def _check_streams(codec: Codec) -> None:
+    """Checks that streams give the codes and audio of the whole recordings."""
     sounds = _make_sounds(40)
-    codes, decoded = encode_streamed(codec, sounds)
+    codes, decoded = encode_and_decode_streamed(codec, sounds)
     require(
         _are_equal(codes, np.stack(codec.encode(list(sounds)))), "streamed frames have the codes of the whole recording"
     )
@@ -86,8 +88,9 @@ def _check_streams(codec: Codec) -> None:
 
 
 def _check_reset(codec: Codec) -> None:
+    """Checks that one of several streams can be reset: it starts again, and the others continue."""
     sounds = _make_sounds(12)
-    frames, (undisturbed, decoded) = sounds.reshape(3, 12, FRAME_N_SAMPLES), encode_streamed(codec, sounds)
+    frames, (undisturbed, decoded) = sounds.reshape(3, 12, FRAME_N_SAMPLES), encode_and_decode_streamed(codec, sounds)
     said = decoded.reshape(3, 12, FRAME_N_SAMPLES)
     codes, heard = [], []
     with codec.stream(3) as stream:
@@ -105,9 +108,10 @@ def _check_reset(codec: Codec) -> None:
     require(_is_equal_sound(sound[1:], said[1:, 6:]), "the others continue decoding when one is reset")
 
 
-def _check_rest(codec: Codec) -> None:
+def _check_inactive(codec: Codec) -> None:
+    """Checks that input to an inactive stream has no effect, and that the others continue."""
     sounds = _make_sounds(8)
-    frames, (undisturbed, decoded) = sounds.reshape(3, 8, FRAME_N_SAMPLES), encode_streamed(codec, sounds)
+    frames, (undisturbed, decoded) = sounds.reshape(3, 8, FRAME_N_SAMPLES), encode_and_decode_streamed(codec, sounds)
     said = decoded.reshape(3, 8, FRAME_N_SAMPLES)
     with codec.stream(3) as stream:
         for at in range(4):
@@ -126,19 +130,20 @@ def _check_rest(codec: Codec) -> None:
 
 
 def _check_save(codec: Codec) -> None:
+    """Checks that a codec built from what `save` wrote and returned has the same digest and codes."""
     sound = make_chirps(5, 5 * FRAME_N_SAMPLES)
     with TemporaryDirectory(prefix="kame-codec-") as folder:
         options = codec.save(folder)
         files = list(Path(folder).iterdir())
         require(all(each.is_file() for each in files), "saved files are in the folder itself")
         require(not {"path", "device"} & set(options), "the options that `save` returns exclude path and device")
-        again = _make_again(codec, options | ({"path": folder} if files else {}))
+        again = _rebuild(codec, options | ({"path": folder} if files else {}))
         require(again.digest == codec.digest, "a codec that is built from what it saved has the same digest")
         require(_are_equal(again.encode([sound])[0], codec.encode([sound])[0]), "built again it gives the same codes")
 
 
-def _make_again(codec: Codec, options: dict[str, OptionValue]) -> Codec:
-    """Builds another codec of the same class; one of a plug-in is built by the registry."""
+def _rebuild(codec: Codec, options: dict[str, OptionValue]) -> Codec:
+    """Builds another codec of the same class from options; one of a plug-in is built by the registry."""
     made_by: Callable[..., Codec] = type(codec)
     taken = find_options_class(made_by)
     if taken is None:
@@ -147,8 +152,12 @@ def _make_again(codec: Codec, options: dict[str, OptionValue]) -> Codec:
     return made_by(validate_options(f"codec {codec.name!r}", taken, options))
 
 
-def encode_streamed(codec: Codec, sounds: NDArray[np.float32]) -> tuple[NDArray[np.int16], Samples]:
-    """Encodes audio [B, n_samples] frame by frame to codes [B, n_codebooks, T], and decodes those."""
+def encode_and_decode_streamed(codec: Codec, sounds: NDArray[np.float32]) -> tuple[NDArray[np.int16], Samples]:
+    """Encodes audio [B, n_samples], in whole frames, frame by frame, and decodes each frame's codes at once.
+
+    Returns:
+        Codes [B, n_codebooks, n_frames] and decoded audio [B, n_samples].
+    """
     frames = sounds.reshape(len(sounds), -1, FRAME_N_SAMPLES)
     codes, decoded = [], []
     with codec.stream(len(sounds)) as stream:

@@ -53,7 +53,7 @@ class DoubleCodec:
         return found
 
     def decode(self, codes: Codes) -> Samples:
-        """Makes a square wave per frame; its first code gives the level, the last one the pitch."""
+        """Makes a square wave per frame: its first code determines the amplitude, the last one the pitch."""
         return self._decode_codes(codes.T).reshape(-1)
 
     @contextmanager

@@ -54,8 +54,13 @@ class Mimi(MoshiCodec):
 
 
 def _find_files(options: MimiOptions) -> dict[str, Path]:
-    """Finds the weights, and the keyword arguments if there are any, by their names in a folder."""
-    files = {WEIGHTS: Path(options.path) if options.path else _fetch(options)}
+    """Returns the paths of the weights and, if there are any, the keyword arguments, by their names in a folder.
+
+    Raises:
+        ConfigError: there is no file of weights.
+        BackendError: the weights cannot be downloaded.
+    """
+    files = {WEIGHTS: Path(options.path) if options.path else _download_weights(options)}
     if (folder := files[WEIGHTS]).is_dir():
         files = {name: folder / name for name in (WEIGHTS, KWARGS) if name == WEIGHTS or (folder / name).is_file()}
     if not files[WEIGHTS].is_file():
@@ -63,7 +68,12 @@ def _find_files(options: MimiOptions) -> dict[str, Path]:
     return files | ({KWARGS: Path(options.kwargs)} if options.kwargs else {})
 
 
-def _fetch(options: MimiOptions) -> Path:
+def _download_weights(options: MimiOptions) -> Path:
+    """Downloads the weights from the Hub, if they are not in its cache, and returns their path.
+
+    Raises:
+        BackendError: the download fails.
+    """
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
     from moshi.models import loaders
 

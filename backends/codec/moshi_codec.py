@@ -36,7 +36,7 @@ _FRAMES_AT_ONCE = 12_000
 
 
 def choose_device(wanted: str) -> str:
-    """Returns cpu, cuda, or what `auto` means on this machine.
+    """Returns cuda, or cpu on a machine without it, for `auto`, and any other device as it is.
 
     Raises:
         ConfigError: there is no such device.
@@ -101,7 +101,7 @@ class MoshiCodec:
         return {"n_codebooks": self.n_codebooks}
 
     def encode(self, sounds: Sequence[Samples]) -> list[Codes]:
-        """Encodes each recording to [n_codebooks, n_frames].
+        """Encodes each recording to int16 [n_codebooks, n_frames].
 
         Raises:
             RuntimeError: a stream of this codec is open.
@@ -145,7 +145,10 @@ class MoshiCodec:
             raise RuntimeError("a stream of this codec is open, and its model has that stream's state")
 
     def _make_batches(self, n_frames: Sequence[int]) -> Iterator[tuple[int, int, list[int]]]:
-        """Yields frames and rows of each batch, and the indices of its recordings; those without frames are skipped."""
+        """Yields for each batch its frames per row, its rows, and the indices of its recordings, which may be fewer.
+
+        `n_frames` are the recordings' lengths; those without frames are skipped.
+        """
 
         def round_up(index: int) -> int:
             return -(-n_frames[index] // _STEP_FRAMES) * _STEP_FRAMES
@@ -174,7 +177,7 @@ class MoshiCodec:
             return sound[:, 0].float().clamp(-1, 1).cpu().numpy()  # SEANet's output is unbounded
 
     def _skip_compilation(self) -> AbstractContextManager[None]:
-        """On a CPU, moshi's lazy `torch.compile` needs a C++ compiler and a minute, for two small functions."""
+        """Disables moshi's `torch.compile` on a CPU: it needs a C++ compiler and a minute for two small functions."""
         from moshi.utils.compile import no_compile
 
         return no_compile() if self.device == "cpu" else nullcontext()

@@ -52,7 +52,7 @@ class Codec(Engine, Protocol):
     def encode(self, sounds: Sequence[Samples]) -> list[Codes]:
         """Encodes recordings of any lengths; each one's codes do not depend on the others in `sounds`.
 
-        A recording has `data_schemas.units.n_frames_covering` frames: the last is padded with silence.
+        A recording has `data_schemas.units.count_covering_frames` frames: the last is padded with silence.
         """
 
     def decode(self, codes: Codes) -> Samples:

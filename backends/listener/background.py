@@ -65,7 +65,7 @@ class BackgroundLoop:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def close(self, shutdown: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Cancels all tasks in the loop, awaits `shutdown` there, and ends the thread."""
+        """Cancels all tasks in the loop, awaits `shutdown` there, and ends the thread; later calls do nothing."""
         with self._lock:
             if self._is_closed:
                 return
@@ -75,6 +75,7 @@ class BackgroundLoop:
         self._thread.join()
 
     def _run(self) -> None:
+        """Runs the loop until it is stopped, and closes it."""
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
@@ -84,6 +85,7 @@ class BackgroundLoop:
 
 
 async def _cancel_all(shutdown: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Cancels all other tasks of the running loop, waits until they have ended, and then awaits `shutdown`."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
@@ -118,6 +120,7 @@ class ComputingThreads:
             self._work.put((-1, next(self._numbers), None, Future()))
 
     def _run(self) -> None:
+        """Does the work that is submitted until `close`, in a thread of lower priority (on Linux)."""
         if sys.platform == "linux":  # elsewhere niceness applies to the whole process
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _get_niceness())
         while True:

@@ -96,6 +96,7 @@ def check_streaming_recogniser(
 
 
 def _check_next_turn(ear: ListenerStream, log: HeardLog, silence: Samples) -> None:
+    """Checks that a second turn, of silence, gets exactly one final transcript, which is empty."""
     ear.feed(silence)
     ear.end_turn()
     require(log.wait_for_finals(2)[1] == "", "the next turn begins without the words of the one before")

@@ -63,7 +63,7 @@ class DoubleEar:
         return f"the double died after {self._dies_after_s:g} s" if is_dead else None
 
     def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
-        """Sends the turn's words so far each time a word is complete."""
+        """Sends the turn's words so far when the audio completes another word; `windows` is ignored."""
         self._n_fed += len(samples)
         if self._is_closed or self.failure:
             return
@@ -74,7 +74,7 @@ class DoubleEar:
             self._on_heard(Heard(" ".join(words)))
 
     def end_turn(self) -> None:
-        """Sends the turn's words as final: those recognised so far, or none."""
+        """Sends the turn's words so far as final; if there are any, the script's next turn begins."""
         if self._is_closed:
             return
         words = self._list_words()

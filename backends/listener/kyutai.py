@@ -99,6 +99,7 @@ class KyutaiListener:
                     self._wake.wait_for(lambda: self._is_closed, _RETRY_S)
 
     def _run_steps(self) -> None:
+        """Runs steps until the recogniser is closed; each step takes the next frame of all callers who have one."""
         known: dict[int, KyutaiEar] = {}
         while True:
             with self._wake:
@@ -144,7 +145,7 @@ class KyutaiEar:
         self._told = ""
 
     def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
-        """Queues the next audio."""
+        """Queues the next audio, 24 kHz; of more than 10 s that wait, the oldest is dropped. `windows` is ignored."""
         with self._wake:
             sound = np.concatenate([self._rest, samples.astype(np.float32, copy=False)])
             n_whole = len(sound) // FRAME_N_SAMPLES * FRAME_N_SAMPLES
@@ -185,11 +186,11 @@ class KyutaiEar:
         return self._frames.popleft()
 
     def add_token(self, token: int | None) -> None:
-        """Adds one frame's text token, None for no word, and sends the turn's text when a word is complete."""
+        """Adds one frame's text token, None for no word; sends the turn's text when a complete word changes it."""
         self.failure = None
         starts_word = token is None or self._model.starts_word(token)
         if starts_word and self._tokens:
-            self._tell_partial()
+            self._send_partial()
         if token is not None:
             self._tokens.append(token)
 
@@ -203,13 +204,14 @@ class KyutaiEar:
         """Records why nothing was recognised in a step that failed."""
         self.failure = f"Kyutai's recogniser failed: {reason}"
 
-    def _tell_partial(self) -> None:
+    def _send_partial(self) -> None:
         text = self._model.decode(self._tokens)
         if text and text != self._told:
             self._told = text
             self._sender.send(Heard(text))
 
     def _drop_oldest(self) -> None:
+        """Drops the oldest frames above `_MAX_BEHIND`, but no end of a turn, and records that as the failure."""
         n_over = len(self._frames) - _MAX_BEHIND
         if n_over <= 0:
             return

@@ -73,14 +73,14 @@ class KyutaiModel:
             yield
 
     def step(self, frames: Mapping[int, Samples], new: Sequence[int]) -> dict[int, int | None]:
-        """Processes one frame of some slots, 1,920 samples each; the other slots do not move.
+        """Processes one frame of some slots, 1,920 samples each at 24 kHz; the other slots do not move.
 
         Args:
             frames: frames by slot.
             new: slots to reset before the step.
 
         Returns:
-            The text token of each of these slots; None for no word.
+            The text token of each slot of `frames`; None for no word.
         """
         import torch
 
@@ -114,6 +114,7 @@ class KyutaiModel:
         return str(self._text.decode(list(tokens))).strip()
 
     def _run_warm_up(self) -> None:
+        """Runs steps with silence, which capture the CUDA graphs, and resets all slots."""
         silence = np.zeros(FRAME_N_SAMPLES, np.float32)
         slots = range(self._n_slots)
         for number in range(_N_WARM_UP):
@@ -141,6 +142,11 @@ class KyutaiModel:
 
 
 def _load_folder(folder: Path) -> "CheckpointInfo":
+    """Finds the files of a model in a folder by the names in its `config.json`.
+
+    Raises:
+        ConfigError: a file is missing, or `config.json` cannot be read.
+    """
     from moshi.models.loaders import CheckpointInfo
 
     try:
@@ -159,6 +165,11 @@ def _load_folder(folder: Path) -> "CheckpointInfo":
 
 
 def _fetch_from_hub(repo: str, revision: str | None) -> "CheckpointInfo":
+    """Downloads a model's `config.json` and finds the files that it names on the Hub; None: the newest revision.
+
+    Raises:
+        BackendError: the download fails.
+    """
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
     from moshi.models.loaders import CheckpointInfo

@@ -44,7 +44,7 @@ class MoonshineListener(Rehearing):
         self._threads = ComputingThreads("moonshine", options.threads)
 
     async def recognise(self, samples: Samples, is_urgent: bool) -> str:
-        """Returns the transcript of samples at 16 kHz; empty if nothing is recognised.
+        """Returns the transcript of samples at 16 kHz; empty if nothing is recognised. Urgent work is done first.
 
         Raises:
             BackendError: Moonshine fails on them.
@@ -56,6 +56,11 @@ class MoonshineListener(Rehearing):
         self._threads.close()
 
     def _transcribe(self, samples: Samples) -> str:
+        """Transcribes samples at 16 kHz in the calling thread, in a stream of their own.
+
+        Raises:
+            BackendError: Moonshine fails on them.
+        """
         from moonshine_voice.errors import MoonshineError  # type: ignore[import-untyped]
 
         try:

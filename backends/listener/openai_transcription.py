@@ -43,7 +43,7 @@ class OpenAIListener(Rehearing):
         self._client: openai.AsyncOpenAI | None = None
 
     async def recognise(self, samples: Samples, is_urgent: bool) -> str:
-        """Returns the server's transcript of samples at 16 kHz.
+        """Returns the server's transcript of samples at 16 kHz; `is_urgent` has no effect.
 
         Raises:
             BackendError: it does not answer, or rejects the key, the model or the audio.

@@ -39,7 +39,10 @@ _LOOP = re.compile(r"\b(\w+(?:\W+\w+){0,3}?)(?:\W+\1\b)+\W*$", re.IGNORECASE)
 
 
 def drop_guesses(text: str) -> str:
-    """Removes guesses from the end of an unfinished turn's text: punctuation, and words in a loop."""
+    """Removes guesses from the end of an unfinished turn's text: punctuation, and repetitions of its last words.
+
+    One to four words that are repeated are kept once.
+    """
     return _LOOP.sub(r"\1", text).rstrip(" .,?!…")
 
 
@@ -155,6 +158,7 @@ class Ear:
         self._call(self._forget)
 
     def _hear(self, samples: Samples, windows: Sequence[Window] | None) -> None:
+        """Adds audio to the turn, reports audio that was dropped, and starts recognising if it is time."""
         if self._sender.is_closed:
             return
         n_given_up = self._turn.n_given_up
@@ -162,19 +166,23 @@ class Ear:
             self._turn.hear(window.samples, self._gate.passes(window.probability))
         if self._turn.n_given_up > n_given_up:
             lost = f"{self._recogniser.name} is {MOST_UNHEARD_S:g} s behind; the oldest audio is lost"
-            self._tell_failure(lost, "it is too far behind")
+            self._record_failure(lost, "it is too far behind")
         self._begin_piece()
 
     def _begin_piece(self) -> None:
-        """Starts recognising the turn so far, if it has new speech, nothing is in work, and the interval has passed."""
+        """Starts recognising the turn so far, if it has new speech, nothing is in work, and it is time.
+
+        It is time when the interval has passed, or the last word is over.
+        """
         if self._work is not None or self._ending is not None or self._sender.is_closed:
             return
         now_s = asyncio.get_running_loop().time()
         is_time = now_s >= self._next_s or (self._turn.is_quiet and self.failure is None)
         if is_time and self._turn.is_worth_hearing:
-            self._work = asyncio.create_task(self._tell_partial(self._turn))
+            self._work = asyncio.create_task(self._recognise_partial(self._turn))
 
-    async def _tell_partial(self, turn: TurnSound) -> None:
+    async def _recognise_partial(self, turn: TurnSound) -> None:
+        """Recognises what is not closed of a turn, and sends the turn's text if it has changed and the turn goes on."""
         try:
             async with asyncio.timeout(self._recogniser.timing.piece_timeout_s):
                 await self._recognise(turn, turn.get_piece(), is_urgent=False)
@@ -191,6 +199,7 @@ class Ear:
             self._begin_piece()
 
     async def _recognise(self, turn: TurnSound, piece: Piece, is_urgent: bool) -> bool:
+        """Recognises a piece and adds its text to the turn; returns whether that succeeded, and records a failure."""
         loop = asyncio.get_running_loop()
         started_s = loop.time()
         try:
@@ -209,17 +218,19 @@ class Ear:
         return True
 
     def _fail(self, reason: str, fault: str, remedy: str = "") -> None:
-        self._tell_failure(reason, fault, remedy)
+        """Records and logs a failure, and postpones the next attempt, twice as long each time."""
+        self._record_failure(reason, fault, remedy)
         self._next_s = asyncio.get_running_loop().time() + self._retry_s
         self._retry_s = min(2 * self._retry_s, _LAST_RETRY_S)
 
-    def _tell_failure(self, reason: str, fault: str, remedy: str = "") -> None:
+    def _record_failure(self, reason: str, fault: str, remedy: str = "") -> None:
         """Records and logs a failure. `reason` may quote the server and is not logged."""
         recogniser = self._recogniser
         recogniser.faults.report(f"The recogniser {recogniser.name}", recogniser.place, fault, remedy)
         self.failure = reason
 
     def _end(self) -> None:
+        """Begins a new turn, and starts to recognise the rest of the old one."""
         turn, self._turn = self._turn, TurnSound()
         self._told = ""
         if not self._sender.is_closed:
@@ -248,6 +259,7 @@ class Ear:
             self._begin_piece()
 
     def _forget(self) -> None:
+        """Cancels all work and drops the turn's audio."""
         for task in (self._work, self._ending):
             if task is not None:
                 task.cancel()

@@ -71,7 +71,10 @@ class TurnSound:
         return len(self._windows) >= self._n_to_speech_end + _N_HANG
 
     def hear(self, window: Samples, is_speech: bool) -> None:
-        """Adds the next 512 samples at 16 kHz."""
+        """Adds the next window of 512 samples at 16 kHz, but no silence over 0.3 s before or 1 s after speech.
+
+        If speech follows a pause, the part before it, if it is long and has been recognised, is closed.
+        """
         n_quiet = len(self._windows) - self._n_to_speech_end
         if is_speech:
             if n_quiet >= _N_PAUSE and self._n_to_speech_end >= _N_CLOSE and not self.has_unheard:
@@ -100,7 +103,7 @@ class TurnSound:
         return self.has_unheard and is_long_enough and not is_between
 
     def get_piece(self) -> Piece:
-        """Returns all audio that is not closed, or the first part of it if that is too long."""
+        """Returns all audio that is not closed; of more than 12 s only the part up to a quiet place, to be closed."""
         n_windows = len(self._windows)
         is_closing = self._n_to_speech_end > _N_LONGEST
         if is_closing:
@@ -117,6 +120,7 @@ class TurnSound:
             self._open_text, self._n_heard = text, piece.n_windows
 
     def _close(self, n_windows: int, text: str) -> None:
+        """Drops the first `n_windows` windows and keeps `text` as what was said in them."""
         self._closed.append(text)
         self._open_text = ""
         self._windows = self._windows[n_windows:]

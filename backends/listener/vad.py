@@ -61,6 +61,7 @@ class SpeechMeter:
         return [self._measure(window) for window in sound[:n_whole].reshape(-1, WINDOW_N_SAMPLES)]
 
     def _measure(self, window: Samples) -> Window:
+        """Returns the next window with its probability of speech, which also depends on the windows before it."""
         inputs = {
             "input": np.concatenate([self._context, window])[None],
             "state": self._state,
@@ -136,7 +137,11 @@ class TurnDetector:
 
 @cache
 def _load_session() -> Any:
-    """Loads the model once per process: running it keeps no state, and releases the GIL."""
+    """Loads the model once per process: running it keeps no state, and releases the GIL.
+
+    Raises:
+        BackendError: it is missing, or does not load.
+    """
     import onnxruntime
 
     found = find_spec("silero_vad")

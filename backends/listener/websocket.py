@@ -96,7 +96,7 @@ class _Turn:
     deadline: asyncio.TimerHandle | None = None
 
     def keep_newest(self) -> None:
-        """Drops audio that is too old to be sent again."""
+        """Drops the turn's oldest audio beyond 30 s, which is not sent again over a new connection."""
         n_bytes = sum(map(len, self.pcm))
         while n_bytes > _MAX_KEPT_BYTES:
             n_bytes -= len(self.pcm.popleft())
@@ -124,7 +124,7 @@ class WebsocketEar:
         self._retry_s = _FIRST_RETRY_S
 
     def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
-        """Schedules the next audio."""
+        """Queues the next audio, to be sent in the background; `windows` is ignored."""
         self._call(self._take, (np.clip(samples, -1, 1) * 32_767).astype("<i2").tobytes())
 
     def end_turn(self) -> None:
@@ -137,7 +137,7 @@ class WebsocketEar:
         self._call(self._forget)
 
     def begin(self) -> None:
-        """Opens the connection, or opens it again; called in the loop."""
+        """Opens the connection, or closes it and opens another; called in the loop."""
         if self._task is not None:
             self._task.cancel()
         if not self._sender.is_closed:
@@ -149,6 +149,7 @@ class WebsocketEar:
         self._has_news.set()
 
     def _end(self) -> None:
+        """Ends the turn, starts the timeout of its last words, and begins the next one."""
         turn = self._turns[-1]
         turn.has_ended = True
         turn.deadline = asyncio.get_running_loop().call_later(self._options.final_timeout_s, self._give_up, turn)
@@ -156,12 +157,13 @@ class WebsocketEar:
         self._has_news.set()
 
     def _give_up(self, turn: _Turn) -> None:
-        """Handles the timeout of a turn's last words."""
+        """Ends the wait for a turn's last words: sends its text so far as final, and opens a new connection."""
         self._fail("timeout", f"it did not send a turn's last words within {self._options.final_timeout_s:g} s")
         self._finish(turn)
         self.begin()
 
     def _finish(self, turn: _Turn) -> None:
+        """Removes a turn and sends its text as final."""
         if turn.deadline is not None:
             turn.deadline.cancel()
         self._turns.remove(turn)
@@ -169,6 +171,7 @@ class WebsocketEar:
         self._has_news.set()
 
     async def _keep_connected(self) -> None:
+        """Opens one connection after another until it is cancelled; after a failure it waits, each time longer."""
         from websockets.exceptions import InvalidStatus, WebSocketException
 
         while True:
@@ -187,7 +190,7 @@ class WebsocketEar:
                 self._fail(type(errors.exceptions[0]).__name__, "it sends messages that are not of the protocol")
 
     async def _run_connection(self) -> None:
-        """Runs one connection from its start until it is lost."""
+        """Runs one connection from its start, when all turns are sent again, until it is lost."""
         from websockets.asyncio.client import connect
 
         key = os.environ.get(self._options.api_key_env, "").strip()
@@ -207,6 +210,7 @@ class WebsocketEar:
             sending.cancel()
 
     async def _send(self, connection: "ClientConnection") -> None:
+        """Sends audio and ends of turns as they come, until cancelled; a turn waits for the last one's final text."""
         start = {
             "type": "start",
             "sample_rate_hz": SAMPLE_RATE_HZ,
@@ -253,6 +257,7 @@ class WebsocketEar:
         self.failure = f"The recogniser at {self._options.url}: {reason}."
 
     def _forget(self) -> None:
+        """Drops all turns and closes the connection."""
         for turn in self._turns:
             if turn.deadline is not None:
                 turn.deadline.cancel()

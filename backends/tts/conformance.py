@@ -25,7 +25,7 @@ def check_text_to_speech(tts: TextToSpeech, *, is_repeatable: bool = True) -> No
     """
     check_identity(tts)
     voices = _check_voices(tts)
-    _check_manners(tts)
+    _check_attributes(tts)
     speech = tts.synthesise(TEXT, voices[0], 1.0)
     check_sound(speech.samples)
     _check_words(speech)
@@ -50,6 +50,7 @@ def check_text_to_speech(tts: TextToSpeech, *, is_repeatable: bool = True) -> No
 
 
 def _check_voices(tts: TextToSpeech) -> list[str]:
+    """Checks the list of voices and returns their names."""
     voices = tts.voices()
     require(voices, "there is at least one voice")
     names = [voice.name for voice in voices]
@@ -61,7 +62,8 @@ def _check_voices(tts: TextToSpeech) -> list[str]:
     return names
 
 
-def _check_manners(tts: TextToSpeech) -> None:
+def _check_attributes(tts: TextToSpeech) -> None:
+    """Checks types and ranges of `has_speed`, `max_chars` and `max_calls_in_flight`."""
     require(isinstance(tts.has_speed, bool), "`has_speed` is True or False")
     is_bound = isinstance(tts.max_chars, int) and tts.max_chars >= len(TEXT)
     require(tts.max_chars is None or is_bound, f"`max_chars` is None, or a number of at least {len(TEXT)}")
@@ -71,7 +73,7 @@ def _check_manners(tts: TextToSpeech) -> None:
 
 
 def _check_words(speech: Speech) -> None:
-    """Checks the word times: none, or one per word, ascending and inside the audio."""
+    """Checks the times of the words of `TEXT`: none, or one per word, ascending and inside the audio."""
     if not speech.words:
         return
     require([each.word for each in speech.words] == TEXT.rstrip(".").split(), "each word has a time, in order")

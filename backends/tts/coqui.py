@@ -1,7 +1,7 @@
 """coqui-tts (XTTS, VITS and the other models of `TTS.api.TTS`), in a worker environment.
 
-It includes no model: set a name from its list, which is downloaded, or the path of a checkpoint. The model is loaded
-once per process of ours.
+It includes no model: set a name from its list, which is downloaded, or the path of a checkpoint. Each process of KAME
+has one worker with the model.
 """
 
 from collections.abc import Sequence
@@ -127,6 +127,7 @@ class Coqui:
 
     @cached_property
     def _voices(self) -> tuple[Voice, ...]:
+        """The voices; raises ConfigError if the model lacks a chosen speaker."""
         there: dict[str, str] = self._described["voices"] or {ONLY_VOICE: ONLY_VOICE}
         chosen = split_list(self._options.speakers) or list(there)
         if missing := [name for name in chosen if name not in there]:

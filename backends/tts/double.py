@@ -1,6 +1,6 @@
 """Test double of text-to-speech: each word is a tone burst, so that the time of each word is known.
 
-`split_bursts` defines the times; `backends/aligner/double.py` uses the same function.
+`split_bursts` defines the times; `backends/aligner/double.py` finds them again by the silence between the bursts.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
 
 def split_bursts(n_words: int, n_samples: int) -> list[tuple[int, int]]:
-    """Returns the first and end sample of each of `n_words` bursts that, with their gaps, fill `n_samples` exactly."""
+    """Returns start and end sample (exclusive) of each of `n_words` bursts, which fill `n_samples` with their gaps."""
     total_s = n_words * BURST_S + (n_words - 1) * GAP_S
     starts_s = [index * (BURST_S + GAP_S) for index in range(n_words)]
     return [
@@ -49,6 +49,8 @@ class DoubleTts:
     def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
         """Synthesises one burst per word, float32 [n_samples] at 24 kHz, with digital silence between bursts.
 
+        `take` has no effect.
+
         Raises:
             SpeechRefused: there is no word in `text`.
             ConfigError: there is no such voice.
@@ -66,6 +68,7 @@ class DoubleTts:
 
 
 def _make_burst(key: str, n_samples: int) -> Samples:
+    """Makes a tone with fades of 5 ms at both ends, whose pitch is derived from `key`."""
     pitch_hz = 150 + hashlib.sha256(key.encode()).digest()[0] * 3  # 150 to 915 Hz
     time_s = np.arange(n_samples) / SAMPLE_RATE_HZ
     fade = np.minimum(1, np.minimum(time_s, time_s[::-1]) / _FADE_S)

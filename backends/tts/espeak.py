@@ -87,7 +87,7 @@ class Espeak:
         )
 
     def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
-        """Synthesises `text` at 24 kHz, with the times of its words.
+        """Synthesises `text` at 24 kHz, with the times of its words, or none if one is missing; `take` has no effect.
 
         A word ends where the next begins, or before a pause at the end of its sound; the pause belongs to no word.
 
@@ -111,7 +111,7 @@ class Espeak:
 
 @cache
 def _copy_library() -> Path:
-    """Copies the library into a temporary folder of this process."""
+    """Copies the library into a temporary folder of this process, once, and returns the folder."""
     import espeakng_loader
 
     folder = tempfile.TemporaryDirectory(prefix="kame-espeak-")
@@ -124,6 +124,7 @@ class _Engine:
     """The library, loaded for the duration of a `with` block."""
 
     def __enter__(self) -> Self:
+        """Loads the library and sets its random seed; raises BackendError if it does not load or start."""
         import espeakng_loader
 
         try:
@@ -136,7 +137,7 @@ class _Engine:
             raise BackendError("eSpeak NG does not start.", "Type: make install")
         self._sound: list[Samples] = []
         self._events: list[Event] = []
-        self._callback = _Callback(self._take)  # a reference, or it is freed while the library still calls it
+        self._callback = _Callback(self._collect)  # a reference, or it is freed while the library still calls it
         self._library.espeak_SetSynthCallback(self._callback)
         self._library.espeak_ng_SetRandSeed(1)
         return self
@@ -146,7 +147,7 @@ class _Engine:
         _ctypes.dlclose(self._library._handle)
 
     def say(self, text: str, voice: str, words_per_minute: int) -> tuple[Samples, list[Event]]:
-        """Synthesises text; returns audio at `rate_hz` and the events in it."""
+        """Synthesises a text and returns its audio at `rate_hz` and the events in it; one text per `with` block."""
         self._library.espeak_SetVoiceByName(voice.encode())
         self._library.espeak_SetParameter(_RATE, words_per_minute, 0)
         data = text.encode()
@@ -156,7 +157,8 @@ class _Engine:
         sound = np.concatenate([np.zeros(0, np.float32), *self._sound])
         return sound, self._events
 
-    def _take(self, samples: Any, n_samples: int, events: Any) -> int:
+    def _collect(self, samples: Any, n_samples: int, events: Any) -> int:
+        """Collects audio and events as the library's callback, and returns 0, so that it continues."""
         if samples and n_samples > 0:
             pcm = np.ctypeslib.as_array(samples, shape=(n_samples,))
             self._sound.append((pcm / 32768).astype(np.float32))
@@ -169,7 +171,7 @@ class _Engine:
 
 
 def _find_words(text: str) -> list[tuple[int, int]]:
-    """Finds the first and end character of each spoken word: a run of letters with inner apostrophes."""
+    """Returns first character and end (exclusive) of each spoken word: a run of letters with inner apostrophes."""
     return [match.span() for match in re.finditer(r"[A-Za-z]+(?:'[A-Za-z]+)*", text)]
 
 
@@ -189,7 +191,7 @@ def _make_timings(
             WordTiming(
                 word=text[first:end],
                 start_s=start / rate_hz,
-                end_s=_find_last_sound(samples, start, stop) / rate_hz,
+                end_s=_find_sound_end(samples, start, stop) / rate_hz,
                 score=0.0,
                 method="espeak",
             )
@@ -197,7 +199,10 @@ def _make_timings(
     return tuple(timings)
 
 
-def _find_last_sound(samples: Samples, start: int, stop: int) -> int:
-    """Finds the end of the sound in a span, so that the pause at a comma is not part of the word."""
+def _find_sound_end(samples: Samples, start: int, stop: int) -> int:
+    """Returns the sample after the last audible one of a span, so that the pause at a comma is not part of the word.
+
+    It is `stop` if no sample is audible.
+    """
     loud = np.flatnonzero(np.abs(samples[start:stop]) > 1e-3)
     return start + (int(loud[-1]) + 1 if loud.size else stop - start)

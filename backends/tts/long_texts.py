@@ -19,9 +19,9 @@ _PLACES = (".?!", ",;:")
 
 
 def say(tts: TextToSpeech, text: str, voice: str, speed: float, take: int = 0) -> Speech:
-    """Like `tts.synthesise`, for text of any length; words have times if all pieces' words have.
+    """Synthesises a text of any length, in pieces if it is too long for the engine (`cut`), with pauses between them.
 
-    A text that is short enough for the engine is passed on unchanged.
+    Words have times if the engine reports them for all pieces.
 
     Raises:
         SpeechRefused, BackendError: as `tts.synthesise`; or a word is longer than the engine's limit.
@@ -64,6 +64,7 @@ def _find_end(text: str, max_chars: int) -> int:
 
 
 def _join_pieces(texts: list[str], pieces: list[Speech]) -> Speech:
+    """Joins the pieces' audio with pauses between them, and their words' times; no times if a piece has none."""
     parts: list[Samples] = []
     words: list[WordTiming] = []
     start_s = 0.0

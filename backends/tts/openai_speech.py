@@ -70,7 +70,7 @@ class OpenAISpeech:
         return self._voices
 
     def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
-        """Returns the server's speech for `text`, float32 [n_samples] at 24 kHz.
+        """Returns the server's speech for `text`, float32 [n_samples] at 24 kHz; `take` has no effect.
 
         Raises:
             SpeechRefused: the server rejects this text, or its audio is silent.
@@ -96,6 +96,7 @@ class OpenAISpeech:
         return Speech(samples)
 
     def _decode(self, content: bytes) -> Samples:
+        """Decodes the server's audio to mono at 24 kHz; raises BackendError if it has another format than expected."""
         if self._options.response_format == "pcm":
             if len(content) % 2:
                 raise self._make_error(f"{len(content)} bytes are not 16-bit samples")

@@ -65,7 +65,8 @@ class Piper:
     def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
         """Synthesises `text`, float32 [n_samples] at 24 kHz, with the times of its words if they are certain.
 
-        Times are in steps of 11.6 ms, the model's frames; a word's score is 0, as its time is not estimated.
+        Times are in steps of 11.6 ms, the model's frames; a word's score is 0, as its time is not estimated. `take` has
+        no effect.
 
         Raises:
             SpeechRefused: there is nothing to say in `text`.

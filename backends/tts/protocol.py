@@ -51,8 +51,9 @@ class TextToSpeech(Engine, Protocol):
         """Synthesises `text`; the same arguments give the same samples.
 
         Args:
-            speed: 1 is the voice's own.
-            take: how often this text has been synthesised before; an engine that samples randomly varies the result.
+            speed: 1 is the voice's own; 2 is twice as fast.
+            take: how often this text has been synthesised before; an engine that samples randomly varies the result by
+                it, and others ignore it.
 
         Raises:
             SpeechRefused: this text cannot be synthesised (the item is rejected).

@@ -49,7 +49,7 @@ def install(place: WorkerEnvironment, on_step: OnStep, *, again: bool = False) -
                 on_step(f"Removing what is in {folder}")
                 shutil.rmtree(folder)
             _check_space(place, folder.parent)
-            _make(place, folder, on_step)
+            _create(place, folder, on_step)
     except OSError as error:
         raise BackendError(f"Cannot make the worker environment {folder}: {error}.", _FREE_SPACE) from error
     return folder
@@ -63,7 +63,8 @@ def _check_space(place: WorkerEnvironment, folder: Path) -> None:
         )
 
 
-def _make(place: WorkerEnvironment, folder: Path, on_step: OnStep) -> None:
+def _create(place: WorkerEnvironment, folder: Path, on_step: OnStep) -> None:
+    """Creates the environment, checks that its engine loads, and writes the stamp; keeps nothing if a step fails."""
     python = str(place.get_python())
     try:
         on_step(f"Making {folder}")
@@ -108,12 +109,14 @@ def _run(place: WorkerEnvironment, command: list[str], on_step: OnStep) -> None:
 
 
 def _list_packages(lines: "Iterator[str] | tuple[()]") -> Iterator[tuple[str, str]]:
+    """Yields each line of pip's output with the package that it fetches, empty if none: (package, line)."""
     for line in lines:
         found = _PACKAGE.match(line)
         yield (found.group(1) if found else ""), line.strip()
 
 
 def _make_error(place: WorkerEnvironment, lines: list[str]) -> BackendError:
+    """Makes the error of a command that failed, from the last lines of its output."""
     said = "\n".join(lines)
     errors = [line for line in lines if line.startswith("ERROR:")] or [line for line in lines if line] or ["no message"]
     what = f"The worker environment {place.name} could not be made: {errors[-1][:_N_QUOTED]}."

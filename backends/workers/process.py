@@ -96,7 +96,11 @@ class Worker:
                     stream.close()
 
     def _send_request(self, request: Frame) -> Frame:
-        """Sends a request and returns the reply."""
+        """Sends a request and returns the reply; requests of several threads wait for each other.
+
+        Raises:
+            BackendError: the process died, timed out or sent an invalid reply.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with self._lock, self._limit_time() as timed_out:
@@ -130,7 +134,7 @@ class Worker:
             timer.cancel()
 
     def _make_error(self, why: str) -> BackendError:
-        """Makes the error of a dead process: how it ended, and the last line of its log."""
+        """Stops the process and makes the error about it: why, its exit status, and the last line of its log."""
         with suppress(subprocess.TimeoutExpired):  # then it is killed
             self._process.wait(_ENDING_S)
         self.close()
@@ -146,10 +150,16 @@ class Worker:
 
 
 def get_worker(environment_name: str, options: Mapping[str, Any], timeout_s: float) -> Worker:
-    """Returns the worker of an environment's engine with these options, one per process of ours; starts it if needed.
+    """Returns the worker of an environment's engine with these options, after starting it if necessary.
+
+    A process of KAME has one worker for each environment and options; after it has died, the next call starts another.
+
+    Args:
+        options: the engine's options, JSON.
+        timeout_s: timeout of each request, seconds; a running worker keeps the one that it was started with.
 
     Raises:
-        ConfigError: the engine rejects these options.
+        ConfigError: the engine rejects these options, or there is no such environment.
         BackendError: the environment is not installed, or the worker does not start.
     """
     key = (os.getpid(), environment_name, json.dumps(dict(options), sort_keys=True))
@@ -167,6 +177,7 @@ _starting = threading.Lock()
 
 
 def _start(environment_name: str, options: Mapping[str, Any], timeout_s: float) -> Worker:
+    """Starts a worker of an environment; raises as `get_worker`."""
     place = get_environment(environment_name)
     engine_file = place.find_engine_file()
     if engine_file is None:

@@ -38,7 +38,7 @@ def load_file(name: str, file: Path, **more: Any) -> ModuleType:
 
 
 def exit_with_parent(pipe: int, parent_pid: int) -> None:
-    """Waits until the pipe is closed or the parent has ended, then exits this process immediately."""
+    """Waits until the other end of the pipe is closed or the parent has ended, then exits this process immediately."""
     waiting_for = select.poll()
     waiting_for.register(pipe, 0)  # a closed pipe is always reported
     if hasattr(os, "pidfd_open"):  # a process forked from our parent may hold a copy of the pipe

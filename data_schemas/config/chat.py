@@ -90,6 +90,7 @@ class OracleConfig(Config):
 
     @model_validator(mode="after")
     def _check_ranges(self) -> Self:
+        """Checks the order of the level bounds, of the share's bounds and of the word limits."""
         bounds = self.level_bounds
         if not all(0 < low < high < 1 for low, high in pairwise(bounds)):
             raise ValueError("level_bounds must rise and lie between 0 and 1")
@@ -101,6 +102,7 @@ class OracleConfig(Config):
 
     @model_validator(mode="after")
     def _check_version_name(self) -> Self:
+        """Checks that the version's name contains `random` if and only if the simulator is `random`."""
         if self.simulator == "random" and "random" not in self.version:
             raise ValueError(
                 "simulator random needs a version name that contains 'random', such as --oracle-version random"
@@ -114,6 +116,7 @@ class OracleConfig(Config):
 
 
 def _check_no_secrets(url: str) -> str:
+    """Returns a base URL unchanged; raises ValueError if it is none, or has a user, password, query or fragment."""
     place = urlsplit(url)
     if place.scheme not in ("http", "https") or not place.hostname:
         raise ValueError("a base URL must begin with http:// or https:// and contain a host name")

@@ -16,7 +16,7 @@ SEED_PREFIX, RUN, EVALUATION = "seed-", "run", "evaluation"
 
 
 def find_seed_folders(out: str | Path) -> dict[int, Path]:
-    """Returns the folders of the seeds that were trained in OUT, by seed."""
+    """Returns the folders of the seeds that were trained in `out`, by seed."""
     named = {each.name.removeprefix(SEED_PREFIX): each for each in Path(out).glob(f"{SEED_PREFIX}*/")}
     return {int(seed): each for seed, each in named.items() if seed.isdecimal()}
 
@@ -29,7 +29,7 @@ class DatasetShare(NamedTuple):
     weight: float = 1.0
 
 
-def with_weight(text: str) -> tuple[str, float]:
+def parse_weight(text: str) -> tuple[str, float]:
     """Parses `NAME=WEIGHT`, or a name alone, whose weight is 1; an `=` not followed by a number is part of the name."""
     name, equals, weight = text.rpartition("=")
     try:
@@ -39,8 +39,11 @@ def with_weight(text: str) -> tuple[str, float]:
 
 
 def parse_dataset_share(text: str) -> DatasetShare:
-    """Parses `FOLDER[@VERSION][=WEIGHT]`; a folder whose name contains an @ is written `FOLDER/`."""
-    name, weight = with_weight(text)
+    """Parses `FOLDER[@VERSION][=WEIGHT]`; a folder whose name contains an @ is written `FOLDER/`.
+
+    The version is None if there is none, the weight 1.
+    """
+    name, weight = parse_weight(text)
     folder, at, version = name.rpartition("@")
     if at and folder and version and "/" not in version:
         return DatasetShare(str(expand_home(folder)), version, weight)
@@ -236,6 +239,7 @@ class FrontEndConfig(Config):
     @model_validator(mode="before")
     @classmethod
     def _apply_preset(cls, fields: Any) -> Any:
+        """Adds the defaults that a preset has for fields that are not given (`Preset.begins_with`)."""
         name = fields.get("preset", cls.model_fields["preset"].default) if isinstance(fields, dict) else None
         if isinstance(name, str) and name in PRESETS and PRESETS[name].begins_with:
             return {**PRESETS[name].begins_with, **{key: each for key, each in fields.items() if each is not None}}
@@ -243,6 +247,7 @@ class FrontEndConfig(Config):
 
     @model_validator(mode="after")
     def _check_datasets(self) -> Self:
+        """Checks that there are datasets with weights above 0, and that pretrained weights keep their codec."""
         if not self.datasets:
             raise ValueError("datasets: name at least one folder")
         if any(each.weight <= 0 for each in self.shares):

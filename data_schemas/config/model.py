@@ -52,6 +52,7 @@ class ModelConfig(Config):
 
     @model_validator(mode="after")
     def _check_widths(self) -> Self:
+        """Checks that the widths are divisible by the numbers of heads."""
         if self.dim % (2 * self.num_heads):
             raise ValueError(f"dim {self.dim} is not a multiple of twice num_heads {self.num_heads}")
         if self.depformer_dim % self.depformer_num_heads:

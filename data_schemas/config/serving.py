@@ -69,6 +69,7 @@ class BackEndConfig(Config):
 
     @model_validator(mode="after")
     def _check_models(self) -> Self:
+        """Checks that only a remote endpoint has several models."""
         if self.models and self.chat.engine != REMOTE_ENGINE:
             raise ValueError(
                 f"models: only a remote endpoint (chat.engine {REMOTE_ENGINE}) can have several; "
@@ -272,6 +273,7 @@ class LimitsConfig(Config):
 
     @model_validator(mode="after")
     def _check_connections(self) -> Self:
+        """Checks that the limits of connections leave one for each session."""
         if self.max_sessions_per_address > self.max_connections_per_address:
             raise ValueError(
                 f"max_sessions_per_address: {self.max_sessions_per_address} sessions of one address need as many"
@@ -425,6 +427,7 @@ class ServeConfig(Config):
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
+        """Checks that back-ends have different names, and that routes lead to existing ones."""
         names = [each.name for each in self.back_ends]
         if len(set(names)) < len(names):
             raise ValueError("back_ends: two back-ends have the same name; names must be unique")

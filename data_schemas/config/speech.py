@@ -179,6 +179,7 @@ class SurroundingsConfig(Config):
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:
+        """Checks that each minimum is at most its maximum."""
         for name in ("level_min_dbfs", "snr_min_db", "rt60_min_s"):
             most = name.replace("_min_", "_max_")
             if getattr(self, name) > getattr(self, most):

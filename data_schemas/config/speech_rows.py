@@ -109,6 +109,7 @@ class SpeechRowsConfig(Config):
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:
+        """Checks that each minimum is at most its maximum, and that there is enough audio for the codec's entries."""
         if self.min_words > self.max_words or self.after_min_s > self.after_max_s:
             raise ValueError("min_words is above max_words, or after_min_s above after_max_s")
         if 60 * self.codec_minutes < _S_AN_ENTRY * self.codec_card:

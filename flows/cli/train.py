@@ -202,9 +202,9 @@ def _train_rows(config: "TrainConfig", as_json: bool) -> None:
 
 def _parse_share(text: str) -> dict[str, Any]:
     """Parses `FOLDER` or `FOLDER=WEIGHT` of token rows."""
-    from data_schemas.config.front_end import with_weight
+    from data_schemas.config.front_end import parse_weight
 
-    return dict(zip(("path", "weight"), with_weight(text), strict=True))
+    return dict(zip(("path", "weight"), parse_weight(text), strict=True))
 
 
 def _tell(result: "RunResult", as_json: bool) -> None:

@@ -20,7 +20,7 @@ from data_schemas.config.front_end import FrontEndConfig
 from data_schemas.config.training import TrainConfig
 from data_schemas.errors import ConfigError, DatasetError, StoreError
 from data_schemas.presets import PRESETS
-from data_schemas.rates import CPU, Figure, RateBook, Rates, is_device, price_step, write_rates
+from data_schemas.rates import CPU, Figure, RateBook, Rates, estimate_step_time, is_device, write_rates
 from data_schemas.reader import open_store
 from flows.settings import build_train_config
 from pipelines.run.estimate import PAPER, count_dialogues, estimate_dataset
@@ -108,7 +108,7 @@ def plan_dataset(
         for device in (CPU, *devices):
             key = f"{'processor' if device == CPU else f'gpu.{device}'}.codec.{codec}"
             title = f"codec {codec} on {device}"
-            figures.append(price_step(book, "codec", title, "codec", codec, device, duration_s, key=key))
+            figures.append(estimate_step_time(book, "codec", title, "codec", codec, device, duration_s, key=key))
     return figures
 
 

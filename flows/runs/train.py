@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from backends.options import OptionValue
-from backends.registry import check_options, choose_device
+from backends.registry import check_options, make_device_option
 from data_schemas.config.front_end import (
     EVALUATION,
     RUN,
@@ -218,7 +218,7 @@ def check_codec(config: FrontEndConfig) -> None:
 def _get_codec_options(config: FrontEndConfig) -> dict[str, OptionValue]:
     device = str(find_device(config.device))
     path = {} if config.codec_path is None else {"path": config.codec_path}
-    return {**config.codec_options, **path, **choose_device("codec", config.codec, device)}
+    return {**config.codec_options, **path, **make_device_option("codec", config.codec, device)}
 
 
 def make_codec(config: FrontEndConfig) -> dict[str, OptionValue]:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from backends.codec.protocol import Codec
 from backends.options import OptionValue
-from backends.registry import build, choose_device, list_backends
+from backends.registry import build, list_backends, make_device_option
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.model import SamplingConfig
 from data_schemas.errors import ConfigError, StoreError
@@ -83,7 +83,7 @@ class Checkpoint(NamedTuple):
                 f"The codec {facts.name!r} of {self.place.name} is not installed; the package {facts.package} has it.",
                 "Install that package in the same environment as kame.",
             )
-        options = facts.options | self._find_codec(facts) | choose_device("codec", facts.name, device)
+        options = facts.options | self._find_codec(facts) | make_device_option("codec", facts.name, device)
         codec: Codec = build("codec", facts.name, options)
         remedy = f"It was exported with {facts.package}: install that version." if facts.package else _AGAIN
         _check_digest("codec", codec.digest, facts.digest or None, self.place, remedy)

@@ -25,8 +25,8 @@ from data_schemas.rates import (
     Rates,
     Sizes,
     add_up,
+    estimate_step_time,
     make_unknown,
-    price_step,
 )
 from pipelines.asking import read_texts
 from pipelines.oracle.prompts import choose_prompts
@@ -250,16 +250,16 @@ def _machine(
         ("mixing", "mixing", "", duration_s),
     ]
     steps = [each for each in steps if each[2] != NOBODY]
-    rows = [price_step(book, MACHINE, title, step, engine, CPU, n) for title, step, engine, n in steps]
+    rows = [estimate_step_time(book, MACHINE, title, step, engine, CPU, n) for title, step, engine, n in steps]
     rows.append(add_up("processor", MACHINE, "processor time of workers", list(rows)))
     spoken = [each for each in rows if each.key in ("processor.tts", "processor.recognition")]
     rows.append(add_up("processor.speech", MACHINE, "…of it the stage speech", spoken))
-    rows.append(price_step(book, MACHINE, "beginning", "start", engines_of(config), CPU, n_workers))
-    rows.append(price_step(book, MACHINE, "publishing", "publish", "", CPU, duration_s))
+    rows.append(estimate_step_time(book, MACHINE, "beginning", "start", engines_of(config), CPU, n_workers))
+    rows.append(estimate_step_time(book, MACHINE, "publishing", "publish", "", CPU, duration_s))
     for device in devices:
         on_gpu = [each for each in steps if each[1] in ("tts", "recognition", "alignment")]
         rows += [
-            price_step(book, MACHINE, f"{title} on {device}", step, engine, device, n)
+            estimate_step_time(book, MACHINE, f"{title} on {device}", step, engine, device, n)
             for title, step, engine, n in on_gpu
         ]
     return rows

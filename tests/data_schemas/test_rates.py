@@ -11,9 +11,9 @@ from data_schemas.rates import (
     RateBook,
     Rates,
     add_up,
+    estimate_step_time,
     is_device,
     make_unknown,
-    price_step,
     read_rates,
     write_rates,
 )
@@ -34,25 +34,25 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 
 def test_own_rates_come_before_the_reference_machines() -> None:
     book = RateBook([rates_of(0.5), rates_of(2.0, is_reference=True)])
-    figure = price_step(book, "machine", "text-to-speech", "tts", "piper", "cpu", 100)
+    figure = estimate_step_time(book, "machine", "text-to-speech", "tts", "piper", "cpu", 100)
     assert figure.value == 50
     assert "100" in figure.formula
     assert figure.basis.startswith("measured, 2026-11-23")
-    marked = price_step(RateBook([rates_of(2.0, is_reference=True)]), "machine", "", "tts", "piper", "cpu", 100)
+    marked = estimate_step_time(RateBook([rates_of(2.0, is_reference=True)]), "machine", "", "tts", "piper", "cpu", 100)
     assert marked.basis.startswith("reference machine")
 
 
 def test_a_gpu_is_found_by_a_part_of_its_name_and_another_is_unknown() -> None:
     book = RateBook([rates_of(0.5, device="H200")])
-    assert price_step(book, "", "", "tts", "piper", "NVIDIA H200", 10).value == 5
+    assert estimate_step_time(book, "", "", "tts", "piper", "NVIDIA H200", 10).value == 5
     for step, engine, device in (("tts", "piper", "A100"), ("tts", "kokoro", "H200"), ("script", "piper", "H200")):
-        figure = price_step(book, "", "", step, engine, device, 10)
+        figure = estimate_step_time(book, "", "", step, engine, device, 10)
         assert figure.value is None
         assert "was not measured" in figure.basis
 
 
 def test_a_sum_with_something_unknown_is_unknown_and_says_what() -> None:
-    known = price_step(RateBook([rates_of(1.0)]), "", "speech", "tts", "piper", "cpu", 3)
+    known = estimate_step_time(RateBook([rates_of(1.0)]), "", "speech", "tts", "piper", "cpu", 3)
     assert add_up("all", "", "all", [known, known]).value == 6
     missing = add_up("all", "", "all", [known, make_unknown("x", "", "alignment", "s", "never measured")])
     assert missing.value is None
@@ -75,7 +75,7 @@ def test_a_device_is_found_by_whole_words_of_its_name() -> None:
     assert not is_device("H200", "NVIDIA GH200 480GB")
     assert not is_device("cpu", "cpus")
     book = RateBook([rates_of(0.5, device="H200")])
-    assert price_step(book, "", "", "tts", "piper", "GH200", 10).value is None
+    assert estimate_step_time(book, "", "", "tts", "piper", "GH200", 10).value is None
 
 
 @pytest.mark.parametrize("text", ["origin: {day: x}", "[", "origin: {on: x, machine: y}\ncosts: [{step: 3}]"])

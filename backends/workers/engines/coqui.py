@@ -84,7 +84,11 @@ class CoquiSynthesiser:
         return {"sample_rate_hz": rate_hz}, _fade_sentences(samples[: heard[-1] + 1], heard, rate_hz).tobytes()
 
     def _make_speed_options(self, speed: float) -> dict[str, float]:
-        """XTTS takes a speed, VITS a length scale, other models neither."""
+        """Returns the speed as arguments for XTTS; sets VITS's length scale. Other models have neither.
+
+        Raises:
+            EngineRefusal: the model has only speed 1, and another is wanted.
+        """
         model = self._api.synthesizer.tts_model
         if hasattr(model, "length_scale"):
             model.length_scale = self._length_scale / speed
@@ -102,7 +106,10 @@ class CoquiSynthesiser:
         return "xtts" in type(self._api.synthesizer.tts_model).__name__.lower()
 
     def _find_max_chars(self) -> int | None:
-        """XTTS has a limit per language: it drops the end of longer texts, and fails above 400 tokens."""
+        """Returns XTTS's limit of characters for the language, or None for other models.
+
+        XTTS drops the end of longer texts, and fails above 400 tokens.
+        """
         tokenizer = getattr(self._api.synthesizer.tts_model, "tokenizer", None)
         limits: dict[str, int] = getattr(tokenizer, "char_limits", {})
         return limits.get((self._language or "").split("-")[0])
@@ -112,7 +119,10 @@ class CoquiSynthesiser:
 
 
 def _fade_sentences(samples: Any, heard: Any, rate_hz: int) -> Any:
-    """Fades the sentences at the silences between them; `heard` are the indices of samples that are not 0."""
+    """Returns the audio with fades at long silences, which separate sentences.
+
+    `heard` are the indices of samples that are not 0.
+    """
     soft = samples.copy()
     for at in np.flatnonzero(np.diff(heard) > _GAP_SAMPLES):
         end, start = heard[at] + 1, heard[at + 1]

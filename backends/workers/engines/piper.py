@@ -48,7 +48,10 @@ class PiperSynthesiser:
         self.synthesise({"text": _EASY, "voice": next(iter(self._voices)), "speed": 1.0, "words": []}, b"")
 
     def synthesise(self, arguments: dict[str, Any], sound: bytes) -> tuple[dict[str, Any], bytes]:
-        """Synthesises `text` by `voice`; returns the sample rate and, if they are certain, the times of its `words`."""
+        """Synthesises `text` by `voice` at `speed`; returns sample rate and times of its `words`, and the audio.
+
+        Times are seconds, empty if they are not certain.
+        """
         voice = self._voices[arguments["voice"]]
         config = SynthesisConfig(
             length_scale=voice.config.length_scale / arguments["speed"],
@@ -84,7 +87,7 @@ def _is_said_one_by_one(voice: PiperVoice, words: list[str]) -> bool:
 
 
 def _find_spans(chunks: list[Any]) -> list[tuple[int, int]]:
-    """Returns the first and end sample of each group of phonemes; empty if a chunk has no durations.
+    """Returns start and end sample (exclusive) of each group of phonemes; empty if a chunk has no durations.
 
     A plain space belongs to the word after it, as the voice already moves towards it. Word starts then are 15 ms (mean;
     95% within 38 ms) from pocketsphinx's, otherwise 59 ms (75 words of 10 sentences). Spaces after a mark are silence.

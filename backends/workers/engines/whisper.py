@@ -34,7 +34,7 @@ class WhisperRecogniser:
         self.transcribe({}, noise.tobytes())
 
     def transcribe(self, arguments: dict[str, Any], sound: bytes) -> tuple[dict[str, Any], bytes]:
-        """Transcribes audio (16 kHz). Each recording is transcribed independently, greedily at temperature 0."""
+        """Transcribes audio (16 kHz) at temperature 0, each recording independently; returns its text and no audio."""
         samples = np.frombuffer(sound, dtype="<f4")
         segments, _ = self._model.transcribe(
             samples, **self._how, temperature=0.0, condition_on_previous_text=False, without_timestamps=True

@@ -56,13 +56,13 @@ def test_more_stages_are_nearer_to_the_spectrum(folder: Path) -> None:
     whole = Codec2(Codec2Options(bits_per_s=3200))
     sound = make_chirps(1, 30 * FRAME_N_SAMPLES)
     parts = [part for frame in whole.encode([sound])[0].T for part in whole.to_parts(frame)]
-    wanted = read_parameters(whole.read_bits(parts)).merge_pairs()
+    wanted = read_parameters(whole.read_bits(parts)).group_in_pairs()
     loud = (wanted.power_db > 25).all(axis=1)
     distances_hz = []
     for n_stages in (1, 2):
         codec = LearntCodec2(LearntCodec2Options(path=str(folder), n_stages=n_stages))
         made = [part for frame in codec.encode([sound])[0].T for part in codec.to_parts(frame)]
-        got = read_parameters(codec.read_bits(made)).merge_pairs()
+        got = read_parameters(codec.read_bits(made)).group_in_pairs()
         distances_hz.append(np.abs(got.lines_hz - wanted.lines_hz)[loud, 1].mean())
         assert np.abs(got.power_db - wanted.power_db)[loud].mean() < 6
     assert distances_hz[1] < distances_hz[0] < 200

@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 
 from backends import registry
 from backends.codec import mimi
-from backends.codec.conformance import check_codec, encode_streamed
+from backends.codec.conformance import check_codec, encode_and_decode_streamed
 from backends.codec.folder import KWARGS, WEIGHTS
 from backends.codec.mimi import Mimi, MimiOptions
 from backends.codec.moshi_codec import MoshiCodec
@@ -62,7 +62,7 @@ def test_a_codec_streams_once_at_a_time(tiny: Mimi) -> None:
         tiny.stream(1),
     ):
         pass
-    assert len(encode_streamed(tiny, make_chirps(0, FRAME_N_SAMPLES)[None])[0]) == 1
+    assert len(encode_and_decode_streamed(tiny, make_chirps(0, FRAME_N_SAMPLES)[None])[0]) == 1
 
 
 def test_stock_moshi_loads_the_folder_and_encodes_alike(tiny: Mimi, folder: Path) -> None:
