@@ -66,11 +66,13 @@ class Lexicon:
         forms = "|".join(re.escape(form) for form in sorted(self.entries, key=len, reverse=True))
         return re.compile(rf"(?<![A-Za-z\d])(?:{forms})(?=(?:'s)?(?![A-Za-z\d]))")
 
-    def hold(self, text: TracedText) -> tuple[TracedText, dict[str, str]]:
-        """Replaces each entry found by one character, and returns the text and the spoken forms of these characters.
+    def replace_entries(self, text: TracedText) -> tuple[TracedText, dict[str, str]]:
+        """Replaces each entry found by one character of the private use area.
+
+        Returns the text, and the spoken form for each of these characters.
 
         Raises:
-            Unspeakable: `symbol`: the text has characters of the private use area.
+            Unspeakable: `symbol`: the text has such characters itself, or too many entries.
         """
         if re.search("[\ue000-\uf8ff]", text.text):
             raise Unspeakable("symbol", "a character of the private use area")
@@ -128,6 +130,7 @@ def load_lexicon(path: str | None) -> Lexicon:
 
 
 def _find_fault(columns: Sequence[str], entries: Mapping[str, str], spelt: Mapping[str, str]) -> str:
+    """Returns what is wrong with the columns of a line, given the earlier lines; empty if nothing is."""
     if len(columns) == 1:
         return "there is no tab between the written form and how it is said"
     if len(columns) > _N_COLUMNS:
@@ -146,6 +149,7 @@ def _find_fault(columns: Sequence[str], entries: Mapping[str, str], spelt: Mappi
 
 
 def _find_spelling_fault(said: str, spelling: str, spelt: Mapping[str, str]) -> str:
+    """Returns what is wrong with a spelling for engines, given the earlier ones; empty if nothing is."""
     if " " in said:
         return f"{said!r} is not one word, and only of one word is there another spelling for engines"
     if spelt.get(said, spelling) != spelling:

@@ -56,7 +56,7 @@ class OracleTextFilter:
         self._n_whole = 0  # words of whole sentences
 
     def add_words(self, said: str) -> str:
-        """Adds words and returns those that can be released, each followed by a space.
+        """Adds words and returns those that can be released now, each followed by a space; it may be none.
 
         Raises:
             UnusableAnswer: the model refuses to answer.
@@ -71,7 +71,10 @@ class OracleTextFilter:
         del self._words[max(self._n_whole, self._n_out) :]
 
     def finish(self, *, is_cut: bool) -> str:
-        """Returns the remaining words at the end of the answer. If it was cut off, an incomplete sentence is dropped.
+        """Returns the words that are still to be released at the end of the answer, each followed by a space.
+
+        If the answer was cut off or has reached the word limit, an incomplete last sentence is dropped, unless it is
+        the first.
 
         Raises:
             UnusableAnswer: it was cut off in its first sentence before any word was released, or it refuses to answer.
@@ -86,6 +89,11 @@ class OracleTextFilter:
         return self._release(n_words)
 
     def _add_word(self, word: str) -> None:
+        """Adds one word, or drops it at the word limit; a full filter is over.
+
+        Raises:
+            UnusableAnswer: the words so far refuse to answer.
+        """
         if len(self._words) == self._max_words:
             self.is_over = True
             return
@@ -111,6 +119,7 @@ class OracleTextFilter:
         return "".join(f"{word.strip(_MARKS).lower()} " for word in self._words)
 
     def _release(self, n_words: int) -> str:
+        """Returns the words up to the n-th that have not been released, each followed by a space."""
         new = self._words[self._n_out : n_words]
         self._n_out = max(self._n_out, n_words)
         return "".join(f"{word} " for word in new)

@@ -56,6 +56,7 @@ def _replace_emoji(picture: re.Match[str]) -> str:
 
 
 def _strip_emphasis(text: str) -> str:
+    """Removes `*`, `_` and backticks that format words; those that are signs or blanks are kept."""
     pieces: list[str] = []
     at, is_open = 0, False
     for mark in _MARK.finditer(text):

@@ -11,8 +11,8 @@ from contextvars import ContextVar
 from functools import cache
 from typing import Final
 
-from spoken.formulas.brackets import say_brackets
-from spoken.formulas.signs import say_sign, say_times
+from spoken.formulas.brackets import read_brackets
+from spoken.formulas.signs import read_letter_x, read_sign
 from spoken.formulas.tokens import Line, Token
 from spoken.lexicon import Lexicon, load_lexicon
 from spoken.rules.rule import NestedFormula, Saying, record_fired_rule
@@ -66,7 +66,7 @@ class Reader:
         """
         if len(text) > MAX_CHARS:
             raise Unspeakable("too_long", f"{text[:80]} ... ({len(text)} characters)")
-        held, entries = self.lexicon.hold(TracedText.from_written(text))
+        held, entries = self.lexicon.replace_entries(TracedText.from_written(text))
         normal = normalise(held)
         words = _attach_marks(_read_words(normal.text, entries))
         if not words:
@@ -77,7 +77,13 @@ class Reader:
         return SpokenText(text, spoken, _find_spans(words, normal))
 
 
-def _scan(text: str, entries: Mapping[str, str], depth: int) -> list[Token]:
+def _make_tokens(text: str, entries: Mapping[str, str], depth: int) -> list[Token]:
+    """Splits a normalised text into tokens with their readings.
+
+    Args:
+        entries: the spoken forms of the lexicon's entries, by the characters that replace them in the text.
+        depth: how many formulas the text is nested in.
+    """
     tokens: list[Token] = []
     at = 0
     while at < len(text):
@@ -89,7 +95,7 @@ def _scan(text: str, entries: Mapping[str, str], depth: int) -> list[Token]:
             if text.startswith("'s", end) and not text[end + 2 : end + 3].isalpha():
                 end, words = end + 2, said + "'s"
         else:
-            kind, end, words = _match(text, at, entries, depth)
+            kind, end, words = _apply_first_rule(text, at, entries, depth)
         if kind != "nothing":
             spaces = (at == 0 or text[at - 1] == " ", end == len(text) or text[end] == " ")
             tokens.append(Token(kind, words, text[at:end], at, end, *spaces))
@@ -97,7 +103,14 @@ def _scan(text: str, entries: Mapping[str, str], depth: int) -> list[Token]:
     return tokens
 
 
-def _match(text: str, at: int, entries: Mapping[str, str], depth: int) -> tuple[str, int, str]:
+def _apply_first_rule(text: str, at: int, entries: Mapping[str, str], depth: int) -> tuple[str, int, str]:
+    """Returns the kind, the end and the words of the token at `at`, by the first rule that matches there.
+
+    A plain word is returned unchanged, without trying the rules.
+
+    Raises:
+        Unspeakable: no rule matches, or the one that does refuses.
+    """
     if (at == 0 or text[at - 1] in ' "(') and (plain := PLAIN.match(text, at)) and is_plain(plain[0]):
         return "word", plain.end(), plain[0]
     for rule in RULES:
@@ -123,6 +136,7 @@ def _resolve_saying(saying: Saying, entries: Mapping[str, str], depth: int) -> s
 
 
 def _make_unspeakable(text: str, at: int) -> Unspeakable:
+    """Returns the error for a character that no rule reads; its reason depends on the kind of character."""
     char, near = text[at], text[max(0, at - 15) : at + 15]
     if char in _FORMULA_SIGNS:
         return Unspeakable("formula", near)
@@ -133,17 +147,17 @@ def _make_unspeakable(text: str, at: int) -> Unspeakable:
 
 def _read_words(text: str, entries: Mapping[str, str], depth: int = 0) -> list[Word]:
     """Returns the words and marks of a normalised text; `depth` above 0: a nested formula."""
-    line = Line(_scan(text, entries, depth), is_formula=depth > 0)
-    brackets = say_brackets(line)
+    line = Line(_make_tokens(text, entries, depth), is_formula=depth > 0)
+    brackets = read_brackets(line)
     words: list[Word] = []
     for at, token in enumerate(line.tokens):
         if token.kind == "operator":
-            said = say_sign(line, at)
+            said = read_sign(line, at)
             record_fired_rule(f"{token.text} as {said!r}")
         elif token.kind in {"open", "close"}:
             said = brackets[at]
         else:
-            said = say_times(line, at) if token.written == "x" else token.text
+            said = read_letter_x(line, at) if token.written == "x" else token.text
         pieces = said.split()
         span = (token.start, token.end)
         words += [(pieces[0], span)] if pieces == [token.written] else [(piece, span) for piece in pieces]

@@ -62,6 +62,7 @@ def _is_ordinary(word: str) -> bool:
 
 
 def _ends_at_point(before: str, word: str, following: str) -> bool | None:
+    """Whether a point after `word` ends a sentence; None if that depends on text that has not arrived yet."""
     is_numbered = word.lower() in PLACES and following[0] in "(0123456789"
     if word in _NEVER_ENDS or is_numbered or _is_listed(before, word):
         return False

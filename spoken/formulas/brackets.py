@@ -81,7 +81,7 @@ def _is_maths(token: Token) -> bool:
     return token.kind != "word" or token.text in {"and", "or"} or max(map(len, token.text.split())) == 1
 
 
-def say_brackets(line: Line) -> dict[int, str]:
+def read_brackets(line: Line) -> dict[int, str]:
     """Returns the reading of each bracket of a text, by its index among the tokens.
 
     Raises:
@@ -97,7 +97,7 @@ def say_brackets(line: Line) -> dict[int, str]:
                 raise line.make_refusal(at)
         elif token.kind == "close" and opened:
             start = opened.pop()
-            said[start], said[at] = _say(Pair(start, at, line))
+            said[start], said[at] = _read_pair(Pair(start, at, line))
         elif token.kind == "close":
             alone.append(at)
     for at in alone + opened:
@@ -109,10 +109,11 @@ def say_brackets(line: Line) -> dict[int, str]:
     return said
 
 
-def _say(pair: Pair) -> tuple[str, str]:
+def _read_pair(pair: Pair) -> tuple[str, str]:
+    """Returns the readings of both brackets: commas in prose, "of" after a function, their names or "" in a formula."""
     before, after = pair.before, pair.after
     if before is not None and before.kind == "function":
-        return _say_call(pair)
+        return _read_call(pair)
     if pair.line.tokens[pair.start].text != "(" or pair.line.tokens[pair.end].text != ")":
         if pair.is_maths or pair.is_glued or _joins(pair):
             raise pair.line.make_refusal(pair.start)
@@ -120,10 +121,10 @@ def _say(pair: Pair) -> tuple[str, str]:
     if not pair.inside and pair.is_glued:
         raise pair.line.make_refusal(pair.start)  # "a density f()"
     if not pair.inside or not (pair.is_maths and _joins(pair)):
-        return _say_prose(pair)
+        return _read_prose(pair)
     if before is not None and is_operand(before) and pair.is_glued:
         if _is_called(pair) and pair.n_commas < _MAX_ARGUMENTS:
-            return _say_call(pair)
+            return _read_call(pair)
         if pair.is_plain:
             return ("times" if pair.inside[0].kind in NUMBERS else ""), ""
     elif pair.is_plain and not (
@@ -138,7 +139,8 @@ def _say(pair: Pair) -> tuple[str, str]:
     return "open parenthesis", "close parenthesis"
 
 
-def _say_prose(pair: Pair) -> tuple[str, str]:
+def _read_prose(pair: Pair) -> tuple[str, str]:
+    """Returns the readings of both brackets in prose: commas, but "" around a year or a number of a name."""
     is_number = len(pair.inside) == 1 and pair.inside[0].kind == "number"
     if is_number and (pair.is_glued or re.fullmatch(r"1[5-9]\d\d|20\d\d", pair.inside[0].written)):
         return "", ""  # "a VAR(6) model", "Kendall (1999)"
@@ -147,8 +149,8 @@ def _say_prose(pair: Pair) -> tuple[str, str]:
     return ",", ";" if pair.is_maths and pair.n_commas else ","
 
 
-def _say_call(pair: Pair) -> tuple[str, str]:
-    """Reads "f(x)", "f(x, y)", "P(A | B)"; an argument that is a sum keeps its brackets."""
+def _read_call(pair: Pair) -> tuple[str, str]:
+    """Returns the readings of both brackets in "f(x)" or "P(A | B)"; an argument that is a sum keeps its brackets."""
     opening = "" if pair.before is not None and pair.before.kind == "function" else "of"
     if not any(token.kind == "operator" and token.text in "+-=<>≤≥±" for token in pair.inside[1:]):
         divides = any(token.text == "/" for token in pair.inside)

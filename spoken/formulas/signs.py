@@ -36,7 +36,7 @@ _RATES: Final = make_word_set(
 )
 
 
-def say_sign(line: Line, at: int) -> str:
+def read_sign(line: Line, at: int) -> str:
     """Returns the reading of the sign at `at`: "," for a dash, "" for a hyphen.
 
     Raises:
@@ -45,15 +45,15 @@ def say_sign(line: Line, at: int) -> str:
     place = Place(line, at)
     sign = place.sign.text
     if sign in _BINARY:
-        return _say_binary(place)
+        return _read_binary(place)
     if sign in _COMPARED:
-        return _say_comparison(place)
+        return _read_comparison(place)
     if sign in _ROOTS and starts_term(place):
         return f"times {_ROOTS[sign]}" if is_operand(place.left) or _closes(place.left) else _ROOTS[sign]
     if sign in _FIXED and not (sign == "%" and (place.left is None or place.left.kind not in {"word", "quantity"})):
         return "minus" if sign == "—" and place.in_equation and is_operand(place.left) else _FIXED[sign]
-    named = {"=": _say_equals, "/": _say_slash, "-": _say_hyphen, "~": _say_prefix, "#": _say_prefix,
-             "→": _say_arrow, "⇌": _say_arrow}  # fmt: skip
+    named = {"=": _read_equals, "/": _read_slash, "-": _read_hyphen, "~": _read_prefix, "#": _read_prefix,
+             "→": _read_arrow, "⇌": _read_arrow}  # fmt: skip
     if sign not in named:
         raise place.make_refusal()
     return named[sign](place)
@@ -63,7 +63,12 @@ def _closes(token: Token | None) -> bool:
     return token is not None and token.kind == "close"
 
 
-def _say_binary(place: Place) -> str:
+def _read_binary(place: Place) -> str:
+    """Reads a sign such as plus or times between two terms or before a number; "," for a bullet.
+
+    Raises:
+        Unspeakable: it has no clear reading there.
+    """
     sign, left, right = place.sign, place.left, place.right
     name = _BINARY[sign.text]
     are_words = all(each is not None and each.kind == "word" and len(each.text) > 1 for each in (left, right))
@@ -100,14 +105,19 @@ def _is_size(place: Place) -> bool:
                for each in (place.left, place.right))  # fmt: skip
 
 
-def _say_prefix(place: Place) -> str:
+def _read_prefix(place: Place) -> str:
     """Reads signs that belong to the number after them: about five, number one."""
     if place.right is not None and place.right.kind in NUMBERS and not is_operand(place.left):
         return {"~": "about", "#": "number"}[place.sign.text]
     raise place.make_refusal()
 
 
-def _say_slash(place: Place) -> str:
+def _read_slash(place: Place) -> str:
+    """Reads a slash as "divided by", "over", "per", "or" or "slash".
+
+    Raises:
+        Unspeakable: it has no clear reading there.
+    """
     left, right, sign = place.left, place.right, place.sign
     if left is None or right is None:
         raise place.make_refusal()
@@ -140,7 +150,7 @@ def _say_slash(place: Place) -> str:
     return "or" if left.text[1:].islower() and right.text.islower() else "slash"
 
 
-def _say_arrow(place: Place) -> str:
+def _read_arrow(place: Place) -> str:
     """Reads "yields" in a reaction, otherwise "to"; an arrow in both directions is "in equilibrium with"."""
     if not (ends_term(place.left) and starts_term(place)):
         raise place.make_refusal()
@@ -175,7 +185,10 @@ _SCORED: Final = re.compile(
 
 
 def _find_term_start(place: Place) -> int:
-    """Returns where the term before a sign begins: numbers, letters, signs and whole brackets, but no words."""
+    """Returns the index of the token at which the term before a sign begins.
+
+    A term has numbers, letters, signs and whole brackets, but no words.
+    """
     tokens, depth, at = place.line.tokens, 0, place.at
     while at > 0:
         token = tokens[at - 1]
@@ -192,7 +205,7 @@ def _find_term_start(place: Place) -> int:
     return at
 
 
-def _say_comparison(place: Place) -> str:
+def _read_comparison(place: Place) -> str:
     """Reads "is less than", without "is" after "for all x"; a chain such as "0 < x < 1" is refused as too complex."""
     name, left, right = _COMPARED[place.sign.text], place.left, place.right
     if not starts_term(place):
@@ -215,7 +228,8 @@ def _say_comparison(place: Place) -> str:
     raise place.make_refusal()
 
 
-def _say_equals(place: Place) -> str:
+def _read_equals(place: Place) -> str:
+    """Reads "equals", or "equal" after "let x"; refuses a sign without a term on both sides."""
     if ends_term(place.left) and starts_term(place):
         start = _find_term_start(place)
         follows_let = 0 < start < place.at and place.line.tokens[start - 1].text.lower() == "let"
@@ -231,7 +245,7 @@ _BEFORE_NUMBERS: Final = make_word_set("at of is to from by was be between and o
 _UNCOUNTED: Final = (FUNCTION_WORDS - {"people", "per", "more"}) | {"today", "now", "later", "tomorrow", "again"}
 
 
-def _say_hyphen(place: Place) -> str:
+def _read_hyphen(place: Place) -> str:
     """Reads "minus", "to" or "and" in a range, "," for a dash, and nothing inside a word.
 
     Raises:
@@ -239,12 +253,12 @@ def _say_hyphen(place: Place) -> str:
     """
     left, right, sign = place.left, place.right, place.sign
     if right is None or left is None or left.kind in {"mark", "open", "operator"}:
-        return _say_minus_or_dash(place)
+        return _read_minus_or_dash(place)
     closes, opens = left.kind == "close", right.kind == "open"
     if right.text in OVER_LETTERS:
         return ""  # "y-hat"
     if left.kind in NUMBERS and right.kind in NUMBERS:
-        return _say_between_numbers(place, left, right)
+        return _read_between_numbers(place, left, right)
     if sign.space_before == sign.space_after:
         if (is_operand(left) or closes) and (is_operand(right) or opens or right.kind == "function"):
             is_minus = place.in_equation or sign.space_after or closes or opens or _is_symbolic(left, right)
@@ -263,7 +277,7 @@ def _say_hyphen(place: Place) -> str:
             if right.kind == "quantity" and not place.in_equation:
                 raise place.make_refusal("number")  # "freezing point - 98°C": a dash or a sign
             return "minus" if place.in_equation and starts_term(place) and is_term(left) else ","
-        return "" if is_term(left) and is_term(right) else _say_minus_or_dash(place)
+        return "" if is_term(left) and is_term(right) else _read_minus_or_dash(place)
     if not sign.space_before:
         return "minus" if (is_operand(left) or closes) and (place.in_equation or opens) else ""
     if left.kind == "variable" and right.kind == "word" and len(right.text) > 1 and not place.in_equation:
@@ -292,8 +306,8 @@ def _is_symbolic(left: Token, right: Token) -> bool:
     return bool({left.kind, right.kind} & {"suffix", "function"}) or small or left.text in OVER_LETTERS
 
 
-def _say_minus_or_dash(place: Place) -> str:
-    """Reads a hyphen after nothing to subtract from: the sign of what follows, or a dash."""
+def _read_minus_or_dash(place: Place) -> str:
+    """Reads a hyphen that has nothing before it to subtract from: "minus" if it is a sign, "," if it is a dash."""
     right, left = place.right, place.left
     if right is None:
         return ","
@@ -310,8 +324,12 @@ def _say_minus_or_dash(place: Place) -> str:
     return "minus" if is_signed and (is_tight or follows_sign or place.in_equation or is_listed) else ","
 
 
-def _say_between_numbers(place: Place, left: Token, right: Token) -> str:
-    """Reads a difference in an equation, otherwise a range from low to high."""
+def _read_between_numbers(place: Place, left: Token, right: Token) -> str:
+    """Reads a hyphen between numbers: "minus" in an equation, else "to" or "and" in a range, or "" ("a 50-50 chance").
+
+    Raises:
+        Unspeakable: it may be a difference or a range.
+    """
     if place.in_equation:
         return "minus"
     if place.sign.space_before != place.sign.space_after:
@@ -354,7 +372,7 @@ _MULTIPLIES: Final = make_word_set("expression product products multiply multipl
 """Words of exercises in which "9 x 80" is a product and not a size."""
 
 
-def say_times(line: Line, at: int) -> str:
+def read_letter_x(line: Line, at: int) -> str:
     """Reads the letter x between two numbers: "times" in an equation, "by" in sizes, otherwise the letter."""
     place = Place(line, at)
     left, right = place.left, place.right

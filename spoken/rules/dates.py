@@ -52,6 +52,7 @@ _OF_ATOMS: Final = re.compile(r"(?i)\b(?:electron|atom|molecul|lattice|bond|nucl
 
 
 def _read_clock(match: Match) -> str:
+    """Reads a time of day: "5:30 p.m." is "five thirty in the afternoon"; refuses what is none or may be picometers."""
     hour, minute = int(match["hour"]), int(match["minute"] or "0")
     half = (match.groupdict().get("half") or "").lower()[:1]
     if half == "p" and match["half"] == "pm" and ":" not in match[0] and _OF_ATOMS.search(get_topic(match)):
@@ -93,6 +94,7 @@ def _read_colon(match: Match) -> str:
 
 
 def _read_date(match: Match) -> str:
+    """Reads "May 5, 1990" as "May fifth, nineteen ninety"; refuses "in May 5 girls"."""
     if re.search(r"\b(?:[Ii]n|[Dd]uring|[Ll]ast|[Nn]ext|[Tt]his|[Ee]very) $", get_text_before(match)) and re.match(
         " [a-z]", get_text_after(match)
     ):

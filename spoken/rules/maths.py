@@ -50,11 +50,11 @@ _HARD: Final = re.compile(r"[/=<>≤≥√∫∑(]|[a-z]{3}.*\W|\W.*[a-z]{3}|_.*
 
 
 def _find_first_group(match: Match, start: int, count: int = 3) -> str | None:
-    """Returns the one of several alternative groups that matched."""
+    """Returns the first of `count` groups from `start` on that matched; None if none did."""
     return next((match[at] for at in range(start, start + count) if match[at] is not None), None)
 
 
-def say_power(exponent: str) -> Saying:
+def read_exponent(exponent: str) -> Saying:
     """Returns what is said after a base: "squared", "to the power of minus four", "to the n plus one power".
 
     Raises:
@@ -77,7 +77,7 @@ def spell_charge(size: str, sign: str) -> str:
 
 def _read_power(match: Match) -> Saying:
     """Reads "3^x - x^2" as "three to the power of x, minus x squared"."""
-    said = say_power(_find_first_group(match, 1) or "")
+    said = read_exponent(_find_first_group(match, 1) or "")
     goes_on = (
         isinstance(said, str) and said.startswith("to the power") and re.match(r" ?[-+*×•] ?\w", get_text_after(match))
     )
@@ -96,17 +96,18 @@ def _read_index(match: Match) -> Saying:
     if re.fullmatch(r"[A-Za-z]", index):
         return index
     if re.fullmatch(r"[A-Za-z]+", index):
-        return _say_letters(index)
+        return _read_letters(index)
     return ["sub", NestedFormula(index), ","]
 
 
-def _say_letters(letters: str) -> str:
+def _read_letters(letters: str) -> str:
     """Reads a group of letters as a word if possible, otherwise letter by letter."""
     is_word = len(letters) > 2 and re.search("[aeiouy]", letters) and not re.search("[a-z][A-Z]", letters)
     return letters if is_word and not letters.isupper() else " ".join(letters)
 
 
 def _read_function(match: Match) -> Saying:
+    """Reads a function's name with its power or base: "sine squared of", "inverse tangent of", "log base two of"."""
     name = CALLED_FUNCTIONS[match["name"] or match["called"]]
     if match["called"] == "sqrt" and re.search(r"[\d)] ?$", get_text_before(match)):
         name = f"times {name}"
@@ -114,7 +115,7 @@ def _read_function(match: Match) -> Saying:
     if raised == "-1":
         return f"inverse {name.removeprefix('the ')} of"
     if raised:
-        said = say_power(raised)
+        said = read_exponent(raised)
         return [name, *([said] if isinstance(said, str) else said), "of"]
     return [name, "base", NestedFormula(base), "of"] if base else f"{name} of"
 
@@ -124,6 +125,7 @@ _SUMS: Final = {"∫": "the integral", "∬": "the double integral", "∮": "the
 
 
 def _read_sum(match: Match) -> Saying:
+    """Reads a sign of a sum, product or integral with its bounds: "the sum from i equals one to n of"."""
     if re.search(r"\b(?:integral|sum|product)(?: of)?:? $", get_text_before(match)):
         raise Unspeakable("formula", get_text_before(match)[-15:] + match[0])  # named twice
     low, high = _find_first_group(match, 2), _find_first_group(match, 5)

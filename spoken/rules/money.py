@@ -61,6 +61,7 @@ def follows_as_noun(match: Match) -> bool:
 
 
 def _read_money(match: Match) -> str:
+    """Reads an amount: "$5.50" is "five dollars and fifty cents", and "dollar" before a noun that it describes."""
     amount, scale = match["amount"], match["scale"]
     unit, small = _CURRENCIES[match["sign"]]
     attributive = follows_as_noun(match)

@@ -29,7 +29,7 @@ from spoken.rules.rule import (
     starts_sentence,
 )
 from spoken.rules.unit_names import WORDS_AS_UNITS
-from spoken.rules.units import UNIT, UNIT_BEYOND, say_unit
+from spoken.rules.units import UNIT, UNIT_BEYOND, read_unit
 from spoken.spoken_text import Unspeakable
 
 
@@ -49,6 +49,7 @@ def _spell_parts(top: int, bottom: int) -> str:
 
 
 def _read_fraction(match: Match) -> str:
+    """Reads "3/4", "2 1/2" or "7/12 %" as parts or as one number over the other; refuses what may be something else."""
     whole, top, bottom = match["whole"], int(match["top"]), int(match["bottom"])
     if match["top"].startswith("00") or match["bottom"].startswith("0") or (whole and not 0 < top < bottom):
         raise Unspeakable("number", match[0])
@@ -78,11 +79,12 @@ def _read_power_of_ten(match: Match) -> str:
     )
     amount = match["amount"] or match["bare"]
     times = f"{spell_number(amount)} times " if amount else ""
-    unit = f" {_say_unit(match, plural=True)}" if match["unit"] else ""
+    unit = f" {_read_unit(match, plural=True)}" if match["unit"] else ""
     return f"{times}ten {said}{unit}"
 
 
 def _read_coefficient(match: Match) -> str:
+    """Reads a number with variables after it, "2xy"; "3x as many" is "three times"."""
     if match[2] == "x" and re.match(
         r" (?:as|more|the|faster|larger|bigger|magni\w+|zoom|objective|lens)\b", get_text_after(match)
     ):
@@ -92,6 +94,7 @@ def _read_coefficient(match: Match) -> str:
 
 
 def _read_number(match: Match) -> str:
+    """Reads a number: in pairs if it is a year or part of a name, refused if it may be a price without its sign."""
     is_name = re.fullmatch(r"\d{4}", match[0]) is not None and _NAMED_BY.search(get_text_before(match)) is not None
     if match[0].endswith(".00") and _OF_MONEY.search(get_topic(match)):
         raise Unspeakable("number", get_text_before(match)[-15:] + match[0])  # a price without its sign
@@ -129,7 +132,7 @@ _DENIES: Final = {"N": _OF_ACIDS, "A": _OF_ATOMS, "g": _OF_PULL, "mg": _OF_PULL,
 _AMBIGUOUS: Final = {"C": ("degree Celsius", "coulomb"), "F": ("degree Fahrenheit", "farad")}
 
 
-def _say_unit(match: Match, plural: bool) -> str:
+def _read_unit(match: Match, plural: bool) -> str:
     """Returns the unit in the match's group `unit`; that of a single letter depends on the topic.
 
     Raises:
@@ -142,9 +145,9 @@ def _say_unit(match: Match, plural: bool) -> str:
         raise Unspeakable("formula", get_text_before(match)[-10:] + match[0])
     letter = re.match(r"[CF](?![A-Za-z°])", unit)
     if letter is None:
-        return say_unit(unit, plural)
+        return read_unit(unit, plural)
     if len(unit) > 1:
-        return say_unit(unit, plural)  # coulombs per square meter
+        return read_unit(unit, plural)  # coulombs per square meter
     is_hot, is_electric = _OF_HEAT.search(told) is not None, _OF_CHARGE.search(told) is not None
     if is_hot == is_electric:
         raise Unspeakable("number", match[0])
@@ -200,6 +203,7 @@ def _describes_noun(match: Match) -> bool:
 
 
 def _read_amount(match: Match) -> str:
+    """Reads the number of a quantity, which may be a fraction or a whole number with a fraction."""
     if match["bottom"] is None:
         return spell_number(match["amount"])
     whole, top, bottom = match["whole"], int(match["top"]), int(match["bottom"])
@@ -236,7 +240,7 @@ def _read_quantity(match: Match) -> str:
     part = match["bottom"] is not None and match["whole"] is None and int(match["top"]) < int(match["bottom"])
     is_single = part or is_one(match["amount"]) or match["gap"] == "-" or _describes_noun(match)
     stop = "." if unit.endswith(".") and starts_sentence(get_text_after(match)) else ""
-    return f"{_read_amount(match)} {_say_unit(match, plural=not is_single)}{stop}"
+    return f"{_read_amount(match)} {_read_unit(match, plural=not is_single)}{stop}"
 
 
 _WORDS: Final = "|".join(name for name in WORDS_AS_UNITS if name != "amp")
@@ -261,7 +265,7 @@ QUANTITY_RULES: Final[list[Rule]] = [
          rf"(?:(?<=\bin )(?=[A-Za-z°μ]{{1,5}}[/^]|[kMG]?eV\b|μ[A-Za-z])|(?<=nit: )|(?<=nits: )"
          r"|(?<=π )(?=(?:ft|yd|[ckm]?m)\b)"
          r"|(?<![\w/^×*'.-])(?=(?:km|cm|mm|kg|mg|mi|ft|lb|k?J|mol)/|m ?/ ?s\b|W/\(?m\b))"
-         rf"({UNIT})(?=[ ,.?;:)]|$)", lambda m: say_unit(m[1], plural=True),
+         rf"({UNIT})(?=[ ,.?;:)]|$)", lambda m: read_unit(m[1], plural=True),
          "its speed in km/h", "its speed in kilometers per hour"),
     make_refusal("terms of payment", "number", r"\d/\d+\)?, ?\(?n/\d", "terms of 2/10, n/30"),
     make_refusal("time in parts", "number", r"\d ?m ?\d+ ?s(?![\w/^])", "after 2 m 30 s"),

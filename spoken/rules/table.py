@@ -18,7 +18,7 @@ def _read_marks(match: Match) -> str:
     return next(mark for mark in "?!.;:," if mark in match[0])
 
 
-def _quote(match: Match) -> str:
+def _read_quote(match: Match) -> str:
     """Reads a quote as nothing; after a number, a double quote that closes nothing may be an inch mark."""
     left, is_open = get_text_before(match), match.string.count('"', 0, match.start()) % 2 == 1
     is_closed = is_open and match.string.count('"') % 2 == 0
@@ -53,7 +53,7 @@ _LAST: Final[list[Rule]] = [
     make_rule("opening bracket", "open", r"[(\[{]", r"\g<0>", "he (or she)", "he, or she"),
     make_rule("closing bracket", "close", r"[)\]}]", r"\g<0>", "he (or she)", "he, or she"),
     make_rule("mark", "mark", r"[,.;:?!]+", _read_marks, "What?!", "What?"),
-    make_rule("quote", "nothing", r"[\"']", _quote, 'the "old" pike', "the old pike"),
+    make_rule("quote", "nothing", r"[\"']", _read_quote, 'the "old" pike', "the old pike"),
 ]  # fmt: skip
 
 RULES: Final[list[Rule]] = [

@@ -59,6 +59,7 @@ _POWERS: Final = {"2": "squared", "3": "cubed", "4": "to the fourth", "5": "to t
 
 
 def _name_unit(abbreviation: str, plural: bool) -> str:
+    """Returns the name of an abbreviated unit, without its power, in singular or plural."""
     if abbreviation in UNCHANGING:
         words = UNCHANGING[abbreviation]
         return words if plural else _COUNTED_WORD.sub(_read_single_unit, words, count=1)
@@ -78,6 +79,7 @@ def _read_single_unit(match: re.Match[str]) -> str:
 
 
 def _name_factor(name: str, exponent: str, plural: bool) -> str:
+    """Returns the name of a unit with its power: "square meters", "seconds squared"."""
     if not exponent or exponent == "1":
         return _name_unit(name, plural)
     if name in LENGTHS and exponent in {"2", "3"}:
@@ -90,7 +92,7 @@ def is_unit(text: str) -> bool:
     return re.fullmatch(UNIT, text) is not None
 
 
-def say_unit(text: str, plural: bool) -> str:
+def read_unit(text: str, plural: bool) -> str:
     """Returns the words of a unit that matched `UNIT`, in singular or plural.
 
     Raises:

@@ -21,7 +21,7 @@ from spoken.rules.rule import (
 )
 from spoken.rules.run_together import is_run_together
 from spoken.rules.unit_names import UNCHANGING
-from spoken.rules.units import NUMBERED_UNITS, PLAIN_UNITS, say_unit
+from spoken.rules.units import NUMBERED_UNITS, PLAIN_UNITS, read_unit
 from spoken.spoken_text import Unspeakable, make_word_set
 
 _COUNTS: Final = make_word_set(
@@ -72,6 +72,7 @@ def is_plain(word: str) -> bool:
 
 
 def _read_word(match: Match) -> str:
+    """Reads a word as it is, but abbreviations, units and compounds in full; refuses one that has lost a space."""
     word = re.sub(r"\((e?s)\)$", r"\1", match[0])
     if word in short.FULL_WITHOUT_DOT:
         return short.FULL_WITHOUT_DOT[word]
@@ -107,6 +108,7 @@ _IRISH: Final = re.compile("[ODL]'[A-Z][a-z]")
 
 
 def _is_unpronounceable(letters: str, word: str) -> bool:
+    """Returns whether a word is read letter by letter: it has no vowel, or is two letters that are no word."""
     if len(letters) < _VERY_SHORT or {word, word.lower()} & _NO_VOWEL_WORDS or (word.islower() and "'" in word):
         return False
     if len(letters) == _VERY_SHORT and letters.islower():
@@ -131,7 +133,7 @@ def _read_unit_alone(match: Match) -> str:
         raise Unspeakable("code", f"{left[-15:]}{unit}{right[:15]}")
     if unit in PLAIN_UNITS or one or is_counted or is_asked:
         is_name = unit in UNCHANGING and right.startswith(" of ")  # "an rpm of 90"
-        return say_unit(unit, plural=is_name or not one)
+        return read_unit(unit, plural=is_name or not one)
     return unit if unit == "psi" else spell(unit)  # the Greek letter
 
 

@@ -112,7 +112,7 @@ def _rewrite_address(match: Match) -> str:
     return f"{person}{match['name'].replace('.', ' dot ')} dot {match['ending']}"
 
 
-def _list_number(match: Match) -> str:
+def _rewrite_list_number(match: Match) -> str:
     """Rewrites a list number with a pause after it; the first one is at the start, or after a colon."""
     told = match.string[: match.start()]
     number = int(match[2])
@@ -208,7 +208,7 @@ EVERYDAY: Final[tuple[Rule, ...]] = (
               "https://www.example.com or help@example.com", "example dot com or help at example dot com"),
     make_rewriting("ending of addresses", rf"(?<![\w.])\.(?=(?:{_ENDINGS})\b)", "dot ",
               "the .com domain", "the dot com domain"),
-    make_rewriting("number of a list's line", r"(^|(?<=\n)|(?<=[:;] )| )(\d{1,2})[.)] (?=[\"']?[A-Z])", _list_number,
-              "Three: 1. Paris 2. Rome. Then 5. And", "Three: 1, Paris, 2, Rome. Then 5. And"),
+    make_rewriting("number of a list's line", r"(^|(?<=\n)|(?<=[:;] )| )(\d{1,2})[.)] (?=[\"']?[A-Z])",
+              _rewrite_list_number, "Three: 1. Paris 2. Rome. Then 5. And", "Three: 1, Paris, 2, Rome. Then 5. And"),
 )  # fmt: skip
 """Applied to plain characters, before the other rewritings."""

@@ -66,6 +66,11 @@ class _LatexRenderer:
         return self._source.text[: node.pos].rstrip(" ")[-1:] in {"^", "_"} and node.pos > 0
 
     def _render_node(self, node: Any, is_script: bool = False) -> TracedText:
+        """Renders a node with its children; `is_script` is true for an exponent or index, which keeps its braces.
+
+        Raises:
+            Unspeakable: it is an environment, such as a matrix, or a command without a reading.
+        """
         whole = self._source[node.pos : node.pos + node.len]
         if type(node).__name__ == "LatexMacroNode":
             whole = whole[: len(whole.text.rstrip()) or 1]  # pylatexenc includes the space after a macro
@@ -83,6 +88,7 @@ class _LatexRenderer:
         return self.render_nodes(node.nodelist) if name == "LatexMathNode" else whole
 
     def _render_macro(self, node: Any, whole: TracedText) -> TracedText:
+        """Renders a command: its sign, its name, its arguments alone, or nothing."""
         name = node.macroname
         arguments = [self._render_node(each) for each in (node.nodeargd.argnlist if node.nodeargd else []) if each]
         if name in _SIGNS or name in _FUNCTIONS:
@@ -102,6 +108,7 @@ class _LatexRenderer:
         return _glue(whole, self._render_call(name, whole, arguments), " × " if is_factor and name == "sqrt" else "")
 
     def _render_call(self, name: str, whole: TracedText, given: list[TracedText]) -> TracedText:
+        """Renders a root, or a mark over a letter, with its arguments; other commands have no reading."""
         if name == "sqrt" and given:
             index = given[0].text.strip("[] ") if len(given) == 2 else ""
             if index in _ROOTS or index == "":
@@ -127,7 +134,7 @@ def _group(piece: TracedText, whole: TracedText) -> TracedText:
     return piece if _ATOM.fullmatch(piece.text) else _glue(whole, "(", piece, ")")
 
 
-def open_latex(text: TracedText) -> TracedText:
+def convert_latex(text: TracedText) -> TracedText:
     """Converts LaTeX to plain signs; a text without backslashes is returned unchanged.
 
     Raises:

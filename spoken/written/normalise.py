@@ -7,7 +7,7 @@ from spoken.rules.rule import apply_rewritings
 from spoken.spoken_text import Unspeakable
 from spoken.written.characters import replace_characters, strip_accents
 from spoken.written.everyday import EVERYDAY
-from spoken.written.latex import open_latex
+from spoken.written.latex import convert_latex
 from spoken.written.layout import FIGURES, LINES
 from spoken.written.markup import MARKUP, check_markup, check_table
 from spoken.written.traced import TracedText
@@ -34,7 +34,7 @@ def normalise(written: TracedText) -> TracedText:
     """
     if broken := _UNREADABLE.search(written.text.replace("\t", " ").replace("\r", " ")):
         raise Unspeakable("symbol", written.text[max(0, broken.start() - 10) : broken.end() + 10])
-    text = replace_characters(open_latex(apply_rewritings(written, MARKUP)))
+    text = replace_characters(convert_latex(apply_rewritings(written, MARKUP)))
     if long := _TOO_LONG.search(text.text):
         raise Unspeakable("number", long[0][:40])
     text = apply_rewritings(text, EVERYDAY)
