@@ -38,17 +38,17 @@ def decode_flac(data: bytes) -> Sound:
 
 
 def measure_rms_dbfs(sound: Sound) -> float:
-    """Returns the root mean square level in dB below full scale."""
+    """Returns the root mean square level in dB relative to full scale; `SILENCE_DBFS` for silence."""
     return _to_dbfs(float(np.sqrt(np.mean(np.square(sound, dtype=np.float64)))) if sound.size else 0.0)
 
 
 def measure_peak_dbfs(sound: Sound) -> float:
-    """Returns the level of the loudest sample in dB below full scale."""
+    """Returns the level of the loudest sample in dB relative to full scale; `SILENCE_DBFS` for silence."""
     return _to_dbfs(float(np.abs(sound).max()) if sound.size else 0.0)
 
 
 def scale_to_level(sound: Sound, level_dbfs: float, peak_limit: float = PEAK_LIMIT) -> Sound:
-    """Scales audio to an RMS level, or as close to it as possible without clipping (-1 dBFS)."""
+    """Scales audio to an RMS level, or below it where its peak would exceed `peak_limit`; silence stays as it is."""
     rms = 10 ** (measure_rms_dbfs(sound) / 20)
     peak = float(np.abs(sound).max()) if sound.size else 0.0
     if peak == 0.0:

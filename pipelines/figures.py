@@ -86,7 +86,7 @@ class Figures:
 
 
 def count(store: Store, entries: Sequence[ShardEntry], oracle_version: str) -> Figures:
-    """Counts dialogues, rejects and oracles of the files: events of one oracle version, models of all versions."""
+    """Counts the figures of these files: oracle events of one version only, simulators and models of all versions."""
     figures = Figures()
     for entry in entries:
         if entry.kind == DATA:
@@ -104,7 +104,7 @@ def count(store: Store, entries: Sequence[ShardEntry], oracle_version: str) -> F
 
 
 def list_tables(figures: Figures) -> list[FigureTable]:
-    """Returns all figures as tables, in the order of display."""
+    """Returns all figures as tables, in the order of display; those of recognition only if a recogniser was used."""
     rejects = Counter[str]()
     for (source, _), n in figures.rejects.items():
         rejects[source] += n
@@ -154,7 +154,7 @@ def _compute_shares(counts: Counter[str]) -> list[tuple[object, ...]]:
 
 
 def _make_hearing_table(figures: Figures, kind: str) -> FigureTable:
-    """Makes the table of what the recogniser heard after the quality gate; rates are over all words of a group."""
+    """Makes the table of recognition by `kind` (source, form or voice); rates are in percent of a group's words."""
     head = (kind, "utterances", "retakes", "WER %", "numbers heard %", "names heard %")
     rows: list[tuple[object, ...]] = [
         (
@@ -176,6 +176,7 @@ def _format_percent(part: int, whole: int) -> float | str:
 
 
 def _count_dialogues(figures: Figures, table: Any) -> None:
+    """Adds the dialogues of a data file to the figures; the table has the columns `_CARD_COLUMNS`."""
     sources = table["source"].to_pylist()
     figures.dialogues.update(sources)
     figures.splits.update(table["split"].to_pylist())
@@ -207,6 +208,7 @@ def _list_engines(provenance: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _count_heard(figures: Figures, table: Any) -> None:
+    """Adds what a recogniser heard to the figures, by source, form and voice; other utterances are not counted."""
     turns = table["turns"].combine_chunks()
     lists = pc.struct_field(pc.list_flatten(turns), "utterances")
     rows = pc.take(pc.list_parent_indices(turns), pc.list_parent_indices(lists))
@@ -235,7 +237,7 @@ def _count_simulators(figures: Figures, table: Any) -> None:
 
 
 def _count_answerers(figures: Figures, table: Any) -> None:
-    """Counts successful answers, once per request, by the model that gave them."""
+    """Adds the models that answered to the figures: successful answers of a chat model, each request counted once."""
     events = table["events"].combine_chunks()
     rows, flat = pc.list_parent_indices(events), pc.list_flatten(events)
     is_known = flat.type.get_field_index("answered_by") >= 0  # older files lack the field

@@ -54,7 +54,7 @@ def find_names(spoken_text: str) -> frozenset[str]:
 
 
 def is_common(word: str) -> bool:
-    """Returns whether a lower-case word is written so in running text, not only as part of a name.
+    """Returns whether a lower-case word, or its base form, is written so in running text, not only as part of a name.
 
     Pronouncing dictionaries and word lists do not show this, since they have names in lower case too.
     """

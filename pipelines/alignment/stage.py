@@ -32,7 +32,11 @@ class AlignmentStage:
         return {"config": dump_relevant_fields(self.config), "aligner": self.aligner.digest}
 
     def run(self, batch: Sequence[tuple[Dialogue, Clips]]) -> StageResult[DialogueWords]:
-        """Returns the word timings of each dialogue; rejects it for missing, doubtful, overlapping or outside words."""
+        """Returns the word timings of each dialogue, by utterance, from the start of each clip.
+
+        A dialogue is rejected if words are missing, out of order or outside their clip, or if their mean score is too
+        low.
+        """
         outputs: list[DialogueWords] = []
         rejects: list[Reject] = []
         for dialogue, clips in batch:
@@ -54,6 +58,12 @@ class AlignmentStage:
         return StageResult(outputs, rejects)
 
     def _align(self, dialogue: Dialogue, clip: Clip) -> UtteranceWords:
+        """Times the words of one clip, from its start.
+
+        Raises:
+            AlignmentRefused: words could not be timed (`TimesRefused`: they are out of order or outside the clip).
+            _Doubtful: their mean score is too low.
+        """
         utterance = dialogue.turns[clip.turn_index].utterances[clip.utterance_index]
         words = split_words(utterance.spoken_text)
         timings = self._find_times(clip, words)
@@ -68,11 +78,13 @@ class AlignmentStage:
         )
 
     def _find_times(self, clip: Clip, words: list[str]) -> Sequence[WordTiming]:
+        """Returns the speech engine's timings if the aligner prefers them and they are of these words; else aligns."""
         if self.aligner.prefers_own_times and [each.word for each in clip.words] == words:
             return clip.words
         return self.aligner.align(decode_flac(clip.flac), SAMPLE_RATE_HZ, words)
 
     def _check_scores(self, timings: Sequence[WordTiming], text: str) -> None:
+        """Raises `_Doubtful` if the mean score of an utterance's words is below the minimum for their method."""
         if not timings:
             return
         least = self.config.min_mean_score.get(timings[0].method)

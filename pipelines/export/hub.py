@@ -35,7 +35,7 @@ def offer_dataset(folder: str, repository: str, told: Mapping[str, str]) -> Offe
 
     Args:
         repository: owner/name, for the card.
-        told: licences of parts whose licence the dataset does not state (`dataset_licences` names them).
+        told: licences of parts whose licence the dataset does not state (`check_licences` names them in its error).
 
     Raises:
         ConfigError: a licence forbids publishing, or is unknown.
@@ -60,6 +60,7 @@ def offer_dataset(folder: str, repository: str, told: Mapping[str, str]) -> Offe
 
 
 def _refuse_flagged(reader: DatasetReader, folder: str) -> None:
+    """Raises `DatasetError` if a data shard still contains a dialogue that is flagged for removal."""
     flags = read_flagged(reader.store)
     for entry in reader.manifest.select_kind(DATA) if flags else ():
         there = reader.store.read_table(entry.path, ["dialogue_id"])["dialogue_id"].to_pylist()

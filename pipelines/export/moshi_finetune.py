@@ -56,6 +56,7 @@ def export_moshi_finetune(folder: str, out: str, on_dialogue: Callable[[], None]
 
 
 def _write(reader: DatasetReader, folder: Path, on_dialogue: Callable[[], None]) -> Exported:
+    """Writes the WAV file and the words of each dialogue that is not flagged into a folder, then the lists of both."""
     flags, lines = read_flagged(reader.store), dict[str, list[str]]()
     counts, audio_s, n_flagged = Counter[str](), 0.0, 0
     for dialogue in reader.dialogues():
@@ -82,7 +83,7 @@ def _write(reader: DatasetReader, folder: Path, on_dialogue: Callable[[], None])
 
 
 def make_alignments(dialogue: AudioDialogue) -> dict[str, Any]:
-    """Returns the JSON for a WAV file: words with their times in seconds, and the origin of the dialogue."""
+    """Returns the JSON for a WAV file: each speaker's words as [word, [start_s, end_s], label], and the origin."""
     words: dict[str, list[Any]] = {"A": [], "B": []}
     for turn in dialogue.turns:
         for utterance in turn.utterances:

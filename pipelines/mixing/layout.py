@@ -67,11 +67,12 @@ def lay_out(
     config: MixingConfig,
     draw: random.Random,
 ) -> Layout:
-    """Places all speech in order, and the backchannels over a turn as soon as it is placed.
+    """Places the speech of a dialogue in order, and the backchannels over a turn as soon as it is placed; adds silence.
 
     Raises:
         NoPlace: `lead_too_short` for an early start, `word_not_said` if a placement names a word that the turn does not
             have or no longer has, `no_room` if a speaker would say two things at once.
+        ValueError: a placement has an unknown rule, or lacks the turn, word or time that its rule needs.
     """
     clock = _Clock(
         dialogue,
@@ -101,11 +102,13 @@ class _Clock:
     cut_turns: set[int] = field(default_factory=set)
 
     def lay_turn(self, turn: Turn) -> None:
+        """Places the speech of a turn, without its backchannels, which are said over other turns."""
         for index, utterance in enumerate(turn.utterances):
             if utterance.kind == "speech":
                 self._put(turn, index, self._find_start(turn, index))
 
     def lay_backchannels_over(self, other: Turn) -> None:
+        """Places all backchannels that are said over a turn, each after the word that its placement names."""
         for turn in self.dialogue.turns:
             for index, utterance in enumerate(turn.utterances):
                 place = utterance.placement
@@ -135,6 +138,7 @@ class _Clock:
             ends[laid.speaker] = laid.end
 
     def _put(self, turn: Turn, index: int, start: int) -> None:
+        """Adds a whole utterance that starts at sample `start`."""
         key = turn.turn_index, index
         self.laid[key] = Laid(
             speaker=turn.speaker,
@@ -145,6 +149,7 @@ class _Clock:
         )
 
     def _find_start(self, turn: Turn, index: int) -> int:
+        """Returns the first sample of an utterance of speech by its placement; an interruption also cuts a turn."""
         place = turn.utterances[index].placement
         if place.rule == "early":
             return self._place_early(turn, index)
@@ -155,7 +160,10 @@ class _Clock:
         return self._place_after(turn, place)
 
     def _place_after(self, turn: Turn, place: Placement) -> int:
-        """Places speech after a pause following all speech so far, and after the speaker's own backchannels."""
+        """Returns the start after a given or drawn pause following all speech so far.
+
+        It is also after the speaker's own backchannels.
+        """
         ends = [laid.end for laid in self.laid.values() if laid.is_speech]
         config = self.config
         bounds_s = (config.gap_min_s, config.gap_max_s) if ends else (config.before_min_s, config.before_max_s)
@@ -165,7 +173,14 @@ class _Clock:
         return max([start, *(end + seconds_to_samples(_BREATH_S) for end in asides)])
 
     def _place_early(self, turn: Turn, index: int) -> int:
-        """Starts up to `seconds` before the question ends, limited by the lead and the question's last utterance."""
+        """Returns the start, up to `seconds` before the end of the question.
+
+        The lead must outlast the question by `LEAD_OUTLASTS_S`, and half of the question's last utterance is heard
+        alone.
+
+        Raises:
+            NoPlace: the lead is too short for an early start.
+        """
         question = max((laid for laid in self.laid.values() if laid.is_speech), key=lambda each: each.end)
         n_lead = len(split_words(turn.lead or ""))
         lead = self.words[turn.turn_index, index][:n_lead]
@@ -180,6 +195,7 @@ class _Clock:
         return question.end - early
 
     def _place_interruption(self, turn: Turn, place: Placement) -> int:
+        """Returns the start, at a word's end in the other speaker's last turn, and cuts that turn `seconds` later."""
         others = [index for (index, _), laid in self.laid.items() if laid.is_speech and laid.speaker != turn.speaker]
         if not others:
             raise ValueError(f"{self.dialogue.dialogue_id}: turn {turn.turn_index} interrupts nobody")

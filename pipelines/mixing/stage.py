@@ -70,6 +70,7 @@ class MixingStage:
         return StageResult(outputs, rejects)
 
     def _mix(self, dialogue: Dialogue, clips: Clips, words: DialogueWords, layout: Layout) -> AudioDialogue:
+        """Makes the row of a placed dialogue; its quality is measured after the user's surroundings are added."""
         spoken = {(clip.turn_index, clip.utterance_index): clip for clip in clips.clips}
         turns = tuple(place_turn(turn, layout, spoken) for turn in dialogue.turns)
         sound = _mix_channels(clips, layout)
@@ -86,13 +87,15 @@ class MixingStage:
         )
 
     def _add_surroundings(self, dialogue_id: str, sound: Sound, layout: Layout) -> Surroundings:
-        """Applies surroundings to the user's channel, in place; the assistant's stays clean."""
+        """Draws surroundings, applies them in place to the user's channel only, and returns them."""
         plan = draw_plan(self.surroundings, self._draw(dialogue_id, "surroundings"))
         said = [slice(each.start, each.end) for each in layout.utterances.values() if each.speaker == "B"]
         sound[:, CHANNEL["B"]], surroundings = apply_surroundings(sound[:, CHANNEL["B"]], said, plan)
         return surroundings
 
     def _make_provenance(self, dialogue: Dialogue, clips: Clips, words: DialogueWords) -> Provenance:
+        """Completes the dialogue's provenance with its engines, each speaker's voice and the seed."""
+
         def find_voice(speaker: str) -> str | None:
             return next((c.voice for c in clips.clips if dialogue.turns[c.turn_index].speaker == speaker), None)
 

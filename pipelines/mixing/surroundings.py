@@ -59,6 +59,8 @@ def _draw_room(rt60_s: float, draw: random.Random) -> Room:
 def apply_surroundings(speech: Sound, spoken: Sequence[slice], plan: Plan) -> tuple[Sound, Surroundings]:
     """Applies a plan to a channel, whose length is kept; returns it with the surroundings as applied.
 
+    Their levels are below the planned ones if the peak would exceed `PEAK_LIMIT`.
+
     Args:
         speech: clean speech, [n_samples].
         spoken: the slices in which somebody speaks; the level is measured there. Empty if nobody does.

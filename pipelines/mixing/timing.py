@@ -15,7 +15,10 @@ CHANNEL = {"A": 0, "B": 1}
 
 
 def place_turn(turn: Turn, layout: Layout, clips: Mapping[Key, Clip]) -> Turn:
-    """Returns the turn as it is spoken: with times on the dialogue's clock and without what follows a cut."""
+    """Returns the turn as it is spoken: with times on the dialogue's clock and without what follows a cut.
+
+    Its own times are those of its speech, without backchannels; they are None if nothing of it is spoken.
+    """
     said = [
         (each, layout.utterances[turn.turn_index, index], clips[turn.turn_index, index])
         for index, each in enumerate(turn.utterances)
@@ -44,6 +47,7 @@ def _add_keyword_delay(turn: Turn, words: Sequence[WordTiming]) -> Turn:
 
 
 def _place_utterance(utterance: Utterance, laid: Laid, clip: Clip) -> Utterance:
+    """Returns an utterance with its clip's voice and hearing, and times on the dialogue's clock; a cut shortens it."""
     start_s = samples_to_seconds(laid.start)
     n_words = len(laid.words)
     text = " ".join(utterance.spoken_text.split()[:n_words]) if laid.is_cut else utterance.spoken_text
@@ -64,7 +68,11 @@ def _place_utterance(utterance: Utterance, laid: Laid, clip: Clip) -> Utterance:
 
 
 def measure_quality(sound: Sound, turns: Sequence[Turn]) -> Quality:
-    """Measures levels while each speaks, the aligner's mean score, and what was heard, over all utterances."""
+    """Measures each speaker's level while they speak, the peak of both channels, and what aligner and recogniser found.
+
+    These are the aligner's mean score over all words, and the recogniser's error rate and recalls (None if nothing was
+    counted).
+    """
     said = [each for turn in turns for each in turn.utterances]
     heard = [each.hearing for each in said if each.hearing is not None]
     return Quality(
@@ -85,7 +93,7 @@ def _compute_share(heard: Sequence[Hearing], part: str, whole: str) -> float | N
 
 
 def _measure_level(sound: Sound, turns: Sequence[Turn], speaker: str) -> float:
-    """Returns the speaker's level while they speak, without the silence between turns."""
+    """Returns the speaker's level in dBFS while they speak, without the silence between turns."""
     spoken = [
         sound[seconds_to_samples(each.start_s) : seconds_to_samples(each.end_s), CHANNEL[speaker]]
         for turn in turns

@@ -32,10 +32,10 @@ _IN_NAMES: Final = make_word_set("de la le les las los des el en van von der den
 
 
 def is_english(words: Sequence[str], known: Set[str] = frozenset()) -> bool:
-    """Returns whether lower-case words are English; too few of them always are.
+    """Returns whether lower-case words are English; fewer than `MIN_WORDS` always count as English.
 
     Args:
-        known: words that the speakers themselves said, which are not counted.
+        known: words that the speakers themselves said, which are not counted against it.
     """
     if len(words) < MIN_WORDS:
         return True

@@ -41,7 +41,11 @@ def make_oracle_row(
     prompts: PromptSet | None,
     seed: int,
 ) -> OracleRow:
-    """Makes a dialogue's row; `prompts` is None if none were used."""
+    """Makes a dialogue's row of its planned events; `answers` has the outcome of each request, by its index.
+
+    Args:
+        prompts: None if none were used.
+    """
     first_of: set[int] = set()
     events = [
         _make_event(f"{dialogue.dialogue_id}-e{number}", each, answers, first_of) for number, each in enumerate(planned)
@@ -88,6 +92,10 @@ def add_row_or_reject(
 
 
 def _make_event(event_id: str, planned: PlannedEvent, answers: Sequence[Said], first_of: set[int]) -> OracleEvent:
+    """Makes an event with the outcome of its request, or with the true answer if it has none.
+
+    `first_of` collects the requests met so far: later events of an answered request have the status `shared`.
+    """
     said = Said("truth", text=planned.truth)
     if planned.request is not None:
         said = answers[planned.request]

@@ -22,7 +22,12 @@ class FirstAnswers:
         self._refused: dict[int, Counter[str]] = defaultdict(Counter)
 
     def note(self, attempt: int, level: int, reason: str = "") -> None:
-        """Counts an answer; `reason` is why it is unusable. Answers to later attempts are not counted."""
+        """Counts an answer and, after `N_LOOKED_AT` first ones, warns if many of a level are unusable.
+
+        Args:
+            attempt: only answers to attempt 0 are counted.
+            reason: why the answer is unusable; empty if it is usable.
+        """
         if attempt:
             return
         self._n_asked[level] += 1

@@ -32,7 +32,7 @@ NO_NOTES = "none"
 
 
 def make_hint_fields(hint: str, heard: str) -> dict[str, str]:
-    """Returns the true answer in each form that a prompt may show, by name."""
+    """Returns the true answer in each form that a prompt may show, by name; `heard` is what the user has said."""
     notes = _make_notes(hint)
     shown = {
         "hint": hint,
@@ -45,7 +45,10 @@ def make_hint_fields(hint: str, heard: str) -> dict[str, str]:
 
 
 def find_keywords(hint: str, heard: str) -> list[str]:
-    """Returns the first content words of the true answer that the user has not said: two, at most a third of all."""
+    """Returns the first content words of the true answer that the user has not said.
+
+    They are at most two, at most a third of all content words, and longer than three letters.
+    """
     said = {word.lower() for word in split_words(heard)}
     telling: dict[str, str] = {}
     every = _find_content_words(split_words(hint))
@@ -71,7 +74,7 @@ def _make_notes(hint: str) -> list[str]:
 
 
 def _keep_half(notes: Sequence[str]) -> list[str]:
-    """Returns every second note, or the first half of the words of a single one: never more than half."""
+    """Returns every second note from the second one on, or the first half of the words of a single note."""
     if len(notes) == 1:
         words = notes[0].split()
         return [" ".join(words[: len(words) // 2])] if len(words) > 1 else []

@@ -125,7 +125,7 @@ class LadderReport:
 
 
 def measure_source(measured: Sequence[Measured], seed: int) -> SourceFigures:
-    """Computes the ladder of one source; `seed` is for the intervals."""
+    """Computes the figures of one source by level, and how they depend on it; `seed` is for the intervals."""
     levels = {level: _measure_level([each for each in measured if each.level == level], seed) for level in LEVELS}
     means = [levels[level].word_f1.value for level in LEVELS]
     return SourceFigures(
@@ -140,7 +140,7 @@ def measure_source(measured: Sequence[Measured], seed: int) -> SourceFigures:
 
 
 def measure_length_shares(measured: Sequence[Measured]) -> dict[int, float | None]:
-    """Returns, by level, the share of answers with 10 to 30 words."""
+    """Returns, by level, the share of answers with 10 to 30 words; None for a level without answers."""
     return {level: _measure_length_share([each for each in measured if each.level == level]) for level in LEVELS}
 
 
@@ -150,6 +150,7 @@ def _measure_length_share(measured: Sequence[Measured]) -> float | None:
 
 
 def _measure_level(own: Sequence[Measured], seed: int) -> LevelFigures:
+    """Computes one level's figures from its events; failed events are counted and otherwise left out."""
     f1s = [(each.item_id, each.f1.own) for each in own if each.f1]
     similarities = [(each.item_id, each.similarity.own) for each in own if each.similarity]
     told = [(each.item_id, each.found.own) for each in own if each.found]
@@ -164,6 +165,7 @@ def _measure_level(own: Sequence[Measured], seed: int) -> LevelFigures:
 
 
 def _measure_rise(nears: Sequence[tuple[Measured, Near]], seed: int) -> Rise:
+    """Estimates one measure's value by chance, level 0's distance to that, and the measure's correlation with level."""
     chances = [(each.item_id, near.own, near.chance) for each, near in nears if near.chance is not None]
     return Rise(
         chance=estimate_mean(_group_by_item((item, chance) for item, _, chance in chances), seed),

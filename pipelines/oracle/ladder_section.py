@@ -27,7 +27,7 @@ def list_report_paths(version: str) -> tuple[str, str, str]:
 
 
 def format_ladders(store: Store, fingerprint: str) -> str:
-    """Formats each report on the dataset with this fingerprint; empty if there is none."""
+    """Formats all reports on the dataset with this fingerprint as Markdown sections; empty if there are none."""
     sections = []
     for path in sorted(store.files("report", ".json")):
         report = _read(store, path)
@@ -89,7 +89,7 @@ def make_table(report: Mapping[str, Any], figures: Mapping[str, Any]) -> list[li
 
 
 def summarise(report: Mapping[str, Any], figures: Mapping[str, Any]) -> list[str]:
-    """Summarises a source's table: Spearman and level 0's distance to chance, by each measure."""
+    """Returns Markdown lines with Spearman's correlation and level 0's distance to chance, for each measure."""
     lines = _summarise_rise("word F1", figures["word_f1"]) + _summarise_rise("answer found", figures["answer_found"])
     if report.get("embeddings"):
         lines += _summarise_rise(f"similarity (cosine, {report['embeddings']})", figures["similarity"])

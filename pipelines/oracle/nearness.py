@@ -77,14 +77,14 @@ def _split_numbers(text: str) -> list[str]:
 
 
 def estimate_mean(by_item: Sequence[Sequence[float]], seed: int) -> Estimate:
-    """Estimates the mean of the items' means."""
+    """Estimates the mean of the items' means; items without values are left out. Returns `NOTHING` without any."""
     there = [values for values in by_item if len(values)]
     means = np.array([np.mean(values) for values in there])
     return _estimate(there, lambda chosen: float(means[chosen].mean()), seed) if there else NOTHING
 
 
 def estimate_spearman(by_item: Sequence[Sequence[tuple[float, float]]], seed: int) -> Estimate:
-    """Estimates Spearman's rank correlation of pairs, grouped by item; nothing if one of the two is constant."""
+    """Estimates Spearman's rank correlation of all pairs, grouped by item; `NOTHING` if one of the two is constant."""
     pairs = [np.array(values, dtype=np.float64) for values in by_item if len(values)]
     if not pairs or any(len(set(column)) < 2 for column in np.concatenate(pairs).T):
         return NOTHING
@@ -102,7 +102,11 @@ def _estimate(
     seed: int,
     n_resamples: int = N_RESAMPLES,
 ) -> Estimate:
-    """Computes a figure of all items, and its interval when items are drawn with replacement."""
+    """Computes a figure of all items, and its 95% interval when items are drawn with replacement; none for few items.
+
+    Args:
+        figure: computes it from the indices of the chosen items.
+    """
     draw, n_items, n_events = np.random.default_rng(seed), len(items), sum(len(each) for each in items)
     value = figure(np.arange(n_items))
     if n_items < FEWEST_ITEMS:
@@ -113,6 +117,7 @@ def _estimate(
 
 
 def _compute_spearman(pairs: Floats) -> float:
+    """Returns the rank correlation of pairs, [n_pairs, 2]; nan if one of the two is constant."""
     ranks = np.stack([_compute_ranks(column) for column in pairs.T])
     spread = ranks.std(axis=1)
     return float(np.asarray(np.corrcoef(ranks))[0, 1]) if spread.all() else float("nan")

@@ -49,7 +49,7 @@ class Plan:
 
 
 def plan_dialogue(turns: Sequence[Turn], config: OracleConfig) -> Plan:
-    """Plans the events of all turns that are answered."""
+    """Plans the oracle events, and the requests for them, of all turns that are answered (`find_answered_turns`)."""
     plan = Plan([], [])
     for turn, answer in find_answered_turns(turns, config.both_directions):
         schedule = make_ticks(list_words(turn), config.interval_s, config.level_bounds, config.max_requests_per_turn)
@@ -72,6 +72,7 @@ def find_answered_turns(turns: Sequence[Turn], both_directions: bool) -> Iterato
 
 
 def _make_request(turns: Sequence[Turn], turn: Turn, answer: Turn, tick: Tick) -> PlannedRequest:
+    """Makes the request of a tick: what each earlier turn had said by then, and the words of this turn heard so far."""
     said_before = (_format_turn(each, tick.t_s) for each in turns if each.turn_index < turn.turn_index)
     return PlannedRequest(
         speaker=answer.speaker,

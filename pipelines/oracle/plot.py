@@ -22,7 +22,7 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 
 
 def write_report(store: Store, report: LadderReport) -> list[str]:
-    """Writes plot, JSON and a Markdown page to the dataset's folder; returns their paths."""
+    """Writes the plot, its figures as JSON and a Markdown page to the dataset's folder; returns their three paths."""
     picture, figures, page = list_report_paths(report.version)
     told = report.to_json()
     store.write_bytes(picture, plot_ladder(report))
@@ -65,6 +65,7 @@ class _Panel:
 
 
 def _make_panels(report: LadderReport) -> list[_Panel]:
+    """Returns the panels of the plot: word F1, answers found and, if embeddings were used, similarity."""
     near = "Nearness (dotted: chance, answers shuffled in the source)"
     panels = [
         _Panel(near, "word F1 with the true answer", lambda own: own.word_f1, lambda own: own.word_f1.chance),
@@ -84,6 +85,7 @@ def _make_panels(report: LadderReport) -> list[_Panel]:
 
 
 def _draw(axes: "Axes", panel: _Panel, report: LadderReport) -> None:
+    """Draws one panel: a line over the levels for each source, and a dotted one for its chance."""
     for place, (source, measured) in enumerate(report.sources.items()):
         colour, shift = _COLOURS[place % len(_COLOURS)], 0.06 * (place - (len(report.sources) - 1) / 2)
         label = f"{source}, {measured.n_items} items{' (few)' if measured.n_items < FEWEST_ITEMS else ''}"

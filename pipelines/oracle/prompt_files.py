@@ -23,7 +23,7 @@ def is_prompt_file(path: str) -> bool:
 
 
 def is_as_named(store: Store, path: str) -> bool:
-    """Returns whether a prompt file holds the prompts whose digest is in its name."""
+    """Returns whether a file is an unchanged prompt file: its prompts have the digest that is in its name."""
     found = _PATH.fullmatch(path)
     return found is not None and load_stored_prompts(store, found[1], found[2]) is not None
 
@@ -34,7 +34,7 @@ def make_prompts_path(version: str, digest: str) -> str:
 
 
 def write_prompts(store: Store, version: str, prompts: PromptSet) -> None:
-    """Writes a prompt set that was used for oracles; an existing one is left as it is."""
+    """Writes a prompt set that was used for oracles, unless its file exists unchanged."""
     path = make_prompts_path(version, prompts.digest)
     if load_stored_prompts(store, version, prompts.digest) is None:
         text = yaml.safe_dump(prompts.model_dump(), sort_keys=False, allow_unicode=True, width=120)

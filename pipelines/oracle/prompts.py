@@ -74,11 +74,12 @@ class PromptTexts(Config):
         )
         return to_messages(self.system, examples, self._fill_request(history, heard, level, hint))
 
-    def list_own_words(self, level: int) -> str:
-        """Returns everything in a request except the conversation and the hint; an oracle must not quote it."""
+    def get_instruction_text(self, level: int) -> str:
+        """Returns the system text, a level's instruction and the examples' replies, which an oracle must not quote."""
         return " ".join([self.system, self.levels[level], *(example.reply for example in self.examples)])
 
     def _fill_request(self, history: Sequence[str], heard: str, level: int, hint: str) -> str:
+        """Returns the user's message of a request: history, words heard, and the level's instruction with the hint."""
         instruction = self.levels[level].strip()
         if level > 0:
             for name, value in make_hint_fields(hint, heard).items():

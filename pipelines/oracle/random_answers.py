@@ -54,7 +54,11 @@ class RandomOracleStage:
         return {"config": dump_relevant_fields(self.config), "seed": self.seed, "simulator": "random"}
 
     def run(self, batch: Sequence[tuple[Dialogue]]) -> StageResult[OracleRow]:
-        """Returns a row for each dialogue in this version's share; `taken_from` names the origin of an answer."""
+        """Returns a row for each dialogue in this version's share; `taken_from` names the origin of an answer.
+
+        A dialogue is rejected if its source has no other item to take answers from, or if too many of its events
+        failed.
+        """
         everyone = [dialogue for (dialogue,) in batch]
         result: StageResult[OracleRow] = StageResult([], [])
         n_alone = 0
@@ -74,7 +78,7 @@ class RandomOracleStage:
         return replace(result, n_to_retry=n_alone)
 
     def _find_others(self, dialogue: Dialogue, everyone: Sequence[Dialogue]) -> list[Dialogue]:
-        """Returns dialogues of other items, by id: those of its own part, else of the first part that has any."""
+        """Returns dialogues of other items, sorted by id: those of its part, else of the first part that has any."""
         for part in chain([everyone], self.dialogues_of(dialogue.source, dialogue.split)):
             if others := [other for other in part if other.group_id != dialogue.group_id]:
                 return sorted(others, key=lambda other: other.dialogue_id)
@@ -83,6 +87,7 @@ class RandomOracleStage:
     def _draw_answer(
         self, dialogue: Dialogue, number: int, request: PlannedRequest, others: Sequence[Dialogue]
     ) -> Said:
+        """Draws what the same speaker says in another dialogue, but not the true answer; fails if there is none."""
         bodies = [
             (other.dialogue_id, turn.body)
             for other in others

@@ -91,6 +91,7 @@ def measure(reader: DatasetReader, embeddings: Embeddings | None = None) -> Ladd
 
 
 def _read_rows(reader: DatasetReader) -> list[OracleRow]:
+    """Reads all oracle rows of the reader's version; raises `DatasetError` if there are none."""
     entries = [each for each in reader.manifest.select_kind(ORACLE) if each.oracle_version == reader.oracle_version]
     if not entries:
         there = sorted({each.oracle_version or "" for each in reader.manifest.select_kind(ORACLE)})
@@ -110,7 +111,7 @@ def _list_simulators(rows: Sequence[OracleRow]) -> list[Simulator]:
 
 
 def _make_nearness(rows: Sequence[OracleRow], embeddings: Embeddings | None) -> tuple[Nearness, Nearness | None]:
-    """Returns the measures of closeness: word F1, and the cosine similarity of two texts of the rows."""
+    """Returns two measures of closeness of a text and a true answer: word F1, and the cosine of embeddings or None."""
     if embeddings is None:
         return compute_word_f1, None
     texts = sorted({event.text for row in rows for event in row.events if event.text})
@@ -140,6 +141,7 @@ class _TrueAnswer:
 
 
 def _read_items(reader: DatasetReader) -> dict[str, _Item]:
+    """Reads, by dialogue id, what the oracles of each dialogue are measured by."""
     found = {}
     for entry in reader.manifest.select_kind(DATA):
         table = reader.store.read_table(entry.path, ["dialogue_id", "item_id", "answer", "turns"])
@@ -157,7 +159,9 @@ def _read_items(reader: DatasetReader) -> dict[str, _Item]:
 
 
 def find_question_turn(turns: Sequence[tuple[int, str, int | None]]) -> int | None:
-    """Returns the turn that asks the item's question: the user's last one before the assistant first answers.
+    """Returns the index of the turn that asks the item's question: the user's last one before the first answer.
+
+    Returns None if the answer is never spoken.
 
     Args:
         turns: index, speaker and `answer_word_index` of each, in order.
@@ -191,7 +195,10 @@ def _measure_events(
     group: Group,
     nearness: tuple[Nearness, Nearness | None],
 ) -> list[Measured]:
-    """Measures the events of a group in rows of one source against their own true answers and those of others."""
+    """Measures a group's events in rows of one source against their true answers and, at level 0, those of other items.
+
+    An answer that several events share is measured once; failed events have no values.
+    """
     truths = {
         items[row.dialogue_id].item_id: _make_true_answer(event.text, items[row.dialogue_id])
         for row in rows
@@ -221,6 +228,7 @@ def _measure_event(
     others: Sequence[_TrueAnswer],
     nearness: tuple[Nearness, Nearness | None],
 ) -> Measured:
+    """Measures one answered event; `of_event` is its item's id and its level, `nearness` has word F1 and similarity."""
     item_id, level = of_event
     f1, similarity = (_measure_near(near, text, truth.text, [other.text for other in others]) for near in nearness)
     return Measured(
@@ -228,7 +236,7 @@ def _measure_event(
         level=level,
         f1=f1,
         similarity=similarity,
-        found=_measure_near(_holds, text, truth.answer, [other.answer for other in others if other.answer]),
+        found=_measure_near(_score_found, text, truth.answer, [other.answer for other in others if other.answer]),
         n_words=len(split_words(text)),
     )
 
@@ -237,11 +245,12 @@ def _make_true_answer(text: str, item: _Item) -> _TrueAnswer:
     return _TrueAnswer(text, item.answer if item.answer and is_found(item.answer, text) else None)
 
 
-def _holds(text: str, answer: str) -> float:
+def _score_found(text: str, answer: str) -> float:
     return float(is_found(answer, text))
 
 
 def _measure_near(near: Nearness | None, text: str, truth: str | None, others: Sequence[str]) -> Near | None:
+    """Returns the closeness to the true answer, and on average to others; None without a measure or an answer."""
     if near is None or truth is None:
         return None
     chance = sum(near(text, other) for other in others) / len(others) if others else None

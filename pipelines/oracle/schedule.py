@@ -61,7 +61,7 @@ def list_words(turn: Turn) -> list[WordTiming]:
 
 
 def find_level(r: float, bounds: Sequence[float]) -> int:
-    """Returns the hint level of a spoken ratio; `bounds` are the greatest ratios of levels 0 to 3."""
+    """Returns the hint level for a share `r` of words heard; `bounds` are the greatest shares of levels 0 to 3."""
     return TRUTH_LEVEL if r >= 1 else bisect_left(bounds, r)
 
 

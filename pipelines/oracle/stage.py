@@ -70,8 +70,8 @@ class OracleStage:
         return result
 
     async def _ask(self, request: PlannedRequest, client: ChatClient) -> Said:
-        """Requests an answer until it is as long as wanted; returns it, or the longest usable one."""
-        instruction = self.prompts.get_texts(request.speaker).list_own_words(request.level)
+        """Requests an answer until one is as long as wanted; returns it, the longest usable one, or a failure."""
+        instruction = self.prompts.get_texts(request.speaker).get_instruction_text(request.level)
         asked = Asked(request.level, request.hint, instruction, " ".join([*request.history, request.heard]))
         longest, failed = None, Said("failed")
         for attempt in range(self.config.max_asks):
@@ -99,7 +99,7 @@ class OracleStage:
 
 
 def _record_reply(reply: ChatReply, attempt: int) -> Said:
-    """Returns an answer that has not been checked yet."""
+    """Returns the outcome of a reply that has not been checked yet: failed, without oracle text."""
     return Said(
         "failed",
         raw_text=reply.thought + reply.text,

@@ -90,14 +90,14 @@ def check_answer(raw_text: str, is_cut: bool, asked: Asked, config: OracleConfig
         raise Unusable(f"not_speakable_{refusal.reason}", refusal.detail[:100]) from refusal
     is_open = is_cut and is_last and not _ENDS.search(first) and isinstance(sentences[-1], str)
     text = _keep_whole_sentences(said, is_open, config.max_words)
-    _check_said(text, asked, config)
+    _check_text(text, asked, config)
     if 1 <= asked.level <= MAX_HINT_LEVEL_COPIED and (copied := _find_copy(split_lower_words(said), asked.hint)):
         raise Unusable("copies_hint", copied[:100])
     return text
 
 
 def _find_first_paragraph(raw_text: str) -> tuple[str, bool]:
-    """Returns the first paragraph with content, and whether it is the last one of the answer."""
+    """Returns the first paragraph with content, and whether it is the last; raises `Unusable` if there is none."""
     paragraphs = [each for line in raw_text.split("\n") if (each := strip_paragraph(line))]
     announcing = sum(1 for _ in takewhile(says_nothing, paragraphs))
     if announcing == len(paragraphs):
@@ -115,7 +115,8 @@ def _find_least_words(n_words: int, asked: Asked) -> int:
     return min(n_words, len(split_words(asked.hint))) if asked.level > MAX_HINT_LEVEL_COPIED else n_words
 
 
-def _check_said(text: str, asked: Asked, config: OracleConfig) -> None:
+def _check_text(text: str, asked: Asked, config: OracleConfig) -> None:
+    """Raises `Unusable` if a text is a refusal, too short, not English, repetitive, or quotes the instruction."""
     words, known = split_lower_words(text), split_lower_words(asked.known)
     lowered = " ".join(words)
     if (refused := find_refusal(text)) and refused not in " ".join(known):
@@ -153,7 +154,7 @@ def _find_repetition(words: Sequence[str]) -> str:
 
 
 def _find_quotation(words: Sequence[str], instruction: str, others: str) -> str:
-    """Returns words taken from the instruction that no speaker said; empty if there are none."""
+    """Returns words taken from the instruction that are not in `others`, what the speakers said; empty if none are."""
     said_too = " ".join(split_words(others.lower()))
     if (found := _QUOTES.search(" ".join(words))) and found[0] not in said_too:
         return found[0]

@@ -67,7 +67,10 @@ class PicturesStage:
         return StageResult([item for (item,) in batch], [])
 
     async def run_with(self, batch: Sequence[tuple[Item]], client: ChatClient) -> StageResult[Item]:
-        """Returns the items, with descriptions where needed; rejects have `picture_missing` or `picture_unread`."""
+        """Returns the items, with descriptions where needed; rejects have `picture_missing` or `picture_unread`.
+
+        An item whose request failed is rejected too, and requested again by a later run.
+        """
         result: StageResult[Item] = StageResult([], [])
         items = [item for (item,) in batch]
         found = await self._describe_all(items, client)
@@ -84,6 +87,10 @@ class PicturesStage:
         return replace(result, n_to_retry=n_to_retry)
 
     async def _describe_all(self, items: Sequence[Item], client: ChatClient) -> dict[str, Item | Reject | RequestError]:
+        """Returns, by item id, the outcome for each item that needs its picture.
+
+        Unusable descriptions are requested again, up to `MAX_ATTEMPTS` times in all.
+        """
         outcomes: dict[str, Item | Reject | RequestError] = {}
         payloads: dict[str, dict[str, Any]] = {}
         waiting = {item.item_id: item for item in items if item.picture is not None and _needs_picture(item)}
@@ -104,6 +111,7 @@ class PicturesStage:
         return outcomes
 
     def _make_payload(self, item: Item) -> dict[str, Any] | Reject:
+        """Makes the request for an item's description, with the picture in it; a reject if the picture is missing."""
         assert item.picture is not None
         folder = self._folders.get(item.source)
         if folder is None:
@@ -127,6 +135,7 @@ class PicturesStage:
         return make_reject(item, self.name, "picture_missing", f"{item.picture}: {why}")
 
     def _check_outcome(self, item: Item, answer: ChatReply | RequestError) -> Item | Reject | RequestError:
+        """Returns the item with its description, a reject if that is unusable, or the error of the request."""
         if isinstance(answer, RequestError):
             return answer
         try:
@@ -137,6 +146,8 @@ class PicturesStage:
 
 def check_description(raw_text: str, answer: str) -> str:
     """Checks a model's description and returns it as it can be inserted into the question.
+
+    An answer that cannot be spoken is not looked for.
 
     Args:
         raw_text: what the model wrote.
@@ -162,6 +173,7 @@ def check_description(raw_text: str, answer: str) -> str:
 
 
 def _needs_picture(item: Item) -> bool:
+    """Returns whether the question cannot be asked without a description of its picture."""
     try:
         describe_picture(item)
     except NotAskable:

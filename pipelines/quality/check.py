@@ -17,8 +17,9 @@ from data_schemas.store import Store
 from pipelines.oracle.prompt_files import find_prompts, is_as_named, is_prompt_file
 from pipelines.oracle.prompts import PromptSet
 from pipelines.oracle.share import is_in_share
-from pipelines.quality.dialogue_rules import Wrong, check_dialogue
+from pipelines.quality.dialogue_rules import check_dialogue
 from pipelines.quality.knowledge_rules import N_REMADE, check_knowledge
+from pipelines.quality.measured_rules import BrokenRules
 from pipelines.quality.oracle_rules import AskedTurn, check_oracles, find_asked_turns
 
 _RECORDS: dict[str, type] = {DATA: AudioDialogue, ORACLE: OracleRow, REJECTS: Reject}
@@ -89,7 +90,7 @@ def check_dataset(root: str) -> Checked:
         for entry in entries:
             faults += _check_file(store, entry, seen)
         faults += _find_missing_oracles(seen.source)
-    faults += _find_unlisted(store, manifest)
+    faults += _find_stray_files(store, manifest)
     faults += _check_counts(manifest, seen)
     return Checked(faults, seen.n_not_remade)
 
@@ -99,6 +100,7 @@ def _make_sort_key(entry: ShardEntry) -> tuple[str, int]:
 
 
 def _check_file(store: Store, entry: ShardEntry, seen: _Seen) -> list[Fault]:
+    """Checks one file and its rows, and adds to `seen` what later files are checked against."""
     try:
         table = _read(store, entry)
     except StoreError as error:
@@ -146,6 +148,7 @@ def _compare_columns(table: pa.Table, record: type) -> str:
 
 
 def _check_record(record: object, entry: ShardEntry, seen: _Seen) -> list[Fault]:
+    """Checks one row of any kind, and adds to `seen` what later rows are checked against."""
     if isinstance(record, AudioDialogue):
         return [Fault(record.dialogue_id, *wrong) for wrong in _check_dialogue(record, entry, seen)]
     if isinstance(record, OracleRow):
@@ -159,7 +162,8 @@ def _check_record(record: object, entry: ShardEntry, seen: _Seen) -> list[Fault]
     )
 
 
-def _check_dialogue(row: AudioDialogue, entry: ShardEntry, seen: _Seen) -> Wrong:
+def _check_dialogue(row: AudioDialogue, entry: ShardEntry, seen: _Seen) -> BrokenRules:
+    """Yields the rules that a row breaks by itself or with earlier rows, and adds it to `seen`."""
     if row.dialogue_id in seen.splits:
         yield "dialogue ids are unique", "occurs twice"
     seen.source.turns[row.dialogue_id], seen.splits[row.dialogue_id] = find_asked_turns(row.turns), row.split
@@ -173,7 +177,12 @@ def _check_dialogue(row: AudioDialogue, entry: ShardEntry, seen: _Seen) -> Wrong
     yield from check_dialogue(row)
 
 
-def _check_oracle(row: OracleRow, entry: ShardEntry, seen: _Seen) -> Wrong:
+def _check_oracle(row: OracleRow, entry: ShardEntry, seen: _Seen) -> BrokenRules:
+    """Yields the rules that a row breaks by itself or with its dialogue, and adds it to `seen`.
+
+    Its requests are made again only if it breaks no other rule, and only for the first `N_REMADE` dialogues of a
+    source.
+    """
     seen.n_events[entry.oracle_version] += len(row.events)
     if (row.dialogue_id, entry.oracle_version) in seen.source.told:
         yield "a dialogue has its oracles once", f"twice in version {entry.oracle_version}"
@@ -200,6 +209,10 @@ def _check_oracle(row: OracleRow, entry: ShardEntry, seen: _Seen) -> Wrong:
 
 
 def _find_missing_oracles(source: _Source) -> list[Fault]:
+    """Returns a fault for each dialogue of the source's share that has neither oracles nor a reject.
+
+    Returns none if an oracle file could not be read.
+    """
     if ORACLE in source.unread:
         return []
     alone = source.turns.keys() - {dialogue_id for dialogue_id, _ in source.told}
@@ -208,7 +221,8 @@ def _find_missing_oracles(source: _Source) -> list[Fault]:
     return [Fault(each, "every dialogue has oracles", "none") for each in sorted(alone - source.refused)]
 
 
-def _find_unlisted(store: Store, manifest: Manifest) -> list[Fault]:
+def _find_stray_files(store: Store, manifest: Manifest) -> list[Fault]:
+    """Returns a fault for each file that the manifest does not list, and for each prompt file that was changed."""
     listed = {entry.path for entry in manifest.shards}
     there = [path for folder in ("data", "oracles", "prompts", "rejects") for path in store.files(folder)]
     strange = [path for path in there if path not in listed and not is_prompt_file(path)]
@@ -220,6 +234,7 @@ def _find_unlisted(store: Store, manifest: Manifest) -> list[Fault]:
 
 
 def _check_counts(manifest: Manifest, seen: _Seen) -> list[Fault]:
+    """Compares the manifest's fingerprint with its files, and its counts with all rows, if every file could be read."""
     said = manifest.counts
     found = (seen.n_dialogues, seen.n_events[manifest.oracle_version], seen.n_rejects)
     faults = []

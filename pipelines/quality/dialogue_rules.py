@@ -2,7 +2,6 @@
 
 import io
 import math
-from collections.abc import Iterator
 from itertools import pairwise, zip_longest
 
 import soundfile
@@ -14,12 +13,9 @@ from pipelines.audio import Sound, decode_flac, measure_peak_dbfs, measure_rms_d
 from pipelines.mixing.layout import LEAD_OUTLASTS_S, MOST_CUT_S
 from pipelines.mixing.timing import CHANNEL
 from pipelines.quality import measured_rules as measured
-from pipelines.quality.measured_rules import SILENT_DBFS
+from pipelines.quality.measured_rules import SILENT_DBFS, BrokenRules
 from pipelines.script.forms.table import FORMS, RECORDED
 from spoken.spoken_text import split_words
-
-Wrong = Iterator[tuple[str, str]]
-"""Broken rules, each with what was found instead."""
 
 TIME_TOLERANCE_S = 1e-5
 """Times are stored in whole microseconds; their sums may differ by a few."""
@@ -30,8 +26,8 @@ NOISE_VARIES_DB = 3.0
 _MADE_WITH = ("tts", "tts_digest", "voice_a", "voice_b", "aligner", "aligner_digest", "seed")
 
 
-def check_dialogue(row: AudioDialogue) -> Wrong:
-    """Yields what is wrong with a row, independently of the rest of the dataset."""
+def check_dialogue(row: AudioDialogue) -> BrokenRules:
+    """Yields a (rule, finding) pair for each rule that a row breaks by itself, without the rest of the dataset."""
     if row.dialogue_id != ids.make_dialogue_id(row.item_id, row.variant):
         yield "a dialogue's id is its item's and variant's", f"{row.item_id}, variant {row.variant}"
     missing = [name for name in _MADE_WITH if getattr(row.provenance, name) is None]
@@ -51,7 +47,8 @@ def check_dialogue(row: AudioDialogue) -> Wrong:
         yield from _check_interruptions(row.turns)
 
 
-def _check_audio(row: AudioDialogue) -> Wrong:
+def _check_audio(row: AudioDialogue) -> BrokenRules:
+    """Checks that the audio can be decoded, and has the format, length, channels and levels that the row states."""
     try:
         info = soundfile.info(io.BytesIO(row.flac))
         sound = decode_flac(row.flac)
@@ -73,7 +70,7 @@ def _check_audio(row: AudioDialogue) -> Wrong:
             yield from measured.check_silence(row, sound)
 
 
-def _check_channels(row: AudioDialogue, sound: Sound) -> Wrong:
+def _check_channels(row: AudioDialogue, sound: Sound) -> BrokenRules:
     """Checks that each utterance is on its speaker's channel, and louder there unless the other one speaks too."""
     floor_dbfs = _find_floors_dbfs(row)
     spans = [
@@ -104,7 +101,7 @@ def _find_floors_dbfs(row: AudioDialogue) -> tuple[float, float]:
     return SILENT_DBFS, SILENT_DBFS if noise_dbfs is None else max(SILENT_DBFS, noise_dbfs + NOISE_VARIES_DB)
 
 
-def _check_cuts(turns: tuple[Turn, ...], sound: Sound) -> Wrong:
+def _check_cuts(turns: tuple[Turn, ...], sound: Sound) -> BrokenRules:
     """Checks that an interrupted speaker is silent from the cut to their next utterance, by the loudest sample."""
     for turn in turns:
         if turn.cut_s is None or turn.speaker not in CHANNEL:
@@ -117,8 +114,8 @@ def _check_cuts(turns: tuple[Turn, ...], sound: Sound) -> Wrong:
             yield "a cut turn is silent from its cut on", f"turn {turn.turn_index}: {level_dbfs:.0f} dBFS"
 
 
-def _check_turn(turn: Turn) -> Wrong:
-    """Checks that a turn's text and times are those of its speech; backchannels lie elsewhere."""
+def _check_turn(turn: Turn) -> BrokenRules:
+    """Checks that a turn's text, times, cut and answer word are those of its speech; backchannels lie elsewhere."""
     where = f"turn {turn.turn_index}"
     speech = [said for said in turn.utterances if said.kind == "speech"]
     if turn.spoken_text != " ".join(said.spoken_text for said in speech):
@@ -136,7 +133,8 @@ def _check_turn(turn: Turn) -> Wrong:
         yield from _check_spans(turn, said)
 
 
-def _check_spans(turn: Turn, said: Utterance) -> Wrong:
+def _check_spans(turn: Turn, said: Utterance) -> BrokenRules:
+    """Checks that each spoken word has a span, which lies inside the turn's written text or is empty."""
     n_words = len(split_words(said.spoken_text))
     if len(said.written_spans) != n_words:
         yield "every spoken word has a written span", f"turn {turn.turn_index}: {len(said.written_spans)} of {n_words}"
@@ -148,7 +146,8 @@ def _check_spans(turn: Turn, said: Utterance) -> Wrong:
             yield "written spans lie inside the written text", f"turn {turn.turn_index}: {start} to {end}"
 
 
-def _check_overlaps(turns: tuple[Turn, ...]) -> Wrong:
+def _check_overlaps(turns: tuple[Turn, ...]) -> BrokenRules:
+    """Checks that no speaker's utterances overlap each other."""
     ends_s: dict[str, float] = {}
     times = [
         (said.start_s, said.end_s, turn.speaker)
@@ -162,7 +161,7 @@ def _check_overlaps(turns: tuple[Turn, ...]) -> Wrong:
         ends_s[speaker] = max(end_s, ends_s.get(speaker, 0.0))
 
 
-def _check_interruptions(turns: tuple[Turn, ...]) -> Wrong:
+def _check_interruptions(turns: tuple[Turn, ...]) -> BrokenRules:
     """Checks that a turn overlaps another only by interrupting the assistant, or by an early start with a lead."""
     spoken = [(turn, turn.start_s, turn.end_s) for turn in turns if turn.start_s is not None and turn.end_s is not None]
     for (one, _, end_s), following in zip_longest(spoken, spoken[1:]):
@@ -179,7 +178,8 @@ def _check_interruptions(turns: tuple[Turn, ...]) -> Wrong:
             yield f"the assistant falls silent within {MOST_CUT_S} s of an interruption", found
 
 
-def _check_early_start(question: Turn, answer: Turn) -> Wrong:
+def _check_early_start(question: Turn, answer: Turn) -> BrokenRules:
+    """Checks that the lead of an answer that starts early lasts `LEAD_OUTLASTS_S` beyond the question."""
     n_lead = len(split_words(answer.lead or ""))
     words = [word for said in answer.utterances if said.kind == "speech" for word in said.words]
     if answer.cut_s is not None and n_lead > len(words):
@@ -192,7 +192,8 @@ def _check_early_start(question: Turn, answer: Turn) -> Wrong:
         yield f"an early start has a lead that outlasts the question by {LEAD_OUTLASTS_S:.0f} s", found
 
 
-def _check_words(turn: Turn, duration_s: float) -> Wrong:
+def _check_words(turn: Turn, duration_s: float) -> BrokenRules:
+    """Checks that a turn's words are timed, in order and inside their utterance, and utterances inside the audio."""
     where = f"turn {turn.turn_index}"
     for utterance in turn.utterances:
         timed = [word.word for word in utterance.words]

@@ -165,6 +165,7 @@ def _normalise_token(token: str) -> str:
 def _make_tokens(
     words: Sequence[str], names: Container[str] = (), spelt: Mapping[str, str] = MappingProxyType({})
 ) -> list[_Token]:
+    """Makes a token of each word or whole number; `names` are marked, and `spelt` has the respellings by word."""
     tokens: list[_Token] = []
     at = 0
     while at < len(words):
@@ -237,7 +238,10 @@ def _find_gaps(said: Sequence[_Token], heard: Sequence[_Token]) -> Iterator[_Gap
 
 
 def _find_respelt(gap: _Gap) -> list[int]:
-    """Returns which of a gap's words were heard but written differently; numbers and negations never are."""
+    """Returns the indices, within a gap, of the words that were heard but written differently.
+
+    Numbers and negations never are, except as another form of the same words ("don't", "do not").
+    """
     whole = "".join(each.text for each in gap.said)
     together = "".join(each.text for each in gap.heard)
     is_name = any(each.is_name for each in gap.said)
@@ -273,6 +277,7 @@ def _count_negations(tokens: Sequence[_Token]) -> int:
 
 
 def _is_near(name: _Token, gap: _Gap) -> bool:
+    """Returns whether anything heard in a gap sounds similar to a name."""
     return any(is_near(form, text) for form in _list_forms(name) for text in _list_texts(gap))
 
 

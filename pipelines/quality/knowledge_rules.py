@@ -14,7 +14,7 @@ from data_schemas.records import OracleRow, Turn, Utterance, WordTiming
 from pipelines.oracle.plan import PlannedRequest, plan_dialogue
 from pipelines.oracle.prompts import PromptSet, make_payload
 from pipelines.oracle.schedule import list_words
-from pipelines.quality.dialogue_rules import Wrong
+from pipelines.quality.dialogue_rules import BrokenRules
 from pipelines.quality.oracle_rules import read_settings
 from spoken.spoken_text import split_words
 
@@ -24,10 +24,11 @@ SENTINEL = "unknown"
 """The replacement for every word that level 0 must not know."""
 
 
-def check_knowledge(row: OracleRow, turns: Sequence[Turn], prompts: PromptSet) -> Wrong:
-    """Yields level-0 events whose request contained more than had been said; the row must obey the other rules.
+def check_knowledge(row: OracleRow, turns: Sequence[Turn], prompts: PromptSet) -> BrokenRules:
+    """Yields a (rule, finding) pair for each level-0 event whose request contained more than had been said.
 
     Args:
+        row: a row that obeys the other rules.
         prompts: those used for the row (`prompt_files.find_prompts`).
     """
     config = read_settings(row)
@@ -47,6 +48,7 @@ def mask_future(turns: Sequence[Turn], t_s: float) -> list[Turn]:
 
 
 def _mask_turn(turn: Turn, t_s: float) -> Turn:
+    """Returns a turn without any words that had not been said by a time; its lead, body and tail are always masked."""
     utterances = tuple(_mask_utterance(utterance, t_s) for utterance in turn.utterances)
     words = list_words(turn)
     is_said = all(word.end_s <= t_s for word in words) and _says(turn.spoken_text, words)

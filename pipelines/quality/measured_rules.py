@@ -37,11 +37,12 @@ _TIME_TOLERANCE_S = 1e-5
 _FRAME = seconds_to_samples(0.01)
 _LEVELS = ("rms_dbfs_a", "rms_dbfs_b", "peak_dbfs")
 
-Wrong = Iterator[tuple[str, str]]
+BrokenRules = Iterator[tuple[str, str]]
+"""Pairs of a broken rule, worded positively ("dialogue ids are unique"), and what was found instead."""
 
 
-def check_quality(row: AudioDialogue, sound: Sound) -> Wrong:
-    """Yields levels, mean score, error rate and recalls that do not match the row's audio and hearings."""
+def check_quality(row: AudioDialogue, sound: Sound) -> BrokenRules:
+    """Yields a (rule, finding) pair for each figure of quality that the row's audio and hearings do not confirm."""
     if not any(said.words for turn in row.turns for said in turn.utterances):
         return  # reported by the rule that every spoken word is timed
     stored, measured = asdict(row.quality), asdict(measure_quality(sound, row.turns))
@@ -52,8 +53,8 @@ def check_quality(row: AudioDialogue, sound: Sound) -> Wrong:
             yield "quality matches the audio and the hearings", f"{name} is {value}, not {told}"
 
 
-def check_hearings(row: AudioDialogue) -> Wrong:
-    """Yields missing hearings, hearings without a recogniser, and impossible counts."""
+def check_hearings(row: AudioDialogue) -> BrokenRules:
+    """Yields a (rule, finding) pair for each missing hearing, hearing without a recogniser, and impossible count."""
     for turn in row.turns:
         last = max((at for at, said in enumerate(turn.utterances) if said.kind == "speech"), default=None)
         for at, said in enumerate(turn.utterances):
@@ -68,7 +69,10 @@ def check_hearings(row: AudioDialogue) -> Wrong:
 
 
 def _is_consistent(hearing: Hearing, n_words: int | None) -> bool:
-    """Returns whether the counts are consistent, also with `n_words` spoken words, some of them counted together."""
+    """Returns whether the counts of a hearing are possible, also for an utterance of `n_words` spoken words.
+
+    `n_words` is None if it is not known; a hearing may count several words of a number as one.
+    """
     most = hearing.n_words if n_words is None else n_words
     n_heard = len(hearing.text.split())
     return (
@@ -81,8 +85,8 @@ def _is_consistent(hearing: Hearing, n_words: int | None) -> bool:
     )
 
 
-def check_speakers(row: AudioDialogue) -> Wrong:
-    """Yields voices that are not their speaker's, and speeds outside the allowed range."""
+def check_speakers(row: AudioDialogue) -> BrokenRules:
+    """Yields a (rule, finding) pair for each voice that is not its speaker's, and each speed outside the range."""
     voices = {"A": row.provenance.voice_a, "B": row.provenance.voice_b}
     for turn in row.turns:
         for said in turn.utterances:
@@ -93,8 +97,8 @@ def check_speakers(row: AudioDialogue) -> Wrong:
                 yield f"speed lies between {_SPEED_MIN} and {_SPEED_MAX}", f"turn {turn.turn_index}: {said.speed}"
 
 
-def check_delay(turn: Turn) -> Wrong:
-    """Yields a keyword delay that is not the time from the turn's first word to the word with the answer."""
+def check_delay(turn: Turn) -> BrokenRules:
+    """Yields a (rule, finding) pair if the keyword delay is not the time from the turn's first word to the answer's."""
     words = [word for said in turn.utterances if said.kind == "speech" for word in said.words]
     index = turn.answer_word_index
     if index is not None and index >= len(words):
@@ -106,10 +110,10 @@ def check_delay(turn: Turn) -> Wrong:
         yield "a keyword delay is the time of its word", f"turn {turn.turn_index}: {told_s} s, not {delay_s} s"
 
 
-def check_coverage(row: AudioDialogue, sound: Sound) -> Wrong:
-    """Yields utterances whose audio lies outside their words: the times are compressed, shifted, or of other audio.
+def check_coverage(row: AudioDialogue, sound: Sound) -> BrokenRules:
+    """Yields a (rule, finding) pair for each utterance with more than `MOST_OUTSIDE` of its energy far from its words.
 
-    A noise floor is subtracted by its stored level.
+    Then the times are compressed, shifted, or of other audio. A noise floor is subtracted by its stored level.
     """
     noise_dbfs = row.surroundings.noise_dbfs
     floors = {"A": 0.0, "B": 0.0 if noise_dbfs is None else 10 ** (noise_dbfs / 10)}
@@ -123,8 +127,11 @@ def check_coverage(row: AudioDialogue, sound: Sound) -> Wrong:
                 yield "the sound of an utterance lies around its words", found
 
 
-def check_silence(row: AudioDialogue, sound: Sound) -> Wrong:
-    """Yields any sound on the assistant's channel, which has no noise or echo, while the assistant is silent."""
+def check_silence(row: AudioDialogue, sound: Sound) -> BrokenRules:
+    """Yields a (rule, finding) pair if there is any sound on the assistant's channel while the assistant is silent.
+
+    That channel has no noise or echo.
+    """
     between = _silence_utterances(row, sound)
     level_dbfs = measure_peak_dbfs(between)
     if level_dbfs > SILENT_DBFS:
@@ -133,8 +140,11 @@ def check_silence(row: AudioDialogue, sound: Sound) -> Wrong:
         yield "each speaker is on their own channel", found
 
 
-def check_recorded_silence(row: AudioDialogue, sound: Sound) -> Wrong:
-    """Yields audible sound of a recorded assistant, whose channel is a model's output, while it is silent."""
+def check_recorded_silence(row: AudioDialogue, sound: Sound) -> BrokenRules:
+    """Yields a (rule, finding) pair if a recorded assistant's channel has audible sound while the assistant is silent.
+
+    The channel is a model's output: `MOST_BETWEEN` of its energy is allowed there.
+    """
     between, whole = (
         float(np.square(each, dtype=np.float64).sum())
         for each in (_silence_utterances(row, sound), sound[:, CHANNEL["A"]])
@@ -158,6 +168,7 @@ def _silence_utterances(row: AudioDialogue, sound: Sound) -> Sound:
 
 
 def _has_times(said: Utterance, n_samples: int) -> bool:
+    """Returns whether an utterance has words, and times in order and inside the audio; else it cannot be measured."""
     if said.start_s is None or said.end_s is None or not said.words:
         return False
     edges_s = [said.start_s, *(word.start_s for word in said.words), said.end_s]

@@ -11,7 +11,7 @@ from data_schemas.records import OracleEvent, OracleRow, Turn, WordTiming
 from pipelines.oracle.plan import find_answered_turns
 from pipelines.oracle.schedule import TRUTH_LEVEL, Tick, list_words, make_ticks
 from pipelines.oracle.share import is_in_share
-from pipelines.quality.dialogue_rules import TIME_TOLERANCE_S, Wrong
+from pipelines.quality.dialogue_rules import TIME_TOLERANCE_S, BrokenRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ def find_asked_turns(turns: Sequence[Turn]) -> list[AskedTurn]:
     ]
 
 
-def check_oracles(row: OracleRow, answered: Sequence[AskedTurn]) -> Wrong:
-    """Yields what is wrong with a row, given the turns of its dialogue."""
+def check_oracles(row: OracleRow, answered: Sequence[AskedTurn]) -> BrokenRules:
+    """Yields a (rule, finding) pair for each rule that a row breaks, given the answered turns of its dialogue."""
     asked = [turn for turn in answered if row.both_directions or turn.speaker == "A"]
     if not (row.model and row.prompt_digest and row.endpoint):
         yield "provenance is complete", "no model, endpoint or prompt digest"
@@ -88,7 +88,8 @@ def read_settings(row: OracleRow) -> OracleConfig:
     )
 
 
-def _check_events_of_turn(row: OracleRow, turn: AskedTurn) -> Wrong:
+def _check_events_of_turn(row: OracleRow, turn: AskedTurn) -> BrokenRules:
+    """Checks that a turn's events are those of its schedule, of the right speaker, and share answers as scheduled."""
     events = [event for event in row.events if event.turn_index == turn.turn_index]
     schedule = turn.make_schedule(row)
     if found := _find_off_schedule(events, schedule):
@@ -106,7 +107,7 @@ def _check_events_of_turn(row: OracleRow, turn: AskedTurn) -> Wrong:
 
 
 def _find_off_schedule(events: Sequence[OracleEvent], schedule: Sequence[Tick]) -> str:
-    """Returns the first event that is not as scheduled; empty if there is none."""
+    """Returns a description of the first event that is not as scheduled, or of a wrong number of events; else empty."""
     for event, tick in zip(events, schedule, strict=False):
         is_there = abs(event.t_s - tick.t_s) <= TIME_TOLERANCE_S and abs(event.r - tick.r) <= 1e-9
         counted = (event.n_words_heard, event.n_words, event.level)
@@ -120,9 +121,10 @@ def _format_moment(at: OracleEvent | Tick) -> str:
 
 
 def _check_shared(event: OracleEvent, tick: Tick, asker: OracleEvent | None) -> str:
-    """Returns why an event does not match its tick's request; `asker` is the other event that requested it.
+    """Returns why an event does not match its tick's request; empty if it does.
 
-    A random text has the dialogue that it was taken from in place of a request.
+    `asker` is the other event whose request this one shares; None if it has its own or none. A random text has the
+    dialogue that it was taken from in place of a request.
     """
     if tick.asks is None:
         is_truth = (event.status, event.raw_text, event.request_id, event.attempt) == ("truth", None, None, None)

@@ -17,7 +17,7 @@ def normalise_word(word: str) -> str:
 
 
 def find_respelt_words(spoken_text: str) -> dict[str, str]:
-    """Returns the lexicon's respellings of words of a text, both normalised for comparison.
+    """Returns the lexicon's respellings of a text's words, by word, both normalised for comparison.
 
     A respelling that also occurs in the text as words of its own is excluded, since hearing it would prove nothing.
     """
@@ -31,7 +31,11 @@ def find_respelt_words(spoken_text: str) -> dict[str, str]:
 
 
 def restore_spelling(heard: Sequence[str], spelt: Mapping[str, str]) -> list[str]:
-    """Returns the heard words, with the true word in place of whatever sounds like its respelling."""
+    """Returns the heard words, with the true word in place of whatever sounds like its respelling.
+
+    Args:
+        spelt: respellings by word (`find_respelt_words`).
+    """
     wanted = {_find_sounds(spelling.split()): word for word, spelling in spelt.items()}
     written: list[str] = []
     at = 0

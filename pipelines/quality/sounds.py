@@ -41,7 +41,7 @@ def find_phones(word: str) -> str:
 
 
 def is_near(said: str, heard: str) -> bool:
-    """Returns whether two words sound similar."""
+    """Returns whether two words differ in at most `NEAR_SHARE` of the phones of `said`, or in one."""
     wanted = find_phones(said).split("_")
     most = max(1, int(len(wanted) * NEAR_SHARE))
     return Levenshtein.distance(wanted, find_phones(heard).split("_"), score_cutoff=most) <= most

@@ -93,7 +93,7 @@ def cut(
 
 
 def _find_start(start_s: float, first_s: float, changes_s: Sequence[float]) -> float:
-    """Returns where a dialogue starts whose first utterance is at `first_s`: not before a change of voice, nor 0."""
+    """Returns where a dialogue starts whose first utterance is at `first_s`: at `start_s` or a later change of mode."""
     return max([0.0, start_s, *(change_s for change_s in changes_s if change_s <= first_s)])
 
 
@@ -104,6 +104,10 @@ def _make_piece(
     changes_s: Sequence[float],
     voices: Sequence[RecordedVoice],
 ) -> Piece:
+    """Makes a dialogue of a group of utterances.
+
+    It ends `AFTER_S` after the last one, but not after `end_s` or a change of mode.
+    """
     last_s = max(each.end_s for each in group)
     end_s = min([end_s, last_s + AFTER_S, *(change_s for change_s in changes_s if change_s >= last_s)])
     inside = [each for each in voices if each.start_s <= start_s][-1:]

@@ -52,7 +52,7 @@ def make_path(session_id: str) -> str:
 
 
 def read_texts(store: Store) -> Iterator[tuple[str, SessionText | StoreError]]:
-    """Yields each file of a folder, sorted by name, with its text or the error of reading it."""
+    """Yields the path of each file of a folder, sorted by name, with its session or the error of reading it."""
     for path in store.files("", ".parquet"):
         try:
             (text,) = from_table(store.read_table(path, list(SessionText.__annotations__)), SessionText)
@@ -93,6 +93,7 @@ def read_recordings(
 
 
 def _find_reason(text: SessionText, contaminated: frozenset[str]) -> str | None:
+    """Returns the reason to reject a session; None if it can be used."""
     if not any(turn.text.strip() for turn in text.heard):
         return "nothing_heard"
     if not "".join(piece.text for piece in text.said).strip():

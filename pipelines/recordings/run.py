@@ -60,7 +60,7 @@ def plan(config: RefreshConfig) -> Plan:
 
 
 def run_on_part(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
-    """Times the words of one part's recordings, in this process."""
+    """Runs the stage for recordings on one part, in this process."""
     assert stage == MIXING
     return Runner(Store(config.out)).run(part, _make_recordings_stage(config))
 
@@ -97,7 +97,7 @@ def _write_consents(config: RefreshConfig) -> None:
 def _forget(store: Store, source: str, parts: Sequence[Part]) -> None:
     """Removes outputs with data of sessions that are in no part now, and the cached answers for them.
 
-    Outputs of other oracle versions are kept if all their sessions still exist.
+    Outputs without a record are removed too; those of other oracle versions are kept if all their sessions still exist.
     """
     runner = Runner(store)
     here = {item.item_id for part in parts for item in runner.read(part, ITEMS, Item)}
@@ -132,6 +132,7 @@ def _make_record_path(path: str) -> str:
 
 
 def _read_sessions(store: Store, path: str) -> set[str]:
+    """Returns the item ids of the sessions that an output or its rejects contain."""
     table = store.read_table(path, ["item_id", "dialogue_id"])
     if "item_id" in table.column_names:
         ids: set[str] = set(table["item_id"].to_pylist())

@@ -96,6 +96,7 @@ class RecordingsStage:
         )
 
     def _make_dialogues(self, item: Item) -> Iterator[AudioDialogue | Reject]:
+        """Yields a row or a reject for each dialogue of a session, or one reject if its recording cannot be read."""
         try:
             session = self._read(item)
         except StoreError as error:
@@ -107,6 +108,7 @@ class RecordingsStage:
                 yield self._make_dialogue(item, session, variant, piece, sound)
 
     def _read(self, item: Item) -> RecordedSession:
+        """Reads a session's recording; raises `StoreError` if that is damaged or has changed since it was planned."""
         path = make_path(str(item.native_id))
         if self.folder.describe(path).sha256[:16] != item.revision:
             raise StoreError(f"{self.folder.at(path)} has changed since it was first read.", "Give it another name.")
@@ -116,6 +118,7 @@ class RecordingsStage:
     def _make_dialogue(
         self, item: Item, session: RecordedSession, variant: int, piece: Piece, sound: soundfile.SoundFile
     ) -> AudioDialogue | Reject:
+        """Makes the row of one dialogue, which must pass the rules of a dataset; else returns its reject."""
         dialogue_id = ids.make_dialogue_id(item.item_id, variant)
 
         def reject(reason: str, detail: str) -> Reject:
@@ -180,7 +183,7 @@ def _make_turn(index: int, rough: tuple[RoughUtterance, ...], assistant: str) ->
 
 
 def name_voice(session: RecordedSession, piece: Piece) -> str:
-    """Returns the server's voice: the cascade's, or the name of the checkpoint, whose path would say nothing."""
+    """Returns the name of the server's voice: the cascade's, or the checkpoint's without its path."""
     voice = piece.voices[0].voice
     return PurePath(session.checkpoint).name if voice == FRONT_END else voice
 
@@ -203,7 +206,7 @@ def _make_provenance(session: RecordedSession, piece: Piece, seed: int) -> Prove
 
 
 def make_clips(dialogue: Dialogue, piece: Piece, sound: Sound) -> Clips:
-    """Cuts out the audio of each utterance from its speaker's channel."""
+    """Cuts out the audio of each utterance; `sound` is the dialogue's, [n_samples, 2]."""
     clips = []
     for turn_index, rough in enumerate(piece.turns):
         for utterance_index, each in enumerate(rough):
@@ -291,7 +294,7 @@ def _place_turn(turn: Turn, piece: Piece, found: dict[tuple[int, int], tuple[Wor
 
 
 def _measure_noise_dbfs(sound: Sound, turns: Sequence[Turn]) -> float | None:
-    """Returns the level of the caller's channel while they are silent; None without noise or pauses."""
+    """Returns the level of the caller's channel while they are silent; None if it is silence or they never pause."""
     is_quiet = np.ones(len(sound), np.bool_)
     for turn in turns:
         for each in turn.utterances if turn.speaker == "B" else ():

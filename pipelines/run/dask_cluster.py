@@ -62,7 +62,10 @@ class DaskCluster:
         self._client.close(timeout=CONNECT_S)
 
     def get_executor(self, needs: StageResources, n_tasks: int) -> Executor:
-        """Returns Dask's executor; a task requests other resources than a GPU only if some worker declares them."""
+        """Returns Dask's executor; a task requests other resources than a GPU only if some worker declares them.
+
+        The number of tasks does not matter.
+        """
         executor: Executor = self._client.get_executor(
             pure=False, resources=_select_resources(needs, self._list_workers())
         )
@@ -78,7 +81,7 @@ class DaskCluster:
         )
 
     def find_fault(self, error: BaseException, stage: str) -> BackendError | None:
-        """Returns the error for a task that killed its workers, or for a lost scheduler."""
+        """Returns the error for a task that killed its workers, or for a lost scheduler; None for any other error."""
         if isinstance(error, KilledWorker):
             return BackendError(
                 f"{error.allowed_failures + 1} Dask workers died while they ran one part of {stage}, the last at "

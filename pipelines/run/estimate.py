@@ -51,27 +51,27 @@ _CHAT_FIGURES: Final = {
 
 
 def engines_of(config: RefreshConfig) -> str:
-    """Returns one name for the engines that determine memory and bytes."""
+    """Returns one name for a run's engines, by which its memory, disk space and startup time were measured."""
     tts = config.speech.tts if config.speech.tts_b is None else f"{config.speech.tts}, {config.speech.tts_b}"
     return f"{tts}+{config.alignment.aligner}+{config.gate.asr}"
 
 
 def get_prompt_version(stage: str, config: RefreshConfig, chat: ChatConfig) -> str:
-    """Returns the version of the prompts that a stage sends to a chat model, as rates have it."""
+    """Returns the version of the prompts that a stage sends to a chat model, as the measured rates name it."""
     return (
         choose_prompts(config.oracle, chat).version if stage == ORACLE else read_texts(f"pipelines.{stage}")["version"]
     )
 
 
 def speaking_engine(config: RefreshConfig) -> str:
-    """Returns the name of the text-to-speech engines, as rates have it."""
+    """Returns the name of the text-to-speech engines, by which their rates were measured."""
     return engines_of(config).partition("+")[0]
 
 
 def count_dialogues(config: RefreshConfig, n_items: Mapping[str, int], book: RateBook) -> dict[str, float]:
-    """Estimates the number of dialogues made from items, by source."""
+    """Estimates the number of dialogues, by source, that are made from these numbers of items."""
     return {
-        source: n * _shape_of(source, book)[0].dialogues_per_item * config.variants for source, n in n_items.items()
+        source: n * _find_shape(source, book)[0].dialogues_per_item * config.variants for source, n in n_items.items()
     }
 
 
@@ -90,15 +90,15 @@ def estimate_dataset(
     """
     if not n_dialogues:
         raise ConfigError("Nothing is planned: there are no dialogues.", "Name sources, or --dialogues NAME=NUMBER.")
-    amounts = _amounts(config, n_dialogues, book)
+    amounts = _estimate_amounts(config, n_dialogues, book)
     by_key = {each.key: each.value or 0.0 for each in amounts}
-    chat = _chat(config, by_key, book)
-    machine = _machine(config, by_key, book, n_workers, devices)
-    wall = _wall(config, machine, chat, n_workers, sum(n_dialogues.values()))
-    return [*amounts, *chat, *machine, wall, *_room(config, by_key["duration_s"], book, n_workers)]
+    chat = _estimate_all_chat(config, by_key, book)
+    machine = _estimate_machine(config, by_key, book, n_workers, devices)
+    wall = _estimate_wall_time(config, machine, chat, n_workers, sum(n_dialogues.values()))
+    return [*amounts, *chat, *machine, wall, *_estimate_disk_and_memory(config, by_key["duration_s"], book, n_workers)]
 
 
-def _shape_of(source: str, book: RateBook) -> tuple[DialogueShape, str]:
+def _find_shape(source: str, book: RateBook) -> tuple[DialogueShape, str]:
     """Returns the shape of a source's dialogues and its origin; for an unknown source, the mean of the others."""
     if (found := book.find_shape(source)) is not None:
         return found[0], f"{found[1]}, {found[0].n_spoken} dialogues"
@@ -112,8 +112,9 @@ def _shape_of(source: str, book: RateBook) -> tuple[DialogueShape, str]:
     )
 
 
-def _amounts(config: RefreshConfig, n_dialogues: Mapping[str, float], book: RateBook) -> list[Figure]:
-    shapes = {source: _shape_of(source, book) for source in n_dialogues}
+def _estimate_amounts(config: RefreshConfig, n_dialogues: Mapping[str, float], book: RateBook) -> list[Figure]:
+    """Estimates the amounts of data: dialogues, items read, words, seconds of audio, and oracles to be requested."""
+    shapes = {source: _find_shape(source, book) for source in n_dialogues}
     basis = "; ".join(dict.fromkeys(f"{source}: {told}" for source, (_, told) in shapes.items()))
     n_items = {
         source: n / (shapes[source][0].dialogues_per_item * config.variants) for source, n in n_dialogues.items()
@@ -135,12 +136,12 @@ def _amounts(config: RefreshConfig, n_dialogues: Mapping[str, float], book: Rate
     return rows
 
 
-def _chat(config: RefreshConfig, amounts: Mapping[str, float], book: RateBook) -> list[Figure]:
-    """Estimates calls, tokens and price of each stage that uses a chat model, and their sums."""
+def _estimate_all_chat(config: RefreshConfig, amounts: Mapping[str, float], book: RateBook) -> list[Figure]:
+    """Estimates calls, tokens, price and time of each stage that uses a chat model, and their sums."""
     asking = {stage: chat for stage in CHAT_STAGES if (chat := chat_model_of(config, stage)) is not None}
     if not asking:
         return [Figure("calls", CHAT, "calls", 0.0, "calls", "simulator random calls no chat model", "configuration")]
-    by_stage = {stage: _chat_of_stage(stage, chat, config, amounts, book) for stage, chat in asking.items()}
+    by_stage = {stage: _estimate_chat(stage, chat, config, amounts, book) for stage, chat in asking.items()}
     if len(by_stage) == 1:
         (alone,) = by_stage.values()
         return alone
@@ -156,14 +157,17 @@ def _chat(config: RefreshConfig, amounts: Mapping[str, float], book: RateBook) -
     return [*rows, *sums]
 
 
-def _chat_of_stage(
+def _estimate_chat(
     stage: str, chat: ChatConfig, config: RefreshConfig, amounts: Mapping[str, float], book: RateBook
 ) -> list[Figure]:
-    """Estimates calls, tokens and price of one stage; all are unknown if the stage was never measured."""
+    """Estimates calls, tokens, price and time of one stage that uses a chat model.
+
+    All are unknown if the stage was never measured with this model and prompt; for oracles, rates are then assumed.
+    """
     model, prompt = chat_engine(chat).describe().model, get_prompt_version(stage, config, chat)
     found: tuple[ChatRate, str] | None
     if stage == ORACLE:
-        n_requests, found = amounts["requests"], _chat_rate(book, model, prompt)
+        n_requests, found = amounts["requests"], _find_or_assume_oracle_rate(book, model, prompt)
     else:
         n_requests, found = amounts["dialogues"], _find_chat_rate(book, stage, model, prompt)
     if found is None:
@@ -212,13 +216,20 @@ class _Assumed(ChatRate):
 
 
 def _find_chat_rate(book: RateBook, stage: str, model: str, prompt: str) -> tuple[ChatRate, str] | None:
-    """What was measured of a model and a prompt, and where; None: nothing."""
+    """Returns the measured rate of a stage's requests to a model with a prompt, and its origin; None if unmeasured."""
     wanted = (stage, model, prompt)
     found = book.find(lambda rates: rates.chat, lambda row: (row.stage, row.model, row.prompt) == wanted)
     return None if found is None else (found[0], f"{found[1]}, {found[0].n_calls} calls")
 
 
-def _chat_rate(book: RateBook, model: str, prompt: str) -> tuple[ChatRate, str]:
+def _find_or_assume_oracle_rate(book: RateBook, model: str, prompt: str) -> tuple[ChatRate, str]:
+    """Returns the rate of oracle requests and its origin; if unmeasured, one assumed from another model.
+
+    The number of input tokens is then that of the prompt's size, if known.
+
+    Raises:
+        ConfigError: no model was measured for oracles.
+    """
     if (found := _find_chat_rate(book, ORACLE, model, prompt)) is not None:
         return found
     other = book.find(lambda rates: rates.chat, lambda row: row.stage == ORACLE)
@@ -238,9 +249,10 @@ def _chat_rate(book: RateBook, model: str, prompt: str) -> tuple[ChatRate, str]:
     return assumed, f"{model} was not measured: calls and output tokens as of {other[0].model}, {counted}"
 
 
-def _machine(
+def _estimate_machine(
     config: RefreshConfig, amounts: Mapping[str, float], book: RateBook, n_workers: int, devices: Sequence[str]
 ) -> list[Figure]:
+    """Estimates the time of each step on a processor core and, where `devices` are given, on these GPUs."""
     speech_s, duration_s = amounts["speech_s"], amounts["duration_s"]
     steps = [
         ("script", SCRIPT, "", amounts["items"]),
@@ -265,10 +277,10 @@ def _machine(
     return rows
 
 
-def _wall(
+def _estimate_wall_time(
     config: RefreshConfig, machine: Sequence[Figure], chat: Sequence[Figure], n_workers: int, n_dialogues: float
 ) -> Figure:
-    """Estimates the wall time: stages run one after another, workers, then the chat model, then publishing."""
+    """Estimates the wall time: startup, the workers' stages in parallel, then the chat model, then publishing."""
     by_key = {each.key: each for each in (*machine, *chat)}
     asks = [by_key["chat_s"]] if "chat_s" in by_key else []
     total = add_up("wall_s", MACHINE, "", [by_key["processor"], by_key["processor.publish"], *asks])
@@ -287,8 +299,8 @@ def _wall(
     return Figure("wall_s", MACHINE, title, value, "s", told, basis)
 
 
-def _room(config: RefreshConfig, duration_s: float, book: RateBook, n_workers: int) -> list[Figure]:
-    """Estimates the bytes on disk and in memory."""
+def _estimate_disk_and_memory(config: RefreshConfig, duration_s: float, book: RateBook, n_workers: int) -> list[Figure]:
+    """Estimates the bytes on disk and at most in memory; memory is unknown if these engines were not measured."""
     engines, has_server = engines_of(config), config.chat.engine != "openai" and config.oracle.simulator != "random"
 
     def own(row: Sizes) -> bool:

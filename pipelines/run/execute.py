@@ -67,7 +67,7 @@ class Runner:
         self.store = store
 
     def put_items(self, parts: Iterable[tuple[Part, Sequence[Item]]]) -> None:
-        """Writes the items of each part, which are the input of the first stage."""
+        """Writes the items of each part, the input of the first stage, unless they are there already."""
         with self.store.batch() as batch:
             for part, items in parts:
                 if self.read_record(part, ITEMS) is None:
@@ -147,6 +147,7 @@ class Runner:
             return self._put(batch, part, stage.name, result, stage.output_type)
 
     def _put(self, batch: Batch, part: Part, stage: str, result: StageResult[Any], record_type: type) -> PartRecord:
+        """Writes a result and its record in a batch, the record last."""
         written = batch.write_table(part.get_path(stage), to_table(result.outputs, record_type))
         record = PartRecord(
             n_rows=len(result.outputs),
@@ -188,7 +189,7 @@ def join_inputs(inputs: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
 
 
 def run_on_part(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
-    """Runs one stage on one part in this process."""
+    """Runs one stage on one part in this process, unless its output is final already."""
     return Runner(Store(config.out)).run(part, build_cpu_stages(config)[stage])
 
 
@@ -343,6 +344,7 @@ def run_asking(
     """
 
     async def run_all() -> None:
+        """Runs all parts with one client, at most `n_at_once` at a time."""
         places = asyncio.Semaphore(n_at_once)
         async with open_client() as client:
 

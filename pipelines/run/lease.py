@@ -84,6 +84,7 @@ class Lease:
                 return
 
     def _refuse_if_held(self, held: dict[str, Any]) -> None:
+        """Raises `StoreError` if another run's lease has not expired; one of a dead process on this machine has."""
         left_s = float(held["until_s"]) - self._now()
         is_dead = held["host"] == platform.node() and not psutil.pid_exists(held["process"])
         if left_s > 0 and not is_dead:
@@ -93,6 +94,7 @@ class Lease:
             )
 
     def _write(self, state: str | None, until_s: float) -> None:
+        """Writes the lease; raises `ChangedMeanwhile` if its object has another state than `state` (None: missing)."""
         told = {"owner": self._owner, "host": platform.node(), "process": os.getpid(), "until_s": until_s}
         self._state = self._bucket.put(LEASE, json.dumps(told).encode(), state)
         self._until_s = until_s

@@ -139,14 +139,14 @@ class Mirror:
         self._pool.shutdown(cancel_futures=True)
 
     def pull(self) -> None:
-        """Downloads what the bucket holds into the folder; local files that were never uploaded are kept."""
+        """Downloads what has changed in the bucket and removes what is gone from it; files never uploaded are kept."""
         there = {path: state for path, state in self._bucket.list_states().items() if not _STAYS.fullmatch(path)}
         for path in self._same.keys() - there.keys():
             if self._is_as_copied(path):
                 self._store.remove(path)
             self._note(path, None)
         stale = [path for path, state in there.items() if not self._is_as_copied(path, state)]
-        self._do(partial(self._download, path, there[path]) for path in stale)
+        self._copy_all(partial(self._download, path, there[path]) for path in stale)
 
     def push_part(self, part: Part, stage: str) -> None:
         """Starts the upload of a part's output, then its record; raises the error of an earlier upload."""
@@ -159,14 +159,14 @@ class Mirror:
             self._copying.append(self._pool.submit(self._upload, *new))
 
     def push(self) -> None:
-        """Uploads all new files except those that make up the published dataset."""
+        """Finishes the uploads in progress, then uploads all new files except those of the published dataset."""
         copying, self._copying = self._copying, []
         for each in copying:
             each.result()
         new = [path for path in self._list_new() if not path.startswith(_SHOWN) and path not in (MANIFEST, CARD)]
         first = [path for path in new if path.endswith(".parquet") and path.startswith(_NAMED_BY_CONTENT)]
         for wave in (first, [path for path in new if path not in first]):  # records after the files that they describe
-            self._do(partial(self._upload, path) for path in wave)
+            self._copy_all(partial(self._upload, path) for path in wave)
 
     def publish(self) -> None:
         """Uploads everything, the manifest under a condition, and removes superseded files.
@@ -179,7 +179,7 @@ class Mirror:
             self._check_manifest()
             shown = [path for path in self._list_new() if path.startswith(_SHOWN)]
             self._shown_now.update(shown)
-            self._do(partial(self._upload, path) for path in shown)
+            self._copy_all(partial(self._upload, path) for path in shown)
             self._upload(*(path for path in (MANIFEST,) if not self._is_as_copied(path)))
         except ChangedMeanwhile as error:
             self._remove_ours()
@@ -208,7 +208,7 @@ class Mirror:
                 self._bucket.remove(path)
                 self._note(path, None)
 
-    def _do(self, calls: Iterable[Callable[[], None]]) -> None:
+    def _copy_all(self, calls: Iterable[Callable[[], None]]) -> None:
         """Runs copies in parallel; raises the first error after all have ended."""
         futures = [self._pool.submit(call) for call in calls]
         errors = [error for each in futures if (error := each.exception()) is not None]
@@ -216,6 +216,12 @@ class Mirror:
             raise errors[0]
 
     def _upload(self, *paths: str) -> None:
+        """Uploads files one after another, while the lease is valid.
+
+        Raises:
+            ChangedMeanwhile: another run has written a file whose name does not determine its content.
+            StoreError: the lease is lost, or the bucket fails.
+        """
         for path in paths:
             self._lease.check()
             stamp, known = self._read_stamp(path), self._same.get(path)
@@ -228,6 +234,7 @@ class Mirror:
                 self._note(path, (state, stamp))
 
     def _download(self, path: str, state: str) -> None:
+        """Downloads a file in the state `state`, and records that it is the same in both places."""
         with (
             self._bucket.translated(path, "read"),
             self._bucket.fs.open(self._bucket.at(path), "rb", cache_type="none") as source,
@@ -272,6 +279,7 @@ class Mirror:
             self._same[path] = (state, (n_bytes, mtime_ns))
 
     def _note(self, path: str, known: tuple[str, Stamp] | None) -> None:
+        """Records in the index at which state and stamp a file is the same in both places; None if it is in none."""
         with self._lock, (self._folder / INDEX).open("ab") as index:
             self._take_note(path, known)
             index.write(_format_line(path, known))

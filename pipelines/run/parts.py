@@ -203,6 +203,7 @@ def _refresh_member(member: Member, read: dict[str, Item]) -> Member:
 
 
 def _drop_contaminated(contaminated: frozenset[str], members: Iterable[Member]) -> tuple[list[Member], list[Reject]]:
+    """Returns the members whose questions are in no evaluation set, and the rejects of the others."""
     kept, dropped = [], []
     for member in members:
         if ids.normalise_question(member.item.question) not in contaminated:

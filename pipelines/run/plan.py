@@ -161,7 +161,7 @@ def make_plan(
         if reading.n_left:
             left[source.name] = dict(reading.n_left)
         parts += _make_parts(membership.members, recipes, Runner(store))
-    _check_room(config, parts, store)
+    _check_disk_space(config, parts, store)
     return Plan(parts, rejects, n_kept, left)
 
 
@@ -185,7 +185,11 @@ def _update_contaminated(config: RefreshConfig, store: Store) -> frozenset[str]:
 
 
 def collect_rejects(config: RefreshConfig, plan: Plan) -> dict[str, list[Reject]]:
-    """Returns the rejects of reading and of every stage of a run, by source."""
+    """Returns the rejects of reading and of every stage of a run, by source.
+
+    Raises:
+        StoreError: a part has no output of a stage.
+    """
     runner = Runner(Store(config.out))
     rejects = {source: list(found) for source, found in plan.source_rejects.items()}
     for part in plan.parts:
@@ -195,6 +199,7 @@ def collect_rejects(config: RefreshConfig, plan: Plan) -> dict[str, list[Reject]
 
 
 def _make_parts(members: Sequence[Member], recipes: Mapping[str, Recipe], runner: Runner) -> list[Part]:
+    """Makes the parts of these members, and writes their items."""
     by_part = sorted(members, key=lambda member: member.part_id)  # stable: source order inside a part
     groups = [list(group) for _, group in groupby(by_part, key=lambda member: member.part_id)]
     parts = [make_part(group, recipes) for group in groups]
@@ -202,7 +207,8 @@ def _make_parts(members: Sequence[Member], recipes: Mapping[str, Recipe], runner
     return parts
 
 
-def _check_room(config: RefreshConfig, parts: Sequence[Part], store: Store) -> None:
+def _check_disk_space(config: RefreshConfig, parts: Sequence[Part], store: Store) -> None:
+    """Raises `StoreError` if the disk has no space for the dialogues that are still to be made."""
     runner = Runner(store)
     n_new = sum(part.n_items for part in parts if runner.read_record(part, MIXING) is None)
     free, needed = shutil.disk_usage(config.out).free, n_new * BYTES_PER_DIALOGUE

@@ -81,6 +81,7 @@ def _is_intact(store: Store, entry: ShardEntry) -> bool:
 
 
 def _find_flagged(runner: Runner, group: Sequence[Part], flagged: frozenset[str]) -> list[str]:
+    """Returns the ids of the group's dialogues that are flagged, sorted."""
     if not flagged:
         return []
     there = {
@@ -224,6 +225,7 @@ def _read_earlier_rejects(
 
 
 def _read_dialogue_ids(store: Store, source: str, kind: str, entries: Sequence[ShardEntry]) -> set[str | None]:
+    """Returns the dialogue ids in a source's files of one kind."""
     return {
         dialogue_id
         for entry in entries
@@ -233,6 +235,7 @@ def _read_dialogue_ids(store: Store, source: str, kind: str, entries: Sequence[S
 
 
 def _make_flagged_rejects(store: Store, source: str) -> list[Reject]:
+    """Makes a reject of each flagged dialogue of a source, with the reason that was given for the flag."""
     return [
         Reject(
             item_id=dialogue_id.rpartition("-v")[0],
@@ -248,7 +251,7 @@ def _make_flagged_rejects(store: Store, source: str) -> list[Reject]:
 
 
 def remove_superseded(store: Store, manifest: Manifest) -> None:
-    """Removes files that are named like files of a dataset and that the manifest does not list."""
+    """Removes files that are named like files of a dataset and that the manifest does not list, and unused prompts."""
     listed = {entry.path for entry in manifest.shards}
     for folder in ("data", "oracles", "rejects"):
         for path in store.files(folder, ".parquet"):
@@ -305,6 +308,7 @@ def render_card(manifest: Manifest, figures: Figures, ladders: str = "") -> str:
 
 
 def _describe_recognition(figures: Figures) -> str:
+    """Returns the card's sentences on which recogniser heard how many utterances, or that none did."""
     if not figures.n_utterances_heard:
         return "No recogniser listened to this speech: only its level, length and clipping were looked at."
     return (
@@ -320,6 +324,7 @@ def _format_recognisers(figures: Figures) -> str:
 
 
 def _make_configs(manifest: Manifest) -> list[dict[str, Any]]:
+    """Returns the dataset configs for the card's head: the dialogues by default, and the oracles of each version."""
     configs = [{"config_name": "default", "data_files": _list_data_files(manifest.select_kind(DATA)), "default": True}]
     by_version: dict[str, list[ShardEntry]] = {}
     for entry in manifest.select_kind(ORACLE):

@@ -59,7 +59,7 @@ class RayCluster:
         self._context.disconnect()
 
     def get_executor(self, needs: StageResources, n_tasks: int) -> Executor:
-        """Returns an executor that runs Ray tasks with these resources each."""
+        """Returns an executor that runs Ray tasks with these resources each; the number of tasks does not matter."""
         return RayExecutor(num_cpus=needs.cores, memory=int(needs.memory_gb * GIGABYTE), num_gpus=needs.gpus)
 
     def count_slots(self, needs: StageResources) -> int:
@@ -72,7 +72,7 @@ class RayCluster:
         return sum(int(min(node.get(name, 0) // n for name, n in asked.items() if n)) for node in nodes)
 
     def find_fault(self, error: BaseException, stage: str) -> BackendError | None:
-        """Returns the error for a task that killed its workers, or for a lost head."""
+        """Returns the error for a task that killed its workers, or for a lost head; None for any other error."""
         died = (exceptions.WorkerCrashedError, exceptions.NodeDiedError, exceptions.OutOfMemoryError)
         if isinstance(error, died):
             return BackendError(
@@ -118,6 +118,7 @@ class _RayFuture(Future[Any]):
         return self.cancelled()
 
     def take(self, ended: Future[Any]) -> None:
+        """Takes over the result or the error of Ray's future when that has ended; an error of ours is unwrapped."""
         if not self.set_running_or_notify_cancel():
             return
         if (error := ended.exception()) is None:

@@ -65,7 +65,7 @@ class Workers:
     def __init__(self, config: RefreshConfig, run_one: RunOne = run_on_part) -> None:
         self.config = config
         self._run_one = run_one
-        self._sent = config if config.executor == LOCAL else _with_full_paths(config)
+        self._sent = config if config.executor == LOCAL else _make_paths_absolute(config)
         self.place: Place
 
     def __enter__(self) -> Self:
@@ -194,6 +194,11 @@ class StageRun:
         self._executor = place.get_executor(self._needs, self._n_tasks)
 
     def _submit_waiting(self) -> None:
+        """Submits waiting parts until enough are in progress, or one was run at once in this process.
+
+        Raises:
+            BackendError: the place is lost.
+        """
         assert self._executor is not None
         while self._waiting and len(self._running) < self._n_ahead:
             part = self._waiting.popleft()
@@ -208,6 +213,11 @@ class StageRun:
                 return
 
     def _collect(self, future: "Future[PartRecord]") -> None:
+        """Reports a part that has ended, or keeps its error for `finish`.
+
+        Raises:
+            BackendError: the place caused the error.
+        """
         part = self._running.pop(future)
         error = CancelledError() if future.cancelled() else future.exception()
         if error is None:
@@ -225,7 +235,7 @@ def _run_alone(run_one: RunOne, config: RefreshConfig, stage: str, part: Part) -
         return run_one(config, stage, part)
 
 
-def _with_full_paths(config: RefreshConfig) -> RefreshConfig:
+def _make_paths_absolute(config: RefreshConfig) -> RefreshConfig:
     """Returns the configuration with absolute paths, except in the engines' options."""
 
     def make_full(path: str | None) -> str | None:

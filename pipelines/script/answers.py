@@ -216,7 +216,10 @@ def find_conclusion(answer: str, last_line: str, question: str) -> str | None:
 
 
 def _add_unit_of_question(number: str, question: str) -> str:
-    """Adds the unit to a number if the question asks for an amount and names exactly one currency or measure."""
+    """Adds the unit to a number if the question asks for an amount and names exactly one currency or measure.
+
+    Else the number is returned as it is.
+    """
     if _ASKS_FOR_MONEY.search(question.strip()):
         shown = [form for pattern, form in _CURRENCIES if re.search(pattern, question)]
     else:
@@ -267,7 +270,7 @@ def to_asked_form(answer: str, question: str) -> str:
 
 
 def find_last_step(explanation: str) -> str:
-    """Returns the last line of the reasoning, as one sentence; empty if there is none."""
+    """Returns the last line of the reasoning, without the line of the result (`####`); empty if there is none."""
     lines = [line.strip() for line in explanation.splitlines()]
     lines = [line for line in lines if line and not line.startswith("####")]
     return lines[-1] if lines else ""
@@ -276,8 +279,8 @@ def find_last_step(explanation: str) -> str:
 def answer_by_reasoning(item: Item, max_words: int, rng: random.Random) -> Explained:
     """Makes the spoken answers of an item with a solution; each is one sentence that says the number once.
 
-    The full answer is the statement in the solution's last line, if that is a plain sentence of at most `max_words`;
-    else it is the number alone, with what it counts if the line shows that.
+    The full answer is, in most cases, the statement in the solution's last line, if that is a plain sentence of at most
+    `max_words` that fits the question; else it is the number alone, with what it counts if the line shows that.
 
     Raises:
         Unspeakable: the answer itself cannot be spoken.
@@ -366,6 +369,9 @@ def answer_alone(option: str, completes: bool, rng: random.Random) -> Answer:
 
     A completion, a sentence, a phrase such as "by heating" or a capitalised one is spoken as it is; a name, a thing
     with its article or a number is put into a sentence; anything else stands alone.
+
+    Args:
+        completes: whether the option completes the question's sentence.
 
     Raises:
         Unspeakable: the option cannot be spoken.

@@ -73,6 +73,7 @@ def find_broken_span(written: str, spoken: str) -> str | None:
 
 
 def _is_broken(word: str) -> bool:
+    """Returns whether a lower-case word is a misprint, several joined words, or a word with a variable joined to it."""
     if is_word(word):
         return False
     behind = _LETTER_BEHIND.fullmatch(word)
@@ -102,6 +103,7 @@ def _find_misspelt_name(spoken: str) -> str | None:
 
 
 def _differ_once(left: str, right: str) -> bool:
+    """Returns whether two texts of one length differ in one letter and are not both words."""
     is_once = sum(map(str.__ne__, left, right)) == 1
     return is_once and not (is_word(left.lower()) and is_word(right.lower()))
 

@@ -42,7 +42,9 @@ def lower_start(text: str) -> str:
 
 
 def choose(quiz: Quiz, room: int, config: ScriptConfig, rng: random.Random) -> tuple[str, ...] | None:
-    """Draws up to three wrong answers and the right one in random order; None if they cannot be read out.
+    """Chooses options to be read out: the right one and randomly drawn wrong ones; None if not enough can be.
+
+    They are in random order, but a closing answer is last ("none of these"); "all of these" needs all other options.
 
     Args:
         room: maximum number of words of all of them.
@@ -76,9 +78,9 @@ def choose(quiz: Quiz, room: int, config: ScriptConfig, rng: random.Random) -> t
 
 
 def can_be_followed(choices: Sequence[str], *, is_needed: bool) -> bool:
-    """Returns whether a listener can follow choices: short ones, or a few longer ones if the question needs them."""
+    """Returns whether a listener can follow choices: ones that can be listed, or a few longer ones if `is_needed`."""
     n_words = sum(len(each.split()) for each in choices)
-    return _are_short(choices) or (is_needed and n_words <= _MOST_LISTED_WORDS)
+    return _can_be_listed(choices) or (is_needed and n_words <= _MOST_LISTED_WORDS)
 
 
 def _trim_option(option: str) -> str:
@@ -119,10 +121,11 @@ def ask_with(shape: Shape, choices: Sequence[str], rng: random.Random) -> str:
     asked = f"{shape.before}{last}"
     if not last.endswith("?"):
         asked = f"{shape.before}{bare}{'?' if is_question(bare) else '.'}"
-    return rng.choice(_IS_IT if _are_short(choices) else _NUMBERED).format(asked=asked, listed=listed)
+    return rng.choice(_IS_IT if _can_be_listed(choices) else _NUMBERED).format(asked=asked, listed=listed)
 
 
-def _are_short(choices: Sequence[str]) -> bool:
+def _can_be_listed(choices: Sequence[str]) -> bool:
+    """Returns whether all choices fit into "X, Y, or Z": short, without commas, brackets, "or", "and" or a verb."""
     return all(
         len(each.split()) <= _SHORT_WORDS
         and not re.search(r"[,;:]\s|[(]|\[[A-Z]|\b(?:or|is|are|and)\b", each)
@@ -133,7 +136,7 @@ def _are_short(choices: Sequence[str]) -> bool:
 
 def _list_choices(choices: Sequence[str]) -> str:
     """Lists choices as "X, Y, or Z"; as "first, X; second, Y; or third, Z" if they are long or contain commas."""
-    if _are_short(choices):
+    if _can_be_listed(choices):
         few = [lower_start(each) for each in choices]
         if any(re.search(r"\d,\d{3}|\d{4}", each) for each in few):
             return ", or ".join(few)  # "sixteen million, one hundred twenty thousand" is one number

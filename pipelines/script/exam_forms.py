@@ -214,6 +214,7 @@ def _state_truths(first: str, second: str) -> str:
 
 
 def _state_names(answer: str) -> str:
+    """Words an answer that names statements by numerals: "I and II" becomes "Statements one and two"."""
     if _NONE.fullmatch(answer):
         return "None of them"
     bare = re.sub(r"^statements? ", "", answer.lower())

@@ -48,6 +48,7 @@ def make_exchange(item: Item, config: ScriptConfig, seed: int) -> Exchange:
 
 
 def _make_exchange(item: Item, config: ScriptConfig, rng: random.Random) -> Exchange:
+    """Makes the exchange of `make_exchange` with draws from `rng`."""
     told = picture_pointers.describe_picture(item)
     check_wording(told, item.answer, item.options)
     quiz = make_quiz(item, told)
@@ -75,6 +76,7 @@ def _make_exchange(item: Item, config: ScriptConfig, rng: random.Random) -> Exch
 def _make_answers(
     item: Item, quiz: Quiz, asked: Asked, config: ScriptConfig, rng: random.Random
 ) -> tuple[Answer, Answer, SpokenText | None]:
+    """Returns the full answer, the answer alone, and the calculation that yields it (None if there is none)."""
     if item.explanation and not item.options:
         said = answers.answer_by_reasoning(item, config.max_answer_words, rng)
         return said.full, said.short, said.calculation
@@ -84,6 +86,7 @@ def _make_answers(
 
 
 def _choose_distractor(quiz: Quiz, rng: random.Random) -> SpokenText | None:
+    """Draws a wrong answer that fits into "Isn't it …?" and can be spoken; None if there is none."""
     for option in rng.sample(quiz.wrong, len(quiz.wrong)):
         if (piece := answers.to_noun_phrase(option)) is not None:
             try:
@@ -101,6 +104,7 @@ def capitalise_sentences(spoken: SpokenText) -> SpokenText:
 
 
 def _check_length(spoken: SpokenText, limit: int, reason: str) -> SpokenText:
+    """Returns the text; raises `NotAskable` with this reason if it has more than `limit` words."""
     if spoken.n_words > limit:
         raise NotAskable(reason, f"{spoken.n_words} words, at most {limit} are said")
     return spoken

@@ -98,7 +98,10 @@ Lead = tuple[str, str, str]
 
 
 def draw_lead(exchange: Exchange, config: FormsConfig, rng: random.Random) -> SpokenText | None:
-    """Draws a lead with an estimated length uniform in `lead_min_s` to `lead_max_s`; None in the configured share."""
+    """Draws a lead with an estimated length uniform in `lead_min_s` to `lead_max_s`; None in the configured share.
+
+    Returns None too if no lead fits.
+    """
     if rng.random() < config.share_without_lead:
         return None
     target = rng.uniform(config.lead_min_s, config.lead_max_s) * WORDS_PER_S
@@ -171,6 +174,7 @@ def _list_plain_cores(exchange: Exchange) -> list[str]:
 
 
 def _list_echoes(exchange: Exchange) -> list[str]:
+    """Returns the cores that repeat what the question asks for ("how many apples."); none if that is uncertain."""
     repeated = find_echo(exchange.question.text)
     if repeated is None:
         return []

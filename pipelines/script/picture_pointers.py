@@ -148,7 +148,11 @@ def _strip_pointers(question: str) -> str:
 
 
 def _strip_below(question: str) -> str:
-    """Rewords references of a question without a picture; "the values listed below" may refer to its own text."""
+    """Rewords references of a question without a picture; "the values listed below" may refer to its own text.
+
+    Raises:
+        NotAskable: `needs_picture`: it refers to a picture or table nevertheless.
+    """
     text = re.sub(r"\b(given|listed|shown) below\b(?=.{25})", r"\1 as follows", question, flags=re.DOTALL)
     text = re.sub(r"(.{60}\b)(given|listed|stated|described|mentioned) above\b", r"\1just \2", text, flags=re.DOTALL)
     text = re.sub(r" ?\((?:see )?(?:Fig(?:ure|\.)?|Table) ?\d+(?:[-.]\d+)*\)", "", text)

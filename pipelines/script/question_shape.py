@@ -152,7 +152,10 @@ _LEFT_OUT: Final = re.compile(r"(?<=[a-z]{2}) \.\.\. (?=[a-z]{2})")
 
 
 def tidy_question(question: str) -> str:
-    """Removes numbers, points and labels at the edges of a question, and upper-case emphasis ("NOT")."""
+    """Removes numbers, points and labels at the edges of a question, and upper-case emphasis ("NOT").
+
+    Notes and values that follow the question are moved into it, and slips of its typesetting are corrected.
+    """
     text = re.sub(r"^\s*\d+\.\d+(?:-\d+\.?|\.?\([a-z]\))\s+(?=[A-Z])", "", question)
     text = re.sub(rf"^\s*(?:Q(?:uestion)?\s*\d*\s*[:.]|{_OF_SEVERAL}\(?\d{{1,3}}[.)])\s+(?=[A-Z])", "", text.strip())
     text = re.sub(r"\s*\(\s*\d+ (?:points?|marks?)\s*\)\s*$", "", text).strip()
@@ -238,7 +241,7 @@ def find_negation(question: str) -> str | None:
     return found[0][-80:] if found else None
 
 
-def needs_options(text: str) -> str | None:
+def find_need_of_options(text: str) -> str | None:
     """Returns the words that show that a question is about its options; None if it stands alone."""
     last = find_shape(text).last
     found = _NEEDS_OPTIONS.search(text) or _NEGATED.search(last)

@@ -105,7 +105,7 @@ def ask(quiz: Quiz, config: ScriptConfig, rng: random.Random) -> Asked:
         shape.kind == "states" or (shape.kind == "stem" and len(re.findall(r"\b[^\W\d_]{2,}\b", text)) < _FEWEST_WORDS)
     ):
         raise NotAskable("not_a_question", shape.last[-80:])
-    needs = quiz.closing or is_negated or question_shape.needs_options(text)
+    needs = quiz.closing or is_negated or question_shape.find_need_of_options(text)
     is_of_options = is_negated or bool(quiz.wrong and (needs or _POINTS_AT_OPTIONS.search(text)))
     alone = None if is_of_options else _ask_without_options(shape, quiz, text, rng)
     by_choice = not _NUMERIC.fullmatch(_LATEX.sub("", quiz.answer)) and rng.random() < config.offer_share
@@ -125,7 +125,11 @@ def ask(quiz: Quiz, config: ScriptConfig, rng: random.Random) -> Asked:
 
 
 def _ask_without_options(shape: Shape, quiz: Quiz, text: str, rng: random.Random) -> Asked | None:
-    """Words a question without options; None if it needs them."""
+    """Words a question without options; None if it needs them.
+
+    Raises:
+        NotAskable: it cannot be asked, and the item has no options.
+    """
     try:
         if not quiz.wrong and shape.kind in {"stem", "states"}:
             return Asked(_complete_phrase(shape))
@@ -156,6 +160,11 @@ def _complete_phrase(shape: Shape) -> str:
 
 
 def _ask_alone(text: str, rng: random.Random) -> Asked:
+    """Words a question that stands alone; an incomplete sentence becomes a question for its end.
+
+    Raises:
+        NotAskable: `needs_options` if it asks about its options, or `not_a_question`.
+    """
     made = open_question(text)
     if made is None:
         raise NotAskable("needs_options", text[-80:])

@@ -219,7 +219,10 @@ def _find_run_of_cells(text: str) -> str | None:
 
 
 def find_unclear_words(spoken: str, most_of_formula: int = _MOST_IN_ANSWER) -> str | None:
-    """Returns words that a listener cannot keep apart: signs, or many letters of a formula; None if there are none."""
+    """Returns words that a listener cannot keep apart; None if there are none.
+
+    They are signs called by name, or words of formulas if there are more than `most_of_formula`.
+    """
     if sign := _NO_LISTENING.search(spoken):
         return sign[0][-80:]
     found = _OF_FORMULA.findall(spoken)
@@ -230,8 +233,8 @@ def check_heard(question: str, answer: str) -> None:
     """Rejects a spoken question or answer that cannot be followed, or given, by ear.
 
     Raises:
-        NotAskable: `needs_writing` if it is mostly a formula; `answer_of_other_kind` if an essay is asked for, or a
-            number and the answer has none.
+        NotAskable: `needs_writing` if it is mostly a formula or has several values as answer; `answer_of_other_kind` if
+            an essay is asked for, a number and the answer has none, or two things and the answer is one.
     """
     if lost := find_unclear_words(question, _MOST_OF_FORMULA) or find_unclear_words(answer):
         raise NotAskable("needs_writing", lost)

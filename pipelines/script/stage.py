@@ -66,6 +66,7 @@ class ScriptStage:
             return self._run(batch)
 
     def _run(self, batch: Sequence[tuple[Item]]) -> StageResult[Dialogue]:
+        """Makes the dialogues and rejects of a batch with the reader in use."""
         outputs: list[Dialogue] = []
         rejects: list[Reject] = []
         for (item,) in batch:
@@ -92,6 +93,7 @@ class ScriptStage:
         return whole + (draw < self._variants - whole)
 
     def _make_dialogues(self, item: Item) -> list[Dialogue]:
+        """Makes the dialogues of an item, all with different words; there may be fewer than wanted, or none."""
         made: dict[tuple[str, ...], Dialogue] = {}
         for variant in range(self._count_variants(item)):
             for draw in range(_MAX_DRAWS):
@@ -116,6 +118,7 @@ class ScriptStage:
 
 
 def _record(item: Item, variant: int, form: str, turns: tuple[Turn, ...], seed: int) -> Dialogue:
+    """Makes the record of a dialogue of its item and its turns."""
     return Dialogue.from_item(
         item,
         variant,

@@ -130,6 +130,7 @@ def _draw_order(n_lines: int, seed: int, epoch: int) -> NDArray[np.int64]:
 
 
 def _make_up(kind: SentenceKind, corpus: Corpus, rng: random.Random) -> str:
+    """Makes a sentence that is not from a source: a lead, a stall, numbers, or random words."""
     if kind == "lead":
         return draw_general_lead(rng)
     if kind == "stall":
@@ -149,6 +150,7 @@ def _draw_word(corpus: Corpus, rng: random.Random) -> str:
 
 
 def _draw_numbers(corpus: Corpus, rng: random.Random) -> str:
+    """Draws one to three numbers in digits, some with a word behind them, as one sentence."""
     pieces, n_digits = list[str](), 0
     for _ in range(rng.randint(*_N_NUMBERS)):
         size = rng.randint(1, 9)

@@ -80,6 +80,7 @@ class SentenceSpeaker:
         return read, rejects
 
     def _read_one(self, sentence: Sentence) -> SpokenText:
+        """Returns a sentence in spoken form; raises `Unspeakable`, or `_WrongLength` by its number of spoken words."""
         with use_topic(sentence.about):
             said = capitalise_sentences(read_aloud(sentence.written))
         if sentence.kind == "sentence" and (broken := find_broken_span(said.written, said.text)):
@@ -94,6 +95,7 @@ class _WrongLength(Exception):
 
 
 def _make_reject(sentence: Sentence, reason: str, detail: str) -> Reject:
+    """Makes the reject of a sentence that could not be read."""
     return Reject(
         item_id=sentence.item_id or sentence.sentence_id,
         dialogue_id=sentence.sentence_id,
@@ -105,6 +107,7 @@ def _make_reject(sentence: Sentence, reason: str, detail: str) -> Reject:
 
 
 def _record(sentence: Sentence, said: SpokenText, voice: str, speed: float, words: DialogueWords) -> SpokenSentence:
+    """Makes the record of a spoken sentence, with the timings of its only utterance."""
     return SpokenSentence(
         sentence_id=sentence.sentence_id,
         kind=sentence.kind,

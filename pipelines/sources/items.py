@@ -34,7 +34,7 @@ class SourceReading:
 def read_items(
     config: SourceConfig, limit: int | None, split: SplitConfig, contaminated: frozenset[str] = frozenset()
 ) -> SourceReading:
-    """Reads the first `limit` rows of a source.
+    """Reads the first `limit` rows of a source as items, or all rows if it is None; broken rows become rejects.
 
     Args:
         contaminated: normalised questions of the evaluation sets; items with them are rejected.
@@ -82,6 +82,7 @@ class _Reading:
                 self._take_language(index, row_id, row, language)
 
     def _take_language(self, index: int, row_id: str, row: Row, language: str) -> None:
+        """Adds the item that a row makes in one language, or its reject."""
         try:
             draft = self.spec.draft(self.spec.in_language(row, language))
             # All languages of a row are one question, in one split: that of its first language.
@@ -130,6 +131,7 @@ def _read_rows(spec: SourceSpec, config: SourceConfig) -> Iterator[Row | NotARow
 
 
 def _check_columns(spec: SourceSpec, rows: list[Row | NotARow], where: str) -> None:
+    """Raises `SourceError` if there are no rows, or if no row has one of the columns that the source needs."""
     if not rows:
         raise SourceError(f"{where} holds no rows.", f"The source {spec.name} needs at least one.")
     read = [row for row in rows if not isinstance(row, NotARow)]
@@ -147,6 +149,7 @@ def _check_columns(spec: SourceSpec, rows: list[Row | NotARow], where: str) -> N
 def _make_item(
     spec: SourceSpec, config: SourceConfig, split: SplitConfig, draft: Draft, language: str, group: str
 ) -> Item:
+    """Makes the item of a draft; the id of an item in another language than English names the language."""
     item_id = ids.make_item_id(spec.name, draft.native_id, draft.question)
     return Item(
         item_id=item_id if language == ENGLISH else f"{item_id}-{language}",
@@ -170,6 +173,6 @@ def _make_item(
 
 
 def _digest_picture(folder: str | None, picture: str | None) -> str | None:
-    """Returns the digest of a picture, so that a change of the picture remakes its item's part."""
+    """Returns the digest of a picture, so that a change of the picture remakes its item's part; None without a file."""
     file = find_picture_file(folder, picture) if folder and picture else None
     return ids.compute_sha256(file)[:16] if file else None

@@ -84,6 +84,7 @@ def _make_draft(columns: Mapping[str, str], options: OwnOptions, row: Row) -> Dr
 
 
 def _read(columns: Mapping[str, str], options: OwnOptions, row: Row) -> Draft:
+    """Makes the draft of a row; with options, the answer is the text of the option that the answer's column names."""
     optional = {name: optional_text(row, columns[name]) for name in columns if name not in ("question", "options")}
     told = Draft(
         question=text_of(row, columns["question"]),
@@ -104,7 +105,7 @@ def read_labelled_options(row: Row, column: str) -> tuple[tuple[str, ...], tuple
     """Returns labels and texts of a row's options, in the row's order; letters from A on if there are no labels.
 
     Raises:
-        BadRowError: they have none of the forms above, or there are fewer than two.
+        BadRowError: they have none of the forms that this module reads, or there are fewer than two.
     """
     value: Any = [value_of(row, each) for each in column.split("+")] if "+" in column else value_of(row, column)
     labels: list[Any] | None = None

@@ -75,6 +75,7 @@ def resolve_hub_revision(hub_id: str, revision: str | None) -> str | None:
 
 @contextmanager
 def _translate_hub_errors(hub_id: str) -> Iterator[None]:
+    """Raises any error inside the block as a `SourceError` about the data set."""
     try:
         yield
     except Exception as error:  # the Hub's clients raise errors of many libraries
@@ -86,6 +87,7 @@ def _translate_hub_errors(hub_id: str) -> Iterator[None]:
 
 
 def _read_jsonl(path: str) -> Iterator[Row | NotARow]:
+    """Yields the rows of a JSONL file, compressed or not, without blank lines."""
     opener = gzip.open if path.endswith(".gz") else open
     try:
         with opener(path, "rb") as lines:
@@ -99,6 +101,7 @@ def _read_jsonl(path: str) -> Iterator[Row | NotARow]:
 
 
 def _parse_row(line: bytes) -> Row | NotARow:
+    """Returns the object of a JSON line; `NotARow` if it is invalid or not an object."""
     try:
         row = json.loads(line)
         if b"\\u" in line:
@@ -110,6 +113,7 @@ def _parse_row(line: bytes) -> Row | NotARow:
 
 
 def _read_parquet(path: str) -> Iterator[Row]:
+    """Yields the rows of a Parquet file, with 1024 of them in memory at a time."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -76,10 +76,12 @@ class Gate:
     ) -> Verdict:
         """Judges one take, float32 [n_samples] at 24 kHz as the engine returned it.
 
+        The recogniser listens only to speech, not to backchannels, and only if the audio itself has no fault.
+
         Args:
             speed: the speed at which it was spoken.
             n_takes: number of takes of the utterance so far, including this one; stored with what was heard.
-            answer: indices of the utterance's words that contain the answer (`find_answer_words`).
+            answer: indices of the utterance's words that must be heard, apart from articles (`find_answer_words`).
         """
         fault = self._check_sound(utterance.spoken_text, samples, speed)
         if fault is None and utterance.kind == "backchannel":
@@ -95,6 +97,7 @@ class Gate:
         return Verdict(make_hearing(found, heard, n_takes), self._check_hearing(utterance.spoken_text, found, answer))
 
     def _check_sound(self, text: str, samples: Samples, speed: float) -> Fault | None:
+        """Returns the first fault of the audio itself: silence, clipping, or a length that does not fit the words."""
         config = self.config
         level_dbfs = measure_rms_dbfs(samples)
         if level_dbfs < config.min_level_dbfs:
@@ -111,7 +114,7 @@ class Gate:
         return None
 
     def _check_hearing(self, text: str, found: Comparison, answer: range) -> Fault | None:
-        """Rejects a take if nothing was heard, too much was misheard, or an essential word is missing."""
+        """Returns a fault if nothing was heard, too much was misheard, or an essential word is missing; else None."""
         config = self.config
         words = split_words(text)
         is_wrong = (
@@ -126,7 +129,7 @@ class Gate:
 
 
 def _check_backchannel(text: str, samples: Samples, speed: float) -> Fault | None:
-    """Checks a backchannel for faults that would not matter in longer speech."""
+    """Returns a fault of a backchannel that would not matter in longer speech; None if there is none."""
     if (sound_s := measure_heard_s(samples)) < BACKCHANNEL_LEAST_S / speed:
         return Fault("too_short_for_words", f"{text!r} is heard for {sound_s:.2f} s")
     if (pause_s := measure_longest_pause_s(samples)) > BACKCHANNEL_PAUSE_S:
@@ -135,7 +138,10 @@ def _check_backchannel(text: str, samples: Samples, speed: float) -> Fault | Non
 
 
 def find_answer_words(turn: Turn, utterance_index: int) -> range:
-    """Returns the indices of the words of an utterance that contain its turn's answer, at most `N_ANSWER_WORDS`."""
+    """Returns the indices, within an utterance, of the first words of its turn's answer; empty if it has none of them.
+
+    They are at most `N_ANSWER_WORDS` words, up to the end of a sentence.
+    """
     utterance = turn.utterances[utterance_index]
     if turn.answer_word_index is None or utterance.kind != "speech":
         return range(0)
@@ -155,7 +161,7 @@ def pad_with_silence(samples: Samples) -> Samples:
 
 
 def measure_longest_pause_s(samples: Samples) -> float:
-    """Returns the duration in seconds of the longest silence between two sounds."""
+    """Returns the duration in seconds of the longest silence between two sounds; 0 if there is none."""
     return float(np.diff(_find_audible_frames(samples)).max(initial=1) - 1) * _FRAME_S
 
 

@@ -68,6 +68,7 @@ class InFlight:
             self._here.acquire()
 
     def _run_one(self, work: Callable[[Given], Made], each: Given) -> Made:
+        """Applies `work` in a thread once no other one runs; after an error no thread starts another element."""
         with self._here:
             try:
                 return work(each)

@@ -50,6 +50,8 @@ class SpeltSpeech:
     def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
         """Synthesises `text` in its respelling, split if that is too long for the engine.
 
+        There are no word timings if the engine does not time all words of the respelling.
+
         Raises:
             SpeechRefused, TakeRefused, BackendError: as the engine's.
         """

@@ -90,6 +90,7 @@ class SpeechStage:
         )
 
     def _speak_or_reject(self, dialogue: Dialogue) -> Clips | Reject:
+        """Returns the clips of a dialogue, or its reject if there is no voice or each one fails with an utterance."""
         try:
             with use_reader(self._reader):
                 return self._speak(dialogue)
@@ -99,6 +100,7 @@ class SpeechStage:
             return make_reject(dialogue, self.name, failure.fault.reason, failure.fault.detail)
 
     def _speak(self, dialogue: Dialogue) -> Clips:
+        """Synthesises all utterances of a dialogue, with the names and digests of the engines that were used."""
         clips = {place: clip for speaker in ("A", "B") for place, clip in self._speak_as(speaker, dialogue).items()}
         recogniser = self.gate.recogniser
         tts, tts_digest = self.tts.name, self.tts.digest
@@ -167,6 +169,7 @@ class SpeechStage:
         raise _Failed(fault)
 
     def _make_clip(self, place: Place, voice: str, speed: float, said: Speech, hearing: Hearing | None) -> Clip:
+        """Makes the clip of a take that passed, scaled to the configured level."""
         level = scale_to_level(said.samples, self.config.level_dbfs)
         return Clip(
             turn_index=place[0],

@@ -104,6 +104,7 @@ class Cast:
         return [name for name in self.voices_b if is_held_out(name, self.seed) == (split != "train")]
 
     def _check_both_kinds(self, engine: str) -> None:
+        """Raises `ConfigError` unless there are voices both for training and for validation and test."""
         n_held_out = sum(is_held_out(name, self.seed) for name in self.voices_b)
         if not 0 < n_held_out < len(self.voices_b):
             raise ConfigError(

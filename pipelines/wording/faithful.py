@@ -21,7 +21,7 @@ class NotFaithful(Exception):
 
 
 def check_wording(raw_text: str, said: str, answer: str, *, must_answer: bool) -> SpokenText:
-    """Reads a model's wording of a spoken text as it will be spoken.
+    """Checks a model's wording of a spoken text, and returns it as it will be spoken.
 
     Args:
         raw_text: what the model wrote.
@@ -31,8 +31,8 @@ def check_wording(raw_text: str, said: str, answer: str, *, must_answer: bool) -
 
     Raises:
         NotFaithful: it cannot be spoken, is too short or too long, repeats the old words, has other numbers or another
-            order of them, other names, more or fewer negations, words of another direction, lacks the answer, or gives
-            it away.
+            order of them, other names, more or fewer negations, words of another direction, is a question in place of a
+            statement or the reverse, lacks the answer, or gives it away.
     """
     try:
         new = read_aloud(" ".join(raw_text.strip().strip('"').split()))

@@ -85,6 +85,7 @@ class WordingStage:
         return StageResult([self._apply_wordings(dialogue, said) for dialogue in dialogues], [], n_to_retry=n_failed)
 
     async def _ask(self, wanted: Mapping[Place, _Wanted], client: ChatClient) -> tuple[dict[Place, SpokenText], int]:
+        """Requests wordings, again if they fail the checks; returns them by place, and how many requests failed."""
         said: dict[Place, SpokenText] = {}
         failed: set[Place] = set()
         for attempt in range(MAX_ATTEMPTS):
@@ -98,6 +99,7 @@ class WordingStage:
         return said, len(failed)
 
     def _make_payload(self, place: Place, wanted: _Wanted, attempt: int) -> dict[str, Any]:
+        """Makes the request for a wording; each attempt has its own seed."""
         prompt = read_texts("pipelines.wording")
         request = prompt[wanted.kind].strip().replace("{text}", wanted.said)
         return {
@@ -108,6 +110,7 @@ class WordingStage:
         }
 
     def _apply_wordings(self, dialogue: Dialogue, said: Mapping[Place, SpokenText]) -> Dialogue:
+        """Replaces the bodies of turns that have a new wording, and names these turns and the model in provenance."""
         turns, by_model = [], []
         for turn in dialogue.turns:
             new = said.get((dialogue.dialogue_id, turn.turn_index))
@@ -160,6 +163,7 @@ def _find_counted_turns(dialogue: Dialogue) -> set[int]:
 
 
 def _check_answer(answer: ChatReply, wanted: _Wanted) -> SpokenText | None:
+    """Returns the new wording of a reply; None if it fails the checks."""
     try:
         return check_wording(answer.text, wanted.said, wanted.answer, must_answer=wanted.kind == "answer")
     except NotFaithful:

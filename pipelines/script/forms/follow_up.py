@@ -51,6 +51,7 @@ def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[
 
 
 def _ask_how(exchange: Exchange, step: SpokenText, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
+    """Makes the turns of a short answer, whose calculation the user then asks for."""
     told = make_short_reply(exchange, config, rng)
     lead = make_spoken(rng.choice(_HOW_LEADS)) if rng.random() >= config.share_without_lead else None
     at = find_last_words(list_answer_words(exchange), split_words(step.text))
@@ -61,6 +62,7 @@ def _ask_how(exchange: Exchange, step: SpokenText, config: FormsConfig, rng: ran
 def _ask_about_wrong(
     exchange: Exchange, wrong: SpokenText, config: FormsConfig, rng: random.Random
 ) -> tuple[Turn, ...]:
+    """Makes the turns of an answer after which the user asks about a wrong one and is corrected."""
     told = answer(exchange, config, rng, has_tail=False)
     asked, replies = rng.choice(_NOT_THAT)
     no = make_spoken(rng.choice(replies))
@@ -70,6 +72,7 @@ def _ask_about_wrong(
 
 
 def _make_four_turns(exchange: Exchange, told: Reply, asked: SpokenText, replied: Reply) -> tuple[Turn, ...]:
+    """Makes the turns of the question, its answer, a second question and its reply."""
     return (
         make_user_turn(0, exchange.question),
         make_assistant_turn(1, told),

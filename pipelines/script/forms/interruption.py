@@ -64,7 +64,7 @@ def _plan_reply(lead: SpokenText | None, exchange: Exchange) -> Reply:
 
 
 def _find_places(planned: Reply, exchange: Exchange) -> list[int]:
-    """Returns words after which the user may cut in: well before the answer is spoken, or after it."""
+    """Returns indices of words of the reply after which the user may cut in: well before the answer, or after it."""
     n_lead = planned.lead.n_words if planned.lead else 0
     last = n_lead + planned.body.n_words - _MARGIN
     answer_at = n_lead + exchange.answer_word_index
@@ -73,6 +73,7 @@ def _find_places(planned: Reply, exchange: Exchange) -> list[int]:
 
 
 def _list_cut_ins(exchange: Exchange, was_said: bool) -> tuple[str, ...]:
+    """Returns what the user may say: that the answer should come now, or be repeated if it was said."""
     if not was_said:
         return (*_NOT_YET, *_SHORTER) if exchange.short_answer.n_words <= _BRIEF else _NOT_YET
     return (*_SAID, *_NUMBER_SAID) if classify_question(exchange.question.text) in {"sum", "number"} else _SAID

@@ -71,6 +71,7 @@ def make_backchannel(text: str, over_turn: int, word_index: int, seconds: float)
 
 
 def _split_breaths(said: SpokenText, starts: Placement, pauses: Mapping[int, float]) -> tuple[Utterance, ...]:
+    """Splits a text into utterances at its pauses, which map the index of a word to the seconds of silence there."""
     words = said.text.split()
     placements = {0: starts} | {at: replace(AFTER, seconds=seconds) for at, seconds in pauses.items()}
     return tuple(
@@ -80,6 +81,7 @@ def _split_breaths(said: SpokenText, starts: Placement, pauses: Mapping[int, flo
 
 
 def _make_utterance(kind: str, text: str, spans: tuple[tuple[int, int] | None, ...], placement: Placement) -> Utterance:
+    """Makes an utterance as the script has it: without voice, hearing and times."""
     return Utterance(
         kind=kind,
         spoken_text=text,
@@ -99,6 +101,7 @@ def _split_span(span: tuple[int, int] | None) -> tuple[int | None, int | None]:
 
 
 def _make_turn(turn_index: int, speaker: Speaker, reply: Reply, starts: Placement, pauses: Mapping[int, float]) -> Turn:
+    """Makes a turn of a reply's lead, body and tail as the script has it: without times."""
     whole = join_spoken([part for part in (reply.lead, reply.body, reply.tail) if part is not None])
     at = reply.answer_word_index
     return Turn(
