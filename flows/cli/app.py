@@ -103,13 +103,13 @@ def inspect(
             print_json({"counts": reader.manifest.counts.model_dump(), **dump_dialogue(row, oracle)})
             return
         console = show.open_console()
-        console.print(show.show_figures(collect_figures(reader)), show.show_dialogue(row, oracle))
+        console.print(show.render_figures(collect_figures(reader)), show.render_dialogue(row, oracle))
         if wav is not None:
             console.print(f"Listen: {wav} (left: assistant, right: user)")
 
 
 def _open_page(folder: Path, dialogue: str | None) -> None:
-    """Shows a dataset, or one of its dialogues, in a web browser until the command is interrupted."""
+    """Serves the page of a dataset, or of one of its dialogues, and opens it in a web browser, until Ctrl-C."""
     import webbrowser
     from urllib.parse import quote
 
@@ -136,7 +136,7 @@ def check(folder: Folder, as_json: AsJson = False) -> None:
             told = {"sound": not faults, "faults": [asdict(fault) for fault in faults]}
             print_json({**told, "n_not_remade": checked.n_not_remade})
         elif faults:
-            show.open_console().print(show.show_faults(faults))
+            show.open_console().print(show.render_faults(faults))
         else:
             show.open_console().print(f"{folder}: no faults found.")
         if checked.n_not_remade and not as_json:
@@ -149,6 +149,7 @@ def check(folder: Folder, as_json: AsJson = False) -> None:
 
 
 def _show_version(is_asked: bool) -> None:
+    """Prints the installed version and exits; does nothing if the option was not given."""
     if not is_asked:
         return
     from importlib.metadata import PackageNotFoundError, version
@@ -178,4 +179,5 @@ def main() -> None:
 
 
 def _interrupt(signal_number: int, frame: object) -> None:
+    """Handles SIGTERM as Ctrl-C."""
     raise KeyboardInterrupt  # stops started processes, as Ctrl-C does

@@ -48,7 +48,7 @@ def train(
 
         start = {} if config is None else read_yaml(config)
         told = build(FrontEndConfig, start, {"datasets": [dataset]}, parse_settings(settings))
-        _tell(train_after_refresh(client, dataset, told.model_dump(mode="json", exclude_unset=True)), as_json)
+        _print_added(train_after_refresh(client, dataset, told.model_dump(mode="json", exclude_unset=True)), as_json)
 
 
 @app.command()
@@ -82,9 +82,9 @@ def notify(
             from flows.automations import notify_by_email, notify_by_webhook
 
             if webhook_env is not None:
-                _tell(notify_by_webhook(client, addresses[webhook_env], only_failures, pages), as_json)
+                _print_added(notify_by_webhook(client, addresses[webhook_env], only_failures, pages), as_json)
             if email_env is not None:
-                _tell(notify_by_email(client, addresses[email_env], only_failures, pages), as_json)
+                _print_added(notify_by_email(client, addresses[email_env], only_failures, pages), as_json)
 
 
 @app.command("list")
@@ -119,7 +119,7 @@ def remove(
 
 @contextmanager
 def _open_client() -> "Iterator[SyncPrefectClient]":
-    """Opens a client of the server at PREFECT_API_URL.
+    """Opens a client of the server at PREFECT_API_URL for a `with` block, and translates its errors.
 
     Raises:
         ConfigError: the variable is not set.
@@ -151,7 +151,8 @@ def _open_client() -> "Iterator[SyncPrefectClient]":
         ) from error
 
 
-def _tell(name: str, as_json: bool) -> None:
+def _print_added(name: str, as_json: bool) -> None:
+    """Prints the name of an automation that was added."""
     if as_json:
         print_json({"name": name})
     else:

@@ -82,7 +82,7 @@ def install(
         from backends.workers.install import install as make
         from flows.cli import show
 
-        place = get_environment(_get_environment(name))
+        place = get_environment(_check_needs_environment(name))
         started_s = time.monotonic()
         if place.is_installed() and not again:
             folder = place.get_folder()
@@ -99,6 +99,7 @@ def install(
 
 
 def _make_row(each: Any) -> dict[str, str]:
+    """Makes the row of a back-end; `install` is the command that installs it, empty if it is installed."""
     missing = each.find_missing()
     return {
         "kind": each.kind,
@@ -111,7 +112,7 @@ def _make_row(each: Any) -> dict[str, str]:
 
 
 def _make_source_rows() -> list[dict[str, str]]:
-    """Makes the rows of question sets."""
+    """Makes the rows of question sets, with the same fields as `_make_row`."""
     from pipelines.sources.registry import list_sources
 
     rows = []
@@ -123,7 +124,14 @@ def _make_source_rows() -> list[dict[str, str]]:
 
 
 def _find_options(kind: str, name: str) -> "type[BaseModel] | None":
-    """Finds the options class of a back-end or a question set; `own` is a question set with a column map."""
+    """Finds the options class of a back-end or a question set; None if it has no options.
+
+    A question set that is unknown (with a note on standard error), or `own`, has the options of a set with a column
+    map.
+
+    Raises:
+        ConfigError: there is no such kind or back-end.
+    """
     from backends.registry import GROUPS, get_entry
     from data_schemas.errors import ConfigError
     from pipelines.sources import own
@@ -143,8 +151,8 @@ def _find_options(kind: str, name: str) -> "type[BaseModel] | None":
     return get_entry(kind, name).get_options_class()
 
 
-def _get_environment(name: str) -> str:
-    """Returns the name of a worker environment.
+def _check_needs_environment(name: str) -> str:
+    """Returns a back-end's name, which is that of its worker environment; an unknown name is returned as well.
 
     Raises:
         ConfigError: the back-end needs no worker environment.

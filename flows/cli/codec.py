@@ -74,7 +74,7 @@ def learn(
                 "kame: the codebooks are learnt, but not measured, because there are no validation dialogues.", err=True
             )
         codec = build_backend("codec", "codec2-learnt", {"path": out})
-        _write_and_tell(out, _measure(codec, rows, asr, as_json) if rows else None, record, as_json)
+        _write_and_print(out, _measure(codec, rows, asr, as_json) if rows else None, record, as_json)
 
 
 @app.command()
@@ -101,19 +101,23 @@ def report(
         built = build("codec", name, own)
         rows = read_held_out([DatasetReader(folder) for folder in datasets], n_dialogues)
         measured = _measure(built, rows, asr, as_json)
-        _write_and_tell(None if is_name else codec, measured, {}, as_json)
+        _write_and_print(None if is_name else codec, measured, {}, as_json)
 
 
 def _measure(codec: "Codec", rows: "list[AudioDialogue]", asr: str, quiet: bool) -> "CodecReport":
+    """Measures a codec on dialogues with a progress bar."""
     from flows.cli.progress import show_count
     from kame_model.codec.report import measure
 
     with show_count("measuring", len(rows), quiet) as advance:
-        return measure(codec, rows, _make_listener(asr), lambda: advance(1))
+        return measure(codec, rows, _make_word_error_counter(asr), lambda: advance(1))
 
 
-def _make_listener(asr: str) -> "Listen":
-    """Returns a function that counts word errors as the quality gate does: numbers by value, homophones are equal."""
+def _make_word_error_counter(asr: str) -> "Listen":
+    """Returns a function that transcribes audio and counts word errors as the quality gate does.
+
+    Numbers are compared by value, and homophones are equal.
+    """
     from backends.registry import build
     from data_schemas.units import SAMPLE_RATE_HZ
     from kame_model.codec.report import WordCounts
@@ -122,14 +126,20 @@ def _make_listener(asr: str) -> "Listen":
 
     recogniser = build("asr", asr, {})
 
-    def listen(samples: "Samples", said: str) -> WordCounts:
+    def count_word_errors(samples: "Samples", said: str) -> WordCounts:
         found = compare(said, recogniser.transcribe(pad_with_silence(samples), SAMPLE_RATE_HZ))
         return WordCounts(found.n_words, found.n_word_errors, found.n_numbers, found.n_numbers - found.n_numbers_heard)
 
-    return listen
+    return count_word_errors
 
 
-def _write_and_tell(folder: str | None, measured: "CodecReport | None", record: dict[str, Any], as_json: bool) -> None:
+def _write_and_print(folder: str | None, measured: "CodecReport | None", record: dict[str, Any], as_json: bool) -> None:
+    """Writes the report of a codec to a folder, if there is one, and prints it.
+
+    Args:
+        measured: None if the codec was not measured.
+        record: facts of learnt codebooks; empty if none were learnt.
+    """
     from flows.cli import show
     from kame_model.codec.report import write_report
 
@@ -143,12 +153,13 @@ def _write_and_tell(folder: str | None, measured: "CodecReport | None", record: 
             f"{folder}: codebooks of {record['card']} from {record['speech_s'] / 60:.1f} minutes of channels."
         )
     if measured:
-        _tell(console, measured)
+        _print_report(console, measured)
     if written:
         console.print(f"Written: {written}")
 
 
-def _tell(console: "Console", measured: "CodecReport") -> None:
+def _print_report(console: "Console", measured: "CodecReport") -> None:
+    """Prints the figures of a codec as tables."""
     from flows.cli import show
 
     books = [

@@ -59,9 +59,10 @@ def read_token(variable: str) -> str:
 
 
 def serve_pages(roots: list[Path], host: str, port: int, token: str | None, ready: Callable[[str], None]) -> None:
-    """Serves the dashboard until it is interrupted.
+    """Serves the dashboard until it is interrupted; with PREFECT_API_URL, also the runs of that Prefect server.
 
     Args:
+        token: access token for changes; None if the dashboard is read-only.
         ready: called with the URL as soon as it can be reached.
 
     Raises:

@@ -68,10 +68,11 @@ def encode(
         if as_json:
             print_json({"out": out, "fingerprint": manifest.fingerprint, **manifest.counts.model_dump()})
         else:
-            _tell(out, manifest.counts)
+            _print_counts(out, manifest.counts)
 
 
-def _tell(out: str, counts: "Counts") -> None:
+def _print_counts(out: str, counts: "Counts") -> None:
+    """Prints the size of token rows, and on standard error what was skipped or cut off."""
     typer.echo(f"{out}: {counts.n_rows} rows, {counts.n_frames} frames, {counts.n_events} oracle events.")
     for n, what in (
         (counts.n_flagged, "flagged dialogues were skipped"),

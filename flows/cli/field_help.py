@@ -40,7 +40,10 @@ class CommandApp(typer.Typer):
 
 
 class _FieldHelpCommand(TyperCommand):
+    """A command whose options' help texts are read from fields when they are needed."""
+
     def get_params(self, ctx: Any) -> list[Any]:
+        """Returns the parameters, as the base class, with marked help texts replaced."""
         for each in self.params:
             text = getattr(each, "help", None) or ""
             if text.startswith(_MARK):
@@ -49,6 +52,7 @@ class _FieldHelpCommand(TyperCommand):
 
 
 def _read_help(text: str) -> str:
+    """Makes the help text of an option from `MODULE:CLASS.FIELD` and, after a line break, text that is added."""
     place, _, more = text.partition("\n")
     model, _, name = place.rpartition(".")
     field = pkgutil.resolve_name(model).model_fields[name]

@@ -96,7 +96,7 @@ def _check_engine_options(engine: str, options: Mapping[str, Mapping[str, object
     """Checks that no option of the other engine was given.
 
     Args:
-        options: values by engine and option; None: not given.
+        options: values by engine and option; None for an option that was not given.
 
     Raises:
         ConfigError: an option belongs to the other engine.
@@ -110,6 +110,7 @@ def _check_engine_options(engine: str, options: Mapping[str, Mapping[str, object
 
 
 def _make_engine(config: "ChatConfig", executable: Path | None) -> "ChatEngine":
+    """Makes the engine of the configuration, or vLLM with the given executable."""
     from backends import registry
 
     if executable is not None:  # the registry requires the worker environment, which is not used here
@@ -121,7 +122,7 @@ def _make_engine(config: "ChatConfig", executable: Path | None) -> "ChatEngine":
 
 
 def _serve(engine: "ChatEngine", as_json: bool) -> None:
-    """Serves until Ctrl-C or SIGTERM.
+    """Prints the URL of the chat model's server when it is ready, and serves until Ctrl-C or SIGTERM.
 
     Raises:
         BackendError: the server did not start, or ended by itself.

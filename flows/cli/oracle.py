@@ -53,10 +53,15 @@ def report(
         if as_json:
             print_json({**measured.to_json(), "files": written})
         else:
-            _show(measured.to_json(), written)
+            _print_report(measured.to_json(), written)
 
 
 def _connect_embeddings(url: str | None, model: str | None) -> "EmbeddingModel | None":
+    """Makes a client of the embedding model; None if neither URL nor model is given.
+
+    Raises:
+        ConfigError: only one of them is given.
+    """
     from backends.chat.embeddings import EmbeddingModel
     from data_schemas.errors import ConfigError
 
@@ -67,7 +72,8 @@ def _connect_embeddings(url: str | None, model: str | None) -> "EmbeddingModel |
     return EmbeddingModel(url, model)
 
 
-def _show(report: Mapping[str, Any], written: Sequence[str]) -> None:
+def _print_report(report: Mapping[str, Any], written: Sequence[str]) -> None:
+    """Prints a table for each group and source of the report, and the files that were written."""
     from flows.cli import show
     from pipelines.oracle.ladder_section import TITLES, make_header, make_table, summarise
 

@@ -109,7 +109,7 @@ def plan(
             if as_json:
                 print_json({"run": run, "plan": compared})
             else:
-                show_comparison(run, compared)
+                print_comparison(run, compared)
             return
         typed = {
             "limit": limit,
@@ -136,7 +136,7 @@ def plan(
         if as_json:
             print_json({"figures": convert_to_rows(figures), "rates": [str(each.origin) for each in book.rates]})
             return
-        show_figures(figures, formulas)
+        print_figures(figures, formulas)
 
 
 def bench(
@@ -223,7 +223,7 @@ def bench(
         typer.echo(f"{path}: measured in {taken_s:.0f} s on {rates.origin.machine}. Next, run: kame plan")
 
 
-def show_figures(figures: "Sequence[Figure]", with_formulas: bool) -> None:
+def print_figures(figures: "Sequence[Figure]", with_formulas: bool) -> None:
     """Prints a table for each section of an estimate, with the source of each figure and, if wanted, its formula."""
     from flows.cli import show
 
@@ -238,8 +238,8 @@ def show_figures(figures: "Sequence[Figure]", with_formulas: bool) -> None:
         console.print(show.make_table(section.capitalize(), head, rows))
 
 
-def show_comparison(run: str, compared: "Mapping[str, Mapping[str, Any]]") -> None:
-    """Prints the estimated and the actual figures of a run, and their ratio."""
+def print_comparison(run: str, compared: "Mapping[str, Mapping[str, Any]]") -> None:
+    """Prints the estimated and the actual figures of a run, and their ratio (estimate ÷ actual)."""
     from flows.cli import show
 
     rows = [
@@ -256,7 +256,7 @@ def show_comparison(run: str, compared: "Mapping[str, Mapping[str, Any]]") -> No
 
 
 def format_value(value: float | None, unit: str) -> str:
-    """Formats a figure with a readable unit: hours for many seconds, GB for bytes."""
+    """Formats a figure with a readable unit: hours from 3600 seconds on, GB for bytes; `unknown` for None."""
     if value is None:
         return UNKNOWN
     if unit == "s":

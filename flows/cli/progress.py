@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def show_count(what: str, total: int, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """Shows a progress bar until the block ends; yields the function that advances it."""
+    """Shows a progress bar during a `with` block, unless `quiet`; yields a function that advances it by a number."""
     with Progress(console=Console(stderr=True), transient=True, disable=quiet) as progress:
         task = progress.add_task(what, total=total)
         yield lambda n: progress.advance(task, n)
@@ -29,7 +29,10 @@ def show_count(what: str, total: int, quiet: bool) -> Iterator[Callable[[int], N
 
 @contextmanager
 def show_hours(hours: float, quiet: bool) -> Iterator[tuple[Callable[[str], None], Callable[[float], None]]]:
-    """Shows a progress bar of hours; yields functions that set its description, and that advance it by seconds."""
+    """Shows a progress bar of hours during a `with` block, unless `quiet`.
+
+    Yields functions that set its description, and that advance it by seconds.
+    """
     amount = TextColumn("{task.completed:.2f} of {task.total:g} h")
     columns = (TextColumn("{task.description:<10}"), BarColumn(), amount, TimeElapsedColumn(), TextColumn("left"))
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), disable=quiet) as progress:
@@ -91,7 +94,7 @@ class TrainingBar:
         self._progress.update(self._task, completed=step, description=told + lesson)
 
     def on_evaluation(self, step: int, evaluation: Mapping[str, Mapping[str, float]]) -> None:
-        """Prints the loss of the answer with each oracle."""
+        """Prints the validation loss of the answer (or without one, of everything) with each kind of oracle."""
         if self._progress.disable:
             return
         told = ", ".join(

@@ -38,7 +38,7 @@ def publish(
         from data_schemas.publishing import publish as send
         from flows.cli.progress import show_count
 
-        _show_one_bar()
+        _disable_bars_of_hub()
         offer = _collect_offer(folder, repository, dict(map(_parse_licence, licence)))
         with show_count("publishing", len(offer.files) + len(offer.last), quiet=as_json) as advance:
             done = send(repository, offer, public=public, on_file=advance)
@@ -48,8 +48,8 @@ def publish(
         typer.echo(f"{done.url}: {done.n_sent} files uploaded, {done.n_there} unchanged, {done.n_removed} removed.")
 
 
-def _show_one_bar() -> None:
-    """Disables the progress bars of the Hub's client, one per file; ours counts the files."""
+def _disable_bars_of_hub() -> None:
+    """Disables the progress bars of the Hub's client, one per file; the command has one that counts the files."""
     try:
         from huggingface_hub.utils.tqdm import disable_progress_bars
     except ImportError:
@@ -59,6 +59,9 @@ def _show_one_bar() -> None:
 
 def _collect_offer(folder: str, repository: str, told: dict[str, str]) -> "Offer":
     """Collects the files of a dataset or checkpoint that are to be published.
+
+    Args:
+        told: licences by part, as given by --licence.
 
     Raises:
         KameError: the folder holds neither, or must not be published.
@@ -81,6 +84,11 @@ def _collect_offer(folder: str, repository: str, told: dict[str, str]) -> "Offer
 
 
 def _parse_licence(text: str) -> tuple[str, str]:
+    """Parses `PART=LICENCE` to (part, licence).
+
+    Raises:
+        ConfigError: one of the two is missing.
+    """
     from data_schemas.errors import ConfigError
 
     part, equals, licence = text.partition("=")

@@ -147,10 +147,11 @@ def refresh(
             **make_chat_settings("chat", llm_url, llm_model, llm_provider),
             **parse_settings(settings),
         }
-        _refresh(build_config(profile, config, typed), prefect, as_json)
+        _refresh_and_print(build_config(profile, config, typed), prefect, as_json)
 
 
-def _refresh(config: "RefreshConfig", prefect: bool, as_json: bool) -> None:
+def _refresh_and_print(config: "RefreshConfig", prefect: bool, as_json: bool) -> None:
+    """Makes or refreshes a dataset, with Prefect or in a plain loop, and prints its figures."""
     from flows.cli.progress import Bars
     from flows.runs.refresh import run_refresh
 
@@ -175,7 +176,7 @@ def print_dataset(out: str, record: "RunRecord", manifest: "Manifest", figures: 
         print_json({"out": out, "fingerprint": manifest.fingerprint, **manifest.counts.model_dump()})
         return
     console = show.open_console()
-    console.print(show.show_figures(figures))
+    console.print(show.render_figures(figures))
     console.print(f"\nDataset: {out} (fingerprint {manifest.fingerprint}); card: {out}/README.md")
 
 
@@ -191,7 +192,7 @@ def _list_notices(record: "RunRecord", figures: "Figures") -> Iterator[str]:
 
 
 def _warn_of_few_voices(config: "RefreshConfig") -> None:
-    """Warns before hours of work that users will have few voices, unless the voices were chosen."""
+    """Prints a note if users will have fewer voices than `FEW_VOICES`, unless the voices are configured."""
     from pipelines.run.stages import list_user_voices
 
     n_voices = len(list_user_voices(config))
@@ -242,5 +243,7 @@ def preview(
             return
         console = show.open_console()
         for each in made:
-            console.print(show.show_head(each.dialogue), show.show_words(each.dialogue), show.show_ladder(each.oracle))
+            console.print(
+                show.render_head(each.dialogue), show.render_words(each.dialogue), show.render_ladder(each.oracle)
+            )
             console.print(f"Listen: {each.sound_file} (left: assistant, right: user)\n")

@@ -110,7 +110,7 @@ def serve(
 def make_back_end_settings(
     url: str | None, model: str | None, provider: str | None, prompt: str | None
 ) -> dict[str, Any]:
-    """Returns the settings of the first chat model by dotted name; None for an option that was not given."""
+    """Returns the settings of the first back-end by dotted name; None for an option that was not given."""
     from flows.settings import make_chat_settings
 
     return {**make_chat_settings("back_ends.0.chat", url, model, provider), "back_ends.0.prompt": prompt}
@@ -124,7 +124,7 @@ def build_serve_config(
     If no checkpoint is named, the shipped one is used; if there is none, only mode cascade is possible.
 
     Args:
-        typed: settings by dotted name; None: not given.
+        typed: settings by dotted name; those that are None are ignored.
         line: command with a checkpoint, for the error message.
 
     Raises:
@@ -161,44 +161,48 @@ def _choose_checkpoint(mode: str | None, line: str) -> str:
 
 
 def _serve(config: "ServeConfig", as_json: bool) -> None:
+    """Runs a server in this process until it is interrupted."""
     import asyncio
 
     from flows.runs.serve import run
 
     def on_ready(running: "Serving") -> None:
-        _tell_ready(config, running.url, as_json)
+        _print_ready(config, running.url, as_json)
 
     def on_draining(running: "Serving") -> None:
-        _tell_draining(config, len(running.server.sessions))
+        _print_draining(config, len(running.server.sessions))
 
     typer.echo(f"kame: {describe_loading(config)} ...", err=True)
     asyncio.run(run(config, on_ready, on_draining))
 
 
 def _serve_group(config: "ServeConfig", read_again: Callable[[], "ServeConfig"], as_json: bool) -> None:
+    """Runs a server of several processes until it is interrupted; SIGHUP restarts them with `read_again()`."""
     import asyncio
 
     from flows.runs.serve_group import run_group
 
     def on_ready(running: "ServingGroup") -> None:
-        _tell_ready(config, running.url, as_json)
+        _print_ready(config, running.url, as_json)
 
     def on_draining(running: "ServingGroup") -> None:
-        _tell_draining(config, running.group.n_sessions)
+        _print_draining(config, running.group.n_sessions)
 
     typer.echo(f"kame: {describe_loading(config)} in {config.processes} processes ...", err=True)
     asyncio.run(run_group(config, read_again, on_ready, on_draining))
 
 
-def _tell_ready(config: "ServeConfig", url: str, as_json: bool) -> None:
+def _print_ready(config: "ServeConfig", url: str, as_json: bool) -> None:
+    """Prints the URL of a server that is ready, and on standard error notes on its configuration."""
     if as_json:
         print_json({"url": url})
     else:
         typer.echo(url)
-    _print_access_notes(config)
+    _print_notes(config)
 
 
-def _tell_draining(config: "ServeConfig", n_sessions: int) -> None:
+def _print_draining(config: "ServeConfig", n_sessions: int) -> None:
+    """Prints that running sessions may finish, if there are any."""
     if n_sessions:
         left = f"{n_sessions} running sessions may continue for up to {config.limits.drain_s:g} s"
         typer.echo(f"kame: new callers are refused; {left}. A second signal stops the server now.", err=True)
@@ -211,8 +215,8 @@ def describe_loading(config: "ServeConfig") -> str:
     return "starting without a front-end" if config.checkpoint == NO_CHECKPOINT else f"loading {config.checkpoint}"
 
 
-def _print_access_notes(config: "ServeConfig") -> None:
-    """Prints notes on missing authentication, host names, TLS and recordings."""
+def _print_notes(config: "ServeConfig") -> None:
+    """Prints notes on missing authentication, host names, TLS and recordings, and that the server is ready."""
     import os
 
     is_local = config.host in ("127.0.0.1", "::1", "localhost")

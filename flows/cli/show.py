@@ -1,4 +1,4 @@
-"""Displays dialogues, figures and faults on the terminal, as Rich tables and time lines."""
+"""Dialogues, figures and faults for the terminal, as Rich tables and time lines that a console prints."""
 
 from collections.abc import Sequence
 
@@ -23,15 +23,15 @@ def make_table(title: str, head: Sequence[str], rows: Sequence[Sequence[object]]
     return made
 
 
-def show_figures(found: Figures) -> RenderableType:
+def render_figures(found: Figures) -> RenderableType:
     """Makes tables of a dataset's figures, as on its card."""
     total = f"{found.n_dialogues} dialogues, {found.total_audio_s / 60:.1f} minutes, {found.n_words} words with times, "
     shown = [make_table(each.title, each.head, each.rows) for each in list_tables(found) if each.rows]
     return Group(*shown, Text(f"{total}{found.n_events} oracle events"))
 
 
-def show_dialogue(row: Dialogue, oracle: OracleRow | None) -> RenderableType:
-    """Displays a dialogue as text: its words on a time line, with the oracle events beside them."""
+def render_dialogue(row: Dialogue, oracle: OracleRow | None) -> RenderableType:
+    """Makes a table of a dialogue: its words on a time line, with the oracle events beside them, below its head."""
     lines = Table("time, s", "frame", "who", "said", "oracle", show_edge=False)
     events = list(oracle.events) if oracle else []
     for turn in row.turns:
@@ -41,11 +41,11 @@ def show_dialogue(row: Dialogue, oracle: OracleRow | None) -> RenderableType:
             for start_s, said, event in _group_words(spans, own):
                 shown = _format_event(event) if event else ""
                 lines.add_row(f"{start_s:.2f}", str(find_event_frame(start_s)), SPEAKER[turn.speaker], said, shown)
-    return Group(show_head(row), lines)
+    return Group(render_head(row), lines)
 
 
-def show_head(row: Dialogue) -> RenderableType:
-    """Displays the source, question, answer, turns and voices of a dialogue."""
+def render_head(row: Dialogue) -> RenderableType:
+    """Makes a panel with the source, question, answer, turns and voices of a dialogue."""
     text = Text(f"{row.source}, {row.split}, {row.licence}\nasked: {row.question}\nanswer: {row.answer}")
     for turn in row.turns:
         text.append(f"\n{SPEAKER[turn.speaker]}: {turn.spoken_text}")
@@ -57,7 +57,13 @@ def show_head(row: Dialogue) -> RenderableType:
 def _group_words(
     spans: Sequence[tuple[float, str]], events: Sequence[OracleEvent]
 ) -> list[tuple[float, str, OracleEvent | None]]:
-    """Groups words into lines that end at each event's time; the words after the last event are one more line."""
+    """Groups words into lines (start in seconds, words, event) that end at each event's time.
+
+    Words after the last event are one more line, without an event.
+
+    Args:
+        spans: start in seconds and text of each word.
+    """
     rows: list[tuple[float, str, OracleEvent | None]] = []
     left = list(spans)
     for event in events:
@@ -73,8 +79,8 @@ def _format_event(event: OracleEvent) -> str:
     return f"{event.t_s:.2f}s r={event.r:.2f} level {event.level} {event.status}: {event.text or '-'}"
 
 
-def show_words(row: Dialogue) -> RenderableType:
-    """Displays every word of a dialogue with its start and end, in seconds."""
+def render_words(row: Dialogue) -> RenderableType:
+    """Makes a table of the turns of a dialogue, with every word's start and end in seconds."""
     shown = Table("who", "word, start to end in seconds", show_edge=False)
     for turn in row.turns:
         timed = [word for utterance in turn.utterances for word in utterance.words]
@@ -83,8 +89,8 @@ def show_words(row: Dialogue) -> RenderableType:
     return shown
 
 
-def show_ladder(oracle: OracleRow) -> RenderableType:
-    """Makes a table of a dialogue's oracle events, from the lowest to the highest hint level."""
+def render_ladder(oracle: OracleRow) -> RenderableType:
+    """Makes a table of a dialogue's oracle events in order of time, with their hint levels."""
     rows = [
         (f"{event.t_s:.2f}", f"{event.n_words_heard}/{event.n_words}", event.level, event.status, event.text or "-")
         for event in oracle.events
@@ -92,7 +98,7 @@ def show_ladder(oracle: OracleRow) -> RenderableType:
     return make_table("Oracle ladder", ("time, s", "words heard", "level", "status", "oracle"), rows)
 
 
-def show_faults(found: Sequence[Fault]) -> RenderableType:
+def render_faults(found: Sequence[Fault]) -> RenderableType:
     """Makes a table of the faults that `kame check` found."""
     return make_table("Faults", ("where", "rule", "found"), [(fault.where, fault.rule, fault.found) for fault in found])
 

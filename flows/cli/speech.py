@@ -77,24 +77,26 @@ def speech(
             **{f"codec_options.{name}": value for name, value in options.items()},
         }
         config = build(SpeechRowsConfig, start, typed, parse_settings(settings))
-        _tell(config, _run(config, as_json), as_json)
+        _print_result(config, _run_with_bar(config, as_json), as_json)
 
 
-def _run(config: "SpeechRowsConfig", quiet: bool) -> "SpeechMade":
+def _run_with_bar(config: "SpeechRowsConfig", quiet: bool) -> "SpeechMade":
+    """Makes the speech rows with a progress bar of hours, described by the current task."""
     from flows.cli.progress import show_hours
     from flows.runs.speech import run_speech
     from flows.runs.tasks import Task
 
-    with show_hours(config.hours, quiet) as (name, move):
+    with show_hours(config.hours, quiet) as (describe, advance):
 
         def run_task(task: Task[object]) -> None:
-            name(task.name)
+            describe(task.name)
             task.run()
 
-        return run_speech(config, move, run_task)
+        return run_speech(config, advance, run_task)
 
 
-def _tell(config: "SpeechRowsConfig", made: "SpeechMade", as_json: bool) -> None:
+def _print_result(config: "SpeechRowsConfig", made: "SpeechMade", as_json: bool) -> None:
+    """Prints the size of the speech rows, and on standard error how many sentences were rejected and tokens cut off."""
     from data_schemas.units import FRAMES_PER_S
 
     counts = made.manifest.counts

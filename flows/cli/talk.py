@@ -140,13 +140,13 @@ def talk(
         kept = TalkRecord()
         with _save_after(kept, out):
             waits_s = answer_timeout_s, silence_s
-            asyncio.run(_talk(call, server, _load_sounds(file, say), waits_s, kept, record=record, quiet=as_json))
-        _tell(kept, out, as_json)
+            asyncio.run(_talk(call, server, _make_user_audio(file, say), waits_s, kept, record=record, quiet=as_json))
+        _print_record(kept, out, as_json)
 
 
 @contextmanager
 def _save_after(kept: "TalkRecord", out: Path) -> Iterator[None]:
-    """Saves the record of the conversation, also after an error or an interruption.
+    """Saves the record of the conversation when the `with` block ends, also after an error or an interruption.
 
     Raises:
         StoreError: the folder cannot be written.
@@ -161,8 +161,8 @@ def _save_after(kept: "TalkRecord", out: Path) -> Iterator[None]:
     kept.save(out)
 
 
-def _load_sounds(file: Path | None, texts: list[str]) -> "list[Samples]":
-    """Returns the user's utterances as audio; an empty list if the microphone is used.
+def _make_user_audio(file: Path | None, texts: list[str]) -> "list[Samples]":
+    """Returns the audio of the file, or of each text by text-to-speech; an empty list if the microphone is used.
 
     Raises:
         ConfigError: the file is not audio, or a text cannot be said.
@@ -176,10 +176,13 @@ def _load_sounds(file: Path | None, texts: list[str]) -> "list[Samples]":
 def _check_options(
     file: Path | None, say: list[str], mic: bool, url: str | None, of_server: Mapping[str, object]
 ) -> None:
-    """Raises a ConfigError for options that contradict each other.
+    """Checks that exactly one source of the user's speech is given, and no option of another server with --url.
 
     Args:
-        of_server: the options that were given for a server that is started here.
+        of_server: values of the options for a server that is started here, by option.
+
+    Raises:
+        ConfigError: the options contradict each other.
     """
     from data_schemas.errors import ConfigError
 
@@ -203,12 +206,14 @@ async def _talk(
     record: bool,
     quiet: bool,
 ) -> None:
-    """Holds the conversation and records it in `kept`; Ctrl-C is the normal end of one by microphone.
+    """Runs the conversation and records it in `kept`; one by microphone lasts until Ctrl-C.
 
     Args:
-        sounds: the user's utterances; empty: the microphone.
-        waits_s: after each utterance: the maximum wait for the end of its answer, and, if not None, the exact time to
+        server: configuration of a server that is started for the conversation; None to use that of `call.url`.
+        sounds: the user's utterances; if empty, the microphone is used.
+        waits_s: after each utterance, the maximum wait for the end of its answer, and, if not None, the exact time to
             listen instead, in seconds.
+        record: whether the server records the session, if the user consents.
     """
     from dataclasses import replace
 
@@ -230,7 +235,7 @@ async def _talk(
             call = replace(call, url=running.url)
         if record:
             call = replace(call, consent=await _ask_consent(call))
-        told = (lambda event: None) if quiet else _tell_event
+        told = (lambda event: None) if quiet else _print_event
         if sounds:
             if not quiet:
                 typer.echo(f"kame: talking with {call.url}, in real time ...", err=True)
@@ -270,7 +275,7 @@ async def _ask_consent(call: "Call") -> str:
 
 
 async def _read_until_interrupted(frames: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    """Yields the frames until Ctrl-C."""
+    """Yields the frames until Ctrl-C, which is not raised as an error."""
     import signal
 
     loop, asked = asyncio.get_running_loop(), asyncio.Event()
@@ -284,8 +289,8 @@ async def _read_until_interrupted(frames: AsyncIterator[Any]) -> AsyncIterator[A
         loop.remove_signal_handler(signal.SIGINT)
 
 
-def _tell_event(event: dict[str, Any]) -> None:
-    """Prints an event of interest to the user as a line on standard error."""
+def _print_event(event: dict[str, Any]) -> None:
+    """Prints an event as a line on standard error; events that are not of interest to the user are not printed."""
     kind, data = event["kind"], event["data"]
     line = {
         "started": lambda: f"{_format_choice(data)}. {data.get('notice', '')}",
@@ -300,13 +305,14 @@ def _tell_event(event: dict[str, Any]) -> None:
 
 
 def _format_choice(data: dict[str, Any]) -> str:
+    """Formats the mode, back-end, model and voice of a session that has started."""
     model = data.get("model")
     chosen = f"{data['mode']}, back-end {data['back_end']}" + (f", model {model}" if model else "")
     is_read_out = data.get("voice") == "synthesised" and data["mode"] != "cascade"
     return f"{chosen}; its text is spoken by text-to-speech" if is_read_out else chosen
 
 
-def _tell(kept: "TalkRecord", out: Path, as_json: bool) -> None:
+def _print_record(kept: "TalkRecord", out: Path, as_json: bool) -> None:
     """Prints the transcript with the oracles, a table of what was understood, and the files of the record."""
     from dataclasses import asdict
 
@@ -314,7 +320,7 @@ def _tell(kept: "TalkRecord", out: Path, as_json: bool) -> None:
     from kame_model.serve.client.talk_record import EVENTS, TRANSCRIPT, WAV
 
     lines, oracles = [*zip(kept.get_lines(), kept.list_oracles_by_line(), strict=True)], kept.get_oracles()
-    exchanges = [(each.question, each.oracle, each.text, _hear(each.sound)) for each in kept.get_exchanges()]
+    exchanges = [(each.question, each.oracle, each.text, _transcribe(each.sound)) for each in kept.get_exchanges()]
     if as_json:
         transcript = [
             {"at_s": at_s, "speaker": speaker, "text": text, "whispered": whispered}
@@ -357,8 +363,8 @@ def _tell(kept: "TalkRecord", out: Path, as_json: bool) -> None:
     console.print(f"Listen: {out / WAV} (left: assistant, right: user); text: {out / TRANSCRIPT}; {out / EVENTS}")
 
 
-def _hear(sound: "Samples") -> str:
-    """Transcribes audio at 24 kHz by the embedded recogniser; empty if it is silent."""
+def _transcribe(sound: "Samples") -> str:
+    """Transcribes audio at 24 kHz by the embedded recogniser; empty if it is silent, `(reason)` if it is refused."""
     from backends import registry
     from backends.asr.protocol import HearingRefused, Recogniser
     from data_schemas.units import SAMPLE_RATE_HZ

@@ -172,18 +172,18 @@ def train(
         named = {"optim.learning_rate": learning_rate, "lora.rank": lora_rank}
         other = {name: value for name, value in named.items() if value is not None} | parse_settings(settings)
         if _are_datasets(dataset):
-            _refuse_for_datasets(stage, config)
+            _check_options_for_datasets(stage, config)
             told = {"datasets": dataset, "preset": preset, **group_settings(other)}
             own = {"codec_options": parse_settings(codec_option, "--codec-option") or None}
             _train_datasets({**both, **of_datasets, **own, **told}, as_json)
         else:
-            _refuse_for_rows({**of_datasets, "codec_option": codec_option or None})
+            _check_options_for_rows({**of_datasets, "codec_option": codec_option or None})
             typed = {**both, "data.datasets": [_parse_share(each) for each in dataset], **other}
             _train_rows(build_train_config(preset, stage, config, typed), as_json)
 
 
 def _train_rows(config: "TrainConfig", as_json: bool) -> None:
-    """Runs a training on token rows, in this process or as one process of torchrun.
+    """Runs a training on token rows, in this process or as one process of torchrun, and prints the result.
 
     Raises:
         KeyboardInterrupt: the run was stopped, and a checkpoint is saved.
@@ -195,19 +195,20 @@ def _train_rows(config: "TrainConfig", as_json: bool) -> None:
     with TrainingBar(quiet=as_json or not is_first) as bar:
         result = run(config, bar)
     if is_first:
-        _tell(result, as_json)
+        _print_result(result, as_json)
     if not result.is_done:
         raise KeyboardInterrupt
 
 
 def _parse_share(text: str) -> dict[str, Any]:
-    """Parses `FOLDER` or `FOLDER=WEIGHT` of token rows."""
+    """Parses `FOLDER` or `FOLDER=WEIGHT` of token rows to `path` and `weight`, which is 1 by default."""
     from data_schemas.config.front_end import parse_weight
 
     return dict(zip(("path", "weight"), parse_weight(text), strict=True))
 
 
-def _tell(result: "RunResult", as_json: bool) -> None:
+def _print_result(result: "RunResult", as_json: bool) -> None:
+    """Prints the last validation losses of a run, its steps and its number of weights."""
     if as_json:
         from dataclasses import asdict
 
@@ -216,15 +217,15 @@ def _tell(result: "RunResult", as_json: bool) -> None:
     from rich.console import Console
 
     if result.evaluation is not None:
-        Console().print(_make_columns(result.evaluation))
+        Console().print(_make_loss_table(result.evaluation))
     typer.echo(
         f"{result.folder}: {result.step} steps of {result.n_trained / 1e6:.1f} M trained weights "
         f"({result.n_weights / 1e6:.1f} M in total). The curves are in metrics.jsonl and tensorboard/."
     )
 
 
-def _make_columns(evaluation: Mapping[str, Mapping[str, float]]) -> "Table":
-    """Makes a table of the validation losses, with a column for each oracle (right, wrong, none)."""
+def _make_loss_table(evaluation: Mapping[str, Mapping[str, float]]) -> "Table":
+    """Makes a table of the validation losses in nats, with a column for each kind of oracle (right, wrong, none)."""
     from rich.table import Table
 
     table = Table("validation, nats", *(f"{column} oracle" for column in evaluation))
@@ -234,7 +235,7 @@ def _make_columns(evaluation: Mapping[str, Mapping[str, float]]) -> "Table":
 
 
 def _are_datasets(folders: list[str]) -> bool:
-    """Returns whether the folders hold datasets rather than token rows.
+    """Returns whether the folders hold datasets rather than token rows; a place on the Hub or in a bucket does.
 
     Raises:
         ConfigError: some of them do and some do not.
@@ -255,8 +256,8 @@ def _are_datasets(folders: list[str]) -> bool:
     return True in found
 
 
-def _refuse_for_datasets(stage: str | None, file: Path | None) -> None:
-    """Raises a ConfigError for what is possible with token rows only.
+def _check_options_for_datasets(stage: str | None, file: Path | None) -> None:
+    """Checks that nothing is given that is possible with token rows only.
 
     Raises:
         ConfigError: there are several processes, a single stage, or a file of settings.
@@ -275,11 +276,14 @@ def _refuse_for_datasets(stage: str | None, file: Path | None) -> None:
         raise ConfigError("--config needs token rows.", "With datasets, give each setting as --set name=value.")
 
 
-def _refuse_for_rows(typed: Mapping[str, Any]) -> None:
-    """Raises a ConfigError for options that are possible with datasets only, instead of ignoring them.
+def _check_options_for_rows(typed: Mapping[str, Any]) -> None:
+    """Checks that no option is given that is possible with datasets only, which would be ignored.
 
     Args:
-        typed: values by field of `FrontEndConfig`; None or False: the option was not given.
+        typed: values by field of `FrontEndConfig`; None or False if the option was not given.
+
+    Raises:
+        ConfigError: there is such an option.
     """
     from data_schemas.errors import ConfigError
 
@@ -294,7 +298,10 @@ def _refuse_for_rows(typed: Mapping[str, Any]) -> None:
 
 
 def group_settings(typed: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Groups the settings of `--set` by field of `FrontEndConfig`; those without a known prefix are of training."""
+    """Groups the settings of `--set` by field of `FrontEndConfig`, to which they belong by their prefix.
+
+    The prefix is removed; a setting without a known prefix is one of training (`settings`).
+    """
     fields = {"evaluation": "evaluation_settings", "sampling": "sampling_settings"}
     found: dict[str, dict[str, Any]] = {}
     for name, value in typed.items():
@@ -305,10 +312,10 @@ def group_settings(typed: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _train_datasets(typed: Mapping[str, Any], as_json: bool) -> None:
-    """Trains on datasets up to a registered checkpoint, or resumes.
+    """Trains on datasets up to a registered checkpoint, or resumes, and prints the evaluation and losses.
 
     Args:
-        typed: values by field of `FrontEndConfig`; None: the option was not given.
+        typed: values by field of `FrontEndConfig`; None for an option that was not given.
     """
     from data_schemas.config.front_end import FrontEndConfig
     from flows.cli.progress import TrainingBar
@@ -330,15 +337,15 @@ def _train_datasets(typed: Mapping[str, Any], as_json: bool) -> None:
         typer.echo(
             f"Report: {config.of_seed}/evaluation/report.md; report over all seeds so far: {config.out}/report.md"
         )
-    _tell_losses(config)
+    _report_losses(config)
     typer.echo(
         f"{made.checkpoint}: {made.facts.preset}, {made.facts.training.step} steps; model card: "
         f"{made.checkpoint}/README.md"
     )
 
 
-def _tell_losses(config: "FrontEndConfig") -> None:
-    """Plots the losses of each stage, and prints the first and last loss of the last stage."""
+def _report_losses(config: "FrontEndConfig") -> None:
+    """Plots the losses of each stage to a file, and prints the first and last training loss of the last stage."""
     from data_schemas.config.front_end import RUN
     from flows.runs.train import get_stage_folder, list_stages
     from kame_model.train.logs import METRICS, PICTURE, plot_losses, read_metrics

@@ -50,7 +50,7 @@ def up(
             api_url = _start_prefect(components, as_json)
             url = _start_dashboard(components, api_url, roots or [Path()], host, port, token)
             shown = url if token_env else f"{url}#token={token}"
-            _tell("dashboard", shown, as_json)
+            _print_component("dashboard", shown, as_json)
             _start_workers(components, api_url, as_json)
             if not as_json:
                 typer.echo("kame: ready; Ctrl-C stops all components.", err=True)
@@ -61,7 +61,7 @@ def up(
 
 
 def _start_prefect(components: "Components", as_json: bool) -> str:
-    """Starts Prefect's server, registers the deployments, and returns the URL of its API.
+    """Starts Prefect's server, ends lost runs, registers the deployments, and returns the URL of its API.
 
     Raises:
         ConfigError: its port is in use.
@@ -95,14 +95,14 @@ def _start_prefect(components: "Components", as_json: bool) -> str:
     components.wait_for(server, lambda: client.api_healthcheck() is None, _READY_S)
     end_lost_runs(client)
     deploy(client, Path.cwd(), has_gpu=looking.wait() == 0)
-    _tell("prefect", api_url.removesuffix("/api"), as_json)
+    _print_component("prefect", api_url.removesuffix("/api"), as_json)
     return api_url
 
 
 def _start_dashboard(
     components: "Components", api_url: str, roots: list[Path], host: str, port: int, token: str
 ) -> str:
-    """Starts the dashboard and returns its URL."""
+    """Starts the dashboard, waits until it is ready, and returns its URL."""
     import json
     import sys
 
@@ -118,7 +118,7 @@ def _start_dashboard(
 
 
 def _start_workers(components: "Components", api_url: str, as_json: bool) -> None:
-    """Starts a worker for each work pool."""
+    """Starts a worker for each work pool, and waits until each polls."""
     import sys
     from datetime import UTC, datetime
     from functools import partial
@@ -135,11 +135,11 @@ def _start_workers(components: "Components", api_url: str, as_json: bool) -> Non
     }
     for pool, worker in workers.items():
         components.wait_for(worker, partial(is_served, client, pool, since), _READY_S)
-        _tell(worker.name, f"runs of the pool {pool}", as_json)
+        _print_component(worker.name, f"runs of the pool {pool}", as_json)
 
 
 def _stop_runs(api_url: str) -> None:
-    """Cancels active runs and waits until they have saved and ended, at most 30 s."""
+    """Cancels active runs and waits until they have saved and ended, at most `flows.deployments.STOP_S`."""
     import httpx
 
     from flows.deployments import stop_runs
@@ -150,12 +150,14 @@ def _stop_runs(api_url: str) -> None:
 
 
 def _make_environment(api_url: str) -> dict[str, str]:
+    """Returns the environment variables of a component, which uses the Prefect server at this URL."""
     # leases in memory would be lost with the server, and their slots would stay occupied
     leases = {"PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem"}
     return os.environ | {"PREFECT_API_URL": api_url, "PYTHONUNBUFFERED": "1", "DO_NOT_TRACK": "1"} | leases
 
 
-def _tell(component: str, what: str, as_json: bool) -> None:
+def _print_component(component: str, what: str, as_json: bool) -> None:
+    """Prints that a component has started, with its URL or what it does."""
     if as_json:
         print_json({"component": component, "what": what})
     else:

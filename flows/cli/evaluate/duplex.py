@@ -8,12 +8,13 @@ import typer
 from flows.cli.evaluate.options import Again, Register, describe_condition, make_server_command
 
 
-def _tell(row: Mapping[str, Any]) -> str:
+def _format_row(row: Mapping[str, Any]) -> str:
+    """Formats the line of a row of figures."""
     latency = "" if row.get("latency_s") is None else f", {row['latency_s']:.2f} s after the user"
     return f"{describe_condition(row)}, {row['subset']}: takes the turn in {row['take_over']:.0%}{latency}"
 
 
-@make_server_command("duplex", _tell)
+@make_server_command("duplex", _format_row)
 def duplex(
     path: Annotated[
         str,

@@ -8,14 +8,15 @@ import typer
 from flows.cli.evaluate.options import Tts, describe_condition, make_server_command
 
 
-def _tell(row: Mapping[str, Any]) -> str | None:
+def _format_row(row: Mapping[str, Any]) -> str | None:
+    """Formats the line of a row of figures; None for the row of a category."""
     if "category" in row:
         return None
     scores = ", ".join(f"{name} {row[name]}" for name in ("score", "score_text", "score_oracle"))
     return f"{describe_condition(row)}: {scores}; {row['n_empty']} of {row['n_answers']} empty"
 
 
-@make_server_command("mt-bench", _tell)
+@make_server_command("mt-bench", _format_row)
 def mt_bench(
     path: Annotated[
         str, typer.Option("--path", help="Folder with FastChat's question.jsonl and reference_answer/gpt-4.jsonl.")

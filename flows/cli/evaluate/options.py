@@ -46,25 +46,26 @@ Tts = Annotated[
 
 
 def make_server_command(
-    kind: "Kind", tell: Callable[[Mapping[str, Any]], str | None]
+    kind: "Kind", format_row: Callable[[Mapping[str, Any]], str | None]
 ) -> Callable[[Own], Callable[..., None]]:
     """Returns a decorator that makes a command of a function with the options of one kind of evaluation.
 
-    The function returns its options as settings of the kind by dotted name (None: not given), and `register` and
-    `again` if it has them. The command also has the options of `_evaluate`; it evaluates and prints the figures.
+    The function returns its options as settings of the kind by dotted name (None for those not given), and `register`
+    and `again` if it has them. The command also has the options of `_evaluate`; it evaluates and prints the figures.
 
     Args:
-        tell: formats the line that is printed for one row of figures, or returns None for no line.
+        format_row: formats the line that is printed for one row of figures, or returns None for no line.
     """
 
     def decorate(own: Own) -> Callable[..., None]:
+        """Makes the command, whose signature has the options of both functions."""
         mine = signature(own).parameters
         shared = [each for each in signature(_evaluate).parameters.values() if each.kind is Parameter.KEYWORD_ONLY]
 
         @wraps(own)
         def command(**typed: Any) -> None:
             told = {name: typed.pop(name) for name in mine}
-            _evaluate(kind, lambda: own(**told), tell, **typed)
+            _evaluate(kind, lambda: own(**told), format_row, **typed)
 
         first = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in mine.values()]
         rest = [each.replace(default=kind) if each.name == "out" else each for each in shared]
@@ -77,7 +78,7 @@ def make_server_command(
 def _evaluate(
     kind: "Kind",
     own: Callable[[], dict[str, Any]],
-    tell: Callable[[Mapping[str, Any]], str | None],
+    format_row: Callable[[Mapping[str, Any]], str | None],
     *,
     checkpoint: Annotated[
         str | None,
@@ -138,6 +139,11 @@ def _evaluate(
     anew: Anew = False,
     as_json: AsJson = False,
 ) -> None:
+    """Evaluates by calling a server, and prints the rows of the figures; the keyword arguments are options.
+
+    Args:
+        own: returns the settings of the kind, as the function that `make_server_command` decorates.
+    """
     with report_errors(as_json):
         from data_schemas.config.serving import NO_CHECKPOINT
         from flows.cli.progress import show_count
@@ -164,7 +170,7 @@ def _evaluate(
         if as_json:
             print_json(rows)
             return
-        for line in filter(None, map(tell, rows)):
+        for line in filter(None, map(format_row, rows)):
             typer.echo(line)
         typer.echo(f"Report: {out}/{REPORT}")
 

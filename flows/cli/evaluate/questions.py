@@ -8,12 +8,13 @@ import typer
 from flows.cli.evaluate.options import Tts, describe_condition, make_server_command
 
 
-def _tell(row: Mapping[str, Any]) -> str:
+def _format_row(row: Mapping[str, Any]) -> str:
+    """Formats the line of a row of figures."""
     right = f"accuracy {row['answer_accuracy']:.0%} of the audio, {row['answer_accuracy_text']:.0%} of its text"
     return f"{describe_condition(row)}, n={row['n']}: {right}"
 
 
-@make_server_command("questions", _tell)
+@make_server_command("questions", _format_row)
 def questions(
     questions: Annotated[
         str,
@@ -57,6 +58,11 @@ def questions(
 
 
 def _parse_columns(told: str) -> dict[str, str]:
+    """Parses `field=COLUMN,…` to columns by field.
+
+    Raises:
+        ConfigError: a part is not of this form, or a field is given twice.
+    """
     from data_schemas.errors import ConfigError
 
     parts = [pair.partition("=") for pair in told.split(",")]

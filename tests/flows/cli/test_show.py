@@ -29,7 +29,7 @@ def shown(made: Path) -> tuple[AudioDialogue, OracleRow]:
 
 def test_a_dialogue_shows_each_word_once_and_each_event_once(shown: tuple[AudioDialogue, OracleRow]) -> None:
     row, oracle = shown
-    lines = [re.split(r"\s*[│|]\s*", line) for line in seen(show.show_dialogue(row, oracle), 400).splitlines()]
+    lines = [re.split(r"\s*[│|]\s*", line) for line in seen(show.render_dialogue(row, oracle), 400).splitlines()]
     table = [cells for cells in lines if len(cells) == 5 and re.fullmatch(r"\s*[\d.]+", cells[0])]
     said = " ".join(cells[3].strip() for cells in table).split()
     assert said == [word.word for turn in row.turns for each in turn.utterances for word in each.words]
@@ -37,30 +37,30 @@ def test_a_dialogue_shows_each_word_once_and_each_event_once(shown: tuple[AudioD
 
 
 def test_a_dialogue_without_oracles_is_shown_too(shown: tuple[AudioDialogue, OracleRow]) -> None:
-    assert shown[0].turns[1].utterances[0].words[-1].word in seen(show.show_dialogue(shown[0], None))
+    assert shown[0].turns[1].utterances[0].words[-1].word in seen(show.render_dialogue(shown[0], None))
 
 
 def test_the_ladder_shows_every_event(shown: tuple[AudioDialogue, OracleRow]) -> None:
-    text = seen(show.show_ladder(shown[1]))
+    text = seen(show.render_ladder(shown[1]))
     assert all(f"{event.n_words_heard}/{event.n_words}" in text for event in shown[1].events)
 
 
 def test_words_are_shown_with_their_times(shown: tuple[AudioDialogue, OracleRow]) -> None:
     last = shown[0].turns[1].utterances[0].words[-1]
     assert f"{last.word} {last.start_s:.2f}-{last.end_s:.2f}" in re.sub(
-        r"\s+", " ", seen(show.show_words(shown[0]), 5_000)
+        r"\s+", " ", seen(show.render_words(shown[0]), 5_000)
     )
 
 
 def test_figures_name_sources_of_which_all_was_refused() -> None:
     figures = Figures()
     figures.rejects["mine", "not_json"] = 3
-    rows = [line.split() for line in seen(show.show_figures(figures)).replace("│", " ").splitlines()]
+    rows = [line.split() for line in seen(show.render_figures(figures)).replace("│", " ").splitlines()]
     assert ["mine", "0", "0.0", "3"] in rows
 
 
 def test_faults_are_shown_with_brackets_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    show.open_console().print(show.show_faults([Fault("data/[/x].parquet", "file exists", "[bold]missing :smile:")]))
+    show.open_console().print(show.render_faults([Fault("data/[/x].parquet", "file exists", "[bold]missing :smile:")]))
     told = capsys.readouterr().out
     assert "data/[/x].parquet" in told
     assert "[bold]missing :smile:" in told
