@@ -1,8 +1,8 @@
 """`kame bench`: measures what each stage of a run costs on this machine, on a few real dialogues, in about two minutes.
 
 The stages and engines are those of a run, in this process, one dialogue after the other. Each stage first processes one
-dialogue, so that the loading of models is measured separately. Then the processor time of the others is measured,
-including child processes; a busy machine affects it less than wall-clock time.
+dialogue, so that the loading of models is measured separately. Then the processor time of all of them (with a chat
+model: of the others) is measured, including child processes; a busy machine affects it less than wall-clock time.
 """
 
 import os
@@ -79,7 +79,7 @@ class Bench:
     sizes: list[Sizes] = field(default_factory=list)
 
     def add_cost(self, step: str, engine: str, per: str, processor_s: float, amount: float) -> None:
-        """Adds a rate, unless nothing was measured."""
+        """Adds a rate, in processor seconds for each `per` of which there were `amount`; none if the amount is 0."""
         if amount > 0:
             self.costs.append(Cost(step=step, engine=engine, per=per, seconds=max(0.0, processor_s) / amount))
 
@@ -91,8 +91,8 @@ def run_bench(
 
     Args:
         n_dialogues: number of dialogues of each source to synthesise.
-        checkpoint: a trained front-end whose codec, training and server steps are measured; None: these are skipped.
-        tell: called with the name of each step.
+        checkpoint: a trained front-end whose codec, training and server steps are measured; if None, these are skipped.
+        tell: called with the name of each step before it is measured.
         keeps_shapes: whether lengths of the dialogues are stored for sources of the same names.
 
     Raises:
@@ -120,10 +120,10 @@ def run_bench(
 
 
 def measure_dataset(config: RefreshConfig, n_dialogues: int, meter: UsageMeter, tell: Tell) -> Bench:
-    """Makes dialogues of each source, and measures each step.
+    """Makes dialogues of each source, and returns the measurements of each step.
 
     Args:
-        tell: called with the name of each step.
+        tell: called with the name of each step before it is measured.
 
     Raises:
         SourceError: no item of a source can be spoken.
@@ -149,7 +149,7 @@ def measure_dataset(config: RefreshConfig, n_dialogues: int, meter: UsageMeter, 
                     continue
                 made[name], warm_s, processor_s = _run_warm(stages[name], batch)
                 load_s += warm_s
-                _keep_cost(bench, name, made, processor_s)
+                _add_stage_cost(bench, name, made, processor_s)
         bench.dialogues = made[MIXING]
         if not bench.dialogues:
             raise SourceError("All dialogues of the benchmark were rejected.", "Try more dialogues: --dialogues 16")
@@ -165,7 +165,7 @@ def measure_dataset(config: RefreshConfig, n_dialogues: int, meter: UsageMeter, 
             bench.oracles = _measure_chat(bench, ORACLE, batch, f"{folder}/answers.sqlite")
             if not any(each.stage == ORACLE for each in bench.chat):
                 raise BackendError("The chat model returned no answer with a token count.", "See its log.")
-    _measure_shapes(bench, scripted, made["speech"])
+    _complete_shapes(bench, scripted, made["speech"])
     return bench
 
 
@@ -184,11 +184,15 @@ def describe_machine() -> str:
 
 
 def _measure_scripts(bench: Bench, stage: Stage[Any]) -> dict[str, list[Dialogue]]:
-    """Measures scripts of all items that are read, and returns evenly chosen dialogues of each source."""
+    """Measures scripts of all items that are read, and returns evenly chosen dialogues of each source by its name.
+
+    Raises:
+        SourceError: no item of a source can be spoken.
+    """
     chosen: dict[str, list[Dialogue]] = {}
     processor_s, n_items = 0.0, 0
     for source in bench.config.sources:
-        items = _read(bench.config, source)
+        items = _read_items(bench.config, source)
         stage.run([(each,) for each in items[:1]])  # loads the lexicon
         before_s = read_usage().processor_s
         made = stage.run([(each,) for each in items]).outputs
@@ -203,7 +207,7 @@ def _measure_scripts(bench: Bench, stage: Stage[Any]) -> dict[str, list[Dialogue
     return chosen
 
 
-def _read(config: RefreshConfig, source: SourceConfig) -> list[Item]:
+def _read_items(config: RefreshConfig, source: SourceConfig) -> list[Item]:
     limit = min(config.limit or N_READ, N_READ)
     return read_items(source, limit, config.split).items
 
@@ -211,7 +215,7 @@ def _read(config: RefreshConfig, source: SourceConfig) -> list[Item]:
 def _measure_script_shape(
     config: RefreshConfig, source: str, n_items: int, dialogues: Sequence[Dialogue]
 ) -> DialogueShape:
-    """Measures what scripts alone tell; times are added when some dialogues have been synthesised."""
+    """Measures what can be known from scripts; the other fields are placeholders until `_complete_shapes`."""
     return DialogueShape(
         source=source,
         n_items=n_items,
@@ -226,12 +230,16 @@ def _measure_script_shape(
 
 
 def count_words(dialogue: Dialogue) -> int:
-    """Counts the spoken words of a dialogue, including backchannels."""
+    """Counts the spoken words of both speakers in a dialogue, including backchannels."""
     return sum(len(each.spoken_text.split()) for turn in dialogue.turns for each in turn.utterances)
 
 
 def _run_warm(stage: Stage[Any], batch: Sequence[Any]) -> tuple[list[Any], float, float]:
-    """Runs a stage; returns its results, the startup time, and the processor time of all but the first dialogue."""
+    """Runs a stage on the first dialogue, and then on the whole batch.
+
+    Returns:
+        The results, and in processor seconds the startup (loading of models) and the second run.
+    """
     began_s = read_usage().processor_s
     stage.run(batch[:1])
     warm_s = read_usage().processor_s
@@ -240,7 +248,7 @@ def _run_warm(stage: Stage[Any], batch: Sequence[Any]) -> tuple[list[Any], float
     return outputs, max(0.0, warm_s - began_s - processor_s / max(1, len(batch))), processor_s
 
 
-def _keep_cost(bench: Bench, name: str, made: dict[str, list[Any]], processor_s: float) -> None:
+def _add_stage_cost(bench: Bench, name: str, made: dict[str, list[Any]], processor_s: float) -> None:
     """Adds the rate of a stage; for speech, the recogniser's share is measured by a second transcription."""
     speech_s = sum(_sum_speech_s(each) for each in made["speech"])
     if name == "speech":
@@ -259,7 +267,7 @@ def _sum_speech_s(clips: Clips) -> float:
 
 
 def _measure_recogniser(bench: Bench, speech: Sequence[Clips]) -> float:
-    """Measures the processor time of transcribing all clips as often as the quality gate did."""
+    """Measures the processor seconds of transcribing all clips as often as the quality gate did; 0 if it did not."""
     recogniser = build_recogniser(bench.config.gate)
     if recogniser is None:
         return 0.0
@@ -276,8 +284,14 @@ def _measure_recogniser(bench: Bench, speech: Sequence[Clips]) -> float:
     return read_usage().processor_s - before_s
 
 
-def _measure_shapes(bench: Bench, scripted: dict[str, list[Dialogue]], speech: Sequence[Clips]) -> None:
-    """Adds the seconds per word of synthesised dialogues, so that scripts without audio can be estimated."""
+def _complete_shapes(bench: Bench, scripted: dict[str, list[Dialogue]], speech: Sequence[Clips]) -> None:
+    """Fills in the figures of the shapes that need synthesised dialogues: rejects, oracle requests and seconds.
+
+    Seconds are measured per word and scaled to the mean number of words of all scripts.
+
+    Raises:
+        SourceError: no dialogue of a source could be synthesised.
+    """
     said = {each.dialogue_id: _sum_speech_s(each) for each in speech}
     shapes = []
     for shape in bench.shapes:
@@ -302,7 +316,7 @@ def _measure_shapes(bench: Bench, scripted: dict[str, list[Dialogue]], speech: S
 
 
 def _measure_prompt_sizes(bench: Bench) -> list[PromptSize]:
-    """Measures the prompt tokens of each prompt set: estimated, and corrected by the counted tokens."""
+    """Estimates the mean prompt tokens of each prompt set, corrected by the ratio of counted to estimated tokens."""
     oracle, sizes = bench.config.oracle, dict[str, list[int]]()
     plans = [plan_dialogue(row.turns, oracle) for row in bench.dialogues]
     asked = [each for plan in plans for each in plan.requests if each.speaker == "A"]
@@ -317,7 +331,7 @@ def _measure_prompt_sizes(bench: Bench) -> list[PromptSize]:
 
 
 def _measure_sizes(bench: Bench, speech: Sequence[Clips], folder: Path, first_bytes: int, worker_bytes: int) -> None:
-    """Measures bytes of clips and of Parquet rows, the time of publishing rows to a shard, and memory."""
+    """Adds sizes of clips and Parquet rows, with the given sizes of memory, and the cost of publishing to a shard."""
     from data_schemas.arrow import to_table
 
     store, duration_s = Store(str(folder / "parts")), sum(each.duration_s for each in bench.dialogues)
@@ -341,7 +355,11 @@ def _measure_sizes(bench: Bench, speech: Sequence[Clips], folder: Path, first_by
 
 
 def _measure_chat(bench: Bench, stage: str, batch: Sequence[Any], answers: str) -> list[Any]:
-    """Runs a stage with its chat model on a batch; adds requests, tokens and time, if there were requests."""
+    """Runs a stage with its chat model on a batch and returns the results; adds the rate of its requests, if any.
+
+    Args:
+        answers: file of the chat model's cached answers.
+    """
     config, chat = bench.config, chat_model_of(bench.config, stage)
     assert chat is not None
     usages: list[ChatUsage] = []
@@ -378,6 +396,6 @@ def _measure_chat(bench: Bench, stage: str, batch: Sequence[Any], answers: str) 
 
 
 def _count_oracles(config: RefreshConfig, batch: Sequence[tuple[AudioDialogue]]) -> float:
-    """Counts the oracles of these dialogues that the version requests."""
+    """Returns the expected number of oracles that the version requests for these dialogues, at least 1."""
     planned = sum(len(plan_dialogue(row.turns, config.oracle).requests) for (row,) in batch)
     return max(1.0, planned * (config.oracle.share_to - config.oracle.share_from))

@@ -41,13 +41,13 @@ N_SERVED: Final = 15
 
 
 class Clock(Silent):
-    """Progress callback that records the processor time of each step."""
+    """Progress callback that records the processor time so far at the end of each step."""
 
     def __init__(self) -> None:
         self.marks_s: list[float] = []
 
     def step(self, step: int, figures: Mapping[str, float]) -> None:
-        """Records the time of a finished step."""
+        """Records the processor time at the end of a step."""
         self.marks_s.append(time.process_time())
 
     def compute_step_s(self) -> float:
@@ -58,7 +58,7 @@ class Clock(Silent):
 def measure_training(
     checkpoint: str, dialogues: Sequence[AudioDialogue], oracles: Sequence[OracleRow], origin: Origin
 ) -> Rates:
-    """Measures the codec, training and serving with the vocabulary and codec of a trained checkpoint.
+    """Measures the codec, training and serving with the vocabulary and codec of a trained checkpoint, in a new process.
 
     Raises:
         KameError: the checkpoint cannot be read, or has no vocabulary or codec.
@@ -68,15 +68,16 @@ def measure_training(
 
 
 def _measure(source: str, dialogues: Sequence[AudioDialogue], oracles: Sequence[OracleRow], origin: Origin) -> Rates:
+    """Does the work of `measure_training` in this process, whose memory is measured as well."""
     checkpoint = load_checkpoint(source)
     with tempfile.TemporaryDirectory() as folder:
         preset = checkpoint.front_end.preset
         n_frames = N_STEPS * make_bench_config(Path(folder), preset, "dialogues").data.batch_frames
-        encoded = _write_rows(Path(folder) / "rows", checkpoint, dialogues, oracles, n_frames)
+        codec_cost = _write_rows(Path(folder) / "rows", checkpoint, dialogues, oracles, n_frames)
         costs, rest_bytes = _measure_steps(Path(folder), preset)
-    step_s = {n: _measure_served(checkpoint, n) for n in CALLERS}
+    step_s = {n: _measure_server_step(checkpoint, n) for n in CALLERS}
     steps = [StepTimes(preset=preset, step_s=step_s)]
-    return Rates(origin=origin, costs=[encoded, *costs], steps=steps, training_bytes=max(1.0, rest_bytes))
+    return Rates(origin=origin, costs=[codec_cost, *costs], steps=steps, training_bytes=max(1.0, rest_bytes))
 
 
 def _write_rows(
@@ -116,7 +117,11 @@ def _write_rows(
 
 
 def _measure_steps(folder: Path, preset: str) -> tuple[list[Cost], float]:
-    """Measures seconds per frame of each stage that fits this machine, and process memory besides weights and batch."""
+    """Trains a few steps of each stage but those on speech rows.
+
+    Returns:
+        The processor seconds per frame, and the peak memory of the process in bytes without weights and activations.
+    """
     costs, counted = [], 0.0
     for plan in PRESETS[preset].plan:
         if plan.main == "speech":
@@ -156,8 +161,8 @@ def make_bench_config(folder: Path, preset: str, stage: str) -> TrainConfig:
     return build_train_config(preset, stage, None, typed)
 
 
-def _measure_served(checkpoint: Checkpoint, n_callers: int) -> float:
-    """Measures the minimum processor time of a server step for a number of sessions, in one thread."""
+def _measure_server_step(checkpoint: Checkpoint, n_callers: int) -> float:
+    """Returns the minimum processor time of a server step for a number of sessions, in seconds."""
     codec, tokenizer = checkpoint.codec(), checkpoint.tokenizer()
     sampling = checkpoint.sampling(SamplingConfig())
     times_s = []

@@ -61,7 +61,10 @@ def evaluate(config: EvaluateConfig, counting: Counting) -> Rows:
 
 
 def make_recall_delays(delays_s: Sequence[float]) -> dict[str, Any]:
-    """Makes settings of kind recall from delays; a single one is also used for the wrong and the corrected oracle."""
+    """Makes settings of kind recall from delays; those that are None keep their defaults.
+
+    A single delay is also used for the wrong and the corrected oracle.
+    """
     return {"delays_s": list(delays_s) or None, "delay_s": delays_s[0] if len(delays_s) == 1 else None}
 
 
@@ -80,11 +83,11 @@ def evaluate_served(
     """Runs an evaluation that calls a server, and returns the rows of its figures.
 
     Args:
-        typed: settings of the kind by dotted name; None: not given. For kind mt-bench, `judge.prompts` is then
-            FastChat's file beside the questions, if there is one.
+        typed: settings of the kind by dotted name; those that are None are ignored. For kind mt-bench, `judge.prompts`
+            is then FastChat's file beside the questions, if there is one.
         settings: further settings, as given by --set.
         anew: whether results of another evaluation in `out` are replaced.
-        register, again: for kind duplex, as in `note_look_at_test`.
+        register, again: as in `note_look_at_test`; ignored for other kinds than duplex.
 
     Raises:
         KameError: a setting is unknown, or the evaluation failed.
@@ -108,7 +111,7 @@ def evaluate_served(
 
 
 def _find_prompts_beside(path: str) -> str | None:
-    """Finds FastChat's judge prompts in the folder of its questions or the one above, as in its repository."""
+    """Finds FastChat's judge prompts in the folder of its questions or the one above; None if neither has them."""
     places = (Path(path) / "judge_prompts.jsonl", Path(path).parent / "judge_prompts.jsonl")
     return next((str(place) for place in places if place.is_file()), None)
 
@@ -130,6 +133,7 @@ def make_server_config(config: EvaluateConfig) -> "ServeConfig":
 
 
 def _evaluate_recall(config: EvaluateConfig, counting: Counting) -> Rows:
+    """Runs the evaluation of recall with the settings of `config`, and returns the rows of its figures."""
     from data_schemas.config.recall import RecallConfig
 
     typed = {**make_recall_delays(config.delays_s), "seed": config.seed, "n_items": config.n_items or None}

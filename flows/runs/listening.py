@@ -14,7 +14,7 @@ from data_schemas.errors import ConfigError
 
 
 def check_certificate(care: CareConfig) -> None:
-    """Checks the files of TLS by loading them, as uvicorn will.
+    """Checks the certificate and key of TLS by loading them, as uvicorn will; does nothing without a certificate.
 
     Raises:
         ConfigError: they cannot be read, or do not match.
@@ -34,7 +34,7 @@ def check_certificate(care: CareConfig) -> None:
 
 @contextmanager
 def open_listener(config: ServeConfig) -> Iterator[socket.socket]:
-    """Opens the listening socket.
+    """Opens the listening socket for the duration of a `with` block.
 
     Raises:
         ConfigError: the address is in use or not available.
@@ -59,7 +59,7 @@ def format_url(config: ServeConfig, listener: socket.socket) -> str:
 
 @contextmanager
 def catch_end_signals() -> Iterator[asyncio.Event]:
-    """Returns an event that SIGTERM and SIGINT set; outside the main thread, nothing sets it."""
+    """Yields an event that SIGTERM and SIGINT set during a `with` block; outside the main thread, nothing sets it."""
     asked = asyncio.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked
@@ -77,7 +77,7 @@ def catch_end_signals() -> Iterator[asyncio.Event]:
 
 
 async def wait_for_first(*waits: Coroutine[Any, Any, object]) -> None:
-    """Waits for the first task to finish and cancels the others; raises what it raised."""
+    """Waits until the first of these finishes, and cancels the others; raises the error of the first, if it failed."""
     tasks = [asyncio.create_task(wait) for wait in waits]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -52,7 +52,7 @@ def save_rates(path: Path, rates: Rates) -> None:
 
 
 def open_rates(file: Path | None = None) -> RateBook:
-    """Opens the rates for estimates: of the file, else of this machine's `kame bench`, if it was run.
+    """Opens the rates for estimates: those of the file, or without one those that `kame bench` measured here, if any.
 
     Missing rates are taken from the reference machine.
 
@@ -64,7 +64,7 @@ def open_rates(file: Path | None = None) -> RateBook:
 
 
 def parse_sizes(texts: Sequence[str]) -> dict[str, float]:
-    """Parses `NAME=NUMBER` to numbers of dialogues by source; without any, those of the paper's corpus.
+    """Parses texts `NAME=NUMBER` to numbers of dialogues by source; without texts, returns those of the paper's corpus.
 
     Raises:
         ConfigError: a text is not of this form.
@@ -79,7 +79,7 @@ def parse_sizes(texts: Sequence[str]) -> dict[str, float]:
 
 
 def count_items(config: RefreshConfig) -> dict[str, int]:
-    """Counts the items that a refresh would read, by source.
+    """Counts the items that a refresh would read, by source, by reading them.
 
     Raises:
         SourceError: a source cannot be read.
@@ -94,7 +94,7 @@ def plan_dataset(
 
     Args:
         n_dialogues: number of dialogues by source.
-        devices: GPUs for which times are estimated as well.
+        devices: GPUs for which times are estimated as well, besides the CPU.
 
     Raises:
         ConfigError: see `estimate_dataset`.
@@ -113,7 +113,7 @@ def plan_dataset(
 
 
 def plan_parts(config: RefreshConfig, parts: Sequence[Part], book: RateBook) -> list[Figure]:
-    """Estimates a run for the parts that are still to be made; an empty list if there are none."""
+    """Estimates a refresh that makes only these parts; an empty list if there are none."""
     n_items: dict[str, int] = {}
     for part in parts:
         n_items[part.source] = n_items.get(part.source, 0) + part.n_items
@@ -133,7 +133,7 @@ def plan_training(
     """Estimates hours and memory of training a preset, and the sessions that it can serve, on one kind of device.
 
     Args:
-        stage: a single stage of the preset's plan; None: all stages.
+        stage: a single stage of the preset's plan; None for all stages.
         typed: settings by dotted name.
 
     Raises:
@@ -150,6 +150,7 @@ def plan_training(
 def _plan_stages(
     configs: Sequence[TrainConfig], codec: str, book: RateBook, device: str, n_devices: int
 ) -> list[Figure]:
+    """Estimates the training of these stages, and the sessions that the result can serve."""
     from kame_model.estimate import describe_codes, estimate_callers, estimate_training
 
     figures = estimate_training(configs, *describe_codes(codec), book, device, n_devices)
@@ -174,10 +175,10 @@ def plan_settings(config: BaseModel) -> list[Figure]:
 
 
 def check_device(name: str, book: RateBook) -> str:
-    """Returns the name of a device as data sheets and rates have it, such as `cpu` or `H200`.
+    """Returns the name under which a data sheet or the rates have a device: `H200` for `nvidia h200`.
 
     Raises:
-        ConfigError: neither has it.
+        ConfigError: neither has the device.
     """
     from kame_model.train.throughput import PEAK_FLOPS
 
@@ -205,8 +206,12 @@ def name_device(wanted: str) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else CPU
 
 
-def compare(figures: Sequence[Figure], actual: Mapping[str, float | None]) -> dict[str, dict[str, Any]]:
-    """Compares estimated and actual figures by key; `ratio` is estimate / actual, None if either is unknown."""
+def compare_with_actual(figures: Sequence[Figure], actual: Mapping[str, float | None]) -> dict[str, dict[str, Any]]:
+    """Returns `planned`, `actual`, `unit` and `ratio` of each estimated figure by its key.
+
+    Figures that `actual` does not have are left out. `ratio` is planned / actual, and None if either is unknown or the
+    actual figure is 0.
+    """
     told = {}
     for figure in figures:
         if figure.key not in actual:
@@ -219,7 +224,9 @@ def compare(figures: Sequence[Figure], actual: Mapping[str, float | None]) -> di
 
 
 def read_comparison(dataset: str) -> tuple[str, dict[str, dict[str, Any]]]:
-    """Reads the record of a dataset's last run that made something: its file, and the comparison by `compare`.
+    """Reads the record of a dataset's last run with an estimate, and returns its path and comparison.
+
+    The comparison was made by `compare_with_actual`.
 
     Raises:
         DatasetError: there is no such run, or its file is damaged.

@@ -31,15 +31,18 @@ class Previewed:
     sound_file: str
 
     def to_json(self) -> dict[str, Any]:
-        """Converts it to JSON, with the WAV file's name instead of the audio."""
+        """Converts it to JSON, with the path of the WAV file instead of the audio."""
         return {**dump_dialogue(self.dialogue, self.oracle), "sound_file": self.sound_file}
 
 
 def preview(config: RefreshConfig, n_dialogues: int) -> list[Previewed]:
     """Makes dialogues of the shortest questions that can be spoken, taken from the sources in turn.
 
+    The WAV files and the cached answers of the chat model are written to `config.out`. Rejected dialogues are missing.
+
     Raises:
         SourceError: no item of the sources can be spoken.
+        StoreError: the folder cannot be written.
         KameError: every dialogue was rejected, or another error of a run.
     """
     Store(config.out)  # complains of a place that is no local folder
@@ -55,11 +58,13 @@ def preview(config: RefreshConfig, n_dialogues: int) -> list[Previewed]:
     whole = join_inputs([made[MIXING], made[ORACLE]])
     if not whole:
         raise _make_empty_error(rejects)
-    return [Previewed(row, oracle, _save(row, folder)) for row, oracle in whole]
+    return [Previewed(row, oracle, _save_wav(row, folder)) for row, oracle in whole]
 
 
 def _run_stages(config: RefreshConfig, n_dialogues: int, answers: str) -> tuple[dict[str, list[Any]], list[Reject]]:
-    """Runs all stages; returns their results by name, and the rejects of the chosen dialogues.
+    """Runs all stages, after the scripts on the shortest dialogues only.
+
+    Returns the results by stage, and the rejects of the chosen dialogues.
 
     Args:
         answers: file of the chat model's cached answers.
@@ -78,7 +83,7 @@ def _run_stages(config: RefreshConfig, n_dialogues: int, answers: str) -> tuple[
 
 
 def _make_empty_error(rejects: list[Reject]) -> KameError:
-    """Makes the error of a preview without any dialogue: how many each stage rejected, and why."""
+    """Makes the error of a preview without any dialogue; it says how many each stage rejected, and why."""
     counts = Counter(f"{each.stage} {each.reason}" for each in rejects).most_common()
     refused = ", ".join(f"{n} by {reason}" for reason, n in counts) or "none was rejected"
     first = f"The first one: {rejects[0].detail}. " if rejects else ""
@@ -91,6 +96,11 @@ def _read_items(config: RefreshConfig) -> list[Item]:
 
 
 def _choose_shortest(dialogues: list[Any], n: int) -> list[Any]:
+    """Returns up to `n` dialogues with the shortest first turns, taken from the sources in turn.
+
+    Raises:
+        SourceError: there are no dialogues.
+    """
     by_source: dict[str, list[Any]] = {}
     for row in sorted(dialogues, key=lambda row: len(split_words(row.turns[0].spoken_text))):
         by_source.setdefault(row.source, []).append(row)
@@ -100,7 +110,8 @@ def _choose_shortest(dialogues: list[Any], n: int) -> list[Any]:
     return [row for _, _, row in ranked[:n]]
 
 
-def _save(row: AudioDialogue, folder: Path) -> str:
+def _save_wav(row: AudioDialogue, folder: Path) -> str:
+    """Writes the audio of a dialogue to a WAV file, and returns its path."""
     path = folder / f"{row.dialogue_id}.wav"
     save_wav(row.flac, path)
     return str(path)

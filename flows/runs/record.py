@@ -19,7 +19,7 @@ from data_schemas.config import RefreshConfig
 from data_schemas.errors import StoreError
 from data_schemas.rates import Figure
 from data_schemas.store import Store
-from flows.runs.plan import compare
+from flows.runs.plan import compare_with_actual
 from flows.runs.usage import UsageMeter, add_processor_s
 from pipelines.run.execute import ANSWERS, Runner
 from pipelines.run.parts import Part
@@ -60,7 +60,7 @@ class RunRecord:
 
     @contextmanager
     def time_step(self, step: str) -> Iterator[None]:
-        """Adds the wall-clock and processor time of a `with` block to a step."""
+        """Adds the wall-clock and processor time of a `with` block to those of a step."""
         before_s = time.monotonic()
         try:
             with add_processor_s(self.processor_s, step):
@@ -71,7 +71,7 @@ class RunRecord:
 
 @contextmanager
 def record_run(config: RefreshConfig) -> Iterator[RunRecord]:
-    """Yields a run's record, and writes it when the block ends, also after an error."""
+    """Yields a run's record, and writes it to `runs/` when the block ends, also after an error."""
     started = datetime.now(UTC)
     run_id = f"{started:%Y%m%dT%H%M%S}-{ids.digest(started.isoformat(), n_hex=6)}"
     versions = {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
@@ -87,10 +87,10 @@ def record_run(config: RefreshConfig) -> Iterator[RunRecord]:
         record.outcome = "done"
     except BaseException as error:
         record.outcome = f"{type(error).__name__}: {error}"
-        with suppress(StoreError):  # on a full disk the run's own error is the one to tell
-            _write(config, record, n_bytes_before)
+        with suppress(StoreError):  # on a full disk, the run's own error is reported
+            _write_record(config, record, n_bytes_before)
         raise
-    _write(config, record, n_bytes_before)
+    _write_record(config, record, n_bytes_before)
 
 
 def _count_bytes(folder: str) -> int:
@@ -103,7 +103,11 @@ def _count_bytes(folder: str) -> int:
 
 
 def _read_actual(record: RunRecord, store: Store, n_bytes_made: int, usd: float | None) -> dict[str, float | None]:
-    """Reads the actual figures of a run, by the keys of an estimate's figures."""
+    """Collects the actual figures of a run, by the keys of an estimate's figures.
+
+    Args:
+        usd: cost of the chat models; None if a price is unknown.
+    """
     runner, chat = Runner(store), record.chat
     made = [found.n_rows for part in record.parts if (found := runner.read_record(part, MIXING)) is not None]
     by_step = {f"processor.{step}": used_s for step, used_s in record.processor_s.items()}
@@ -122,7 +126,8 @@ def _read_actual(record: RunRecord, store: Store, n_bytes_made: int, usd: float 
     }
 
 
-def _write(config: RefreshConfig, record: RunRecord, n_bytes_before: int) -> None:
+def _write_record(config: RefreshConfig, record: RunRecord, n_bytes_before: int) -> None:
+    """Writes a run's record with the comparison of its estimate with the actual figures, and the cost by chat model."""
     left = ("usages", "planned", "parts")
     told = {name: value for name, value in asdict(record).items() if name not in left}
     store, models = Store(config.out), []
@@ -132,6 +137,6 @@ def _write(config: RefreshConfig, record: RunRecord, n_bytes_before: int) -> Non
     prices = [each["usd"] for each in models]
     usd = None if None in prices else sum(prices)
     actual = _read_actual(record, store, _count_bytes(config.out) - n_bytes_before, usd)
-    plan = compare(record.planned, actual)
+    plan = compare_with_actual(record.planned, actual)
     text = json.dumps({**told, "plan": plan, "chat": asdict(record.chat), "models": models}, indent=1)
     store.write_bytes(f"runs/{record.run_id}.json", text.encode())

@@ -47,6 +47,7 @@ def run_refresh(
     """Makes or refreshes a dataset of question sets, or resumes. The bytes do not depend on how tasks are run.
 
     Args:
+        run_task: runs one task, and raises what it raises.
         by_shard: whether there is a task for each stage and shard, instead of one for each stage.
 
     Raises:
@@ -91,6 +92,7 @@ def make_recordings_tasks(config: RefreshConfig, progress: Progress, record: Run
 
 
 def _plan(make: Callable[[], Plan], record: RunRecord) -> Tasks[Plan]:
+    """Yields the task that makes the plan, and returns the plan; its counts are added to the record."""
     task = Task("plan", "", make)
     with record.time_step("plan"):
         yield [task]
@@ -129,6 +131,7 @@ def _run_stages(
 
 
 def _compact(config: RefreshConfig, plan: Plan, record: RunRecord) -> Tasks[list[ShardEntry]]:
+    """Yields a task for each shard, which is written from its parts, and returns the entries of the manifest."""
     tasks = [Task("compact", group[0].shard_id, partial(compact, config, group)) for group in plan.group_by_shard()]
     with record.time_step("publish"):
         yield [*tasks]
@@ -136,6 +139,7 @@ def _compact(config: RefreshConfig, plan: Plan, record: RunRecord) -> Tasks[list
 
 
 def _publish(make: Callable[[], Dataset], record: RunRecord) -> Tasks[Dataset]:
+    """Yields the task that publishes the shards as a dataset, and returns its manifest and figures."""
     task = Task("publish", "", make)
     with record.time_step("publish"):
         yield [task]

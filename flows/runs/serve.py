@@ -35,12 +35,12 @@ async def load_server(config: ServeConfig, others: OtherCallers | None = None) -
     """Loads a server with its model and components for the duration of a `with` block, without listening.
 
     Args:
-        others: sessions of the server's other processes; None: there are none.
+        others: counts sessions of the server's other processes; None if there are none.
 
     Raises:
         ConfigError, BackendError, StoreError: as `run_server`.
     """
-    checkpoint = _load(config)
+    checkpoint = _load_checkpoint(config)
     config = config.model_copy(update={"voice": choose_voice(checkpoint and checkpoint.facts, config.voice)})
     speak("ready")  # it reads its lexicon the first time, which would hold up everybody's frames later
     async with build_parts(config) as parts, KameServer(checkpoint, config, parts, others=others) as server:
@@ -49,10 +49,13 @@ async def load_server(config: ServeConfig, others: OtherCallers | None = None) -
 
 @asynccontextmanager
 async def run_web(web: WebServer, listeners: list[socket.socket]) -> AsyncIterator[None]:
-    """Runs the web server for the duration of a `with` block.
+    """Runs the web server for the duration of a `with` block, which begins when the server has started.
 
     Args:
         listeners: empty if connections are passed to `WebServer.take`.
+
+    Raises:
+        BackendError: the web server ended during its start.
     """
     task = asyncio.create_task(web.serve(listeners))
     try:
@@ -108,8 +111,12 @@ async def run(config: ServeConfig, on_ready: Callable[[Serving], None], on_drain
             await wait_for_first(running.server.drain(), asked.wait())
 
 
-def _load(config: ServeConfig) -> Checkpoint | None:
-    """Loads the front-end; None if only mode cascade is possible."""
+def _load_checkpoint(config: ServeConfig) -> Checkpoint | None:
+    """Loads the front-end; None if the mode is cascade and no checkpoint is configured.
+
+    Raises:
+        ConfigError: no checkpoint is configured, and the mode needs one.
+    """
     if config.checkpoint != NO_CHECKPOINT:
         return load_checkpoint(config.checkpoint, find_device(config.device))
     if config.mode != "cascade":
@@ -118,6 +125,11 @@ def _load(config: ServeConfig) -> Checkpoint | None:
 
 
 async def _wait_until_started(web: WebServer, task: "asyncio.Task[None]") -> None:
+    """Waits until the web server accepts connections.
+
+    Raises:
+        BackendError: the task of the server ended before.
+    """
     started = asyncio.create_task(web.has_started.wait())
     await asyncio.wait({started, task}, return_when=asyncio.FIRST_COMPLETED)
     if task.done():

@@ -69,7 +69,10 @@ async def run_group(
 
 
 def make_environment(config: ServeConfig) -> Callable[[int], Mapping[str, str]]:
-    """Returns a function from a process number to its environment: one GPU, if any, and a share of the cores."""
+    """Returns a function from a process number to its environment variables: one GPU, if any, and its share of cores.
+
+    An OMP_NUM_THREADS that is set already is kept.
+    """
     gpus = [] if config.device == "cpu" else find_gpus()
     if gpus and len(gpus) < config.processes:
         _LOG.warning("%d processes share %d GPUs: each loads the model's weights.", config.processes, len(gpus))
@@ -83,7 +86,7 @@ def make_environment(config: ServeConfig) -> Callable[[int], Mapping[str, str]]:
 
 
 def find_gpus() -> list[str]:
-    """Returns the GPUs that may be used, as CUDA_VISIBLE_DEVICES names them; another process looks for them."""
+    """Returns the GPUs that may be used, as CUDA_VISIBLE_DEVICES names them; torch counts them in another process."""
     done = subprocess.run([sys.executable, "-c", _COUNT_GPUS], capture_output=True, text=True, check=False)  # noqa: S603
     n_gpus = int(done.stdout) if done.returncode == 0 else 0
     named = [each.strip() for each in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if each.strip()]
@@ -94,10 +97,14 @@ def find_gpus() -> list[str]:
 def _restart_on_signal(
     group: ProcessGroup, config: ServeConfig, read_again: Callable[[], ServeConfig]
 ) -> Iterator[None]:
-    """For the duration of a `with` block, SIGHUP restarts the processes in turn with the current configuration."""
+    """Makes SIGHUP restart the processes in turn with the current configuration, for the duration of a `with` block.
+
+    A configuration that is invalid, or has another host, port or number of processes, is logged, and nothing restarts.
+    """
     loop, restarts = asyncio.get_running_loop(), set[asyncio.Task[None]]()
 
     def restart() -> None:
+        """Begins a restart with the current configuration, unless it is invalid or a restart is going on."""
         if restarts:
             _LOG.warning("The processes are already being restarted; send SIGHUP again when that has finished.")
             return

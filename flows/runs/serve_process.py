@@ -49,7 +49,7 @@ async def serve_member(config: ServeConfig, channel: socket.socket, number: int,
 
 
 def main() -> None:
-    """Entry point of a server process."""
+    """Entry point of a server process; a KameError is reported to the parent, and sets the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name, kind in (("--channel", int), ("--number", int), ("--folder", Path)):
         parser.add_argument(name, type=kind, required=True)

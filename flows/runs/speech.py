@@ -98,14 +98,14 @@ def run_speech(
 
 
 def make_speech_tasks(config: SpeechRowsConfig, on_seconds: OnSeconds) -> Tasks[SpeechMade]:
-    """Yields the tasks of a run."""
+    """Yields the tasks of a run, and returns its result."""
     speaker = SentenceSpeaker(config)
     sentences = Task("sentences", "", lambda: read_corpus(config, read_left_out(config.without)))
     yield [sentences]
-    corpus, facts = sentences.made, _describe(config, sentences.made, speaker)
+    corpus, facts = sentences.made, _make_facts(config, sentences.made, speaker)
     with claim_folder(config.out, FACTS, facts) as store, _PartMakers(config, corpus, speaker, store) as makers:
-        text = Task("vocabulary", "", partial(_make_text, config, corpus, speaker, store))
-        codec = Task("codec", "", partial(_make_codec, config, makers, store))
+        text = Task("vocabulary", "", partial(_make_tokenizer, config, corpus, speaker, store))
+        codec = Task("codec", "", partial(_make_codec_options, config, makers, store))
         yield [text, codec]
         speech = Task("speech", "", partial(makers.make_parts, codec.made, on_seconds))
         yield [speech]
@@ -118,7 +118,8 @@ def make_speech_tasks(config: SpeechRowsConfig, on_seconds: OnSeconds) -> Tasks[
         return SpeechMade(encode.made, speech.made, count_refused(store, speech.made))
 
 
-def _describe(config: SpeechRowsConfig, corpus: Corpus, speaker: SentenceSpeaker) -> SpeechFacts:
+def _make_facts(config: SpeechRowsConfig, corpus: Corpus, speaker: SentenceSpeaker) -> SpeechFacts:
+    """Makes the facts that determine the rows; a folder with other facts is not resumed."""
     drawn_by = config.model_dump(mode="json", include=set(_DRAWN_BY))
     if _is_codec_learnt(config):
         codec = f"learnt of {config.codec_minutes:g} minutes: {config.codec_stages} stages of {config.codec_card}"
@@ -135,8 +136,8 @@ def _describe(config: SpeechRowsConfig, corpus: Corpus, speaker: SentenceSpeaker
     )
 
 
-def _make_text(config: SpeechRowsConfig, corpus: Corpus, speaker: SentenceSpeaker, store: Store) -> Tokenizer:
-    """Returns the tokenizer in the folder: the configured one, or one that is trained on the first sentences."""
+def _make_tokenizer(config: SpeechRowsConfig, corpus: Corpus, speaker: SentenceSpeaker, store: Store) -> Tokenizer:
+    """Returns the tokenizer in the folder; if there is none, copies the configured one or trains one on sentences."""
     if not store.exists(TOKENIZER):
         if config.tokenizer is not None:
             store.write_bytes(TOKENIZER, Tokenizer.from_file(config.tokenizer).path.read_bytes())
@@ -152,8 +153,8 @@ def _is_codec_learnt(config: SpeechRowsConfig) -> bool:
     return config.codec == _LEARNT and "path" not in config.codec_options
 
 
-def _make_codec(config: SpeechRowsConfig, makers: "_PartMakers", store: Store) -> dict[str, OptionValue]:
-    """Returns the codec's options: those configured, or the path of codebooks learnt from the first minutes."""
+def _make_codec_options(config: SpeechRowsConfig, makers: "_PartMakers", store: Store) -> dict[str, OptionValue]:
+    """Returns the codec's options; if its codebooks are to be learnt, learns them and adds the path of their folder."""
     if not _is_codec_learnt(config):
         return dict(config.codec_options)
     from safetensors.numpy import save
@@ -174,11 +175,11 @@ class _PartMaker:
         self._codec: Codec | None = None
 
     def say(self, sentences: Sequence[Sentence]) -> list[Samples]:
-        """Returns the audio of a part's rows, with silence before and after."""
+        """Synthesises sentences and returns their audio with silence around it, without those that are rejected."""
         return [sound for _, sound in self._say(sentences)[0]]
 
     def write(self, number: int, sentences: Sequence[Sentence], codec_options: Mapping[str, OptionValue]) -> float:
-        """Makes a part and returns its duration in seconds.
+        """Synthesises, encodes and writes a part, and returns its duration in seconds.
 
         Raises:
             DatasetError: none of the sentences could be synthesised.
@@ -194,6 +195,7 @@ class _PartMaker:
         return write_part(self._store, number, said, rejects, self._codec)
 
     def _say(self, sentences: Sequence[Sentence]) -> tuple[list[tuple[SpokenSentence, Samples]], list[Reject]]:
+        """Synthesises sentences with silence around each (its length afterwards is drawn); also returns the rejects."""
         config = self._config
         said, rejects = self._speaker.say(sentences)
         padded = []
@@ -213,43 +215,61 @@ class _PartMakers(WorkerPool):
         self._here = _PartMaker(config, speaker)
 
     def make_parts(self, codec_options: Mapping[str, OptionValue], on_seconds: OnSeconds) -> int:
-        """Makes the missing ones of the first parts that last as long as required, and returns their number."""
+        """Makes the first parts that together last as long as required, except those that exist already.
+
+        Returns:
+            The number of these parts, made or found.
+        """
 
         def begin(number: int) -> Future[float]:
+            """Begins a part, or finds it, and returns the future of its duration in seconds."""
             found = find_part_s(self._store, number)
             return (
-                _make_done_future(found) if found else self._submit("write", number, self._draw(number), codec_options)
+                _make_done_future(found)
+                if found
+                else self._submit("write", number, self._draw_sentences(number), codec_options)
             )
 
         n_parts = 0
-        for part_s in self._make(3600 * self._config.hours, begin, lambda part_s: part_s):
+        for part_s in self._iterate_parts(3600 * self._config.hours, begin, lambda part_s: part_s):
             on_seconds(part_s)
             n_parts += 1
         return n_parts
 
     def say(self, wanted_s: float) -> list[Samples]:
-        """Returns the audio of the first parts that together last this long."""
+        """Synthesises the first parts that together last this long, and returns the audio of each sentence."""
 
         def compute_length_s(sounds: list[Samples]) -> float:
             return sum(samples_to_seconds(len(each)) for each in sounds)
 
-        parts = self._make(wanted_s, lambda number: self._submit("say", self._draw(number)), compute_length_s)
+        parts = self._iterate_parts(
+            wanted_s, lambda number: self._submit("say", self._draw_sentences(number)), compute_length_s
+        )
         return [sound for sounds in parts for sound in sounds]
 
-    def _draw(self, number: int) -> list[Sentence]:
+    def _draw_sentences(self, number: int) -> list[Sentence]:
         positions = range(number * SENTENCES_A_PART, (number + 1) * SENTENCES_A_PART)
         return [draw_sentence(self._corpus, self._config, position) for position in positions]
 
     def _submit(self, method: str, *given: object) -> "Future[Any]":
+        """Calls a method of a part maker in a worker process, or at once if there is only this process."""
         if self.n_workers == 1:
             return _make_done_future(getattr(self._here, method)(*given))
         with interrupts_held():  # Ctrl-C goes to all processes, and this one ends the others
             return self.get_started().submit(_call_in_worker, method, *given)
 
-    def _make(
+    def _iterate_parts(
         self, wanted_s: float, begin: "Callable[[int], Future[Made]]", length_s: Callable[[Made], float]
     ) -> Iterator[Made]:
-        """Yields parts until they last as long as required; few more are begun than needed."""
+        """Yields the results of parts, in order, until they last `wanted_s`; at most a few more are begun than needed.
+
+        Args:
+            begin: begins the part of a number.
+            length_s: returns the duration of a part's result.
+
+        Raises:
+            BackendError: a worker process died.
+        """
         n_most = 2 * self.n_workers if self.n_workers > 1 else 1
         numbers, waiting = count(), deque[Future[Made]]()
         made_s, n_made = 0.0, 0
@@ -281,11 +301,13 @@ _maker: _PartMaker | None = None
 
 
 def _begin_worker(config: SpeechRowsConfig) -> None:
+    """Makes the part maker of a worker process, which ends with its parent."""
     global _maker
     leave_with_parent()
     _maker = _PartMaker(config, SentenceSpeaker(config))
 
 
 def _call_in_worker(method: str, *given: object) -> Any:
+    """Calls a method of the part maker of this worker process."""
     assert _maker is not None
     return getattr(_maker, method)(*given)

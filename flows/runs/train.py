@@ -88,7 +88,7 @@ def run_front_end(
     """
     config = take_from_speech(config)
     for stage in list_stages(config):
-        make_train_config(config, stage, "vocabulary", config.datasets)  # settings that do not hold are told of at once
+        make_train_config(config, stage, "vocabulary", config.datasets)  # invalid settings are reported at once
     make_evaluation_config(config)
     make_sampling_config(config)
     check_codec(config)
@@ -103,13 +103,13 @@ def make_front_end_tasks(config: FrontEndConfig, progress: Progress, hear: Heari
     """Yields the tasks of a run from datasets to a registered checkpoint.
 
     Args:
-        hear: transcribes the speech of the evaluated checkpoint; None: it is not transcribed.
+        hear: transcribes the speech of the evaluated checkpoint; if None, it is not transcribed.
     """
-    text = Task("text", "", partial(make_text, config))
+    text = Task("text", "", partial(make_tokenizer, config))
     codec = Task("codec", "", partial(make_codec, config))
     yield [text, codec]
     rows = {}
-    for name in name_shares(config):  # one after the other: each takes codes of the same sound from those before
+    for name in get_named_shares(config):  # one after the other: each takes codes of the same sound from those before
         encoded = Task("encode", name, partial(encode, config, name, text.made, codec.made))
         yield [encoded]
         rows[name] = encoded.made
@@ -130,7 +130,7 @@ def make_front_end_tasks(config: FrontEndConfig, progress: Progress, hear: Heari
 
 
 def take_from_speech(config: FrontEndConfig) -> FrontEndConfig:
-    """Returns the configuration with the vocabulary and codec of its speech rows, if it has some.
+    """Returns the configuration with the vocabulary and codec of its speech rows; unchanged if it has none.
 
     Raises:
         ConfigError: it names another vocabulary or codec, or the preset requires another codec.
@@ -157,12 +157,12 @@ def take_from_speech(config: FrontEndConfig) -> FrontEndConfig:
 
 
 def open_reader(share: DatasetShare) -> DatasetReader:
-    """Opens a dataset with the version of its oracles."""
+    """Opens a dataset with the version of oracles that the share names."""
     return DatasetReader(share.folder, share.oracle_version)
 
 
 def open_spoken_datasets(shares: Sequence[DatasetShare]) -> list[DatasetReader]:
-    """Opens each dataset once, for steps that do not depend on oracles."""
+    """Opens each dataset once, even if several shares differ in the version of its oracles only."""
     return [DatasetReader(folder) for folder in dict.fromkeys(each.folder for each in shares)]
 
 
@@ -183,7 +183,7 @@ def check_datasets(config: FrontEndConfig) -> None:
 
 
 def check_vocabulary(config: FrontEndConfig) -> None:
-    """Checks an existing vocabulary in the run's folder before it is used.
+    """Checks an existing vocabulary in the run's folder before it is used; does nothing if `tokenizer` is configured.
 
     Raises:
         ConfigError: it has another size, or was trained on other dialogues or oracles.
@@ -193,8 +193,8 @@ def check_vocabulary(config: FrontEndConfig) -> None:
         check_run_vocabulary(list(map(open_reader, config.shares)), config.vocabulary, config.out)
 
 
-def make_text(config: FrontEndConfig) -> str:
-    """Returns the tokenizer file: the configured one, or one that is trained on the datasets' training split."""
+def make_tokenizer(config: FrontEndConfig) -> str:
+    """Returns the path of the tokenizer: the configured one, or one that is trained on the datasets' training split."""
     if config.tokenizer is not None:
         return config.tokenizer
     return make_run_vocabulary(list(map(open_reader, config.shares)), config.vocabulary, config.out)
@@ -216,13 +216,14 @@ def check_codec(config: FrontEndConfig) -> None:
 
 
 def _get_codec_options(config: FrontEndConfig) -> dict[str, OptionValue]:
+    """Returns the codec's options with its configured path and the device, if it takes one."""
     device = str(find_device(config.device))
     path = {} if config.codec_path is None else {"path": config.codec_path}
     return {**config.codec_options, **path, **make_device_option("codec", config.codec, device)}
 
 
 def make_codec(config: FrontEndConfig) -> dict[str, OptionValue]:
-    """Returns the codec's options: those configured, or the path of codebooks learnt from the datasets' voices."""
+    """Returns the codec's options; if its codebooks are to be learnt, learns them and adds the path of their folder."""
     options = _get_codec_options(config)
     if not _is_codec_learnt(config):
         return options
@@ -234,21 +235,24 @@ def make_codec(config: FrontEndConfig) -> dict[str, OptionValue]:
     return {**options, "path": folder}
 
 
-def name_shares(config: FrontEndConfig) -> dict[str, DatasetShare]:
-    """Returns the datasets to encode by name of their token rows: the mixture in order, then the held-out one."""
+def get_named_shares(config: FrontEndConfig) -> dict[str, DatasetShare]:
+    """Returns the datasets to encode, by the name of their folder of token rows.
+
+    The datasets of the mixture come first, in order, as `<n>-<dataset>`; the held-out one is the last.
+    """
     mixed = {f"{n}-{Path(each.folder).resolve().name}": each for n, each in enumerate(config.shares)}
     return mixed if config.held_out_share is None else mixed | {HELD_OUT: config.held_out_share}
 
 
 def encode(config: FrontEndConfig, name: str, tokenizer: str, codec: dict[str, OptionValue]) -> str:
-    """Encodes one dataset of `name_shares` and returns its folder of token rows.
+    """Encodes the dataset that has this name in `get_named_shares`, and returns its folder of token rows.
 
     Codes of the same audio in other folders of the run (a dataset with several oracles) are copied.
     """
     from data_schemas.config.encode import EncodeConfig
     from kame_model.encode.run import encode_dataset
 
-    share = name_shares(config)[name]
+    share = get_named_shares(config)[name]
     out = str(Path(config.out) / "tokens" / name)
     others = [str(each) for each in sorted(Path(out).parent.glob("*/")) if each.name != name]
     encode_dataset(
@@ -277,14 +281,18 @@ def list_stages(config: FrontEndConfig) -> tuple[str, ...]:
 
 
 def _is_trained(config: FrontEndConfig, stage: StagePlan) -> bool:
-    told = _get_own_settings(config, stage.name)
+    """Returns whether a stage before the last is trained; see `list_stages`."""
+    told = _get_stage_settings(config, stage.name)
     ends = [told[each] for each in ("max_steps", "max_hours") if each in told]
     has_data = stage.main != "speech" or config.speech is not None
     return has_data and 0 not in ends and (bool(ends) or config.init_from is None)
 
 
-def _get_own_settings(config: FrontEndConfig, stage: str) -> dict[str, Any]:
-    """Returns the settings that are given for one stage of the plan."""
+def _get_stage_settings(config: FrontEndConfig, stage: str) -> dict[str, Any]:
+    """Returns the settings given for one stage of the plan by dotted name, without the name of the stage.
+
+    Those of `_OF_ALL_STAGES` belong to each stage, and others that name no stage belong to the last.
+    """
     plan = PRESETS[config.preset].plan
     by_stage: dict[str, dict[str, Any]] = {each.name: {} for each in plan}
     for name, value in config.settings.items():
@@ -295,12 +303,12 @@ def _get_own_settings(config: FrontEndConfig, stage: str) -> dict[str, Any]:
 
 
 def get_stage_folder(config: FrontEndConfig, stage: str) -> Path:
-    """Returns the folder of one stage's training run."""
+    """Returns the folder of one stage's training run; that of the last stage is `run`."""
     return config.of_seed / (RUN if stage == PRESETS[config.preset].plan[-1].name else stage)
 
 
 def make_train_config(config: FrontEndConfig, stage: str, tokenizer: str, tokens: Sequence[str]) -> TrainConfig:
-    """Builds the configuration of one stage's training run, which starts from the stage before.
+    """Builds the configuration of one stage's training run, which starts from the weights of the stage before.
 
     Args:
         tokens: folders of token rows, in the order of the datasets.
@@ -320,7 +328,7 @@ def make_train_config(config: FrontEndConfig, stage: str, tokenizer: str, tokens
         "seed": config.seed,
         "hardware.device": config.device,
         "data.datasets": rows if config.speech is None else [*rows, {"path": config.speech}],
-        **_get_own_settings(config, stage),
+        **_get_stage_settings(config, stage),
     }
     return build_train_config(config.preset, stage, None, settings)
 
@@ -363,6 +371,8 @@ def make_sampling_config(config: FrontEndConfig) -> SamplingConfig:
 def make_evaluation_config(config: FrontEndConfig) -> RecallConfig:
     """Builds the settings of the recall evaluation.
 
+    With a held-out dataset, its splits train and validation are evaluated, unless only test is configured.
+
     Raises:
         ConfigError: a setting is unknown or out of bounds.
     """
@@ -374,11 +384,14 @@ def make_evaluation_config(config: FrontEndConfig) -> RecallConfig:
 
 
 def evaluate(config: FrontEndConfig, checkpoint: str, rows: str, hear: Hearing | None) -> list[Record]:
-    """Evaluates recall of the exported checkpoint, and updates the table over all seeds.
+    """Evaluates recall of the exported checkpoint, and updates the report over all seeds in `config.out`.
 
     Args:
-        rows: folder of token rows of the held-out dialogues. If the dataset is trained on as well, it may have none;
-            then nothing is evaluated.
+        checkpoint: name in the folder of checkpoints.
+        rows: folder of token rows of the held-out dialogues. If the dataset is trained on as well, it may have none.
+
+    Returns:
+        The rows of the figures; an empty list if there is nothing to evaluate, or `evaluate_items` is 0.
     """
     if not config.evaluate_items:
         return []

@@ -19,7 +19,7 @@ class Usage(NamedTuple):
 
 
 def read_usage() -> Usage:
-    """Reads the current usage; the time of a process that ends meanwhile is reported by its parent.
+    """Reads the current usage; the processor time of a process that has ended is counted with its parent's.
 
     Memory shared by processes is counted in each of them.
     """
@@ -63,6 +63,7 @@ class UsageMeter:
         return usage
 
     def _watch(self) -> None:
+        """Reads the usage once a second until the block ends."""
         while True:
             self.look()
             if self._ended.wait(LOOK_EVERY_S):
@@ -71,7 +72,7 @@ class UsageMeter:
 
 @contextmanager
 def add_processor_s(to: dict[str, float], step: str) -> Iterator[None]:
-    """Adds the processor time of a `with` block to a step."""
+    """Adds the processor time of a `with` block, in seconds, to the entry of a step."""
     before_s = read_usage().processor_s
     try:
         yield

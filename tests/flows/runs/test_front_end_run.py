@@ -20,7 +20,7 @@ from data_schemas.records import AudioDialogue
 from data_schemas.store import Store
 from flows.runs import train
 from flows.runs.speech import run_speech
-from flows.runs.train import Stopped, check_datasets, check_vocabulary, name_shares, run_front_end
+from flows.runs.train import Stopped, check_datasets, check_vocabulary, get_named_shares, run_front_end
 from kame_model.checkpoint import load
 from kame_model.checkpoint.kame_json import TrainedDelays
 from kame_model.checkpoint.load import load_checkpoint
@@ -213,7 +213,7 @@ def test_the_device_reaches_the_codec_and_the_model_that_is_evaluated(
     codec = train.make_codec(config)
     monkeypatch.setattr(registry, "build", ask)
     with pytest.raises(BackendError):
-        train.encode(config, next(iter(name_shares(config))), str(make_vocabulary(tmp_path).path), codec)
+        train.encode(config, next(iter(get_named_shares(config))), str(make_vocabulary(tmp_path).path), codec)
     monkeypatch.setattr(token_dataset, "TokenDataset", Path)
     monkeypatch.setattr(recall_items, "select_rows", lambda dataset, settings: [dataset])
     monkeypatch.setattr(load, "load_checkpoint", ask)
@@ -262,7 +262,7 @@ def test_a_vocabulary_of_other_pieces_or_texts_is_refused_before_anything_is_mad
     folder = write_dataset(tmp_path / "data", mine)
     config = FrontEndConfig(datasets=[str(folder)], out=str(tmp_path / "run"))
     config = config.model_copy(update={"vocabulary": 90})  # of eight words no more than 106 can be made
-    file = Path(train.make_text(config))
+    file = Path(train.make_tokenizer(config))
     before = files(Path(config.out))
     other = write_dataset(tmp_path / "other", [[noisy_dialogue(9)]])
     for update, told in (
@@ -273,7 +273,7 @@ def test_a_vocabulary_of_other_pieces_or_texts_is_refused_before_anything_is_mad
             run_front_end(config.model_copy(update=update))
         assert files(Path(config.out)) == before
     check_vocabulary(config.model_copy(update={"datasets": [str(other)], "tokenizer": str(file)}))
-    assert train.make_text(config) == str(file)
+    assert train.make_tokenizer(config) == str(file)
 
 
 def test_parameters_are_checked_before_anything_runs() -> None:
