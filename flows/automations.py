@@ -44,34 +44,36 @@ _OF_OURS: Final[dict[str, str | list[str]]] = {
 }
 
 
-def _get_resource(dataset: str) -> str:
+def _make_resource_id(dataset: str) -> str:
     return f"kame.dataset.{Path(dataset).resolve()}"
 
 
-def tell_of_change(out: str, manifest: Manifest) -> bool:
-    """Emits an event to Prefect if the content of a dataset has changed since the last event, and returns whether it
-    has.
+def emit_if_changed(out: str, manifest: Manifest) -> bool:
+    """Emits an event to Prefect if the content of a dataset differs from that of the last event, or there was none.
 
     Args:
         out: folder of the dataset.
+
+    Returns:
+        Whether an event was emitted.
     """
     store = Store(out)
     if store.exists(TOLD) and json.loads(store.read_bytes(TOLD))["fingerprint"] == manifest.fingerprint:
         return False
     emit_event(
         DATASET_CHANGED,
-        resource={"prefect.resource.id": _get_resource(out), "prefect.resource.name": Path(out).resolve().name},
+        resource={"prefect.resource.id": _make_resource_id(out), "prefect.resource.name": Path(out).resolve().name},
         payload={
             "fingerprint": manifest.fingerprint,
             "short": manifest.fingerprint[:8],
             "dialogues": manifest.counts.dialogues,
         },
     )
-    mark_as_told(out, manifest)
+    mark_as_emitted(out, manifest)
     return True
 
 
-def mark_as_told(out: str, manifest: Manifest) -> None:
+def mark_as_emitted(out: str, manifest: Manifest) -> None:
     """Stores the current content of a dataset as the last one that was emitted, without an event."""
     Store(out).write_bytes(TOLD, json.dumps({"fingerprint": manifest.fingerprint}).encode())
 
@@ -82,8 +84,8 @@ def train_after_refresh(client: SyncPrefectClient, dataset: str, settings: Mappi
     It replaces an earlier one of the same dataset. The dataset's current content starts no training.
 
     Args:
-        settings: settings of the training. The fingerprint of the dataset is appended to `out`, so that each content is
-            trained on in its own folder.
+        settings: settings of the training; `datasets` is set to the dataset. The first 8 digits of its fingerprint are
+            appended to `out`, so that each content is trained on in its own folder.
 
     Raises:
         ConfigError: the server has no deployment of trainings.
@@ -96,18 +98,18 @@ def train_after_refresh(client: SyncPrefectClient, dataset: str, settings: Mappi
         ) from error
     store = Store(dataset)
     if store.exists(MANIFEST):
-        mark_as_told(dataset, Manifest.model_validate_json(store.read_bytes(MANIFEST)))
+        mark_as_emitted(dataset, Manifest.model_validate_json(store.read_bytes(MANIFEST)))
     out = settings.get("out", "run")
     template = {"__prefect_kind": "jinja", "template": f"{out}-{{{{ event.payload.short }}}}"}
     config = {**settings, "datasets": [str(Path(dataset).resolve())], "out": template}
     name = f"{PREFIX}train on {Path(dataset).resolve()} when it has changed"
-    return _put(
+    return _put_automation(
         client,
         name,
         "A refresh found new items, or made some anew.",
         EventTrigger(
             expect={DATASET_CHANGED},
-            match=ResourceSpecification({"prefect.resource.id": _get_resource(dataset)}),
+            match=ResourceSpecification({"prefect.resource.id": _make_resource_id(dataset)}),
             posture=Posture.Reactive,
             threshold=1,
         ),
@@ -120,27 +122,30 @@ def train_after_refresh(client: SyncPrefectClient, dataset: str, settings: Mappi
 def notify_by_webhook(client: SyncPrefectClient, url: str, only_failures: bool = False, pages: str = "") -> str:
     """Adds an automation that posts JSON to a webhook whenever a run has ended, and returns its name.
 
+    It replaces an earlier webhook. Cancelled runs are not reported.
+
     Args:
         url: URL of the webhook; stored encrypted in a Prefect block.
         only_failures: whether completed runs are excluded.
-        pages: URL of the dashboard, for a link to the run.
+        pages: URL of the dashboard, for a link to the run; empty if there is to be none.
     """
     headers = {"Content-Type": "application/json"}
-    block = _save(client, Webhook.model_validate({"url": url, "headers": headers}), "kame-webhook")
+    block = _save_block(client, Webhook.model_validate({"url": url, "headers": headers}), "kame-webhook")
     link = json.dumps(f"{pages.rstrip('/')}/runs/") + " ~ flow_run.id" if pages else '""'
     payload = _PAYLOAD % link
     action = CallWebhook(block_document_id=block, payload=payload)
-    return _notify(client, "webhook", action, only_failures)
+    return _put_notification(client, "webhook", action, only_failures)
 
 
 def notify_by_email(client: SyncPrefectClient, url: str, only_failures: bool = False, pages: str = "") -> str:
     """Adds an automation that sends an e-mail whenever a run has ended, and returns its name.
 
-    Prefect has no block of its own for SMTP. Its block for Slack passes any address that is not Slack's to Apprise,
-    which sends e-mail.
+    It replaces an earlier address. Cancelled runs are not reported. Prefect has no block for SMTP, but its block for
+    Slack passes any address that is not Slack's to Apprise, which sends e-mail.
 
     Args:
         url: Apprise URL of a mail server, mailtos://USER:PASSWORD@HOST?from=ADDRESS&to=ADDRESS.
+        only_failures, pages: as in `notify_by_webhook`.
 
     Raises:
         ConfigError: the URL is not of this form.
@@ -150,10 +155,10 @@ def notify_by_email(client: SyncPrefectClient, url: str, only_failures: bool = F
             "The address for e-mail does not begin with mailto:// or mailtos://.",
             "Write it as mailtos://USER:PASSWORD@smtp.example.org?from=kame@example.org&to=team@example.org.",
         )
-    block = _save(client, SlackWebhook(url=SecretStr(url)), "kame-email")
+    block = _save_block(client, SlackWebhook(url=SecretStr(url)), "kame-email")
     link = f"{pages.rstrip('/')}/runs/{{{{ flow_run.id }}}}" if pages else ""
     body = f"{_SUBJECT}\n{{{{ flow_run.state.message or '' }}}}\n{link}"
-    return _notify(
+    return _put_notification(
         client, "e-mail", SendNotification(block_document_id=block, subject=_SUBJECT, body=body), only_failures
     )
 
@@ -180,15 +185,16 @@ def remove_automation(client: SyncPrefectClient, name: str) -> None:
                 client.delete_block_document(action.block_document_id)
 
 
-def _save(client: SyncPrefectClient, block: Block, name: str) -> Any:
+def _save_block(client: SyncPrefectClient, block: Block, name: str) -> Any:
     """Saves a block on the server, replacing one of the same name, and returns its id."""
     with temporary_settings({PREFECT_API_URL: str(client.api_url).rstrip("/")}):  # blocks ask for no client
         return block.save(name, overwrite=True)
 
 
-def _notify(client: SyncPrefectClient, way: str, action: ActionTypes, only_failures: bool) -> str:
+def _put_notification(client: SyncPrefectClient, way: str, action: ActionTypes, only_failures: bool) -> str:
+    """Creates the automation that runs an action whenever a run of this project has ended, and returns its name."""
     ends = _FAILURES if only_failures else _ENDS
-    return _put(
+    return _put_automation(
         client,
         f"{PREFIX}tell by {way} how runs ended",
         f"Of runs that are {', '.join(ends)}.",
@@ -203,8 +209,10 @@ def _notify(client: SyncPrefectClient, way: str, action: ActionTypes, only_failu
     )
 
 
-def _put(client: SyncPrefectClient, name: str, description: str, trigger: EventTrigger, *actions: ActionTypes) -> str:
-    """Creates an automation, replacing those of the same name."""
+def _put_automation(
+    client: SyncPrefectClient, name: str, description: str, trigger: EventTrigger, *actions: ActionTypes
+) -> str:
+    """Creates an automation, deletes earlier ones of the same name, and returns the name."""
     made = AutomationCore(name=name, description=description, trigger=trigger, actions=list[ActionTypes](actions))
     before: Sequence[Automation] = client.read_automations_by_name(name)
     client.create_automation(made)

@@ -31,7 +31,7 @@ class CheckpointFiles:
         return [] if shipped is None else [Path(shipped)]
 
     def read_facts(self, folder: Path) -> CheckpointFacts:
-        """Reads a checkpoint's facts (kame.json), but no weights."""
+        """Reads a checkpoint's facts (kame.json), and of its weights only the header."""
         facts, weights = read_kame_json(folder / FACTS), folder / WEIGHTS
         header = read_header(weights)
         told = facts.training
@@ -54,11 +54,11 @@ class CheckpointFiles:
         )
 
     def read_digest(self, weights: Path) -> str:
-        """Computes the digest by which evaluations identify the weights; reads all of them."""
+        """Computes the digest by which evaluations identify a file of weights; reads the whole file."""
         return digest_files([weights])
 
     def read_run_identity(self, folder: Path) -> str:
-        """Returns the id by which a checkpoint's facts identify its training run."""
+        """Returns the id of the training run in a folder, as the facts of its checkpoints have it."""
         return read_facts(folder).identity
 
     def read_evaluation(self, folder: Path) -> EvaluationFacts:
@@ -87,7 +87,7 @@ class CheckpointFiles:
 
 
 def _get_creation_time(folder: Path) -> datetime:
-    """Returns when a checkpoint was registered, or if it was not, when its facts were written."""
+    """Returns the time at which a checkpoint was registered, or if it was not, at which its facts were written."""
     try:
         for entry in read_registry(str(folder.parent)):
             if entry.name == folder.name:
@@ -102,17 +102,19 @@ def _get_creation_time(folder: Path) -> datetime:
 
 
 def _remove_figures(facts: KameJson) -> dict[str, Any]:
+    """Converts a checkpoint's facts to JSON without the losses and shares, which are shown elsewhere."""
     return facts.model_dump(mode="json", exclude={"free_running": True, "training": {"figures"}})
 
 
 def _make_comparison(run: Mapping[str, Any]) -> EvaluationFacts:
+    """Makes the facts of a comparison of several evaluations; it has no rows of its own."""
     weights = [each for of_system in (run.get("checkpoints") or {}).values() for each in of_system]
     title = f"{run['of']}: {' against '.join(run['systems'])}"
     return EvaluationFacts(COMPARISON, title, frozenset(filter(None, weights)), "", ())
 
 
 def _format_title(run: Mapping[str, Any]) -> str:
-    """Returns a short title: the kind of evaluation and the chat model."""
+    """Formats the title of an evaluation: its kind, its splits, the chat model and the seed."""
     system = run["system"]
     behind = f" behind {system['back_end']}" if system.get("back_end") else ""
     splits = f" on {', '.join(run['splits'])}" if run.get("splits") else ""
@@ -120,7 +122,10 @@ def _format_title(run: Mapping[str, Any]) -> str:
 
 
 def _make_row(evaluation: Evaluation, key: Mapping[str, Any], row: Mapping[str, Any]) -> EvaluationRow:
-    """Makes a row from figures.json; fields with an interval are metrics."""
+    """Makes a row from figures.json; fields with an interval are metrics.
+
+    A metric is a share if each record has true, false or nothing as its value.
+    """
     names = [name.removesuffix(_INTERVAL) for name in row if name.endswith(_INTERVAL)]
     records = evaluation.get_records(dict(key))
     figures = []

@@ -58,7 +58,8 @@ class Component:
 class Components:
     """Processes that run during a `with` block; on systems with /proc, their descendants are ended with them.
 
-    Processes that a killed predecessor left running are ended first.
+    Processes that a killed predecessor left running are ended first. Entering the block raises a `ConfigError` if
+    another `kame up` uses the folder.
 
     Args:
         folder: folder of the logs, of the last run only.
@@ -71,6 +72,7 @@ class Components:
         self._lock = FileLock(folder / "lock")
 
     def __enter__(self) -> Self:
+        """Takes the lock of the folder, and ends processes that a killed predecessor left running."""
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
             self._lock.acquire(timeout=0)
@@ -88,6 +90,7 @@ class Components:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Ends all processes in reverse order, and kills each that does not end within `PATIENCE_S`."""
         for each in reversed(self._started):
             each.send_signal(signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C does not want to wait
@@ -98,7 +101,7 @@ class Components:
         self._lock.release()
 
     def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> Component:
-        """Starts a process in its own process group, so that Ctrl-C on the terminal does not reach it."""
+        """Starts a process that writes to NAME.log, in its own process group, so that Ctrl-C does not reach it."""
         log = self._folder / f"{name}.log"
         name_of_mark, _, mark = self._mark.partition("=")
         with log.open("wb") as file:
@@ -115,14 +118,14 @@ class Components:
         return made
 
     def wait_for(self, component: Component, is_ready: Callable[[], bool], limit_s: float) -> None:
-        """Waits until a process is ready.
+        """Waits until a process is ready, by calling `is_ready` several times a second.
 
         Raises:
             BackendError: this or another process ended meanwhile, or the wait timed out.
         """
         until = time.monotonic() + limit_s
         while not is_ready():
-            self._check()
+            self._raise_if_ended()
             if time.monotonic() > until:
                 raise BackendError(
                     f"{component.name} was not ready after {limit_s:.0f} s.", f"See its log: {component.log}"
@@ -130,23 +133,26 @@ class Components:
             time.sleep(_LOOK_EVERY_S)
 
     def watch(self) -> None:
-        """Waits until a process ends, which none should.
+        """Blocks until one of the processes ends, which none should do by itself.
 
         Raises:
-            BackendError: one has ended; with the end of its log.
+            BackendError: one has ended; the message has the end of its log.
         """
         while True:
-            self._check()
+            self._raise_if_ended()
             time.sleep(_LOOK_EVERY_S)
 
-    def _check(self) -> None:
+    def _raise_if_ended(self) -> None:
         for each in self._started:
             if each.process.poll() is not None:
                 raise each.make_fault()
 
 
 def _end_marked(mark: str, patience_s: float) -> None:
-    """Ends the processes with a mark, including those in other process groups, as Prefect's workers start them."""
+    """Sends SIGTERM to the processes with a mark, and SIGKILL to those that still run after `patience_s`.
+
+    They include processes in other process groups, as Prefect's workers start them.
+    """
     until = time.monotonic() + patience_s
     number = signal.SIGTERM
     while left := _find_marked(mark):
@@ -159,7 +165,7 @@ def _end_marked(mark: str, patience_s: float) -> None:
 
 
 def _find_marked(mark: str) -> list[int]:
-    """Returns the processes that have a mark in their environment."""
+    """Returns the ids of the processes that have a mark (NAME=VALUE) in their environment; none without /proc."""
     found = []
     for each in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):  # it has just ended, or is somebody else's

@@ -63,6 +63,7 @@ def deploy(client: SyncPrefectClient, folder: Path, *, has_gpu: bool) -> None:
 
 
 def _make_pools(client: SyncPrefectClient) -> None:
+    """Creates missing work pools and the limit of the chat model, and sets the limits of pools that have none."""
     for pool in POOLS:
         limit = _RUNS_AT_ONCE.get(pool)
         try:
@@ -75,7 +76,7 @@ def _make_pools(client: SyncPrefectClient) -> None:
 
 
 def _read_schedules(client: SyncPrefectClient, kind: str) -> list[DeploymentScheduleCreate]:
-    """Reads the schedules of a deployment, which Prefect would delete if they were not passed again."""
+    """Reads the schedules of a deployment, which Prefect deletes if an update does not pass them again."""
     try:
         there = client.read_deployment_by_name(f"{kind}/{kind}").schedules
     except ObjectNotFound:
@@ -93,20 +94,23 @@ def is_served(client: SyncPrefectClient, pool: str, since: datetime) -> bool:
 
 
 def end_lost_runs(client: SyncPrefectClient) -> None:
-    """Marks active runs as crashed; called when no worker of this server runs, so that their processes are gone."""
+    """Marks the active runs of the work pools as crashed, or as cancelled if a cancellation was requested.
+
+    It is called while no worker of this server runs, so their processes are gone.
+    """
     for run in read_runs_at_work(client):
-        if run.work_pool_name in POOLS:  # not one that a command of its own is at work on
+        if run.work_pool_name in POOLS:  # not one that another command runs in its own process
             end_run(client, run)
 
 
-def stop_runs(client: SyncPrefectClient, tell: Callable[[int], None]) -> None:
-    """Cancels active runs, and waits until their workers have ended them.
+def stop_runs(client: SyncPrefectClient, report: Callable[[int], None]) -> None:
+    """Cancels active runs, and waits until their workers have ended them, at most `STOP_S`.
 
     Args:
-        tell: called with the number of runs, if there are any.
+        report: called with the number of runs, if there are any.
     """
     if runs := read_runs_at_work(client):
-        tell(len(runs))
+        report(len(runs))
     for run in runs:
         client.set_flow_run_state(run.id, Cancelling(message="kame up was ended"))
     until = time.monotonic() + STOP_S
@@ -115,7 +119,7 @@ def stop_runs(client: SyncPrefectClient, tell: Callable[[int], None]) -> None:
 
 
 def _make_schema(config: type) -> dict[str, Any]:
-    """Returns the JSON schema of a flow's parameters, without importing the flow."""
+    """Returns the JSON schema of the parameters of a flow with this configuration class, without importing the flow."""
 
     def flow(config: Any) -> None:
         pass

@@ -32,11 +32,15 @@ PERCENT_EVERY = 1.0
 
 @contextmanager
 def show_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Shows progress as an artifact of the task (`kame_model.evaluate.calls.run.Counting`)."""
+    """Shows progress as an artifact of the Prefect task (see `kame_model.evaluate.calls.run.Counting`).
+
+    Yields a function that adds a number of finished items.
+    """
     made: Any = create_progress_artifact(0.0, key=f"progress-{what}", description=f"{what}: {total}")
     n_done, shown = 0, 0.0
 
     def advance(n: int) -> None:
+        """Counts `n` finished items, and updates the artifact in steps of `PERCENT_EVERY`."""
         nonlocal n_done, shown
         n_done += n
         percent = 100 * n_done / max(1, total)

@@ -86,6 +86,7 @@ class LostRuns:
             raise
 
     def _read_last_heartbeat(self, run_id: UUID) -> UUID | None:
+        """Returns the id of a run's newest heartbeat event; None if it has sent none."""
         of_run = EventFilter(
             event=EventNameFilter(name=["prefect.flow-run.heartbeat"]),
             resource=EventResourceFilter(id=[f"prefect.flow-run.{run_id}"]),
@@ -95,11 +96,12 @@ class LostRuns:
 
 
 def _get_patience_s(run: FlowRun) -> float:
+    """Returns the time without a sign after which a run counts as lost, in seconds."""
     return PENDING_S if run.state is not None and run.state.is_pending() else SILENT_S
 
 
 def read_runs_at_work(client: SyncPrefectClient) -> list[FlowRun]:
-    """Reads the active runs of this project's flows."""
+    """Reads the runs of this project's flows that are pending, running or being cancelled."""
     at_work = [StateType.PENDING, StateType.RUNNING, StateType.CANCELLING]
     return client.read_flow_runs(
         flow_filter=FlowFilter(name=FlowFilterName(any_=list(KINDS))),
@@ -108,16 +110,20 @@ def read_runs_at_work(client: SyncPrefectClient) -> list[FlowRun]:
 
 
 def end_run(client: SyncPrefectClient, run: FlowRun) -> None:
-    """Marks an active run whose process is gone as crashed, or as cancelled if a cancellation was requested."""
+    """Marks a run whose process is gone as crashed, or as cancelled if a cancellation was requested."""
     is_cancelled = run.state is not None and run.state.is_cancelling()
     end: State[None] = Cancelled(message=_GONE) if is_cancelled else Crashed(message=_GONE)
     client.set_flow_run_state(run.id, end)
 
 
 def watch_in_background(api_url: str) -> None:
-    """Checks every `LOOK_EVERY_S` in a background thread; outages of the server are tolerated."""
+    """Starts a thread that ends lost runs of a Prefect server, every `LOOK_EVERY_S`.
+
+    It runs as long as this process, and outages of the server are tolerated.
+    """
 
     def watch() -> None:
+        """Looks for lost runs, without end."""
         logger = get_logger("kame.lost_runs")
         runs = LostRuns(connect(api_url, LOOK_EVERY_S))
         while True:

@@ -81,7 +81,10 @@ class PrefectRuns:
         self._task_names: dict[UUID, str] = {}
 
     def list_runs(self, kinds: Sequence[str], states: Sequence[State], first: int, n: int) -> list[Run]:
-        """Returns runs of some kinds and states, the newest first; see the protocol."""
+        """Returns up to `n` runs of some kinds and states, the newest first, from an offset on; no states: all of them.
+
+        Runs that are scheduled for later than the next minute are left out.
+        """
         soon = datetime.now(UTC) + timedelta(minutes=1)
         with self._translate_errors():
             self._read_kinds()
@@ -95,7 +98,7 @@ class PrefectRuns:
                 limit=n,
                 offset=first,
             )
-            return self._add_progress(runs)
+            return self._make_runs(runs)
 
     def read_run(self, run_id: str) -> Run:
         """Returns the current state of a run."""
@@ -103,11 +106,11 @@ class PrefectRuns:
             flow_run = self._client.read_flow_run(_parse_uuid(run_id))
             if flow_run.flow_id not in self._kinds:
                 self._read_kinds()
-            (run,) = self._add_progress([flow_run])
+            (run,) = self._make_runs([flow_run])
             return run
 
     def read_log(self, run_id: str, first: int, n: int) -> list[LogLine]:
-        """Returns the lines of a run's log in order, from an offset on."""
+        """Returns up to `n` lines of a run's log in order, from an offset on."""
         log_filter = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[_parse_uuid(run_id)]))
         lines: list[LogLine] = []
         with self._translate_errors(f"run {run_id!r}"):
@@ -130,7 +133,11 @@ class PrefectRuns:
             self._client.set_flow_run_state(_parse_uuid(run_id), Cancelling())
 
     def start(self, kind: str, settings: Mapping[str, Any]) -> str:
-        """Schedules a run to start as soon as a worker is free, and returns its id."""
+        """Schedules a run to start as soon as a worker is free, and returns its id.
+
+        Raises:
+            RefusedRunError: the kind has no deployment, or the settings are rejected.
+        """
         with self._translate_errors(f"deployment {kind}/{kind}"):
             deployment = self._client.read_deployment_by_name(f"{kind}/{kind}")
             made = self._client.create_flow_run_from_deployment(
@@ -139,7 +146,7 @@ class PrefectRuns:
             return str(made.id)
 
     def list_schedules(self) -> list[Schedule]:
-        """Returns all schedules of this project's flows."""
+        """Returns all schedules of this project's flows, each with the start of its next run if one is planned."""
         ours = FlowFilter(name=FlowFilterName(any_=list(KINDS)))
         with self._translate_errors():
             self._read_kinds()
@@ -158,13 +165,17 @@ class PrefectRuns:
             if each.created_by is not None and each.created_by.id is not None and each.expected_start_time is not None:
                 next_at.setdefault(each.created_by.id, each.expected_start_time)
         return [
-            _schedule(self._kinds[deployment.flow_id], deployment, index, next_at)
+            _make_schedule(self._kinds[deployment.flow_id], deployment, index, next_at)
             for deployment in deployments
             for index in range(len(deployment.schedules))
         ]
 
     def add_schedule(self, kind: str, settings: Mapping[str, Any], cron: str, timezone: str) -> None:
-        """Adds a schedule that starts runs."""
+        """Adds a schedule that starts runs of a kind with these settings.
+
+        Raises:
+            RefusedRunError: the cron expression or time zone is invalid, or the kind has no deployment.
+        """
         try:
             when = CronSchedule(cron=cron, timezone=timezone)
         except ValueError as error:
@@ -179,7 +190,11 @@ class PrefectRuns:
             self._client.create_deployment_schedules(deployment.id, [made])
 
     def set_schedule_active(self, kind: str, schedule_id: str, is_active: bool) -> None:
-        """Pauses or resumes a schedule."""
+        """Pauses or resumes a schedule.
+
+        Raises:
+            MissingError: there is no such schedule.
+        """
         with self._translate_errors(f"schedule {schedule_id!r}"):
             deployment = self._client.read_deployment_by_name(f"{kind}/{kind}")
             found = [each for each in deployment.schedules if each.id == _parse_uuid(schedule_id)]
@@ -202,12 +217,12 @@ class PrefectRuns:
             train_after_refresh(self._client, dataset, settings)
 
     def list_automations(self) -> list[str]:
-        """Returns the automations of this project, sorted by name."""
+        """Returns the names of this project's active automations, sorted and without their common prefix."""
         with self._translate_errors():
             return [each.name.removeprefix(PREFIX) for each in list_automations(self._client) if each.enabled]
 
     def list_choices(self) -> Mapping[str, Sequence[str]]:
-        """Returns the choices that exist on this machine, by name of the setting."""
+        """Returns the engines, sources, voices and sample files that exist on this machine, by name of the setting."""
         return _list_choices()
 
     def sample_settings(self) -> Mapping[str, Any]:
@@ -218,18 +233,18 @@ class PrefectRuns:
         return {"sources": sources} if sources else {}
 
     def plan(self, kind: str, settings: Mapping[str, Any]) -> list[Figure]:
-        """Estimates what a run with these settings takes; see the protocol."""
+        """Estimates a run with these settings, without starting it; an empty list for kinds without an estimate."""
         from flows.runs.plan import plan_settings
 
         return plan_settings(validate_settings(KINDS[kind].config, settings)) if kind in PLANNED_KINDS else []
 
     def _read_kinds(self) -> None:
-        """Reads the ids of flows by kind; they do not change while the server keeps its database."""
+        """Reads the kind of each flow by its id to `_kinds`; ids do not change while the server keeps its database."""
         ours = FlowFilter(name=FlowFilterName(any_=list(KINDS)))
         self._kinds = {each.id: each.name for each in self._client.read_flows(flow_filter=ours)}
 
     def _read_task_names(self, logs: Sequence[Log]) -> Mapping[UUID, str]:
-        """Reads the names of the tasks that wrote some lines of a log, with a cache."""
+        """Returns names of tasks by id, at least of those that wrote these lines; names are read once and cached."""
         wanted = {each.task_run_id for each in logs if each.task_run_id is not None} - self._task_names.keys()
         if wanted:
             found = self._client.read_task_runs(task_run_filter=TaskRunFilter(id=TaskRunFilterId(any_=list(wanted))))
@@ -238,8 +253,12 @@ class PrefectRuns:
             self._task_names = self._task_names | {each.id: each.name for each in found}
         return self._task_names
 
-    def _add_progress(self, flow_runs: Sequence[FlowRun]) -> list[Run]:
-        """Adds the current step, progress and links to runs."""
+    def _make_runs(self, flow_runs: Sequence[FlowRun]) -> list[Run]:
+        """Converts Prefect's flow runs, adding the current step, progress and link, and what late ones wait for.
+
+        Raises:
+            MissingError: a run is not of one of this project's flows.
+        """
         at_work = [each.id for each in flow_runs if each.state is not None and not each.state.is_final()]
         artifacts = self._read_artifacts([each.id for each in flow_runs])
         steps: dict[UUID, str] = {}
@@ -257,14 +276,17 @@ class PrefectRuns:
                     f"The run {str(each.id)!r} is not of one of KAME's flows.", "Open it on Prefect's own page."
                 )
             is_late = each.state is not None and each.state.name == "Late"
-            waits_for, blockers = self._find_missing(each.work_pool_name or "") if is_late else ("", [])
+            waits_for, blockers = self._find_blockers(each.work_pool_name or "") if is_late else ("", [])
             step = steps.get(each.id, "")
-            run = _run(each, self._kinds[each.flow_id], artifacts.get(each.id, {}), step)
+            run = _make_run(each, self._kinds[each.flow_id], artifacts.get(each.id, {}), step)
             made.append(replace(run, waits_for=waits_for, blockers=blockers))
         return made
 
-    def _find_missing(self, pool: str) -> tuple[str, list[Blocker]]:
-        """Finds what a late run waits for, and the runs that occupy it."""
+    def _find_blockers(self, pool: str) -> tuple[str, list[Blocker]]:
+        """Describes what a late run of a work pool waits for; the blockers are the runs that use up the pool's limit.
+
+        There are no blockers if a worker is missing.
+        """
         limit = self._client.read_work_pool(pool).concurrency_limit if pool else None
         if limit is not None:
             at_work = self._client.read_flow_runs(
@@ -278,7 +300,7 @@ class PrefectRuns:
         return f"a worker of the work pool {pool}", []
 
     def _read_artifacts(self, run_ids: Sequence[UUID]) -> dict[UUID, dict[str, Artifact]]:
-        """Reads the newest progress and link artifacts of each run, by type."""
+        """Reads the newest progress and link artifact of each run, by run and type."""
         found: dict[UUID, dict[str, Artifact]] = {}
         if not run_ids:
             return found
@@ -294,7 +316,7 @@ class PrefectRuns:
 
     @contextmanager
     def _translate_errors(self, what: str = "") -> Iterator[None]:
-        """Translates errors of the client to those of the protocol.
+        """Translates errors of Prefect's client in a `with` block to those of the protocol.
 
         Args:
             what: the requested object, for the message if it does not exist.
@@ -321,12 +343,14 @@ class PrefectRuns:
 
 
 def _make_line(log: Log, task_names: Mapping[UUID, str]) -> LogLine:
+    """Converts a log line of Prefect; its text begins with the name of the task that wrote it, if known."""
     task = task_names.get(log.task_run_id, "") if log.task_run_id is not None else ""
     text = f"{task}: {log.message}" if task else log.message
     return LogLine(str(log.id), log.timestamp, _LEVELS.get(log.level, str(log.level)), text)
 
 
-def _run(flow_run: FlowRun, kind: str, artifacts: Mapping[str, Artifact], step: str) -> Run:
+def _make_run(flow_run: FlowRun, kind: str, artifacts: Mapping[str, Artifact], step: str) -> Run:
+    """Converts a flow run of Prefect; only a running server has a URL."""
     state = flow_run.state
     state_type = _STATES[state.type.value.lower()] if state else "pending"
     took = flow_run.estimated_run_time if state and not state.is_final() else flow_run.total_run_time
@@ -350,7 +374,12 @@ def _run(flow_run: FlowRun, kind: str, artifacts: Mapping[str, Artifact], step: 
     )
 
 
-def _schedule(kind: str, deployment: DeploymentResponse, index: int, next_at: Mapping[UUID, datetime]) -> Schedule:
+def _make_schedule(kind: str, deployment: DeploymentResponse, index: int, next_at: Mapping[UUID, datetime]) -> Schedule:
+    """Converts one of the schedules of a deployment.
+
+    Args:
+        next_at: start of the next run by id of the schedule.
+    """
     made = deployment.schedules[index]
     when, told, timezone = made.schedule, "", "UTC"
     if isinstance(when, CronSchedule):
@@ -381,7 +410,7 @@ def _parse_uuid(text: str) -> UUID:
 
 
 def _get_detail(answer: httpx.Response) -> str:
-    """Returns the server's error message."""
+    """Returns the error message in a response of the server, at most 500 characters."""
     try:
         told = answer.json()
     except ValueError:
@@ -392,6 +421,7 @@ def _get_detail(answer: httpx.Response) -> str:
 
 @cache
 def _list_choices() -> Mapping[str, Sequence[str]]:
+    """Returns the installed engines by kind, and the names of sources, voices and sample files; found once."""
     from backends.registry import list_backends
     from backends.tts import kokoro_assets
     from flows.settings import list_sample_sources

@@ -22,13 +22,14 @@ def run_as_task(each: Task[Any], call: Callable[[], None] | None = None, asks_ch
     """Runs a task as a Prefect task of the same name.
 
     Args:
-        call: runs the task, with what else belongs inside the Prefect task; None: only the task.
-        asks_chat: whether it waits for a slot of `CHAT_MODEL`.
+        call: runs the task and what else belongs inside the Prefect task; if None, only the task is run.
+        asks_chat: whether it waits for a slot of the concurrency limit `CHAT_MODEL` and occupies it while it runs.
     """
 
     def run() -> None:
+        """Runs the task, in a slot of the chat model if it asks one."""
         if asks_chat:
-            with _hold_chat_model_place():
+            with _occupy_chat_slot():
                 (call or each.run)()
         else:
             (call or each.run)()
@@ -38,8 +39,11 @@ def run_as_task(each: Task[Any], call: Callable[[], None] | None = None, asks_ch
 
 
 @contextmanager
-def _hold_chat_model_place() -> Iterator[None]:
-    """Holds one slot of the concurrency limit, if the server has it."""
+def _occupy_chat_slot() -> Iterator[None]:
+    """Waits for a slot of the concurrency limit `CHAT_MODEL`, and occupies it during a `with` block.
+
+    Does nothing if the server has no such limit.
+    """
     with get_client(sync_client=True) as client:
         try:
             limit = client.read_global_concurrency_limit_by_name(CHAT_MODEL)

@@ -28,7 +28,7 @@ except ModuleNotFoundError as error:
 
 from data_schemas.config import RefreshConfig
 from data_schemas.manifest import Manifest
-from flows.automations import tell_of_change
+from flows.automations import emit_if_changed
 from flows.lost_runs import HEARTBEAT_S
 from flows.prefect_tasks import run_as_task
 from flows.run_names import make_namer
@@ -65,7 +65,7 @@ class ShownProgress:
         self._n_stages, self._n_done, self._n_items = self._n_stages + 1, 0, max(1, n_items)
 
     def on_part(self, stage: str, part: Part, record: PartRecord) -> None:
-        """Advances the progress artifact by a part."""
+        """Counts a finished part, and updates the progress artifact in steps of `PERCENT_EVERY`."""
         self._n_done += part.n_items
         percent = 100 * (self._n_stages - 1 + self._n_done / self._n_items) / (len(STAGES) + 1)
         if percent >= self._shown + self.PERCENT_EVERY:
@@ -90,7 +90,7 @@ def refresh(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:
         rows = [dict(zip(each.head, row, strict=True)) for row in each.rows]
         create_table_artifact(rows, key=each.key, description=f"{each.title}, {config.out}")
     create_markdown_artifact(format_card(manifest, figures), key="dataset-card", description=f"Card of {config.out}")
-    if tell_of_change(get_work_folder(config.out), manifest):
+    if emit_if_changed(get_work_folder(config.out), manifest):
         get_run_logger().info("%s has changed: %d dialogues", config.out, manifest.counts.dialogues)
     return record, manifest, figures
 
@@ -112,7 +112,7 @@ def run_as_flow(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:
             f"Prefect's server cannot be reached: {fault}.",
             "Start the server of PREFECT_API_URL (`prefect server start`), or unset it to use a temporary one.",
         )
-    _leave_errors_to_the_caller()
+    _silence_repeated_messages()
     try:
         with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: HEARTBEAT_S}):
             return refresh(config)
@@ -136,15 +136,15 @@ def _find_server_fault() -> str | None:
     return None if fault is None else str(fault).rstrip(".")
 
 
-def _leave_errors_to_the_caller() -> None:
-    """Suppresses console messages of Prefect that the command reports itself; the server receives all of them."""
+def _silence_repeated_messages() -> None:
+    """Filters Prefect's console messages that the command reports itself; the server still receives all of them."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, PrefectConsoleHandler):
-            handler.addFilter(_is_news)
+            handler.addFilter(_is_new_to_user)
 
 
-def _is_news(record: logging.LogRecord) -> bool:
-    """Returns whether a log record is new to the user: neither an error that is raised, nor a late message."""
+def _is_new_to_user(record: logging.LogRecord) -> bool:
+    """Returns whether a log record is to be shown: neither an error that is raised too, nor a server's late message."""
     said = record.getMessage()
     of_run = record.name in ("prefect.flow_runs", "prefect.task_runs")
     raised = of_run and (record.levelno >= logging.ERROR or said.startswith("Finished in state Failed"))

@@ -14,7 +14,10 @@ MAX_NAME = 160
 
 
 def name_run(client: SyncPrefectClient, kind: str, settings: Mapping[str, Any]) -> str:
-    """Returns the name of a new run: its kind, its subject, the date (UTC), and a number."""
+    """Returns the name of a new run: its kind, its subject, the date (UTC), and a number.
+
+    The number is one more than that of existing runs whose names are the same up to it.
+    """
     told = " ".join(filter(None, (kind, _describe(kind, settings))))[:MAX_NAME]
     begin = f"{told} {datetime.now(UTC):%Y-%m-%d}"
     same = FlowRunFilter(name=FlowRunFilterName(like_=f"{begin} #"))
@@ -25,6 +28,7 @@ def make_namer(kind: str) -> Callable[[], str]:
     """Returns the function that Prefect calls to name a run; a run that already has such a name keeps it."""
 
     def name() -> str:
+        """Names the current flow run by its parameters."""
         from prefect.runtime import flow_run
 
         if _OURS.fullmatch(str(flow_run.name)):
@@ -38,7 +42,7 @@ def make_namer(kind: str) -> Callable[[], str]:
 
 
 def _describe(kind: str, settings: Mapping[str, Any]) -> str:
-    """Describes the subject of a run in a few words."""
+    """Describes the subject of a run in a few words: its sources, datasets or checkpoint; may be empty."""
     if kind in ("refresh", "speech"):
         return "+".join(_get_last_part(each["name"]) for each in settings.get("sources", ()))
     if kind == "train":
@@ -49,5 +53,5 @@ def _describe(kind: str, settings: Mapping[str, Any]) -> str:
 
 
 def _get_last_part(path: str) -> str:
-    """Returns the last component of a path."""
+    """Returns the last component of a path, a dataset's name on the Hub, or a question set's name."""
     return PurePath(path).name

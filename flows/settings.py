@@ -18,7 +18,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def parse_settings(settings: Sequence[str], option: str = "--set") -> dict[str, Any]:
-    """Parses `dotted.name=value` options; values are YAML.
+    """Parses `dotted.name=value` options to values by dotted name; values are YAML, and null is an error.
 
     Args:
         option: name of the option, for messages.
@@ -44,7 +44,7 @@ def parse_settings(settings: Sequence[str], option: str = "--set") -> dict[str, 
 
 
 def strip_section(section: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Removes the section's name from the names of settings.
+    """Removes the prefix `SECTION.` from the names of settings.
 
     Raises:
         ConfigError: a setting belongs to another section.
@@ -103,6 +103,9 @@ def parse_sources(
 def _parse_pairs(text: str, names: dict[str, Any], what: str, remedy: str) -> tuple[str, dict[str, str]]:
     """Parses `[NAME:]field=value,…` to a name and pairs; without a name, the last of `names` is used.
 
+    Args:
+        what, remedy: message of the error.
+
     Raises:
         ConfigError: the name is unknown, or something is not a pair.
     """
@@ -116,10 +119,10 @@ def _parse_pairs(text: str, names: dict[str, Any], what: str, remedy: str) -> tu
 
 
 def build_config(profile: str, file: Path | None, options: Mapping[str, Any]) -> RefreshConfig:
-    """Builds the configuration of a refresh.
+    """Builds the configuration of a refresh from a profile, a YAML file and options, each overriding those before.
 
     Args:
-        options: settings by dotted name (`chat.base_url`); None: not given.
+        options: settings by dotted name (`chat.base_url`); those that are None are ignored.
 
     Raises:
         ConfigError: the profile is unknown, the YAML cannot be read, or a value is out of bounds.
@@ -151,7 +154,7 @@ def build(model: type[Model], start: Mapping[str, Any], *layers: Mapping[str, An
 
     Args:
         start: nested settings to begin with.
-        layers: settings by dotted name; None: not given.
+        layers: settings by dotted name; those that are None are ignored.
 
     Raises:
         ConfigError: a value is out of bounds, or a name is unknown.
@@ -160,18 +163,21 @@ def build(model: type[Model], start: Mapping[str, Any], *layers: Mapping[str, An
     for layer in layers:
         for name, value in layer.items():
             if value is not None:
-                _put(settings, name.split("."), value)
+                _set_nested(settings, name.split("."), value)
     return validate_settings(model, settings)
 
 
 def make_chat_settings(place: str, url: str | None, model: str | None, provider: str | None) -> dict[str, Any]:
-    """Makes settings of a chat model below a dotted name; a URL or provider selects the engine `openai`."""
+    """Makes settings of a chat model by dotted name, each beginning with `place`; a setting not given is None.
+
+    A URL or provider selects the engine `openai`.
+    """
     told = {"engine": "openai" if url or provider else None, "base_url": url, "provider": provider, "model": model}
     return {f"{place}.{name}": value or None for name, value in told.items()}
 
 
-def _put(settings: Any, path: Sequence[str], value: Any) -> None:
-    """Sets a value in nested settings; a mapping is merged by name, and numbers are indices of lists.
+def _set_nested(settings: Any, path: Sequence[str], value: Any) -> None:
+    """Sets a value in nested settings, in place; a mapping is merged by name, and numbers are indices of lists.
 
     Raises:
         ConfigError: the path goes through a value, or beyond the end of a list.
@@ -188,11 +194,15 @@ def _put(settings: Any, path: Sequence[str], value: Any) -> None:
         )
     section = settings[key] = list(there) if isinstance(there, list) else dict(there or {})
     for inner, each in [(rest, value)] if rest else [([str(key)], each) for key, each in value.items()]:
-        _put(section, inner, each)
+        _set_nested(section, inner, each)
 
 
 def _parse_key(settings: Any, name: str) -> str | int:
-    """Returns the name, or the index if the settings are a list."""
+    """Returns the name, or the index if the settings are a list.
+
+    Raises:
+        ConfigError: it is not an index of the list.
+    """
     if not isinstance(settings, list):
         return name
     if not name.isdecimal() or int(name) >= len(settings):
@@ -206,7 +216,7 @@ def validate_settings(model: type[Model], settings: Mapping[str, Any]) -> Model:
     """Validates settings as a configuration class.
 
     Raises:
-        ConfigError: a field is wrong.
+        ConfigError: a field is unknown or its value is invalid.
     """
     try:
         return model.model_validate(dict(settings))
@@ -236,8 +246,8 @@ def read_yaml(file: Path) -> dict[str, Any]:
 
 
 def list_differences(left: RefreshConfig, right: RefreshConfig) -> list[tuple[str, Any, Any]]:
-    """Returns the fields in which two configurations differ, by dotted name, with both values."""
-    flat_left, flat_right = _flat(left.model_dump()), _flat(right.model_dump())
+    """Returns the fields in which two configurations differ, sorted, as (dotted name, left value, right value)."""
+    flat_left, flat_right = _flatten(left.model_dump()), _flatten(right.model_dump())
     return [
         (name, flat_left.get(name), flat_right.get(name))
         for name in sorted(flat_left | flat_right)
@@ -257,14 +267,16 @@ def find_shipped_checkpoint() -> str | None:
     return str(folder) if folder.is_dir() else None
 
 
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Flattens nested settings to values by dotted name, each beginning with `prefix`; lists stay values."""
     flat: dict[str, Any] = {}
     for name, value in settings.items():
-        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+        flat |= _flatten(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
     return flat
 
 
 def _merge(into: dict[str, Any], settings: Mapping[str, Any]) -> None:
+    """Merges nested settings into `into`, in place; a value in both is replaced unless both values are mappings."""
     for name, value in settings.items():
         if isinstance(value, dict) and isinstance(into.get(name), dict):
             _merge(into[name], value)
@@ -277,8 +289,8 @@ def build_train_config(preset: str, stage: str | None, file: Path | None, typed:
     options.
 
     Args:
-        stage: name of the stage; None: the last one.
-        typed: settings by dotted name; None: not given.
+        stage: name of the stage; None for the last one.
+        typed: settings by dotted name; those that are None are ignored.
 
     Raises:
         ConfigError: the preset or stage is unknown, the YAML cannot be read, or a value is out of bounds.

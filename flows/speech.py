@@ -25,13 +25,14 @@ def speech(config: SpeechRowsConfig) -> SpeechMade:
     shown: Any = create_progress_artifact(0.0, key="speech", description=f"{config.hours:g} hours of {config.out}")
     made_s = 0.0
 
-    def move(seconds: float) -> None:
+    def advance(seconds: float) -> None:
+        """Advances the progress artifact by seconds of speech."""
         nonlocal made_s
         made_s += seconds
         assert isinstance(shown, UUID)
         update_progress_artifact(shown, min(100.0, made_s / 36 / config.hours))
 
-    made = run_speech(config, move, run_as_task)
+    made = run_speech(config, advance, run_as_task)
     rows = [{"reason": reason, "sentences": n} for reason, n in made.refused.most_common()]
     create_table_artifact(rows, key="speech-refused", description=f"Rejected sentences of {config.out}")
     return made

@@ -34,7 +34,7 @@ class EncodedRows:
         self._manifests: dict[Path, tuple[tuple[int, int], TokenManifest, dict[str, TokenShard]]] = {}
 
     def find(self, roots: Sequence[Path], data_path: str) -> list[TokenFolder]:
-        """Returns the folders with rows of a dataset's file, and those that cannot be read; see the protocol."""
+        """Returns the folders with rows of a dataset's file, and with their error those that cannot be read."""
         found = []
         for key, folder in sorted(find_folders(roots, lambda each: (each / MANIFEST).is_file())):
             try:
@@ -91,7 +91,13 @@ class EncodedRows:
         )
 
     def _read_manifest(self, folder: Path) -> tuple[TokenManifest, dict[str, TokenShard]]:
-        """Reads a folder's manifest, and its shards by the data file that they were made from."""
+        """Returns a folder's manifest, and its shards by the data file that they were made from.
+
+        It is read again only if the file has changed.
+
+        Raises:
+            KameError: the manifest is missing or damaged.
+        """
         try:
             status = (folder / MANIFEST).stat()
         except OSError as error:
@@ -105,6 +111,11 @@ class EncodedRows:
         return known[1], known[2]
 
     def _load_tokenizer(self, folder: Path, digest: str) -> Tokenizer:
+        """Loads the tokenizer beside the rows, with a cache.
+
+        Raises:
+            StoreError: it is outside the folder, or not the one that the rows were encoded with.
+        """
         tokenizer = _read_tokenizer(_resolve_inside(folder, TOKENIZER), digest)
         if tokenizer.digest != digest:
             _read_tokenizer.cache_clear()
@@ -117,7 +128,7 @@ class EncodedRows:
 
 @lru_cache(maxsize=_N_KEPT)
 def _read_tokenizer(path: Path, digest: str) -> Tokenizer:
-    """Reads a tokenizer; the digest is part of the cache key."""
+    """Reads a tokenizer, with a cache; the digest is only a part of the key, so that another tokenizer is read anew."""
     return Tokenizer(path)
 
 
@@ -134,6 +145,7 @@ def _resolve_inside(folder: Path, path: str) -> Path:
 
 
 def _make_frames(tokens: SpeakerTokens, delays: Sequence[int], start_id: int, tokenizer: Tokenizer) -> SpeakerFrames:
+    """Converts one speaker's tokens to lists by frame, with the oracle laid on frames as the model receives it."""
     oracle = tokens.oracle
     n_frames = len(tokens.text)
     events = [
@@ -167,6 +179,6 @@ def _convert_to_list(values: NDArray[Any]) -> list[int]:
 
 
 def _format_piece(tokenizer: Tokenizer, token: int) -> str:
-    """Returns the piece of an id; a byte as it is written in the vocabulary."""
+    """Returns the piece of a token id as text; a piece of one byte is written as in the vocabulary, such as <0x0A>."""
     piece = tokenizer.get_piece(token)
     return f"<0x{piece[0]:02X}>" if isinstance(piece, bytes) else piece

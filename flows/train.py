@@ -34,9 +34,10 @@ PERCENT_EVERY = 1.0
 
 
 def run_and_show(config: FrontEndConfig, each: Task[Any]) -> None:
-    """Runs a task as a Prefect task, and shows the losses of a training."""
+    """Runs a task as a Prefect task; after a training, also a failed one, it shows the losses."""
 
     def run() -> None:
+        """Runs the task, and shows the losses of a training, also of one that fails."""
         try:
             each.run()
         finally:
@@ -61,7 +62,7 @@ class ShownProgress:
         self._artifact = made
 
     def step(self, step: int, figures: Mapping[str, float]) -> None:
-        """Updates the progress artifact, a hundred times a run."""
+        """Updates the progress artifact in steps of `PERCENT_EVERY`, and at the last step."""
         percent = 100 * step / self._max_steps
         if self._artifact is not None and (percent >= self._shown + PERCENT_EVERY or step == self._max_steps):
             self._shown = percent
@@ -69,14 +70,14 @@ class ShownProgress:
             update_progress_artifact(self._artifact, percent, f"step {step} of {self._max_steps}{loss}")
 
     def on_evaluation(self, step: int, evaluation: Mapping[str, Mapping[str, float]]) -> None:
-        """Logs the validation losses."""
+        """Logs the validation loss with each kind of oracle."""
         told = ", ".join(f"{column} {figures['loss']:.3f}" for column, figures in evaluation.items())
         get_run_logger().info("step %d, validation loss by oracle: %s", step, told)
 
 
 @flow(name="train", flow_run_name=make_namer("train"), persist_result=False)
 def train(config: FrontEndConfig) -> str:
-    """Trains a front-end on datasets and registers its checkpoint. A second run resumes.
+    """Trains a front-end on datasets, registers its checkpoint and returns its folder. A second run resumes.
 
     Args:
         config: Settings: datasets, preset, duration and folders. Paths are as the worker sees them.
@@ -92,7 +93,7 @@ def train(config: FrontEndConfig) -> str:
 
 
 def _show_losses(config: FrontEndConfig, stage: str) -> None:
-    """Creates an artifact of the losses so far, also if training failed; none if there are no metrics yet."""
+    """Creates an image artifact of a stage's losses so far; none if there are no metrics yet."""
     folder = get_stage_folder(config, stage)
     if not (folder / METRICS).exists():
         return
