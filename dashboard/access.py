@@ -49,7 +49,7 @@ class AccessMiddleware:
     dashboard's own pages.
 
     Args:
-        token: access token; None: nothing can be changed.
+        token: access token for changes; with None, all requests that change something are rejected.
         host: address that the server listens on, which is also an allowed name.
     """
 
@@ -59,7 +59,7 @@ class AccessMiddleware:
         self._hosts = {"localhost", host.lower()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one request."""
+        """Rejects a request with its reason as JSON, or passes it on; adds security headers to either response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -75,7 +75,7 @@ class AccessMiddleware:
             await send(message)
 
         try:
-            self._check(request)
+            self._check_access(request)
             body = await self._read_body(request, receive)
         except RefusedError as error:
             answer = JSONResponse({"error": error.what, "remedy": error.remedy}, error.code)
@@ -83,9 +83,14 @@ class AccessMiddleware:
             return
         await self._app(scope, body, send_with_headers)
 
-    def _check(self, request: Request) -> None:
+    def _check_access(self, request: Request) -> None:
+        """Checks the host name, and the origin and the token of a request that changes something.
+
+        Raises:
+            RefusedError: the request is not allowed.
+        """
         host = request.headers.get("host", "")
-        if not self._is_ours(host):
+        if not self._is_allowed_host(host):
             raise RefusedError(
                 421,
                 f"The host name {host!r} is not allowed.",
@@ -107,7 +112,8 @@ class AccessMiddleware:
                 401, "The token is missing or wrong.", "Ask the person who started the dashboard for it."
             )
 
-    def _is_ours(self, host: str) -> bool:
+    def _is_allowed_host(self, host: str) -> bool:
+        """Returns whether a `Host` header has an IP address or one of the names of this server."""
         name = _get_hostname(host)
         try:
             ipaddress.ip_address(name)
@@ -116,7 +122,11 @@ class AccessMiddleware:
         return True
 
     async def _read_body(self, request: Request, receive: Receive) -> Receive:
-        """Reads the whole body of the request."""
+        """Reads the body of a request that changes something, and returns a `receive` that delivers it again.
+
+        Raises:
+            RefusedError: the body is too large.
+        """
         promised = request.headers.get("content-length", "0")
         body, is_more = b"", request.method not in _READS
         if not re.fullmatch(r"\d{1,6}", promised) or int(promised) > MAX_BODY_BYTES:
@@ -127,20 +137,20 @@ class AccessMiddleware:
             is_more = message.get("more_body", False)
             if len(body) > MAX_BODY_BYTES:
                 raise RefusedError(413, f"The request is larger than {MAX_BODY_BYTES} bytes.", "Send less at once.")
-        is_told = False
+        is_delivered = False
 
         async def replay() -> Message:
-            nonlocal is_told
-            if is_told or request.method in _READS:
+            nonlocal is_delivered
+            if is_delivered or request.method in _READS:
                 return await receive()
-            is_told = True
+            is_delivered = True
             return {"type": "http.request", "body": body, "more_body": False}
 
         return replay
 
 
 def set_policy(headers: MutableHeaders, nonce: str) -> None:
-    """Sets the content security policy and other headers of a response.
+    """Sets the content security policy, other security headers and, if there is none, `Cache-Control: no-cache`.
 
     Args:
         nonce: nonce of the page's own styles.
@@ -152,7 +162,7 @@ def set_policy(headers: MutableHeaders, nonce: str) -> None:
 
 
 def is_same_origin(headers: Headers) -> bool:
-    """Returns whether a request comes from a page of this server, by its headers; a program sends none.
+    """Returns whether a request comes from a page of this server, or from a program, which sends no such headers.
 
     `Sec-Fetch-Site` cannot be set by pages and is correct behind proxies; if browsers omit it (plain HTTP), the page's
     origin must be the name by which this server was reached.
@@ -165,6 +175,7 @@ def is_same_origin(headers: Headers) -> bool:
 
 
 def _get_hostname(host: str) -> str:
+    """Returns the name in a `Host` header without its port; empty if the header is invalid."""
     try:
         return (urlsplit(f"//{host}").hostname or "").rstrip(".")
     except ValueError:

@@ -60,11 +60,11 @@ def create_app(
     Args:
         roots: datasets, or folders that are searched two levels deep for them.
         cache: folder of indexes; its content can be deleted at any time.
-        token: access token for changes; None: nothing can be changed.
+        token: access token for changes; with None, nothing can be changed.
         host: name by which it is reached, besides IP addresses and localhost.
-        scheduler: lists and starts runs; None: the pages of runs describe how to get one.
-        token_rows: finds and reads token rows; None: pages show none.
-        checkpoints: reads checkpoints and evaluations; None: there are no pages for them.
+        scheduler: lists and starts runs; with None, the pages of runs describe how to get one.
+        token_rows: finds and reads token rows; with None, pages show none.
+        checkpoints: reads checkpoints and evaluations; with None, there are no pages for them.
         serve_token: access token of servers that are started here; pages pass it to users who have `token`.
 
     Raises:
@@ -78,7 +78,7 @@ def create_app(
         Indexes(cache),
         Sounds(),
         SqlBox(),
-        _templates(),
+        _make_templates(),
         token is not None,
         scheduler=scheduler,
         token_rows=token_rows,
@@ -105,12 +105,13 @@ def create_app(
     if site.checkpoints is not None:
         app.include_router(checkpoint_pages.create_routes(site, site.checkpoints))
     app.mount("/static", StaticFiles(directory=_HERE / "static"))
-    _tell_errors(app, site)
+    _add_error_handlers(app, site)
     app.add_middleware(AccessMiddleware, token=token, host=host)
     return app
 
 
-def _templates() -> Environment:
+def _make_templates() -> Environment:
+    """Makes the environment of the page templates, with filters that format numbers, sizes and times."""
     made = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
@@ -124,25 +125,25 @@ def _templates() -> Environment:
     return made
 
 
-def _tell_errors(app: FastAPI, site: Site) -> None:
+def _add_error_handlers(app: FastAPI, site: Site) -> None:
     """Adds handlers that show errors as pages to browsers and as JSON to scripts, each with what to do."""
 
     async def answer_ours(code: int, request: Request, error: Exception) -> Response:
         assert isinstance(error, KameError)
-        return _answer(site, request, code, error.what, error.remedy)
+        return _make_error_response(site, request, code, error.what, error.remedy)
 
     async def answer_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         remedy = "Start from the list of datasets."
         if error.status_code == 405:
             remedy = f"Use {(error.headers or {}).get('Allow', 'another method')}."
-        return _answer(site, request, error.status_code, f"{error.detail}.", remedy, error.headers)
+        return _make_error_response(site, request, error.status_code, f"{error.detail}.", remedy, error.headers)
 
     async def answer_invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
         what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}."
-        return _answer(site, request, 422, what, "Correct that value in the address or in the request.")
+        return _make_error_response(site, request, 422, what, "Correct that value in the address or in the request.")
 
     async def answer_waiting(request: Request, error: Exception) -> Response:
         assert isinstance(error, IndexBeingMade)
@@ -156,8 +157,11 @@ def _tell_errors(app: FastAPI, site: Site) -> None:
         return await answer_ours(error.code, request, error)
 
     async def answer_unforeseen(request: Request, error: Exception) -> Response:
+        """Answers an error that nothing else handles with status 500, as a page or as JSON."""
         remedy = "Try again. The log of the dashboard has the whole error."
-        answer = _answer(site, request, 500, f"The dashboard failed to answer: {type(error).__name__}.", remedy)
+        answer = _make_error_response(
+            site, request, 500, f"The dashboard failed to answer: {type(error).__name__}.", remedy
+        )
         set_policy(answer.headers, request.state.nonce)  # it is sent outside of the middleware that does so
         return answer
 
@@ -175,9 +179,10 @@ def _wants_page(request: Request) -> bool:
     return "text/html" in request.headers.get("accept", "")
 
 
-def _answer(
+def _make_error_response(
     site: Site, request: Request, code: int, what: str, remedy: str, headers: Mapping[str, str] | None = None
 ) -> Response:
+    """Makes the response to a failed request: a page for browsers, JSON for scripts."""
     what = what.encode(errors="replace").decode()  # it may quote half a character, which cannot be sent
     told: dict[str, Any] = {"error": what, "remedy": remedy}
     if not _wants_page(request):

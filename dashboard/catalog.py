@@ -76,9 +76,9 @@ class Catalog:
         self._manifests: dict[Path, tuple[tuple[int, int], Manifest]] = {}
 
     def list_datasets(self) -> list[Dataset | DamagedDataset]:
-        """Returns all current datasets, sorted by key."""
+        """Searches the roots again, and returns all datasets, also damaged ones, sorted by key."""
         self._folders = dict(find_folders(self.roots, is_dataset))
-        return [self._read(key, folder) for key, folder in sorted(self._folders.items())]
+        return [self._read_dataset(key, folder) for key, folder in sorted(self._folders.items())]
 
     def get_dataset(self, key: str) -> Dataset:
         """Returns the dataset of a key.
@@ -92,12 +92,13 @@ class Catalog:
         folder = self._folders.get(key)
         if folder is None or not is_dataset(folder):
             raise MissingError(f"There is no dataset {key!r}.", "Choose one from the list of datasets.")
-        found = self._read(key, folder)
+        found = self._read_dataset(key, folder)
         if isinstance(found, DamagedDataset):
             raise found.error
         return found
 
-    def _read(self, key: str, folder: Path) -> Dataset | DamagedDataset:
+    def _read_dataset(self, key: str, folder: Path) -> Dataset | DamagedDataset:
+        """Returns the dataset of a folder, or why it cannot be read; an unchanged manifest is not read again."""
         try:
             status = (folder / MANIFEST).stat()
             stamp = (status.st_mtime_ns, status.st_size)

@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure with its 95 % confidence interval (None for a single item) and number of items `n` (None: unknown)."""
+    """A figure with its 95 % confidence interval (None for a single item) and number of items `n` (None if unknown)."""
 
     name: str
     value: float | None
@@ -46,7 +46,7 @@ class CheckpointFacts:
         n_parameters, n_bytes: size of that file.
         codec: name of the codec in the folder, or digest of the codec whose codes it uses.
         data: fingerprints of the token rows that it was trained on.
-        run: id of its training run; empty: unknown.
+        run: id of its training run; empty if it is unknown.
         losses: validation losses by name, without intervals, at step `losses_step`.
         shares: results of the recall evaluation on held-out dialogues.
         made_at: time when it was registered, or else when its facts were written.
@@ -169,21 +169,21 @@ class Checkpoints:
     def __init__(self, roots: Sequence[Path], reader: CheckpointReader, cache: Path) -> None:
         self._roots = roots
         self._reader = reader
-        self._facts = _Kept(reader.read_facts)
-        self._identities = _Kept(reader.read_run_identity)
-        self._evaluations = _Kept(reader.read_evaluation)
+        self._facts = _Cache(reader.read_facts)
+        self._identities = _Cache(reader.read_run_identity)
+        self._evaluations = _Cache(reader.read_evaluation)
         self._digests = _Digests(reader.read_digest, cache)
 
     def list_folders(self) -> list[tuple[str, Path]]:
-        """Returns keys and folders: those below the roots, and the shipped ones."""
+        """Returns key and folder of each checkpoint below the roots and of the shipped ones, sorted by key."""
         return sorted(find_folders([*self._roots, *self._reader.list_shipped()], lambda each: (each / FACTS).is_file()))
 
     def list_checkpoints(self) -> list[Checkpoint]:
         """Returns all checkpoints, sorted by key."""
-        return [self._open(key, folder) for key, folder in self.list_folders()]
+        return [self._read_checkpoint(key, folder) for key, folder in self.list_folders()]
 
     def open_checkpoint(self, key: str) -> Checkpoint:
-        """Returns the checkpoint of a key.
+        """Returns the checkpoint of a key, with its error if its files cannot be read.
 
         Raises:
             MissingError: there is none.
@@ -191,10 +191,10 @@ class Checkpoints:
         folder = dict(self.list_folders()).get(key)
         if folder is None:
             raise MissingError(f"There is no checkpoint {key!r}.", "Choose one from the list of checkpoints.")
-        return self._open(key, folder)
+        return self._read_checkpoint(key, folder)
 
     def find_digest(self, checkpoint: Checkpoint, wait_s: float = WAIT_S) -> str | None:
-        """Returns the digest of a checkpoint's weights; None: it is still being computed.
+        """Returns the digest of a checkpoint's weights; None if it is still being computed after `wait_s` seconds.
 
         Raises:
             KameError: the weights cannot be read.
@@ -226,7 +226,7 @@ class Checkpoints:
         raise MissingError(f"There is no evaluation {key!r}.", "Choose one from the page of a checkpoint.")
 
     def find_run(self, checkpoint: Checkpoint) -> TrainingRun | None:
-        """Finds the training run of a checkpoint; None: it is unknown, or not below the roots."""
+        """Returns the training run of a checkpoint, or None if it is unknown or outside the roots."""
         wanted = checkpoint.facts.run if checkpoint.facts else ""
         for run in list_runs(self._roots) if wanted else ():
             try:
@@ -236,7 +236,8 @@ class Checkpoints:
                 continue
         return None
 
-    def _open(self, key: str, folder: Path) -> Checkpoint:
+    def _read_checkpoint(self, key: str, folder: Path) -> Checkpoint:
+        """Returns a checkpoint with its facts, or with the error if they cannot be read."""
         try:
             return Checkpoint(key, folder, self._facts.get(folder, _make_stamp(folder / FACTS)), None)
         except KameError as error:
@@ -265,12 +266,12 @@ _Stamp = tuple[int, int]
 
 
 def _make_stamp(path: Path) -> _Stamp:
-    """Returns a file's stamp, which differs if it has been rewritten."""
+    """Returns a file's time of modification in nanoseconds and its size, which change if it is rewritten."""
     status = path.stat()
     return status.st_mtime_ns, status.st_size
 
 
-class _Kept(Generic[_T]):
+class _Cache(Generic[_T]):
     """Cache of folders' contents, valid while their files are unchanged; errors are cached too."""
 
     def __init__(self, read: Callable[[Path], _T]) -> None:
@@ -278,6 +279,11 @@ class _Kept(Generic[_T]):
         self._known: dict[Path, tuple[_Stamp, _T | KameError]] = {}
 
     def get(self, folder: Path, stamp: _Stamp) -> _T:
+        """Returns a folder's content, which is read again if the stamp has changed.
+
+        Raises:
+            KameError: it cannot be read.
+        """
         known = self._known.get(folder)
         if known is None or known[0] != stamp:
             try:
@@ -299,6 +305,11 @@ class _Digests:
         self._jobs: dict[str, _DigestJob] = {}
 
     def find(self, weights: Path, wait_s: float) -> str | None:
+        """Returns the digest of a file, which is computed in the background; None if that takes longer than `wait_s`.
+
+        Raises:
+            KameError: the file cannot be read.
+        """
         try:
             key = ids.digest(str(weights), *_make_stamp(weights))
         except OSError as error:
@@ -309,14 +320,15 @@ class _Digests:
             job = self._jobs.get(key)
             if job is None:
                 job = self._jobs[key] = _DigestJob(threading.Event())
-                threading.Thread(target=self._make, args=(weights, key, job), daemon=True).start()
+                threading.Thread(target=self._compute, args=(weights, key, job), daemon=True).start()
         if not job.done.wait(wait_s):
             return None
         if job.error is not None:
             raise job.error
         return job.digest
 
-    def _make(self, weights: Path, key: str, job: "_DigestJob") -> None:
+    def _compute(self, weights: Path, key: str, job: "_DigestJob") -> None:
+        """Sets the digest of a job, from the cache folder or from the weights, or its error."""
         kept = self._cache / key
         try:
             if kept.is_file():

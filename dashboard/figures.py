@@ -49,7 +49,11 @@ class Totals:
 
 
 def read_totals(index: Index, oracle_version: str) -> Totals:
-    """Reads a dataset's totals; the ladder has level, events, and their mean share of the true answer's words."""
+    """Reads a dataset's totals.
+
+    The ladder has a row (hint level, number of events, their mean share of the true answer's words) for each level of
+    the assistant's oracles in this version.
+    """
     items, dialogues, audio_s, words, events, errors, heard, sources, forms = index.fetch_rows(
         "SELECT count(DISTINCT item_id), count(*), coalesce(sum(duration_s), 0), coalesce(sum(n_words), 0)::BIGINT,"
         " coalesce(sum(n_events), 0)::BIGINT, sum(n_word_errors)::BIGINT, sum(n_heard_words)::BIGINT,"
@@ -77,7 +81,10 @@ def read_totals(index: Index, oracle_version: str) -> Totals:
 
 
 def read_groups(index: Index) -> dict[str, list[dict[str, Any]]]:
-    """Reads dialogues, seconds and WER, grouped by some columns."""
+    """Reads the number, seconds and WER of the dialogues with each value of source, split, form and other columns.
+
+    Returns, by column, records with `name` of the value, `n`, `audio_s` and `wer` (None if unknown), the largest first.
+    """
     return {
         name: index.fetch_records(
             f"SELECT coalesce({name}, 'none') AS name, count(*) AS n, sum(duration_s) AS audio_s,"  # noqa: S608
@@ -109,7 +116,7 @@ def read_cost(dataset: Dataset) -> Cost:
 
 
 def format_number(value: float | None, digits: int = 0) -> str:
-    """Formats a number with thin spaces between thousands; empty for None."""
+    """Formats a number with thin spaces between thousands and `digits` decimal places; empty for None."""
     return "" if value is None else f"{value:,.{digits}f}".replace(",", "\u202f").replace("-", "\u2212")
 
 
@@ -145,5 +152,5 @@ def format_moment(moment: datetime) -> str:
 
 
 def format_yaml(settings: Mapping[str, Any]) -> str:
-    """Formats settings as YAML."""
+    """Formats settings as YAML; empty if there are none."""
     return str(yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True)) if settings else ""

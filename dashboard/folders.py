@@ -18,8 +18,9 @@ _SEED = re.compile(rf"{SEED_PREFIX}\d+")
 
 
 def find_folders(roots: Sequence[Path], is_wanted: Callable[[Path], bool]) -> Iterator[tuple[str, Path]]:
-    """Returns keys and folders, without duplicates; if two roots give the same key, the later ones get a digest of
-    their path.
+    """Yields key and path of each folder of a kind, without duplicates.
+
+    If two roots give the same key, a digest of the path is appended to the later ones.
 
     Args:
         roots: resolved folders.
@@ -40,7 +41,13 @@ def find_folders(roots: Sequence[Path], is_wanted: Callable[[Path], bool]) -> It
 
 
 def _search(root: Path, folder: Path, depth: int, is_wanted: Callable[[Path], bool]) -> Iterator[Path]:
-    """Yields the wanted folders at or below a folder; links that lead out of the root are not followed."""
+    """Yields the wanted folders at or below a folder.
+
+    Links that lead out of the root are not followed, and folders that cannot be read are skipped.
+
+    Args:
+        depth: number of levels below the folder that are searched, besides those of `seed-N`.
+    """
     if is_wanted(folder):
         yield folder
     elif not (folder / MANIFEST).is_file():
@@ -54,7 +61,7 @@ def _search(root: Path, folder: Path, depth: int, is_wanted: Callable[[Path], bo
 
 
 def _is_searched(folder: Path, parent: Path, depth: int) -> bool:
-    """Returns whether a folder is searched, by its name; names that are not valid text are not."""
+    """Returns whether a folder may be searched, by its name and the remaining depth (below 1: only `seed-N`)."""
     name, is_text = folder.name, not any("\ud800" <= each <= "\udfff" for each in folder.name)
     is_of_seed = depth > -_SEED_DEPTH and any(_SEED.fullmatch(each) for each in (name, parent.name))
     return is_text and not name.startswith(".") and (depth > 0 or is_of_seed)

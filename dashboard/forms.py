@@ -61,7 +61,7 @@ class Section:
     """Fields of a nested configuration class.
 
     Attributes:
-        is_on: whether an optional section is present; None: it is not optional.
+        is_on: whether an optional section is present; None if it is not optional.
     """
 
     path: str
@@ -118,7 +118,11 @@ _USUAL_OF_ROWS: Final[Mapping[str, tuple[str, ...]]] = {"sources": ("name", "pat
 
 
 def build_form(model: type[BaseModel], values: Mapping[str, Any], prefix: str = "") -> list[Node]:
-    """Builds the form of a configuration class, with the given values and defaults elsewhere."""
+    """Builds the form of a configuration class, with the given values and otherwise defaults.
+
+    Args:
+        prefix: what precedes the names of fields in paths, such as `speech.`.
+    """
     nodes = []
     for name, info in model.model_fields.items():
         default = _get_default(info)
@@ -148,12 +152,12 @@ def read_form(
         try:
             model.model_validate_json(json.dumps(settings))
         except ValidationError as error:
-            faults = _tell_faults(error, set(told))
+            faults = _list_faults(error, set(told))
     return settings, faults
 
 
 def _get_default(info: FieldInfo) -> Any:
-    """Returns a field's default as JSON; None for fields that are required or depend on others."""
+    """Returns a field's default as JSON; `_NO_VALUE` if the field is required or its default depends on others."""
     if info.is_required() or info.default_factory_takes_validated_data:
         return _NO_VALUE
     default = info.get_default(call_default_factory=True)
@@ -161,15 +165,22 @@ def _get_default(info: FieldInfo) -> Any:
 
 
 def _convert_to_plain(value: Any) -> Any:
+    """Converts models to JSON, also in lists; other values are returned as they are."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", exclude_defaults=True)
     return [_convert_to_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _make_node(path: str, annotation: Any, info: FieldInfo | None, value: Any, default: Any) -> Node:
+    """Makes the section, the rows or the control of a field, by its type.
+
+    Args:
+        info: the field; None for a row of a list.
+        value, default: as JSON; `_NO_VALUE` if there is none.
+    """
     title = (info.title if info else None) or path.rpartition(".")[2].replace("_", " ")
     description = (info.description if info else None) or ""
-    inner, is_optional = _strip(annotation)
+    inner, is_optional = _unwrap_type(annotation)
     if _is_model(inner):
         given = value if isinstance(value, Mapping) else {}
         is_on = value is not None and value is not _NO_VALUE if is_optional else None
@@ -194,13 +205,13 @@ def _make_node(path: str, annotation: Any, info: FieldInfo | None, value: Any, d
         shown,
         _format_hint(_format_value(kind, default)),
         choices,
-        _pick_of(path),
+        _find_pick(path),
         is_wanted,
     )
 
 
 def _fold_rest(row: Node, usual: Sequence[str]) -> Node:
-    """Moves the fields of a row that are not usually set to a section of their own."""
+    """Moves the fields of a row that are not usually set to a section "more"; without usual ones, nothing changes."""
     if not usual or not isinstance(row, Section):
         return row
     shown, rest = split_usual(row.nodes, [f"{row.path}.{name}" for name in usual])
@@ -209,6 +220,7 @@ def _fold_rest(row: Node, usual: Sequence[str]) -> Node:
 
 
 def _choose_kind(inner: Any, info: FieldInfo | None) -> Kind:
+    """Returns the kind of control for a type without `Annotated` and None; YAML if no other kind fits."""
     item = _get_item_type(inner)
     if inner is bool:
         return "switch"
@@ -221,6 +233,7 @@ def _choose_kind(inner: Any, info: FieldInfo | None) -> Kind:
 
 
 def _list_choices(inner: Any, info: FieldInfo | None) -> Sequence[str]:
+    """Returns the allowed values of a Literal, or those in the field's JSON schema; empty if any value is allowed."""
     if get_origin(inner) is Literal:
         return [str(each) for each in get_args(inner)]
     extra = info.json_schema_extra if info is not None else None
@@ -231,6 +244,7 @@ def _list_choices(inner: Any, info: FieldInfo | None) -> Sequence[str]:
 
 
 def _format_value(kind: Kind, value: Any) -> str | bool | list[str]:
+    """Formats a value as its kind of control needs it: true or false, a list of choices, or a text."""
     if kind == "switch":
         return value is True
     if kind == "choices":
@@ -245,29 +259,30 @@ def _format_value(kind: Kind, value: Any) -> str | bool | list[str]:
 
 
 def _format_hint(text: str | bool | list[str]) -> str:
-    """Formats a default value as a hint."""
+    """Formats a default value as a hint; empty for switches."""
     return ", ".join(text) if isinstance(text, list) else "" if isinstance(text, bool) else text
 
 
-def _pick_of(path: str) -> str:
+def _find_pick(path: str) -> str:
+    """Returns the name of the list of suggestions for a field; empty if there is none."""
     parts = [each for each in path.split(".") if each != ROW and not each.isdecimal()]
     return _PICKS.get(".".join(parts[-2:])) or _PICKS.get(parts[-1], "")
 
 
-def _strip(annotation: Any) -> tuple[Any, bool]:
+def _unwrap_type(annotation: Any) -> tuple[Any, bool]:
     """Removes `Annotated` and `None` from a type, and returns whether it may be None."""
     while get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     if get_origin(annotation) in (Union, types.UnionType):
         args = [each for each in get_args(annotation) if each is not type(None)]
         if len(args) < len(get_args(annotation)):
-            return (_strip(args[0])[0] if len(args) == 1 else annotation), True
+            return (_unwrap_type(args[0])[0] if len(args) == 1 else annotation), True
     return annotation, False
 
 
 def _get_item_type(inner: Any) -> Any:
-    """Returns the type of a list's items; None: it is not a list."""
-    return _strip(get_args(inner)[0])[0] if get_origin(inner) is list else None
+    """Returns the type of a list's items; None if the type is not a list."""
+    return _unwrap_type(get_args(inner)[0])[0] if get_origin(inner) is list else None
 
 
 def _is_model(inner: Any) -> bool:
@@ -275,6 +290,7 @@ def _is_model(inner: Any) -> bool:
 
 
 def _walk(nodes: Sequence[Node]) -> Iterator[Node]:
+    """Yields nodes and those inside sections, but not those inside rows."""
     for node in nodes:
         yield node
         if isinstance(node, Section):
@@ -282,6 +298,7 @@ def _walk(nodes: Sequence[Node]) -> Iterator[Node]:
 
 
 def _remove_paths(nodes: Sequence[Node], paths: set[str]) -> Iterator[Node]:
+    """Yields nodes without those of some paths, and without sections that become empty."""
     for node in nodes:
         if node.path in paths:
             continue
@@ -294,22 +311,31 @@ def _remove_paths(nodes: Sequence[Node], paths: set[str]) -> Iterator[Node]:
 
 
 def _read_fields(model: type[BaseModel], prefix: str, unread: dict[str, Any], faults: dict[str, str]) -> dict[str, Any]:
-    """Reads the settings of a class's fields, and removes what it reads from `unread`."""
+    """Reads the fields of a class that differ from their defaults; adds errors to `faults` by path.
+
+    What is read is removed from `unread`.
+    """
     settings = {}
     for name, info in model.model_fields.items():
-        value = _read(f"{prefix}{name}", info.annotation, info, unread, faults)
+        value = _read_field(f"{prefix}{name}", info.annotation, info, unread, faults)
         if value is not _NO_VALUE and value != _get_default(info):
             settings[name] = value
     return settings
 
 
-def _read(path: str, annotation: Any, info: FieldInfo | None, unread: dict[str, Any], faults: dict[str, str]) -> Any:
-    inner, is_optional = _strip(annotation)
+def _read_field(
+    path: str, annotation: Any, info: FieldInfo | None, unread: dict[str, Any], faults: dict[str, str]
+) -> Any:
+    """Reads a field, and removes what it reads from `unread`; errors are added to `faults` by path.
+
+    Returns its value as JSON: None if an optional section is off, `_NO_VALUE` if nothing was sent or it is invalid.
+    """
+    inner, is_optional = _unwrap_type(annotation)
     if _is_model(inner):
         n_unread, switch = len(unread), unread.pop(path, _NO_VALUE) if is_optional else True
         faults_inside: dict[str, str] = {}
         settings = _read_fields(inner, f"{path}.", unread, faults_inside)
-        if len(unread) == n_unread:  # nothing of it was told
+        if len(unread) == n_unread:  # the page sent nothing of it
             return _NO_VALUE
         if switch is not True:
             return None
@@ -324,29 +350,33 @@ def _read(path: str, annotation: Any, info: FieldInfo | None, unread: dict[str, 
     if info is not None and info.is_required() and not text:
         faults[path] = "A value is needed here."
     try:
-        return _from_text(_choose_kind(inner, info), text, item, is_optional)
+        return _parse_value(_choose_kind(inner, info), text, item, is_optional)
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         faults[path] = f"{error}".partition("\n")[0][:300]
         return _NO_VALUE
 
 
 def _read_rows(path: str, item: Any, is_optional: bool, unread: dict[str, Any], faults: dict[str, str]) -> Any:
+    """Reads the rows of a list in the order of their numbers, without empty texts; `_NO_VALUE` if no row was sent."""
     numbers = {int(found[1]) for each in unread if (found := re.match(rf"{re.escape(path)}\.(\d{{1,4}})(\.|$)", each))}
     is_told = unread.pop(path, None) is not None or numbers
     if len(numbers) > MAX_ROWS:
         faults[path] = f"There may be {MAX_ROWS} rows at most."
         numbers = set()
-    rows = [_read(f"{path}.{number}", item, None, unread, faults) for number in sorted(numbers)]
+    rows = [_read_field(f"{path}.{number}", item, None, unread, faults) for number in sorted(numbers)]
     rows = [{} if each is _NO_VALUE and _is_model(item) else each for each in rows]
     kept = [each for each in rows if each not in ("", _NO_VALUE)]
     return kept or (None if is_optional else []) if is_told else _NO_VALUE
 
 
-def _from_text(kind: Kind, text: Any, item: Any, is_optional: bool) -> Any:
-    """Parses the text of a field.
+def _parse_value(kind: Kind, text: Any, item: Any, is_optional: bool) -> Any:
+    """Parses what the page sends for a field; an empty text is mostly None, or `_NO_VALUE` if None is not allowed.
+
+    Args:
+        item: type of a list's items; None if the field is not a list.
 
     Raises:
-        ValueError: the text is not of that kind.
+        ValueError: it is not of that kind.
     """
     if kind == "switch":
         if not isinstance(text, bool):
@@ -360,14 +390,14 @@ def _from_text(kind: Kind, text: Any, item: Any, is_optional: bool) -> Any:
         raise ValueError("A text is required.")
     text = text.strip()
     if kind == "lines":
-        return [_number(each, item is int) for each in re.split(r"[,\s]+", text) if each]
+        return [_parse_number(each, item is int) for each in re.split(r"[,\s]+", text) if each]
     if not text and kind != "text":
         return None if is_optional else {} if kind == "yaml" else _NO_VALUE
     if kind == "yaml":
         _check_yaml(text)
         return load_typed_yaml(text)
     if kind in ("whole", "number"):
-        return _number(text, kind == "whole")
+        return _parse_number(text, kind == "whole")
     return text or (None if is_optional else _NO_VALUE)
 
 
@@ -386,7 +416,12 @@ def _check_yaml(text: str) -> None:
             raise ValueError(f"The value is nested too deeply; {MAX_YAML_DEPTH} levels are allowed.")
 
 
-def _number(text: str, is_whole: bool) -> int | float:
+def _parse_number(text: str, is_whole: bool) -> int | float:
+    """Parses a finite number; without `is_whole`, a whole number stays an int.
+
+    Raises:
+        ValueError: it is not such a number.
+    """
     try:
         number = int(text) if is_whole or re.fullmatch(r"[+-]?\d{1,18}", text) else float(text)
     except ValueError:
@@ -396,8 +431,8 @@ def _number(text: str, is_whole: bool) -> int | float:
     return number
 
 
-def _tell_faults(error: ValidationError, told: set[str]) -> dict[str, str]:
-    """Returns Pydantic's errors by path of the field, without duplicates."""
+def _list_faults(error: ValidationError, told: set[str]) -> dict[str, str]:
+    """Returns the first of Pydantic's errors for each field, by path; an error of a class is moved to its field."""
     faults: dict[str, str] = {}
     for each in error.errors(include_url=False):
         if each["type"] == "default_factory_not_called":  # follows from another fault

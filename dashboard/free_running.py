@@ -50,7 +50,10 @@ class FreeRunningFeed:
         self._seen: tuple[int, int, int] | None = None
 
     def read(self) -> FreeRunningUpdate | None:
-        """Returns the newest evaluations; None if nothing has changed, or there is no file."""
+        """Returns the newest evaluations; None if the file is as at the last call, or there is none.
+
+        If the file was removed since the last call, an empty update is returned once.
+        """
         try:
             with self._path.open("rb") as file:
                 found = os.fstat(file.fileno())

@@ -173,7 +173,7 @@ class Indexes:
         self._wanted: dict[Path, tuple[Future[Index], list[int]]] = {}
 
     def open(self, dataset: Dataset, wait_s: float = PAGE_WAIT_S) -> Index:
-        """Opens the index of a dataset's current content.
+        """Opens the index of a dataset's current content, which is built in the background if it does not exist.
 
         Args:
             wait_s: timeout in seconds.
@@ -189,7 +189,7 @@ class Indexes:
                 for old in [each for each in self._wanted if each.parent == folder]:
                     del self._wanted[old]  # pages that use it now keep it open
                 n_done = [0]
-                self._wanted[file] = (self._makers.submit(self._make, dataset, file, n_done), n_done)
+                self._wanted[file] = (self._makers.submit(self._open_or_build, dataset, file, n_done), n_done)
             future, n_done = self._wanted[file]
         try:
             return future.result(wait_s)
@@ -201,7 +201,7 @@ class Indexes:
             raise
 
     def close(self) -> None:
-        """Closes all indexes, after the file that is being read."""
+        """Stops building after the file that is being read, and closes all indexes."""
         self._is_closed = True
         self._makers.shutdown(cancel_futures=True)
         with self._lock:
@@ -210,18 +210,28 @@ class Indexes:
                     future.result().close()
             self._wanted.clear()
 
-    def _count(self, n_done: list[int]) -> None:
+    def _count_file(self, n_done: list[int]) -> None:
+        """Counts an indexed file.
+
+        Raises:
+            StoreError: the dashboard is shutting down, which ends the building.
+        """
         n_done[0] += 1
         if self._is_closed:
             raise StoreError("The dashboard is shutting down.")
 
-    def _make(self, dataset: Dataset, file: Path, n_done: list[int]) -> Index:
+    def _open_or_build(self, dataset: Dataset, file: Path, n_done: list[int]) -> Index:
+        """Opens an index file, which is built first if it does not exist; then older ones are deleted.
+
+        Raises:
+            StoreError: it cannot be built.
+        """
         try:
             if not file.is_file():
                 file.parent.mkdir(parents=True, exist_ok=True)
                 aside = file.with_name(f"{uuid.uuid4().hex}.making")
                 try:
-                    build_index(dataset, aside, lambda: self._count(n_done))
+                    build_index(dataset, aside, lambda: self._count_file(n_done))
                     aside.replace(file)
                 finally:
                     aside.unlink(missing_ok=True)
@@ -241,7 +251,7 @@ class Indexes:
 
 
 def _remove_others(file: Path) -> None:
-    """Deletes indexes of earlier contents, and incomplete ones that killed dashboards left."""
+    """Deletes other indexes of the same dataset: those of earlier contents, and incomplete ones older than an hour."""
     for other in file.parent.iterdir():
         with suppress(OSError):
             is_left = time.time() - other.stat().st_mtime > _LEFT_S
@@ -249,11 +259,11 @@ def _remove_others(file: Path) -> None:
                 other.unlink()
 
 
-def build_index(dataset: Dataset, file: Path, told: Callable[[], object]) -> None:
+def build_index(dataset: Dataset, file: Path, on_file: Callable[[], object]) -> None:
     """Writes the index of a dataset to a new file.
 
     Args:
-        told: called after each file of the manifest.
+        on_file: called after each file of the manifest.
 
     Raises:
         duckdb.Error, KameError: a file is missing or damaged.
@@ -263,12 +273,13 @@ def build_index(dataset: Dataset, file: Path, told: Callable[[], object]) -> Non
         for members in sorted((dataset.folder / _MEMBERSHIP).glob("*.parquet")):
             connection.execute(_ITEMS, {"file": str(members)})
         for entry in dataset.manifest.shards:
-            _add(connection, entry, dataset.get_file(entry.path))
-            told()
+            _add_file(connection, entry, dataset.get_file(entry.path))
+            on_file()
         connection.execute(_COUNT_EVENTS, [dataset.manifest.oracle_version])
 
 
-def _add(connection: duckdb.DuckDBPyConnection, entry: ShardEntry, file: Path) -> None:
+def _add_file(connection: duckdb.DuckDBPyConnection, entry: ShardEntry, file: Path) -> None:
+    """Inserts the rows of a file into the tables of its kind; files of other kinds are ignored."""
     if entry.kind == DATA:
         connection.execute(_DIALOGUES, {"file": str(file), "path": entry.path})
     elif entry.kind == ORACLE:

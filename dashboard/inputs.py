@@ -30,22 +30,23 @@ _MAYBE_HUB: Final = ("checkpoint", "init_from")
 
 
 def find_missing_inputs(kind: str, settings: Mapping[str, Any], question_sets: Sequence[str]) -> dict[str, str]:
-    """Returns the inputs that a run would not find on this machine, by dotted path of the field.
+    """Returns what is wrong with each input that a run would not find on this machine, by dotted path of the field.
 
     Args:
         settings: settings as returned by `read_form`.
-        question_sets: names of those that need no columns; empty: unknown, and names are not checked.
+        question_sets: names of those that need no columns; if empty, names are not checked.
     """
     missing = _find_unknown_sources(settings, question_sets)
     wanted = _PATHS[kind]
-    for path, text in _walk(settings):
+    for path, text in _list_texts(settings):
         name = re.sub(r"\.\d+(?=\.|$)", "", path)
-        if name in wanted and (fault := _check(name, wanted[name], text)):
+        if name in wanted and (fault := _check_path(name, wanted[name], text)):
             missing[path] = fault
     return missing
 
 
 def _find_unknown_sources(settings: Mapping[str, Any], known: Sequence[str]) -> dict[str, str]:
+    """Returns an error for each unknown question set without columns, by dotted path; none if `known` is empty."""
     missing: dict[str, str] = {}
     for number, source in enumerate(settings.get("sources") or ()):
         name = source.get("name")
@@ -57,17 +58,17 @@ def _find_unknown_sources(settings: Mapping[str, Any], known: Sequence[str]) -> 
     return missing
 
 
-def _walk(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yields all texts of settings with their dotted paths."""
+def _list_texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yields dotted path and value of each text in nested settings."""
     if isinstance(value, str):
         yield path, value
     pairs = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
     for name, each in pairs:
-        yield from _walk(each, f"{path}.{name}" if path else str(name))
+        yield from _list_texts(each, f"{path}.{name}" if path else str(name))
 
 
-def _check(name: str, kind: str, text: str) -> str:
-    """Returns what is wrong with an input, or an empty text."""
+def _check_path(name: str, kind: str, text: str) -> str:
+    """Returns why a file or folder is not there, or an empty text if it is, is a URL, or may be a name on the Hub."""
     if name in ("datasets", "held_out"):
         text = parse_dataset_share(text).folder
     if not text or "://" in text or (name == "checkpoint" and text == NO_CHECKPOINT):

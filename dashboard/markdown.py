@@ -17,11 +17,14 @@ _WEB_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _LEVELS_DOWN: Final = 1
 
 AddressOf = Callable[[str], str | None]
-"""Function from a picture's reference to its URL; None: it is not shown."""
+"""Function from a picture's reference to its URL; None if it is not shown."""
 
 
 def read_markdown(folder: Path, name: str) -> str | None:
-    """Reads a file of a folder as text; None if it cannot be read, or is a link that leads out of the folder."""
+    """Reads the first `MOST_BYTES` of a file of a folder as text, with a notice if the rest is cut off.
+
+    Returns None if the file cannot be read, or is a link that leads out of the folder.
+    """
     path = (folder / name).resolve()
     try:
         if not path.is_relative_to(folder.resolve()) or not path.is_file():
@@ -52,7 +55,7 @@ def render_markdown(text: str, address_of: AddressOf = lambda name: None) -> Mar
 
 
 def _make_safe(tokens: Sequence[Token], address_of: AddressOf) -> None:
-    """Sanitises each link and picture, and lowers headings below the page's own."""
+    """Sanitises links and pictures of tokens in place, and lowers headings below the page's own."""
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(6, int(token.tag[1]) + _LEVELS_DOWN)}"

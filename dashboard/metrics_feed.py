@@ -58,7 +58,7 @@ class MetricsFeed:
         self._inode, self._offset = -1, 0
 
     def read(self) -> MetricsUpdate | None:
-        """Reads new content; None if there is none. An incomplete last line is read later."""
+        """Reads the content since the last call; None if there is none. An incomplete last line is left for later."""
         try:
             with self._path.open("rb") as file:
                 found = file.seek(0, 2)
@@ -73,6 +73,7 @@ class MetricsFeed:
         return update if update.is_anew or update.curves or update.notes or update.n_damaged else None
 
     def _collect(self, file: Any, is_anew: bool) -> MetricsUpdate:
+        """Parses the new lines: their numbers become points of curves, and lines with a list are notes."""
         curves: dict[str, _Curves] = {}
         notes: list[Line] = []
         n_damaged = 0
@@ -89,7 +90,7 @@ class MetricsFeed:
         return MetricsUpdate(is_anew, {kind: each.make_columns() for kind, each in curves.items()}, notes, n_damaged)
 
     def _read_lines(self, file: Any) -> Iterator[bytes]:
-        """Returns the complete lines since the end of the last read."""
+        """Yields the complete lines since the last read, and moves its position behind each."""
         file.seek(self._offset)
         rest = b""
         while read := file.read(_N_READ_BYTES):
@@ -108,7 +109,7 @@ class _Curves:
     n_in_last: int = 0
 
     def add(self, figures: Mapping[str, float]) -> None:
-        """Adds a line."""
+        """Adds the figures of a line to the last point, or as a new one; halves the points if there are too many."""
         if self.n_in_last % self.n_a_point == 0:
             self.points.append({})
             self.n_in_last = 0
@@ -123,12 +124,13 @@ class _Curves:
             self.n_in_last = self.n_a_point
 
     def make_columns(self) -> Columns:
-        """Returns the mean of each point, by column."""
+        """Returns the means of all points by name of the figure; None for points without it."""
         names = dict.fromkeys(name for point in self.points for name in point)
         return {name: [_compute_mean(point.get(name)) for point in self.points] for name in names}
 
 
 def _merge(one: dict[str, tuple[float, int]], other: dict[str, tuple[float, int]]) -> dict[str, tuple[float, int]]:
+    """Adds sums and counts of two points by name of the figure."""
     both = dict(one)
     for name, (total, n) in other.items():
         before, n_before = both.get(name, (0.0, 0))
@@ -141,7 +143,7 @@ def _compute_mean(summed: tuple[float, int] | None) -> float | None:
 
 
 def _list_numbers(told: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Returns finite numbers by name."""
+    """Yields name and value of each finite number; names of nested ones are joined by a dot."""
     for name, value in told.items():
         if isinstance(value, Mapping):
             yield from _list_numbers(value, f"{prefix}{name}.")

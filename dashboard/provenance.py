@@ -13,13 +13,13 @@ _RUNS, _PROMPTS = "runs", "prompts"
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """Record of a run of `kame refresh` (`runs/<id>.json`); without `told` if the file is damaged."""
+    """Record of a run of `kame refresh` (`runs/<id>.json`); `told` is its content, or None if the file is damaged."""
 
     run_id: str
     told: Mapping[str, Any] | None
 
     def get_text(self, name: str) -> str:
-        """Returns one of its texts; empty if it is missing."""
+        """Returns the value of a name as text; empty if it is missing."""
         return str((self.told or {}).get(name) or "")
 
     def get_section(self, name: str) -> Mapping[str, Any]:
@@ -36,7 +36,7 @@ class RunFile:
 
 
 def list_runs_of(dataset: Dataset, source: str | None = None) -> list[RunFile]:
-    """Returns a dataset's runs, the newest first; with a source: those of the source, and damaged ones."""
+    """Returns a dataset's runs, the newest first; with `source` only runs on that question set, and damaged ones."""
     files = sorted((dataset.folder / _RUNS).glob("*.json"), reverse=True)
     runs = [_read(dataset, each.stem) for each in files]
     return [run for run in runs if source is None or run.told is None or source in run.sources]
@@ -59,7 +59,7 @@ def read_run_of(dataset: Dataset, run_id: str) -> RunFile:
 
 
 def read_prompts(dataset: Dataset, version: str, digest: str) -> str | None:
-    """Returns the texts of prompts; None if the dataset has no such file."""
+    """Returns the YAML file of the prompts of an oracle version; None if the dataset has no such file."""
     try:
         return dataset.get_file(f"{_PROMPTS}/{version}/{digest}.yaml").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -138,7 +138,7 @@ class View:
 
     Attributes:
         choices: for columns of kind choice, the accepted values.
-        ranges: for columns of kind number, minimum and maximum, inclusive; None: no bound.
+        ranges: for columns of kind number, minimum and maximum, inclusive; None for an open end.
     """
 
     kind: TableKind
@@ -154,7 +154,7 @@ class View:
         """Parses the query of a URL.
 
         Raises:
-            ConfigError: it names an unknown column, or an invalid number.
+            ConfigError: it names an unknown column or one without a filter, or an invalid range or page.
         """
         told: dict[str, list[str]] = {}
         for name, value in pairs:
@@ -180,7 +180,7 @@ class View:
         return cls(kind, told.get("q", [""])[-1], choices, ranges, sort, int(page[:9]), columns)
 
     def format_query(self, **changes: Any) -> str:
-        """Returns the URL query of this view, with changes."""
+        """Returns the URL query of this view with some of its fields changed, such as `page=2`."""
         view = replace(self, **changes)
         pairs = [("q", view.text)] if view.text else []
         pairs += [(name, value) for name, values in view.choices.items() for value in values]
@@ -192,7 +192,7 @@ class View:
 
     @property
     def seed(self) -> int:
-        """Seed of the random order; 0: the order is not random."""
+        """Seed of the random order; 0 if the order is not random."""
         return int(self.sort.partition("-")[2]) if _SHUFFLED.fullmatch(self.sort) else 0
 
     @property
@@ -202,6 +202,11 @@ class View:
 
 
 def _parse_range(name: str, told: str) -> tuple[float | None, float | None]:
+    """Parses `1..2`, `1..` or `..2`; an open end is None.
+
+    Raises:
+        ConfigError: it is not such a range.
+    """
     start, dots, end = told.partition("..")
     try:
         if dots:
@@ -222,7 +227,7 @@ class TableReader:
     Text is searched once: the matching rows are a temporary table for all queries of the page.
 
     Args:
-        flags: flagged dialogues with their reasons.
+        flags: reasons of the flagged dialogues by id; not used for rejects.
     """
 
     def __init__(self, index: Index, view: View, flags: Mapping[str, str]) -> None:
@@ -250,73 +255,84 @@ class TableReader:
 
     def count(self) -> int:
         """Counts the rows of the view, over all pages."""
-        where, parameters = self._where()
-        return int(self._rows(f"SELECT count(*) FROM {self._from}{where}", parameters)[0][0])  # noqa: S608
+        where, parameters = self._make_where()
+        return int(self._fetch_rows(f"SELECT count(*) FROM {self._from}{where}", parameters)[0][0])  # noqa: S608
 
     def read_page(self) -> list[dict[str, Any]]:
-        """Returns the rows of the view's page: its columns, and what links need."""
+        """Returns the rows of the view's page: the displayed columns, and always the id, which links need."""
         first = (self._view.page - 1) * PAGE_ROWS
-        sql, parameters = self._select()
+        sql, parameters = self._make_select()
         return fetch_records(self._cursor, f"{sql} LIMIT {PAGE_ROWS} OFFSET {first}", parameters)
 
     def export(self, n_rows: int) -> pa.Table:
-        """Returns the rows of the view, up to a maximum number."""
-        sql, parameters = self._select()
+        """Returns the first `n_rows` rows of the view, regardless of its page."""
+        sql, parameters = self._make_select()
         return self._cursor.sql(f"{sql} LIMIT {n_rows}", params=parameters).to_arrow_table()
 
     def find_neighbours(self, dialogue_id: str) -> tuple[str | None, str | None, int, int]:
-        """Returns the dialogues before and after one in the view's order, its position (0: absent) and the count."""
-        where, parameters = self._where()
-        order = f"OVER (ORDER BY {self._order()})"
+        """Finds the neighbours of a dialogue in the view's order.
+
+        Returns:
+            The ids before and after it, or None; its position from 1, or 0 if the view does not have it; and the
+            number of rows of the view.
+        """
+        where, parameters = self._make_where()
+        order = f"OVER (ORDER BY {self._make_order()})"
         sql = (
             f"SELECT before, after, place, n FROM (SELECT dialogue_id, lag(dialogue_id) {order} AS before,"  # noqa: S608
             f" lead(dialogue_id) {order} AS after, row_number() {order} AS place, count(*) OVER () AS n"
             f" FROM {self._from}{where}) WHERE dialogue_id = ?"
         )
-        found = self._rows(sql, [*parameters, dialogue_id])
+        found = self._fetch_rows(sql, [*parameters, dialogue_id])
         if not found:
             return None, None, 0, self.count()
         before, after, place, n = found[0]
         return before, after, place, n
 
     def count_choices(self, column: Column) -> list[tuple[str, int]]:
-        """Returns the values of a column with the number of rows, under all other filters of the view."""
-        where, parameters = self._where(but=column.name)
+        """Returns pairs (value, number of rows) of a column under all other filters of the view.
+
+        The most frequent value is first, but hint levels are sorted by level.
+        """
+        where, parameters = self._make_where(but=column.name)
         value = f"unnest({column.value})" if column.name in _LISTS else column.value
         sql = (
             f"SELECT value::VARCHAR, count(*) FROM (SELECT {value} AS value FROM {self._from}{where})"  # noqa: S608
             " WHERE value IS NOT NULL GROUP BY value ORDER BY count(*) DESC, value"
         )
-        found = [(name, n) for name, n in self._rows(sql, parameters)]
+        found = [(name, n) for name, n in self._fetch_rows(sql, parameters)]
         return sorted(found) if column.name == "level" else found
 
     def compute_histogram(self, column: Column) -> list[Bar]:
-        """Returns the histogram of a column under all other filters of the view; empty if no row has a number.
+        """Returns the histogram of a column under all other filters; empty if the whole table has no number.
 
         Bars cover the numbers of the whole table, so that they do not move when a filter changes.
         """
-        low, high = self._rows(f"SELECT min({column.value}), max({column.value}) FROM {self._view.kind.name}", [])[0]  # noqa: S608
+        bounds = f"SELECT min({column.value}), max({column.value}) FROM {self._view.kind.name}"  # noqa: S608
+        low, high = self._fetch_rows(bounds, [])[0]
         if low is None:
             return []
         width = (high - low) / _N_BARS or 1.0
-        where, parameters = self._where(but=column.name)
+        where, parameters = self._make_where(but=column.name)
         sql = (
             f"SELECT least(floor(({column.value} - ?) / ?)::BIGINT, {_N_BARS - 1}) AS bar, count(*)"  # noqa: S608
             f" FROM {self._from}{where} GROUP BY bar"
         )
-        counted: dict[int | None, int] = dict(self._rows(sql, [low, width, *parameters]))
+        counted: dict[int | None, int] = dict(self._fetch_rows(sql, [low, width, *parameters]))
         return [Bar(low + i * width, low + (i + 1) * width, counted.get(i, 0)) for i in range(_N_BARS)]
 
-    def _rows(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+    def _fetch_rows(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
         return self._cursor.execute(sql, list(parameters)).fetchall()
 
-    def _select(self) -> tuple[str, list[object]]:
+    def _make_select(self) -> tuple[str, list[object]]:
+        """Returns the query of all rows of the view in its order, and its parameters."""
         columns = dict.fromkeys([f"{self._view.kind.columns[0].name}", *(each.name for each in self._view.shown)])
         values = ", ".join(f"{self._view.kind.get_column(name).value} AS {name}" for name in columns)
-        where, parameters = self._where()
-        return f"SELECT {values} FROM {self._from}{where} ORDER BY {self._order()}", parameters  # noqa: S608
+        where, parameters = self._make_where()
+        return f"SELECT {values} FROM {self._from}{where} ORDER BY {self._make_order()}", parameters  # noqa: S608
 
-    def _order(self) -> str:
+    def _make_order(self) -> str:
+        """Returns the ORDER BY expressions of the view; the default order follows, so that the order is unique."""
         sort = self._view.sort
         if not sort:
             return self._view.kind.order
@@ -325,8 +341,8 @@ class TableReader:
         column = self._view.kind.get_column(sort.removeprefix("-"))
         return f"{column.value} {'DESC' if sort.startswith('-') else 'ASC'} NULLS LAST, {self._view.kind.order}"
 
-    def _where(self, but: str | None = None) -> tuple[str, list[object]]:
-        """Returns the condition of all filters except one column's, and its parameters."""
+    def _make_where(self, but: str | None = None) -> tuple[str, list[object]]:
+        """Returns the WHERE clause of all filters except those of column `but`, and all parameters of the query."""
         view = self._view
         conditions: list[str] = []
         parameters = list(self._from_parameters)

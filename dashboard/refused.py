@@ -39,7 +39,7 @@ class RefusedDialogue:
     """What is left of a rejected dialogue.
 
     Attributes:
-        dialogue: its texts; None: there are none.
+        dialogue: its texts; None if there are none.
         is_mixed: whether its complete audio exists.
         clips: utterances with audio, if the complete audio does not exist.
         why_silent: why there is no audio, or empty.
@@ -57,16 +57,16 @@ def read_refused(dataset: Dataset, part_id: str | None, dialogue_id: str | None,
     """Reads what the work folder has of a rejected dialogue; a file that cannot be read is reported in `error`.
 
     Args:
-        part_id: part of its item; None: unknown.
+        part_id: part of its item; None if it is unknown.
         dialogue_id: None if the item itself was rejected.
         stage: stage that rejected it.
     """
     if dialogue_id is None or part_id is None:
         return RefusedDialogue(None, False, (), _explain_silence(stage, dialogue_id, False))
     try:
-        texts = _find(dataset, part_id, _TEXTS, dialogue_id, make_schema(Dialogue).names)
+        texts = _find_row(dataset, part_id, _TEXTS, dialogue_id, make_schema(Dialogue).names)
         dialogue = from_table(texts, Dialogue)[0] if texts is not None else None
-        is_mixed = _find(dataset, part_id, (_MIXED,), dialogue_id, ["dialogue_id"]) is not None
+        is_mixed = _find_row(dataset, part_id, (_MIXED,), dialogue_id, ["dialogue_id"]) is not None
         clips = [] if is_mixed else list(_read_clips(dataset, part_id, dialogue_id))
     except KameError as error:
         return RefusedDialogue(None, False, (), "", f"{error.what} {error.remedy}".strip())
@@ -79,25 +79,31 @@ def read_refused_sound(dataset: Dataset, part_id: str | None, dialogue_id: str, 
     """Reads the audio of a rejected dialogue, or of one of its utterances.
 
     Args:
-        place: indices of turn and utterance; None: the whole mixed dialogue.
+        place: indices of turn and utterance; None for the whole mixed dialogue.
 
     Raises:
         MissingError: there is none.
         StoreError: a file is damaged.
     """
     if part_id is not None and place is None:
-        found = _find(dataset, part_id, (_MIXED,), dialogue_id, ["dialogue_id", "audio"])
+        found = _find_row(dataset, part_id, (_MIXED,), dialogue_id, ["dialogue_id", "audio"])
         audio = found["audio"][0].as_py() if found is not None else None
         if audio and audio["bytes"]:
             return bytes(audio["bytes"])
     elif part_id is not None:
-        for each in _read_spoken(dataset, part_id, dialogue_id, ()):
+        for each in _read_clip_rows(dataset, part_id, dialogue_id, ()):
             if (each["turn_index"], each["utterance_index"]) == place:
                 return bytes(each["flac"])
     raise MissingError(f"There is no audio of {dialogue_id}.", "Its page among the rejects shows the reason.")
 
 
 def _explain_silence(stage: str, dialogue_id: str | None, is_kept: bool) -> str:
+    """Returns why a rejected dialogue has no audio.
+
+    Args:
+        stage: stage that rejected it.
+        is_kept: whether the outputs of its part are still in the work folder.
+    """
     if dialogue_id is None or stage in _BEFORE_SPEECH:
         return "There is no audio: it was rejected before any speech was made."
     if not is_kept:
@@ -108,7 +114,8 @@ def _explain_silence(stage: str, dialogue_id: str | None, is_kept: bool) -> str:
 
 
 def _read_clips(dataset: Dataset, part_id: str, dialogue_id: str) -> Iterator[RefusedClip]:
-    for each in _read_spoken(dataset, part_id, dialogue_id, ("flac",)):
+    """Yields the utterances of a dialogue that were synthesised, without their audio."""
+    for each in _read_clip_rows(dataset, part_id, dialogue_id, ("flac",)):
         yield RefusedClip(
             each["turn_index"],
             each["utterance_index"],
@@ -118,8 +125,9 @@ def _read_clips(dataset: Dataset, part_id: str, dialogue_id: str) -> Iterator[Re
         )
 
 
-def _read_spoken(dataset: Dataset, part_id: str, dialogue_id: str, without: Sequence[str]) -> list[dict[str, Any]]:
-    found = _find(dataset, part_id, (_CLIPS,), dialogue_id, ["dialogue_id", "clips"])
+def _read_clip_rows(dataset: Dataset, part_id: str, dialogue_id: str, without: Sequence[str]) -> list[dict[str, Any]]:
+    """Returns the synthesised utterances of a dialogue as dictionaries without some fields, if there are any."""
+    found = _find_row(dataset, part_id, (_CLIPS,), dialogue_id, ["dialogue_id", "clips"])
     if found is None:
         return []
     clips = found["clips"].combine_chunks().flatten()
@@ -128,10 +136,16 @@ def _read_spoken(dataset: Dataset, part_id: str, dialogue_id: str, without: Sequ
     return rows
 
 
-def _find(
+def _find_row(
     dataset: Dataset, part_id: str, stages: Sequence[str], dialogue_id: str, columns: Sequence[str]
 ) -> pa.Table | None:
-    """Returns a dialogue's row from the newest output of the first of some stages that has it; None: none has."""
+    """Returns a dialogue's row, as a table of one row, from the newest output of the first stage that has it.
+
+    Returns None if no stage has it.
+
+    Raises:
+        StoreError: an output is damaged.
+    """
     for stage in stages:
         for file in _find_outputs(dataset, part_id, stage):
             try:

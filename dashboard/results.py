@@ -49,7 +49,7 @@ class SqlBox:
         self._places = threading.BoundedSemaphore(_AT_ONCE)
 
     def run(self, index: Path, query: str, n_rows: int) -> Result:
-        """Executes a query on an index.
+        """Executes a query on an index, and returns at most `n_rows` rows.
 
         Raises:
             QueryError: it is wrong, not allowed, needs too much time or memory, or too many others are running.
@@ -82,7 +82,7 @@ class SqlBox:
 
 
 def to_file(table: pa.Table, form: str) -> bytes:
-    """Converts a table to a file.
+    """Returns the content of a file with a table; in CSV, lists and structures are JSON.
 
     Args:
         form: csv or parquet.
@@ -94,13 +94,13 @@ def to_file(table: pa.Table, form: str) -> bytes:
     if form == "parquet":
         pq.write_table(table, sink, compression="zstd")
     elif form == "csv":
-        pa_csv.write_csv(_flat(table), sink)
+        pa_csv.write_csv(_convert_nested_columns(table), sink)
     else:
         raise ConfigError(f"There is no file format {form!r}.", f"Choose one of: {', '.join(MEDIA_TYPES)}.")
     return sink.getvalue()
 
 
-def _flat(table: pa.Table) -> pa.Table:
+def _convert_nested_columns(table: pa.Table) -> pa.Table:
     """Converts columns of lists and structures to JSON, because CSV does not have them."""
     for number, column in enumerate(table.schema):
         if pa.types.is_nested(column.type):
@@ -111,7 +111,7 @@ def _flat(table: pa.Table) -> pa.Table:
 
 
 def to_cells(table: pa.Table) -> list[list[str]]:
-    """Converts a table's rows to texts; null becomes an empty text."""
+    """Converts a table's rows to texts; null becomes an empty text, and floats get six significant digits."""
     return [[_format_cell(value) for value in row.values()] for row in table.to_pylist()]
 
 

@@ -58,7 +58,7 @@ class Blocker:
     """A run that another run waits for.
 
     Attributes:
-        kind: kind of run; empty: not one of KAME's.
+        kind: kind of run; empty if it is not one of KAME's.
     """
 
     run_id: str
@@ -74,12 +74,12 @@ class Run:
         state_name: the scheduler's name of the state, such as Late.
         message: the scheduler's message on the state; for a failed run its error.
         settings: its configuration; missing fields have their defaults.
-        began: start time; None: not yet started.
+        began: start time; None if it has not started.
         duration_s: time since the start, in seconds.
-        percent: progress; None: unknown.
+        percent: progress in percent; None if it is unknown.
         step: current step.
         url: page of a server.
-        waits_for: what it needs to start; empty: nothing.
+        waits_for: what it needs to start; empty if nothing.
         blockers: runs of which one must end before it starts.
     """
 
@@ -121,7 +121,7 @@ class Schedule:
 
     Attributes:
         when: cron expression, or another description of the times.
-        next_at: start of the next run; None: it is paused, or not planned yet.
+        next_at: start of the next run; None if it is paused or not planned yet.
     """
 
     schedule_id: str
@@ -149,13 +149,17 @@ class RunScheduler(Protocol):
     """
 
     def list_runs(self, kinds: Sequence[str], states: Sequence[State], first: int, n: int) -> list[Run]:
-        """Returns runs of some kinds and states, the newest first, from an offset on; without scheduled ones."""
+        """Returns at most `n` runs of some kinds, the newest first, from offset `first` on; no future ones.
+
+        Args:
+            states: wanted states; if empty, all.
+        """
 
     def read_run(self, run_id: str) -> Run:
         """Returns the current state of a run."""
 
     def read_log(self, run_id: str, first: int, n: int) -> list[LogLine]:
-        """Returns the lines of a run's log in order, from an offset on."""
+        """Returns at most `n` lines of a run's log in order, from offset `first` on."""
 
     def cancel(self, run_id: str) -> None:
         """Requests the cancellation of a run; one that has ended is not changed."""

@@ -20,7 +20,7 @@ class Server:
     """A server, from its run.
 
     Attributes:
-        url: its talk page, as a browser reaches it; empty: not ready.
+        url: its talk page, as a browser reaches it; empty if it is not ready.
         is_elsewhere: whether the address is of the browser's machine, which is not the server's.
         takes_token: whether it may require the token of `KAME_SERVE_TOKEN`; not if another variable is configured.
     """
@@ -32,7 +32,7 @@ class Server:
 
     @property
     def step(self) -> str:
-        """Its current step."""
+        """What it is doing, as the rest of a sentence, such as "is ready"."""
         if self.run.state in ("scheduled", "pending"):
             waits_for = f"is waiting for {self.run.waits_for or 'a worker'}"
             return "is waiting until the other server has ended" if "Concurrency" in self.run.state_name else waits_for
@@ -42,7 +42,7 @@ class Server:
 
 
 def describe_server(run: Run, host: str) -> Server:
-    """Makes a server from its run.
+    """Describes the server of a run; in an address for all interfaces (0.0.0.0), `host` replaces the name.
 
     Args:
         host: name by which the browser reached the dashboard.
@@ -67,12 +67,12 @@ def add_token(url: str, token: str) -> str:
 
 
 def list_servers(scheduler: RunScheduler, host: str) -> list[Server]:
-    """Returns servers that are active or starting, the newest first."""
+    """Returns the servers that are active or starting (at most 50), the newest first."""
     return [describe_server(run, host) for run in scheduler.list_runs([KIND], STATES_AT_WORK, 0, _LISTED)]
 
 
 def find_broken(scheduler: RunScheduler, folder: Path) -> Run | None:
-    """Returns the newest server of a checkpoint if it failed."""
+    """Returns the run of a checkpoint's newest server if it failed or crashed; otherwise None."""
     for run in scheduler.list_runs([KIND], (), 0, _LISTED):
         if is_server_of(run, folder):
             return run if run.state in _BROKEN else None
@@ -80,7 +80,7 @@ def find_broken(scheduler: RunScheduler, folder: Path) -> Run | None:
 
 
 def is_server_of(run: Run, folder: Path) -> bool:
-    """Returns whether a run is a server of a checkpoint; relative paths are relative to the dashboard's folder."""
+    """Returns whether a server's run is of this checkpoint; relative paths are relative to the dashboard's folder."""
     told = run.settings.get("checkpoint")
     try:
         return isinstance(told, str) and Path(told).expanduser().resolve() == folder

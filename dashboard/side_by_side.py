@@ -11,12 +11,12 @@ from dashboard.checkpoints import COMPARISON, Checkpoint, Evaluation, Figure
 from dashboard.training import compare_settings
 
 Digests = Mapping[str, str | None]
-"""Digest of the weights of each checkpoint, by key; None: not known yet."""
+"""Digest of the weights of each checkpoint, by key; None if it is not known yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A figure in each column; None: the column has none."""
+    """A figure in each column; None if the column has none."""
 
     title: str
     cells: Sequence[Figure | None]
@@ -37,7 +37,13 @@ class Group:
 
 
 def compare_facts(checkpoints: Sequence[Checkpoint]) -> list[tuple[str, list[str | None]]]:
-    """Returns the facts in which checkpoints differ, as JSON; None if one has no value."""
+    """Returns the facts in which checkpoints differ, as pairs of a name and the values of all checkpoints.
+
+    Values are JSON, or None if a checkpoint has none. For one checkpoint, all of its facts are returned.
+
+    Raises:
+        KameError: the facts of a checkpoint cannot be read.
+    """
     told = []
     for each in checkpoints:
         facts = each.require()
@@ -46,13 +52,21 @@ def compare_facts(checkpoints: Sequence[Checkpoint]) -> list[tuple[str, list[str
 
 
 def list_losses(checkpoints: Sequence[Checkpoint]) -> list[tuple[str, list[float | None]]]:
-    """Returns the validation losses of each checkpoint."""
+    """Returns pairs of a loss's name and its values in all checkpoints, None for those without it.
+
+    Raises:
+        KameError: the facts of a checkpoint cannot be read.
+    """
     names = dict.fromkeys(name for each in checkpoints for name in each.require().losses)
     return [(name, [each.require().losses.get(name) for each in checkpoints]) for name in sorted(names)]
 
 
 def list_shares(checkpoints: Sequence[Checkpoint]) -> list[Line]:
-    """Returns the recall results of each checkpoint."""
+    """Returns a line with a cell for each checkpoint for each figure of recall.
+
+    Raises:
+        KameError: the facts of a checkpoint cannot be read.
+    """
     by_name = [{figure.name: figure for figure in each.require().shares} for each in checkpoints]
     names = dict.fromkeys(name for each in by_name for name in each)
     return [Line(name, [each.get(name) for each in by_name]) for name in names]
@@ -61,7 +75,7 @@ def list_shares(checkpoints: Sequence[Checkpoint]) -> list[Line]:
 def group_evaluations(
     checkpoints: Sequence[Checkpoint], digests: Digests, evaluations: Sequence[Evaluation]
 ) -> tuple[list[Group], list[tuple[Checkpoint, Evaluation]]]:
-    """Groups evaluations that can be compared, and returns those that only one checkpoint has."""
+    """Groups the evaluations with equal settings of at least two checkpoints; the rest is returned without groups."""
     alike: dict[str, list[tuple[Checkpoint, Evaluation]]] = {}
     for checkpoint in checkpoints:
         for each in select_evaluations(evaluations, digests[checkpoint.key]):
@@ -83,16 +97,17 @@ def find_comparisons(digests: Digests, evaluations: Sequence[Evaluation]) -> lis
 
 
 def select_comparisons(evaluations: Sequence[Evaluation], digest: str | None) -> list[Evaluation]:
-    """Returns the comparisons that contain some weights."""
+    """Returns the comparisons that include the weights of a digest; none if the digest is not known yet."""
     return [each for each in evaluations if each.facts.kind == COMPARISON and digest in each.facts.checkpoints]
 
 
 def select_evaluations(evaluations: Sequence[Evaluation], digest: str | None) -> list[Evaluation]:
-    """Returns the evaluations of some weights, without comparisons."""
+    """Returns the evaluations of the weights of a digest, without comparisons; none if the digest is not known yet."""
     return [each for each in evaluations if each.facts.kind != COMPARISON and digest in each.facts.checkpoints]
 
 
 def _make_lines(evaluations: Sequence[Evaluation]) -> dict[str, list[Line]]:
+    """Returns lines with a cell for each evaluation (None if it lacks the figure), by title of the row."""
     rows = [{row.title: row for row in each.facts.rows} for each in evaluations]
     titles = dict.fromkeys(title for each in rows for title in each)
     found = {}

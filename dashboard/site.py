@@ -19,7 +19,7 @@ from dashboard.token_rows import TokenRows
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A dashboard."""
+    """Everything that the pages of one dashboard share."""
 
     catalog: Catalog
     indexes: Indexes
@@ -47,7 +47,7 @@ class Site:
         return dataset, self.indexes.open(dataset)
 
     def get_scheduler(self) -> RunScheduler:
-        """The scheduler of runs.
+        """Returns the scheduler of runs.
 
         Raises:
             SchedulerGoneError: the dashboard was started without one.
@@ -60,7 +60,7 @@ class Site:
         return self.scheduler
 
     def render(self, request: Request, template: str, **values: Any) -> HTMLResponse:
-        """Renders a template as a response."""
+        """Renders a template as an HTML response, with the values that all pages need and these ones."""
         shared = {"can_write": self.can_write, "nonce": request.state.nonce, "dataset": None, "tab": "", "part": ""}
         shared["has_runs"] = self.scheduler is not None
         return HTMLResponse(self.templates.get_template(template).render(shared | values))

@@ -72,7 +72,7 @@ def measure_peaks(sound: bytes) -> bytes:
 
 
 def measure_spectrogram(sound: bytes, channel: int) -> bytes:
-    """Computes the spectrogram of a channel, with a column for each hundredth of a second and windows of 20 ms.
+    """Computes the spectrogram of a channel with windows of 20 ms, and a column for each 10 ms (more above 160 s).
 
     Returns:
         uint8[`SPECTRUM_ROWS`, columns], the highest frequencies first: 255 is the maximum, 0 is 70 dB below it.
@@ -100,7 +100,11 @@ def measure_spectrogram(sound: bytes, channel: int) -> bytes:
 
 
 def _decode(sound: bytes) -> tuple[NDArray[np.float32], int]:
-    """Decodes audio; returns samples [samples, channels] and the sample rate."""
+    """Decodes audio; returns float samples [samples, channels] and the sample rate in Hz.
+
+    Raises:
+        StoreError: it is not audio.
+    """
     try:
         samples, rate = soundfile.read(io.BytesIO(sound), dtype="float32", always_2d=True)
     except soundfile.LibsndfileError as error:
@@ -109,7 +113,7 @@ def _decode(sound: bytes) -> tuple[NDArray[np.float32], int]:
 
 
 class Sounds:
-    """Cache of the most recent audio files, peaks and spectrograms."""
+    """Cache of the most recently used audio files, peaks and spectrograms, for several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -142,6 +146,7 @@ class Sounds:
         )
 
     def _get_cached(self, kept: OrderedDict[Key, bytes], n_kept: int, key: Key, make: Callable[[], bytes]) -> bytes:
+        """Returns the cached value of a key, or makes and caches it; at most `n_kept` values stay, the latest used."""
         with self._lock:
             if key in kept:
                 kept.move_to_end(key)
@@ -155,6 +160,11 @@ class Sounds:
 
 
 def _read_row(file: Path, row: int, dialogue_id: str, columns: list[str]) -> pa.Table:
+    """Reads one row as a table with those of some columns that the file has.
+
+    Raises:
+        StoreError: the file is missing or damaged, or holds another dialogue there.
+    """
     try:
         with pq.ParquetFile(file) as parquet:
             group, first = 0, 0

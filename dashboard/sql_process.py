@@ -27,7 +27,9 @@ _BATCH_ROWS = 2048
 
 
 def run(index: str, query: str, n_rows: int, n_bytes: int) -> pa.Table:
-    """Executes the query and returns its rows, up to a maximum number and size.
+    """Executes the query and returns its first rows, at most `n_rows` and about `n_bytes`.
+
+    `truncated` in the metadata of the schema is 1 if there were more.
 
     Raises:
         duckdb.Error: the query is wrong, or not allowed.
@@ -50,7 +52,7 @@ def run(index: str, query: str, n_rows: int, n_bytes: int) -> pa.Table:
 
 
 def main() -> None:
-    """Executes one query."""
+    """Limits this process, executes the query of standard input, and writes its rows to standard output."""
     index, n_rows, n_bytes, seconds = sys.argv[1], *map(int, sys.argv[2:5])
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))

@@ -48,7 +48,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class ShownTurn:
-    """A turn's texts: written, spoken, and as transcribed by a recogniser (None: not transcribed)."""
+    """A turn's texts: written, spoken, and as transcribed by a recogniser (None without a transcript)."""
 
     turn: Turn
     who: str
@@ -102,7 +102,7 @@ def lay_out(row: AudioDialogue, events: Sequence[Mapping[str, Any]]) -> Timeline
         spans=spans,
         marks=[*_find_cuts(row.turns), *_find_overlaps(words), *_find_pauses(words)],
         lanes=_make_lanes(events, row.duration_s),
-        turns=[_make_texts(turn) for turn in row.turns],
+        turns=[_make_shown_turn(turn) for turn in row.turns],
     )
 
 
@@ -111,7 +111,7 @@ def _keep_letters(text: str) -> str:
 
 
 def _list_words(turn: Turn) -> Iterator[ShownWord]:
-    """Returns the words of a turn; words of an answer with their part, found by the number of letters before."""
+    """Yields the words of a turn; words of an answer with their part, found by the number of letters before."""
     n_lead = len(_keep_letters(turn.lead or ""))
     n_body = n_lead + len(_keep_letters(turn.body))
     n_before, index = 0, 0
@@ -132,7 +132,7 @@ def _list_words(turn: Turn) -> Iterator[ShownWord]:
 
 
 def _find_spans(turn: Turn, words: Sequence[ShownWord]) -> Iterator[Span]:
-    """Returns the time spans of consecutive words of one part."""
+    """Yields the time spans of consecutive words of one part."""
     run: list[ShownWord] = []
     for word in words:
         if run and run[-1].part != word.part:
@@ -148,13 +148,14 @@ def _make_span(turn: Turn, run: Sequence[ShownWord]) -> Span:
 
 
 def _find_cuts(turns: Iterable[Turn]) -> Iterator[Span]:
+    """Yields a span without duration where a turn is cut off."""
     for turn in turns:
         if turn.cut_s is not None:
             yield Span("cut", turn.cut_s, turn.cut_s, f"{SPEAKERS[turn.speaker]} is cut off")
 
 
-def _talk(words: Iterable[ShownWord]) -> list[tuple[float, float]]:
-    """Returns the time spans of words without a pause between them, in order."""
+def _find_speech(words: Iterable[ShownWord]) -> list[tuple[float, float]]:
+    """Returns start and end, in seconds, of each stretch of words without a pause of 0.4 s, in order."""
     stretches: list[tuple[float, float]] = []
     for word in sorted(words, key=lambda one: one.start_s):
         if stretches and word.start_s - stretches[-1][1] < _PAUSE_S:
@@ -165,15 +166,17 @@ def _talk(words: Iterable[ShownWord]) -> list[tuple[float, float]]:
 
 
 def _find_overlaps(words: Mapping[str, Sequence[ShownWord]]) -> Iterator[Span]:
-    for first in _talk(words["A"]):
-        for second in _talk(words["B"]):
+    """Yields the spans of at least 50 ms in which both speak."""
+    for first in _find_speech(words["A"]):
+        for second in _find_speech(words["B"]):
             start_s, end_s = max(first[0], second[0]), min(first[1], second[1])
             if end_s - start_s >= _OVERLAP_S:
                 yield Span("overlap", start_s, end_s, f"both speak, {end_s - start_s:.2f} s")
 
 
 def _find_pauses(words: Mapping[str, Sequence[ShownWord]]) -> Iterator[Span]:
-    for (_, start_s), (end_s, _) in pairwise(_talk([*words["A"], *words["B"]])):
+    """Yields the spans of at least 0.4 s in which neither speaks."""
+    for (_, start_s), (end_s, _) in pairwise(_find_speech([*words["A"], *words["B"]])):
         yield Span("pause", start_s, end_s, f"{end_s - start_s:.1f} s")
 
 
@@ -204,7 +207,8 @@ def _make_lanes(events: Sequence[Mapping[str, Any]], duration_s: float) -> dict[
     return dict(sorted(lanes.items()))
 
 
-def _make_texts(turn: Turn) -> ShownTurn:
+def _make_shown_turn(turn: Turn) -> ShownTurn:
+    """Lays the written, spoken and recognised texts of a turn side by side, without backchannels."""
     speech = [each for each in turn.utterances if each.kind != "backchannel"]
     heard = [each.hearing for each in speech if each.hearing is not None]
     spoken_words = turn.spoken_text.split()
@@ -225,7 +229,7 @@ def _make_texts(turn: Turn) -> ShownTurn:
 def compare(
     left: Sequence[str], right: Sequence[str], key: Callable[[str], str] = _keep_letters
 ) -> tuple[list[Piece], list[Piece]]:
-    """Compares two texts by word, and marks what differs.
+    """Compares two texts, given as words; returns the pieces of each, with marks on those that differ.
 
     Args:
         key: what of a word is compared; by default its letters, ignoring case and marks.
@@ -240,7 +244,7 @@ def compare(
 
 
 def _make_written_pieces(turn: Turn, speech: Sequence[Utterance]) -> list[Piece]:
-    """Marks the written text where it is spoken in other words (numbers, signs), by the words' spans."""
+    """Returns a turn's written text, with marks where it is spoken in other words (numbers, signs), by their spans."""
     said: dict[tuple[int, int], list[str]] = {}
     for utterance in speech:
         for word, span in zip(_split_spoken_words(utterance), utterance.written_spans, strict=False):
@@ -257,7 +261,7 @@ def _make_written_pieces(turn: Turn, speech: Sequence[Utterance]) -> list[Piece]
 
 
 def _split_spoken_words(utterance: Utterance) -> list[str]:
-    """Splits words as `written_spans` counts them; there may be fewer timings if a turn was interrupted."""
+    """Returns the spoken words that `written_spans` counts, also those without a time in an interrupted turn."""
     timed: Sequence[WordTiming] = utterance.words
     told = re.findall(r"[^\W_]+(?:'[^\W_]+)*", utterance.spoken_text)
     return told if len(told) == len(utterance.written_spans) else [each.word for each in timed]

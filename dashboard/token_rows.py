@@ -90,14 +90,14 @@ class TokenRows(Protocol):
     """Finds and reads token rows. Its methods are called from several threads."""
 
     def find(self, roots: Sequence[Path], data_path: str) -> list[TokenFolder]:
-        """Returns the folders below some roots with rows of a dataset's file, and those that cannot be read.
+        """Returns the folders below some roots with rows of a dataset's file, and those that cannot be read (`error`).
 
         Args:
             data_path: path of the file in its dataset; its name identifies its content.
         """
 
     def read(self, folder: TokenFolder, data_path: str, dialogue_id: str) -> DialogueFrames | None:
-        """Reads a dialogue's row; None if it was not encoded, as flagged ones are not.
+        """Reads a dialogue's row; None if it was not encoded, as flagged dialogues are not.
 
         Raises:
             KameError: it cannot be read.

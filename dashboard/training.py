@@ -38,7 +38,7 @@ class TrainingRun:
         return self.folder / METRICS
 
     def read_state(self) -> State:
-        """Whether it is training.
+        """Returns whether it is training, has finished, or has stopped before its end.
 
         A run holds a lock on its folder, which is released when its process ends in any way. The lock of a run on
         another machine cannot be seen: it counts as running if it has written within the last minute.
@@ -51,14 +51,14 @@ class TrainingRun:
         return "running" if age_s is not None and age_s < _RECENT_S else "stopped"
 
     def compute_age_s(self) -> float | None:
-        """Seconds since its last line of metrics; None: there is none."""
+        """Returns the seconds since its last line of metrics; None if it has no metrics file."""
         try:
             return max(0.0, time.time() - self.metrics.stat().st_mtime)
         except OSError:
             return None
 
     def read_config(self) -> dict[str, Any]:
-        """Its configuration (`config.json`); empty if that is missing or damaged."""
+        """Returns the content of its `config.json`; empty if that is missing or damaged."""
         try:
             told = json.loads((self.folder / CONFIG).read_bytes())
         except (OSError, ValueError, RecursionError):
@@ -80,7 +80,7 @@ class TrainingSummary:
     judged: Line
 
     def get_right_figure(self, name: str) -> float | None:
-        """Returns a figure of the newest validation with the right oracle; None: there is none."""
+        """Returns a figure of the newest validation with the right oracle; None if there is none."""
         figures = self.judged.get("right")
         return figures.get(name) if isinstance(figures, dict) else None
 
@@ -91,7 +91,7 @@ def list_runs(roots: Sequence[Path]) -> list[TrainingRun]:
 
 
 def open_runs(roots: Sequence[Path], keys: Sequence[str]) -> list[TrainingRun]:
-    """Returns the runs of some keys, in their order.
+    """Returns the runs of some keys, each once, in the order of the keys.
 
     Raises:
         MissingError: a key has none.
@@ -104,7 +104,7 @@ def open_runs(roots: Sequence[Path], keys: Sequence[str]) -> list[TrainingRun]:
 
 
 def summarise(run: TrainingRun) -> TrainingSummary:
-    """Returns a run's state and newest lines; reads only the end of its metrics."""
+    """Returns a run's state, newest lines and main settings; reads only the end of its metrics."""
     newest = _read_newest(run.metrics, {"train", "evaluation"})
     told = run.read_config().get("config")
     config = told if isinstance(told, dict) else {}
@@ -122,15 +122,18 @@ def summarise(run: TrainingRun) -> TrainingSummary:
 
 
 def compare_configs(runs: Sequence[TrainingRun]) -> list[tuple[str, list[str | None]]]:
-    """Returns the settings in which runs differ: dotted name, and each run's value as JSON; None if it has none.
+    """Returns the settings in which runs differ, as pairs of a dotted name and the values of all runs.
 
-    For one run, all of its settings are returned.
+    Values are JSON, or None if a run has no such setting. For one run, all of its settings are returned.
     """
     return compare_settings([run.read_config() for run in runs])
 
 
 def compare_settings(told: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str | None]]]:
-    """Returns values in which nested settings differ: dotted name, and each value as JSON; for one, all values."""
+    """Returns the nested settings that differ, as pairs of a dotted name and all values.
+
+    Values are JSON, or None where there is no such setting. If only one is given, all of its settings are returned.
+    """
     flat = [dict(_flatten(each)) for each in told]
     names = list(dict.fromkeys(name for each in flat for name in each))
     rows = [(name, [each.get(name) for each in flat]) for name in names]
@@ -138,7 +141,7 @@ def compare_settings(told: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[
 
 
 def parse_line(text: bytes) -> Line | None:
-    """Parses a line of metrics; None if it is damaged."""
+    """Parses a line of metrics; None if it is damaged or has no kind or step."""
     try:
         line = json.loads(text)
     except (ValueError, RecursionError):
@@ -148,7 +151,7 @@ def parse_line(text: bytes) -> Line | None:
 
 
 def _is_run(folder: Path) -> bool:
-    """Returns whether training has begun there; with a lock only, no line has been written yet."""
+    """Returns whether a folder has metrics, or the lock and configuration of a run that has written no line yet."""
     return (folder / METRICS).is_file() or ((folder / _LOCK).is_file() and (folder / CONFIG).is_file())
 
 
@@ -163,7 +166,7 @@ def _is_locked(path: Path) -> bool:
 
 
 def _read_newest(path: Path, kinds: set[str]) -> dict[str, Line]:
-    """Returns the last complete line of each kind, read from the end, at most 8 MB."""
+    """Returns the last complete line of each kind, by kind; kinds without a line in the last 8 MiB are missing."""
     newest: dict[str, Line] = {}
     try:
         with path.open("rb") as file:
@@ -185,6 +188,7 @@ def _read_newest(path: Path, kinds: set[str]) -> dict[str, Line]:
 
 
 def _flatten(told: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yields dotted name and JSON value of each setting; what is inside the outermost `config` gets no prefix."""
     for name, value in told.items():
         if isinstance(value, Mapping) and value:
             yield from _flatten(value, "" if name == "config" and not prefix else f"{prefix}{name}.")

@@ -110,13 +110,13 @@ class Versions:
         connection.execute(_COMPARED)
 
     def count(self) -> dict[str, int]:
-        """Counts the dialogues that differ, by kind of difference; `both`: the number of ids that both have."""
+        """Counts the dialogues that differ, by kind of difference, and under `both` the ids that both versions have."""
         sums = ", ".join(f'count(*) FILTER ("{name}") AS "{name}"' for name in KINDS)
         both = "count(*) FILTER (NOT only_left AND NOT only_right) AS both"
         return fetch_records(self._connection, f"SELECT {sums}, {both} FROM compared")[0]  # noqa: S608
 
     def read_page(self, kind: str, page: int) -> list[ChangedDialogue]:
-        """Returns the dialogues that differ in one way, sorted by id.
+        """Returns a page of the dialogues with one kind of difference, sorted by id, each with all of its differences.
 
         Args:
             kind: one of `KINDS`.
@@ -150,19 +150,21 @@ class Versions:
         return self._count_groups("rejects", "stage || ': ' || reason")
 
     def _count_groups(self, table: str, value: str) -> list[Figure]:
+        """Counts the rows of a table by an SQL expression on both sides, the most frequent value first."""
         sql = (
             "SELECT name, coalesce(one.n, 0), coalesce(two.n, 0) FROM"  # noqa: S608
             f" (SELECT {value} AS name, count(*) AS n FROM one.{table} GROUP BY 1) one FULL JOIN"
             f" (SELECT {value} AS name, count(*) AS n FROM two.{table} GROUP BY 1) two USING (name)"
             " ORDER BY greatest(coalesce(one.n, 0), coalesce(two.n, 0)) DESC, name"
         )
-        return [_number(name, left, right) for name, left, right in self._connection.execute(sql).fetchall()]
+        return [_compare_counts(name, left, right) for name, left, right in self._connection.execute(sql).fetchall()]
 
     def _read_rows(self, side: str, ids: list[str]) -> dict[str, dict[str, Any]]:
         sql = f"SELECT {_SHOWN} FROM {side}.dialogues WHERE list_contains($ids, dialogue_id)"  # noqa: S608
         return {row["dialogue_id"]: row for row in self._query_records(sql, {"ids": ids})}
 
     def _read_events(self, ids: list[str]) -> dict[str, list[ChangedEvent]]:
+        """Returns the oracle events of some dialogues that differ between the two versions, by dialogue."""
         left, right = self._oracle_versions
         events: dict[str, list[ChangedEvent]] = {}
         for row in self._query_records(_EVENTS, {"ids": ids, "left": left, "right": right}):
@@ -186,21 +188,21 @@ def open_versions(left: Index, right: Index, oracle_versions: tuple[str, str]) -
 
 
 def compare_totals(left: Totals, right: Totals, n_bytes: tuple[int, int]) -> list[Figure]:
-    """Compares the totals of the two versions."""
+    """Compares the totals of two versions, and their sizes on disk (left, right)."""
     return [
-        _number("Items", left.n_items, right.n_items),
-        _number("Dialogues", left.n_dialogues, right.n_dialogues),
+        _compare_counts("Items", left.n_items, right.n_items),
+        _compare_counts("Dialogues", left.n_dialogues, right.n_dialogues),
         Figure("Audio", format_duration(left.audio_s), format_duration(right.audio_s)),
-        _number("Words", left.n_words, right.n_words),
-        _number("Oracle events", left.n_events, right.n_events),
+        _compare_counts("Words", left.n_words, right.n_words),
+        _compare_counts("Oracle events", left.n_events, right.n_events),
         Figure("Word error rate", _format_percent(left.wer, 2), _format_percent(right.wer, 2)),
-        _number("Rejects", left.n_rejects, right.n_rejects),
+        _compare_counts("Rejects", left.n_rejects, right.n_rejects),
         Figure("On disk", *map(format_bytes, n_bytes)),
     ]
 
 
 def compare_ladders(left: Totals, right: Totals) -> list[Figure]:
-    """Compares the share of the true answer's words in the oracles of each level."""
+    """Compares the share of the true answer's words in the oracles, with a figure for each hint level."""
     one, two = ({level: share for level, _, share in each.ladder} for each in (left, right))
     return [
         Figure(f"Level {level}", _format_percent(one.get(level), 1), _format_percent(two.get(level), 1))
@@ -212,7 +214,8 @@ def _format_percent(share: float | None, digits: int) -> str:
     return "–" if share is None else f"{format_number(100 * share, digits)} %"
 
 
-def _number(name: str, left: int, right: int) -> Figure:
+def _compare_counts(name: str, left: int, right: int) -> Figure:
+    """Makes the figure of two counts, with their difference if they are not equal."""
     change = "" if left == right else f"{'+' if right > left else ''}{format_number(right - left)}"
     return Figure(name, format_number(left), format_number(right), change)
 
@@ -224,6 +227,11 @@ def _make_changed_dialogue(
     events: list[ChangedEvent],
     rejects: Mapping[tuple[str, str], Mapping[str, Any]],
 ) -> ChangedDialogue:
+    """Compares the rows of a dialogue; if a side has none, looks up the reject of its item there.
+
+    Args:
+        rejects: rejects by side (`one`, `two`) and item id.
+    """
     if left is None or right is None:
         row, other = (left, "two") if left is not None else (right, "one")
         assert row is not None

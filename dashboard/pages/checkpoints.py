@@ -74,12 +74,13 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
 
     @routes.get("", response_class=HTMLResponse)
     def list_all(request: Request, sort: str = "-date") -> HTMLResponse:
+        """Shows all checkpoints with their runs and evaluations, sorted by a column (`-` before it: downwards)."""
         column = sort.removeprefix("-")
         if column not in COLUMNS:
             raise MissingError(f"There is no column {column!r}.", f"Choose one of: {', '.join(COLUMNS)}.")
         evaluations = checkpoints.list_evaluations()
-        found = _sort(checkpoints.list_checkpoints(), column, is_descending=sort.startswith("-"))
-        digests = {each.key: _digest(checkpoints, each, 0.05)[0] for each in found}
+        found = _sort_checkpoints(checkpoints.list_checkpoints(), column, is_descending=sort.startswith("-"))
+        digests = {each.key: _find_digest(checkpoints, each, 0.05)[0] for each in found}
         return site.render(
             request,
             "checkpoints.html",
@@ -98,9 +99,10 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
 
     @routes.get("/compare", response_class=HTMLResponse)
     def compare(request: Request, keys: _Keys) -> HTMLResponse:
+        """Shows where checkpoints differ: facts, losses, recall, evaluations and existing comparisons."""
         chosen = [checkpoints.open_checkpoint(key) for key in dict.fromkeys(keys)]
         evaluations = checkpoints.list_evaluations()
-        digests = {each.key: _digest(checkpoints, each)[0] for each in chosen}
+        digests = {each.key: _find_digest(checkpoints, each)[0] for each in chosen}
         groups, alone = group_evaluations(chosen, digests, evaluations)
         compared = find_comparisons(digests, evaluations)
         return site.render(
@@ -114,19 +116,20 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
             facts=compare_facts(chosen),
             losses=list_losses(chosen),
             shares=list_shares(chosen),
-            comparisons=[(each, _report(each)) for each in compared],
-            groups=[(each, _comparing(each.columns)) for each in groups],
+            comparisons=[(each, _render_report(each)) for each in compared],
+            groups=[(each, _format_compare_command(each.columns)) for each in groups],
             alone=alone,
         )
 
     @routes.get("/of/{key}", response_class=HTMLResponse)
     def show_checkpoint(request: Request, key: str) -> HTMLResponse:
+        """Shows a checkpoint: facts, card, evaluations, and its servers to talk to."""
         checkpoint = checkpoints.open_checkpoint(key)
         facts = checkpoint.require()
-        digest, fault = _digest(checkpoints, checkpoint)
+        digest, fault = _find_digest(checkpoints, checkpoint)
         evaluations = checkpoints.list_evaluations()
         card = read_markdown(checkpoint.folder, CARD)
-        servers, broken, gone = _servers(site, request, checkpoint.folder)
+        servers, broken, gone = _find_servers(site, request, checkpoint.folder)
         return site.render(
             request,
             "checkpoint.html",
@@ -152,19 +155,21 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
 
     @routes.get("/evaluations/{key}", response_class=HTMLResponse)
     def show_evaluation(request: Request, key: str) -> HTMLResponse:
+        """Shows the report of an evaluation or comparison, and the checkpoints that it is of."""
         evaluation = checkpoints.open_evaluation(key)
-        digests = {each.key: _digest(checkpoints, each, 0.05)[0] for each in checkpoints.list_checkpoints()}
+        digests = {each.key: _find_digest(checkpoints, each, 0.05)[0] for each in checkpoints.list_checkpoints()}
         return site.render(
             request,
             "evaluation.html",
             part="checkpoints",
             evaluation=evaluation,
             of=[key for key, digest in digests.items() if digest in evaluation.facts.checkpoints],
-            report=_report(evaluation),
+            report=_render_report(evaluation),
         )
 
     @routes.get("/evaluations/{key}/plots/{name}")
     def get_plot(key: str, name: str) -> FileResponse:
+        """Sends a plot of an evaluation's report."""
         folder = checkpoints.open_evaluation(key).folder / _PLOTS
         found = next((each for each in folder.glob("*.png") if each.name == name), None)
         if found is None or not found.resolve().is_relative_to(folder.parent):
@@ -173,6 +178,7 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
 
     @routes.post("/of/{key}/talk")
     def talk(key: str, _: NoWish, request: Request) -> dict[str, Any]:
+        """Starts a server of a checkpoint unless one is active, and returns the URL of the checkpoint's page."""
         checkpoint = checkpoints.open_checkpoint(key)
         checkpoint.require()
         address = str(request.app.url_path_for("show_checkpoint", key=key))
@@ -184,7 +190,8 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
 
     @routes.post("/servers/{run_id}/stop")
     def stop(run_id: str, _: NoWish, request: Request) -> dict[str, Any]:
-        run = _server_run(site, run_id)
+        """Requests the end of a server; returns the URL of its checkpoint's page, or of the run if there is none."""
+        run = _read_server_run(site, run_id)
         site.get_scheduler().cancel(run_id)
         for each in checkpoints.list_checkpoints():
             if is_server_of(run, each.folder):
@@ -193,7 +200,8 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
 
     @routes.post("/servers/{run_id}/enter")
     def enter(run_id: str, _: NoWish, request: Request) -> JSONResponse:
-        server = describe_server(_server_run(site, run_id), request.url.hostname or "")
+        """Returns the URL of a server's talk page, with the access token if the server takes ours."""
+        server = describe_server(_read_server_run(site, run_id), request.url.hostname or "")
         if not server.url:
             raise MissingError("That server is not ready.", "Wait until its page says so, or start it again.")
         url = server.url
@@ -204,18 +212,18 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
     return routes
 
 
-def _sort(checkpoints: Sequence[Checkpoint], column: str, *, is_descending: bool) -> list[Checkpoint]:
-    """Sorts by a column; entries without a value are last."""
+def _sort_checkpoints(checkpoints: Sequence[Checkpoint], column: str, *, is_descending: bool) -> list[Checkpoint]:
+    """Sorts by a column; checkpoints without a value are last in either direction."""
     of = COLUMNS[column][1]
     with_value = [each for each in checkpoints if each.facts is not None and of(each) is not None]
     rest = [each for each in checkpoints if each not in with_value]
     return [*sorted(with_value, key=of, reverse=is_descending), *rest]
 
 
-def _digest(
+def _find_digest(
     checkpoints: Checkpoints, checkpoint: Checkpoint, wait_s: float | None = None
 ) -> tuple[str | None, KameError | None]:
-    """Returns a checkpoint's digest, or why it cannot be computed; neither while its weights are being read."""
+    """Returns the digest of a checkpoint's weights and the error of computing it; both are None during that."""
     try:
         waits = {} if wait_s is None else {"wait_s": wait_s}
         return checkpoints.find_digest(checkpoint, **waits), None
@@ -223,8 +231,8 @@ def _digest(
         return None, error
 
 
-def _report(evaluation: Evaluation) -> Any:
-    """Returns an evaluation's report as HTML; None: there is none."""
+def _render_report(evaluation: Evaluation) -> Any:
+    """Returns an evaluation's report as HTML; None if there is none."""
     text = read_markdown(evaluation.folder, _REPORT)
 
     def address_of(name: str) -> str | None:
@@ -234,14 +242,16 @@ def _report(evaluation: Evaluation) -> Any:
     return None if text is None else render_markdown(text, address_of)
 
 
-def _comparing(columns: Sequence[tuple[Checkpoint, Evaluation]]) -> str:
-    """Returns the command that compares evaluations item by item."""
+def _format_compare_command(columns: Sequence[tuple[Checkpoint, Evaluation]]) -> str:
+    """Returns the command line that compares evaluations item by item."""
     told = [shlex.quote(f"{checkpoint.key.replace('=', '-')}={each.folder}") for checkpoint, each in columns]
     return f"kame evaluate compare {' '.join(told)} --out comparison"
 
 
-def _servers(site: Site, request: Request, folder: Path) -> tuple[list[Server], Run | None, SchedulerGoneError | None]:
-    """Returns all active servers, the newest failed one of a checkpoint, and why the list is unavailable."""
+def _find_servers(
+    site: Site, request: Request, folder: Path
+) -> tuple[list[Server], Run | None, SchedulerGoneError | None]:
+    """Returns all active servers, the failed newest one of a checkpoint if any, and why the list is unavailable."""
     if site.scheduler is None:
         return [], None, None
     try:
@@ -251,7 +261,12 @@ def _servers(site: Site, request: Request, folder: Path) -> tuple[list[Server], 
         return [], None, error
 
 
-def _server_run(site: Site, run_id: str) -> Run:
+def _read_server_run(site: Site, run_id: str) -> Run:
+    """Returns the run of a server.
+
+    Raises:
+        MissingError: there is no such run, or it is not a server.
+    """
     run = site.get_scheduler().read_run(run_id)
     if run.kind != KIND:
         raise MissingError(f"The run {run.name!r} is not a server.", "Choose one from the list of runs.")

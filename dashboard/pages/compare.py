@@ -36,6 +36,7 @@ def create_routes(site: Site) -> APIRouter:
         show: str = "any",
         page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     ) -> HTMLResponse:
+        """Shows what differs between two versions of a dataset, with a page of the dialogues that differ by `show`."""
         if show not in KINDS:
             raise ConfigError(f"Dialogues cannot be compared by {show!r}.", f"Choose one of: {', '.join(KINDS)}.")
         datasets = [each for each in site.catalog.list_datasets() if isinstance(each, Dataset)]
@@ -49,6 +50,7 @@ def create_routes(site: Site) -> APIRouter:
 
 
 def _compare(site: Site, left: str, right: str, show: str, page: int) -> dict[str, Any]:
+    """Returns the content of the page: figures, counts, and a page of the dialogues that differ by `show`."""
     (one, one_index), (two, two_index) = site.open(left), site.open(right)
     left_totals = read_totals(one_index, one.manifest.oracle_version)
     right_totals = read_totals(two_index, two.manifest.oracle_version)

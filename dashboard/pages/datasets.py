@@ -32,8 +32,9 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("/", response_class=HTMLResponse)
     def list_datasets(request: Request) -> HTMLResponse:
+        """Shows all datasets with their totals; the page reloads itself while an index is being built."""
         until = time.monotonic() + PAGE_WAIT_S
-        listed = [_listed(site, each, max(0.0, until - time.monotonic())) for each in site.catalog.list_datasets()]
+        listed = [_read_listed(site, each, max(0.0, until - time.monotonic())) for each in site.catalog.list_datasets()]
         is_waiting = any(each.totals is None and each.error is None for each in listed)
         page = site.render(request, "datasets.html", part="datasets", listed=listed, roots=site.catalog.roots)
         if is_waiting:
@@ -42,6 +43,7 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("/datasets/{key}", response_class=HTMLResponse)
     def show_dataset(request: Request, key: str) -> HTMLResponse:
+        """Shows the figures of a dataset: totals, groups, cost, rejects, oracles and flags."""
         dataset, index = site.open(key)
         return site.render(
             request,
@@ -65,13 +67,15 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("/datasets/{key}/runs/{run_id}", response_class=HTMLResponse)
     def show_run_record(request: Request, key: str, run_id: str) -> HTMLResponse:
+        """Shows the record of a run of `kame refresh`."""
         dataset = site.catalog.get_dataset(key)
         return site.render(request, "run_record.html", dataset=dataset, tab="", run=read_run_of(dataset, run_id))
 
     return routes
 
 
-def _listed(site: Site, dataset: Dataset | DamagedDataset, wait_s: float) -> Listed:
+def _read_listed(site: Site, dataset: Dataset | DamagedDataset, wait_s: float) -> Listed:
+    """Returns the entry of a dataset; without totals if its index is not ready after `wait_s`."""
     if isinstance(dataset, DamagedDataset):
         return Listed(dataset, error=dataset.error)
     try:

@@ -39,8 +39,9 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("", response_class=HTMLResponse)
     def show_dialogue(request: Request, key: str, dialogue_id: str) -> HTMLResponse:
+        """Shows a dialogue: time line, texts, oracles of a version, flag, origin, and its neighbours in the table."""
         dataset, index = site.open(key)
-        place = _place(index, dialogue_id)
+        place = _find_row(index, dialogue_id)
         view_pairs = [(name, value) for name, value in request.query_params.multi_items() if name != "oracles"]
         versions = [
             name
@@ -87,36 +88,37 @@ def create_routes(site: Site) -> APIRouter:
             prompts=read_prompts(dataset, version, oracle["prompt_digest"]) if oracle else None,
             shard=next((each for each in dataset.manifest.shards if each.path == place["file"]), None),
             runs=list_runs_of(dataset, row.source)[:_MOST_RUNS],
-            token_folders=_token_folders(site, place),
+            token_folders=_find_token_folders(site, place),
         )
 
     @routes.get("/sound")
     def get_sound(request: Request, key: str, dialogue_id: str) -> Response:
         dataset, index = site.open(key)
-        place = _place(index, dialogue_id)
+        place = _find_row(index, dialogue_id)
         sound = site.sounds.read_sound(dataset.get_file(place["file"]), place["file_row"], dialogue_id)
-        return send_sound(sound, request.headers.get("range", ""), _cache_headers(request, dataset))
+        return make_sound_response(sound, request.headers.get("range", ""), _choose_cache_headers(request, dataset))
 
     @routes.get("/peaks")
     def get_peaks(request: Request, key: str, dialogue_id: str) -> Response:
         dataset, index = site.open(key)
-        place = _place(index, dialogue_id)
+        place = _find_row(index, dialogue_id)
         peaks = site.sounds.measure_peaks(dataset.get_file(place["file"]), place["file_row"], dialogue_id)
-        return Response(peaks, media_type="application/json", headers=_cache_headers(request, dataset))
+        return Response(peaks, media_type="application/json", headers=_choose_cache_headers(request, dataset))
 
     @routes.get("/spectrogram/{speaker}")
     def get_spectrogram(request: Request, key: str, dialogue_id: str, speaker: Literal["A", "B"]) -> Response:
         dataset, index = site.open(key)
-        place = _place(index, dialogue_id)
+        place = _find_row(index, dialogue_id)
         file = dataset.get_file(place["file"])
         picture = site.sounds.measure_spectrogram(file, place["file_row"], dialogue_id, "AB".index(speaker))
-        return Response(picture, media_type="application/octet-stream", headers=_cache_headers(request, dataset))
+        return Response(picture, media_type="application/octet-stream", headers=_choose_cache_headers(request, dataset))
 
     @routes.get("/tokens/{folder}")
     def get_tokens(request: Request, key: str, dialogue_id: str, folder: str) -> Response:
+        """Sends a dialogue's token row from a folder."""
         _, index = site.open(key)
-        place = _place(index, dialogue_id)
-        found = {each.key: each for each in _token_folders(site, place) or ()}
+        place = _find_row(index, dialogue_id)
+        found = {each.key: each for each in _find_token_folders(site, place) or ()}
         if site.token_rows is None or folder not in found:
             raise MissingError(
                 f"There are no token rows {folder!r} of dialogue {dialogue_id}.",
@@ -133,8 +135,9 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.post("/flag")
     def flag_dialogue(key: str, dialogue_id: str, wanted: FlagRequest) -> dict[str, Any]:
+        """Sets or removes a dialogue's flag, and returns the flag that it has now."""
         dataset, index = site.open(key)
-        _place(index, dialogue_id)
+        _find_row(index, dialogue_id)
         if wanted.is_flagged:
             set_flag(dataset.store, dialogue_id, wanted.reason or "no reason given")
         else:
@@ -144,7 +147,7 @@ def create_routes(site: Site) -> APIRouter:
     return routes
 
 
-def _place(index: Index, dialogue_id: str) -> dict[str, Any]:
+def _find_row(index: Index, dialogue_id: str) -> dict[str, Any]:
     """Returns a dialogue's row in the index, with its file and position.
 
     Raises:
@@ -158,18 +161,23 @@ def _place(index: Index, dialogue_id: str) -> dict[str, Any]:
     return found[0]
 
 
-def _token_folders(site: Site, place: dict[str, Any]) -> list[TokenFolder] | None:
-    """Returns the folders with token rows of a dialogue's file; None: the dashboard has no reader of token rows."""
+def _find_token_folders(site: Site, place: dict[str, Any]) -> list[TokenFolder] | None:
+    """Returns the folders with token rows of a dialogue's file; None if the dashboard has no reader of token rows."""
     return None if site.token_rows is None else site.token_rows.find(site.catalog.roots, place["file"])
 
 
-def _cache_headers(request: Request, dataset: Dataset) -> dict[str, str]:
-    """Returns headers for caching without expiry of URLs that contain the content's fingerprint."""
+def _choose_cache_headers(request: Request, dataset: Dataset) -> dict[str, str]:
+    """Returns headers for caching without expiry if the URL has the content's fingerprint; otherwise none."""
     return _KEPT if request.query_params.get("of") == dataset.manifest.fingerprint else {}
 
 
-def send_sound(sound: bytes, wanted: str, kept: dict[str, str]) -> Response:
-    """Sends an audio file, or the byte range that a player requests; several ranges get the whole file."""
+def make_sound_response(sound: bytes, wanted: str, kept: dict[str, str]) -> Response:
+    """Makes the response with an audio file, or with the byte range that a player requests (status 206 or 416).
+
+    Args:
+        wanted: the `Range` header; if it is empty, invalid or has several ranges, the whole file is sent.
+        kept: headers for caching.
+    """
     media_type = "audio/flac" if sound[:4] == b"fLaC" else "audio/ogg"
     headers = {"Accept-Ranges": "bytes", **kept}
     told = _RANGE.fullmatch(wanted)

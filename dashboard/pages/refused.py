@@ -9,7 +9,7 @@ from starlette.responses import HTMLResponse, Response
 
 from dashboard.catalog import Dataset, MissingError
 from dashboard.index import Index
-from dashboard.pages.dialogue import send_sound
+from dashboard.pages.dialogue import make_sound_response
 from dashboard.provenance import RunFile, list_runs_of
 from dashboard.refused import RefusedDialogue, read_refused, read_refused_sound
 from dashboard.site import Site
@@ -33,6 +33,7 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("", response_class=HTMLResponse)
     def show_refused(request: Request, key: str, item: Annotated[str, Query(max_length=1000)]) -> HTMLResponse:
+        """Shows the rejects of an item, with what is left of its dialogues, and the dialogues that were made of it."""
         dataset, index = site.open(key)
         rows = index.fetch_records(
             "SELECT * FROM rejects WHERE item_id = ? ORDER BY stage, reason, dialogue_id LIMIT ?", [item, _MOST_SHOWN]
@@ -50,7 +51,7 @@ def create_routes(site: Site) -> APIRouter:
             dataset=dataset,
             tab="rejects",
             item=item,
-            rejects=[_shown(dataset, row, made) for row in rows],
+            rejects=[_read_shown(dataset, row, made) for row in rows],
             made=made,
             run=runs[0] if runs else RunFile("", None),
             speakers=SPEAKERS,
@@ -64,21 +65,27 @@ def create_routes(site: Site) -> APIRouter:
         turn: Annotated[int | None, Query(ge=0)] = None,
         utterance: Annotated[int, Query(ge=0)] = 0,
     ) -> Response:
+        """Sends the audio of a rejected dialogue, or of one utterance if `turn` is given."""
         dataset, index = site.open(key)
         place = None if turn is None else (turn, utterance)
-        sound = read_refused_sound(dataset, _part_of(index, dialogue), dialogue, place)
-        return send_sound(sound, request.headers.get("range", ""), {})
+        sound = read_refused_sound(dataset, _find_part(index, dialogue), dialogue, place)
+        return make_sound_response(sound, request.headers.get("range", ""), {})
 
     return routes
 
 
-def _shown(dataset: Dataset, row: dict[str, Any], made: list[str]) -> ShownReject:
+def _read_shown(dataset: Dataset, row: dict[str, Any], made: list[str]) -> ShownReject:
+    """Reads what is left of a rejected dialogue.
+
+    Args:
+        made: ids of the item's dialogues in the dataset.
+    """
     left = read_refused(dataset, row["part_id"], row["dialogue_id"], row["stage"])
     return ShownReject(row, left, row["dialogue_id"] in made)
 
 
-def _part_of(index: Index, dialogue_id: str) -> str | None:
-    """Returns the part of a rejected dialogue; None: unknown.
+def _find_part(index: Index, dialogue_id: str) -> str | None:
+    """Returns the part of a rejected dialogue; None if it is unknown.
 
     Raises:
         MissingError: there is no such reject.

@@ -42,6 +42,7 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("", response_class=HTMLResponse)
     def list_runs(request: Request, kind: str = "", state: str = "", page: int = 1) -> HTMLResponse:
+        """Shows a page of the runs of a kind and a state, and all schedules and automations."""
         if kind and kind not in KINDS:
             raise MissingError(f"There is no kind of run {kind!r}.", f"Choose one of: {', '.join(KINDS)}.")
         if state not in ("", "at-work", *get_args(State)):
@@ -74,6 +75,7 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("/{run_id}", response_class=HTMLResponse)
     def show_run(request: Request, run_id: str) -> HTMLResponse:
+        """Shows a run, with its server or the pages of its results."""
         run = site.get_scheduler().read_run(run_id)
         server = describe_server(run, request.url.hostname or "")
         hands_on = site.checkpoints is not None and site.serve_token is not None
@@ -84,6 +86,7 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("/{run_id}/log")
     def get_log(run_id: str, first: int = 0) -> dict[str, Any]:
+        """Returns the lines of a run's log from an offset on, and whether there are more."""
         lines = site.get_scheduler().read_log(run_id, min(max(0, first), MAX_LOG_FIRST), MAX_LOG_LINES)
         told = [
             {"id": each.line_id, "at": f"{each.at:%H:%M:%S}", "level": each.level, "text": each.text} for each in lines
@@ -92,11 +95,13 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.post("/{run_id}/cancel")
     def cancel_run(run_id: str) -> dict[str, Any]:
+        """Requests the cancellation of a run, and returns the URL of its page."""
         site.get_scheduler().cancel(run_id)
         return {"url": f"/runs/{run_id}"}
 
     @routes.post("/schedules/{kind}/{schedule_id}")
     def change_schedule(kind: str, schedule_id: str, wanted: ScheduleRequest) -> dict[str, Any]:
+        """Pauses, resumes or removes a schedule."""
         if kind not in KINDS:
             raise MissingError(f"There is no kind of run {kind!r}.", f"Choose one of: {', '.join(KINDS)}.")
         if wanted.do == "remove":
@@ -109,7 +114,10 @@ def create_routes(site: Site) -> APIRouter:
 
 
 def _find_made(site: Site, run: Run) -> list[Made]:
-    """Finds the pages of a run's results below the roots; relative paths are relative to the dashboard's folder."""
+    """Finds the pages of the results of a refresh or a training below the roots; none for other kinds.
+
+    Relative paths are relative to the dashboard's folder.
+    """
     if run.kind not in ("refresh", "train"):
         return []
     told = run.settings.get("out") or KINDS[run.kind].config.model_fields["out"].get_default()

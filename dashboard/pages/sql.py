@@ -30,7 +30,8 @@ def create_routes(site: Site) -> APIRouter:
     routes = APIRouter(prefix="/datasets/{key}")
 
     @routes.get("/sql", response_class=HTMLResponse)
-    def show_sql(request: Request, key: str, query: str = "") -> HTMLResponse:
+    def show_query_form(request: Request, key: str, query: str = "") -> HTMLResponse:
+        """Shows the form with the query filled in, and the tables and columns of the dataset's index."""
         dataset, index = site.open(key)
         columns = index.fetch_records(
             "SELECT table_name AS of, column_name AS name, data_type AS type FROM duckdb_columns()"
@@ -45,6 +46,7 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("/sql/result.{form}")
     def run_sql(request: Request, key: str, form: str, query: str = "") -> Any:
+        """Executes a query; returns its first 200 rows as JSON for the page, or up to a million as CSV or Parquet."""
         if not is_same_origin(request.headers) and request.headers.get("sec-fetch-site") != "none":
             raise RefusedError(
                 403, "Another server's page may not run queries here.", "Open the SQL page and press Run."

@@ -49,7 +49,8 @@ def create_routes(site: Site) -> APIRouter:
     def show_form(
         request: Request, kind: str, like: str = "", profile: str = "", checkpoint: str = "", sample: bool = False
     ) -> HTMLResponse:
-        of = _kind(kind)
+        """Shows the form of a kind, with the values of a profile, the samples, a checkpoint, or the run `like`."""
+        of = _get_kind(kind)
         if profile and profile not in PROFILES:
             raise MissingError(f"There is no profile {profile!r}.", f"Choose one of: {', '.join(PROFILES)}.")
         values: Mapping[str, Any] = {}
@@ -82,25 +83,28 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.post("/{kind}/check")
     def check_form(kind: str, told: FormRequest) -> dict[str, Any]:
-        settings, faults = read_form(_kind(kind).config, told.values)
+        """Returns the errors of a form, and the inputs that this machine does not have, by field."""
+        settings, faults = read_form(_get_kind(kind).config, told.values)
         known = () if site.scheduler is None else site.scheduler.list_choices().get("sources", ())
         return {"faults": faults, "missing": find_missing_inputs(kind, settings, known)}
 
     @routes.post("/{kind}/plan")
     def plan_run(kind: str, told: FormRequest) -> dict[str, Any]:
-        settings, faults = read_form(_kind(kind).config, told.values)
-        rows = [] if faults else [_show(each) for each in site.get_scheduler().plan(kind, settings)]
+        """Returns the estimate of a run; only the errors of the form if it has some."""
+        settings, faults = read_form(_get_kind(kind).config, told.values)
+        rows = [] if faults else [_format_estimate(each) for each in site.get_scheduler().plan(kind, settings)]
         return {"faults": faults, "figures": rows}
 
     @routes.post("/{kind}")
     def start_run(kind: str, told: FormRequest) -> dict[str, Any]:
-        settings, faults = read_form(_kind(kind).config, told.values)
+        """Starts or schedules a run, and returns the URL of its page, or of the list of runs."""
+        settings, faults = read_form(_get_kind(kind).config, told.values)
         if faults:
             path, text = next(iter(faults.items()))
             raise RefusedRunError(f"{path}: {text}".removeprefix(": "), "Correct the fields that the form marks.")
         if told.cron:
             if told.then:
-                _train_after(site, kind, settings, told.then)
+                _add_training_after(site, kind, settings, told.then)
             site.get_scheduler().add_schedule(kind, settings, told.cron.strip(), told.timezone.strip() or "UTC")
             return {"url": "/runs"}
         return {"url": f"/runs/{site.get_scheduler().start(kind, settings)}"}
@@ -108,8 +112,12 @@ def create_routes(site: Site) -> APIRouter:
     return routes
 
 
-def _train_after(site: Site, kind: str, settings: Mapping[str, Any], run_id: str) -> None:
-    """Adds an automation that repeats a training after the refreshes of a schedule."""
+def _add_training_after(site: Site, kind: str, settings: Mapping[str, Any], run_id: str) -> None:
+    """Adds an automation that repeats the training `run_id` whenever a refresh has changed its dataset.
+
+    Raises:
+        RefusedRunError: the scheduled kind is not a refresh, or the run not a training.
+    """
     like = site.get_scheduler().read_run(run_id)
     if kind != "refresh" or like.kind != "train":
         raise RefusedRunError(
@@ -119,24 +127,30 @@ def _train_after(site: Site, kind: str, settings: Mapping[str, Any], run_id: str
     site.get_scheduler().train_after_refresh(dataset, like.settings)
 
 
-def _kind(name: str) -> RunKind:
+def _get_kind(name: str) -> RunKind:
+    """Returns the kind of run of a name.
+
+    Raises:
+        MissingError: there is none.
+    """
     if name not in KINDS:
         raise MissingError(f"There is no kind of run {name!r}.", f"Choose one of: {', '.join(KINDS)}.")
     return KINDS[name]
 
 
-def _show(figure: Figure) -> dict[str, str]:
+def _format_estimate(figure: Figure) -> dict[str, str]:
     """Formats a figure of an estimate for the page."""
     return {
         "section": figure.section,
         "title": figure.title,
-        "value": _write_value(figure),
+        "value": _format_value(figure),
         "formula": figure.formula,
         "basis": figure.basis,
     }
 
 
-def _write_value(figure: Figure) -> str:
+def _format_value(figure: Figure) -> str:
+    """Formats the value of an estimate's figure with its unit."""
     if figure.value is None:
         return "unknown"
     if figure.unit == "s":
@@ -149,7 +163,7 @@ def _write_value(figure: Figure) -> str:
 
 
 def _list_picks(site: Site) -> dict[str, Sequence[str]]:
-    """Returns the suggestions by name."""
+    """Returns the suggestions for fields, from the scheduler and the roots, by name of the list; at most 500 each."""
     roots = site.catalog.roots
     items = [each for root in roots for depth in ("", "*/") for each in root.glob(f"{depth}*.jsonl")]
     choices = dict(site.get_scheduler().list_choices())

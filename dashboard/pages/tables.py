@@ -25,24 +25,25 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("/rows", response_class=HTMLResponse)
     def show_rows(request: Request, key: str) -> HTMLResponse:
-        return _show(site, request, key, DIALOGUES)
+        return _show_table(site, request, key, DIALOGUES)
 
     @routes.get("/rejects", response_class=HTMLResponse)
     def show_rejects(request: Request, key: str) -> HTMLResponse:
-        return _show(site, request, key, REJECTS)
+        return _show_table(site, request, key, REJECTS)
 
     @routes.get("/rows.{form}")
     def export_rows(request: Request, key: str, form: str) -> Response:
-        return _export(site, request, key, DIALOGUES, form)
+        return _export_table(site, request, key, DIALOGUES, form)
 
     @routes.get("/rejects.{form}")
     def export_rejects(request: Request, key: str, form: str) -> Response:
-        return _export(site, request, key, REJECTS, form)
+        return _export_table(site, request, key, REJECTS, form)
 
     return routes
 
 
-def _show(site: Site, request: Request, key: str, kind: TableKind) -> HTMLResponse:
+def _show_table(site: Site, request: Request, key: str, kind: TableKind) -> HTMLResponse:
+    """Shows the page of a table that the query of the URL describes, with its filters."""
     dataset, index = site.open(key)
     view = View.parse(kind, request.query_params.multi_items())
     choices = dict.fromkeys((*_CHOICES[kind.name], *view.choices))
@@ -65,7 +66,8 @@ def _show(site: Site, request: Request, key: str, kind: TableKind) -> HTMLRespon
         )
 
 
-def _export(site: Site, request: Request, key: str, kind: TableKind, form: str) -> Response:
+def _export_table(site: Site, request: Request, key: str, kind: TableKind, form: str) -> Response:
+    """Sends the rows of a table under the filters of the URL as a file, CSV or Parquet."""
     dataset, index = site.open(key)
     view = View.parse(kind, request.query_params.multi_items())
     with closing(TableReader(index, view, read_flagged(dataset.store))) as reader:
@@ -74,7 +76,12 @@ def _export(site: Site, request: Request, key: str, kind: TableKind, form: str) 
 
 
 def make_file_response(content: bytes, name: str, form: str) -> Response:
-    """Makes a response that browsers save under a name."""
+    """Makes a response that browsers save as a file.
+
+    Args:
+        name: name of the file; characters other than ASCII letters, digits, `-`, `_` and `.` are replaced.
+        form: csv or parquet, which is appended.
+    """
     safe = "".join(each if each.isascii() and (each.isalnum() or each in "-_.") else "_" for each in name)
     headers = {"Content-Disposition": f'attachment; filename="{safe}.{form}"'}
     return Response(content, media_type=MEDIA_TYPES[form], headers=headers)

@@ -27,6 +27,7 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("", response_class=HTMLResponse)
     def list_training(request: Request) -> HTMLResponse:
+        """Shows all training runs: those at work first, then by the age of their last metrics."""
         summaries = [summarise(run) for run in list_runs(site.catalog.roots)]
         summaries.sort(key=lambda each: (each.state != "running", each.age_s or 0.0))
         return site.render(
@@ -35,6 +36,7 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("/runs", response_class=HTMLResponse)
     def show_runs(request: Request, keys: _Keys) -> HTMLResponse:
+        """Shows the curves of one or several training runs, and the settings in which they differ."""
         runs = open_runs(site.catalog.roots, keys)
         shown = {run.key for run in runs}
         others = [run.key for run in list_runs(site.catalog.roots) if run.key not in shown]
@@ -51,6 +53,7 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("/events")
     def follow_runs(request: Request, keys: _Keys) -> StreamingResponse:
+        """Streams new metrics of training runs as server-sent events."""
         runs = open_runs(site.catalog.roots, keys)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # a proxy would hold the lines back
         return StreamingResponse(_follow(site, request, runs), media_type="text/event-stream", headers=headers)
@@ -67,7 +70,7 @@ async def _follow(site: Site, request: Request, runs: list[TrainingRun]) -> Asyn
     while not site.is_ending.is_set() and not await request.is_disconnected():
         quiet_s += _LOOK_EVERY_S
         for number, (run, feed) in enumerate(zip(runs, feeds, strict=True)):
-            told = await run_in_threadpool(_look, run, feed, texts, states[number])
+            told = await run_in_threadpool(_read_update, run, feed, texts, states[number])
             if told is not None:
                 states[number], quiet_s = told["state"], 0.0
                 yield f"data: {json.dumps({'run': number, **told}, allow_nan=False)}\n\n".encode()
@@ -77,10 +80,10 @@ async def _follow(site: Site, request: Request, runs: list[TrainingRun]) -> Asyn
         await asyncio.sleep(_LOOK_EVERY_S)
 
 
-def _look(
+def _read_update(
     run: TrainingRun, feed: MetricsFeed, texts: FreeRunningFeed | None, state_before: str | None
 ) -> dict[str, Any] | None:
-    """Returns the state of a run, and its new metrics and texts of free running, if any."""
+    """Returns a run's state and age, with new metrics and texts of free running; None if nothing has changed."""
     update, state = feed.read(), run.read_state() if run.folder.is_dir() else "gone"
     said = texts.read() if texts else None
     if update is None and said is None and state == state_before:
