@@ -30,7 +30,7 @@ SMALL = StageResources(memory_gb=0.1)
 
 
 def make_config(executor: str, out: Path, source: SourceConfig) -> RefreshConfig:
-    """Builds the configuration of a run on test doubles, with parts of the default size."""
+    """Builds the configuration of a run on test doubles with parts of the default size, and creates its work folder."""
     changes = {
         "executor": executor,
         "sources": [source],
@@ -50,7 +50,7 @@ def time_run(config: RefreshConfig) -> float:
 
 
 def compare(folder: Path, kind: str, whole: Path, source: SourceConfig, n_workers: int) -> dict[str, float]:
-    """Measures the three runs on one kind of cluster in seconds, and compares their bytes with `whole`.
+    """Makes the three runs on one kind of cluster, compares their bytes with `whole`, and returns their seconds.
 
     Raises:
         RunError: a byte differs.
@@ -80,12 +80,12 @@ def compare(folder: Path, kind: str, whole: Path, source: SourceConfig, n_worker
 
 
 def do_nothing(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
-    """A task without work."""
+    """Returns an empty record: a task without work."""
     return PartRecord(n_rows=0, n_bytes=0, sha256="", n_to_retry=0, rejects=[])
 
 
 def measure_queue(folder: Path, kind: str, n_tasks: int, n_workers: int) -> dict[str, float]:
-    """Measures a number of empty tasks: seconds, and MiB of the scheduler and of this process before and after."""
+    """Runs empty tasks; returns their seconds, and MiB of the scheduler and of this process before and after."""
     prints = {ITEMS: "0" * 16, SCRIPT: "1" * 16}
     alike = {"shard_id": "s", "source": "s", "split": "train", "n_items": 16, "fingerprints": prints}
     parts = [Part(part_id=f"s-p{number:05d}", **alike) for number in range(n_tasks)]  # type: ignore[arg-type]

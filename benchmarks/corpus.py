@@ -1,11 +1,12 @@
-"""Measures time, memory and files of the whole pipeline on test doubles at the size of a corpus.
+"""Measures time, memory and files of the pipeline at the size of a corpus, and compares it with a plain loop.
 
     python -m benchmarks.corpus [--dialogues 5000 56582] [--workers 2] [--simulator llm] [--out FOLDER] [--json]
 
 For each number of questions (each becomes a dialogue), `kame refresh` runs three times, each time in its own processes:
 from nothing, again without changes (everything is reused), and after 1 % new questions. Times and memory are those of
 the run's own record (`runs/<id>.json`): memory is the peak of all processes together, with shared memory counted in
-each. The test doubles speak, align and answer in almost no time, so that only our own work is measured.
+each. All engines are test doubles, which speak, align and answer in almost no time, so that only our own work is
+measured.
 
 Then the stages that use the processor are run again on the first questions (`--loop`), in a plain loop in this process
 without files, records or workers. The difference of processor time is the overhead of the pipeline for a dialogue.
@@ -74,7 +75,7 @@ def run_command(config: RefreshConfig, folder: Path) -> dict[str, Any]:
 
 
 def measure_size(folder: Path, n_questions: int, n_workers: int, simulator: str) -> dict[str, dict[str, Any]]:
-    """Measures the three runs at one size."""
+    """Makes the three runs at one size, and returns the figures of each."""
     folder.mkdir(parents=True)
     source = write_questions(folder / "own.jsonl", n_questions, 1)
     config = configure(folder / "out", source, n_workers, simulator)
@@ -101,7 +102,7 @@ def run_loop(config: RefreshConfig) -> tuple[int, dict[str, float]]:
 
 
 def compare_with_loop(run: dict[str, Any], n_looped: int, loop_s: dict[str, float]) -> dict[str, dict[str, float]]:
-    """Compares milliseconds of processor time per dialogue by step, in the run and in the loop (0: no such step)."""
+    """Compares milliseconds of processor time per dialogue by step, in the run and in the loop (0 if it has none)."""
     return {
         step: {
             "run_ms": round(1000 * used_s / run["dialogues"], 2),

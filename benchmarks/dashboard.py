@@ -55,7 +55,7 @@ N_FRAMES: Final = 200
 N_TRAININGS: Final = 8
 N_LINES: Final = 20_000
 N_RUNS: Final = 51
-TOLD: Final = ("loss", "text", "semantic", "acoustic", "frames_per_s", "memory_gb")
+FIGURES: Final = ("loss", "text", "semantic", "acoustic", "frames_per_s", "memory_gb")
 OVERLAID: Final = "/training/runs?" + "&".join(f"run=trained-{number}" for number in range(N_TRAININGS))
 COMPARED: Final = "/compare?left=large&right=second"
 FORMS: Final = ("plain", "greeting", "follow_up", "interruption", "backchannel", "two_breaths")
@@ -146,7 +146,7 @@ def write_large(folder: Path, n_dialogues: int, is_changed: bool = False) -> Non
         new["split"] = [split] * n
         for kind, table in ((DATA, data), (ORACLE, said)):
             path = f"{'data' if kind == DATA else 'oracles/default'}/{split}-large-{shard:016x}.parquet"
-            written = store.write_table(path, _with(table.slice(0, n), new))
+            written = store.write_table(path, _replace_columns(table.slice(0, n), new))
             entries.append(
                 ShardEntry(
                     path=written.path,
@@ -189,9 +189,7 @@ def write_training(folder: Path, number: int) -> None:
     write_run(folder, 0, seed=number)
     lines: list[dict[str, Any]] = []
     for step in range(1, N_LINES + 1):
-        figures = {
-            name: draw.random() for name in ("loss", "text", "semantic", "acoustic", "frames_per_s", "memory_gb")
-        }
+        figures = {name: draw.random() for name in FIGURES}
         lines.append({"kind": "train", "step": step, **figures, "hours": step / 1000})
         if step % 100 == 0:
             judged = {column: {"loss": draw.random(), "text": draw.random()} for column in ("right", "wrong", "none")}
@@ -199,7 +197,8 @@ def write_training(folder: Path, number: int) -> None:
     append(folder, *lines)
 
 
-def _with(table: pa.Table, columns: dict[str, list[Any]]) -> pa.Table:
+def _replace_columns(table: pa.Table, columns: dict[str, list[Any]]) -> pa.Table:
+    """Returns the table with these values in its columns; columns that it does not have are ignored."""
     for name, values in columns.items():
         place = table.schema.get_field_index(name)
         if place >= 0:
@@ -209,7 +208,7 @@ def _with(table: pa.Table, columns: dict[str, list[Any]]) -> pa.Table:
 
 
 def draw_dialogue(number: int, draw: random.Random) -> AudioDialogue:
-    """Draws a question of 30 words and an answer of 15, each with a transcript."""
+    """Draws a dialogue of a question of 30 words and an answer of 15, with transcripts; its audio is noise."""
     turns, at = [], 0.3
     for index, (speaker, n_words) in enumerate((("B", 30), ("A", 15))):
         words = [f"w{draw.randrange(2000)}" for _ in range(n_words)]
@@ -250,7 +249,7 @@ def draw_oracles(row: AudioDialogue, draw: random.Random) -> OracleRow:
 
 
 def measure(root: Path, cache: Path, rounds: int) -> dict[str, Any]:
-    """Measures seconds of building the index and of each page, and megabytes."""
+    """Returns seconds of building the index and of each page (medians of the rounds), and memory in MB by round."""
     process = psutil.Process()
     runs = [replace(RUN, run_id=f"r{number}", state="completed") for number in range(N_RUNS)]
     with client_of(root, cache, runs=runs) as client:
@@ -293,7 +292,7 @@ def measure(root: Path, cache: Path, rounds: int) -> dict[str, Any]:
 
 
 def list_pages(number: int) -> Iterator[tuple[str, str]]:
-    """Returns the names and URLs of all requests of a round."""
+    """Yields name and URL of each request of round `number`, which chooses the dialogue."""
     yield from (("datasets", "/"), ("one dataset", "/datasets/large"), ("rows", "/datasets/large/rows"))
     yield from ((f"rows?{query}", f"/datasets/large/rows?{query}") for query in FILTERS)
     yield "rejects", "/datasets/large/rejects"

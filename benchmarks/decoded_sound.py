@@ -65,7 +65,10 @@ class ReadingGen(FrontEndGen):
 
 
 def draw_sentences(dataset: TokenDataset, n: int) -> list[Sides]:
-    """Draws validation sentences, each after its words as an oracle."""
+    """Draws at most `n` validation sentences, always the same ones, each after an oracle with its words.
+
+    Those without words or silence are left out.
+    """
     kinds = zip(dataset.splits, dataset.forms, strict=True)
     rows = [at for at, (split, form) in enumerate(kinds) if split == "validation" and form in ANSWERS]
     drawn = random.Random(0).sample(rows, min(n, len(rows)))
@@ -74,7 +77,7 @@ def draw_sentences(dataset: TokenDataset, n: int) -> list[Sides]:
 
 
 def measure_reading(checkpoint: Checkpoint, sentences: Sequence[Sides], hear: Hearing) -> dict[str, Any]:
-    """Returns the word errors of the model and of the recording, each with the number of words, and all transcripts."""
+    """Returns [errors, words] of the model (`heard`) and the recording (`recorded`), and all transcripts (`rows`)."""
     tokenizer, codec = checkpoint.tokenizer(), checkpoint.codec()
     texts = [each.own.text for each in sentences]
     scripts = [Script(each.other.codes, [(_ORACLE_FRAME, each.own.oracle.get_fed(0).tolist())]) for each in sentences]
@@ -102,6 +105,8 @@ def measure_reading(checkpoint: Checkpoint, sentences: Sequence[Sides], hear: He
 
 
 def _sum_errors(rows: Sequence[dict[str, str]], by: str) -> list[int]:
+    """Returns [errors, words] of the transcripts in column `by`, summed over all rows."""
+
     def split(text: str) -> list[str]:
         return [each.text for each in split_into_units(extract_words(text))]
 

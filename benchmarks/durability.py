@@ -55,8 +55,8 @@ def write_output(store: Store) -> None:
         batch.write_bytes("part/script.json", RECORD)
 
 
-def write_plan(n_parts: int) -> Case:
-    """Writes the items of many parts, as the plan stage does."""
+def make_plan_case(n_parts: int) -> Case:
+    """Returns the case that writes the items of many parts, as the plan stage does."""
 
     def write(store: Store) -> None:
         with store.batch() as batch:
@@ -74,7 +74,7 @@ def run_on_doubles(store: Store) -> None:
 
 @contextmanager
 def enable_fsync(is_on: bool) -> Iterator[list[int]]:
-    """Enables or disables `fsync` for a `with` block; yields a list with an entry for each call."""
+    """Counts the calls of `os.fsync` in a `with` block in the yielded list; with `is_on` False, they do nothing."""
     calls, fsync = [], os.fsync
 
     def count(descriptor: int) -> None:
@@ -117,7 +117,7 @@ def main() -> None:
         "a part's sound, 15 MB": write_sound,
         "an output and its record, one by one": write_one_by_one,
         "an output and its record, together": write_output,
-        f"the items of {options.parts} parts": write_plan(options.parts),
+        f"the items of {options.parts} parts": make_plan_case(options.parts),
         "a run on doubles": run_on_doubles,
     }
     with tempfile.TemporaryDirectory(dir=options.folder) as warm:

@@ -1,11 +1,11 @@
-"""Measures the speed of encoding dialogues to codes.
+"""Compares the speed of three ways to encode dialogues to codes.
 
     python -m benchmarks.encode [--n 24] [--codec codec2|mimi] [--path FILE] [--device auto] [--json]
 
-Three ways are measured: one dialogue at a time in one process; windows of dialogues, as `kame encode` passes them to a
-codec, in one process; windows in one process per core. All use the same codec and audio, in turn in one run, best of
-three rounds, with one thread per process on a CPU. Their codes must be equal. Without `--path`, Mimi has random
-weights, which take the same time as trained ones; Codec 2 has none.
+The ways: one dialogue at a time in one process; windows of dialogues, as `kame encode` passes them to a codec, in one
+process; windows in one process per core. All use the same codec and audio, in turn in one run, best of three rounds,
+with one thread per process on a CPU. Their codes must be equal. Without `--path`, Mimi has random weights, which take
+the same time as trained ones; Codec 2 has none.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def make_noise(n_dialogues: int) -> list[Sound]:
 
 
 def group_into_windows(sounds: Sequence[Sound], window_s: float) -> list[list[Sound]]:
-    """Groups audio in order into windows of `window_s` seconds."""
+    """Groups audio in order into windows of at most `window_s` seconds; longer audio is a window of its own."""
     windows: list[list[Sound]] = [[]]
     for sound in sounds:
         held_s = samples_to_seconds(sum(each.n_samples for each in windows[-1]) + sound.n_samples)
@@ -72,7 +72,10 @@ def open_options(codec: str, path: str | None, device: str) -> Iterator[dict[str
 
 
 def measure_encoding(codec_name: str, options: dict[str, OptionValue], n: int) -> dict[str, float]:
-    """Measures dialogues per second in three ways, and the seconds of audio encoded per second."""
+    """Measures dialogues per second in three ways, and the fastest way's ratio to the first and to real time.
+
+    Exits with a message if the codes of the ways differ.
+    """
     codec, sounds = registry.build("codec", codec_name, options), make_noise(n)
     n_cores = os.cpu_count() or 1
     config = EncodeConfig(dataset="", out="", tokenizer="", codec=codec_name, codec_options=options, workers=1)

@@ -46,7 +46,7 @@ class Step:
 
     Attributes:
         commands: arguments of Python, run one after another; the last one gives the figures.
-        needs: what this machine lacks for it; empty: nothing.
+        needs: what this machine lacks for it; empty if nothing.
     """
 
     name: str
@@ -113,12 +113,14 @@ def choose_sizes(cpu_shapes: bool) -> Sizes:
 
 
 def list_steps(sizes: Sizes) -> Iterator[Step]:
-    """Returns all measurements, in order."""
+    """Yields all measurements, in order."""
     yield Step("computed", "As computed", "computed", (("-m", "benchmarks.memory_table", "--presets", *sizes.tabled),))
     for rank, what in ((None, "all weights"), (sizes.lora_rank, f"LoRA {sizes.lora_rank}")):
         name = f"train-large-{'full' if rank is None else 'lora'}"
-        yield _training(name, f"{sizes.large}, {what}", sizes, sizes.large, sizes.training, rank)
-    yield _training("train-small-long", f"{sizes.small}, all weights", sizes, sizes.small, sizes.long_training)
+        yield _make_training_step(name, f"{sizes.large}, {what}", sizes, sizes.large, sizes.training, rank)
+    yield _make_training_step(
+        "train-small-long", f"{sizes.small}, all weights", sizes, sizes.small, sizes.long_training
+    )
     for size, preset in (("small", sizes.small), ("large", sizes.large)):
         for graphs in ("cuda-graphs", "no-cuda-graphs"):
             options = ("--preset", preset, *sizes.serving, f"--{graphs}", "--json", FIGURES)
@@ -129,7 +131,7 @@ def list_steps(sizes: Sizes) -> Iterator[Step]:
     yield Step("oracles", " ".join(sizes.oracles), "oracles", (engine,), sizes.lacks_vllm)
 
 
-def _training(
+def _make_training_step(
     name: str, title: str, sizes: Sizes, preset: str, options: Sequence[str], lora_rank: str | None = None
 ) -> Step:
     """Makes the step of a training in one process, or by torchrun with one process on each GPU."""
@@ -172,7 +174,10 @@ def run_step(step: Step, out: Path, machine: str) -> Result:
 
 
 def read_figures(step: Step, printed: str, file: Path) -> Any:
-    """Reads the figures of a benchmark that succeeded; None if there are none."""
+    """Returns the figures of a benchmark that succeeded, from its file or the last line of its output; None if neither.
+
+    Of a computed table, all lines of the output are returned.
+    """
     if step.kind == "computed":
         return printed.splitlines()
     text = file.read_text(encoding="utf-8") if file.is_file() else (printed.splitlines() or [""])[-1]
@@ -200,7 +205,7 @@ def find_known(out: Path, step: Step, machine: str) -> Result | None:
 
 
 def describe_machine() -> dict[str, Any]:
-    """Describes the machine of the measurements."""
+    """Returns the GPUs, the versions of PyTorch and CUDA, and the number of threads of this machine."""
     gpus = [torch.cuda.get_device_properties(number) for number in range(torch.cuda.device_count())]
     return {
         "gpus": [f"{each.name}, {each.total_memory / 1e9:.0f} GB" for each in gpus],
@@ -219,7 +224,7 @@ class Report:
     results: list[Result] = field(default_factory=list)
 
     def add(self, result: Result) -> None:
-        """Adds a step, and rewrites the report."""
+        """Adds the result of a step, and rewrites the report."""
         self.results.append(result)
         text = json.dumps(asdict(result), indent=1) + "\n"
         if result.state != "left out":
@@ -233,6 +238,7 @@ class Report:
         Store(str(self.out)).write_bytes(name, text.encode())
 
     def _list_lines(self) -> Iterator[str]:
+        """Yields the lines of the report in Markdown: a table for each kind of step, and what was not measured."""
         gpus = "; ".join(self.machine["gpus"]) or f"no GPU ({self.machine['threads']} threads)"
         yield from ("# Measurements", "", f"On {gpus}; PyTorch {self.machine['torch']}, CUDA {self.machine['cuda']}.")
         yield from ("", "Weights are random and dialogues made up. Commands and logs are in `steps/`.")
@@ -247,7 +253,8 @@ class Report:
             yield f"| {each.name} | {each.title} | {each.state} | {each.reason.replace('|', '/')} |"
 
 
-def _tell_training(results: Sequence[Result]) -> Iterator[str]:
+def _format_training(results: Sequence[Result]) -> Iterator[str]:
+    """Yields the goal and a Markdown table of the trainings."""
     yield f"The goal is an MFU of {AIMED_MFU:.0%}. Memory is that of one device."
     yield ""
     yield "| what | devices | steps | memory, GB | computed, GB | frames/s | tokens/s | MFU | loss, first and last |"
@@ -261,7 +268,8 @@ def _tell_training(results: Sequence[Result]) -> Iterator[str]:
         )
 
 
-def _tell_serving(results: Sequence[Result]) -> Iterator[str]:
+def _format_serving(results: Sequence[Result]) -> Iterator[str]:
+    """Yields the goal and a Markdown table of the servers, with a row for each number of callers."""
     yield f"The goal is {AIMED_CALLERS} callers in real time: 99 of 100 frames within 80 ms, and at most 1 % dropped."
     yield ""
     yield "| what | callers in real time | callers | bare step p50, ms | server's frame p50, ms | p99, ms | dropped |"
@@ -275,7 +283,8 @@ def _tell_serving(results: Sequence[Result]) -> Iterator[str]:
             )
 
 
-def _tell_oracles(results: Sequence[Result]) -> Iterator[str]:
+def _format_oracles(results: Sequence[Result]) -> Iterator[str]:
+    """Yields a Markdown table of the chat engines."""
     yield "| engine | model | seconds of the stage | events/s | tokens/s | events |"
     yield "|---|---|---|---|---|---|"
     for told in (each.figures for each in results):
@@ -287,21 +296,21 @@ def _tell_oracles(results: Sequence[Result]) -> Iterator[str]:
         )
 
 
-def _tell_computed(results: Sequence[Result]) -> Iterator[str]:
+def _format_computed(results: Sequence[Result]) -> Iterator[str]:
     for each in results:
         yield from each.figures
 
 
 _TABLES = {
-    "training": _tell_training,
-    "serving": _tell_serving,
-    "oracles": _tell_oracles,
-    "computed": _tell_computed,
+    "training": _format_training,
+    "serving": _format_serving,
+    "oracles": _format_oracles,
+    "computed": _format_computed,
 }
 
 
 def make_report(out: Path, steps: Sequence[Step], machine: dict[str, Any]) -> Report:
-    """Runs all steps without a result."""
+    """Runs all steps without an earlier result that can be reused, and rewrites the report after each."""
     (out / "steps").mkdir(parents=True, exist_ok=True)
     report, name = Report(out, machine), json.dumps(machine, sort_keys=True)
     for step in steps:

@@ -60,8 +60,8 @@ class Kill:
     step: str
 
 
-def step_reached(out: Path, whole: Path) -> str:
-    """Returns the step that a run was in, by comparing its files with those of a whole run."""
+def find_reached_step(out: Path, whole: Path) -> str:
+    """Returns the step in which a run ended, by comparing its files with those of a whole run."""
     if not (out / ".store" / "lock").exists():
         return "start"
     for step, patterns in _STEPS.items():
@@ -82,11 +82,11 @@ class Killing:
         self.whole = folder / "whole"
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(_PRELOAD)
-        self._forked(_run, config_on_doubles(folder / "first"))  # starts the fork server, so that it is not timed
+        self._run_forked(_run, config_on_doubles(folder / "first"))  # starts the fork server, so that it is not timed
         receiver, sender = self._context.Pipe(duplex=False)
-        fork_s = self._forked(_run_counting, config_on_doubles(self.whole), sender)
+        fork_s = self._run_forked(_run_counting, config_on_doubles(self.whole), sender)
         self._n_operations: int = receiver.recv()
-        self._whole_s: dict[Kind, float] = {"time": fork_s, "command": self._command_s()}
+        self._whole_s: dict[Kind, float] = {"time": fork_s, "command": self._time_command()}
 
     def kill(self, kind: Kind, share: float, number: int) -> Kill:
         """Kills a run after a share of a whole run, and runs it again at once.
@@ -107,7 +107,10 @@ class Killing:
         raise RunError(f"Ten runs ended before they could be killed at {share:.0%} of their time.")
 
     def _kill_fork(self, kind: Kind, out: Path, share: float) -> str | None:
-        """Returns the step that was reached; None if the run ended first."""
+        """Kills a forked run after a share of a whole run's time or file operations, and runs it again.
+
+        Returns the step that the killed run had reached, or None if it ended first.
+        """
         config = config_on_doubles(out)
         target: Callable[..., None] = _run
         arguments: tuple[Any, ...] = (config,)
@@ -122,45 +125,49 @@ class Killing:
         if process.exitcode != -signal.SIGKILL:
             self._whole_s[kind] = time.monotonic() - started_s
             return None
-        return self._again(out)
+        return self._run_again(out)
 
     def _kill_command(self, out: Path, share: float) -> str | None:
-        """Returns the step that was reached; None if the run ended first."""
+        """Kills the real command after a share of its time, and runs it again; no process may be left.
+
+        Returns the step that the killed run had reached, or None if it ended first.
+        """
         started_s = time.monotonic()
         with start_command(config_on_doubles(out, workers=2), self.folder) as process:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=share * self._whole_s["command"])
                 self._whole_s["command"] = time.monotonic() - started_s
             process.kill()  # its workers are left to themselves
-            step = self._again(out) if process.wait() == -signal.SIGKILL else None
+            step = self._run_again(out) if process.wait() == -signal.SIGKILL else None
             assert_all_gone(process)
         return step
 
-    def _command_s(self) -> float:
-        """Returns the duration of the uninterrupted command; its dataset must be the same as the forked run's."""
+    def _time_command(self) -> float:
+        """Runs the command without interruption, checks its dataset, and returns its duration in seconds."""
         started_s = time.monotonic()
         out = self.folder / "command"
         with start_command(config_on_doubles(out, workers=2), self.folder) as process:
             said, _ = process.communicate()
         took_s = time.monotonic() - started_s
         if process.returncode:
-            raise RunError(f"The undisturbed command ended with {process.returncode}: {said}")
+            raise RunError(f"The uninterrupted command ended with {process.returncode}: {said}")
         assert_same(out, self.whole)
         return took_s
 
-    def _again(self, out: Path) -> str:
-        step = step_reached(out, self.whole)
-        self._forked(_run, config_on_doubles(out))
+    def _run_again(self, out: Path) -> str:
+        """Runs a killed run to its end, and returns the step in which it was killed."""
+        step = find_reached_step(out, self.whole)
+        self._run_forked(_run, config_on_doubles(out))
         return step
 
-    def _forked(self, target: Callable[..., None], *arguments: Any) -> float:
+    def _run_forked(self, target: Callable[..., None], *arguments: Any) -> float:
         """Runs a refresh to its end in a forked process, and returns its duration in seconds."""
         started_s = time.monotonic()
         process = self._context.Process(target=target, args=arguments)
         process.start()
         process.join()
         if process.exitcode != 0:
-            raise RunError(f"An undisturbed run ended with {process.exitcode}; its error stands above.")
+            raise RunError(f"An uninterrupted run ended with {process.exitcode}; its error is above.")
         return time.monotonic() - started_s
 
 
@@ -185,12 +192,14 @@ def _run(config: RefreshConfig) -> None:
 
 
 def _run_counting(config: RefreshConfig, sender: "Connection[int, int]") -> None:
+    """Makes a refresh, and sends the number of its file operations."""
     count = _count_operations(config.out, None)
     _run(config)
     sender.send(count[0])
 
 
 def _run_until(config: RefreshConfig, n_operations: int) -> None:
+    """Makes a refresh in this process, which is killed before its n-th file operation."""
     _count_operations(config.out, n_operations)
     _run(config)
 

@@ -55,7 +55,7 @@ def make_recipe_run(out: Path, dataset: Path, vocabulary: Path, workers: int = 0
 
 
 def kill(forking: Forking, config: TrainConfig, draw: random.Random, target: Target, latest: int) -> int:
-    """Kills a run at a moment drawn up to the latest, and returns which.
+    """Kills a run at a moment drawn up to the latest, and returns its number.
 
     A run that ends before its moment is deleted, and an earlier moment is drawn.
 
@@ -85,7 +85,7 @@ def kill_many(folder: Path, n: int, seed: int = 0) -> Iterator[str]:
     dataset = tiny_dataset(folder / "rows", text_card=tokenizer.text_card, tokenizer_digest=tokenizer.digest)
     whole = folder / "whole"
     if forking.run(run_tiny, make_recipe_run(whole, dataset, tokenizer.path)):
-        raise RunError("The run that nobody killed ended with an error, which stands above.")
+        raise RunError("The run that nobody killed ended with an error, which is above.")
     for number in range(n):
         out = folder / f"killed-{number}"
         config = make_recipe_run(out, dataset, tokenizer.path, workers=number // 2 % 2)
@@ -95,7 +95,7 @@ def kill_many(folder: Path, n: int, seed: int = 0) -> Iterator[str]:
             how = f"after step {kill(forking, config, draw, run_until_step, N_STEPS)}"
         how += ", with a worker" if config.data.workers else ""
         if code := forking.run(run_tiny, config):
-            raise RunError(f"A run killed {how} cannot be gone on with: {code}; its error stands above.")
+            raise RunError(f"A run killed {how} cannot be resumed: {code}; its error is above.")
         assert_same(out, whole)
         shutil.rmtree(out)
         yield how

@@ -61,7 +61,7 @@ class Player:
         self._is_final = threading.Event()
 
     def play(self, said: str, speech: Speech) -> Turn:
-        """Plays one turn, from its first to its final text."""
+        """Plays a sentence and waits for its final text; returns what was recognised, with its errors and delays."""
         self._told.clear()
         self._is_final.clear()
         detector = TurnDetector(0.5, _TURN_END_S)
@@ -80,7 +80,7 @@ class Player:
         found = compare(said, self._told[-1][1].text)
         turn = Turn(said, self._told[-1][1].text, found.n_words, found.n_word_errors)
         turn.final_s = (self._told[-1][0] - ended_s) / self._slower
-        turn.lags_s = self._lags(said, speech, started_s)
+        turn.lags_s = self._compute_lags_s(said, speech, started_s)
         return turn
 
     def _note(self, heard: Heard) -> None:
@@ -88,8 +88,8 @@ class Player:
         if heard.is_final:
             self._is_final.set()
 
-    def _lags(self, said: str, speech: Speech, started_s: float) -> list[float]:
-        """Returns the delays of words, from a word's end to the first text with it; missing words have none."""
+    def _compute_lags_s(self, said: str, speech: Speech, started_s: float) -> list[float]:
+        """Returns the delays of recognised words in seconds, from a word's end to the first text that contains it."""
         first_s: dict[int, float] = {}
         for told_s, heard in self._told:
             found = compare(said, heard.text)
@@ -113,7 +113,12 @@ def measure_frame_cost_us() -> float:
 
 
 def summarise(turns: Sequence[Turn], speech_s: float, processor_s: float) -> dict[str, float]:
-    """Returns the figures of the table in docs/backends.md."""
+    """Returns word error rate, delays and processor time of all turns: the table in docs/backends.md.
+
+    Args:
+        speech_s: duration of all sentences that were played, in seconds.
+        processor_s: processor time of this process meanwhile, in seconds.
+    """
     lags_s = [lag_s for turn in turns for lag_s in turn.lags_s]
     finals_s = [turn.final_s for turn in turns]
     return {

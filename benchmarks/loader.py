@@ -26,10 +26,15 @@ from kame_model.frames.batch import Batch, collate
 from kame_model.train.throughput import count_frames
 
 
-def batch_in_order(
+def batch_shuffled(
     batches: list[list[Planned]], batch_frames: int, lengths: "np.ndarray[Any, Any]"
 ) -> list[list[Planned]]:
-    """The same dialogues shuffled and cut into batches as they come, with no more frames in one."""
+    """Shuffles the dialogues of some batches, and cuts them into batches in the order in which they come.
+
+    Args:
+        batch_frames: maximum number of frames of a batch, with padding.
+        lengths: number of frames of each row.
+    """
     planned = [each for batch in batches for each in batch]
     order = np.random.default_rng(0).permutation(len(planned)).tolist()
     cut: list[list[Planned]] = [[]]
@@ -45,12 +50,12 @@ def batch_in_order(
 
 
 def compute_padding_share(batches: list[Batch]) -> float:
-    """Share of input positions that are padding."""
+    """Returns the share of input positions that are padding."""
     return 1 - sum(map(count_frames, batches)) / sum(each.oracle.numel() for each in batches)
 
 
 def measure(config: TrainConfig, n_steps: int) -> dict[str, Any]:
-    """Measures seconds per step of loading, sorting and computing; padding and speed of both ways to batch."""
+    """Measures seconds per step of loading, sorting by length and computing, and padding and speed of both ways."""
     datasets = open_datasets(config.data.datasets)
     source = RowSource(datasets, config.data, config.seed, 1)
     source.load_batches(0)  # opens files, plans the first round
@@ -66,7 +71,7 @@ def measure(config: TrainConfig, n_steps: int) -> dict[str, Any]:
     ways: dict[str, Any] = {}
     for name, batched in {
         "packed": planned,
-        "naive": batch_in_order(planned, config.data.batch_frames, datasets[0].lengths),
+        "naive": batch_shuffled(planned, config.data.batch_frames, datasets[0].lengths),
     }.items():
         batches = [collate([maker.make_example(each, 0)[0] for each in batch]) for batch in batched]
         timed = batches[: max(2, n_steps // 4)]

@@ -28,13 +28,14 @@ HEAD = [
 
 
 def list_rows(presets: Sequence[str], lora_rank: int, gpus: Sequence[int]) -> Iterator[list[str]]:
-    """Returns the rows of the table, as text."""
+    """Yields the rows of the table as text: by preset, then all weights and adapters, then number of GPUs."""
     for preset in presets:
         for rank in (None, lora_rank):
             yield from _list_rows_of(preset, rank, gpus)
 
 
 def _list_rows_of(preset: str, lora_rank: int | None, gpus: Sequence[int]) -> Iterator[list[str]]:
+    """Yields the rows of a preset, one for each number of GPUs; `lora_rank` None means that all weights are trained."""
     typed = {
         "data.datasets": [{"path": "to-be-made"}],
         "init_from": "weights",

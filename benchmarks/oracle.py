@@ -50,7 +50,7 @@ _QUESTION = "A baker sells 48 loaves in the morning and half as many in the afte
 
 
 def make_payloads(n: int) -> list[dict[str, Any]]:
-    """Yields requests as the oracle stage makes them: those of one dialogue together, each with more words heard."""
+    """Makes `n` requests like those of the oracle stage: those of a dialogue together, each with more words heard."""
     made = []
     for number in range(n):
         dialogue, event = divmod(number, N_EVENTS)
@@ -66,7 +66,12 @@ def make_payloads(n: int) -> list[dict[str, Any]]:
 def ask(
     root: str, folder: Path, asked: Sequence[dict[str, Any]], config: ChatConfig, done: Counter[int] | None = None
 ) -> list[ChatReply | RequestError]:
-    """Returns the client's answers, cached in the folder; `done` counts the outcomes of each request."""
+    """Sends all requests with the client, whose cache is in `folder`; returns answers and errors in their order.
+
+    Args:
+        asked: the requests.
+        done: counter of the outcomes of each request, by its index.
+    """
 
     async def session() -> list[ChatReply | RequestError]:
         endpoint = Endpoint("test", f"{root}/v1", MODEL, "")
@@ -90,7 +95,7 @@ def read_counts(root: str) -> dict[str, Any]:
 
 
 def ask_as_the_recipe(root: str, asked: Sequence[dict[str, Any]]) -> float:
-    """Measures seconds per request of sequential requests, as the released recipe makes them."""
+    """Sends requests one after another, as the released recipe does, and returns the mean seconds per request."""
     import openai
 
     begun_s = time.monotonic()
@@ -100,7 +105,7 @@ def ask_as_the_recipe(root: str, asked: Sequence[dict[str, Any]]) -> float:
     return (time.monotonic() - begun_s) / len(asked)
 
 
-def _filled(n: int, config: ChatConfig) -> dict[str, Any]:
+def _measure_slots(n: int, config: ChatConfig) -> dict[str, Any]:
     """Measures how many of `n` requests were answered in which time, and the share of busy slots."""
     with served_apart(SPEED) as root, tempfile.TemporaryDirectory() as folder:
         begun_s, before_s = time.monotonic(), time.process_time()
@@ -116,11 +121,11 @@ def _filled(n: int, config: ChatConfig) -> dict[str, Any]:
 
 
 def measure_throughput(n: int = 2_000, n_sequential: int = 20) -> dict[str, Any]:
-    """Measures the share of busy slots from the first request to the last answer, and the speed relative to the
-    recipe's,
-    for which `n_sequential` requests are timed.
+    """Measures the share of busy slots, and the speed relative to the recipe's, for which `n_sequential` are timed.
+
+    `kept` is whether at least 90 % of the slots were busy and all requests were answered.
     """
-    filled, by_default = _filled(n, CONFIG), _filled(n, DEFAULT_CONFIG)
+    filled, by_default = _measure_slots(n, CONFIG), _measure_slots(n, DEFAULT_CONFIG)
     with served_apart(SPEED) as root:
         sequential_s = ask_as_the_recipe(root, make_payloads(n_sequential))
     return {
@@ -201,7 +206,7 @@ def measure_stage(n: int = 40) -> dict[str, Any]:
         begun_s = time.monotonic()
         run_refresh(config, Silent())
         took_s = time.monotonic() - begun_s
-        events = [event for row in _rows(folder) for event in row.events]
+        events = [event for row in _read_rows(folder) for event in row.events]
         seen = read_counts(root)
     statuses = Counter(event.status for event in events)
     n_lost = sum((event.error or "").startswith("request:") for event in events)
@@ -219,7 +224,7 @@ def measure_stage(n: int = 40) -> dict[str, Any]:
     }
 
 
-def _rows(folder: str) -> list[OracleRow]:
+def _read_rows(folder: str) -> list[OracleRow]:
     """Reads the oracle rows of a dataset."""
     reader = DatasetReader(folder)
     return [row for shard in reader.shards() for _, row in reader.rows(shard) if row]

@@ -1,9 +1,10 @@
-"""A chat engine behind the oracle stage: requests and tokens per second, and how many events are answered.
+"""Measures a chat engine behind the oracle stage: events and tokens per second, and the events by outcome.
 
     python -m benchmarks.oracle_engine --engine vllm --model Qwen/Qwen2.5-7B-Instruct [--n 200] [--json]
 
 The run is that of `kame refresh` with deterministic doubles for speech and alignment, which need no GPU, so that only
-the chat engine is measured. The time includes the start of its server and loading its model, which is also reported.
+the chat engine is measured. The seconds of the whole run include the start of the engine's server and the loading of
+its model.
 """
 
 import argparse
@@ -24,7 +25,7 @@ def measure_engine(engine: str, model: str | None, n_items: int, max_in_flight: 
     """Runs the pipeline once and reads what its record says about the chat model.
 
     Args:
-        model: name on the Hub, folder or file; None: the engine's own.
+        model: name on the Hub, folder or file; None for the engine's default.
         n_items: maximum number of items of each source.
         max_in_flight: maximum number of concurrent requests.
     """

@@ -66,8 +66,8 @@ class PromptTokens:
         """Number of tokens that the server computed."""
         return self.n_tokens - self.n_tokens_cached
 
-    def beside(self, recipe: "PromptTokens") -> dict[str, int | float]:
-        """Returns the figures of one way, in total and per request, and as shares of the recipe's."""
+    def compare_with(self, recipe: "PromptTokens") -> dict[str, int | float]:
+        """Returns the figures in total and per request, and as ratios to those of the recipe (this / recipe)."""
         return {
             "requests": self.n_requests,
             "tokens": self.n_tokens,
@@ -93,11 +93,12 @@ def make_recipe_payloads(dialogue: Dialogue, config: OracleConfig) -> list[Paylo
     return [
         payload
         for turn, answer in find_answered_turns(dialogue.turns, both_directions=False)
-        for payload in _recipe_of_turn(dialogue, turn, answer, config)
+        for payload in _make_turn_payloads(dialogue, turn, answer, config)
     ]
 
 
-def _recipe_of_turn(dialogue: Dialogue, turn: Turn, answer: Turn, config: OracleConfig) -> list[Payload]:
+def _make_turn_payloads(dialogue: Dialogue, turn: Turn, answer: Turn, config: OracleConfig) -> list[Payload]:
+    """Returns the recipe's requests for one turn of the user, one at each tick."""
     turns = dialogue.turns[: turn.turn_index]
     before = [format_history_line(ROLES[each.speaker], each.spoken_text, is_whole=True) for each in turns]
     words = list_words(turn)
@@ -113,9 +114,8 @@ def _recipe_of_turn(dialogue: Dialogue, turn: Turn, answer: Turn, config: Oracle
     return made
 
 
-def count(payloads: Sequence[Payload], open_client: OpenClient) -> PromptTokens:
-    """Sends all payloads concurrently, as the oracle stage does, and returns the prompt tokens that the server read;
-    the client limits how many are in flight.
+def count_tokens(payloads: Sequence[Payload], open_client: OpenClient) -> PromptTokens:
+    """Sends all payloads concurrently, as the oracle stage does, and sums the prompt tokens that the server reports.
 
     Raises:
         ValueError: the server did not report cached tokens.
@@ -128,22 +128,22 @@ def count(payloads: Sequence[Payload], open_client: OpenClient) -> PromptTokens:
     replies = asyncio.run(ask())
     cached = [reply.n_tokens_cached for reply in replies if reply.n_tokens_cached is not None]
     if len(cached) < len(replies):
-        raise ValueError("the server does not tell cached tokens")
+        raise ValueError("The server does not report cached tokens.")
     return PromptTokens(len(replies), sum(reply.n_tokens_in for reply in replies), sum(cached))
 
 
 def measure_prompts(payloads: Sequence[Payload], n_in_flight: int) -> PromptTokens:
-    """Returns `count` for the embedded model, in a new server with a slot for each request in flight."""
+    """Sends all payloads to a new server of the embedded model, at most `n_in_flight` at once; see `count_tokens`."""
     from pipelines.run.execute import open_client
     from pipelines.run.stages import chat_engine
 
     chat = ChatConfig(n_slots=n_in_flight)
     with tempfile.TemporaryDirectory() as folder, chat_engine(chat).serve() as endpoint:
-        return count(payloads, open_client(chat, endpoint, BudgetConfig(), f"{folder}/a.sqlite", lambda _: None))
+        return count_tokens(payloads, open_client(chat, endpoint, BudgetConfig(), f"{folder}/a.sqlite", lambda _: None))
 
 
 def read_dialogues(folder: str, n: int) -> list[Dialogue]:
-    """Reads a number of dialogues, spread evenly over a dataset."""
+    """Reads at most `n` dialogues, spread evenly over a dataset."""
     from data_schemas.reader import DatasetReader
 
     reader = DatasetReader(folder)
@@ -165,14 +165,14 @@ def main() -> None:
     dialogues = read_dialogues(options.folder, options.n)
     asked = [payload for dialogue in dialogues for payload in make_recipe_payloads(dialogue, OracleConfig())]
     recipe = measure_prompts(asked, n_in_flight=1)
-    print(json.dumps({"way": "recipe", "in_flight": 1} | recipe.beside(recipe)), flush=True)
+    print(json.dumps({"way": "recipe", "in_flight": 1} | recipe.compare_with(recipe)), flush=True)
     for prompts in options.prompts:
         for cap in options.cap:
             config = OracleConfig(prompt=prompts, max_requests_per_turn=cap)
             asked = [payload for dialogue in dialogues for payload in make_our_payloads(dialogue, config)]
             for n in options.in_flight:
                 way = {"way": prompts, "cap": cap, "in_flight": n}
-                print(json.dumps(way | measure_prompts(asked, n).beside(recipe)), flush=True)
+                print(json.dumps(way | measure_prompts(asked, n).compare_with(recipe)), flush=True)
 
 
 if __name__ == "__main__":

@@ -18,11 +18,11 @@ def generate_texts(n_texts: int, seed: int) -> Iterator[str]:
     """Generates texts of one to three sentences; the same for the same seed."""
     draw = random.Random(seed)
     for _ in range(n_texts):
-        yield " ".join(_sentence(draw) for _ in range(draw.randint(1, 3)))
+        yield " ".join(_make_sentence(draw) for _ in range(draw.randint(1, 3)))
 
 
 def write_questions(file: Path, n_questions: int, seed: int) -> SourceConfig:
-    """Writes rows of questions with generated answers, and returns the source that reads them."""
+    """Writes generated questions with numbers as answers to a JSON lines file, and returns the source that reads it."""
     rows = (
         {"question": f"{text} How many is that?", "answer": str(number)}
         for number, text in enumerate(generate_texts(n_questions, seed), start=2)
@@ -31,6 +31,6 @@ def write_questions(file: Path, n_questions: int, seed: int) -> SourceConfig:
     return SourceConfig(name="own", path=str(file), columns={"question": "question", "answer": "answer"})
 
 
-def _sentence(draw: random.Random) -> str:
+def _make_sentence(draw: random.Random) -> str:
     number = spell_cardinal(draw.randint(2, 900))
     return f"{draw.choice(WHO)} {draw.choice(DID)} {number} {draw.choice(WHAT)} {draw.choice(WHERE)}."

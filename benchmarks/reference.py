@@ -79,7 +79,7 @@ def make_rows(dialogues: Sequence[AudioDialogue], tokenizer: Tokenizer) -> Rows:
 
 
 def pack(rows: Rows, text_card: int) -> list[list[NDArray[np.int32]]]:
-    """Packs each dialogue into chunks of columns, with labels; speaker A is learnt."""
+    """Packs each dialogue into chunks of columns, and makes their labels, which are not returned; A is learnt."""
     packed = []
     for a, b in rows:
         columns = lay_sequence(a[0], a[1:], b[1:], text_card, LAYOUT)
@@ -93,7 +93,7 @@ def pack(rows: Rows, text_card: int) -> list[list[NDArray[np.int32]]]:
 def measure_ours(
     dialogues: Sequence[AudioDialogue], rows: Rows, tokenizer: Tokenizer, n_rounds: int
 ) -> tuple[dict[str, float], list[int], list[str]]:
-    """Measures processor seconds by step; also returns the requests and a digest of the columns of each dialogue."""
+    """Measures our processor seconds by step; also returns each dialogue's number of requests and digest of columns."""
     words = [[list_words(each, speaker) for speaker in "AB"] for each in dialogues]
     config = OracleConfig()
 
@@ -115,8 +115,8 @@ def measure_ours(
 def run_theirs(
     python: Path, checkout: Path, dialogues: Sequence[AudioDialogue], rows: Rows, tokenizer: Tokenizer, n_rounds: int
 ) -> dict[str, Any]:
-    """Runs `reference_tools.py` in the checkout and returns its output."""
-    told = [{speaker: [*map(_tell_word, list_words(row, speaker))] for speaker in "AB"} for row in dialogues]
+    """Runs `reference_tools.py` in the checkout and returns its output; exits with a message if it fails."""
+    told = [{speaker: [*map(_format_word, list_words(row, speaker))] for speaker in "AB"} for row in dialogues]
     with tempfile.TemporaryDirectory() as folder:
         words, arrays = Path(folder) / "dialogues.json", Path(folder) / "rows.npz"
         words.write_text(json.dumps(told), encoding="utf-8")
@@ -129,13 +129,13 @@ def run_theirs(
     return figures
 
 
-def _tell_word(word: WordTiming) -> dict[str, Any]:
-    """Formats a word for their tools."""
+def _format_word(word: WordTiming) -> dict[str, Any]:
+    """Formats a word as their tools read it."""
     return {"word": word.word, "start": word.start_s, "end": word.end_s}
 
 
 def count_other_frames(rows: Rows, texts: Sequence[Sequence[Sequence[int]]]) -> tuple[int, int]:
-    """Counts the frames on which their text differs from ours, and all frames; theirs is cut or padded to the audio."""
+    """Counts the frames on which their text differs from ours, and all frames; theirs gets the length of ours."""
     n_other = n_all = 0
     for row, of_dialogue in zip(rows, texts, strict=True):
         for ours, theirs in zip(row, of_dialogue, strict=True):

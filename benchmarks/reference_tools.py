@@ -26,7 +26,11 @@ DELAYS = [0, *2 * [0, *[1] * (N_CODEBOOKS - 1)]]
 
 
 def find_best_s(make_work: Callable[[], Callable[[], Any]], n_rounds: int) -> tuple[float, Any]:
-    """Returns the minimum processor seconds of some rounds, and the last result; inputs are made before each round."""
+    """Returns the minimum processor seconds of some rounds of work, and its last result.
+
+    Args:
+        make_work: prepares the inputs of a round, which is not timed, and returns the work.
+    """
     best_s, made = float("inf"), None
     for _ in range(n_rounds):
         work = make_work()
@@ -36,7 +40,7 @@ def find_best_s(make_work: Callable[[], Callable[[], Any]], n_rounds: int) -> tu
     return best_s, made
 
 
-def make_schedules(dialogues: Sequence[Any]) -> list[int]:
+def count_requests(dialogues: Sequence[Any]) -> list[int]:
     """Counts the requests of each dialogue for the words of speaker A, every half second."""
     tools = importlib.import_module("tools.oracle_generation")
     found = []
@@ -48,7 +52,7 @@ def make_schedules(dialogues: Sequence[Any]) -> list[int]:
 
 
 def make_texts(dialogues: Sequence[Any], tokenizer: SentencePieceProcessor) -> list[list[list[int]]]:
-    """Makes the text streams of both speakers of each dialogue."""
+    """Makes the text streams of both speakers of each dialogue: a token id for each frame."""
     tools = importlib.import_module("tools.tokenize_text")
     return [
         [
@@ -68,7 +72,7 @@ def make_texts(dialogues: Sequence[Any], tokenizer: SentencePieceProcessor) -> l
 
 
 def pack(rows: Sequence[Any], text_card: int) -> list[Any]:
-    """Makes the training sequences and their labels; speaker A is learnt, without oracles."""
+    """Packs each dialogue for training without oracles, and returns the chunks of its columns; A is learnt."""
     tools = importlib.import_module("utils.data")
     initial = [text_card, *[CARD] * (2 * N_CODEBOOKS)]
     packed = []
@@ -102,11 +106,11 @@ def main() -> None:
     sys.path.insert(0, str(Path.cwd()))
     warnings.simplefilter("ignore")  # their remarks on single tokens
     seconds: dict[str, float] = {}
-    seconds["schedule"], n_requests = find_best_s(lambda: lambda: make_schedules(dialogues), n_rounds)
+    seconds["schedule"], n_requests = find_best_s(lambda: lambda: count_requests(dialogues), n_rounds)
 
     def make_text_work() -> Callable[[], Any]:
-        own = copy.deepcopy(dialogues)  # the tool writes into its input
-        return lambda: make_texts(own, tokenizer)
+        copied = copy.deepcopy(dialogues)  # the tool writes into its input
+        return lambda: make_texts(copied, tokenizer)
 
     seconds["text"], texts = find_best_s(make_text_work, n_rounds)
     seconds["packing"], packed = find_best_s(lambda: lambda: pack(rows, tokenizer.get_piece_size()), n_rounds)

@@ -1,4 +1,4 @@
-"""Load tests of the server: cost of a frame, delay of answers, soak tests, and attacks.
+"""Load tests of the server: cost of a frame, delay of answers, soak tests, switches of the chat model, attacks.
 
     python -m benchmarks.serve frames [CHECKPOINT] [--sessions 1 2 3 4 6 8] [--seconds 20] [--json FILE]
     python -m benchmarks.serve frames --device cuda --no-cuda-graphs
@@ -34,80 +34,85 @@ from tests.support.soak import soak
 
 
 def run_frames(options: argparse.Namespace) -> bool:
-    """Measures frame times relative to the bare step, and the largest number of sessions in real time."""
-    with _checkpoint(options.checkpoint, options.preset, options.codec, options.device) as folder:
+    """Measures frame times relative to the bare step, and finds the largest number of sessions in real time."""
+    with _open_checkpoint(options.checkpoint, options.preset, options.codec, options.device) as folder:
         loaded = load_checkpoint(folder, options.device)
         measure = serve_frames.measure_frames
         times = measure(loaded, options.sessions, options.seconds, options.rounds, options.cuda_graphs)
     largest = serve_frames.find_largest_in_real_time(times)
     print(f"{serve_frames.format_table(times)}\n\nThe most sessions in real time, of those measured: {largest}")
-    _write(options.json, {"largest_in_real_time": largest, "times": [asdict(each) for each in times]})
+    _write_json(options.json, {"largest_in_real_time": largest, "times": [asdict(each) for each in times]})
     if len(times) < len(options.sessions):
-        _line(f"Not measured, because the GPU has too little memory: {options.sessions[len(times) :]} sessions")
+        _print_line(f"Not measured, because the GPU has too little memory: {options.sessions[len(times) :]} sessions")
     return bool(times)
 
 
 def run_delays(options: argparse.Namespace) -> bool:
-    """Measures waiting times in each mode."""
+    """Measures the delay of answers in each mode; returns False if there is no question."""
     asked = draw_questions(options.dataset, options.checkpoint, options.splits, options.n, options.seed)
     if not asked:
         print(f"{options.dataset} has no question in {', '.join(options.splits)} that can be asked.", file=sys.stderr)
         return False
     known = serve_delays.WaitsFile(options.rows)
-    least_s, most_s = serve_delays.estimate_duration_s(known.missing(asked), options.most_wait_s)
-    _line(f"{len(known.waits)} waits are known; the rest takes {least_s / 60:.0f} to {most_s / 60:.0f} minutes")
-    waits = serve_delays.measure_delays(options.checkpoint, asked, options.most_wait_s, options.settings, known, _line)
+    least_s, most_s = serve_delays.estimate_duration_s(known.list_missing(asked), options.most_wait_s)
+    _print_line(f"{len(known.waits)} waits are known; the rest takes {least_s / 60:.0f} to {most_s / 60:.0f} minutes")
+    waits = serve_delays.measure_delays(
+        options.checkpoint, asked, options.most_wait_s, options.settings, known, _print_line
+    )
     rows = serve_delays.summarise(waits)
     print(serve_delays.format_table(rows))
-    _write(options.json, {"modes": rows, "waits": serve_delays.to_json(waits)})
+    _write_json(options.json, {"modes": rows, "waits": serve_delays.to_json(waits)})
     return True
 
 
 def run_soak(options: argparse.Namespace) -> bool:
     """Runs a soak test; returns False if a check failed."""
     if options.real:
-        with _checkpoint(options.checkpoint, "nano") as folder:
-            real = run_real_soak(str(folder), options.minutes, options.at_once, options.settings, _line)
-        return _concluded(real.as_json(), options.json)
+        with _open_checkpoint(options.checkpoint, "nano") as folder:
+            real = run_real_soak(str(folder), options.minutes, options.at_once, options.settings, _print_line)
+        return _conclude(real.as_json(), options.json)
     with tempfile.TemporaryDirectory() as folder:
         tiny = tiny_checkpoint(Path(folder)) if options.checkpoint is None else load_checkpoint(options.checkpoint)
-        report = soak(tiny, options.n, options.at_once, on_caller=lambda told: _line(f"{told.number} {told.fault}"))
-    return _concluded(report.as_json(), options.json)
+        report = soak(
+            tiny, options.n, options.at_once, on_caller=lambda told: _print_line(f"{told.number} {told.fault}")
+        )
+    return _conclude(report.as_json(), options.json)
 
 
 def run_swap(options: argparse.Namespace) -> bool:
     """Switches the chat model during a conversation between two real servers; returns False if a check failed."""
-    with _checkpoint(options.checkpoint, "nano") as folder:
-        report = swap(str(folder), options.swaps, options.settings, _line)
-    return _concluded(report.as_json(), options.json)
+    with _open_checkpoint(options.checkpoint, "nano") as folder:
+        report = swap(str(folder), options.swaps, options.settings, _print_line)
+    return _conclude(report.as_json(), options.json)
 
 
 def run_attacks(options: argparse.Namespace) -> bool:
-    """Runs attacks beside a good caller, each on its own server."""
-    with _checkpoint(options.checkpoint, "nano") as folder:
-        outcomes = serve_attack.attack(str(folder), options.only, options.settings, _line)
+    """Runs attacks beside a good caller, each on its own server, and prints what they cost."""
+    with _open_checkpoint(options.checkpoint, "nano") as folder:
+        outcomes = serve_attack.attack(str(folder), options.only, options.settings, _print_line)
     print(serve_attack.format_table(outcomes))
-    _write(options.json, serve_attack.to_json(outcomes))
+    _write_json(options.json, serve_attack.to_json(outcomes))
     return True
 
 
-def _line(what: object) -> None:
+def _print_line(what: object) -> None:
     print(what, file=sys.stderr, flush=True)
 
 
-def _concluded(figures: dict[str, Any], file: Path | None) -> bool:
+def _conclude(figures: dict[str, Any], file: Path | None) -> bool:
+    """Prints and writes figures; returns whether all checks passed."""
     print(json.dumps(figures, indent=1))
-    _write(file, figures)
+    _write_json(file, figures)
     return not figures["broken"]
 
 
-def _write(file: Path | None, figures: dict[str, Any]) -> None:
+def _write_json(file: Path | None, figures: dict[str, Any]) -> None:
     if file is not None:
         file.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
 
 @contextmanager
-def _checkpoint(
+def _open_checkpoint(
     named: str | None, preset: str, codec: str = "codec2-learnt", device: str = "cpu"
 ) -> Iterator[str | Path]:
     """Yields the given checkpoint, or a random one of a preset's shape for the duration of the `with` block."""
@@ -118,11 +123,13 @@ def _checkpoint(
         yield make_random_checkpoint(Path(folder), PRESETS[preset].model, codec, device)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
+    """Makes the parser of all commands; `run` of its result is the function of the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
 
-    def command(name: str, run: Callable[[argparse.Namespace], bool]) -> argparse.ArgumentParser:
+    def add_command(name: str, run: Callable[[argparse.Namespace], bool]) -> argparse.ArgumentParser:
+        """Adds a command with the options that all have."""
         added = commands.add_parser(name, help=run.__doc__)
         added.set_defaults(run=run)
         added.add_argument("--json", type=Path, help="write all figures to this file as well")
@@ -131,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
         )
         return added
 
-    each = command("frames", run_frames)
+    each = add_command("frames", run_frames)
     each.add_argument("checkpoint", nargs="?", help="folder, or owner/name on the Hub; default: random weights")
     each.add_argument("--sessions", type=int, nargs="+", default=[1, 2, 3, 4, 6, 8])
     each.add_argument(
@@ -146,7 +153,7 @@ def _parser() -> argparse.ArgumentParser:
     each.add_argument(
         "--cuda-graphs", action=argparse.BooleanOptionalAction, default=True, help="use CUDA graphs; no effect on a CPU"
     )
-    each = command("delays", run_delays)
+    each = add_command("delays", run_delays)
     each.add_argument("checkpoint")
     each.add_argument("dataset", help="folder of a dataset or of token rows")
     each.add_argument("--n", type=int, default=30, help="number of dialogues")
@@ -156,16 +163,16 @@ def _parser() -> argparse.ArgumentParser:
         "--rows", type=Path, help="file to which each delay is appended; those in it are not measured again"
     )
     each.add_argument("--most-wait-s", type=float, default=30.0, help="maximum wait for an answer, in seconds")
-    each = command("soak", run_soak)
+    each = add_command("soak", run_soak)
     each.add_argument("checkpoint", nargs="?")
     each.add_argument("--n", type=int, default=200, help="number of callers on the simulated clock")
     each.add_argument("--at-once", type=int, default=4)
     each.add_argument("--real", action="store_true", help="use real components over the network")
     each.add_argument("--minutes", type=float, default=10.0, help="duration of the real soak test, in minutes")
-    each = command("swap", run_swap)
+    each = add_command("swap", run_swap)
     each.add_argument("checkpoint", nargs="?")
     each.add_argument("--swaps", type=int, default=6, help="number of switches, one in each turn of the caller")
-    each = command("attack", run_attacks)
+    each = add_command("attack", run_attacks)
     each.add_argument("checkpoint", nargs="?")
     each.add_argument("--only", nargs="+", default=[], help="attacks whose names contain one of these")
     return parser
@@ -173,7 +180,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     """Runs the benchmark; exit code 1 if a check failed."""
-    options = _parser().parse_args()
+    options = _make_parser().parse_args()
     sys.exit(0 if options.run(options) else 1)
 
 

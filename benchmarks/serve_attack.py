@@ -1,4 +1,4 @@
-"""Attacks on the server beside a normal caller, and what they cost both.
+"""Attacks on the server beside a normal caller, and what they cost both: `python -m benchmarks.serve attack`.
 
 Each attack goes to a server that is started for it on the loopback interface, is limited in time and connections, and
 ends by itself. A normal caller talks all the time in mode direct, and `/healthz` is requested twice a second. The
@@ -59,7 +59,7 @@ FULL_PING = b"\x89\xfdmask" + bytes(125)
 
 
 class Harm:
-    """State of an attack.
+    """The clients of an attack, and its state.
 
     Args:
         place: host and port of the server.
@@ -78,8 +78,14 @@ class Harm:
         self.n_closed = 0
 
     async def flood(self, piece: bytes, bytes_per_s: float, first: bytes = b"", reads: bool = True) -> None:
-        """Attack of an accepted socket that sends the same data at a rate until it is closed."""
-        async with self._socket() as (reader, writer):
+        """Attack of an accepted socket that sends the same data until it is closed or the time is over.
+
+        Args:
+            piece: the data, which is repeated at `bytes_per_s`.
+            first: data that is sent before.
+            reads: whether the client reads what the server sends.
+        """
+        async with self._open_socket() as (reader, writer):
             reading = asyncio.create_task(_read_all(reader)) if reads else None
             writer.write(first)
             chunk = piece * round(bytes_per_s * _TICK_S / len(piece))
@@ -99,7 +105,7 @@ class Harm:
         said = _text_frame({"type": "input_audio_buffer.append", "audio": sound})
         none = _text_frame({"type": "none", "event_id": "x" * 512})
         asked = none * _N_ASKED + _text_frame({"type": "response.create"})
-        async with self._socket(_SMALL_BYTES) as (_, writer):
+        async with self._open_socket(_SMALL_BYTES) as (_, writer):
             writer.write(_text_frame({"type": "session.update", "kame": {"events": True}}))
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._seconds):
@@ -119,11 +125,12 @@ class Harm:
             async with asyncio.timeout(self._seconds):
                 while True:
                     with suppress(*_LOST):
-                        await self._one_asking(_ABOUT * round(_N_REQUESTS_PER_S * _TICK_S), source)
+                        await self._ask_until_closed(_ABOUT * round(_N_REQUESTS_PER_S * _TICK_S), source)
                     self.n_closed += 1
                     await asyncio.sleep(_TICK_S)
 
-    async def _one_asking(self, requests: bytes, source: str) -> None:
+    async def _ask_until_closed(self, requests: bytes, source: str) -> None:
+        """Sends requests on one connection until the server closes it."""
         reader, writer = await asyncio.open_connection(*self._place, local_addr=(source, 0))
         reading = asyncio.create_task(_read_all(reader))
         try:
@@ -148,11 +155,12 @@ class Harm:
             async with asyncio.timeout(self._seconds):
                 while True:
                     with suppress(*_LOST):
-                        await self._one_slow(head, source)
+                        await self._send_until_closed(head, source)
                     self.n_closed += 1
                     await asyncio.sleep(_AGAIN_S)
 
-    async def _one_slow(self, head: bytes, source: str) -> None:
+    async def _send_until_closed(self, head: bytes, source: str) -> None:
+        """Sends the head of a request byte by byte on one connection until the server closes it."""
         reader, writer = await asyncio.open_connection(*self._place, local_addr=(source, 0))
         sending = asyncio.create_task(_trickle(writer, head))
         try:
@@ -162,10 +170,10 @@ class Harm:
             writer.transport.abort()
 
     @asynccontextmanager
-    async def _socket(
+    async def _open_socket(
         self, most_unread: int = 1 << 16
     ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-        """Yields an accepted socket in mode cascade, which needs no time of the device, when the attack begins.
+        """Opens a socket in mode cascade, which needs no time of the device, and yields it when the attack begins.
 
         Args:
             most_unread: maximum number of bytes that this side leaves unread.
@@ -193,12 +201,14 @@ class Harm:
 
 
 async def _read_all(reader: asyncio.StreamReader) -> None:
+    """Reads and discards all data until the connection ends."""
     with suppress(*_LOST):
         while await reader.read(1 << 20):
             pass
 
 
 async def _trickle(writer: asyncio.StreamWriter, head: bytes) -> None:
+    """Sends one byte per second."""
     with suppress(*_LOST):
         for at in range(len(head)):
             writer.write(head[at : at + 1])
@@ -218,7 +228,7 @@ class Attack:
         seconds: duration.
         do: runs all of its clients at once.
         n_in: number of clients that are accepted first, before all others.
-        n_descriptors: file descriptors of the server (`ulimit -n`); None: as many as this process.
+        n_descriptors: file descriptors of the server (`ulimit -n`); with None, as many as this process.
     """
 
     name: str
@@ -234,7 +244,7 @@ _HERE, _ELSEWHERE = "127.0.0.1", "127.0.0.2"
 """IP addresses of attackers: the good caller's own, and another one (Linux has all of 127.0.0.0/8)."""
 
 
-def _slow(name: str, head: bytes, source: str) -> Attack:
+def _make_slow_attack(name: str, head: bytes, source: str) -> Attack:
     """Makes the attack of clients without a token that send no or slow requests, with few file descriptors."""
 
     def do(harm: Harm) -> list[Awaitable[None]]:
@@ -254,10 +264,10 @@ ATTACKS = (
         8.0,
         lambda harm: [harm.ask_often(_ELSEWHERE) for _ in range(_N_ASKERS)],
     ),
-    _slow("silent sockets", b"", _ELSEWHERE),
-    _slow("slow headers", _HEAD, _ELSEWHERE),
-    _slow("silent sockets", b"", _HERE),
-    _slow("slow headers", _HEAD, _HERE),
+    _make_slow_attack("silent sockets", b"", _ELSEWHERE),
+    _make_slow_attack("slow headers", _HEAD, _ELSEWHERE),
+    _make_slow_attack("silent sockets", b"", _HERE),
+    _make_slow_attack("slow headers", _HEAD, _HERE),
 )
 
 
@@ -268,7 +278,7 @@ class Outcome:
     Attributes:
         n_sent, n_answered, n_dropped: frames of the good caller.
         longest_gap_ms: longest time between two frames that it received.
-        ended: why the good caller's session ended early; empty: it did not.
+        ended: why the good caller's session ended early; empty if it did not.
         grown_mib: maximum growth of the server's memory.
         descriptors: file descriptors of the server: before, maximum, after the attack with its clients, without them.
         n_asked, n_healthy: number of requests to `/healthz`, and of answers within 2 s.
@@ -296,7 +306,7 @@ def attack(
     """Runs each attack in turn, on its own server.
 
     Args:
-        only: parts of the names of the attacks to run; empty: all.
+        only: parts of the names of the attacks to run; if empty, all are run.
         settings: additional options for `kame serve --set`.
         on_outcome: called with each result.
 
@@ -306,20 +316,25 @@ def attack(
     outcomes = []
     for each in ATTACKS:
         if not only or any(part in each.name for part in only):
-            outcomes.append(_on_a_server(checkpoint, settings, each))
+            outcomes.append(_run_on_server(checkpoint, settings, each))
             on_outcome(outcomes[-1])
     return outcomes
 
 
-def _on_a_server(checkpoint: str, settings: Sequence[str], attack: Attack) -> Outcome:
-    """Runs one attack; again if the machine was so busy at the server's start that it refuses callers."""
+def _run_on_server(checkpoint: str, settings: Sequence[str], attack: Attack) -> Outcome:
+    """Runs one attack on a new server, and on another one if the machine was too busy for the server to let callers in.
+
+    Raises:
+        RunError: no server lets the good caller in, or a server does not start or end.
+    """
     for _ in range(_N_TRIES):
         with suppress(InvalidStatus), run_server(checkpoint, [*SETTINGS, *settings], attack.n_descriptors) as server:
-            return asyncio.run(_attacked(server, attack))
+            return asyncio.run(_measure_attack(server, attack))
     raise RunError("The server lets the good caller in at no time: the machine has too much else to do.")
 
 
-async def _attacked(server: Running, attack: Attack) -> Outcome:
+async def _measure_attack(server: Running, attack: Attack) -> Outcome:
+    """Runs an attack on a server while the good caller talks, from before it until after it."""
     outcome = Outcome(attack.name)
     url = httpx.URL(server.url)
     harm = Harm((url.host, url.port or 80), attack.seconds)
@@ -343,18 +358,18 @@ async def _attacked(server: Running, attack: Attack) -> Outcome:
         await asyncio.gather(watching, return_exceptions=True)
         await asyncio.gather(*harming)
         await talking
-        await call.until_answered()
+        await call.wait_until_answered()
         outcome.descriptors.append(process.num_fds())
     outcome.n_closed = harm.n_closed
     outcome.n_sent, outcome.n_answered = call.n_sent, min(call.n_answered, call.n_sent)
-    outcome.n_dropped = sum(each["data"]["n_frames"] for each in call.told("dropped"))
+    outcome.n_dropped = sum(each["data"]["n_frames"] for each in call.select_events("dropped"))
     outcome.longest_gap_ms = 1000 * max(map(longest_wait_s, call.side.runs()), default=0.0)
     outcome.ended = call.ended
     return outcome
 
 
 async def _watch(process: psutil.Process, url: str, before_mib: float, outcome: Outcome) -> None:
-    """Monitors the server and requests its health until it is cancelled."""
+    """Adds the server's memory, descriptors and health to the result until it is cancelled."""
     loop = asyncio.get_running_loop()
     next_s = loop.time()
     while True:

@@ -1,5 +1,7 @@
 """Measures the delay of answers in each mode with real components: recogniser, chat model, voice, network.
 
+    python -m benchmarks.serve delays CHECKPOINT TOKENS_OR_DATASET [--n 30] [--rows FILE] [--json FILE]
+
 A held-out question is played to `kame serve` in real time, then silence. All times are the caller's: from the sending
 of the question's last sample to the receipt of the frame. Each delay is printed and stored as soon as it is known.
 """
@@ -33,8 +35,8 @@ class Wait:
     """A question in one mode; times in seconds from the end of the question.
 
     Attributes:
-        answer_s: time of the first frame with a word; None: there was none.
-        keyword_s: time of the frame that completes the key words of the true answer; None: they were not said.
+        answer_s: time of the first frame with a word; None if there was none.
+        keyword_s: time of the frame that completes the key words of the true answer; None if they were not said.
         oracle_age_s: age of the oracle's request at that first frame.
         is_talking: whether the model already spoke in the question's last second; then `answer_s` means little.
         n_failed: number of failed oracles.
@@ -66,7 +68,8 @@ class _Caller:
     newest_s: float | None = None
     asked_s: dict[object, float] = field(default_factory=dict)
 
-    async def frames(self) -> AsyncIterator[Samples]:
+    async def play_frames(self) -> AsyncIterator[Samples]:
+        """Yields the question in real time, and then silence until the answer is over or `most_wait_s` has passed."""
         clock = asyncio.get_running_loop()
         n_frames = len(self.question.sound) // FRAME_N_SAMPLES
         number = 0
@@ -80,6 +83,7 @@ class _Caller:
                 return
 
     def on_event(self, event: dict[str, Any]) -> None:
+        """Records the time or the content of an event from the server."""
         now_s, data = asyncio.get_running_loop().time(), event["data"]
         match event["kind"]:
             case "said" if data["text"].strip():
@@ -100,6 +104,7 @@ class _Caller:
                 self.wait.heard = f"{self.wait.heard} {data['text']}".strip()
 
     def _on_said(self, now_s: float, text: str) -> None:
+        """Records words of the model: the first answer, and when the key words are complete."""
         wait, self.last_said_s = self.wait, now_s
         if self.end_s == float("inf"):
             return
@@ -118,7 +123,7 @@ class WaitsFile:
     """Known waits in a JSON lines file, so that a run can be resumed.
 
     Args:
-        path: the file; None: there is none.
+        path: the file; with None, nothing is stored.
 
     Attributes:
         waits: waits in the order in which they were measured.
@@ -129,14 +134,14 @@ class WaitsFile:
         lines = path.read_text(encoding="utf-8").splitlines() if path is not None and path.exists() else []
         self.waits = [Wait(**json.loads(line)) for line in lines]
 
-    def missing(self, asked: Sequence[Question]) -> list[tuple[Question, str]]:
+    def list_missing(self, asked: Sequence[Question]) -> list[tuple[Question, str]]:
         """Returns the questions and modes that are not measured yet, in order."""
         known = {(each.dialogue_id, each.mode) for each in self.waits}
         pairs = [(question, mode) for question in asked for mode in MODES]
         return [(question, mode) for question, mode in pairs if (question.dialogue_id, mode) not in known]
 
     def add(self, wait: Wait) -> None:
-        """Adds a wait, which is on disk on return."""
+        """Adds a wait, and appends it to the file if there is one."""
         self.waits.append(wait)
         if self._path is not None:
             with self._path.open("a", encoding="utf-8") as file:
@@ -144,7 +149,7 @@ class WaitsFile:
 
 
 def estimate_duration_s(missing: Sequence[tuple[Question, str]], most_wait_s: float) -> tuple[float, float]:
-    """Returns the duration of the measurement in seconds if every answer comes at once, and if none ever comes."""
+    """Returns the shortest and the longest duration in seconds: if every answer comes at once, and if none comes."""
     sound_s = sum(samples_to_seconds(len(question.sound)) for question, _ in missing)
     return sound_s + len(missing) * _LISTEN_ON_S, sound_s + len(missing) * most_wait_s
 
@@ -155,7 +160,7 @@ def measure_delays(
     most_wait_s: float,
     settings: Sequence[str],
     known: WaitsFile,
-    tell: Callable[[str], None],
+    on_line: Callable[[str], None],
 ) -> list[Wait]:
     """Measures every question in every mode in turn on one server, after a warm-up in each mode.
 
@@ -163,33 +168,34 @@ def measure_delays(
         most_wait_s: maximum wait after a question, in seconds.
         settings: additional options for `kame serve --set`.
         known: waits that are not measured again; new ones are added.
-        tell: called with each wait.
+        on_line: called with a line of text for each new wait.
 
     Raises:
         RunError: the server does not start.
         BackendError: it refuses callers.
     """
-    missing = known.missing(asked)
+    missing = known.list_missing(asked)
     if missing:
         with run_server(checkpoint, [*_SETTINGS, *settings]) as server:
             for mode in MODES:
-                asyncio.run(_ask(server.url, missing[0][0], mode, most_wait_s))
+                asyncio.run(_measure_wait(server.url, missing[0][0], mode, most_wait_s))
             for number, (question, mode) in enumerate(missing, 1):
-                wait = asyncio.run(_ask(server.url, question, mode, most_wait_s))
+                wait = asyncio.run(_measure_wait(server.url, question, mode, most_wait_s))
                 known.add(wait)
-                tell(f"{number}/{len(missing)} {mode}: answer {wait.answer_s} s, keyword {wait.keyword_s} s")
+                on_line(f"{number}/{len(missing)} {mode}: answer {wait.answer_s} s, keyword {wait.keyword_s} s")
     chosen = {question.dialogue_id for question in asked}
     return [each for each in known.waits if each.dialogue_id in chosen]
 
 
-async def _ask(url: str, question: Question, mode: str, most_wait_s: float) -> Wait:
+async def _measure_wait(url: str, question: Question, mode: str, most_wait_s: float) -> Wait:
+    """Plays a question to the server in one mode, and returns the measured delays."""
     caller = _Caller(question, Wait(question.dialogue_id, mode), most_wait_s)
-    await talk(Call(url=url, mode=mode), caller.frames(), caller.on_event)
+    await talk(Call(url=url, mode=mode), caller.play_frames(), caller.on_event)
     return caller.wait
 
 
 def summarise(waits: Sequence[Wait]) -> list[dict[str, Any]]:
-    """Returns figures by mode."""
+    """Returns a row of figures for each mode: medians with percentiles, and counts."""
     rows = []
     for mode in MODES:
         of_mode = [each for each in waits if each.mode == mode]
@@ -197,9 +203,9 @@ def summarise(waits: Sequence[Wait]) -> list[dict[str, Any]]:
             {
                 "mode": mode,
                 "n": len(of_mode),
-                "answer_s": _spread([each.answer_s for each in of_mode]),
-                "keyword_s": _spread([each.keyword_s for each in of_mode]),
-                "oracle_age_s": _spread([each.oracle_age_s for each in of_mode]),
+                "answer_s": _compute_spread([each.answer_s for each in of_mode]),
+                "keyword_s": _compute_spread([each.keyword_s for each in of_mode]),
+                "oracle_age_s": _compute_spread([each.oracle_age_s for each in of_mode]),
                 "n_talking_already": sum(each.is_talking for each in of_mode),
                 "n_oracles_failed": sum(each.n_failed for each in of_mode),
                 "n_dropped": sum(each.n_dropped for each in of_mode),
@@ -209,24 +215,25 @@ def summarise(waits: Sequence[Wait]) -> list[dict[str, Any]]:
 
 
 def format_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Formats a table: medians, with the 10th and 90th percentile, and their number."""
+    """Formats the rows of `summarise` as a Markdown table."""
     lines = [
         "| mode | n | first answer frame | keyword | age of the oracle | talking already | failed | dropped |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        times = [_told(row[name]) for name in ("answer_s", "keyword_s", "oracle_age_s")]
+        times = [_format_spread(row[name]) for name in ("answer_s", "keyword_s", "oracle_age_s")]
         counts = [str(row[name]) for name in ("n_talking_already", "n_oracles_failed", "n_dropped")]
         lines.append(f"| {' | '.join([row['mode'], str(row['n']), *times, *counts])} |")
     return "\n".join(lines)
 
 
 def to_json(waits: Sequence[Wait]) -> list[dict[str, Any]]:
-    """Converts every question to JSON."""
+    """Converts all waits to JSON."""
     return [asdict(each) for each in waits]
 
 
-def _spread(values: Sequence[float | None]) -> dict[str, float] | None:
+def _compute_spread(values: Sequence[float | None]) -> dict[str, float] | None:
+    """Returns number and 10th, 50th and 90th percentile of the values without None; None if there are none."""
     known = [each for each in values if each is not None]
     if not known:
         return None
@@ -234,7 +241,7 @@ def _spread(values: Sequence[float | None]) -> dict[str, float] | None:
     return {"n": len(known), "p10": low, "p50": middle, "p90": high}
 
 
-def _told(spread: dict[str, float] | None) -> str:
+def _format_spread(spread: dict[str, float] | None) -> str:
     if spread is None:
         return "none"
     return f"{spread['p50']:.2f} s [{spread['p10']:.2f}, {spread['p90']:.2f}] of {spread['n']}"

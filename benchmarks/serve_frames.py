@@ -1,5 +1,7 @@
 """Measures the server's time per frame relative to the bare model step on the same batch in the same run.
 
+    python -m benchmarks.serve frames [CHECKPOINT] [--sessions 1 2 3 4 6 8] [--seconds 20] [--json FILE]
+
 A server of n slots serves n callers for a while in real time, with the real turn detector, and with a recogniser and a
 chat model that take no time. Its frame time is from taking the callers' frames to returning the answers. The bare step
 is codec, front-end and codec again, called in a loop on as many slots. Both are repeated in turn, so that other load on
@@ -86,7 +88,7 @@ def measure_frames(
 
 
 def measure_bare_steps(checkpoint: Checkpoint, n_slots: int, n_steps: int, cuda_graphs: bool = True) -> list[float]:
-    """Measures bare steps in seconds: audio to codes, a frame of the front-end, codes to audio; all slots are used."""
+    """Returns the seconds of each bare step: audio to codes, a frame of the front-end, codes to audio, on all slots."""
     front_end = checkpoint.front_end
     device = front_end.lm.device
     codec = checkpoint.codec(str(device))
@@ -98,7 +100,7 @@ def measure_bare_steps(checkpoint: Checkpoint, n_slots: int, n_steps: int, cuda_
     graphs = nullcontext() if cuda_graphs else no_cuda_graph()
     with graphs, gen.streaming(n_slots), codec.stream(n_slots) as stream:
         for number in range(_N_WARM_UP + n_steps):
-            sound = np.stack([_voice(number + slot) for slot in range(n_slots)])
+            sound = np.stack([_make_voice_frame(number + slot) for slot in range(n_slots)])
             began_s = time.perf_counter()
             codes = torch.from_numpy(stream.encode_frame(sound).astype(np.int64)).to(device)
             own = gen.step(codes, oracle).own.cpu().numpy()
@@ -110,7 +112,7 @@ def measure_bare_steps(checkpoint: Checkpoint, n_slots: int, n_steps: int, cuda_
 async def measure_served_steps(
     checkpoint: Checkpoint, n_sessions: int, seconds: float, cuda_graphs: bool = True
 ) -> tuple[float, ...]:
-    """Runs a server with callers that speak and pause in turn: the server's part of `FrameTimes`."""
+    """Runs a server with callers that speak and pause, and returns the last four fields of `FrameTimes` in order."""
     config = ServeConfig.model_validate(
         {
             "checkpoint": checkpoint.place.name,
@@ -125,20 +127,20 @@ async def measure_served_steps(
         addresses = [f"192.0.2.{number}" for number in range(n_sessions)]
         server.meter.learn({})  # else nobody is let in beyond what is to be found here
         sessions = [await server.open_session(each) for each in addresses]
-        await asyncio.gather(*(_call(session, number, seconds) for number, session in enumerate(sessions)))
+        await asyncio.gather(*(_run_caller(session, number, seconds) for number, session in enumerate(sessions)))
         meter, n_heard = server.meter, n_sessions * round(seconds / FRAME_S)
         times_ms = [1000 * meter.compute_step_s(percentile) for percentile in (50, 99)]
         return (*times_ms, meter.n_late / max(1, meter.n_steps), server.n_dropped["heard"] / n_heard)
 
 
-async def _call(session: Session, number: int, seconds: float) -> None:
-    """A caller that sends frames in real time and reads the answers."""
+async def _run_caller(session: Session, number: int, seconds: float) -> None:
+    """Sends a caller's frames in real time, reads the answers, and closes the session."""
     clock = asyncio.get_running_loop()
     reading = asyncio.create_task(_read(session))
     began_s = clock.time()
     for frame in range(round(seconds / FRAME_S)):
         await asyncio.sleep(began_s + frame * FRAME_S - clock.time())
-        session.hear(_voice(frame + 7 * number))
+        session.hear(_make_voice_frame(frame + 7 * number))
     await asyncio.sleep(FRAME_S)
     await session.close("the measurement is over")
     await reading
@@ -149,14 +151,14 @@ async def _read(session: Session) -> None:
         pass
 
 
-def _voice(number: int) -> Samples:
-    """Returns 80 ms of noise, loud for two seconds and silent for two seconds in turn."""
+def _make_voice_frame(number: int) -> Samples:
+    """Makes frame `number` of a caller: noise for two seconds and silence for two seconds in turn."""
     loudness = 0.1 if number % 50 < 25 else 0.0
     return np.random.default_rng(number).normal(0, loudness, FRAME_N_SAMPLES).astype(np.float32)
 
 
 def find_largest_in_real_time(times: Sequence[FrameTimes]) -> int:
-    """Returns the largest measured number of sessions that is in real time with all smaller ones."""
+    """Returns the largest measured number of sessions that is in real time with all smaller ones; 0 if none is."""
     largest = 0
     for each in times:
         if not each.is_real_time:
@@ -166,7 +168,7 @@ def find_largest_in_real_time(times: Sequence[FrameTimes]) -> int:
 
 
 def format_table(times: Sequence[FrameTimes]) -> str:
-    """Formats a table."""
+    """Formats a Markdown table with a row for each number of sessions."""
     lines = [
         "| sessions | bare step p50 | p99 | server's frame p50 | p99 | late | dropped | real time |",
         "|---|---|---|---|---|---|---|---|",

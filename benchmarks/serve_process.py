@@ -29,7 +29,7 @@ def run_server(checkpoint: str, settings: Sequence[str], n_descriptors: int | No
 
     Args:
         settings: options for `kame serve --set`.
-        n_descriptors: maximum number of open files and connections; None: as this process.
+        n_descriptors: maximum number of open files and connections; with None, that of this process.
 
     Raises:
         RunError: it does not start, or does not end when it is stopped.

@@ -36,14 +36,14 @@ class Question:
 
 
 def draw_questions(folder: str, checkpoint: str, splits: Sequence[str], n: int, seed: int) -> list[Question]:
-    """Draws questions of dialogues of some splits by seed, the sources in turn, without interruptions.
+    """Draws at most `n` questions of dialogues of some splits by seed, without those of interruptions.
 
     Args:
         folder: folder of a dataset, whose audio is played; or of token rows, whose codes are first decoded by the
             checkpoint's codec, which makes recognition harder.
     """
     if (Path(folder) / MANIFEST).exists():
-        return list(islice(_of_dataset(folder, splits, seed), n))
+        return list(islice(_draw_from_dataset(folder, splits, seed), n))
     config = RecallConfig.model_validate({"splits": list(splits), "n_items": n, "items_seed": seed})
     loaded = load_checkpoint(checkpoint)
     codec, found = loaded.codec(), []
@@ -54,12 +54,12 @@ def draw_questions(folder: str, checkpoint: str, splits: Sequence[str], n: int, 
     return found
 
 
-def _of_dataset(folder: str, splits: Sequence[str], seed: int) -> Iterator[Question]:
-    """Yields one question per item."""
+def _draw_from_dataset(folder: str, splits: Sequence[str], seed: int) -> Iterator[Question]:
+    """Yields a question of each item, in an order drawn by seed, with the sources in turn."""
     reader = DatasetReader(folder)
     by_source: dict[str, dict[str, str]] = defaultdict(dict)
     for dialogue in reader.dialogues():
-        if dialogue.split in splits and dialogue.form != INTERRUPTION and _answering_turn(dialogue) is not None:
+        if dialogue.split in splits and dialogue.form != INTERRUPTION and _find_answering_turn(dialogue) is not None:
             by_source[dialogue.source].setdefault(dialogue.item_id, dialogue.dialogue_id)
     drawn = []
     for source, items in sorted(by_source.items()):
@@ -67,19 +67,20 @@ def _of_dataset(folder: str, splits: Sequence[str], seed: int) -> Iterator[Quest
         random.Random(ids.derive_seed("delays", seed, source)).shuffle(found)
         drawn.append(found)
     for dialogue_id in (each for turn in zip_longest(*drawn) for each in turn if each is not None):
-        yield _question(reader.dialogue(dialogue_id)[0])
+        yield _make_question(reader.dialogue(dialogue_id)[0])
 
 
-def _answering_turn(dialogue: AudioDialogue) -> int | None:
-    """Returns the first turn of the assistant that contains the whole answer."""
+def _find_answering_turn(dialogue: AudioDialogue) -> int | None:
+    """Returns the index of the assistant's first turn with the whole answer; None if there is none."""
     for turn in dialogue.turns:
         if turn.speaker == "A" and turn.answer_word_index is not None and turn.cut_s is None:
             return turn.turn_index
     return None
 
 
-def _question(dialogue: AudioDialogue) -> Question:
-    answering = _answering_turn(dialogue)
+def _make_question(dialogue: AudioDialogue) -> Question:
+    """Makes the question of a dialogue: the user's audio up to the end of the last user turn before the answer."""
+    answering = _find_answering_turn(dialogue)
     assert answering is not None
     end_s = max(turn.end_s or 0.0 for turn in dialogue.turns[:answering] if turn.speaker == "B")
     user = decode_flac(dialogue.flac)[: seconds_to_samples(end_s), CHANNEL["B"]]

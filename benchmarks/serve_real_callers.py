@@ -35,7 +35,7 @@ async def talk_once(url: str, talked: Talk, sound: Samples) -> None:
     """Says a sentence in real time, and records the result in `talked`.
 
     Raises:
-        BackendError, InvalidStatus: it was refused, and may try again.
+        BackendError, InvalidStatus: the server refused it; the caller may try again.
     """
     clock = asyncio.get_running_loop().time
     talked.began_s = clock()
@@ -48,11 +48,12 @@ async def talk_once(url: str, talked: Talk, sound: Samples) -> None:
     async with RealtimeCall(url, f"mode={talked.mode}") as realtime:
         await realtime.say(play_in_real_time(sound, SILENCE_S))
         talked.ended_s = clock()
-        await realtime.until_answered()
+        await realtime.wait_until_answered()
     _note_realtime(talked, realtime)
 
 
 def _note_chat(talked: Talk, came: TalkRecord) -> None:
+    """Copies the figures of a finished call over the other socket to its record."""
     talked.n_answered, talked.n_gaps = came.player.n_samples // FRAME_N_SAMPLES, came.player.n_gaps
     talked.n_dropped.update(came.count_dropped_frames())
     _note_events(talked, came.events)
@@ -60,10 +61,11 @@ def _note_chat(talked: Talk, came: TalkRecord) -> None:
 
 
 def _note_realtime(talked: Talk, call: RealtimeCall) -> None:
+    """Copies the figures of a finished call over `/v1/realtime` to its record."""
     talked.n_sent = call.n_sent
     talked.n_answered = min(call.n_answered, call.n_sent - call.side.n_missing_in_responses)
     talked.n_gaps = sum(n_gaps(run) for run in call.side.runs())
-    talked.n_dropped.update(_dropped(call.side.events))
+    talked.n_dropped.update(_count_dropped(call.side.events))
     _note_events(talked, call.side.events)
     talked.ended = call.ended
 
@@ -73,7 +75,8 @@ def _note_events(talked: Talk, events: list[dict[str, Any]]) -> None:
     talked.n_events.update(event["kind"] for event in events)
 
 
-def _dropped(events: list[dict[str, Any]]) -> Counter[str]:
+def _count_dropped(events: list[dict[str, Any]]) -> Counter[str]:
+    """Counts dropped frames by direction."""
     counted: Counter[str] = Counter()
     for event in events:
         if event["kind"] == "dropped":
@@ -114,14 +117,15 @@ class BadCaller:
         return ""
 
     async def _behave(self, socket: Any, kind: Kind, sound: Samples) -> str:
+        """Misbehaves until the audio ends or the caller leaves; returns a failed check, or an empty text."""
         if kind == "silent":
             try:
                 await asyncio.wait_for(socket.wait_closed(), self._most_idle_s)
             except TimeoutError:
                 return f"a caller who sends nothing is not let go within {self._most_idle_s:g} s"
             return ""
-        async for frame in _paced(sound, 10.0 if kind == "fast" else 1.0):
-            await socket.send(self._message(frame))
+        async for frame in _play_at_rate(sound, 10.0 if kind == "fast" else 1.0):
+            await socket.send(self._make_message(frame))
             if kind in ("vanishes", "garbage") and self._random.random() < 0.1:
                 break
         for _ in range(50 if kind == "garbage" else 0):
@@ -130,15 +134,15 @@ class BadCaller:
             await asyncio.sleep(0.01)
         return ""
 
-    def _message(self, frame: Samples) -> bytes | str:
+    def _make_message(self, frame: Samples) -> bytes | str:
         if self._path == CHAT:
             packet: bytes = self._opus.append_pcm(frame)
             return bytes([MessageKind.AUDIO]) + packet
         return json.dumps({"type": "input_audio_buffer.append", "audio": base64.b64encode(to_pcm16(frame)).decode()})
 
 
-async def _paced(sound: Samples, times_as_fast: float) -> AsyncIterator[Samples]:
-    """Yields the frames of audio at a multiple of real time."""
+async def _play_at_rate(sound: Samples, times_as_fast: float) -> AsyncIterator[Samples]:
+    """Yields the frames of audio at a multiple of real time; the last one is padded."""
     for start in range(0, len(sound), FRAME_N_SAMPLES):
         piece = sound[start : start + FRAME_N_SAMPLES]
         yield np.pad(piece, (0, FRAME_N_SAMPLES - len(piece)))
@@ -146,6 +150,7 @@ async def _paced(sound: Samples, times_as_fast: float) -> AsyncIterator[Samples]
 
 
 async def _drain(socket: Any) -> None:
+    """Reads and discards all messages until the connection is closed."""
     with suppress(ConnectionClosed):
         async for _ in socket:
             pass

@@ -1,4 +1,4 @@
-"""Caller of `/v1/realtime` over the network that requests every frame and records when each came."""
+"""A caller of `/v1/realtime` over the network, who requests every frame and records when each came."""
 
 import asyncio
 import base64
@@ -78,8 +78,8 @@ class RealtimeCall:
         except ConnectionClosed as error:
             self.ended = self.ended or f"connection lost: {error}"
 
-    async def until_answered(self) -> None:
-        """Waits a little for frames that a busy server has not sent yet."""
+    async def wait_until_answered(self) -> None:
+        """Waits at most 3 s for frames that a busy server has not sent yet."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_OWED_S):
                 while self.n_answered < self.n_sent and not self._hearing.done():
@@ -88,14 +88,19 @@ class RealtimeCall:
 
     @property
     def n_answered(self) -> int:
-        """Number of frames that came, and of those that passed while the caller requested more."""
+        """Number of frames that came, plus those that passed while the caller requested more."""
         return sum(map(len, self.side.responses)) + self.side.n_unasked
 
-    def told(self, kind: str) -> list[dict[str, Any]]:
-        """Returns our events of one kind, with `at_s`."""
+    def select_events(self, kind: str) -> list[dict[str, Any]]:
+        """Returns the received events of one kind, with their time `at_s`."""
         return [event for event in self.side.events if event["kind"] == kind]
 
     async def _hear(self) -> None:
+        """Records the server's messages until the connection ends, and requests each next response.
+
+        Raises:
+            BackendError: a message is not of the protocol.
+        """
         try:
             async for text in self._socket:
                 message = json.loads(text)
@@ -110,6 +115,6 @@ class RealtimeCall:
 
 
 def collect_texts(events: list[dict[str, Any]]) -> dict[str, str]:
-    """Returns all text that a caller received, by kind of event: heard, oracle, said."""
+    """Returns all text of the events that a caller received, joined, by their kind: heard, oracle, said."""
     pieces = {kind: [e["data"]["text"] for e in events if e["kind"] == kind] for kind in ("heard", "oracle", "said")}
     return {kind: ("" if kind == "said" else " ").join(texts) for kind, texts in pieces.items()}

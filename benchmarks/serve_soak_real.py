@@ -1,5 +1,7 @@
 """Soak test of the real `kame serve` over the network, with normal and misbehaving callers.
 
+    python -m benchmarks.serve soak --real [CHECKPOINT] [--minutes 10] [--at-once 2] [--json FILE]
+
 Recogniser, chat model and text-to-speech are real; callers say sentences of Kokoro. In each round, the chat model's
 process is suspended for some seconds. In the first half, the recogniser is in the server's process, as by default; in
 the second half it is another process, which is killed and restarted in each round. The server's resources are checked
@@ -110,21 +112,22 @@ class RealSoak:
         """Runs rounds of callers until the time is over; after each, the server must be as empty as after loading."""
         end_s = time.monotonic() + 60 * minutes
         while time.monotonic() < end_s or len(self._held) < LOADED + 1:
-            await self._measured_round()
+            await self._run_measured_round()
         if self._recogniser is not None:
-            await self._measured_round(is_killed=False)  # who comes after its last return must be heard
+            await self._run_measured_round(is_killed=False)  # who comes after its last return must be heard
         self._report.broken += grown(self._held)
         log = self._server.log.read_text(encoding="utf-8")
         if "Traceback" in log:
             self._report.broken.append(f"the log has a traceback: {log[log.index('Traceback') :][:2000]}")
 
-    async def _measured_round(self, is_killed: bool = True) -> None:
-        await self._round(is_killed)
-        self._held.append(await self._empty())
+    async def _run_measured_round(self, is_killed: bool = True) -> None:
+        """Runs a round, and records the resources of the empty server after it."""
+        await self._run_round(is_killed)
+        self._held.append(await self._wait_until_empty())
         self._on_round(self._held[-1])
 
-    async def _round(self, is_killed: bool) -> None:
-        """Runs concurrent callers, in each place one after another; every other one is normal.
+    async def _run_round(self, is_killed: bool) -> None:
+        """Runs concurrent callers, in each place one after another; every other one is normal; the chat model stalls.
 
         Args:
             is_killed: whether the recogniser's process is killed.
@@ -134,7 +137,7 @@ class RealSoak:
 
         async def lane() -> None:
             for kind in kinds:
-                await self._call(kind)
+                await self._run_caller(kind)
                 if time.monotonic() > end_s and self._held:
                     return
 
@@ -143,16 +146,16 @@ class RealSoak:
                 lanes.create_task(lane())
             lanes.create_task(self._stall_chat())
             if self._recogniser is not None and is_killed:
-                lanes.create_task(self._kill(self._recogniser))
+                lanes.create_task(self._kill_recogniser(self._recogniser))
 
-    async def _call(self, kind: Kind) -> None:
-        """Runs one caller, which tries again if it is refused, as a busy server may do."""
+    async def _run_caller(self, kind: Kind) -> None:
+        """Runs one caller of a kind, which tries again if the server is too busy; other refusals fail the test."""
         number = next(self._numbers)
         for _ in range(_MOST_TRIES):
             try:
-                await (self._talk(number) if kind == "talks" else self._misbehave(kind, number))
+                await (self._talk_once(number) if kind == "talks" else self._misbehave(kind, number))
             except (BackendError, InvalidStatus) as error:
-                if _status(error) not in _BUSY:
+                if _get_status(error) not in _BUSY:
                     self._report.broken.append(f"a caller could not talk: {error}")
                     return
                 self._report.n_refused += 1
@@ -163,8 +166,8 @@ class RealSoak:
                 return
         self._report.broken.append(f"a caller was refused {_MOST_TRIES} times: {self._report.refused}")
 
-    async def _talk(self, number: int) -> None:
-        """Talks over both sockets in all modes, one after the other."""
+    async def _talk_once(self, number: int) -> None:
+        """Makes one normal call; successive calls take all sockets and modes in turn."""
         n_talks = len(self._report.talks) + self._n_talking
         path, mode = WAYS[n_talks % len(WAYS)]
         talk = Talk(number % len(SENTENCES), path, mode)
@@ -176,13 +179,14 @@ class RealSoak:
         self._report.talks.append(talk)
 
     async def _misbehave(self, kind: Kind, number: int) -> None:
+        """Runs a misbehaving caller, and reports its failed check."""
         caller = BadCaller(self._server.url, self._random, 10 * _IDLE_S)
         broken = await caller.run(kind, self._sounds[number % len(SENTENCES)])
         if broken:
             self._report.broken.append(broken)
 
     async def _stall_chat(self) -> None:
-        """Suspends the chat model's process for a while; callers continue."""
+        """Suspends the chat model's process for 8 s, while callers continue."""
         await asyncio.sleep(5)
         for child in psutil.Process(self._server.process_id).children(recursive=True):
             with suppress(psutil.Error):
@@ -194,8 +198,8 @@ class RealSoak:
                     finally:
                         os.kill(child.pid, signal.SIGCONT)
 
-    async def _kill(self, recogniser: RecogniserProcess) -> None:
-        """Kills the recogniser's process during a call, and restarts it after a while."""
+    async def _kill_recogniser(self, recogniser: RecogniserProcess) -> None:
+        """Kills the recogniser's process during a call, and restarts it after 6 s."""
         until_s = time.monotonic() + _ROUND_S
         while not self._n_talking and time.monotonic() < until_s:
             await asyncio.sleep(0.1)
@@ -208,8 +212,11 @@ class RealSoak:
         await asyncio.to_thread(recogniser.start)
         self._report.outages.append(Outage(began_s, clock()))
 
-    async def _empty(self) -> Held:
-        """Returns the resources that the server holds after all callers have left."""
+    async def _wait_until_empty(self) -> Held:
+        """Waits until the server has no session, and returns the resources that it still holds.
+
+        If sessions are left after a minute, or the server lets nobody in, the report says so.
+        """
         async with httpx.AsyncClient(timeout=60) as client:
             for _ in range(60):
                 metrics = await client.get(f"{self._server.url}/metrics")
@@ -256,8 +263,8 @@ def run_real_soak(
     return report
 
 
-def _status(error: BackendError | InvalidStatus) -> str:
-    """Returns the HTTP status of a refusal; empty for another error."""
+def _get_status(error: BackendError | InvalidStatus) -> str:
+    """Returns the HTTP status of a refusal as text; empty for an error without one."""
     return error.status if isinstance(error, BackendError) else str(error.response.status_code)
 
 

@@ -1,5 +1,7 @@
 """Switches a session's chat model repeatedly between two real servers while a caller talks over the network.
 
+    python -m benchmarks.serve swap [CHECKPOINT] [--swaps 6] [--json FILE]
+
 Two llama.cpp servers of the embedded engine, each with its own prompt, are back-ends of the real `kame serve`. The
 caller's frames follow its own clock, and every frame of the answer is numbered, so that a switch that delays or loses a
 frame is detected.
@@ -34,7 +36,7 @@ PROMPTS = {"plain": "You are friendly.", "pirate": "You are a pirate."}
 
 
 def swap(checkpoint: str, n_swaps: int, settings: Sequence[str], on_swap: Callable[[Swap], None]) -> SwapReport:
-    """Runs the whole test on a server of its own.
+    """Switches the chat model `n_swaps` times during a call to a new server, and returns the report.
 
     Args:
         on_swap: called with each switch at the end.
@@ -42,17 +44,18 @@ def swap(checkpoint: str, n_swaps: int, settings: Sequence[str], on_swap: Callab
     Raises:
         RunError: the server does not start, or does not end.
     """
-    sound = _sound(n_swaps)
+    sound = _make_sound(n_swaps)
     with tempfile.TemporaryDirectory() as folder:
-        own = [f"back_ends={json.dumps(_back_ends(Path(folder)))}", "limits.max_sessions=1"]
+        own = [f"back_ends={json.dumps(_make_back_ends(Path(folder)))}", "limits.max_sessions=1"]
         with run_server(checkpoint, [*own, *settings]) as server:
-            report = asyncio.run(_talk(server, sound, n_swaps))
+            report = asyncio.run(_talk_and_switch(server, sound, n_swaps))
     for each in report.swaps:
         on_swap(each)
     return report
 
 
-async def _talk(server: Running, sound: Samples, n_swaps: int) -> SwapReport:
+async def _talk_and_switch(server: Running, sound: Samples, n_swaps: int) -> SwapReport:
+    """Plays the audio to a server and switches to the other back-end in each turn; returns what came of it."""
     clock = asyncio.get_running_loop().time
     asked: list[tuple[str, float]] = []
     async with RealtimeCall(server.url) as call:
@@ -64,12 +67,12 @@ async def _talk(server: Running, sound: Samples, n_swaps: int) -> SwapReport:
             asked.append((back_end, clock()))
             await call.change(back_end=back_end)
         await saying
-        await call.until_answered()
+        await call.wait_until_answered()
         return report_of(call.side, asked, call.n_sent, call.ended)
 
 
-def _sound(n_turns: int) -> Samples:
-    """Returns audio with one sentence in each turn, and silence after it."""
+def _make_sound(n_turns: int) -> Samples:
+    """Makes audio of turns of 15 s, each a sentence and silence after it."""
     kokoro = Kokoro()
     voice = kokoro.voices()[0].name
     n_samples = round(TURN_S * SAMPLE_RATE_HZ)
@@ -78,8 +81,8 @@ def _sound(n_turns: int) -> Samples:
     return np.concatenate([turn[:n_samples] for turn in turns])
 
 
-def _back_ends(folder: Path) -> list[dict[str, Any]]:
-    """Returns two back-ends, each with its own server and endpoint name."""
+def _make_back_ends(folder: Path) -> list[dict[str, Any]]:
+    """Writes the prompt of each back-end, and returns their settings; each has a server and an endpoint name."""
     back_ends = []
     for name, instructions in PROMPTS.items():
         file = folder / f"{name}.yaml"

@@ -1,4 +1,4 @@
-"""Measures the speed of synthesis, quality checks and alignment, and the growth of memory.
+"""Measures the speech stage in one process and in one per core, the growth of its memory, and the aligner's speed.
 
     python -m benchmarks.speech [--only speed alignment memory] [--dialogues N] [--memory N] [--json]
 
@@ -96,7 +96,7 @@ class Alignment:
 
 
 def prepare_scripts(folder: Path, n_dialogues: int, n_workers: int) -> tuple[RefreshConfig, list[Part]]:
-    """Prepares a run with that many dialogues, one per part, up to the speech stage."""
+    """Prepares a run with that many dialogues, one per part: all stages before that of speech."""
     source = write_questions(folder / "own.jsonl", n_dialogues, 1)
     config = RefreshConfig(
         out=str(folder / "out"),
@@ -115,22 +115,22 @@ def prepare_scripts(folder: Path, n_dialogues: int, n_workers: int) -> tuple[Ref
 
 
 def measure_speed(n_dialogues: int) -> Speed:
-    """Measures the speed in rounds of some dialogues per process."""
+    """Measures the speed in one process and in one per core, in rounds of `n_dialogues` per process."""
     n_cores = os.cpu_count() or 1
     with tempfile.TemporaryDirectory() as folder:
         config, parts = prepare_scripts(Path(folder), n_dialogues * n_cores, n_cores)
         with Workers(config.model_copy(update={"workers": 1})) as one, Workers(config) as many:
-            _rate(one, parts[:1])  # loads the models
-            _rate(many, parts[: 2 * n_cores])
+            _measure_rate(one, parts[:1])  # loads the models
+            _measure_rate(many, parts[: 2 * n_cores])
             best = {1: 0.0, n_cores: 0.0}
             for _ in range(N_ROUNDS):
-                best[1] = max(best[1], _rate(one, parts[:n_dialogues]))
-                best[n_cores] = max(best[n_cores], _rate(many, parts))
+                best[1] = max(best[1], _measure_rate(one, parts[:n_dialogues]))
+                best[n_cores] = max(best[n_cores], _measure_rate(many, parts))
     return Speed(best[1], best[n_cores], n_cores, best[n_cores] / best[1])
 
 
-def _rate(workers: Workers, parts: Sequence[Part]) -> float:
-    """Measures seconds of speech per second of the speech stage on these parts, and deletes their output."""
+def _measure_rate(workers: Workers, parts: Sequence[Part]) -> float:
+    """Returns the seconds of speech per second of the speech stage on some parts, and deletes their output."""
     runner = Runner(Store(workers.config.out))
     started_s = time.monotonic()
     workers.run(SPEECH, parts, lambda *_: None)
@@ -143,7 +143,7 @@ def _rate(workers: Workers, parts: Sequence[Part]) -> float:
 
 
 def measure_memory(n_utterances: int) -> Memory:
-    """Measures memory while each of the workers synthesises about this many utterances, more than 100."""
+    """Measures memory while each worker, one per core, synthesises about `n_utterances`, which are more than 100."""
     n_cores = os.cpu_count() or 1
     with tempfile.TemporaryDirectory() as folder:
         config, parts = prepare_scripts(Path(folder), -(-n_utterances * n_cores // LEAST_UTTERANCES), n_cores)
@@ -151,10 +151,10 @@ def measure_memory(n_utterances: int) -> Memory:
         for part in parts:
             if left > 0:
                 chosen.append(part)
-                left -= _n_utterances(config, part)
+                left -= _count_utterances(config, part)
         with Workers(config, run_watched) as workers:
             workers.run(SPEECH, chosen, lambda *_: None)
-        curves = [_readings(file) for file in sorted(Path(config.out).glob("rss-*.jsonl"))]
+        curves = [_read_readings(file) for file in sorted(Path(config.out).glob("rss-*.jsonl"))]
     last = [curve[-1] for curve in curves]
     settled = [next((each for each in curve if each.n_utterances >= N_SETTLED), curve[-1]) for curve in curves]
     return Memory(settled, last, max(b.rss_mib / a.rss_mib for a, b in zip(settled, last, strict=True)))
@@ -165,24 +165,25 @@ def run_watched(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
     record = run_on_part(config, stage, part)
     process = psutil.Process()
     file = Path(config.out) / f"rss-{process.pid}.jsonl"
-    before = _readings(file)[-1].n_utterances if file.exists() else 0
-    now = Reading(process.pid, before + _n_utterances(config, part), process.memory_info().rss >> 20)
+    before = _read_readings(file)[-1].n_utterances if file.exists() else 0
+    now = Reading(process.pid, before + _count_utterances(config, part), process.memory_info().rss >> 20)
     with file.open("a", encoding="utf-8") as written:
         written.write(f"{json.dumps(asdict(now))}\n")
     return record
 
 
-def _readings(file: Path) -> list[Reading]:
+def _read_readings(file: Path) -> list[Reading]:
     return [Reading(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-def _n_utterances(config: RefreshConfig, part: Part) -> int:
+def _count_utterances(config: RefreshConfig, part: Part) -> int:
+    """Counts the utterances of a part that the speech stage is to make."""
     dialogues = Runner(Store(config.out)).read(part, "wording", Dialogue)
     return sum(len(turn.utterances) for dialogue in dialogues for turn in dialogue.turns)
 
 
 def measure_alignment(n_texts: int) -> Alignment:
-    """Measures the alignment of our own speech on one core, by processor time."""
+    """Measures the alignment of `n_texts` synthesised texts on one core, by processor time."""
     tts, aligner = Kokoro(), PocketsphinxAligner()
     spoken: list[tuple[str, Samples]] = [
         (text, tts.synthesise(text, tts.voices()[0].name, 1.0).samples) for text in generate_texts(n_texts, 2)

@@ -69,7 +69,7 @@ SEED = 7
 ALL = "all forms"
 
 Figures = dict[str, dict[str, dict[str, float]]]
-"""Figures of `Tally.row` by form and surroundings."""
+"""Figures of `Tally.make_row` by form and surroundings."""
 
 
 @dataclass(slots=True)
@@ -86,8 +86,8 @@ class Tally:
         self.n_words += other.n_words
         self.n_timed += other.n_timed
 
-    def row(self) -> dict[str, float]:
-        """Returns mean and 95th percentile of the absolute errors, and the share of words with a time."""
+    def make_row(self) -> dict[str, float]:
+        """Returns mean and 95th percentile of the absolute errors, the mean error, and the share of timed words."""
         size = np.abs(self.errors_ms)
         return {
             "mean_ms": round(float(size.mean()), 1),
@@ -99,7 +99,7 @@ class Tally:
 
 
 class Station:
-    """Stages that make dialogues with one synthesiser."""
+    """The stages of speech and alignment, with one synthesiser and one aligner."""
 
     def __init__(self, truth: str, aligner: str) -> None:
         tts = registry.build("tts", truth, {})
@@ -109,8 +109,8 @@ class Station:
         limits = AlignmentConfig(aligner=aligner, min_mean_score={})  # told for our voices; others score otherwise
         self.alignment = AlignmentStage(limits, registry.build("aligner", aligner, {}))
 
-    def spoken(self, dialogues: Sequence[Dialogue]) -> list[tuple[Dialogue, Clips, DialogueWords]]:
-        """Yields dialogues with their clips and word times; those that a stage rejects are skipped."""
+    def speak(self, dialogues: Sequence[Dialogue]) -> list[tuple[Dialogue, Clips, DialogueWords]]:
+        """Returns dialogues with their clips and word times; those that a stage rejects are left out."""
         by_id = {each.dialogue_id: each for each in dialogues}
         clips = self.speech.run([(each,) for each in dialogues]).outputs
         words = self.alignment.run([(by_id[each.dialogue_id], each) for each in clips]).outputs
@@ -120,20 +120,22 @@ class Station:
 
 def collect_items(n: int) -> list[Item]:
     """Returns sample items with explanations and questions with options in turn, then generated questions."""
-    of_source = [_read(SourceConfig(name=name, path=str(ITEMS / f"{name}.jsonl"))) for name in ("gsm8k", "mmlu_pro")]
+    of_source = [
+        _read_source(SourceConfig(name=name, path=str(ITEMS / f"{name}.jsonl"))) for name in ("gsm8k", "mmlu_pro")
+    ]
     samples = [item for pair in zip(*of_source, strict=False) for item in pair][:n]
     if len(samples) == n:
         return samples
     with tempfile.TemporaryDirectory() as folder:
-        return samples + _read(write_questions(Path(folder) / "own.jsonl", n - len(samples), SEED))
+        return samples + _read_source(write_questions(Path(folder) / "own.jsonl", n - len(samples), SEED))
 
 
-def _read(source: SourceConfig) -> list[Item]:
+def _read_source(source: SourceConfig) -> list[Item]:
     return read_items(source, None, SplitConfig()).items
 
 
 def make_dialogues(form: str, chosen: Sequence[Item]) -> list[Dialogue]:
-    """Returns the items as dialogues of one form, if it fits them."""
+    """Returns dialogues of one form of the items that it fits."""
     shares = FormShares(**{name: float(name == form) for name in FormShares.model_fields})
     made = ScriptStage(ScriptConfig(), FormsConfig(shares=shares), 1.0, SEED).run([(item,) for item in chosen]).outputs
     return [each for each in made if each.form == form]
@@ -142,7 +144,7 @@ def make_dialogues(form: str, chosen: Sequence[Item]) -> list[Dialogue]:
 def mix_dialogues(
     spoken: Sequence[tuple[Dialogue, Clips, DialogueWords]], surroundings: dict[str, float]
 ) -> Iterator[Any]:
-    """Returns rows of a data shard with the clips that they were mixed from."""
+    """Mixes dialogues in some surroundings; yields rows of a data shard, each with the clips that are in it."""
     stage = MixingStage(MixingConfig(), SurroundingsConfig(**surroundings), SEED)
     for each in spoken:  # one by one: an item is a dialogue of one id in every form
         for row in stage.run([each]).outputs:
@@ -155,7 +157,7 @@ def count_words(dialogue: Dialogue) -> int:
 
 
 def compare(row: AudioDialogue, clips: Clips, tally: Tally) -> None:
-    """Adds the errors of a dialogue's word starts, except cut words."""
+    """Adds the errors of a dialogue's word starts to a tally, except those of cut words."""
     sound = decode_flac(row.flac)
     by_place = {(clip.turn_index, clip.utterance_index): clip for clip in clips.clips}
     for turn in row.turns:
@@ -194,7 +196,7 @@ def measure(truth: str, aligner: str, n: int) -> Figures:
     tallies: dict[tuple[str, str], Tally] = defaultdict(lambda: Tally([]))
     for form in FormShares.model_fields:
         dialogues = make_dialogues(form, chosen)
-        spoken = station.spoken(dialogues)
+        spoken = station.speak(dialogues)
         kept = {each.dialogue_id for each, _, _ in spoken}
         n_refused = sum(count_words(each) for each in dialogues if each.dialogue_id not in kept)
         for name, surroundings in SURROUNDINGS.items():
@@ -206,7 +208,7 @@ def measure(truth: str, aligner: str, n: int) -> Figures:
     found: Figures = defaultdict(dict)
     for (form, name), tally in tallies.items():
         if tally.errors_ms:
-            found[form][name] = tally.row()
+            found[form][name] = tally.make_row()
     return found
 
 

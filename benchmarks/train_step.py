@@ -64,7 +64,7 @@ class Stopwatch(Silent):
     """Progress callback that records the time of each step, and the figures.
 
     Args:
-        last_step: `MeasuredError` is raised after this step; None: the run ends by itself.
+        last_step: `MeasuredError` is raised after this step; with None, the run ends by itself.
     """
 
     def __init__(self, last_step: int | None = None) -> None:
@@ -104,8 +104,8 @@ def make_benchmark_config(
     """Builds a run by a preset's recipe on the rows and weights that `make_inputs` writes to the folder.
 
     Args:
-        precision, device, batch_frames: None: as in the recipe.
-        lora_rank: rank of adapters beside random weights; None: all weights are trained.
+        precision, device, batch_frames: None for those of the recipe.
+        lora_rank: rank of adapters beside random weights; with None, all weights are trained.
         minutes: duration of the run, which then has no number of steps.
     """
     typed: dict[str, Any] = {
@@ -123,7 +123,7 @@ def make_benchmark_config(
         "data.substitute_share": 0.0,
         "keep.evaluate_examples": 0,
         "keep.save_every": 10**6,
-        # A look in the middle: the figures are those of the second half, without what is made ready in the first step.
+        # Also in the middle: the figures are those of the second half, without what is made ready in the first step.
         "keep.log_every": max(1, n_steps // 2) if minutes is None else max(1, min(10, int(minutes))),
         "keep.tensorboard": False,
     }
@@ -149,7 +149,7 @@ def make_random_base(folder: Path, model: ModelConfig, by: MadeWith, device: tor
 
 
 def list_batches(config: TrainConfig) -> list[Batch]:
-    """Returns the batches that a run of this configuration trains on, one per step."""
+    """Returns the micro-batches that a run of this configuration trains on, in order."""
     source = RowSource(open_datasets(config.data.datasets), config.data, config.seed, config.optim.accumulation or 1)
     return [micro.batch for step in range(config.max_steps) for micro in source.load_batches(step)]
 
@@ -168,7 +168,7 @@ class Bare:
             add_lora(FrontEnd(self.lm, config.model.oracle, kwargs, dataset.layout), config.lora, frozen_type)
 
     def step(self, batch: Batch) -> float:
-        """Returns the seconds of one forward and backward pass."""
+        """Makes a forward and backward pass, and returns its seconds."""
         batch = batch.to(self.device)
         started_s = time.perf_counter()
         with no_compile(), torch.autocast(self.device.type, torch.bfloat16, enabled=self.is_mixed):
@@ -188,7 +188,7 @@ def _cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 
 def measure_whole(config: TrainConfig) -> dict[str, Any]:
-    """Measures speed and memory of whole steps, beside the memory that `kame plan` computes."""
+    """Trains, and returns speed and memory of the steps, with the memory that `kame plan` computes."""
     watch = Stopwatch(None if config.max_hours else config.max_steps)
     with suppress(MeasuredError):
         train(config, watch)
@@ -218,7 +218,10 @@ def measure_whole(config: TrainConfig) -> dict[str, Any]:
 
 
 def measure(config: TrainConfig, n_rounds: int = 2) -> dict[str, Any]:
-    """Returns the seconds of whole and bare steps without the first, and their ratio."""
+    """Writes the inputs, and measures the seconds of whole and bare steps without the first, and bare / whole.
+
+    Of each step, the best time of all rounds counts.
+    """
     whole: list[list[float]] = []
     bare: list[list[float]] = []
     make_inputs(config)
@@ -246,7 +249,8 @@ def _open_folder(folder: Path | None) -> Iterator[Path]:
         yield Path(temporary)
 
 
-def _parse() -> argparse.Namespace:
+def _parse_options() -> argparse.Namespace:
+    """Parses the command line; options that do not fit together end the program."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.train_step", description="Compares whole training steps with bare ones."
     )
@@ -272,7 +276,7 @@ def _parse() -> argparse.Namespace:
 
 def main() -> None:
     """Measures and prints."""
-    options = _parse()
+    options = _parse_options()
     chosen = (options.preset, options.steps, options.precision, options.device, options.lora_rank)
     with _open_folder(options.folder) as folder:
         config = make_benchmark_config(folder, *chosen, options.batch_frames, options.minutes)

@@ -69,7 +69,7 @@ def listen(reader: DatasetReader, recogniser: Recogniser, limit: int | None) -> 
 
     Backchannels are skipped, as by the gate.
     """
-    for row in _rows(reader, limit):
+    for row in _select_rows(reader, limit):
         sound = decode_flac(row.flac)
         for turn in row.turns:
             for utterance in turn.utterances:
@@ -123,7 +123,7 @@ def _share(part: int, whole: int) -> float | None:
 
 
 def compute_rates(heard: Sequence[Heard]) -> dict[str, Rate]:
-    """Computes the rates of all utterances, of each speaker and of each source."""
+    """Computes the rates of all utterances, of each speaker and of each source, by name of the group."""
     groups = {"all": list(heard)}
     for each in heard:
         groups.setdefault(f"speaker {each.speaker}", []).append(each)
@@ -132,13 +132,14 @@ def compute_rates(heard: Sequence[Heard]) -> dict[str, Rate]:
     return {name: compute_rate(group) for name, group in groups.items()}
 
 
-def _rows(reader: DatasetReader, limit: int | None) -> Iterator[AudioDialogue]:
+def _select_rows(reader: DatasetReader, limit: int | None) -> Iterator[AudioDialogue]:
+    """Returns all dialogues, or `limit` of them, evenly spread."""
     n_rows = sum(shard.n_rows for shard in reader.shards())
     wanted = set(np.linspace(0, n_rows - 1, min(limit or n_rows, n_rows)).round().astype(int).tolist())
     return (row for index, row in enumerate(reader.dialogues()) if index in wanted)
 
 
-def _percent(share: float | None) -> str:
+def _format_percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.1%}"
 
 
@@ -168,7 +169,7 @@ def main() -> None:
         print(
             f"{name:<12} {each.wer:6.2%}  [{each.low:.2%}, {each.high:.2%}]  "
             f"{each.n_words} words, {each.n_utterances} utterances; "
-            f"numbers {_percent(each.number_recall)}, names {_percent(each.name_recall)}"
+            f"numbers {_format_percent(each.number_recall)}, names {_format_percent(each.name_recall)}"
         )
     print(f"real-time factor {factor:.3f} ({sum(each.audio_s for each in heard) / 60:.1f} minutes of speech)\n")
     for utterance in worst:
