@@ -57,7 +57,10 @@ _LOGIT_COPIES = 4  # logits, in float32, their softmax, and its gradient
 
 
 def describe_codes(codec: str) -> tuple[int, CodeLayout]:
-    """Returns the vocabulary size and code layout that a plan assumes: those of the shipped nano, or Moshi's."""
+    """Returns the vocabulary size and the layout of the codes that a plan assumes.
+
+    They are Moshi's for the codec `mimi`, and those of the shipped nano for any other codec.
+    """
     if codec == "mimi":
         return 32_000, CodeLayout.make_mimi(8, 2048)
     return 1_500, CodeLayout.make_parametric((512,) * 6, 2, 0.8)
@@ -140,7 +143,7 @@ def count_operations(model: FrontEnd, with_audio: bool) -> int:
 
 
 def _make_columns(model: FrontEnd) -> Tensor:
-    """Returns a short sequence on the meta device."""
+    """Returns the columns of a short sequence, [1, rows, COUNTED_FRAMES + 1], on the meta device."""
     shape = (1, 1 + 2 * model.n_codebooks, COUNTED_FRAMES + 1)
     return torch.full(shape, PADDING_ID % model.card, device="meta")
 
@@ -168,7 +171,7 @@ def count_activation_bytes(config: TrainConfig, model: FrontEnd) -> float:
 
 
 def count_weight_bytes(config: TrainConfig, model: FrontEnd) -> float:
-    """Returns the memory of weights, gradients and optimiser state over all processes, in bytes."""
+    """Returns the memory of weights, gradients, optimiser and moving average of all processes together, in bytes."""
     n_all, n_trained = count_weights(model)
     of_trained = _BYTES_OF_TRAINED + (0 if config.optim.ema_decay is None else _BYTES_OF_AVERAGE)
     frozen = sum(each.numel() * each.element_size() for each in model.parameters() if not each.requires_grad)
@@ -200,6 +203,9 @@ def estimate_training(
         device: cpu, or a GPU's name.
         n_devices: processes that share the weights and the micro-batches of a step; the number of these does not
             change.
+
+    Returns:
+        The time of each stage, the sum of these, and the memory of the stage that needs most.
     """
     hours, least = list[Figure](), list[Figure]()
     for config in stages:
@@ -304,7 +310,10 @@ def name_training(config: TrainConfig) -> str:
 
 
 def _get_speed(book: RateBook, device: str, is_mixed: bool) -> tuple[float | None, float, str]:
-    """Returns a device's operations per second, the share that training reaches, and the source of both."""
+    """Returns a device's operations per second, the share that training reaches, and the source of both.
+
+    If the speed is not known it is None, and the source says why.
+    """
     part = find_known_gpu(device)
     if part is None:
         found = book.find(lambda rates: rates.costs, lambda row: _is_flops(row, device))
@@ -369,7 +378,10 @@ def estimate_memory(
 
 
 def estimate_callers(preset: str, book: RateBook, device: str) -> Figure:
-    """Estimates the number of concurrent callers in real time on one device."""
+    """Estimates the number of concurrent callers in real time on one device; unknown if no step was measured there.
+
+    Numbers of callers above those measured are extrapolated linearly, if all that were measured are in time.
+    """
     key, title = f"callers.{preset}.{device}", f"concurrent callers of {preset} on one {device}"
 
     def fits(row: StepTimes) -> bool:

@@ -89,20 +89,21 @@ def render_card(facts: KameJson, n_weights: int, n_stored: int) -> str:
 
 
 def _render_without_oracle(facts: KameJson) -> str:
-    """Says where the figures without an oracle are, or that there are none."""
+    """Returns a sentence on where the figures without an oracle are, or that there are none."""
     if any(each.oracle == "none" for each in facts.free_running):
         return "How often it gave the true answer without an oracle is among the figures above."
     return "What it says without an oracle was not evaluated."
 
 
 def _render_stock_codec(facts: KameJson) -> str:
-    """Says that stock moshi does not load the codec, where that is so."""
+    """Returns a sentence that stock moshi does not load the codec; empty if it does, or if there is no codec."""
     if facts.codec is None or facts.codec.is_mimi:
         return ""
     return f" Its LM loads in stock moshi, its codec `{facts.codec.name}` does not: there are codes then, and no sound."
 
 
 def _render_model(facts: KameJson) -> str:
+    """Renders a table of the codec, the vocabulary, the oracle and the cue."""
     absent = "none in the folder; it speaks the codes of " + (facts.codec_digest or "one that is not named")
     codec = absent if facts.codec is None else f"`{facts.codec.name}` {facts.codec.digest}"
     if facts.codec is not None and facts.codec.package:
@@ -118,6 +119,7 @@ def _render_model(facts: KameJson) -> str:
 
 
 def _render_training(facts: KameJson) -> str:
+    """Renders a table of the training data, its licences, and how the weights were trained."""
     told = facts.training
     rows = (
         ("token rows (fingerprints)", ", ".join(f"`{each}`" for each in told.data) or "none named"),
@@ -132,6 +134,7 @@ def _render_training(facts: KameJson) -> str:
 
 
 def _render_licences(licences: Mapping[str, str | None] | None) -> str:
+    """Renders licences by part; None: they were not recorded."""
     if licences is None:
         return "not known"
     return "; ".join(f"{name}: {licence or 'not known'}" for name, licence in licences.items()) or "none needed"
@@ -144,7 +147,7 @@ def _render_serving(facts: KameJson) -> str:
 
 
 def _format_serving_rows(facts: KameJson) -> list[tuple[str, str]]:
-    """Returns the defaults that the server takes from the checkpoint."""
+    """Returns label and value of the defaults that the server takes from the checkpoint."""
     own, delays = facts.sampling, facts.trained_delays
     how = (
         f"temperature {own.temp_text:g} for text and {own.temp:g} for sound, the {own.top_k_text} and {own.top_k} best"
@@ -178,6 +181,7 @@ def _render_figures(facts: KameJson) -> str:
 
 
 def _render_losses(facts: KameJson) -> str:
+    """Renders the figures of the last validation as a table, or a sentence if there are none."""
     if not facts.training.figures:
         return "Validation was not looked at."
     rows = [(f"`{name}`", f"{value:.4g}") for name, value in sorted(facts.training.figures.items())]
@@ -187,6 +191,7 @@ def _render_losses(facts: KameJson) -> str:
 
 
 def _render_free_running(facts: KameJson) -> str:
+    """Renders the results of free running as a table, or a sentence if there are none."""
     if not facts.free_running:
         return "It was not run freely on held-out dialogues; `kame evaluate recall FOLDER ROWS` does that."
     rows = [(each.name, str(each)) for each in facts.free_running]
@@ -196,6 +201,7 @@ def _render_free_running(facts: KameJson) -> str:
 
 
 def _render_files(facts: KameJson, n_stored: int) -> str:
+    """Renders a table of the files in the checkpoint's folder."""
     weights = f"weights, Kyutai's names, and `{ORACLE_KEY}`" + (f", `{CUE_KEY}`" if facts.cue else "")
     tied = [
         name for name, is_tied in (("text head", facts.tie_text_head), ("oracle", facts.oracle == "tied")) if is_tied

@@ -107,7 +107,7 @@ def export_checkpoint(
                     "voice": voice,
                 }
             )
-            _write(aside, front_end, tokenizer, facts, dtype)
+            _write_files(aside, front_end, tokenizer, facts, dtype)
     except SafetensorError as error:
         raise StoreError(f"Cannot write {out}: {error}.", "Check its permissions and the free disk space.") from error
     return facts
@@ -175,7 +175,7 @@ def export_once(
     sampling: SamplingConfig | None = None,
     voice: Voice = "decoded",
 ) -> str:
-    """Exports a run into a folder of checkpoints unless that was done before, and returns the export's name there.
+    """Exports a run's best weights into a folder of checkpoints unless that was done before; returns the export's name.
 
     If an export of another training already has the name, the run's identity is appended to it.
 
@@ -314,6 +314,7 @@ def _check_sizes(front_end: FrontEnd, tokenizer: Tokenizer | None, codec: Codec 
 
 
 def _choose_sampling(layout: CodeLayout, told: SamplingConfig | None) -> SamplingConfig:
+    """Returns the fields that `told` sets explicitly, over moshi's defaults with the layout's temperature of codes."""
     own = SamplingConfig(temp=layout.temp)
     return own if told is None else own.model_copy(update=told.model_dump(exclude_unset=True))
 
@@ -321,6 +322,7 @@ def _choose_sampling(layout: CodeLayout, told: SamplingConfig | None) -> Samplin
 def _collect_facts(
     front_end: FrontEnd, tokenizer: Tokenizer | None, codec: CodecFacts | None, training: TrainingFacts
 ) -> KameJson:
+    """Makes the contents of `kame.json`; sampling, delays, guesses and voice have their defaults."""
     return KameJson(
         preset=front_end.preset,
         oracle=front_end.oracle.mode,
@@ -338,7 +340,10 @@ def _collect_facts(
 
 
 def _write_codec(folder: Path, codec: Codec) -> CodecFacts:
-    """Writes a codec's files, if it has any, into the folder; returns how to build the codec from them."""
+    """Writes a codec's files, if it has any, and returns how to build the codec from them.
+
+    Mimi's files are beside the weights, those of any other codec in the folder `codec/`.
+    """
     own = folder / CODEC
     own.mkdir()
     options = codec.save(str(own))
@@ -359,13 +364,14 @@ def _write_codec(folder: Path, codec: Codec) -> CodecFacts:
     )
 
 
-def _write(
+def _write_files(
     folder: Path,
     front_end: FrontEnd,
     tokenizer: Tokenizer | None,
     facts: KameJson,
     dtype: torch.dtype | None,
 ) -> None:
+    """Writes all files of a checkpoint except the codec's."""
     state = make_stock_state(front_end, dtype)
     save_file(state, folder / WEIGHTS, metadata={"format": "pt"})
     (folder / CONFIG).write_bytes(encode_json(make_stock_config(front_end, tokenizer, facts.codec)))
@@ -378,6 +384,7 @@ def _write(
 
 
 def _make_training_facts(facts: RunFacts, saved: Saved) -> TrainingFacts:
+    """Returns what an export of one checkpoint of a run records about its training and its last validation."""
     state = saved.read_state()
     columns: dict[str, dict[str, float]] = state.get("evaluation") or {}  # keys: which oracle was fed
     return TrainingFacts(
@@ -412,6 +419,7 @@ def _get_trained_delays(feed: OracleFeedConfig) -> TrainedDelays | None:
 
 
 def _check_digest(what: str, named: str, trained: str, run: str | Path) -> None:
+    """Raises a ConfigError if the given part is not the one that the run was trained with."""
     if named != trained:
         raise ConfigError(
             f"The run {run} was trained with {what} {trained}, but the given one is {named}.",

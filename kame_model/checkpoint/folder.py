@@ -165,6 +165,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _fetch(repository: str, name: str) -> Path | None:
+    """Downloads a file of `owner/name[@revision]` and returns its path; None if the repository has no such file."""
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import RemoteEntryNotFoundError
 

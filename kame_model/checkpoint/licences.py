@@ -20,7 +20,7 @@ _KYUTAIS: Final = "CC-BY-4.0"
 
 
 def collect_run_licences(facts: RunFacts) -> Licences:
-    """Returns the licences, by part, of the data of a run and of the runs it started from; None: unknown."""
+    """Returns the licences, by part, of a run's data and initial weights, also of earlier runs; None: unknown."""
     found: Licences = {}
     for rows, fingerprint in zip(facts.config.data.datasets, facts.datasets, strict=False):  # no datasets: only copying
         found.update(_read_row_licences(rows.path, fingerprint))
@@ -48,6 +48,7 @@ def _read_row_licences(folder: str, fingerprint: str) -> Licences:
 
 
 def _find_weight_licences(place: str) -> Licences:
+    """Returns the licences, by part, of what initial weights were made from; None: unknown. It makes no request."""
     run = find_run(place)
     if run is not None:
         return collect_run_licences(read_facts(run.folder))
@@ -61,6 +62,7 @@ def _find_weight_licences(place: str) -> Licences:
 
 
 def _list_training_licences(told: TrainingFacts) -> Iterator[tuple[str, str | None]]:
+    """Yields the recorded licences by part; if none were recorded, each known part with None."""
     if told.licences is not None:
         yield from told.licences.items()
         return

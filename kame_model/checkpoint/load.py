@@ -129,11 +129,11 @@ def load_checkpoint(source: str | Path, device: torch.device | str = "cpu") -> C
         lm = loaders.get_moshi_lm(None, dict(contents.lm_kwargs), device="meta")
     except (TypeError, AssertionError, ValueError) as error:
         raise StoreError(f"The configuration of {contents.weights} is not valid for moshi: {error}.", _AGAIN) from error
-    _fill(lm, state, contents, assign=True)  # the model keeps these tensors: no second copy in memory
+    _load_state(lm, state, contents, assign=True)  # the model keeps these tensors: no second copy in memory
     preset = "custom" if contents.facts is None else contents.facts.preset
     layout = (None if contents.facts is None else contents.facts.layout) or _make_mimi_layout(lm)
     front_end = FrontEnd(lm.requires_grad_(True), "table", contents.lm_kwargs, layout, preset, cue=cue is not None)
-    _fill_cue(front_end, cue, contents)
+    _load_cue(front_end, cue, contents)
     if table is not None:
         wanted = front_end.oracle.embedding.weight.shape
         if table.shape != wanted:
@@ -178,8 +178,8 @@ def init_from(
         raise ConfigError(f"{source} was trained with a cue, but model.cue is off.", "Train with model.cue=true.")
     if front_end.tie_text_head:
         _drop_tied_head(state, str(source))
-    _fill(front_end.lm, state, contents)
-    _fill_cue(front_end, cue, contents)
+    _load_state(front_end.lm, state, contents)
+    _load_cue(front_end, cue, contents)
     if table is None:
         front_end.oracle.start_from_text(front_end.lm.text_emb)
         return contents.facts
@@ -199,7 +199,8 @@ def _make_mimi_layout(lm: LMModel) -> CodeLayout:
     return CodeLayout.make_mimi(lm.dep_q, lm.card).model_copy(update=delays)
 
 
-def _fill(module: nn.Module, state: dict[str, Tensor], contents: Contents, assign: bool = False) -> None:
+def _load_state(module: nn.Module, state: dict[str, Tensor], contents: Contents, assign: bool = False) -> None:
+    """Loads a state dictionary into a module; raises a StoreError if names or shapes of tensors do not match."""
     try:
         module.load_state_dict(state, strict=True, assign=assign)
     except RuntimeError as error:
@@ -209,10 +210,10 @@ def _fill(module: nn.Module, state: dict[str, Tensor], contents: Contents, assig
         raise StoreError(what, _AGAIN) from error
 
 
-def _fill_cue(front_end: FrontEnd, cue: Tensor | None, contents: Contents) -> None:
+def _load_cue(front_end: FrontEnd, cue: Tensor | None, contents: Contents) -> None:
     """Loads the cue's matrix; it is not changed if the checkpoint has none."""
     if front_end.cue is not None and cue is not None:
-        _fill(front_end.cue, {"projection.weight": cue}, contents)
+        _load_state(front_end.cue, {"projection.weight": cue}, contents)
 
 
 def _check_digest(what: str, found: str, recorded: str | None, place: Place, remedy: str = _AGAIN) -> None:
@@ -221,6 +222,7 @@ def _check_digest(what: str, found: str, recorded: str | None, place: Place, rem
 
 
 def _check_shapes(front_end: FrontEnd, theirs: dict[str, Any], source: str) -> None:
+    """Raises a ConfigError for the first keyword argument of moshi that differs, except the lengths of contexts."""
     for key in sorted(front_end.lm_kwargs.keys() & theirs.keys(), key=lambda key: ([*_NAMES, key].index(key), key)):
         ours = front_end.lm_kwargs[key]
         if key in _NO_WEIGHTS or ours == theirs[key]:
@@ -230,6 +232,7 @@ def _check_shapes(front_end: FrontEnd, theirs: dict[str, Any], source: str) -> N
 
 
 def _check_digests(facts: KameJson, tokenizer_digest: str | None, codec_digest: str | None, source: str) -> None:
+    """Raises a ConfigError if vocabulary or codec of a checkpoint and of the data differ; None is not compared."""
     for what, theirs, ours in (
         ("vocabulary", facts.tokenizer_digest, tokenizer_digest),
         ("codec", facts.codec_digest, codec_digest),
@@ -242,7 +245,7 @@ def _check_digests(facts: KameJson, tokenizer_digest: str | None, codec_digest: 
 
 
 def _drop_tied_head(state: dict[str, Tensor], source: str) -> None:
-    """Removes the text head, which is tied to the text embedding, after a check that both have equal weights."""
+    """Removes the tied text head from the state; raises a ConfigError if it differs from the text embedding."""
     head, embedding = state.pop(TEXT_HEAD_KEY, None), state.get("text_emb.weight")
     if head is not None and embedding is not None and not torch.equal(head, embedding[:-1]):
         raise ConfigError(

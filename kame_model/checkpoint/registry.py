@@ -141,6 +141,7 @@ def read_looks(folder: str) -> list[Look]:
 
 
 def _read_list(folder: str, name: str, adapter: TypeAdapter[list[_T]], remedy: str) -> list[_T]:
+    """Reads the rows of a list; none if the file does not exist. Raises a StoreError if it is damaged."""
     store = Store(folder)
     if not store.exists(name):
         return []

@@ -40,6 +40,7 @@ def compute_spectral_distance(made: Tensor, true: Tensor) -> Distance:
 
 
 def _compute_distance_at(made: Tensor, true: Tensor, n_window: int, n_mels: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns spectral convergence, log-magnitude and log-mel distance at one resolution, as scalars."""
     ours, theirs = _compute_magnitude(made, n_window), _compute_magnitude(true, n_window)
     filters = _make_mel_filters(n_window, n_mels).to(ours)
     convergence = (ours - theirs).norm() / theirs.norm().clamp(min=FLOOR)

@@ -128,7 +128,7 @@ def measure(
     for row in rows:
         sounds = (get_channels(row).T / np.float32(PCM_SCALE)).astype(np.float32)
         for speaker, sound, codes in zip("AB", sounds, codec.encode(list(sounds)), strict=True):
-            seen.append(_evaluate_channel(row, speaker, sound, codes, codec.decode(codes), listen))
+            seen.append(_measure_channel(row, speaker, sound, codes, codec.decode(codes), listen))
         on_dialogue()
     distances = np.array([each for one in seen for each in one.distances]).mean(axis=0)
     return CodecReport(
@@ -140,7 +140,7 @@ def measure(
         n_dialogues=len(rows),
         audio_s=round(sum(samples_to_seconds(each.n_samples) for each in seen), 3),
         split=", ".join(sorted({row.split for row in rows})),
-        codebooks=_count_use([each.codes[:, ~each.is_silent] for each in seen], codec.card),
+        codebooks=_measure_codebook_use([each.codes[:, ~each.is_silent] for each in seen], codec.card),
         silence_alike=_measure_repetition([each.codes[:, each.is_silent] for each in seen]),
         spectral=Spectral(*(float(each) for each in distances)),
         wer_original=_compute_word_error_rates(seen, lambda each: each.original),
@@ -154,9 +154,13 @@ def write_report(folder: str, report: CodecReport) -> str:
     return str(Path(folder) / Store(folder).write_bytes(REPORT, content).path)
 
 
-def _evaluate_channel(
+def _measure_channel(
     row: AudioDialogue, speaker: str, sound: Samples, codes: Codes, decoded: Samples, listen: Listen
 ) -> _Seen:
+    """Compares the utterances of a channel with their decoded sound, and finds its silent frames.
+
+    Shares and rates are computed later, over all channels.
+    """
     distances, original, round_trip = [], [], []
     for utterance in _get_utterances(row, speaker):
         assert utterance.start_s is not None
@@ -180,12 +184,14 @@ def _evaluate_channel(
 
 
 def _get_utterances(row: AudioDialogue, speaker: str) -> Iterable[Utterance]:
+    """Yields the utterances of a speaker that are speech, not backchannels."""
     for turn in row.turns:
         if turn.speaker == speaker:
             yield from (each for each in turn.utterances if each.kind == "speech")
 
 
 def _compute_distance(made: Samples, true: Samples) -> tuple[float, float, float, float]:
+    """Returns the log-mel, log-magnitude and convergence distances, and the mean absolute difference of amplitudes."""
     with torch.inference_mode():
         found = compute_spectral_distance(torch.from_numpy(made.copy())[None], torch.from_numpy(true.copy())[None])
     l1 = float(np.abs(made - true).mean())
@@ -196,8 +202,8 @@ def _sum_counts(counts: Iterable[WordCounts]) -> WordCounts:
     return WordCounts(*np.array([WordCounts(0, 0, 0, 0), *counts]).sum(axis=0).tolist())
 
 
-def _count_use(codes: Sequence[Codes], card: int) -> tuple[CodebookUse, ...]:
-    """Computes the usage of each codebook over all given frames."""
+def _measure_codebook_use(codes: Sequence[Codes], card: int) -> tuple[CodebookUse, ...]:
+    """Computes the usage of each codebook over all given frames; without frames both figures are 0."""
     found = []
     for book in np.concatenate(codes, axis=1):
         counts = np.bincount(book, minlength=card)
@@ -208,7 +214,11 @@ def _count_use(codes: Sequence[Codes], card: int) -> tuple[CodebookUse, ...]:
 
 
 def _measure_repetition(codes: Sequence[Codes]) -> float | None:
-    """Returns the share of the most common column; None if there are no columns."""
+    """Returns the share of frames that have the most common codes; None if there are no frames.
+
+    Args:
+        codes: [n_codebooks, n_frames] of each channel.
+    """
     columns = np.concatenate(codes, axis=1).T
     if not len(columns):
         return None
@@ -218,10 +228,11 @@ def _measure_repetition(codes: Sequence[Codes]) -> float | None:
 def _compute_word_error_rates(seen: Sequence[_Seen], counts_of: Callable[[_Seen], WordCounts]) -> dict[str, WordErrors]:
     """Computes word error rates of all speech and of each speaker."""
     groups = {"all": list(seen)} | {speaker: [each for each in seen if each.speaker == speaker] for speaker in "AB"}
-    return {name: _compute_errors(group, counts_of) for name, group in groups.items()}
+    return {name: _compute_word_error_rate(group, counts_of) for name, group in groups.items()}
 
 
-def _compute_errors(seen: Sequence[_Seen], counts_of: Callable[[_Seen], WordCounts]) -> WordErrors:
+def _compute_word_error_rate(seen: Sequence[_Seen], counts_of: Callable[[_Seen], WordCounts]) -> WordErrors:
+    """Computes the word error rate of channels, with its interval by resampling dialogues; 0 without words."""
     by_dialogue: dict[str, list[WordCounts]] = {}
     for each in seen:
         by_dialogue.setdefault(each.dialogue_id, []).append(counts_of(each))

@@ -25,7 +25,10 @@ Channels = NDArray[np.int16]
 
 
 def draw_voices(readers: Sequence[DatasetReader], config: CodecLearnConfig) -> Iterator[Samples]:
-    """Yields whole channels of training dialogues that are not flagged; if there are too many, a seeded sample.
+    """Yields channels of training dialogues that are not flagged, each complete: float32 [n_samples] at 24 kHz.
+
+    `config.speakers` names the channels; if both are used, the user's is used in `USER_SHARE` of the dialogues. Of
+    more sound than `config.most_speech_s`, a seeded sample of at most about that duration is drawn.
 
     Raises:
         DatasetError: a dialogue has no audio.
@@ -42,7 +45,7 @@ def draw_voices(readers: Sequence[DatasetReader], config: CodecLearnConfig) -> I
 
 
 def read_held_out(readers: Sequence[DatasetReader], limit: int) -> list[AudioDialogue]:
-    """Returns up to `limit` validation dialogues, spread evenly over the datasets."""
+    """Returns up to `limit` validation dialogues that are not flagged, spread evenly over the datasets."""
     n_rows = sum(each.n_rows for reader in readers for each in reader.shards() if each.split == "validation")
     wanted = set(np.linspace(0, n_rows - 1, min(limit, n_rows)).round().astype(int).tolist()) if n_rows else set()
     return [row for index, row in enumerate(_read_rows(readers, "validation")) if index in wanted]
@@ -70,6 +73,7 @@ def get_channels(row: AudioDialogue) -> Channels:
 
 
 def _read_rows(readers: Sequence[DatasetReader], split: str) -> Iterator[AudioDialogue]:
+    """Yields the dialogues of a split that are not flagged."""
     for reader in readers:
         flags = read_flagged(reader.store)
         for shard in reader.shards():

@@ -154,7 +154,8 @@ def stall_answer(sides: Sides, fillers: Sequence[Clip], draw: random.Random) -> 
         draw: generator for the pauses.
 
     Returns:
-        The dialogue; None if the answer is not found in the text, or a speaker has no silence to repeat.
+        The dialogue; None if the answer is not found in the text, the user speaks between the question and the answer,
+        or a speaker has no silence to repeat.
     """
     own, other = sides
     event = own.find_answering_event()
@@ -245,7 +246,7 @@ def _find_next_word(sides: Sides, last: int) -> int:
 
 
 def _replace_event_tokens(oracle: OracleTokens, event: int, told: NDArray[np.int32]) -> OracleTokens:
-    """Replaces the tokens of one run's events where they are those of `event`."""
+    """Replaces the tokens of the events of one run by `told`, where they are those of `event`."""
     run, before = find_run(oracle, event), oracle.get_fed(event)
 
     def replace_tokens(at: int, tokens: NDArray[np.int32]) -> list[int]:

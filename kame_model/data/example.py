@@ -143,7 +143,7 @@ class ExampleMaker:
         return self._make_example(sides, columns, chunk, self._make_stream(events, chunk)), changes
 
     def measure(self, planned: Planned) -> int:
-        """Returns the input positions of a training example after the end of the curriculum.
+        """Returns the number of input positions of a training example after the end of the curriculum.
 
         While hints are fed instead of predictions, an answer may wait differently, so the example itself may be a
         little shorter or longer, but never longer than planned.
@@ -212,12 +212,14 @@ class ExampleMaker:
         self._wait_for_oracle(draft, (), draw)
 
     def _wait_for_oracle(self, draft: _Draft, leads: Iterable[Clip], draw: random.Random) -> None:
+        """Delays answers until their oracle has arrived (`delay_answers`), and records that as a change."""
         late = delay_answers(draft.sides, draft.fed, draft.n_spare, draw, fillers=leads, begins_word=self._begins_word)
         if late.sides is not draft.sides:
             draft.changes.add("delayed")
         draft.sides, draft.fed = late  # never longer than planned
 
     def _draw_substituted(self, sides: Sides, n_spare: int, draw: random.Random) -> Iterator[Sides | None]:
+        """Yields the dialogue with its answer in other words: of a speech row or, without those, of other pieces."""
         if self._speech.has_answers:
             yield self._draw_utterance(sides, n_spare, draw)
         elif self._pieces is not None:
@@ -230,6 +232,7 @@ class ExampleMaker:
         return sides
 
     def _draw_utterance(self, sides: Sides, n_spare: int, draw: random.Random) -> Sides | None:
+        """Replaces the answer by a drawn speech row of at most `n_spare` more frames; None if that is not possible."""
         span = find_answer_span(sides)
         if span is None:
             return None
@@ -237,12 +240,13 @@ class ExampleMaker:
         return None if utterance is None else replace_answer(sides, span, utterance)
 
     def _draw_stalled(self, draft: _Draft, unit: Unit, draw: random.Random) -> Iterator[Sides | None]:
+        """Yields the dialogue with a stall instead of its answer; a share of the stalls have words of a speech row."""
         fillers = list(self._draw_leads(unit, draw))
         stall = self._speech.draw_stall(draft.n_most, draw) if draw.random() < FILLER_SHARE else None
         yield stall_answer(draft.sides, fillers if stall is None else [*fillers, stall], draw)
 
     def _draw_leads(self, unit: Unit, draw: random.Random) -> Iterator[Clip]:
-        """For a share of examples, yields what another dialogue's assistant says before its answer."""
+        """For a share of examples, yields what another dialogue's assistant says before its answer, if anything."""
         lead = cut_lead(next(self._draw_partners(unit, draw))) if draw.random() < FILLER_SHARE else None
         if lead is not None:
             yield lead
@@ -262,7 +266,7 @@ class ExampleMaker:
         return None
 
     def _make_judged_sides(self, unit: Unit, row: int) -> Sides:
-        """Returns a row of the unit's dataset as it is in validation."""
+        """Returns a row of the unit's dataset as it is in validation: a speech row with an oracle before it."""
         dataset = self._datasets[unit.dataset]
         sides = get_sides(dataset[row], unit.speaker)
         if self._config.feed.is_silent or not dataset.is_speech[row]:
@@ -270,7 +274,7 @@ class ExampleMaker:
         return prepend_oracle(sides, *JUDGED_TOLD_FRAMES) or sides
 
     def _draw_partners(self, unit: Unit, draw: random.Random) -> Iterator[Sides]:
-        """Draws dialogues of the same dataset and split."""
+        """Yields `N_PARTNERS` random dialogues of the unit's dataset and split; they may repeat, or be its own."""
         rows = self._get_rows_of_split(unit)
         for _ in range(N_PARTNERS):
             yield get_sides(self._datasets[unit.dataset][int(rows[draw.randrange(len(rows))])], unit.speaker)
@@ -292,6 +296,7 @@ class ExampleMaker:
     def _make_example(
         self, sides: Sides, columns: NDArray[np.int32], chunk: Chunk, oracle: NDArray[np.int32]
     ) -> Example:
+        """Makes the example of a chunk from all columns of a dialogue."""
         answers = np.append(sides.own.answer_mask, False)[chunk.start : chunk.stop - 1]  # False: the tail
         dataset = self._datasets[0]
         return Example.from_columns(
@@ -305,7 +310,10 @@ def get_sides(row: TokenRow, speaker: Speaker) -> Sides:
 
 
 def align_oracle(wrong: SpeakerTokens, right: SpeakerTokens, guesses: Guesses) -> list[OracleTokenEvent]:
-    """Returns another dialogue's oracle events for this one, shifted so that both questions end at the same time."""
+    """Returns another dialogue's oracle events for this one, shifted so that both questions end at the same time.
+
+    They are not shifted if the end of one of the questions is unknown.
+    """
     events, ends = (
         wrong.oracle.list_events(guesses=guesses, turn_end_frames=0),
         (wrong.find_answering_event(), right.find_answering_event()),

@@ -62,7 +62,11 @@ class CopySource:
         return [self._make_batch(number, asks) for number in mine]
 
     def observe(self, share_right: float | None) -> dict[str, float]:
-        """Updates the running accuracy and begins the next lesson if it is high enough; returns both as figures."""
+        """Updates the running accuracy, unless the share is None, and begins the next lesson if it is high enough.
+
+        Returns:
+            The lesson, the number of lessons, and the accuracy, as they were before a new lesson began.
+        """
         if share_right is not None:
             kept = self._config.smoothing
             self._accuracy = kept * self._accuracy + (1 - kept) * share_right
@@ -126,6 +130,7 @@ def make_judged_examples(pieces: Pieces, config: CopyConfig, n_examples: int, se
 
 
 def _fit_length(stream: NDArray[np.int32], n_positions: int) -> NDArray[np.int32]:
+    """Cuts a stream to a number of positions, or extends it with padding."""
     fitted = np.full(n_positions, PADDING_ID, np.int32)
     fitted[: len(stream)] = stream[:n_positions]
     return fitted

@@ -214,7 +214,7 @@ class RowSource:
         return batches
 
     def observe(self, share_right: float | None) -> dict[str, float]:
-        """Returns the round, and the number of rows that are skipped because they have no oracle."""
+        """Returns the round, and the number of rows skipped because they have no oracle; the share is ignored."""
         return {"round": float(self._round), "rows_left_out": float(self._plan.n_left_out)}
 
     def state_dict(self) -> dict[str, Any]:

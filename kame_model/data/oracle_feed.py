@@ -74,7 +74,10 @@ def draw_fed_events(oracle: OracleTokens, config: OracleFeedConfig, step: int, d
 
 
 def apply_guesses(oracle: OracleTokens, fed: Sequence[FedEvent], guesses: Guesses) -> list[FedEvent]:
-    """Returns the events as fed by a server that treats answers to the unfinished question in this way."""
+    """Returns the events as fed by a server that treats answers to the unfinished question in this way.
+
+    Events of which it feeds nothing are dropped.
+    """
     treated = [(each.event, oracle.apply_guesses(*each, guesses)) for each in fed]
     return [FedEvent(event, now[0], list(now[1])) for event, now in treated if now is not None and len(now[1])]
 

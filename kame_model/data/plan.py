@@ -102,7 +102,7 @@ class Units:
 
 
 def compute_longest_joined(n_frames: int, max_columns: int = MAX_COLUMNS) -> int:
-    """Returns the maximum frames of a joined dialogue whose question is from one of `n_frames`; chunks are as many."""
+    """Returns the maximum frames of a dialogue joined or extended from one of `n_frames`, with as many chunks."""
     return min(int(HEADROOM * n_frames), _compute_most_frames(n_frames, max_columns))
 
 
@@ -257,6 +257,7 @@ class BatchPlan:
         return planned, np.concatenate(lengths)
 
     def _draw_permutation(self, dataset: int, epoch: int) -> NDArray[np.int64]:
+        """Returns the order of a dataset's units in an epoch."""
         seed = ids.derive_seed("epoch", self._seed, self._fingerprints[dataset], int(epoch))
         return np.random.default_rng(seed).permutation(len(self._units[dataset].units))
 

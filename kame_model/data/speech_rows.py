@@ -17,7 +17,7 @@ STALLS = ("stall",)
 
 
 class SpeechRows:
-    """Utterances of the training split, drawn by length; empty if no dataset of the mixture has speech rows."""
+    """Utterances of the training split, drawn up to a length; empty if no dataset of the mixture has speech rows."""
 
     def __init__(self, datasets: Sequence[TokenDataset]) -> None:
         self._datasets = datasets
@@ -47,6 +47,7 @@ class SpeechRows:
         return np.asarray(sorted(found), np.int64).reshape(-1, 3)
 
     def _draw(self, rows: NDArray[np.int64], n_most: int, draw: random.Random) -> Clip | None:
+        """Draws one of the utterances of at most `n_most` frames, all with equal probability; None if there is none."""
         n_fit = int(np.searchsorted(rows[:, 0], n_most, side="right"))
         if n_fit == 0:
             return None

@@ -193,6 +193,7 @@ def make_empty_oracle() -> OracleTokens:
 
 
 def _move_events(oracle: OracleTokens, n_frames: int) -> OracleTokens:
+    """Moves all events by a number of frames; those that would be before the first frame are dropped."""
     frame = oracle.frame + np.int32(n_frames)
     n_lost = int(np.searchsorted(frame, 0))
     if n_lost == 0:

@@ -79,13 +79,14 @@ def make_utterance_row(
         answer="",
         n_frames=n_frames,
         duration_s=round_s(n_frames * FRAME_S),
-        a=_make_silent_tokens(text.tokens, codes),
-        b=_make_silent_tokens(unsaid, silence[:, :n_frames]),
+        a=_make_tokens_without_oracle(text.tokens, codes),
+        b=_make_tokens_without_oracle(unsaid, silence[:, :n_frames]),
     )
     return row, Counts(n_rows=1, n_frames=n_frames, n_moved_tokens=text.n_moved_tokens, n_cut_tokens=text.n_cut_tokens)
 
 
-def _make_silent_tokens(text: NDArray[np.int32], codes: Codes) -> SpeakerTokens:
+def _make_tokens_without_oracle(text: NDArray[np.int32], codes: Codes) -> SpeakerTokens:
+    """Makes the tokens of a speaker without oracle events and without an answer."""
     return SpeakerTokens(text, codes, OracleTokens.pack([], [], [], [], [], []), np.zeros(len(text), np.bool_))
 
 
@@ -120,6 +121,7 @@ def find_question_and_answer(turns: Sequence[Turn]) -> tuple[str, str]:
 def _encode_speaker(
     dialogue: AudioDialogue, speaker: str, events: Sequence[OracleEvent], codes: Codes, tokenizer: Tokenizer
 ) -> tuple[SpeakerTokens, Counts]:
+    """Makes the tokens of a speaker, with the oracles of what this speaker will say, and counts changes."""
     n_frames = codes.shape[1]
     said = _find_words(dialogue.turns, speaker)
     text = lay_text([word for word, _ in said], tokenizer, n_frames)

@@ -102,6 +102,7 @@ def _has_other_files(folder: Path) -> bool:
 
 
 def _check_made_with(store: Store, name: str, by: Config) -> None:
+    """Records the settings if the folder has none; raises a ConfigError if it records others."""
     if not store.exists(name):
         store.write_bytes(name, (by.model_dump_json(indent=1) + "\n").encode())
         return

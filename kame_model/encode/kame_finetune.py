@@ -78,7 +78,7 @@ def export_kame_finetune(folder: str, out: str, on_dialogues: Callable[[int], No
     with new_folder(out) as aside:
         dataset = TokenDataset(folder)
         _check_codes(dataset)
-        return _write(dataset, aside, on_dialogues)
+        return _write_files(dataset, aside, on_dialogues)
 
 
 def to_table(rows: Iterable[TokenRow]) -> pa.Table:
@@ -97,7 +97,8 @@ def _check_codes(dataset: TokenDataset) -> None:
         )
 
 
-def _write(dataset: TokenDataset, folder: Path, on_dialogues: Callable[[int], None]) -> Exported:
+def _write_files(dataset: TokenDataset, folder: Path, on_dialogues: Callable[[int], None]) -> Exported:
+    """Writes a Parquet file for each file of token rows, and `export.json`."""
     for name, rows in dataset.read_shards():
         pq.write_table(to_table(rows.read_rows()), folder / f"{name}.parquet", compression="zstd")
         on_dialogues(len(rows))
@@ -113,6 +114,7 @@ def _write(dataset: TokenDataset, folder: Path, on_dialogues: Callable[[int], No
 
 
 def _make_record(row: TokenRow) -> dict[str, Any]:
+    """Returns the row of a dialogue in the columns of `SCHEMA`."""
     record: dict[str, Any] = {"dialogue_id": row.dialogue_id, "A": _stack_streams(row.a), "B": _stack_streams(row.b)}
     for speaker, tokens in (("A", row.a), ("B", row.b)):
         for theirs, ours, _ in _ORACLE_COLUMNS:

@@ -228,6 +228,7 @@ class RowsFile(PackedFile):
         return (self.read_row(row) for row in range(len(self)))
 
     def _read_speaker(self, speaker: str, row: int, codes: Codes) -> SpeakerTokens:
+        """Returns the tokens of one speaker of a row, as views into the file, with the given codes."""
         oracle = {name: self.read_array(f"{speaker}_oracle_{name}", row) for name in _ORACLE}
         oracle["skip_forbid"] = oracle["skip_forbid"].view(np.bool_)
         return SpeakerTokens(

@@ -141,6 +141,7 @@ class _ShardEncoder:
         )
 
     def _write_codes(self, entry: ShardEntry, path: str) -> Record:
+        """Encodes the audio of a shard and writes its codes, of flagged dialogues too."""
         check_shard(self.reader.store, entry)
         codes: list[tuple[Codes, Codes]] = []
         sounds = read_windows(self.reader.store, entry, self.config.window_s)
@@ -161,6 +162,7 @@ class _ShardEncoder:
         return None
 
     def _write_rows(self, entry: ShardEntry, path: str, codes_path: str, hidden: list[str]) -> Record:
+        """Writes the rows of a shard without those of flagged dialogues (`hidden`)."""
         for each in (entry, *self.oracles.get(entry.path, [])):
             check_shard(self.reader.store, each)
         codes = CodesFile(self.store.at(codes_path))
@@ -177,6 +179,7 @@ class _ShardEncoder:
         return put_record(self.store, write_rows(self.store, path, rows, codes_rows), len(rows), counts)
 
     def _read_dialogues(self, entry: ShardEntry) -> Iterator[tuple[AudioDialogue, OracleRow | None]]:
+        """Yields the dialogues of a shard, each with its oracles; raises a DamagedShard if they cannot be read."""
         try:
             yield from self.reader.rows(entry)
         except StoreError as error:

@@ -175,6 +175,7 @@ class Encoders(WorkerPool):
 
 
 def _begin_worker(codec: str, options: Mapping[str, OptionValue]) -> None:
+    """Builds the codec of a worker process, which uses one thread and exits with its parent."""
     global _codec
     leave_with_parent()
     import torch

@@ -185,12 +185,14 @@ class _Shard:
         return self._describe(codes_file, put_record(self._store, written, len(rows), counts).file, counts)
 
     def _read(self, number: int, n_codebooks: int) -> list[tuple[SpokenSentence, Codes]]:
+        """Returns the sentences of a part that belong to the shard's split, each with its codes."""
         table = self._store.read_table(get_part_path(number))
         codes = [np.asarray(each, np.int16).reshape(n_codebooks, -1) for each in table[_CODES].to_pylist()]
         both = zip(from_table(table, SpokenSentence), codes, strict=True)
         return [(sentence, each) for sentence, each in both if sentence.split == self._split]
 
     def _describe(self, codes: TokenFile, rows: TokenFile, counts: Counts) -> TokenShard:
+        """Makes the entry of the shard for the manifest."""
         numbers = f"parts/{self._numbers[0]:05d}-{self._numbers[-1]:05d}-{self._split}"
         return TokenShard(data_path=numbers, source=SPEECH, split=self._split, codes=codes, rows=rows, counts=counts)
 

@@ -99,6 +99,7 @@ class TokenDataset:
         return RowsFile(self._store.at(entry.rows.path), CodesFile(self._store.at(entry.codes.path)))
 
     def _check(self, file: TokenFile) -> None:
+        """Raises a StoreError if a file is missing or has another size; its checksum is not verified."""
         if not self._store.exists(file.path) or self._store.n_bytes(file.path) != file.n_bytes:
             raise StoreError(
                 f"{self._store.at(file.path)} is missing or truncated; it should have {file.n_bytes} bytes.",

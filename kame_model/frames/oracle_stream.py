@@ -159,6 +159,7 @@ class OracleTokens:
 
 
 def _pack(lists: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Concatenates lists: all values, and the start of each list in them, with the total number last."""
     offsets = np.cumsum([0, *(len(each) for each in lists)], dtype=np.int32)
     values = np.fromiter((token for each in lists for token in each), np.int32, count=int(offsets[-1]))
     return values, offsets

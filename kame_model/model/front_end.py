@@ -146,6 +146,7 @@ class FrontEnd(nn.Module):
         return condition
 
     def _compute_cues(self, text: Tensor, oracle: Tensor) -> Tensor | None:
+        """Computes the cues [B, S] of text and oracle inputs [B, S]; None if the front-end has no cue."""
         if self.cue is None:
             return None
         rows = zip(text.tolist(), oracle.tolist(), strict=True)

@@ -119,5 +119,6 @@ def _compute_weighted_mean(nats: Tensor, weights: Tensor) -> Tensor:
 
 
 def _tally(values: Tensor, counted: Tensor) -> Tensor:
+    """Returns the sum and the number of the values that are counted: float64 [2]."""
     counted = counted.double()
     return torch.stack([(values.detach().double() * counted).sum(), counted.sum()])

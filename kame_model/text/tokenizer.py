@@ -134,6 +134,7 @@ class Tokenizer:
         return 0 <= token < self.text_card and not self._pieces.is_control(token) and token != END_OF_PADDING_ID
 
     def _check_special_ids(self) -> None:
+        """Raises a BackendError if the ids of padding and end of padding could be tokens of text."""
         pieces = self._pieces
         if self.text_card <= PADDING_ID or not (pieces.is_control(PADDING_ID) or pieces.is_unused(PADDING_ID)):
             raise BackendError(
@@ -150,6 +151,7 @@ class Tokenizer:
             )
 
     def _check_words_apart(self) -> None:
+        """Raises a BackendError if a piece spans two words."""
         for token in range(self.text_card):
             piece = str(self._pieces.id_to_piece(token))
             if WORD_START in piece.lstrip(WORD_START):
@@ -213,6 +215,7 @@ class StreamedText:
 
 
 def _read_file(path: Path) -> bytes:
+    """Returns the contents of a vocabulary; raises a BackendError if it cannot be read or is empty."""
     try:
         content = path.read_bytes()
     except OSError as error:

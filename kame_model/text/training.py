@@ -70,6 +70,7 @@ def read_training_texts(reader: DatasetReader) -> Iterator[str]:
 def _read_training_rows(
     reader: DatasetReader, path: str, column: str, left_out: Container[str]
 ) -> Iterator[dict[str, Any]]:
+    """Yields the training rows of a file with one column besides their ids, without those in `left_out`."""
     table = reader.store.read_table(path, ["dialogue_id", "split", column])
     for row in table.to_pylist():
         if row["split"] == "train" and row["dialogue_id"] not in left_out:
@@ -134,9 +135,9 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, out: str | Path, whol
     if not counts:
         raise DatasetError("There is no text to train a vocabulary on.", "Use a dataset that has dialogues.")
     whole = list(dict.fromkeys((*NUMBER_WORDS, *whole_words)))
-    _check_room(counts, whole, vocabulary)
+    _check_size(counts, whole, vocabulary)
     path = Path(out).expanduser().absolute()
-    _write(path, _train(counts, vocabulary, whole))
+    _write_once(path, _train_pieces(counts, vocabulary, whole))
     tokenizer = Tokenizer(path)
     n_pieces = {word: len(tokenizer.encode(word)) for word in counts}
     return Trained(
@@ -169,7 +170,8 @@ def _make_spelling_rules() -> dict[str, str]:
     return rules
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write_once(path: Path, content: bytes) -> None:
+    """Writes a vocabulary; raises a StoreError if the file exists with other contents."""
     store = Store(str(path.parent))
     if store.exists(path.name) and store.read_bytes(path.name) != content:
         raise StoreError(
@@ -179,7 +181,8 @@ def _write(path: Path, content: bytes) -> None:
     store.write_bytes(path.name, content)
 
 
-def _check_room(counts: Counter[str], whole: Sequence[str], vocabulary: int) -> None:
+def _check_size(counts: Counter[str], whole: Sequence[str], vocabulary: int) -> None:
+    """Raises a ConfigError if the vocabulary is too small, or a whole word is not of letters."""
     for word in whole:
         if not word or set(word) - set(LETTERS):
             raise ConfigError(f"{word!r} cannot be a piece of its own.", "Use words of lower-case letters.")
@@ -193,7 +196,12 @@ def _check_room(counts: Counter[str], whole: Sequence[str], vocabulary: int) -> 
         )
 
 
-def _train(counts: Counter[str], vocabulary: int, whole: Sequence[str]) -> bytes:
+def _train_pieces(counts: Counter[str], vocabulary: int, whole: Sequence[str]) -> bytes:
+    """Trains a vocabulary with SentencePiece and returns the contents of its file.
+
+    Raises:
+        DatasetError: the words are too few for so many pieces.
+    """
     model = io.BytesIO()
     sentencepiece.SetMinLogLevel(_ERRORS)  # the rules are read before the trainer sets its own
     try:

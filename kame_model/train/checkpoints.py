@@ -193,6 +193,7 @@ class Checkpoints:
         self._processes.barrier()
 
     def _prune(self) -> None:
+        """Removes checkpoints that are not kept, and all but the weights of older ones that are."""
         saved = list_saved(self._folder)
         kept = {each.step for each in saved[-self._keep.keep_last :]}
         if self._keep.keep_best and (best := find_best(saved, self._keep.best_by)):
@@ -304,6 +305,7 @@ def _list_causes(error: BaseException) -> list[BaseException]:
 
 
 def _make_damage_error(folder: Path, error: BaseException) -> StoreError:
+    """Makes the error for a checkpoint that cannot be read, with its original cause."""
     cause = [error, *_list_causes(error)][-1]
     why = (str(cause) or type(cause).__name__).splitlines()[0]
     return StoreError(

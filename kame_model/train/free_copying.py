@@ -36,7 +36,7 @@ def measure_copying(front_end: FrontEnd, trials: Sequence[Trial]) -> dict[str, f
     figures = {
         f"{name}_{how}": share
         for how, temperature in TEMPERATURES.items()
-        for name, share in _count(run_text(front_end, trials, temperature), trials).items()
+        for name, share in _compute_shares(run_text(front_end, trials, temperature), trials).items()
     }
     front_end.train(was_training)
     return figures
@@ -76,7 +76,8 @@ def _choose(logits: Tensor, temperature: float, draw: torch.Generator) -> Tensor
     return torch.multinomial((logits / temperature).softmax(-1), 1, generator=draw)[:, 0]
 
 
-def _count(text: NDArray[np.int64], trials: Sequence[Trial]) -> dict[str, float]:
+def _compute_shares(text: NDArray[np.int64], trials: Sequence[Trial]) -> dict[str, float]:
+    """Returns the shares of `measure_copying` for texts [trials, positions], by name."""
     n_once = n_first = n_more = n_right = n_tried = 0
     for row, trial in zip(text, trials, strict=True):
         said = [token for token in row[: len(trial.oracle)].tolist() if token > PADDING_ID]

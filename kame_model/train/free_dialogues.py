@@ -87,7 +87,7 @@ def measure_dialogues(
     names = dict.fromkeys(name for each in turns for name in each)
     of_each = {name: [each[name] for each in turns if name in each] for name in names}
     figures = {name: sum(values) / len(values) for name, values in of_each.items()} | {"turns": float(len(turns))}
-    return FreeResult(figures, [_write_out(each, text, tokenizer) for each, text in texts[:N_KEPT]])
+    return FreeResult(figures, [_make_free_dialogue(each, text, tokenizer) for each, text in texts[:N_KEPT]])
 
 
 def _judge(turn: Turn, asked: Asked, text: Sequence[int], tokenizer: Tokenizer) -> dict[str, float]:
@@ -106,14 +106,15 @@ def _judge(turn: Turn, asked: Asked, text: Sequence[int], tokenizer: Tokenizer) 
     }
 
 
-def _write_out(asked: Asked, text: Sequence[int], tokenizer: Tokenizer) -> FreeDialogue:
-    """Returns the texts of one dialogue."""
+def _make_free_dialogue(asked: Asked, text: Sequence[int], tokenizer: Tokenizer) -> FreeDialogue:
+    """Makes the record of a dialogue: its question, and each turn with what the model and the recording say."""
     question = _cut(asked.turns[0].question)
-    turns = [_write_turn(each, asked, text, tokenizer) for each in asked.turns]
+    turns = [_make_free_turn(each, asked, text, tokenizer) for each in asked.turns]
     return FreeDialogue(dialogue_id=asked.row.dialogue_id, question=question, turns=turns)
 
 
-def _write_turn(turn: Turn, asked: Asked, text: Sequence[int], tokenizer: Tokenizer) -> FreeTurn:
+def _make_free_turn(turn: Turn, asked: Asked, text: Sequence[int], tokenizer: Tokenizer) -> FreeTurn:
+    """Makes the record of one turn: its oracle, the model's text, the recording's, and the judgement."""
     answered = judge_turn(turn, decode_said_words(text, tokenizer, turn.start, turn.end))
     return FreeTurn(
         oracle=_cut(tokenizer.decode(asked.row.a.oracle.get_fed(turn.event).tolist())),

@@ -170,7 +170,7 @@ def to_means(tallies: list[float]) -> dict[str, float]:
 
 
 def sum_counts(batches: Sequence[MicroBatch]) -> list[float]:
-    """Sums the augmentations of the dialogues of some micro-batches."""
+    """Sums the `Counts` of micro-batches, field by field."""
     return [float(sum(each)) for each in zip(*(batch.counts for batch in batches), strict=True)]
 
 
@@ -220,12 +220,12 @@ def plot_losses(run: str) -> bytes:
     Raises:
         StoreError: the picture cannot be written.
     """
-    picture = _draw(read_metrics(Path(run) / METRICS))
+    picture = _draw_losses(read_metrics(Path(run) / METRICS))
     Store(run).write_bytes(PICTURE, picture)
     return picture
 
 
-def _draw(lines: Sequence[dict[str, Any]]) -> bytes:
+def _draw_losses(lines: Sequence[dict[str, Any]]) -> bytes:
     """Draws the lines of a run's metrics as PNG, with one panel for each part of the loss that was measured."""
     from matplotlib.figure import Figure  # no pyplot: it keeps figures and wants a display
 

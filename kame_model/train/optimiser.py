@@ -84,6 +84,7 @@ class MovingAverage:
 
     @torch.no_grad()
     def _exchange(self) -> None:
+        """Swaps the model's weights and the averaged ones."""
         for name, each in get_trained_parameters(self._model).items():
             kept = each.detach().clone()
             each.copy_(self.weights[name])

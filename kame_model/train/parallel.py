@@ -174,6 +174,7 @@ def _recompute_activations(layer: nn.Module, keeps: CheckpointKeeps, context: in
     forward: Callable[..., torch.Tensor] = layer.forward
 
     def run(x: torch.Tensor, **more: Any) -> torch.Tensor:
+        """Runs the layer; with gradients, only what `keeps` names is saved for the backward pass."""
         if not torch.is_grad_enabled():
             return forward(x, **more)
         # As in moshi, except for the contexts.

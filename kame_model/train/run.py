@@ -205,7 +205,7 @@ def _open_data(config: TrainConfig, datasets: list[TokenDataset], processes: Pro
 
 
 def _resolve_shares(config: TrainConfig, datasets: list[TokenDataset]) -> SharesConfig:
-    """Returns the shares of the kinds that the datasets have.
+    """Returns the shares of the kinds of steps, with 0 for kinds of which the datasets have no rows.
 
     Raises:
         ConfigError: they have nothing of the run's main kind.
@@ -274,7 +274,7 @@ def _expand_path(place: str) -> str:
 
 
 def _find_vocabulary(rows: str) -> str | None:
-    """Returns the vocabulary that `kame encode` stored with its rows."""
+    """Returns the path of the vocabulary that `kame encode` stored with its rows; None if there is none."""
     path = Path(rows) / TOKENIZER
     return str(path) if path.is_file() else None
 
@@ -283,6 +283,9 @@ def _resolve_accumulation(config: TrainConfig, world: int) -> int:
     """Returns the number of micro-batches of a step: as configured, or as recorded in the run, or one.
 
     It never depends on the number of processes: otherwise a run on more GPUs would have larger and fewer steps.
+
+    Raises:
+        ConfigError: it is not a multiple of the number of processes.
     """
     told = config.optim.accumulation
     if told is None and list_saved(Path(config.out) / CHECKPOINTS):
@@ -300,7 +303,9 @@ def _resolve_accumulation(config: TrainConfig, world: int) -> int:
 
 
 def _resolve_best_by(config: TrainConfig, judged: list[Judged]) -> BestBy:
-    """Returns the measure of the best checkpoint: as configured, or as recorded in the run, or the answer if any.
+    """Returns the measure of the best checkpoint: as configured, or as recorded in the run, else the answer.
+
+    If there are validation examples and none has an answer, it is the text instead.
 
     Raises:
         ConfigError: the configured measure is the answer, and no validation dialogue has one.
@@ -322,6 +327,11 @@ def _read_pieces(config: TrainConfig, dataset: TokenDataset) -> copying.Pieces:
 
 
 def _read_vocabulary(config: TrainConfig, dataset: TokenDataset) -> Tokenizer:
+    """Loads the vocabulary of a run.
+
+    Raises:
+        ConfigError: the configuration names none, or it is not that of the dataset.
+    """
     if config.tokenizer is None:
         raise ConfigError(
             f"Copying, and answers of other words, need the vocabulary, and {dataset.folder} has none beside its rows.",
@@ -338,7 +348,7 @@ def _read_vocabulary(config: TrainConfig, dataset: TokenDataset) -> Tokenizer:
 
 @contextmanager
 def _log_metrics(config: TrainConfig, trainer: Trainer, processes: Processes) -> Iterator[None]:
-    """Context in which the first process writes the run's metrics, and texts of free running."""
+    """Context in which the first process logs the run's metrics, and the texts of free running."""
     if not processes.is_first:
         yield
         return
@@ -354,7 +364,12 @@ def _log_metrics(config: TrainConfig, trainer: Trainer, processes: Processes) ->
 
 @contextmanager
 def _lock_folder(folder: Path, processes: Processes) -> Iterator[None]:
-    """Context that locks a folder, so that only one run at a time uses it."""
+    """Context that locks a folder, so that only one run at a time uses it; the folder is created if necessary.
+
+    Raises:
+        ConfigError: another training has locked it.
+        StoreError: it cannot be created.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -68,7 +68,7 @@ class RunFacts(Config):
         return ids.digest("run", _flatten_identity(self), [each.weight for each in self.config.data.datasets])
 
     def list_differences(self, now: Self) -> list[str]:
-        """Returns the settings that differ and matter, each with both values."""
+        """Returns the settings that differ from those of another run and may not change, each with both values."""
         one, other = _flatten_identity(self), _flatten_identity(now)
         return [
             f"{name} was {one.get(name)} and is {other.get(name)}"
@@ -103,6 +103,7 @@ def _flatten_identity(facts: RunFacts) -> dict[str, Any]:
 
 
 def _flatten(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns nested settings by dotted name, without those in `MAY_CHANGE`."""
     found: dict[str, Any] = {}
     for name, value in settings.items():
         full = f"{prefix}{name}"

@@ -212,7 +212,7 @@ def digest_weights(place: str) -> str:
 
 
 def _check_shapes(model: FrontEnd, facts: RunFacts, folder: str | Path) -> None:
-    """Checks that a run's weights fit a model, before they are read."""
+    """Raises a ConfigError with all differences if a run's weights do not fit a model, before they are read."""
     theirs = facts.config.model
     there = {
         **make_lm_kwargs(theirs, facts.speaks_with.text_card, facts.speaks_with.layout),

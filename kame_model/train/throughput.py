@@ -49,7 +49,7 @@ GPU_BYTES = {
 
 
 def find_known_gpu(name: str) -> str | None:
-    """The key of `PEAK_FLOPS` that stands in a device's name, in capitals or not; None: it is not known."""
+    """Returns the key of `PEAK_FLOPS` that a device's name contains as words, ignoring case; None: it is not known."""
     return next((part for part in PEAK_FLOPS if is_device(part, name)), None)
 
 
@@ -107,7 +107,7 @@ def find_peak_flops(device: torch.device, product_type: torch.dtype) -> float:
 
 
 def _measure_flops(device: torch.device, product_type: torch.dtype, n_rounds: int = 5) -> float:
-    """Returns the best of a few products of square matrices, which are large enough to keep a GPU busy."""
+    """Returns operations per second of the fastest of a few products of square matrices, large enough for a GPU."""
     size = 4096 if device.type == "cuda" else 1024
     matrix = torch.ones(size, size, device=device, dtype=product_type)
     best_s = float("inf")

@@ -245,7 +245,7 @@ class Trainer:
 
     @torch.no_grad()
     def _replace_with_own_past(self, micro: MicroBatch) -> Batch:
-        """Returns the micro-batch with some of what should be said replaced by what the model would say."""
+        """Returns the micro-batch with tokens sampled from the model instead of some that should be said."""
         batch = micro.batch.to(self._processes.device)
         logits = self._parts.forward(self._parts.model, batch, with_audio=False).text.float().cpu()
         draw = torch.Generator().manual_seed(ids.derive_seed("guesses", self._config.seed, micro.number))
@@ -296,7 +296,7 @@ class Trainer:
                 self.log.write("spike", self.step, {"mean": mean, "dialogues": names, **told})
 
     def _write_metrics(self) -> None:
-        """Writes a line of metrics."""
+        """Writes a line of metrics with the means since the last one, and begins new means."""
         speed = self._parts.speedometer.read() if self._windows.get_window(self._config.shares.main).n_steps else {}
         taken = {"memory_gb": read_memory_gb(self._processes.device), "hours": self.hours}
         self.figures = self._windows.compute_figures() | self._shown | speed | taken
