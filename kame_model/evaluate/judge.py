@@ -100,7 +100,7 @@ def read_rating(text: str, lowest: float = LOWEST, highest: float = HIGHEST) -> 
     """
     numbers = {float(mark) for mark in _find_marks(text) if _NUMBER.fullmatch(mark)}
     if len(numbers) != 1:
-        return Judgement(None, "several" if numbers else _silence(text))
+        return Judgement(None, "several" if numbers else _classify_missing_mark(text))
     (number,) = numbers
     return Judgement(number) if lowest <= number <= highest else Judgement(None, "out_of_range")
 
@@ -109,7 +109,7 @@ def read_verdict(text: str) -> Judgement:
     """Parses `[[correct]]` or `[[incorrect]]` in a judge's reply, case-insensitively, by the rules of `read_rating`."""
     marks = {mark.lower() for mark in _find_marks(text)} & {"correct", "incorrect"}
     if len(marks) != 1:
-        return Judgement(None, "several" if marks else _silence(text))
+        return Judgement(None, "several" if marks else _classify_missing_mark(text))
     return Judgement(marks == {"correct"})
 
 
@@ -136,7 +136,8 @@ def _find_marks_of_sentence(sentence: str) -> list[str]:
     return [] if _NOT_ITS_OWN.match(sentence[first.end() :]) else [each[1] for each in marks]
 
 
-def _silence(text: str) -> Fault:
+def _classify_missing_mark(text: str) -> Fault:
+    """Returns why a reply has no mark: the judge refused, or did not write one in the requested format."""
     return "refused" if find_refusal(split_thought(text)[1]) else "missing"
 
 

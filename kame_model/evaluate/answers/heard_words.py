@@ -10,12 +10,12 @@ _MOST_ERRORS: Final = 0.8
 
 
 def count_word_errors(text: Sequence[str], heard: Sequence[str]) -> list[int] | None:
-    """Returns the word errors (substitutions, deletions, insertions) and the words of the text; None if it has none."""
+    """Returns [word errors (substitutions, deletions, insertions), words of the text]; None if the text has none."""
     return [Levenshtein.distance(text, heard), len(text)] if text else None
 
 
 def warn_unheard(rows: Sequence[Mapping[str, Any]], titles: Sequence[str]) -> Iterator[str]:
-    """Yields a warning for a report if `heard_word_errors` of rows is above 80 %, with the titles of the rows."""
+    """Yields one warning for a report with the titles of all rows whose `heard_word_errors` is above 80 %, if any."""
     told = zip(rows, titles, strict=True)
     unheard = dict.fromkeys(title for row, title in told if (row.get("heard_word_errors") or 0.0) > _MOST_ERRORS)
     if unheard:

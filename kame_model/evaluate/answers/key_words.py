@@ -76,7 +76,7 @@ class Unit(NamedTuple):
 
 
 def extract_words(text: str) -> list[str]:
-    """Returns a text's words in lower case, without punctuation."""
+    """Returns a text's words in lower case, without punctuation and without digits, which spoken text does not have."""
     return "".join(char if char.isalpha() or char in "' " else " " for char in text.lower()).split()
 
 
@@ -249,6 +249,7 @@ def _is_complete_answer(words: Sequence[str], at: int) -> bool:
 
 
 def _is_denied_behind(words: Sequence[str]) -> bool:
+    """Whether these words, which follow an answer, deny it: "is wrong", "is not right", "isn't the answer"."""
     verb, *rest = [word for word in words if word not in ("a", "an", "the")] or [""]
     if verb in ("is", "was"):
         return bool(rest) and (rest[0] in _WRONG or (rest[0] == "not" and bool(_RIGHT.intersection(rest[1:2]))))

@@ -68,7 +68,7 @@ class Scored:
 
 
 def normalise(text: str) -> list[str]:
-    """Returns the words of a text for comparison; each number is one word, in digits."""
+    """Returns the words of a text for comparison: no articles, no possessive "'s", each number one word of digits."""
     words = [_MISSPELT.get(word, word).removesuffix("'s") for word in _speak_words(text)]
     told = _join_money(_convert_numbers(words))
     return [word for at, word in enumerate(told) if word not in _ARTICLES or told[at - 1 : at] == ["option"]]
@@ -161,12 +161,12 @@ def _find_letters(text: str, options: Sequence[str]) -> list[tuple[int, int]]:
     if not found:
         return []
     said, inside = _speak_words(text), set[int]()
-    for words in _list_texts_of_words(options):
+    for words in _list_option_phrases(options):
         inside.update(within for at in _find_runs(said, words) for within in range(at, at + len(words)))
     return [(option, place) for option, place in found if len(_speak_words(text[:place])) not in inside]
 
 
-def _list_texts_of_words(options: Sequence[str]) -> list[list[str]]:
+def _list_option_phrases(options: Sequence[str]) -> list[list[str]]:
     """Returns the spoken words of the options of two words or more, also without an article at their beginning."""
     texts = [_speak_words(option) for option in options]
     texts += [words[1:] for words in texts if words and words[0] in _ARTICLES]
@@ -203,6 +203,7 @@ def _find_given_options(response: str, said: Sequence[str], options: Sequence[st
 
 
 def _find_right_options(answers: Sequence[Sequence[str]], options: Sequence[str]) -> set[int]:
+    """Returns the indices of the options whose text is an accepted answer."""
     return {number for number, text in enumerate(options) if normalise(text) in answers}
 
 
@@ -211,6 +212,10 @@ def _join_words(words: Sequence[TimedWord]) -> str:
 
 
 def _is_answer_given(said: Sequence[str], answer: Sequence[str], rule: Rule) -> bool:
+    """Whether an answer is given: in consecutive words, or by `last_number` as the last number.
+
+    By `last_number`, an answer that does not contain exactly one number must be given in consecutive words, too.
+    """
     wanted = [word for word in answer if _NUMBER.fullmatch(word)]
     if rule != "last_number" or len(wanted) != 1:
         return _is_contained(said, answer)
@@ -262,7 +267,7 @@ def _speak_word(word: str) -> str:
 
 
 def _convert_numbers(words: Sequence[str]) -> list[str]:
-    """Replaces the words of each number by its digits."""
+    """Replaces the words of each number by its digits, with "and a half" or "dozen" after it."""
     told: list[str] = []
     at = 0
     while at < len(words):

@@ -33,9 +33,9 @@ from kame_model.evaluate.calls.measured import (
     MeasuredChat,
     MeasuredSpeaker,
     MeasuredTimes,
-    measure_back_end,
-    measure_recogniser,
     round_ms,
+    wrap_back_end,
+    wrap_recogniser,
 )
 from kame_model.serve.client.answer_watch import AnswerWatch
 from kame_model.serve.client.talk_record import Oracle, TalkRecord
@@ -88,7 +88,7 @@ class Call:
         ).strip()
 
     def get_oracles(self) -> list[Oracle]:
-        """The chat model's answers in the order of the requests, with times of this call."""
+        """Returns the chat model's answers in the order of the requests, with times of this call."""
         return self._record().get_oracles()
 
     def find_oracle_at(self, at_s: float) -> Oracle | None:
@@ -155,7 +155,7 @@ class CalledServer:
             background = BackgroundLoop("evaluation")
             stack.callback(background.close, _do_nothing)
             parts = self._given or stack.enter_context(_build_parts(self._config, background))
-            self._parts = self._measure(parts, background)
+            self._parts = self._wrap_parts(parts, background)
             self._runner = stack.enter_context(
                 asyncio.Runner(loop_factory=lambda: looptime.new_event_loop(start=0, resolution=_TICK_S))
             )
@@ -211,6 +211,7 @@ class CalledServer:
         return call
 
     async def _call(self, caller: "_Caller", mode: Mode, seed: Callable[[], object]) -> Call:
+        """Opens a session, seeds the sampling, lets the caller talk, and closes the session."""
         session = await self._server.open_session(f"call {self._n_calls}", mode=mode)
         seed()
         try:
@@ -229,21 +230,22 @@ class CalledServer:
         return float(record["took_s"])
 
     async def _run(self, work: Callable[[], Any]) -> Any:
-        """Runs the engine's work in the thread of the event loop."""
+        """Runs the engine's work in the thread of the event loop, and then waits for the time charged for a step."""
         began_s = time.perf_counter()
         done = work()
         self._steps_s.append(time.perf_counter() - began_s)
         await asyncio.sleep(self._step_s)
         return done
 
-    def _measure(self, parts: Parts, background: BackgroundLoop) -> Parts:
+    def _wrap_parts(self, parts: Parts, background: BackgroundLoop) -> Parts:
+        """Wraps chat models, text-to-speech and recogniser for the simulated clock; recordings are switched off."""
         configs = {each.name: each for each in self._config.back_ends}
         back_ends = {}
         for name, back_end in parts.back_ends.items():
-            back_ends[name], chats = measure_back_end(back_end, configs.get(name), self._times, background)
+            back_ends[name], chats = wrap_back_end(back_end, configs.get(name), self._times, background)
             self._chats += chats
         speaker = None if parts.speaker is None else MeasuredSpeaker(parts.speaker, self._times, background)
-        recogniser = measure_recogniser(parts.recogniser, self._times)
+        recogniser = wrap_recogniser(parts.recogniser, self._times)
         return dataclasses.replace(parts, recogniser=recogniser, back_ends=back_ends, speaker=speaker, recordings=None)
 
 
@@ -264,6 +266,7 @@ class _Caller:
     _began_s: float = 0.0
 
     async def talk(self, session: Session) -> Call:
+        """Plays the user's audio to a session, and returns what was sent and received once the call is over."""
         self._began_s = asyncio.get_running_loop().time()
         reading = [
             asyncio.create_task(self._read_frames(session)),
@@ -279,8 +282,9 @@ class _Caller:
         return Call(user, _place_pieces(self._said), self._pieces, self._events, self._turns, ends)
 
     async def _converse(self, session: Session) -> list[float | None]:
+        """Plays all utterances as in `CalledServer.call`; returns the end of the answer to each (`Call.ends`)."""
         if isinstance(self.user, np.ndarray):
-            await self._say(session, self.user)
+            await self._play(session, self.user)
             await self._listen(session, lambda silent_s: silent_s >= self.tail_s)
             return [None]
         ends: list[float | None] = []
@@ -288,12 +292,13 @@ class _Caller:
             if index:
                 await self._listen(session, lambda silent_s: silent_s >= self.pause_s)
             self._watch.expect(sound)
-            await self._say(session, sound)
+            await self._play(session, sound)
             await self._listen(session, lambda silent_s: silent_s >= self.tail_s or self._has_ended())
             ends.append(self._get_time_s() if self._has_ended() else None)
         return ends
 
-    async def _say(self, session: Session, sound: Samples) -> None:
+    async def _play(self, session: Session, sound: Samples) -> None:
+        """Sends one utterance frame by frame, and records the time from its first to its last audible sound."""
         at_s = FRAME_S * len(self._sent)
         spans = find_audible_spans(sound)
         if spans:
@@ -326,6 +331,7 @@ class _Caller:
         session.hear(frame)
 
     async def _read_frames(self, session: Session) -> None:
+        """Records the audio and text of all frames that the server sends, with their times."""
         async for frame in session.read_frames():
             at_s = self._get_time_s()
             self._said.append((at_s, frame.samples))
@@ -335,6 +341,7 @@ class _Caller:
                 self._watch.read(at_s, frame.text)
 
     async def _read_events(self, session: Session) -> None:
+        """Records the session's events, with their times of arrival."""
         async for event in session.subscribe_to_events():
             at_s = self._get_time_s()
             self._events.append(dataclasses.replace(event, time_s=at_s))
@@ -370,4 +377,4 @@ def _build_parts(config: ServeConfig, background: BackgroundLoop) -> Iterator[Pa
 
 
 async def _do_nothing() -> None:
-    """There is nothing else to shut down."""
+    """Does nothing, because there is nothing else to shut down."""

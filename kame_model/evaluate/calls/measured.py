@@ -173,6 +173,7 @@ class MeasuredChat:
         """Does nothing: whoever opened the connections closes them."""
 
     def _ask(self, payload: dict[str, Any]) -> dict[str, Any]:
+        """Requests an answer on the real clock and returns its record; an error is also stored in `gone`."""
         try:
             return {"back_end": self._name, **self._background.run(_request_answer(self._chat, payload))}
         except BackendError as error:
@@ -223,7 +224,7 @@ def find_model_digest(chat: ChatConfig) -> str:
     return "" if is_of_settings_only else endpoint.model_digest
 
 
-def measure_back_end(
+def wrap_back_end(
     back_end: BackEnd, config: BackEndConfig | None, times: MeasuredTimes, background: BackgroundLoop
 ) -> tuple[BackEnd, list[MeasuredChat]]:
     """Wraps the chat models of a back-end; returns the back-end and the wrapped chat models.
@@ -238,11 +239,11 @@ def measure_back_end(
     told = None if config is None else config.chat.model_dump(mode="json")
     digest = "" if config is None else find_model_digest(config.chat)
 
-    def measure(chat: LiveChat, model: str) -> MeasuredChat:
+    def wrap(chat: LiveChat, model: str) -> MeasuredChat:
         return MeasuredChat(chat, back_end.name, ids.digest(back_end.name, told, model, digest), times, background)
 
-    chat = measure(back_end.chat, "")
-    models = {name: measure(each, name) for name, each in back_end.models.items()}
+    chat = wrap(back_end.chat, "")
+    models = {name: wrap(each, name) for name, each in back_end.models.items()}
     return replace(back_end, chat=chat, models=models), [chat, *models.values()]
 
 
@@ -270,7 +271,7 @@ async def _synthesise(speaker: SentenceSpeaker, written: str) -> SpokenSentence:
     return await speaker.say(written)
 
 
-def measure_recogniser(recogniser: StreamingRecogniser, times: MeasuredTimes) -> StreamingRecogniser:
+def wrap_recogniser(recogniser: StreamingRecogniser, times: MeasuredTimes) -> StreamingRecogniser:
     """Wraps a streaming recogniser for a simulated clock.
 
     A recogniser that transcribes the turn so far repeatedly (`Rehearing`) runs on that clock, and each pass is charged
@@ -294,11 +295,11 @@ class _MeasuredRehearing:
         self._recogniser, self._times = recogniser, times
 
     def listen(self, on_heard: Callable[[Heard], None]) -> ListenerStream:
-        """A new caller's ear."""
+        """Returns the recognition of a new caller's audio."""
         return Ear(self, on_heard, asyncio.get_running_loop().call_soon)
 
     def close(self) -> None:
-        """The recogniser is closed by who opened it."""
+        """Does nothing: whoever opened the recogniser closes it."""
 
     async def recognise(self, samples: Samples, is_urgent: bool) -> str:
         """As `Rehearing.recognise`."""
@@ -322,11 +323,11 @@ class _PacedRecogniser:
         self._recogniser, self._times = recogniser, times
 
     def listen(self, on_heard: Callable[[Heard], None]) -> ListenerStream:
-        """A new caller's ear."""
+        """Returns the recognition of a new caller's audio."""
         return _PacedEar(self._recogniser, self._times, on_heard)
 
     def close(self) -> None:
-        """The recogniser is closed by who opened it."""
+        """Does nothing: whoever opened the recogniser closes it."""
 
 
 class _PacedEar:
@@ -347,12 +348,12 @@ class _PacedEar:
     def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
         """Feeds the next audio; words recognised with it are reported one frame later."""
         self._so_far.update(samples.tobytes())
-        self._hear(samples, self._compute_pace_s)
+        self._hear(samples, self._wait_for_frame_end)
 
     def end_turn(self) -> None:
         """Ends the turn; its last words are reported at their measured time."""
         self._so_far.update(b"end")
-        self._hear(None, self._compute_pace_to_end_s)
+        self._hear(None, self._wait_for_last_words)
 
     def close(self) -> None:
         """Stops all reports."""
@@ -361,11 +362,19 @@ class _PacedEar:
             self._stream.close()
 
     def _hear(self, samples: Samples | None, wait: Callable[[], float]) -> None:
+        """Reports what is recognised with the next audio, after the time that this took.
+
+        If that was not measured before, the audio is fed to the recogniser in real time, after all that it has missed.
+
+        Args:
+            samples: the audio; None: the turn's end.
+            wait: waits for the recogniser in real time, and returns the time to charge, seconds.
+        """
         key = f"paced-{self._so_far.hexdigest()[:32]}"
         record = self._times.find(key)
         if record is None:
             self._catch_up()
-            self._give(samples)
+            self._feed_recogniser(samples)
             took_s = wait()
             told, self._told = self._told, []
             heard = [[each.text, each.is_final] for each in told]
@@ -373,9 +382,9 @@ class _PacedEar:
         else:
             self._missed.append(samples)
         for text, is_final in record["heard"]:
-            asyncio.get_running_loop().call_later(record["took_s"], self._tell, Heard(text, is_final))
+            asyncio.get_running_loop().call_later(record["took_s"], self._report, Heard(text, is_final))
 
-    def _tell(self, heard: Heard) -> None:
+    def _report(self, heard: Heard) -> None:
         if not self._is_closed:
             self._on_heard(heard)
 
@@ -385,11 +394,12 @@ class _PacedEar:
             self._stream = self._recogniser.listen(lambda heard: self._told.append(heard))
         missed, self._missed = self._missed, []
         for each in missed:
-            self._give(each)
-            self._compute_pace_s() if each is not None else self._compute_pace_to_end_s()
+            self._feed_recogniser(each)
+            self._wait_for_frame_end() if each is not None else self._wait_for_last_words()
         self._told.clear()
 
-    def _give(self, samples: Samples | None) -> None:
+    def _feed_recogniser(self, samples: Samples | None) -> None:
+        """Feeds the recogniser audio, or the turn's end if it is None, and notes the time."""
         assert self._stream is not None  # it was opened to catch up
         self._fed_s = time.perf_counter()
         if samples is None:
@@ -398,11 +408,16 @@ class _PacedEar:
             self._stream.feed(samples)
         self.failure = self._stream.failure
 
-    def _compute_pace_s(self) -> float:
+    def _wait_for_frame_end(self) -> float:
+        """Waits in real time until a frame has passed since the last feeding; returns a frame's length, seconds."""
         time.sleep(max(0.0, self._fed_s + FRAME_S - time.perf_counter()))
         return FRAME_S
 
-    def _compute_pace_to_end_s(self) -> float:
+    def _wait_for_last_words(self) -> float:
+        """Waits in real time for the turn's last words; returns the seconds since the turn's end.
+
+        After `_MOST_FINAL_S` without any, empty last words are recorded.
+        """
         while not any(each.is_final for each in list(self._told)):
             if time.perf_counter() - self._fed_s > _MOST_FINAL_S:
                 self._told.append(Heard("", is_final=True))

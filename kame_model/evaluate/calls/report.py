@@ -33,7 +33,12 @@ def format_figures_table(rows: Sequence[Record], columns: Mapping[str, str]) -> 
 def list_examples(
     records: Sequence[Record], title_of: Callable[[Record], str], words_of: Callable[[Record], Record], n: int
 ) -> Iterator[str]:
-    """Shows the texts of the first n items: one table for each title, one line for each item."""
+    """Yields the records of the first `n` titles: for each title a heading, then a table with a line for each record.
+
+    Args:
+        title_of: returns the title of a record.
+        words_of: returns the further cells of a record by column.
+    """
     by_title: dict[str, list[Record]] = {}
     for record in records:
         by_title.setdefault(escape_cell(title_of(record)), []).append(record)
@@ -43,7 +48,7 @@ def list_examples(
 
 
 def list_faults(records: Sequence[Record], titles: Mapping[str, str]) -> Iterator[str]:
-    """Lists missing judgements with their reasons, one line for each condition and measure.
+    """Yields a line for each condition and measure with missing judgements: their number and reasons.
 
     Args:
         titles: titles of the judge's measures.
@@ -58,7 +63,7 @@ def list_faults(records: Sequence[Record], titles: Mapping[str, str]) -> Iterato
 
 
 def list_cut_answers(rows: Sequence[Record]) -> Iterator[str]:
-    """Lists the share of answers that had not ended when the call was over, one line for each condition with some."""
+    """Yields the share of answers that had not ended when the call was over, for each condition with some."""
     for row in rows:
         if "category" not in row and row["has_ended"] is not None and row["has_ended"] < 1:
             yield f"- {get_condition(row).title}: {1 - row['has_ended']:.0%} of the answers had not ended in time"
@@ -78,7 +83,10 @@ def format_costs_table(costs: Mapping[str, Any]) -> str:
 
 
 def _format_steps(steps: Sequence[Record]) -> Iterator[str]:
-    """Shows what a step of the front-end was charged and really took, and warns if that was slower than real time."""
+    """Yields a table of the times of the front-end's steps, if there are any, and warnings.
+
+    It warns if the charged time is not that of the steps, and if steps took longer than a frame lasts.
+    """
     names = ("n", "charged_ms", "step_ms_p50", "step_ms_p99")
     lines = [[told["mode"], *(f"{told[name]:.0f}" for name in names), f"{told['over_frame']:.1%}"] for told in steps]
     if lines:
@@ -122,6 +130,7 @@ def draw_figures(rows: Sequence[Record], measures: Mapping[str, str], group: str
 
 
 def _describe_condition(row: Record) -> dict[str, object]:
+    """Returns the cells of a row's mode and delay by column."""
     mode, delay_s = get_condition(row)
     delay = "measured" if delay_s is None else f"{delay_s:g}"
     return {"mode": mode, "delay, s": "–" if mode == "direct" else delay}

@@ -60,7 +60,7 @@ class Condition(NamedTuple):
 
     @property
     def title(self) -> str:
-        """For people."""
+        """Title for readers, for example `tandem, back-end after 0.5 s`."""
         return self.mode if self.delay_s is None else f"{self.mode}, back-end after {self.delay_s:g} s"
 
 

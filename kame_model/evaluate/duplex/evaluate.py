@@ -118,6 +118,7 @@ def evaluate_duplex(
         run["splits"] = sorted(config.splits)  # in which items are numbered
 
     def call(server: CalledServer, condition: Condition, item: DuplexItem) -> tuple[dict[str, Any], Call]:
+        """Calls the server with an item, writes the output for the benchmark's scripts, and scores it."""
         user, (mode, delay_s) = item.read(), condition
         seed = ids.derive_seed("duplex", config.seed, item.unit) % 2**31
         made = server.call(user, mode=mode, seed=seed, tail_s=0.0, delay_s=delay_s)
@@ -126,6 +127,7 @@ def evaluate_duplex(
         return scored.record({**condition._asdict(), "task": item.task, "subset": item.subset}), made
 
     def look() -> int | None:
+        """Records an evaluation of weights on test items, and returns its number; None if it is not one."""
         has_weights = run["system"]["checkpoint"] is not None  # without weights no choice of a model can be biased
         if not (items.is_ours and TEST in config.splits and has_weights):
             return None
@@ -134,7 +136,7 @@ def evaluate_duplex(
         return note_look_at_test(run, asked_for, items.digest, place, register=register, again=again)
 
     def make_items(condition: Condition, item: DuplexItem, called: dict[str, Any]) -> list[Item]:
-        return [Item(called, _to_judge(item, called))]
+        return [Item(called, _make_judge_requests(item, called))]
 
     asked = {item.unit: item for item in items.items}
     subsets = groupby(items.items, lambda item: item.subset)
@@ -155,8 +157,11 @@ def evaluate_duplex(
     return _write_results(done)
 
 
-def _to_judge(item: DuplexItem, record: Record) -> dict[str, JudgeRequest | Judgement]:
-    """Returns the judge's requests on answers to interruptions; as in the benchmark, only if the turn was taken."""
+def _make_judge_requests(item: DuplexItem, record: Record) -> dict[str, JudgeRequest | Judgement]:
+    """Returns the judge's requests by measure, for answers to interruptions only; empty for other tasks.
+
+    As in the benchmark, an answer is judged only if the turn was taken.
+    """
     if item.task != "user_interruption":
         return {}
     said = item.annotation[0]
@@ -210,6 +215,7 @@ class _Scored:
         }
 
     def _compute_measures(self) -> dict[str, Any]:
+        """Returns the measures of the item's task by name; None where one does not apply."""
         item, turn = self._item, self._item.turn
         user, assistant = find_audible_spans(self._call.user), find_audible_spans(self.sound, AUDIBLE)
         delays = measure_delays(user, assistant, turn or (0.0, len(self.sound) / SAMPLE_RATE_HZ))
@@ -232,7 +238,7 @@ class _Scored:
         return told
 
     def _hear(self, segment: Span, recogniser: Recogniser) -> list[TimedWord]:
-        """Recognises the words of a segment; each gets a share of its time by number of letters."""
+        """Recognises the words of a segment, each with a share of its time by letters; none if that is rejected."""
         start, end = (round(each * SAMPLE_RATE_HZ) for each in segment)
         heard = transcribe(self.sound[start:end], recogniser)
         if heard is None:
@@ -261,6 +267,7 @@ def _write_output(store: Store, place: str, item: DuplexItem, scored: _Scored) -
 
 
 def _write_results(done: Finished) -> list[dict[str, Any]]:
+    """Writes figures.json, report.md and the plot; returns the rows of figures.json, ordered by condition."""
     kinds = {json.dumps(record["row"]): record["row"] for record in done.records}.values()
     conditions = list(dict.fromkeys(map(get_condition, kinds)))
     rows = [
@@ -299,6 +306,7 @@ _BETTER: Final = {
 
 
 def _format_markdown(rows: Sequence[Record], done: Finished) -> str:
+    """Renders the report as Markdown: a table for each task, missing judgements, examples and costs."""
     parts = [
         "# Taking turns\n",
         "Full-Duplex-Bench's definitions (arXiv 2503.04721; kame_model/evaluate/duplex/scores.py); in brackets 95% "

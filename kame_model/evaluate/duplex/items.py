@@ -138,6 +138,11 @@ def _read_bench_items(config: DuplexConfig) -> tuple[list[DuplexItem], str]:
 
 
 def _read_bench_item(folder: Path, task: DuplexTask, people: dict[str, Sequence[float]]) -> DuplexItem:
+    """Makes the item of one folder of the benchmark; its audio is read later.
+
+    Raises:
+        SourceError: the folder has no audio, or its annotation is missing or malformed.
+    """
     sound = folder / INPUT
     if not sound.is_file():
         raise SourceError(f"{folder} has no {INPUT}.", _REMEDY)
@@ -239,7 +244,7 @@ def _get_span(spoken: Any) -> Span:
 
 
 def _find_pauses(turn: Turn) -> list[Span]:
-    """Returns the pauses within a turn, from the end of a word to the start of the next."""
+    """Returns the pauses of `LEAST_PAUSE_S` or more within a turn, from the end of a word to the start of the next."""
     words = [word for utterance in turn.utterances if utterance.kind == "speech" for word in utterance.words]
     pairs = pairwise(words)
     return [(one.end_s, round_s(two.start_s)) for one, two in pairs if two.start_s - one.end_s >= LEAST_PAUSE_S]

@@ -197,7 +197,7 @@ def _make_items(condition: Condition, asked: _Conversation, called: Record) -> I
             "answer": {text: turn[text] for text in SCORES.values()},
         }
         judged = {
-            measure: _to_judge(question, called["turns"][: index + 1], text)
+            measure: _make_judge_request(question, called["turns"][: index + 1], text)
             for measure, text in SCORES.items()
             if condition.mode != "direct" or text != "oracle"  # direct has none
         }
@@ -210,7 +210,9 @@ def _count_word_errors(turn: Mapping[str, Any]) -> list[int] | None:
     return None if heard is None else count_word_errors(normalise(turn["text"]), normalise(heard))
 
 
-def _to_judge(question: MtBenchQuestion, turns: Sequence[Mapping[str, Any]], text: str) -> JudgeRequest | Judgement:
+def _make_judge_request(
+    question: MtBenchQuestion, turns: Sequence[Mapping[str, Any]], text: str
+) -> JudgeRequest | Judgement:
     """Returns the judge's request for one text of the last turn, or its rating if it is empty."""
     said = turns[-1][text]
     if said is None:

@@ -101,6 +101,7 @@ def read_questions(path: str, categories: Sequence[str], n_most: int = 0) -> MtB
 
 
 def _read_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Yields id, category and turns of each question; raises a SourceError if the file is missing or malformed."""
     try:
         for line in path.read_text(encoding="utf-8").split("\n"):
             if line.strip():
@@ -136,4 +137,5 @@ def _read_references(folder: Path, rows: Sequence[dict[str, Any]]) -> dict[str, 
 
 
 def _speak(written: str) -> str:
+    """Returns the spoken form of a question, without Markdown and horizontal rules."""
     return read_aloud(strip_markdown(_RULED_LINE.sub("", written))).text

@@ -66,6 +66,7 @@ def write_results(config: MtBenchConfig, questions: MtBenchQuestions, done: Fini
 
 
 def _compute_figures(records: Sequence[Record]) -> dict[str, Any]:
+    """Computes the figures of one row, with the numbers of empty, degenerate and unrated answers."""
     faults = {name: Counter(fault for each in records if (fault := each["faults"].get(name))) for name in TITLES}
     return {
         **compute_figures(records),
@@ -82,6 +83,7 @@ def _compute_figures(records: Sequence[Record]) -> dict[str, Any]:
 def _format_markdown(
     config: MtBenchConfig, questions: MtBenchQuestions, rows: Sequence[Record], done: Finished, more: Record
 ) -> str:
+    """Renders the report as Markdown; `more` is as in figures.json."""
     system, judge = done.folder.run["system"], done.folder.run["judge"]
     parts = [
         f"# Spoken MT-Bench: {system['name']}\n",
@@ -127,6 +129,7 @@ def _list_texts(record: Record) -> dict[str, object]:
 
 
 def _has_curve(rows: Sequence[Record]) -> bool:
+    """Whether the rows have two forced delays or more."""
     return len({row["delay_s"] for row in rows} - {None}) > 1
 
 

@@ -110,7 +110,7 @@ def evaluate_questions(
     voices = None
     if any(question.sound is None for question in questions.questions):
         voices = AskingVoices(config.tts, {}, [], config.serving.cascade, out, config.n_voices)
-    chosen, left_out = _choose(questions, config, voices)
+    chosen, left_out = _choose_questions(questions, config, voices)
     run = {
         **describe_run("questions", VERSION, config, hearer),
         "set": {"name": questions.name, "digest": questions.digest, "rule": questions.rule},
@@ -122,11 +122,11 @@ def evaluate_questions(
         seed = ids.derive_seed("questions", config.seed, asked.question.id) % 2**31
         mode, delay_s = condition
         made = server.call([asked.sound], mode=mode, seed=seed, tail_s=config.tail_s, delay_s=delay_s)
-        return _record(made, asked, condition, hearer), made
+        return _make_call_record(made, asked, condition, hearer), made
 
     def make_items(condition: Condition, asked: _AskedQuestion, called: dict[str, Any]) -> list[Item]:
-        record = _score(called, asked.question, questions.rule, condition)
-        return [Item(record, _to_judge(record))]
+        record = _make_item_record(called, asked.question, questions.rule, condition)
+        return [Item(record, _make_judge_requests(record))]
 
     asked = {each.question.id: each for each in chosen}
     done = run_calls(
@@ -175,7 +175,7 @@ def _summarise_charged_times(times: MeasuredTimes) -> list[dict[str, Any]]:
     ]
 
 
-def _choose(
+def _choose_questions(
     questions: QuestionSet, config: QuestionsConfig, voices: AskingVoices | None
 ) -> tuple[list[_AskedQuestion], dict[str, int]]:
     """Chooses the first questions, in seeded order, that can be spoken; counts the reasons why others cannot.
@@ -218,11 +218,12 @@ def _choose(
 
 
 def _compute_figures(records: Sequence[Record]) -> dict[str, Any]:
+    """Computes the figures of one row, with the number of items for which each measure of `COUNTED` is true."""
     counts = {f"n_{name}": sum(bool(each["measures"][name]) for each in records) for name in COUNTED}
     return {**compute_figures(records), **counts}
 
 
-def _record(
+def _make_call_record(
     call: Call,
     asked: _AskedQuestion,
     condition: Condition,
@@ -271,8 +272,8 @@ def _record(
     }
 
 
-def _score(called: Record, question: Question, rule: Rule, condition: Condition) -> dict[str, Any]:
-    """Makes the record for `items.jsonl` from that of a call."""
+def _make_item_record(called: Record, question: Question, rule: Rule, condition: Condition) -> dict[str, Any]:
+    """Scores the texts of a call, and makes the record for `items.jsonl` from that of the call."""
     own, reference = called["measures"], called["reference"]
     by_ear, by_text, by_reference = (
         score(said or "", question.answers, rule, question.options)
@@ -305,14 +306,19 @@ def _score(called: Record, question: Question, rule: Rule, condition: Condition)
 
 
 def _find_answer_delay(called: Record, question: Question, rule: Rule, ttfat_s: float | None) -> float | None:
-    """Returns when a right answer was said, from the question's end; None: it was not heard."""
+    """Returns the seconds from the question's end to a right answer, which is not before the first sound.
+
+    None if there was no sound after the question, or the text has no right answer.
+    """
     answer_s = find_answer_time(called["pieces"], question.answers, rule, question.options)
     return None if answer_s is None or ttfat_s is None else round_s(max(ttfat_s, answer_s))
 
 
-def _to_judge(record: Record) -> dict[str, JudgeRequest | Judgement]:
-    """Returns the judge's requests for the three texts. An empty or degenerate text is wrong without a request; None is
-    skipped."""
+def _make_judge_requests(record: Record) -> dict[str, JudgeRequest | Judgement]:
+    """Returns the judge's request for each of the three texts, by measure.
+
+    An empty or degenerate text is wrong without a request. There is no judgement if there was no oracle (None).
+    """
     texts = {name: record[text] for name, text in _JUDGED.items()}
     return {
         name: request_verdict(record["question"], " or ".join(record["answers"]), said)

@@ -104,6 +104,7 @@ def _get_title(record: Record) -> str:
 
 
 def _list_texts(record: Record) -> dict[str, object]:
+    """Returns the texts of an item by column, and whether its answer is right by what is heard."""
     return {
         "understood": record["understood"],
         "oracle": record["reference"],

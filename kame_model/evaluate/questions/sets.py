@@ -102,6 +102,7 @@ def _convert_llama_question(row: Row, folder: Path) -> Question:
 
 
 def _convert_web_question(row: Row, folder: Path) -> Question:
+    """Makes a question from a row of the published file, or of the Hub, which has the column `answers`."""
     if "answers" in row:
         return _make_question("", _get_text(row, "question"), list(row["answers"]))
     found = _DESCRIPTION.findall(_get_text(row, "targetValue"))
@@ -111,6 +112,7 @@ def _convert_web_question(row: Row, folder: Path) -> Question:
 
 
 def _convert_trivia_qa(row: Row, folder: Path) -> Question:
+    """Makes a question from a row of the published file, or of the Hub, whose columns are in lower case."""
     if "Answer" in row:
         answer = row["Answer"]
         return _make_question(
@@ -129,13 +131,13 @@ def _convert_halueval(row: Row, folder: Path) -> Question:
 def _convert_svamp(row: Row, folder: Path) -> Question:
     body = _get_text(row, "Body")
     joined = f"{body}{'' if body.endswith(_ENDS_CLAUSE) else ','} {_get_text(row, 'Question')}"
-    return _make_question(_get_text(row, "ID"), joined, [_number(row["Answer"])])
+    return _make_question(_get_text(row, "ID"), joined, [_format_number(row["Answer"])])
 
 
 def _convert_multi_arith(row: Row, folder: Path) -> Question:
     if "sQuestion" in row:
-        return _make_question(str(row["iIndex"]), _get_text(row, "sQuestion"), [_number(row["lSolutions"][0])])
-    return _make_question("", _get_text(row, "question"), [_number(row["final_ans"])])
+        return _make_question(str(row["iIndex"]), _get_text(row, "sQuestion"), [_format_number(row["lSolutions"][0])])
+    return _make_question("", _get_text(row, "question"), [_format_number(row["final_ans"])])
 
 
 def _convert_gsm8k(row: Row, folder: Path) -> Question:
@@ -146,6 +148,7 @@ def _convert_gsm8k(row: Row, folder: Path) -> Question:
 
 
 def _convert_mmlu_pro(row: Row, folder: Path) -> Question:
+    """Makes a question with all options in its text; right are the option's text and "option" with its letter."""
     options, letter = [str(each).strip() for each in row["options"]], _get_text(row, "answer")
     said = " ".join(f"{_LETTERS[at]}: {each.rstrip('.')}." for at, each in enumerate(options))
     right = options[_LETTERS.index(letter)]
@@ -159,6 +162,7 @@ def _convert_mmlu_pro(row: Row, folder: Path) -> Question:
 
 
 def _convert_own_question(row: Row, folder: Path) -> Question:
+    """Makes a question from a row of a user's file; `aliases` may be one text or a list."""
     aliases = row.get("aliases") or []
     answers = [_get_text(row, "answer"), *([aliases] if isinstance(aliases, str) else aliases)]
     sound = folder / str(row["sound"]) if row.get("sound") else None
@@ -221,7 +225,7 @@ _FORMS: Final[Mapping[QuestionSetName, _Form]] = {
 
 
 def load_questions(name: QuestionSetName, path: str, columns: Mapping[str, str]) -> QuestionSet:
-    """Loads the questions of a set.
+    """Loads the questions of a set; malformed rows are skipped and counted (`n_bad_rows`).
 
     Args:
         path: its file, or a folder that has it under its published name; empty: the Hugging Face Hub.
@@ -263,6 +267,7 @@ def load_questions(name: QuestionSetName, path: str, columns: Mapping[str, str])
 
 
 def _check_columns(columns: Mapping[str, str], ours: Sequence[str], theirs: Sequence[str]) -> None:
+    """Raises a ConfigError if a mapped column is missing from the set (`ours`) or the file (`theirs`)."""
     for whose, mapped, known in (("set", columns.keys(), ours), ("file", columns.values(), theirs)):
         if missing := [name for name in mapped if name not in known]:
             raise ConfigError(
@@ -274,6 +279,7 @@ def _check_columns(columns: Mapping[str, str], ours: Sequence[str], theirs: Sequ
 def _make_question(
     id_: str, text: str, answers: Sequence[object], category: str = "", sound: Path | None = None
 ) -> Question:
+    """Makes a question with all accepted forms of its answers; without an id, it gets one by its text."""
     forms = [form for answer in answers for form in list_accepted_forms(str(answer))]
     if not forms:
         raise _BadRowError
@@ -281,24 +287,27 @@ def _make_question(
 
 
 def _rename_duplicate(question: Question, taken: set[str]) -> Question:
+    """Returns the question with a number after its id, so that the id is not among those taken."""
     number = next(number for number in range(2, len(taken) + 3) if f"{question.id}-{number}" not in taken)
     return replace(question, id=f"{question.id}-{number}")
 
 
 def _get_text(row: Row, column: str) -> str:
+    """Returns the value of a column as one line of text; raises a _BadRowError if it is empty or of another type."""
     value = row[column]
     if not isinstance(value, str | int | float) or not str(value).strip():
         raise _BadRowError
     return " ".join(str(value).split())
 
 
-def _number(value: object) -> str:
+def _format_number(value: object) -> str:
     """Formats 51.0 as "51"."""
     number = float(str(value).replace(",", ""))
     return str(int(number)) if number.is_integer() else str(number)
 
 
 def _check_sounds(questions: Sequence[Question]) -> None:
+    """Raises a SourceError if an audio file of a question does not exist."""
     absent = [question.sound for question in questions if question.sound is not None and not question.sound.is_file()]
     if absent:
         raise SourceError(
@@ -316,6 +325,7 @@ def _digest_sounds(questions: Sequence[Question]) -> list[str]:
 
 
 def _find_file(name: str, path: Path, form: _Form) -> Path:
+    """Returns the path itself, or the set's file in a folder by its published name; raises a SourceError if missing."""
     if path.is_dir():
         found = next((path / each for each in form.files if (path / each).is_file()), None)
         if found is None:
@@ -328,6 +338,7 @@ def _find_file(name: str, path: Path, form: _Form) -> Path:
 
 
 def _read_rows(path: Path) -> list[Row]:
+    """Reads all rows of a file; raises a SourceError if it cannot be read."""
     try:
         return list(_read_table(path))
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, ValueError, csv.Error) as error:
@@ -362,6 +373,12 @@ def _read_table(path: Path) -> Iterator[Row]:
 
 
 def _read_hub(name: str, form: _Form) -> list[Row]:
+    """Reads all rows of a set from the Hugging Face Hub.
+
+    Raises:
+        ConfigError: the set is not there.
+        SourceError: it cannot be read.
+    """
     if form.hub is None:
         raise ConfigError(f"The set {name} is not on the Hub in this form.", "Name its file with --path.")
     import datasets

@@ -26,7 +26,11 @@ _SPEECH_DB: Final = 30.0
 
 
 def send_through(codes: Codes, channel: Channel, codec: Codec, seed: int) -> Codes:
-    """Sends a user's codes, int16[n, T], through a channel; returns codes with the same number of frames."""
+    """Decodes a user's codes, int16[n, T], degrades the audio by a channel, and encodes it: int16[n, T].
+
+    Args:
+        channel: `recoded` changes nothing in between.
+    """
     sound = codec.decode(np.ascontiguousarray(codes))
     if channel == "room":
         sound = put_in_room(sound, ROOM)

@@ -195,6 +195,7 @@ class _Running:
         group: Sequence[tuple[Asked, Asked | None]],
         with_sound: Container[str],
     ) -> None:
+        """Runs the dialogues of a batch, and stores the records that are missing, and audio if it is wanted."""
         began_s = time.monotonic()
         scripts = [self._make_script(condition, *pair) for pair in group]
         seed = ids.derive_seed("recall", self.config.seed, number) % 2**63  # equal in all conditions, to compare them
@@ -215,6 +216,7 @@ class _Running:
                     self.folder.keep(item, record | {"run_s": run_s if turn is asked.turn else 0.0})
 
     def _make_script(self, condition: Condition, asked: Asked, stranger: Asked | None) -> Script:
+        """Makes the script of a dialogue under a condition, with the user's audio through the condition's channel."""
         other: Codes | None = None
         if condition.channel not in (None, OTHER_VOICES):
             assert self.codec is not None
@@ -225,7 +227,7 @@ class _Running:
         return make_script(asked, stranger, condition.oracle, delay_s, after_s, self.tokenizer, other, guesses)
 
     def _listen(self, asked: Asked, turn: Turn, ran: FreeRun) -> tuple[list[str] | None, list[str] | None]:
-        """Recognises the words of a turn, of the model and of the recording, if there is a recogniser."""
+        """Recognises the words of a turn in the model's audio and the recording's; None if there is no recogniser."""
         if self.hear is None or self.codec is None:
             return None, None
         place = (asked.row.dialogue_id, turn.number)
@@ -234,6 +236,7 @@ class _Running:
         return self._hear(ran.own, turn), self.recorded_heard[place]
 
     def _hear(self, codes: Codes, turn: Turn) -> list[str]:
+        """Decodes the codes of a dialogue, and returns the words that are recognised in one turn."""
         assert self.hear is not None
         assert self.codec is not None
         sound = self.codec.decode(np.ascontiguousarray(codes))
@@ -314,6 +317,7 @@ def _get_name(checkpoint: Checkpoint) -> str:
 
 
 def _add_up_costs(records: Sequence[Record]) -> Record:
+    """Sums the time of the runs, and the duration of the dialogues that were run, in seconds."""
     run_s = sum(each["run_s"] for each in records)
     n_frames = sum(each["n_frames"] for each in records if each["run_s"])
     return {"run_s": round(run_s, 1), "dialogue_s": round(n_frames * FRAME_S, 1)}

@@ -206,6 +206,7 @@ class _Slot:
             self._opened_frame = frame
 
     def _is_due(self, frame: int) -> bool:
+        """Whether the correction is to be fed now: once, so many frames after the wrong answer was started."""
         if not self.script.correction or self._opened_frame is None or self.correction_frame is not None:
             return False
         return frame >= self._opened_frame + self.script.correction_after_frames

@@ -56,7 +56,7 @@ class Condition(NamedTuple):
 
     @property
     def title(self) -> str:
-        """For people."""
+        """Title for readers, for example `right, 0.32 s, room`."""
         delay = "" if self.delay_s is None else f", {self.delay_s:g} s"
         return f"{self.oracle}{delay}" + ("" if self.channel is None else f", {self.channel}")
 
@@ -94,7 +94,7 @@ def get_condition(row: Record) -> Condition:
 
 
 def select_rows(dataset: TokenDataset, config: RecallConfig) -> list[TokenRow]:
-    """Selects rows of the configured splits that can be judged, one dialogue for each item, in their order.
+    """Selects up to `config.n_items` rows of the configured splits that can be judged, in the order of the dataset.
 
     They are sampled by seed from all sources in turn; one dialogue for each item keeps the results independent.
     """
@@ -150,7 +150,7 @@ def find_same_dialogues(asked: Sequence[Asked], voices: TokenDataset) -> list[To
 
 
 def choose_strangers(asked: Sequence[Asked]) -> list[Asked | None]:
-    """Finds for each dialogue the next one with another answer, in its own source if possible."""
+    """Finds for each dialogue the next with another answer, in its own source if possible; None if there is none."""
     found = list[Asked | None]()
     for at, each in enumerate(asked):
         later = [*asked[at + 1 :], *asked[:at]]
@@ -179,11 +179,11 @@ def make_record(
             after its codec.
     """
     row = asked.row
-    early, said, later = _say(turn, ran.text, tokenizer)
-    recorded_early, recorded, recorded_later = _say(turn, row.a.text, tokenizer)
+    early, said, later = _split_said_words(turn, ran.text, tokenizer)
+    recorded_early, recorded, recorded_later = _split_said_words(turn, row.a.text, tokenizer)
     if stranger is None:
-        measures = _measure(turn, early, said, later) | measure_leniently(asked, turn, said, later)
-        own = _measure(turn, recorded_early, recorded, recorded_later) | _measure_words(turn, recorded)
+        measures = _measure_answer(turn, early, said, later) | measure_leniently(asked, turn, said, later)
+        own = _measure_answer(turn, recorded_early, recorded, recorded_later) | _measure_words(turn, recorded)
         own |= _measure_heard(turn, recorded, recorded_heard)
         own |= measure_leniently(asked, turn, recorded, recorded_later)
         if condition.oracle == "right":
@@ -218,10 +218,10 @@ def make_record(
     }
 
 
-def _say(
+def _split_said_words(
     turn: Turn, text: Sequence[int] | NDArray[np.int32], tokenizer: Tokenizer
 ) -> tuple[list[SaidWord], list[SaidWord], list[SaidWord]]:
-    """Returns the words of a text stream during the question, in the turn, and after it."""
+    """Returns the words of a text stream during the turn's question, in the turn, and after it."""
     spans = ((turn.begin, turn.start), (turn.start, turn.end), (turn.end, len(text)))
     early, said, later = (decode_said_words(text, tokenizer, *span) for span in spans)
     return early, said, later
@@ -231,7 +231,9 @@ def _get_words(said: Sequence[SaidWord]) -> list[str]:
     return [each.word for each in said]
 
 
-def _measure(turn: Turn, early: Sequence[SaidWord], said: Sequence[SaidWord], later: Sequence[SaidWord]) -> Record:
+def _measure_answer(
+    turn: Turn, early: Sequence[SaidWord], said: Sequence[SaidWord], later: Sequence[SaidWord]
+) -> Record:
     """Computes the measures of the words of a turn, of those during its question and of those after it."""
     answered = judge_turn(turn, said, early)
     return {
@@ -248,7 +250,10 @@ def _measure(turn: Turn, early: Sequence[SaidWord], said: Sequence[SaidWord], la
 
 
 def _measure_heard(turn: Turn, said: Sequence[SaidWord], heard: Sequence[str] | None) -> Record:
-    """Compares what a recogniser heard with the key words and with the text, if there is a transcript."""
+    """Returns whether a recogniser heard the key words, and its word errors against the text.
+
+    Empty if there is no transcript.
+    """
     if heard is None:
         return {}
     by_text, by_ear = ([each.text for each in split_into_units(words)] for words in (_get_words(said), heard))
@@ -262,6 +267,7 @@ def _is_told_in_time(asked: Asked, turn: Turn, delay_s: float) -> bool:
 
 
 def _measure_words(turn: Turn, said: Sequence[SaidWord]) -> Record:
+    """Counts the oracle's words that were said in order, and other words, each as [number, words of the oracle]."""
     counts = count_words(turn.told, _get_words(said))
     return {
         "words_in_order": [counts.n_in_order, counts.n_told],

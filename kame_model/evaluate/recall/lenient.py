@@ -20,25 +20,30 @@ _Measures = Mapping[str, Any]
 def measure_leniently(
     asked: Asked, turn: Turn, said: Sequence[SaidWord], later: Sequence[SaidWord], stranger: Turn | None = None
 ) -> dict[str, Any]:
-    """Computes the old measures of a turn with the words `said`, and of later words; empty if it has none.
+    """Computes the measures of the old rule for a turn; empty for a turn that it did not judge.
 
     Args:
+        said: the words said in the turn.
+        later: the words said after it.
         stranger: the dialogue of the wrong oracle; None: the dialogue's own oracle, or none.
     """
     if turn is not asked.turn or asked.row.form == INTERRUPTION:
         return {}
     words = [each.word for each in [*said, *later]]
-    n_said, n_told = _count(_make_key(turn.answer), words), _count(_make_key(turn.answer), turn.told)
+    n_said, n_told = _count_key(_make_key(turn.answer), words), _count_key(_make_key(turn.answer), turn.told)
     measures = {
         "old_said": n_said > 0,
         "old_said_too_often": n_said > max(1, n_told) if n_said else None,
         "old_word_errors": [Levenshtein.distance(turn.told, [each.word for each in said]), len(turn.told)],
     }
-    return measures if stranger is None else {"old_said_stranger": _count(_make_key(stranger.answer), words) > 0}
+    return measures if stranger is None else {"old_said_stranger": _count_key(_make_key(stranger.answer), words) > 0}
 
 
 def measure_old_correction(turn: Turn, stranger: Turn, said: Sequence[SaidWord], after_s: float) -> dict[str, Any]:
-    """Whether the old correction, so long after the first word of any kind, would have come within the lead."""
+    """Returns as `old_corrected_in_lead` whether the old correction came before any word of the wrong oracle was said.
+
+    It came `after_s` seconds after the first word of any kind; None if nothing was said.
+    """
     if not said:
         return {"old_corrected_in_lead": None}
     due = said[0].frame + round(after_s * FRAMES_PER_S)
@@ -46,13 +51,14 @@ def measure_old_correction(turn: Turn, stranger: Turn, said: Sequence[SaidWord],
     return {"old_corrected_in_lead": count_words(stranger.told, before).n_in_order == 0}
 
 
-def list_causes(records: Sequence[_Measures]) -> Counter[str]:
-    """Counts the reasons why turns were right by the old rule but are not `said_once`, and vice versa."""
+def count_causes(records: Sequence[_Measures]) -> Counter[str]:
+    """Counts the reasons why turns were right by the old rule but are not `said_once`, or the reverse."""
     told = (each["measures"] for each in records if each["measures"].get("old_said") is not None)
-    return Counter(cause for measures in told if (cause := _describe_cause(measures)))
+    return Counter(cause for measures in told if (cause := _explain_difference(measures)))
 
 
-def _describe_cause(new: _Measures) -> str:
+def _explain_difference(new: _Measures) -> str:
+    """Returns why the old rule and `said_once` judge a turn differently; empty if they agree."""
     if new["old_said"] == new["said_once"]:
         return ""
     if new["said_once"]:
@@ -68,11 +74,12 @@ def _describe_cause(new: _Measures) -> str:
 
 
 def _make_key(answer: Sequence[str]) -> Sequence[str]:
+    """Returns the number that an answer starts with, or else all its words."""
     n_number = count_number_words(answer, 0) if answer else 0
     return answer[: n_number or len(answer)]
 
 
-def _count(key: Sequence[str], words: Sequence[str]) -> int:
+def _count_key(key: Sequence[str], words: Sequence[str]) -> int:
     """Counts how often a key is said as consecutive words, but not as part of a larger number."""
     runs, at = [], 0
     while at < len(words):

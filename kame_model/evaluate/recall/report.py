@@ -7,7 +7,7 @@ import numpy as np
 
 from kame_model.evaluate.answers.heard_words import warn_unheard
 from kame_model.evaluate.recall.items import Record, get_condition
-from kame_model.evaluate.recall.lenient import list_causes
+from kame_model.evaluate.recall.lenient import count_causes
 from kame_model.evaluate.recall.turns import GROUPS
 from kame_model.evaluate.report.folder import PLOTS, format_table, format_with_interval
 from kame_model.evaluate.report.intervals import TIME
@@ -131,7 +131,7 @@ def _warn_of_recordings(rows: Sequence[Record]) -> Iterator[str]:
 
 
 def _format_old_rule(rows: Sequence[Record], records: Sequence[Record]) -> Iterator[str]:
-    """Compares the rule before version 3 with the current one on the same words, with the reasons of differences."""
+    """Yields a comparison of the rule before version 3 with the current one, on the same words, and reasons."""
     own = [row for row in rows if row["group"] == GROUPS[0] and any(row.get(name) is not None for name in _OF_OLD)]
     if not own:
         return
@@ -142,12 +142,13 @@ def _format_old_rule(rows: Sequence[Record], records: Sequence[Record]) -> Itera
     for row in own:
         if row["oracle"] == "right":
             of_row = [each for each in records if all(row[name] == value for name, value in each["row"].items())]
-            causes = "; ".join(f"{n} {cause}" for cause, n in list_causes(of_row).most_common())
+            causes = "; ".join(f"{n} {cause}" for cause, n in count_causes(of_row).most_common())
             yield f"- {get_condition(row).title}, from *old: said* to *said once*: {causes or 'the same turns'}."
     yield ""
 
 
 def _format_settings(run: Record, more: Record) -> str:
+    """Renders the settings of the evaluation, and how long it took, as paragraphs."""
     sampling = run["system"]["sampling"]
     how = f"text at temperature {sampling['temp_text']:g}" if sampling["use_sampling"] else "always the likeliest token"
     costs = more["costs"]
@@ -187,6 +188,7 @@ def _format_cell(row: Record, name: str) -> str | None:
 
 
 def _format_dialogues(records: Sequence[Record]) -> Iterator[str]:
+    """Yields the texts of the first dialogues: for each a heading, and a line for each condition and turn."""
     for dialogue_id in list(dict.fromkeys(each["dialogue_id"] for each in records))[:N_SHOWN]:
         own = [each for each in records if each["dialogue_id"] == dialogue_id]
         yield f"**{dialogue_id}** ({own[0]['form']}); oracle: *{own[0]['told']}*; recording: *{own[0]['recorded']}*\n"
@@ -207,13 +209,13 @@ def draw_plots(rows: Sequence[Record]) -> dict[str, bytes]:
     worse = [row for row in own if row["channel"] is not None]
     plots = {}
     if len(plain) > 1:
-        plots["delays"] = _draw(plain, [float(row["delay_s"]) for row in plain])
+        plots["delays"] = _draw_shares(plain, [float(row["delay_s"]) for row in plain])
     if worse:
-        plots["channels"] = _draw([row for row in plain if row["delay_s"] == worse[0]["delay_s"]] + worse, None)
+        plots["channels"] = _draw_shares([row for row in plain if row["delay_s"] == worse[0]["delay_s"]] + worse, None)
     return plots
 
 
-def _draw(rows: Sequence[Record], delays_s: Sequence[float] | None) -> bytes:
+def _draw_shares(rows: Sequence[Record], delays_s: Sequence[float] | None) -> bytes:
     """Plots shares of rows against their delays, or side by side by channel. Returns a PNG."""
     figure = create_figure(6.4, 4.2)
     axes = figure.subplots()

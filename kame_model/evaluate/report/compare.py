@@ -87,7 +87,7 @@ def compare(
     alike = {name: [each for each in runs if not unlike[each.folder]] for name, runs in read.items()}
     read = {name: runs for name, runs in alike.items() if runs}
     if between is not None:
-        read = _split(read, between)
+        read = _split_systems(read, between)
     rows = [
         row
         for key in remove_duplicates([key for runs in read.values() for key in runs[0].keys])
@@ -113,7 +113,7 @@ def _list_differences(first: Evaluation, of_system: Evaluation, each: Evaluation
     return find_differences(first, each) or settings or other_rows
 
 
-def _split(read: Systems, field: str) -> Systems:
+def _split_systems(read: Systems, field: str) -> Systems:
     """Makes each value of a field of the rows a separate system.
 
     Raises:
@@ -167,6 +167,7 @@ def _make_rows(key: Key, read: Systems) -> Iterator[dict[str, Any]]:
 
 
 def _format_markdown(read: Systems, left_out: Mapping[str, list[str]], rows: Sequence[Row]) -> str:
+    """Renders the report as Markdown: a table for each row, with all figures and differences to the first system."""
     base, *others = read
     several = any(len(runs) > 1 for runs in read.values())
     parts = [f"# {read[base][0].run['kind']}: {' against '.join(read)}\n"]
@@ -198,6 +199,7 @@ def _format_markdown(read: Systems, left_out: Mapping[str, list[str]], rows: Seq
 
 
 def _format_figure(row: Row, several: bool) -> str | None:
+    """Formats a figure with its interval and, if `several`, the figure of each seed; None if there is no figure."""
     form = _choose_format(row)
     told = format_with_interval(row["value"], (row["low"], row["high"]), form)
     each = ", ".join("none" if value is None else f"{value:{form}}" for value in row["each"])
@@ -268,6 +270,7 @@ def draw_means(rows: Sequence[Row], names: Sequence[str]) -> bytes:
 
 
 def _list_varying(means: Sequence[Row]) -> list[str]:
+    """Returns the measures that do not have the same value everywhere; all measures if there are none."""
     measures = list(dict.fromkeys(row["measure"] for row in means))
     varying = [each for each in measures if len({row["value"] for row in means if row["measure"] == each}) > 1]
     return varying or measures

@@ -141,6 +141,7 @@ def _format_provenance(run: Mapping[str, Any]) -> str:
 
 
 def _list_leaves(of: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields all values of nested mappings by dotted name, except those under `serving`."""
     for name, value in of.items():
         if isinstance(value, Mapping):
             if name != "serving":

@@ -109,7 +109,10 @@ def compute_value(sample: Sample, quantile: float | None = None) -> float | None
 
 
 def estimate(sample: Sample, quantile: float | None = None) -> Estimate:
-    """Computes the mean or a quantile with its interval over items and seeds; of times and counts it is not below 0."""
+    """Computes the mean or a quantile with its 95% interval over items and seeds.
+
+    The interval is not below 0 if no value is, as for times and counts, and that of a share is within 0 and 1.
+    """
     value = compute_value(sample, quantile)
     if value is None:
         return NOTHING
@@ -199,6 +202,7 @@ def _compute_newcombe_interval(one: Sample, other: Sample) -> tuple[float, float
 
 
 def _join_bounds(one: float, other: float, correlation: float) -> float:
+    """Returns the distance of the difference's bound from two figures' distances to theirs (Newcombe)."""
     return math.sqrt(max(0.0, one**2 - 2 * correlation * one * other + other**2))
 
 
@@ -294,6 +298,7 @@ def _compute_percentiles(drawn: Floats, n_units: int) -> tuple[float, float]:
 
 
 def _split_part_and_whole(value: Any) -> tuple[float, float]:
+    """Returns a measure as (part, whole): a pair as it is, a number or truth value as (value, 1), None as (0, 0)."""
     if value is None:
         return 0.0, 0.0
     if isinstance(value, bool | int | float):
@@ -303,5 +308,6 @@ def _split_part_and_whole(value: Any) -> tuple[float, float]:
 
 
 def _round_estimate(value: float, low: float, high: float) -> Estimate:
+    """Makes an estimate of values rounded to four places; NaN becomes None."""
     told = (None if np.isnan(each) else round(float(each), 4) for each in (value, low, high))
     return Estimate(*told)

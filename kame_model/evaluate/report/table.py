@@ -123,7 +123,7 @@ def make_table(systems: Mapping[str, Sequence[str]], out: str, quality: str | No
             settings; or `out` holds an evaluation.
     """
     check_holds_no_items(out)
-    read = _read(systems)
+    read = _read_systems(systems)
     kinds = {each.run["kind"] for runs in read.values() for each in runs}
     if len(kinds) > 1 or not kinds <= {*QUALITY}:
         raise ConfigError(
@@ -133,12 +133,12 @@ def make_table(systems: Mapping[str, Sequence[str]], out: str, quality: str | No
     (kind,) = kinds
     measure = quality or QUALITY[kind]
     _check_alike(read)
-    own = sorted((row for name, runs in read.items() for row in _make_rows(name, runs, measure)), key=_order)
+    own = sorted((row for name, runs in read.items() for row in _make_rows(name, runs, measure)), key=_make_sort_key)
     categories = list(dict.fromkeys(category for row in own for category in row.quality))
     if not categories:
         raise ConfigError(f"No evaluation has the measure {measure!r}.", "Choose another with --quality.")
     published = _select_published_rows(kind, categories) if measure == QUALITY[kind] else []
-    rows = [*(replace(row, average=_average(row, categories)) for row in own), *published]
+    rows = [*(replace(row, average=_average_categories(row, categories)) for row in own), *published]
     run = {
         "kind": "table",
         "of": kind,
@@ -146,13 +146,13 @@ def make_table(systems: Mapping[str, Sequence[str]], out: str, quality: str | No
         "systems": {name: [each.folder for each in runs] for name, runs in read.items()},
     }
     Store(out).write_bytes(CSV, _format_csv(rows, categories).encode())
-    plots = {PLOT: _draw(rows, kind, measure)}
+    plots = {PLOT: _draw_quality(rows, kind, measure)}
     told = {"run": run, "rows": [row.to_json() for row in rows]}
     write_results(out, told, _format_markdown(rows, categories, kind, measure), plots)
     return rows
 
 
-def _read(systems: Mapping[str, Sequence[str]]) -> dict[str, list[Evaluation]]:
+def _read_systems(systems: Mapping[str, Sequence[str]]) -> dict[str, list[Evaluation]]:
     """Reads the evaluations of each system.
 
     Raises:
@@ -252,8 +252,8 @@ def _compute_quality(seeds: Sequence[Items], measure: str) -> Estimate:
     return Estimate(*(None if each is None else round(each * scale, 4) for each in estimate(sample)))
 
 
-def _average(row: Row, categories: Sequence[str]) -> Estimate:
-    """Computes the mean over all categories; undefined if one is missing."""
+def _average_categories(row: Row, categories: Sequence[str]) -> Estimate:
+    """Computes the mean over all categories; without a value if one is missing."""
     if not {*categories} <= row.quality.keys():
         return NOTHING
     return average([row.quality[category] for category in categories], is_one_seed=row.n_seeds == 1)
@@ -282,12 +282,14 @@ def _select_published_rows(kind: str, categories: Sequence[str]) -> list[Row]:
     ]
 
 
-def _order(row: Row) -> tuple[int, str, str, float]:
+def _make_sort_key(row: Row) -> tuple[int, str, str, float]:
+    """Sorts rows by mode, back-end, system and delay."""
     mode = MODES.index(row.mode) if row.mode in MODES else len(MODES)
     return mode, row.back_end or "", row.system, -1.0 if row.delay_s is None else row.delay_s
 
 
 def _format_markdown(rows: Sequence[Row], categories: Sequence[str], kind: str, measure: str) -> str:
+    """Renders the report as Markdown: the table with published rows below a line, and explanations."""
     head = ["system", "items", *categories, "average", "answered"]
     head += ["median delay, s", "p90 delay, s", "keyword delay of right answers, s"]
     own, others = (
@@ -312,6 +314,7 @@ def _format_markdown(rows: Sequence[Row], categories: Sequence[str], kind: str, 
 
 
 def _format_cells(row: Row, categories: Sequence[str], kind: str) -> list[object]:
+    """Returns the cells of a row for the Markdown table."""
     title = row.title if row.source is None else f"{row.title} ({_OF_OTHERS}, {row.source})"
     figures = [*(row.quality.get(category, NOTHING) for category in categories), row.average]
     quality = [format_with_interval(each.value, (each.low, each.high), ".2f") for each in figures]
@@ -322,6 +325,7 @@ def _format_cells(row: Row, categories: Sequence[str], kind: str) -> list[object
 
 
 def _format_csv(rows: Sequence[Row], categories: Sequence[str]) -> str:
+    """Formats the table as CSV, with the bounds of each quality in columns of their own."""
     whose = ("system", "mode", "back_end", "delay_s", "source", "n", "n_seeds", "n_turns", "n_answered")
     quality = [f"{name}{bound}" for name in (*categories, "average") for bound in ("", "_low", "_high")]
     sink = io.StringIO()
@@ -334,7 +338,7 @@ def _format_csv(rows: Sequence[Row], categories: Sequence[str]) -> str:
     return sink.getvalue()
 
 
-def _draw(rows: Sequence[Row], kind: str, measure: str) -> bytes:
+def _draw_quality(rows: Sequence[Row], kind: str, measure: str) -> bytes:
     """Plots quality against delay (median to 90th percentile); published rows are hollow. Returns a PNG.
 
     Raises:

@@ -13,7 +13,7 @@ from backends.engine import Samples
 from backends.listener.protocol import Heard, Window
 from backends.listener.rehearing import Rehearing, RehearingOptions
 from data_schemas.errors import BackendError, StoreError
-from kame_model.evaluate.calls.measured import TIMES, MeasuredTimes, add_up_steps, count_steps, measure_recogniser
+from kame_model.evaluate.calls.measured import TIMES, MeasuredTimes, add_up_steps, count_steps, wrap_recogniser
 
 FRAME = np.zeros(1920, np.float32)
 WINDOW_S = 0.032
@@ -48,7 +48,7 @@ def recogniser() -> Iterator[Counting]:
 def heard_in(recogniser: Counting, folder: Path, n_windows: int = 60) -> list[tuple[float, Heard]]:
     """A turn of speech, a window each 32 ms; what is told, and when."""
     told: list[tuple[float, Heard]] = []
-    measured = measure_recogniser(recogniser, MeasuredTimes(str(folder)))
+    measured = wrap_recogniser(recogniser, MeasuredTimes(str(folder)))
 
     async def turn() -> None:
         clock = asyncio.get_running_loop().time
