@@ -47,7 +47,9 @@ class Denied(Exception):
 
     @classmethod
     def from_error(cls, error: Refused | ConfigError | BackendError) -> "Denied":
-        """Converts the server's own refusal: 503 if a retry may succeed, 429 if the caller exceeds a limit."""
+        """Converts an error of the server: a refusal becomes 429 if the caller exceeds a limit, otherwise 503;
+        ConfigError becomes 400, BackendError 503 without its text.
+        """
         if isinstance(error, Refused):
             return cls(_STATUS.get(error.reason, 503), error.reason, error.detail)
         if isinstance(error, ConfigError):
@@ -55,7 +57,7 @@ class Denied(Exception):
         return cls(503, "backend", "The server's recogniser does not work.")  # its text is for the operator only
 
     def make_response(self) -> JSONResponse:
-        """Returns the HTTP answer, with `error.code` and `error.message`."""
+        """Returns the HTTP answer: JSON with `error.code` and `error.message`, and Retry-After with 429 and 503."""
         headers = {}
         if self.status == 401:
             headers["WWW-Authenticate"] = "Bearer"
@@ -109,7 +111,7 @@ class AccessControl:
         return self._token is not None
 
     def check(self, connection: HTTPConnection) -> None:
-        """Checks a connection.
+        """Checks the host name, the page's origin and the token of a connection.
 
         Raises:
             Denied: 421 for a host name that is not this server's, 403 for a page of another origin, 401 without a valid
@@ -119,7 +121,7 @@ class AccessControl:
         self._check(connection, self._token, self._wrong)
 
     def check_metrics(self, connection: HTTPConnection) -> None:
-        """Checks whether a connection may read the metrics; raises as `check` does."""
+        """Checks like `check` whether a connection may read the metrics, with the metrics token if there is one."""
         self._check(connection, self._metrics_token, self._wrong_for_metrics)
 
     def check_host(self, connection: HTTPConnection) -> None:
@@ -140,7 +142,8 @@ class AccessControl:
             raise Denied(421, "host", "This server does not answer to this host name; add it to its care.hosts.")
 
     def find_address(self, connection: HTTPConnection) -> str:
-        """Returns the caller's address: the nearest hop of X-Forwarded-For that is no trusted proxy, or the peer.
+        """Returns the caller's address: the nearest hop of X-Forwarded-For that is no trusted proxy, or the peer
+        ("unknown" without one).
 
         For IPv6 it is the network of 64 bits, the least that one customer has (RFC 6177): with single addresses one
         machine would be as many callers as it likes.
@@ -155,16 +158,19 @@ class AccessControl:
             address = hop
         return end if address is None else _find_customer(address)
 
-    def get_counted_address(self, end: str) -> str | None:
-        """Returns what an address is counted by, like `find_address`, or None for a trusted proxy, which many share."""
-        address = _read_ip_address(end)
+    def get_counted_address(self, peer: str) -> str | None:
+        """Returns by what a peer's connections are counted, like `find_address`, or None for a trusted proxy, which
+        many callers share.
+        """
+        address = _read_ip_address(peer)
         if self._is_proxy(address):
             return None
-        return end if address is None else _find_customer(address)
+        return peer if address is None else _find_customer(address)
 
     def _check(self, connection: HTTPConnection, token: bytes | None, wrong: RateLimiter | SharedAllowance) -> None:
+        """Checks host, origin, and the token unless that is None; raises as `check` does, and counts in `wrong`."""
         self.check_host(connection)
-        if not self._may_connect(connection):
+        if not self._has_allowed_origin(connection):
             raise Denied(
                 403, "origin", "Pages of this origin may not connect; the server's care.origins lists those that may."
             )
@@ -183,7 +189,7 @@ class AccessControl:
                 wrong.take(address, len(shown))
             raise Denied(401, "token", "A token is needed: Authorization: Bearer TOKEN.")
 
-    def _may_connect(self, connection: HTTPConnection) -> bool:
+    def _has_allowed_origin(self, connection: HTTPConnection) -> bool:
         """Returns whether the connection comes from no page, or from an allowed one.
 
         Browsers send no origin for what a page embeds (an image, a script); over TLS and to this machine they do say
@@ -196,7 +202,7 @@ class AccessControl:
             return connection.headers.get("sec-fetch-site") != "cross-site"
         if self._origins:
             return origin.lower() in self._origins
-        return _is_own(origin, connection.headers.get("host", ""))
+        return _is_same_origin(origin, connection.headers.get("host", ""))
 
     def _is_proxy(self, address: _IpAddress | None) -> bool:
         return address is not None and any(address in network for network in self._proxies)
@@ -211,7 +217,10 @@ def make_consent_word(notice: str) -> str:
 
 
 def _read_token(environ: Mapping[str, str], name: str, otherwise: str) -> bytes | None:
-    """Returns the token in an environment variable, or None if that is unset.
+    """Returns the token in an environment variable, without spaces around it, or None if the variable is unset.
+
+    Args:
+        otherwise: what the server does without the token, for the error message.
 
     Raises:
         ConfigError: it is set and empty.
@@ -223,12 +232,12 @@ def _read_token(environ: Mapping[str, str], name: str, otherwise: str) -> bytes 
 
 
 def choose_protocol(connection: HTTPConnection) -> str | None:
-    """Returns the subprotocol to answer with, if the client offers the realtime one."""
+    """Returns the subprotocol to answer with: the realtime one if the client offers it, otherwise None."""
     return REALTIME_PROTOCOL if REALTIME_PROTOCOL in _read_protocols(connection) else None
 
 
 def _find_tokens(connection: HTTPConnection) -> list[bytes]:
-    """Returns every different token that a connection shows."""
+    """Returns the different tokens in a connection's Authorization header, query and subprotocols."""
     kind, _, value = connection.headers.get("authorization", "").partition(" ")
     shown = [value.strip()] if kind.lower() == "bearer" else []
     shown += connection.query_params.getlist("token")
@@ -240,8 +249,10 @@ def _read_protocols(connection: HTTPConnection) -> list[str]:
     return [each.strip() for each in connection.headers.get("sec-websocket-protocol", "").split(",")]
 
 
-def _is_own(origin: str, host: str) -> bool:
-    """Returns whether a page comes from this server: same host and port; behind a proxy the scheme may differ."""
+def _is_same_origin(origin: str, host: str) -> bool:
+    """Returns whether a page comes from this server: same host and port; behind a proxy the scheme may differ. A Host
+    header without a port matches every port.
+    """
     try:
         page = urlsplit(origin)
         port = page.port or {"http": 80, "https": 443}.get(page.scheme)
@@ -262,7 +273,7 @@ def _read_hostname(host: str) -> str:
 
 
 def _read_ip_address(text: str) -> _IpAddress | None:
-    """Returns an address without its port, an IPv4 one that came over IPv6 as IPv4, or None if it is invalid."""
+    """Parses an IP address with or without a port; one of IPv4 over IPv6 becomes IPv4. None if it is invalid."""
     text = text.strip()
     if text.startswith("["):
         text = text[1:].partition("]")[0]

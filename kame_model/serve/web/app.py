@@ -116,7 +116,7 @@ def make_common_headers(care: CareConfig) -> list[tuple[str, str]]:
 
 class _LogFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
-        """Passes every record, without tokens and without tracebacks of client errors."""
+        """Passes every record, without tokens, and a client's invalid UTF-8 as a warning without a traceback."""
         if record.msg == _CLIENTS_FAULT:
             record.exc_info, record.levelno, record.levelname = None, logging.WARNING, "WARNING"
         if isinstance(record.args, tuple):
@@ -141,12 +141,13 @@ class AnswerMiddleware:
         self._headers = {"websocket": headers, "http": (*_SAFE_PAGE, *headers)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request or socket."""
+        """Passes one request or socket to the app, limits its body, and adds the headers to its answer."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
 
         async def send_with_headers(message: Message) -> None:
+            """Sends a message of the app, with the headers if it starts an answer."""
             if message["type"] in _ANSWERS:
                 headers = MutableHeaders(raw=list(message.get("headers", [])))
                 if scope["type"] == "http":
@@ -169,12 +170,13 @@ def _make_policy(host: str) -> str:
 
 
 def _limit_body(scope: Scope, receive: Receive) -> Receive:
-    """Limits a request's body; if the headers announce a longer one, it is rejected before any of it is read."""
+    """Returns a `receive` that raises 413 for too long a body, before it is read if the headers announce it."""
     promised = Headers(scope=scope).get("content-length", "")
     n_promised = int(promised) if promised.isdecimal() else 0
     n_read = 0
 
     async def receive_limited() -> Message:
+        """Receives the next part of the body, or raises 413 if the body is too long."""
         nonlocal n_read
         message: Message = {} if n_promised > MAX_BODY_BYTES else await receive()
         n_read += len(message.get("body", b""))
@@ -186,6 +188,10 @@ def _limit_body(scope: Scope, receive: Receive) -> Receive:
 
 
 def _add_error_handlers(app: FastAPI, metrics: Metrics) -> None:
+    """Answers the app's exceptions in the one form of errors (`ErrorBody`): Denied, which is also counted, invalid
+    requests (422), and HTTP errors.
+    """
+
     async def handle_denied(_: Request, error: Exception) -> Response:
         assert isinstance(error, Denied)
         metrics.n_denied[error.code] += 1

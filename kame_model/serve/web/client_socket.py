@@ -54,7 +54,8 @@ class ConnectionManager:
         self._changes = RateLimiter(CHANGES_PER_S, CHANGES_AT_ONCE)
 
     async def enter(self, socket: WebSocket, back_end: str | None = None, model: str | None = None) -> Session | None:
-        """Opens the session that a socket requests and accepts it; returns None if it was refused over HTTP.
+        """Opens the session that a socket requests, and accepts the socket; returns None if it was refused over HTTP or
+        the client has left.
 
         Args:
             socket: its query contains the choices: mode, back_end, prompt, record.
@@ -75,17 +76,17 @@ class ConnectionManager:
         return session
 
     async def refuse(self, socket: WebSocket, denied: Denied) -> None:
-        """Answers a socket with an HTTP error."""
+        """Answers a socket with an HTTP error, and counts it in the metrics."""
         self.metrics.n_denied[denied.code] += 1
         with suppress(*_GONE):
             await socket.send_denial_response(denied.make_response())
 
     def change(self, session: Session, changes: Changes) -> None:
-        """Changes a session, within its rate limit; empty changes are not counted.
+        """Changes a session, within its rate limit; empty changes do nothing and are not counted.
 
         Raises:
-            Denied: it has been changed too often, or the device has no time for the mode.
-            ConfigError: there is no such mode or back-end here; nothing has changed.
+            Denied: it has been changed too often, or the device has no time for the mode; nothing has changed.
+            ConfigError: this mode, back-end, model or prompt is not available or not allowed here; nothing has changed.
         """
         if changes == Changes():
             return
@@ -97,7 +98,7 @@ class ConnectionManager:
             raise Denied.from_error(refusal) from refusal
 
     async def _open(self, socket: WebSocket, back_end: str | None, model: str | None) -> Session:
-        """Opens a session with the caller's choices.
+        """Opens a session with the choices in the socket's query.
 
         Raises:
             Denied: it cannot be opened now, or not with these choices.
@@ -118,7 +119,10 @@ class ConnectionManager:
             raise Denied.from_error(error) from error
 
     def _has_consent(self, consent: str | None) -> bool:
-        """Returns whether a caller agrees to be recorded, with the word of the notice.
+        """Returns whether a caller agrees to be recorded: `consent` is the word of `make_consent_word`; empty or None
+        means no.
+
+        If this server makes no recordings, any word counts here, and `open_session` rejects the call.
 
         Raises:
             Denied: the caller wants to be recorded, but the word is wrong.
@@ -144,7 +148,7 @@ class ClientSocket(ABC):
     def __init__(self, manager: ConnectionManager, socket: WebSocket, session: Session) -> None:
         self._manager, self._socket, self._session = manager, socket, session
         self._config = manager.server.config
-        self._may_be_told = Allowance(per_s=1, most=1)
+        self._drop_reports = Allowance(per_s=1, most=1)
         self._oracle: object = None  # the last one that had words
         self._ended: tuple[int, str] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -160,7 +164,7 @@ class ClientSocket(ABC):
 
     @abstractmethod
     async def _on_drop(self, reason: str) -> None:
-        """Tells the client that messages are dropped."""
+        """Informs the client that its messages are being dropped, and why."""
 
     @abstractmethod
     async def _on_frame(self, frame: SaidFrame) -> None:
@@ -174,12 +178,12 @@ class ClientSocket(ABC):
         """Does protocol-specific work for as long as the session lasts."""
 
     async def converse(self) -> None:
-        """Sends and receives until the session has ended."""
+        """Sends and receives until the session has ended, and then closes the socket."""
         events = (
             self._session.subscribe_to_events()
         )  # now, because the first message may already wait, and its events are sent
         work = (self._receive_messages(), self._run_extra_work(), self._send_frames(), self._send_events(events))
-        *others, saying, telling = [asyncio.create_task(self._guard(each)) for each in work]
+        *others, saying, telling = [asyncio.create_task(self._run_guarded(each)) for each in work]
         try:
             await asyncio.wait({saying, telling})  # both end with the session, whoever ends it
         finally:
@@ -190,7 +194,7 @@ class ClientSocket(ABC):
             await self._close_socket()
 
     async def send(self, message: bytes | str) -> None:
-        """Sends a message; one that cannot be sent ends the session, and nothing is sent after it."""
+        """Sends a message. If that fails or takes too long, the session ends, and nothing is sent after it."""
         if self._is_lost:
             return
         try:
@@ -206,7 +210,7 @@ class ClientSocket(ABC):
             await self._leave()
 
     async def end(self, code: int, reason: str) -> None:
-        """Closes the session and waits for it; the socket is then closed with this code. Only the first call counts."""
+        """Closes the session and waits for it; `converse` then closes the socket with the code of the first call."""
         if self._ended is None:
             self._ended = (code, reason)
         if self._closing is None:
@@ -214,7 +218,7 @@ class ClientSocket(ABC):
         await asyncio.shield(self._closing)  # clean-up completes even if the caller is cancelled
 
     def change(self, changes: Changes) -> None:
-        """Changes the session; raises as `ConnectionManager.change` does."""
+        """Changes the session, and counts a denial in the metrics; raises as `ConnectionManager.change` does."""
         try:
             self._manager.change(self._session, changes)
         except Denied as denied:
@@ -222,11 +226,14 @@ class ClientSocket(ABC):
             raise
 
     def count_drop(self, code: str) -> bool:
-        """Counts a dropped message; returns whether the client should be told, at most once a second."""
+        """Counts a dropped message; returns whether to inform the client, which is at most once a second."""
         self._manager.metrics.n_denied[code] += 1
-        return self._may_be_told.take()
+        return self._drop_reports.take()
 
     async def _receive_messages(self) -> None:
+        """Passes messages to `_on_message` until the client leaves. Those with too many bytes in a second are dropped;
+        too many messages, or an unfit one, end the session.
+        """
         limits = self._config.limits
         per_s = limits.max_messages_per_s
         n_messages = Allowance(per_s, MESSAGES_AT_ONCE_S * per_s)
@@ -252,6 +259,9 @@ class ClientSocket(ABC):
             await self._on_frame(frame)
 
     async def _send_events(self, events: AsyncIterator[SessionEvent]) -> None:
+        """Passes events to `_on_event` until the session has ended, with public texts in place of the back-ends' error
+        messages, and records the ages of oracles.
+        """
         async for event in events:
             if event.kind == "oracle" and event.data["oracle"] != self._oracle:  # its first words
                 self._oracle = event.data["oracle"]
@@ -262,8 +272,8 @@ class ClientSocket(ABC):
                 event = replace(event, data={**event.data, "reason": _FAULTS[event.kind]})
             await self._on_event(event)
 
-    async def _guard(self, work: Awaitable[None]) -> None:
-        """Logs an error of our own code with its traceback, and ends this session."""
+    async def _run_guarded(self, work: Awaitable[None]) -> None:
+        """Runs `work`; an error in it is logged with its traceback, ends this session, and is raised again."""
         try:
             await work
         except Exception:

@@ -139,7 +139,9 @@ class Connection:
         self._home.forget(self)
 
     def check_time(self) -> None:
-        """Closes the connection after a timeout."""
+        """Closes the connection after a timeout: the client reads nothing, or before its entry sends no request, or
+        gets no answer.
+        """
         if self._transport is not None and self._transport.is_closing():
             self.pause()  # it waits only for data to be read
         if self._stuck_s is not None and _get_time_s() - self._stuck_s > self._limits.write_timeout_s:
@@ -187,7 +189,9 @@ class Connections(Collector):
         return len(self._all) - len(self._list_waiting()) < self._most - self._most_before_entry
 
     def open(self, peer: str) -> Connection | None:
-        """Returns a place for a client that has connected from an address, or None if none can be made."""
+        """Returns a new connection of a client at an address; if all places are taken, an older one is closed for it.
+        Returns None, and counts a refusal, if none can be.
+        """
         address = self._counted_as(peer)
         if not self._make_room(address):
             self.n_closed["refused"] += 1
@@ -197,7 +201,9 @@ class Connections(Collector):
         return connection
 
     def may_ask(self, peer: str) -> bool:
-        """Returns whether an address has a request left; otherwise it need not connect, which costs more than this."""
+        """Returns whether an address has a request left, without using it up; counts a refusal if not. A client without
+        one need not connect, which costs more than this.
+        """
         address = self._counted_as(peer)
         if address is None or self._requests.get_amount_left(address) >= 1:
             return True
@@ -205,14 +211,16 @@ class Connections(Collector):
         return False
 
     def take_request(self, address: str | None) -> bool:
-        """Counts a request of an address; returns False, and counts it as closed, if there were too many."""
+        """Uses up a request of an address; returns False, and counts it in `n_closed`, if none is left. A trusted proxy
+        (None) has no limit.
+        """
         if address is None or self._requests.take(address):
             return True
         self.n_closed["too_many_requests"] += 1
         return False
 
     def push_out_oldest(self) -> None:
-        """Closes the oldest connection before its entry, if there is one, to release a descriptor."""
+        """Closes the oldest connection before its entry, a silent one if possible, to release a descriptor."""
         self._push_out(lambda _: True)
 
     def forget(self, connection: Connection) -> None:
@@ -248,7 +256,9 @@ class Connections(Collector):
         return [each for each in self._all if not each.has_entered]
 
     def _make_room(self, address: str | None) -> bool:
-        """Closes connections before their entry until there is room for one more; returns False if that fails."""
+        """Makes room for one more connection by closing older ones before their entry: one of the same address if that
+        has too many, one of the address with the most if the server is full. Returns False if there are none to close.
+        """
         n_here = sum(each.address == address for each in self._all)
         is_full = address is not None and n_here >= self._limits.max_connections_per_address
         if is_full and not self._push_out(lambda each: each.address == address):
@@ -270,7 +280,8 @@ class Connections(Collector):
 
 
 def find_most_connections(limits: LimitsConfig) -> int:
-    """Returns how many connections this process can hold: `limits.max_connections`, or fewer by `ulimit -n`.
+    """Returns how many connections this process can hold: `limits.max_connections`, or fewer by `ulimit -n`, with a
+    warning.
 
     Raises:
         ConfigError: it can hold almost none.

@@ -62,7 +62,9 @@ class SessionShown(BaseModel):
 
 
 def create_control_routes(manager: ConnectionManager) -> APIRouter:
-    """Creates the routes of one server, each with its checks: none, the host name, or the token, too."""
+    """Creates the routes of one server with their checks: none for health, the host name for `/v1/about`, and host
+    name, origin and token for metrics, sessions and recordings.
+    """
     access = manager.access
 
     # Dependencies are not `def`: a thread would be taken for each.
@@ -88,6 +90,8 @@ def _describe_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def _add_health(routes: APIRouter, manager: ConnectionManager) -> None:
+    """Adds `/healthz`, and `/readyz`, which answers 503 if callers should use another server."""
+
     @routes.get("/healthz", summary="Whether the process answers")
     async def healthz() -> dict[str, str]:
         return {"status": "ok"}
@@ -106,6 +110,8 @@ def _add_health(routes: APIRouter, manager: ConnectionManager) -> None:
 
 
 def _add_about(routes: APIRouter, manager: ConnectionManager, check: Any) -> None:
+    """Adds `/v1/about`, which any caller who passes `check` may read."""
+
     @routes.get(
         "/v1/about",
         summary="What a caller should know before calling",
@@ -134,6 +140,8 @@ def _add_about(routes: APIRouter, manager: ConnectionManager, check: Any) -> Non
 
 
 def _add_metrics(routes: APIRouter, manager: ConnectionManager, check: Any) -> None:
+    """Adds `/metrics`, for those who pass `check`."""
+
     @routes.get(
         "/metrics",
         summary="Metrics for Prometheus",
@@ -146,9 +154,17 @@ def _add_metrics(routes: APIRouter, manager: ConnectionManager, check: Any) -> N
 
 
 def _add_sessions(routes: APIRouter, manager: ConnectionManager, check: Any) -> None:
+    """Adds routes to show and change a session, for callers at its address, and to delete a recording, for whoever
+    knows its id.
+    """
     guarded = APIRouter(dependencies=[check], responses=_describe_errors(401, 403, 404, 421, 422, 429))
 
     def find_session(request: Request, session_id: str) -> Session:
+        """Returns an open session.
+
+        Raises:
+            Denied: 404 if there is none of this id, or it was opened from another address.
+        """
         session = manager.server.sessions.get(session_id)
         if session is None or session.address != manager.access.find_address(request):
             raise Denied(404, "unknown_session", "You have no such session.")

@@ -47,7 +47,7 @@ class Metrics(Collector):
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
-        """Yields the server's own metrics."""
+        """Yields the server's own metrics as they are now: sessions, steps, requests, events, drops, denials."""
         server, meter = self._server, self._server.meter
         modes = Counter(session.mode for session in server.sessions.values())
         sessions = GaugeMetricFamily("kame_sessions", "Sessions now.", labels=["mode"])
@@ -79,6 +79,7 @@ class Metrics(Collector):
 
 
 def _collect_requests(server: KameServer) -> Iterator[Metric]:
+    """Yields the numbers of requests to chat models by outcome, and of their tokens by back-end and kind."""
     requests = asdict(server.requests)
     outcomes = {name.removeprefix("n_"): n for name, n in requests.items()}
     yield _make_counter("kame_requests", "Requests to chat models, by outcome.", "outcome", outcomes)
@@ -94,6 +95,7 @@ def _collect_requests(server: KameServer) -> Iterator[Metric]:
 
 
 def _make_counter(name: str, what: str, label: str, counts: Mapping[EventKind, int] | Mapping[str, int]) -> Metric:
+    """Returns a metric with one sample for each of `counts`, whose key is the value of `label`."""
     metric = CounterMetricFamily(name, what, labels=[label])
     for value, count in sorted(counts.items()):
         metric.add_metric([value], count)

@@ -62,6 +62,9 @@ class MoshiSocket(ClientSocket):
         await self.converse()
 
     async def _on_message(self, message: Message) -> None:
+        """Handles audio, a restart, and changes, which count only in the first message if the client wants no events;
+        ignores the rest.
+        """
         data: bytes = message.get("bytes") or b""
         kind, body = data[:1], data[1:]
         is_first, self._has_begun = not self._has_begun, True
@@ -77,7 +80,12 @@ class MoshiSocket(ClientSocket):
             await self._send(Kind.ERROR, reason.encode())
 
     async def _hear_opus(self, packets: bytes) -> None:
-        """Passes audio on. Audio faster than real time is dropped undecoded, in whole messages (pages of Ogg)."""
+        """Decodes audio and passes it on. Audio faster than real time is dropped undecoded, in whole messages (pages of
+        Ogg).
+
+        Raises:
+            UnfitMessage: it is not Opus in Ogg, or more than `MAX_SOUND_S`.
+        """
         if self._sound.amount_left <= 0:
             if self.count_drop("too_much_sound"):
                 await self._on_drop("Audio is dropped: it arrives faster than real time.")
@@ -98,7 +106,7 @@ class MoshiSocket(ClientSocket):
                 await asyncio.sleep(0)  # long messages let the others go first
 
     async def _change(self, wishes: bytes, *, tells_why: bool) -> None:
-        """Changes the session by a JSON object; sends the reason of a rejection if `tells_why`."""
+        """Changes the session by a JSON object of `Changes`; if it is rejected, sends the reason if `tells_why`."""
         why = ""
         try:
             self.change(Changes.model_validate_json(wishes))

@@ -75,7 +75,7 @@ class RateLimiter:
         self._allowances: OrderedDict[str, Allowance] = OrderedDict()
 
     def get_amount_left(self, key: str) -> float:
-        """Returns how much a key may use now."""
+        """Returns how much a key may use now, without using it up."""
         allowance = self._allowances.get(key)
         return self._most if allowance is None else allowance.amount_left
 
@@ -126,7 +126,9 @@ class Pacer:
         return self.n_put - self._n_waiting
 
     def put(self, samples: Samples) -> bool:
-        """Adds audio; returns False, and rejects it, if too much waits already."""
+        """Adds audio of any length, and drops late audio, the oldest first; returns False, and changes nothing, if too
+        much waits already.
+        """
         n_late = self._count_late(len(samples))
         if self._n_waiting + len(samples) - n_late > self._max_waiting:
             return False
@@ -135,19 +137,19 @@ class Pacer:
             self._waiting.append(samples)
             self.n_put += len(samples)
             self._n_waiting += len(samples)
-            self._do(each for each in self._take(n_late) if not isinstance(each, np.ndarray))
+            self._carry_out(each for each in self._take(n_late) if not isinstance(each, np.ndarray))
             self._n_made -= n_late
             self._n_lost += n_late // FRAME_N_SAMPLES
-            self._give()
+            self._pass_on()
         return True
 
     def call_when_sent(self, do: Callable[[], None]) -> None:
-        """Calls a function as soon as the waiting audio has been passed on, or at once if none waits."""
+        """Calls a function as soon as the audio that waits now has been passed on or dropped, at once if none waits."""
         self._waiting.append(do)
-        self._do(self._take(0))
+        self._carry_out(self._take(0))
 
     def clear(self) -> None:
-        """Drops the waiting audio and calls."""
+        """Drops the waiting audio and the waiting calls, which are then never made."""
         self._waiting.clear()
         self._n_waiting = self._n_lost = 0
 
@@ -168,10 +170,10 @@ class Pacer:
             self._report_lost()
             next_s += FRAME_S
             await asyncio.sleep(next_s - clock.time())
-            self._give()
+            self._pass_on()
 
     def _note_arrival(self, now_s: float) -> None:
-        """Detects whether the client is live, when audio arrives, and that new audio is no longer late."""
+        """Records that audio has arrived: it may show that the client is live, and that its audio is no longer late."""
         if now_s - self._last_s > LIVE_S:
             self._since_s = now_s
         self._last_s = now_s
@@ -191,12 +193,14 @@ class Pacer:
         if n_lost:
             self._lose(n_lost)
 
-    def _give(self) -> None:
+    def _pass_on(self) -> None:
+        """Passes on as much of the waiting audio as the rate allows now."""
         n_samples = min(self._n_waiting, int(self._allowance.amount_left))
         self._allowance.take(n_samples)
-        self._do(self._take(n_samples))
+        self._carry_out(self._take(n_samples))
 
-    def _do(self, what: Iterable[_Waiting]) -> None:
+    def _carry_out(self, what: Iterable[_Waiting]) -> None:
+        """Passes audio on and makes calls, in the given order."""
         for each in what:
             if isinstance(each, np.ndarray):
                 self._hear(each)
@@ -204,7 +208,7 @@ class Pacer:
                 each()
 
     def _take(self, n_samples: int) -> list[_Waiting]:
-        """Takes the oldest samples, and the calls that follow them."""
+        """Removes the oldest samples from what waits, and returns them with the calls that follow them, in order."""
         self._n_waiting -= n_samples
         taken: list[_Waiting] = []
         while self._waiting and (n_samples or callable(self._waiting[0])):

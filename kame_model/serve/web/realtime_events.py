@@ -80,10 +80,10 @@ def make_id(kind: Literal["event", "item", "resp", "conv"]) -> str:
 
 
 def read_message(message: Message) -> Event:
-    """Parses a client's message.
+    """Parses a client's message: a JSON object with a `type`.
 
     Raises:
-        RealtimeError: it violates the protocol.
+        RealtimeError: it is something else.
     """
     text = message.get("text")
     if not isinstance(text, str):
@@ -103,7 +103,7 @@ def to_pcm16(samples: Samples) -> bytes:
 
 
 def from_pcm16(data: bytes) -> Samples:
-    """Converts an even number of bytes in the protocol's format to audio."""
+    """Converts an even number of bytes in the protocol's format to audio, float32 from -1 to 1."""
     return np.frombuffer(data, "<i2").astype(np.float32) / np.float32(32768)
 
 
@@ -116,7 +116,7 @@ class Items:
         self._last_id: str | None = None
 
     def add(self, item: Event) -> tuple[str | None, Event]:
-        """Appends an item; returns the id of the previous one, and the event to send."""
+        """Appends an item; returns the id of the previous one, None for the first, and the event to send."""
         previous_id, self._last_id = self._last_id, item["id"]
         self._items[item["id"]] = item
         if len(self._items) > MAX_ITEMS:
@@ -136,7 +136,7 @@ class Items:
 
 
 def make_item(role: Literal["user", "assistant"], status: str, content: list[Event]) -> Event:
-    """Returns a new item of one side's speech."""
+    """Returns a new item of one side's speech, with a new id."""
     return {
         "id": make_id("item"),
         "object": "realtime.item",
@@ -184,13 +184,13 @@ class UserTurns:
         self._open.clear()
 
     def start(self, time_s: float) -> list[Event]:
-        """Returns the events for the start of the user's speech."""
+        """Returns the events for the start of the user's speech at this time of the session, seconds."""
         turn = self._open[-1] if self.is_speaking else self._begin(time_s)  # its words may have come first
         start_ms = round(time_s * 1000)
         return [to_event("input_audio_buffer.speech_started", audio_start_ms=start_ms, item_id=turn.item_id)]
 
     def stop(self, time_s: float) -> list[Event]:
-        """Returns the events for the end of the user's turn."""
+        """Ends the user's turn at this time of the session, seconds; returns its events, none if no turn is open."""
         if not self.is_speaking:
             return []
         turn = self._open[-1]
@@ -199,7 +199,12 @@ class UserTurns:
         return [told, *self._commit(turn, time_s)]
 
     def hear(self, text: str, is_final: bool, time_s: float) -> list[Event]:
-        """Returns the events for words of the oldest turn whose transcript is not final."""
+        """Returns the events for words of the oldest turn whose transcript is not final; without a turn, one begins.
+
+        Args:
+            text: the whole transcript of that turn so far.
+            time_s: the end of the turn, if it is final and no end was detected.
+        """
         if not self._open:
             if not text:
                 return []
@@ -219,6 +224,7 @@ class UserTurns:
         return turn
 
     def _commit(self, turn: _Turn, time_s: float) -> list[Event]:
+        """Ends a turn and adds its item to the conversation; returns the events for both."""
         turn.end_s = time_s
         previous_id, added = self._items.add(turn.item)
         return [
@@ -228,6 +234,9 @@ class UserTurns:
         ]
 
     def _make_word_events(self, turn: _Turn, text: str, is_final: bool) -> list[Event]:
+        """Returns an event with the words that are certain and have not been sent; none if there are no new ones, they
+        contradict those sent, or transcripts are unwanted.
+        """
         sure = text if is_final else _find_agreed_words(turn.before, text)
         turn.before = text
         if len(sure) <= len(turn.told) or not sure.startswith(turn.told):
@@ -237,6 +246,7 @@ class UserTurns:
         return [to_event(kind, item_id=turn.item_id, content_index=0, delta=delta)] if self.wants_transcripts else []
 
     def _make_final_events(self, turn: _Turn, text: str) -> list[Event]:
+        """Stores the final transcript in the turn's item; returns its event, none if transcripts are unwanted."""
         turn.item["content"][0]["transcript"] = text
         if not self.wants_transcripts:
             return []
@@ -298,6 +308,9 @@ class _Response:
         return {"response_id": self.id, "item_id": self.item["id"], "output_index": 0, "content_index": 0}
 
     def count_frame(self, is_heard: bool, course: Course) -> None:
+        """Counts down the frames after which the response ends; words or audible sound, and what it still waits for,
+        start the count again.
+        """
         self.has_begun = self.has_begun or is_heard
         waits = not self.has_begun and (course.is_spoken_to or course.is_asking)
         if self.is_wished and (course.is_behind or waits):
@@ -325,7 +338,9 @@ class Responses:
         self._n_muted = 0  # frames of silence that are still missing after a cancelled response
 
     def add_frame(self, frame: SaidFrame, course: Course) -> list[Event]:
-        """Returns the events for the model's next 80 ms."""
+        """Returns the events for the model's next 80 ms, which may begin or end a response; none outside of responses,
+        or while the rest of a cancelled one is withheld.
+        """
         rms = float(np.sqrt(np.mean(np.square(frame.samples))))
         is_heard = bool(frame.text.strip()) or rms > AUDIBLE_RMS
         told: list[Event] = []
@@ -343,7 +358,7 @@ class Responses:
         return told if self._now.n_left else told + self.finish("completed")
 
     def create(self, metadata: Any = None) -> list[Event]:
-        """Starts a response at the client's request.
+        """Starts a response at the client's request; returns its first events.
 
         Raises:
             RealtimeError: one is in progress.
@@ -354,7 +369,10 @@ class Responses:
         return self._begin(_Response(metadata, is_wished=True))
 
     def cancel(self, response_id: object = None) -> list[Event]:
-        """Cancels the response at the client's request.
+        """Cancels the response at the client's request; returns its last events.
+
+        Args:
+            response_id: None: the one in progress, whichever it is.
 
         Raises:
             RealtimeError: there is none, or not this one.
@@ -365,7 +383,7 @@ class Responses:
         return self.finish("cancelled", "client_cancelled")
 
     def interrupt(self) -> list[Event]:
-        """Cancels the response, like `cancel`, because the user begins to speak.
+        """Cancels the response, like `cancel`, because the user begins to speak; returns its last events.
 
         One that still waits for the model continues: the user's speech may be what it is to answer.
         """
@@ -379,7 +397,7 @@ class Responses:
         self._n_muted = 0
 
     def finish(self, status: str, reason: str | None = None) -> list[Event]:
-        """Ends the response in progress, if there is one."""
+        """Ends the response in progress, if there is one, with the protocol's status; returns its last events."""
         if self._now is None:
             return []
         now, self._now = self._now, None
@@ -396,6 +414,7 @@ class Responses:
         ]
 
     def _begin(self, now: _Response) -> list[Event]:
+        """Makes this the response in progress; returns its first events."""
         self._now = now
         now.previous_id, added = self._items.add(now.item)
         return [
@@ -415,6 +434,7 @@ class Responses:
         return told
 
     def _describe(self, now: _Response, status: str, reason: str | None, output: list[Event]) -> Event:
+        """Returns a response as the protocol's events contain it."""
         details = None if status == "in_progress" else {"type": status, "reason": reason}
         return {
             "id": now.id,

@@ -107,7 +107,7 @@ class SessionSettings:
             raise RealtimeError("invalid_type", "session must be an object.", "session")
         update = Update({}, [], [])
         turns = self._get_turn_detection().model_dump()
-        for param, value, holds in list(_find_differences(_modernise(wanted), self.describe(), "session")):
+        for param, value, holds in list(_find_differences(_move_former_fields(wanted), self.describe(), "session")):
             name = param.rpartition(".")[2]
             if value is None and param not in (_TRANSCRIPTION, _TURNS, *_ECHOED):
                 continue
@@ -116,7 +116,7 @@ class SessionSettings:
             elif param == _TRANSCRIPTION and isinstance(value, dict):
                 self.wants_transcripts = True
                 for difference in _find_differences(value, self._transcription, param):
-                    update.differences.append(_explain(*difference))
+                    update.differences.append(_make_difference(*difference))
             elif param == INSTRUCTIONS:
                 update.changes["instructions"] = value
             elif param == _MODEL and isinstance(value, str) and value in self._back_ends:
@@ -128,19 +128,19 @@ class SessionSettings:
             elif (why := _find_obstacle(param, value, holds)) is not None:
                 update.errors.append(RealtimeError("not_supported", why, param))
             else:
-                update.differences.append(_explain(param, value, holds))
+                update.differences.append(_make_difference(param, value, holds))
         del update.differences[MAX_DIFFERENCES:]
         try:
-            self._take_turns(_read(TurnDetection, turns, _TURNS))
+            self._apply_turn_detection(_validate(TurnDetection, turns, _TURNS))
         except RealtimeError as error:
             update.errors.append(error)
         return update
 
     def check_response(self, wanted: object) -> Any:
-        """Checks the parameters of a `response.create`; returns its metadata.
+        """Checks the parameters of a `response.create`; returns its metadata, or None without any.
 
         Raises:
-            RealtimeError: a parameter is not supported for a single response.
+            RealtimeError: a parameter is not supported for a single response, or the metadata is invalid.
         """
         if wanted is None:
             return None
@@ -162,6 +162,7 @@ class SessionSettings:
             self._echoed[name] = value
 
     def _get_turn_detection(self) -> TurnDetection:
+        """Returns the session's turn detection as the protocol describes it, with times in milliseconds."""
         turns = self._session.turn_taking
         return TurnDetection(
             threshold=turns.speech_probability,
@@ -170,8 +171,8 @@ class SessionSettings:
             interrupt_response=self.interrupts,
         )
 
-    def _take_turns(self, wished: TurnDetection) -> None:
-        """Changes turn detection; `prefix_padding_ms` is rounded to whole frames."""
+    def _apply_turn_detection(self, wished: TurnDetection) -> None:
+        """Changes turn detection, unless nothing differs; `prefix_padding_ms` is rounded to whole frames."""
         if wished == self._get_turn_detection():
             return
         self.interrupts = wished.interrupt_response
@@ -182,18 +183,26 @@ class SessionSettings:
 def read_changes(wanted: object, param: str) -> Changes:
     """Validates changes that a client sent.
 
+    Args:
+        param: the part of the message that they are from, for the error.
+
     Raises:
-        RealtimeError: they are invalid.
+        RealtimeError: they are invalid; its `param` is the first invalid field.
     """
     try:
-        return _read(Changes, wanted, param)
+        return _validate(Changes, wanted, param)
     except RealtimeError as error:
         if error.param == "session.back_end":
             error.param = _MODEL
         raise
 
 
-def _read(form: type[_Form], wanted: object, param: str) -> _Form:
+def _validate(form: type[_Form], wanted: object, param: str) -> _Form:
+    """Returns the values as a `form`.
+
+    Raises:
+        RealtimeError: they do not fit; its `param` is the first invalid field, after `param`.
+    """
     try:
         return form.model_validate(wanted)
     except ValidationError as error:
@@ -203,8 +212,10 @@ def _read(form: type[_Form], wanted: object, param: str) -> _Form:
         raise RealtimeError("invalid_value", told, where[:256]) from error
 
 
-def _modernise(session: Event) -> Event:
-    """Moves fields of the protocol's first version (2024) to their present places, unless those are set."""
+def _move_former_fields(session: Event) -> Event:
+    """Moves fields of the protocol's first version (2024) to their present places, in the given session; a field whose
+    place is set or cannot be set is dropped.
+    """
     for name, (*way, last) in _FORMER.items():
         if name not in session:
             continue
@@ -217,7 +228,9 @@ def _modernise(session: Event) -> Event:
 
 
 def _find_differences(wanted: Event, here: Event, param: str) -> Iterator[tuple[str, Any, Any]]:
-    """Yields name, wanted value and present value of all fields that differ; null means unset."""
+    """Yields path (from `param` on), wanted value and present value of each wanted field that differs, inside objects,
+    too; null means unset.
+    """
     for name, value in wanted.items():
         place, now = f"{param}.{name}"[:256], here.get(name)
         if isinstance(value, dict) and isinstance(now, dict):
@@ -226,13 +239,13 @@ def _find_differences(wanted: Event, here: Event, param: str) -> Iterator[tuple[
             yield place, value, now
 
 
-def _explain(param: str, _: Any, holds: Any) -> Event:
-    """Returns the reported difference of a field that was not applied."""
+def _make_difference(param: str, _: Any, holds: Any) -> Event:
+    """Returns the entry of `Update.differences` for a field that was not applied; its wanted value does not matter."""
     return {"param": param, "holds": holds, "reason": _WHY.get(param, "This server has no such setting.")}
 
 
 def _find_obstacle(param: str, value: Any, holds: Any) -> str | None:
-    """Returns why a client cannot work with the present value of a field, or None if it can."""
+    """Returns why a client cannot work with the present value of a field (`holds`), or None if it can."""
     if isinstance(holds, dict) and value is not None:
         return "An object is expected here."
     if param == "session.output_modalities" and isinstance(value, list) and "audio" in value:
@@ -245,7 +258,9 @@ def _find_obstacle(param: str, value: Any, holds: Any) -> str | None:
 
 
 def _is_metadata(wanted: object) -> bool:
-    """Checks metadata by openai/types/shared/metadata.py: names of at most 64 characters, and small values."""
+    """Returns whether this is valid metadata (openai/types/shared/metadata.py): texts with names of at most 64
+    characters, or null.
+    """
     return wanted is None or (
         isinstance(wanted, dict)
         and _is_small(wanted)
@@ -254,7 +269,9 @@ def _is_metadata(wanted: object) -> bool:
 
 
 def _is_small(value: object, depth: int = 2) -> bool:
-    """Returns whether a value may be stored and echoed: short texts, and few of them."""
+    """Returns whether a value may be stored and echoed: null, a boolean, a short text, or at most 16 of those in a list
+    or object, which may be nested `depth` deep; numbers may not.
+    """
     if isinstance(value, dict | list):
         parts = [*value, *value.values()] if isinstance(value, dict) else value
         return depth > 0 and len(value) <= 16 and all(_is_small(each, depth - 1) for each in parts)

@@ -102,12 +102,13 @@ class RealtimeSocket(ClientSocket):
         await self.converse()
 
     async def _run_extra_work(self) -> None:
-        """Passes the client's audio on in real time."""
+        """Passes the client's audio on in real time, and ends the session if none arrives for too long."""
         idle_s = self._config.limits.idle_s
         await self._pacer.run(idle_s)
         await self.end(POLICY, f"no audio arrived for {idle_s:g} s")
 
     async def _on_message(self, message: Message) -> None:
+        """Handles a client's message and sends the answer: events, or an `error` if it is invalid or not supported."""
         asked = None
         try:
             asked = read_message(message)
@@ -133,7 +134,7 @@ class RealtimeSocket(ClientSocket):
         await self._send(lambda: self._convert_event(event) if self._n_resets == before else [])
 
     async def _send(self, make: Callable[[], list[Event]]) -> None:
-        """Makes messages and sends them, in the order in which they are made.
+        """Calls `make` and sends its messages, in the order in which all tasks of the client make them.
 
         While one waits for its turn a client may reset its session; events of before are then discarded.
         """
@@ -142,6 +143,7 @@ class RealtimeSocket(ClientSocket):
                 await self.send(json.dumps(message))
 
     def _make_frame_events(self, frame: SaidFrame) -> list[Event]:
+        """Returns the answers that were waiting, and the events for a frame."""
         course = Course(
             is_behind=self._pacer.n_over < self._n_before,
             is_spoken_to=self._turns.is_speaking,
@@ -155,6 +157,7 @@ class RealtimeSocket(ClientSocket):
         return late
 
     def _convert_event(self, event: SessionEvent) -> list[Event]:
+        """Returns the protocol's events for an event of the session, and that itself (`kame.event`) if wanted."""
         data, time_s = event.data, event.time_s
         told: list[Event] = []
         match event.kind:
@@ -185,7 +188,9 @@ class RealtimeSocket(ClientSocket):
         return told
 
     def _begin(self) -> list[Event]:
-        """Handles the start of the session; a reset also ends what was in progress."""
+        """Handles the start of the session, which needs no events; after a reset, ends what was in progress and returns
+        the events for that.
+        """
         is_first, self._has_begun = not self._has_begun, True
         if is_first:
             return []
@@ -194,6 +199,12 @@ class RealtimeSocket(ClientSocket):
         return self._responses.finish("cancelled")
 
     def _update(self, asked: Event) -> list[Event]:
+        """Handles `session.update`: applies what is possible, and returns `session.updated` and an error for each of
+        the rest.
+
+        Raises:
+            RealtimeError: it has neither `session` nor `kame`, or `session` is no object; nothing has changed.
+        """
         if "session" not in asked and "kame" not in asked:
             raise RealtimeError("missing_required_parameter", "session is missing.", "session")
         update = self._settings.update(asked.get("session", {}))
@@ -234,6 +245,11 @@ class RealtimeSocket(ClientSocket):
             self._settings.instructions = changes.prompt_text
 
     def _append(self, asked: Event) -> list[Event]:
+        """Handles `input_audio_buffer.append`, which has no answer: passes its audio to the pacer.
+
+        Raises:
+            RealtimeError: it is no audio of the protocol, or too much already waits; nothing was added.
+        """
         sound = asked.get("audio")
         if not isinstance(sound, str):
             raise RealtimeError("invalid_type", "audio must be base64 of PCM16, 24 kHz, mono.", "audio")
@@ -250,7 +266,9 @@ class RealtimeSocket(ClientSocket):
         return []
 
     def _commit(self, asked: Event) -> list[Event]:
-        """Ends the turn after all audio sent so far; the protocol's events of a turn follow when it has ended."""
+        """Handles `input_audio_buffer.commit`: ends the turn after all audio sent so far. The protocol's events of a
+        turn follow when it has ended.
+        """
 
         def on_told(has_ended: bool) -> None:
             if not has_ended:
@@ -276,7 +294,7 @@ class RealtimeSocket(ClientSocket):
         return self._responses.cancel(asked.get("response_id"))
 
     def _describe(self, kind: str, **more: Any) -> Event:
-        """Describes the session; what the protocol has no field for is in `kame`, with `more`."""
+        """Returns an event that describes the session; what the protocol has no field for is in `kame`, with `more`."""
         session = self._session
         ours: dict[str, Any] = {
             "mode": session.mode,

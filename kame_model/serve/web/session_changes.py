@@ -12,7 +12,11 @@ from kame_model.serve.session.session import Session
 
 
 def _reject_half_characters(text: str) -> str:
-    """Rejects half of a surrogate pair, which JSON allows, but no chat model and no client can receive."""
+    """Returns a text unchanged, unless it has half of a surrogate pair, which no chat model and no client can receive.
+
+    Raises:
+        ValueError: it has, as JSON allows.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -66,7 +70,7 @@ class Changes(Config):
         """Changes a session.
 
         Raises:
-            ConfigError: there is no such mode or back-end here; nothing has changed.
+            ConfigError: this mode, back-end, model or prompt is not available or not allowed here; nothing has changed.
             Refused: the device has no time for the mode; nothing has changed.
         """
         wished = self.model_dump(exclude={"reset", "instructions"}, exclude_none=True)

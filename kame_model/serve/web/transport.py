@@ -98,11 +98,13 @@ class _Http(_Watched, H11Protocol):
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
+        """Parses the client's data, unless it exceeds the limit of bytes, which closes the connection."""
         if self.connection.take_bytes(data):
             super().data_received(data)
             self.connection.is_asking = self.cycle is not None and not self.cycle.response_complete
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """Passes the connection on to `_Socket`, or refuses it: too many sockets, or too long a head of the request."""
         denied = None if self._connections.may_enter else _FULL
         if any(len(name) + len(value) > MAX_LINE_BYTES for name, value in event.headers) or (
             len(event.headers) > MAX_HEADERS
@@ -117,12 +119,14 @@ class _Http(_Watched, H11Protocol):
         super().handle_websocket_upgrade(event)
 
     def _may_ask(self) -> bool:
+        """Counts a request of this address; returns False, and answers 429, if there were too many."""
         may = self._connections.take_request(self.connection.address)
         if not may:
             _refuse(self.transport, _TOO_FAST)
         return may
 
     def send_400_response(self, msg: str) -> None:
+        """Answers an invalid request: 414 or 431 if its head is too long, otherwise 400. It counts as a request."""
         self._connections.take_request(self.connection.address)  # this connection is closed anyhow
         unread, _ = self.conn.trailing_data
         if len(unread) > MAX_HEAD_BYTES:
@@ -143,6 +147,9 @@ class _Socket(_Watched, WebSocketsSansIOProtocol):
         self.connection = connection
 
     def data_received(self, data: bytes) -> None:
+        """Parses the request's head, whose errors are answered with 400, and then frames, until they exceed a limit,
+        which closes the connection.
+        """
         if self.handshake_initiated:
             if self.connection.take_frames(data):
                 super().data_received(data)
@@ -153,6 +160,7 @@ class _Socket(_Watched, WebSocketsSansIOProtocol):
             _refuse(self.transport, _UNREADABLE)
 
     async def send(self, message: Any) -> None:
+        """Sends a message of the app, and records when it accepts the web socket or has refused it."""
         await super().send(message)
         if message["type"] == "websocket.accept":
             self.connection.has_entered = True
@@ -193,7 +201,7 @@ class WebServer(uvicorn.Server):
         self._work: set[asyncio.Task[None]] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Starts the app, and listens."""
+        """Starts the app, listens at the sockets, and sets `has_started`."""
         await super().startup([])  # uvicorn itself does not listen
         accept = partial(
             accept_clients, take=self.take, backlog=self.config.backlog, give_way=self._connections.push_out_oldest
@@ -201,7 +209,7 @@ class WebServer(uvicorn.Server):
         for work in (self._connections.watch(), *map(accept, sockets or [])):
             task = asyncio.create_task(work)
             task.add_done_callback(self._on_work_done)
-            self._do(task)
+            self._keep_task(task)
         self.has_started.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -217,7 +225,7 @@ class WebServer(uvicorn.Server):
         yield
 
     def take(self, accepted: socket.socket) -> None:
-        """Serves a client that has connected; the socket is closed at its end."""
+        """Serves a client that has connected, or refuses it (429, 503); the socket is closed at its end."""
         try:
             peer = str(accepted.getpeername()[0])
             accepted.setblocking(False)
@@ -232,12 +240,16 @@ class WebServer(uvicorn.Server):
             self._connect(accepted, connection)
 
     def _refuse(self, accepted: socket.socket, denied: Denied) -> None:
+        """Closes a client that gets no place, with an HTTP answer unless the server uses TLS."""
         with accepted, suppress(OSError):
             if self.config.ssl is None:
                 accepted.send(_to_bytes(denied))
 
     def _connect(self, accepted: socket.socket, connection: Connection) -> None:
+        """Starts a task that passes a client on to uvicorn. Its connection ends if that fails or takes too long."""
+
         def on_done(task: "asyncio.Task[None]") -> None:
+            """Ends the connection if the task was cancelled or failed; only errors of our own code are logged."""
             error = None if task.cancelled() else task.exception()
             if error is None and not task.cancelled():
                 return
@@ -249,9 +261,10 @@ class WebServer(uvicorn.Server):
         task = asyncio.create_task(self._hand_over(accepted, connection))
         connection.abort = task.cancel
         task.add_done_callback(on_done)
-        self._do(task)
+        self._keep_task(task)
 
     async def _hand_over(self, accepted: socket.socket, connection: Connection) -> None:
+        """Passes a client's socket to uvicorn's protocol, and waits for the handshake if the server uses TLS."""
         config, limits = self.config, self._limits
         http = partial(_Http, connection, self._connections, config, self.server_state, self.lifespan.state)
         await asyncio.get_running_loop().connect_accepted_socket(
@@ -267,7 +280,7 @@ class WebServer(uvicorn.Server):
             _log.critical("The server has stopped listening because of an internal error.", exc_info=task.exception())
             self.should_exit = True
 
-    def _do(self, task: "asyncio.Task[None]") -> None:
+    def _keep_task(self, task: "asyncio.Task[None]") -> None:
         self._work.add(task)
         task.add_done_callback(self._work.discard)
 
@@ -279,6 +292,7 @@ def _refuse(transport: asyncio.Transport, denied: Denied) -> None:
 
 
 def _to_bytes(denied: Denied) -> bytes:
+    """Returns the bytes of a complete HTTP response that closes the connection."""
     response = denied.make_response()
     status = f"HTTP/1.1 {denied.status} {HTTPStatus(denied.status).phrase}".encode()
     headers = [name + b": " + value for name, value in (*response.raw_headers, (b"connection", b"close"))]
