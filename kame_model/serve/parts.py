@@ -143,7 +143,9 @@ _Chat = UnaskedChat | OpenAILiveChat
 
 
 async def _start_chats(config: ServeConfig, stack: AsyncExitStack) -> dict[str, _Chat]:
-    """Starts the chat models, keyed by configuration, so that two prompts of one model do not start two servers."""
+    """Starts the chat models of all back-ends, which `stack` closes, and returns each by its configuration as JSON, so
+    that two prompts of one model do not start two servers.
+    """
     chats: dict[str, _Chat] = {}
     for each in config.back_ends:
         for chat in (each.chat, *_list_models(each).values()):
@@ -155,12 +157,17 @@ async def _start_chats(config: ServeConfig, stack: AsyncExitStack) -> dict[str, 
 
 
 def _list_models(config: BackEndConfig) -> dict[str, ChatConfig]:
-    """Returns the configuration of each chat model that a session may choose, by the model's name."""
+    """Returns the configuration of each chat model that a session may choose, by the model's name; empty if the
+    back-end offers no choice.
+    """
     names = dict.fromkeys([*filter(None, [config.chat.model]), *config.models])
     return {name: config.chat.model_copy(update={"model": name}) for name in names} if config.models else {}
 
 
 def _make_back_end(config: BackEndConfig, chats: Mapping[str, LiveChat]) -> BackEnd:
+    """Returns a back-end with its chat models, from `_start_chats`, and its prompts. Our own prompts for oracles have a
+    counterpart for answers that are read out, which is the default there.
+    """
     answer_prompt = config.answer_prompt or _ANSWER_PROMPTS.get(config.prompt, config.prompt)
     return BackEnd(
         config.name,
@@ -177,6 +184,7 @@ def _make_back_end(config: BackEndConfig, chats: Mapping[str, LiveChat]) -> Back
 
 
 def _collect_usage(config: ServeConfig, chats: Mapping[str, _Chat]) -> dict[BackendName, LiveUsage]:
+    """Returns the usage of each chat model so far, by the first of its names: the back-end's, or back-end/model."""
     first_names: dict[str, str] = {}
     for each in config.back_ends:
         first_names.setdefault(each.chat.model_dump_json(), each.name)
@@ -186,6 +194,7 @@ def _collect_usage(config: ServeConfig, chats: Mapping[str, _Chat]) -> dict[Back
 
 
 async def _start_chat(config: ChatConfig, stack: AsyncExitStack) -> _Chat:
+    """Starts the server of an embedded engine, which `stack` stops; a remote one is not contacted."""
     if config.engine == REMOTE_ENGINE:
         return UnaskedChat(config)
     engine: ChatEngine = registry.load("chat", config.engine)(config)
@@ -196,10 +205,10 @@ async def _start_chat(config: ChatConfig, stack: AsyncExitStack) -> _Chat:
 
 
 def _load_voice(config: ServeConfig) -> TextToSpeech | None:
-    """Loads the text-to-speech engine. If that fails, returns None, and the server has no mode cascade, unless the
-    engine is required: the server begins in mode cascade, the front-end's voice is synthesised, or it has options.
+    """Loads the text-to-speech engine, and synthesises a word, so that its model does not delay the sessions later.
 
-    It synthesises a word, so that its model is loaded now and does not delay the sessions later.
+    If that fails, returns None, and the server has no mode cascade. The error is raised if the engine is required: the
+    server begins in mode cascade, the front-end's voice is synthesised, or the engine has options.
     """
     try:
         tts: TextToSpeech = registry.build("tts", config.cascade.tts, config.cascade.options)
@@ -215,7 +224,7 @@ def _load_voice(config: ServeConfig) -> TextToSpeech | None:
 async def _open_recordings(
     config: ServeConfig, recogniser: str, speaker: SentenceSpeaker | None, stack: AsyncExitStack
 ) -> Recordings | None:
-    """Opens the recordings and deletes expired ones in the background until the stack closes."""
+    """Opens the recordings, and deletes expired ones until the stack closes; None if no folder is configured."""
     if config.record.folder is None:
         return None
     voice = "" if speaker is None else speaker.voice_name

@@ -150,7 +150,7 @@ class KameServer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends every session and releases the device."""
+        """Admits nobody more, ends every session and releases the device."""
         self.admission.drain()
         self._end_all("the server is shutting down")
         await self._wait_until_all_gone()
@@ -251,6 +251,11 @@ class KameServer:
         return Slots(self._checkpoint, self.config, run, self.meter, self.admission, is_idle=lambda: not self._sessions)
 
     def _make_shared(self) -> Shared:
+        """Creates what all sessions share.
+
+        Raises:
+            ConfigError: there is no such classifier, or the voice is synthesised without text-to-speech.
+        """
         config, parts = self.config, self._parts
         classifier = None if config.classifier is None else load_classifier(config.classifier)
         router = Router(parts.back_ends, config.routes, classifier)
@@ -262,7 +267,7 @@ class KameServer:
         return Shared(config, parts, tokenizer, router, self.requests, self._admit_to_device, self.voice)
 
     def _describe_load(self, mode: Mode) -> tuple[list[str], int, int, float]:
-        """Returns the arguments of `Admission`'s methods after the address, for one more session in this mode."""
+        """Returns the load with one more session in this mode: the arguments of `Admission` after the address."""
         present = [session.address for session in self._sessions.values()]
         n_on_device = self._count_on_device() + (mode != "cascade")
         return present, self.n_free, n_on_device, asyncio.get_running_loop().time()
@@ -281,6 +286,7 @@ class KameServer:
             self._end_all("an error inside the server")
 
     def _observe(self, session: Session, event: SessionEvent) -> None:
+        """Counts an event of a session; after `ended` the session is removed, and closed in the background."""
         self.n_events[event.kind] += 1
         if session.mode == "tandem" or event.kind == "ended":
             self._ages.observe(session.id, event)

@@ -82,13 +82,13 @@ class Cascade:
             self._sound.clear()  # the waiting audio was thought
 
     async def _speak_sentences(self, answer: Answer) -> int:
-        """Speaks an answer sentence by sentence while it is being written.
+        """Speaks an answer sentence by sentence while it is being written; a sentence that cannot be said is skipped.
 
         Returns:
             The number of pieces in which it arrived: most servers send one per token.
         """
         sentences: asyncio.Queue[str | None] = asyncio.Queue()
-        writing = asyncio.create_task(_write(answer, sentences))
+        writing = asyncio.create_task(_queue_sentences(answer, sentences))
         try:
             while (sentence := await sentences.get()) is not None:
                 try:
@@ -101,8 +101,12 @@ class Cascade:
             await asyncio.gather(writing, return_exceptions=True)
 
 
-async def _write(answer: Answer, sentences: asyncio.Queue[str | None]) -> int:
-    """Queues the sentences of an answer as they are written, and None at its end; returns the number of pieces."""
+async def _queue_sentences(answer: Answer, sentences: asyncio.Queue[str | None]) -> int:
+    """Queues the sentences of an answer as they are written, and None at its end; returns the number of pieces.
+
+    Raises:
+        UnexpectedThought: the answer was a thought; its sentences that still waited have been removed.
+    """
     parted, n_pieces = Sentences(), 0
 
     def write_sentence(sentence: str) -> None:

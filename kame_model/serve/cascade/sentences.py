@@ -23,20 +23,23 @@ class Sentences:
         self._is_code = False  # inside a code block, which is not read out
 
     def add(self, piece: str) -> list[str]:
-        """Adds a piece and returns the sentences that are complete. An uncertain end waits: "3." may become "3.5"."""
+        """Adds a piece; returns the sentences that it completes, without Markdown and code blocks. An uncertain end
+        waits: "3." may become "3.5".
+        """
         self._text += piece
         found: list[str] = []
         while (end := self._find_end()) is not None:
             found.append(self._text[:end])
             self._text = self._text[end:]
-        return [each for each in map(self._keep_sentence, found) if each]
+        return [each for each in map(self._clean_sentence, found) if each]
 
     def take_rest(self) -> str:
         """Returns the remaining text at the end, which may be empty."""
         text, self._text = self._text, ""
-        return self._keep_sentence(text)
+        return self._clean_sentence(text)
 
-    def _keep_sentence(self, sentence: str) -> str:
+    def _clean_sentence(self, sentence: str) -> str:
+        """Returns the spoken part of a sentence, which is empty in a code block."""
         if sentence.lstrip().startswith(_FENCE):
             self._is_code = not self._is_code
             return ""
@@ -54,7 +57,9 @@ def _remove_markup(sentence: str) -> str:
 
 
 def _find_cut(text: str) -> int:
-    """Returns where a text that is too long for one breath is split, at its own punctuation if possible."""
+    """Returns the index at which too long a text is split: after its last comma or the like, else at its last space,
+    else at the limit.
+    """
     head = text[:MOST_CHARS]
     clauses = [match.end() for match in _CLAUSE.finditer(head)]
     return clauses[-1] if clauses else head.rfind(" ") if " " in head.strip() else MOST_CHARS

@@ -122,13 +122,13 @@ async def talk(
         record.start_s = asyncio.get_running_loop().time()
         if call.first_message:
             await socket.send(call.first_message)
-        hearing = asyncio.create_task(_hear(socket, record, on_event, on_sound, bool(call.first_message)))
-        saying = asyncio.create_task(_say(socket, frames, record))
+        hearing = asyncio.create_task(_receive_messages(socket, record, on_event, on_sound, bool(call.first_message)))
+        saying = asyncio.create_task(_send_frames(socket, frames, record))
         try:
             await asyncio.wait({hearing, saying}, return_when=asyncio.FIRST_COMPLETED)
             if saying.done():
                 await saying
-                await _await_owed(record, hearing)
+                await _wait_for_owed_audio(record, hearing)
             await socket.close()
             await hearing
         finally:
@@ -177,20 +177,23 @@ async def play_until_answered(sound: Samples, record: TalkRecord, timeout_s: flo
 
 
 async def play_in_sequence(
-    sounds: Iterable[Samples], said: Callable[[Samples], AsyncIterator[Samples]]
+    sounds: Iterable[Samples], play: Callable[[Samples], AsyncIterator[Samples]]
 ) -> AsyncIterator[Samples]:
-    """Yields the frames of several sounds, each after the previous one has been listened to.
+    """Yields the frames of several sounds, each after all frames of the previous one.
 
     Args:
-        said: yields the frames of one: `play_in_real_time` or `play_until_answered` with their other arguments.
+        play: yields the frames of one: `play_in_real_time` or `play_until_answered` with their other arguments.
     """
     for sound in sounds:
-        async for frame in said(sound):
+        async for frame in play(sound):
             yield frame
 
 
 def speak_user(text: str) -> Samples:
     """Synthesises the user's speech with the embedded text-to-speech, in another voice than the servers' default.
+
+    Returns:
+        Audio, float32 [n_samples] at 24 kHz.
 
     Raises:
         ConfigError: the text cannot be spoken.
@@ -206,8 +209,11 @@ def speak_user(text: str) -> Samples:
 def read_user(path: Path) -> Samples:
     """Reads the user's speech from a sound file: its only channel, or the right one of two, as in our datasets.
 
+    Returns:
+        Audio, float32 [n_samples], resampled to 24 kHz.
+
     Raises:
-        ConfigError: it is not a sound file, or is empty.
+        ConfigError: it is not a sound file, is empty, or has more than two channels.
     """
     import soundfile
     import soxr
@@ -225,8 +231,10 @@ def read_user(path: Path) -> Samples:
     return np.asarray(soxr.resample(user, rate_hz, SAMPLE_RATE_HZ), np.float32)
 
 
-async def _await_owed(record: TalkRecord, hearing: "asyncio.Task[None]") -> None:
-    """Waits for one received frame per sent frame while more arrive; Moshi's own server skips the first."""
+async def _wait_for_owed_audio(record: TalkRecord, hearing: "asyncio.Task[None]") -> None:
+    """Waits for the server's audio until it is as long as the caller's but one frame, as Moshi's own server skips the
+    first, or until none arrives for `OWED_S`.
+    """
     n_owed = record.n_owed
     while n_owed > FRAME_N_SAMPLES:
         await asyncio.wait({hearing}, timeout=OWED_S)
@@ -235,7 +243,8 @@ async def _await_owed(record: TalkRecord, hearing: "asyncio.Task[None]") -> None
         n_owed = record.n_owed
 
 
-async def _say(socket: ClientConnection, frames: AsyncIterator[Samples], record: TalkRecord) -> None:
+async def _send_frames(socket: ClientConnection, frames: AsyncIterator[Samples], record: TalkRecord) -> None:
+    """Records the caller's frames and sends them as Opus, until they end or the connection is lost."""
     opus = sphn.OpusStreamWriter(SAMPLE_RATE_HZ)
     try:
         async for frame in frames:
@@ -243,10 +252,10 @@ async def _say(socket: ClientConnection, frames: AsyncIterator[Samples], record:
             if packet := opus.append_pcm(frame):
                 await socket.send(bytes([Kind.AUDIO]) + packet)
     except ConnectionClosed:
-        return  # `_hear` gets the same error, and records the reason
+        return  # `_receive_messages` gets the same error, and records the reason
 
 
-async def _hear(
+async def _receive_messages(
     socket: ClientConnection,
     record: TalkRecord,
     on_event: Callable[[dict[str, Any]], None],
@@ -339,6 +348,7 @@ def _find_reason(error: InvalidStatus) -> str:
 
 
 def _find_remedy(error: InvalidStatus) -> str:
+    """Returns what a caller can do about an HTTP error; empty for others than the usual ones."""
     return {
         401: f"Set {TOKEN_ENV} to its access token.",
         403: "Ask its operator for access.",

@@ -35,7 +35,7 @@ class Player:
         self.n_gaps = 0
 
     def add(self, at_s: float, samples: Samples) -> None:
-        """Adds a piece that arrived at a time since the start."""
+        """Adds a piece that arrived at a time since the start, seconds; an empty one does not count."""
         if not len(samples):
             return
         start = self._end
@@ -51,7 +51,7 @@ class Player:
         return sum(len(samples) for _, samples in self._pieces)
 
     def get_sound(self) -> Samples:
-        """Returns all the audio from time 0."""
+        """Returns all the audio from time 0, float32 [n_samples] at 24 kHz, with silence in the gaps."""
         sound = np.zeros(self._end, np.float32)
         for start, samples in self._pieces:
             sound[start : start + len(samples)] = samples
@@ -169,7 +169,7 @@ class TalkRecord:
         return np.stack(sides, axis=1)
 
     def get_lines(self) -> list[tuple[float, str, str]]:
-        """Returns the transcript as (start, user or assistant, text); a pause separates two lines of the assistant."""
+        """Returns the transcript as (start in s, user or assistant, text); a pause ends a line of the assistant."""
         return [(began_s, speaker, text) for began_s, _, speaker, text in self._get_timed_lines()]
 
     def list_oracles_by_line(self) -> list[str]:
@@ -181,6 +181,7 @@ class TalkRecord:
         return ["" if each is None else each.text for each in told]
 
     def _get_timed_lines(self) -> list[tuple[float, float, str, str]]:
+        """Returns the transcript as (start, end, speaker, text), in seconds; a user's line ends where it starts."""
         lines = [(began_s, began_s, speaker, text) for began_s, speaker, text in self._get_user_lines()]
         last_s = -np.inf
         for at_s, piece in self._pieces:
@@ -192,6 +193,7 @@ class TalkRecord:
         return sorted((start_s, end_s, who, text.strip()) for start_s, end_s, who, text in lines if text.strip())
 
     def _get_user_lines(self) -> list[tuple[float, str, str]]:
+        """Returns the user's turns with their final texts, which may be empty, as (start in seconds, "user", text)."""
         lines = []
         began_s: float | None = None
         for event in self.events:
@@ -216,7 +218,7 @@ class TalkRecord:
         return list(found.values())
 
     def find_oracle_by(self, at_s: float) -> Oracle | None:
-        """Returns the oracle whose first words arrived most recently, at or before this time on the session's clock."""
+        """Returns the oracle whose first words arrived last, at or before this time on the session's clock, or None."""
         begun = [each for each in self.get_oracles() if each.age_s is not None and each.asked_s + each.age_s <= at_s]
         return max(begun, key=lambda each: each.asked_s + (each.age_s or 0.0), default=None)
 

@@ -150,14 +150,14 @@ class Engine:
         return median(times_s[N_WARM_UP:])
 
     def time_step(self, n_callers: int) -> float:
-        """Returns the time of one step of silence in the first slots, seconds; reset them before they are used."""
+        """Steps the first slots with silence; returns how long that took, seconds. Reset them before they are used."""
         silence = {slot: FrameIn(np.zeros(FRAME_N_SAMPLES, np.float32), PADDING_ID) for slot in range(n_callers)}
         began_s = time.perf_counter()
         self.step(silence)
         return time.perf_counter() - began_s
 
     def _make_outputs(self, slots: list[int], text: NDArray[np.int64], own: NDArray[np.int64]) -> dict[int, FrameOut]:
-        """Returns audio and text of the slots, silence for those that have said nothing yet."""
+        """Returns the output of these slots, with silence for those that have said nothing yet."""
         has_said = own[:, 0] != UNSAID
         sound = np.zeros((self.n_slots, FRAME_N_SAMPLES), np.float32)
         if self._is_heard:

@@ -74,14 +74,14 @@ class FrameMeter:
         self._window.append(step)
         if n_callers:
             self._by_callers.setdefault(n_callers, deque(maxlen=_N_JUDGED)).append(step)
-        self._forget(at_s)
+        self._drop_old_steps(at_s)
 
     def compute_step_s(self, percentile: float) -> float:
-        """Returns a percentile of the steps' times, seconds; 0 if there are none."""
+        """Returns a percentile of the steps' times in the last 30 s, seconds; 0 if there are none."""
         return _compute_percentile([each.step_s for each in self._window], percentile)
 
     def compute_late_s(self, percentile: float) -> float:
-        """Returns a percentile of how late steps began, seconds; 0 if there are none."""
+        """Returns a percentile of how late steps began in the last 30 s, seconds; 0 if there are none."""
         return _compute_percentile([each.late_s for each in self._window], percentile)
 
     def has_room(self, budget_share: float, now_s: float) -> bool:
@@ -89,7 +89,7 @@ class FrameMeter:
 
         Of fewer than 100 steps one may fail, or the first hiccup of a server would refuse callers for half a minute.
         """
-        self._forget(now_s)
+        self._drop_old_steps(now_s)
         longest_s = budget_share * FRAME_S
         n_slow = sum(each.step_s > longest_s or each.late_s >= FRAME_S for each in self._window)
         return n_slow <= max(len(self._window), _N_JUDGED) / _N_JUDGED
@@ -109,7 +109,7 @@ class FrameMeter:
         temporary disturbance does not count. With too few such steps the measured time of the idle device decides. Slow
         steps caused by other callers who have left do not count.
         """
-        self._forget(now_s)
+        self._drop_old_steps(now_s)
         alone = self._by_callers.get(1, ())
         if len(alone) < _N_KNOWN:
             return self._estimate_device_s(1) <= FRAME_S
@@ -121,7 +121,7 @@ class FrameMeter:
         It is that of such recent steps. Without those it extrapolates from fewer callers: each further caller adds what
         the last one of these added, or what one adds to the idle device's time, whichever is more.
         """
-        self._forget(now_s)
+        self._drop_old_steps(now_s)
         if not n_callers:
             return 0.0
         known = {n: time_s for n in sorted(self._by_callers) if (time_s := self._compute_typical_s(n)) is not None}
@@ -141,10 +141,11 @@ class FrameMeter:
         return _compute_percentile(steps, _TYPICAL) if len(steps) >= _N_KNOWN else None
 
     def _estimate_device_s(self, n_callers: int) -> float:
-        """Interpolates between the measured numbers of callers."""
+        """Interpolates the time of a step between the measured numbers of callers, seconds; 0 without measurements."""
         return float(np.interp(n_callers, [*self._probed_s], [*self._probed_s.values()])) if self._probed_s else 0.0
 
-    def _forget(self, now_s: float) -> None:
+    def _drop_old_steps(self, now_s: float) -> None:
+        """Removes the steps that began before the window, or too long ago to count for their number of callers."""
         for steps, kept_s in (
             (self._window, _WINDOW_S),
             *((each, _REMEMBERED_S) for each in self._by_callers.values()),

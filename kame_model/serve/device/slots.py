@@ -153,7 +153,7 @@ class Slots:
         return n_slots < self._most and step_s * (n_slots + 1) / n_slots <= self._budget_s
 
     async def _resize(self, stepper: Stepper) -> None:
-        """Searches the number of slots again; nobody is admitted until there is an engine again.
+        """Searches the number of slots again and replaces the engine; nobody is admitted until there is one again.
 
         Raises:
             Exception: the search failed. There are as many slots as before, or no engine at all.
@@ -174,7 +174,8 @@ class Slots:
         self._admission.is_measuring = False
 
     def _open(self, n_slots: int = 0) -> Engine:
-        """Replaces the engine. It runs in the engine's thread, where it completes even if nobody waits for it.
+        """Closes the engine, and returns a new one. It runs in the engine's thread, where it completes even if nobody
+        waits for it.
 
         Args:
             n_slots: the number of slots; 0: as configured, or as many as a frame has time for.
@@ -205,7 +206,9 @@ class Slots:
         return engine
 
     def _measure_fits(self, found_s: dict[int, float], n_slots: int) -> bool:
-        """Returns whether a step of so many slots stays within the budget; its time is recorded in `found_s`."""
+        """Returns whether a step of so many slots stays within the budget; its time is recorded in `found_s`. Slots
+        beyond the memory do not fit, and are not tried again.
+        """
         try:
             with self._create_engine(n_slots) as tried:
                 found_s[n_slots] = tried.measure()

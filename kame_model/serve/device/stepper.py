@@ -159,6 +159,9 @@ class Stepper:
         """Takes frames, steps them and delivers the output; returns the number of sessions that the device stepped.
 
         An error in one session ends that session, an error of the step all sessions of the step.
+
+        Raises:
+            BackendError: too many steps in a row failed.
         """
         taken = {}
         for slot, session in sessions.items():
@@ -167,7 +170,7 @@ class Stepper:
                 if frame is not None:
                     taken[slot] = frame
         stale, self._stale = self._stale, set()
-        done = self._run(lambda: self._on_device(stale, taken)) if taken or stale else None
+        done = self._run(lambda: self._run_on_device(stale, taken)) if taken or stale else None
         for session in sessions.values():
             with end_session_on_fault(session):
                 session.attend()
@@ -178,7 +181,7 @@ class Stepper:
             self._stale |= stale
             for slot in taken:
                 sessions[slot].fail("the model's step failed")
-            self._end_after_failure(error)
+            self._count_failure(error)
             return len(taken)
         if done is not None:
             self._n_failed = 0
@@ -189,7 +192,12 @@ class Stepper:
                     session.give(frame_out)
         return len(taken)
 
-    def _end_after_failure(self, error: Exception) -> None:
+    def _count_failure(self, error: Exception) -> None:
+        """Counts a failed step.
+
+        Raises:
+            BackendError: it is one too many in a row.
+        """
         self._meter.n_failed += 1
         self._n_failed += 1
         if self._n_failed >= _MOST_FAILED:
@@ -199,7 +207,7 @@ class Stepper:
                 "Check the device and its memory, and restart the server.",
             ) from error
 
-    def _on_device(self, stale: set[int], taken: Mapping[int, FrameIn]) -> Said:
+    def _run_on_device(self, stale: set[int], taken: Mapping[int, FrameIn]) -> Said:
         for slot in stale:
             self._device.reset(slot)
         return self._device.step(taken) if taken else {}
@@ -207,7 +215,7 @@ class Stepper:
 
 @contextmanager
 def end_session_on_fault(session: Stepped) -> Iterator[None]:
-    """Logs an error in the `with` block and ends the session."""
+    """Logs an error in the `with` block, ends the session, and lets the program continue after the block."""
     try:
         yield
     except Exception:  # noqa: BLE001  an error in one session must not stop the others

@@ -27,7 +27,7 @@ class OracleAges:
         self._ages_s: deque[float] = deque(maxlen=N_WATCHED)
 
     def observe(self, session_id: str, event: SessionEvent) -> None:
-        """Records an event of a session of mode tandem."""
+        """Records an event of a session of mode tandem, and logs the warning if oracles are too old."""
         if event.kind == "ended":
             self._newest.pop(session_id, None)
         if self._trained is None or event.kind != "oracle" or self._newest.get(session_id) == event.data["oracle"]:

@@ -106,8 +106,8 @@ class BackEndCycle:
         """Handles a change of the session's back-end or prompt: a turn without an answer is sent again."""
         is_speaking = not self._conversation.is_finished
         if self._under_way or (self._wanted and is_speaking):
-            self._give_up(*self._under_way)
-            self._forget()
+            self._cancel(*self._under_way)
+            self._clear_turn()
             self._wanted, self._asked, self._must_ask = self._conversation.heard, None, not is_speaking
             self._wake.set()
 
@@ -120,36 +120,37 @@ class BackEndCycle:
             self._wake.set()
 
     async def run(self) -> None:
-        """Sends requests until it is cancelled."""
+        """Sends requests until it is cancelled, which cancels them all; raises errors of our own code."""
         try:
             while True:
                 await self._wake.wait()
                 self._wake.clear()
                 if self._fault is not None:
                     raise self._fault
-                if not self._wants_to_ask():
+                if not self._is_request_due():
                     continue
                 wait_s = self._next_s - asyncio.get_running_loop().time()
                 if wait_s > CLOCK_S and not self._must_ask:
                     self._wake_in(wait_s)
                 elif self._conversation.is_finished and self._release_answer():
                     self._asked, self._must_ask = self._wanted, False
-                elif self._has_place():
-                    self._ask()  # else the end of a request wakes this loop
+                elif self._make_place():
+                    self._send_request()  # else the end of a request wakes this loop
         finally:
             self.reset()
 
     def reset(self) -> None:
         """Cancels all requests and forgets the turn, for modes without oracles, too; back-end and prompt stay."""
-        self._give_up(*self._under_way)
-        self._forget()
+        self._cancel(*self._under_way)
+        self._clear_turn()
 
     async def aclose(self) -> None:
         """Resets, and waits until the connections of all requests are closed."""
         self.reset()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _forget(self) -> None:
+    def _clear_turn(self) -> None:
+        """Clears everything that belongs to the user's turn, its failures and the timer, but cancels no request."""
         self._wanted = self._asked = ""
         self._fed = self._held = None
         self._must_ask = False
@@ -171,22 +172,24 @@ class BackEndCycle:
         is_other = self._asked not in (None, self._wanted)
         return is_other and self._conversation.awaits_answer and all(each.heard != self._wanted for each in answered)
 
-    def _wants_to_ask(self) -> bool:
+    def _is_request_due(self) -> bool:
+        """Returns whether the user's turn has ended without a request, or has enough new words for one."""
         if self._must_ask:
             return True
         is_long_enough = len(self._wanted.split()) >= self._config.min_words or self._conversation.is_finished
         return bool(self._wanted) and self._wanted != self._asked and is_long_enough
 
-    def _has_place(self) -> bool:
-        """Returns whether one more request may be sent; an ended turn takes the place of another if none is free."""
+    def _make_place(self) -> bool:
+        """Returns whether one more request may be sent; if not, an ended turn cancels another one to make room."""
         if len(self._under_way) < self._config.max_in_flight:
             return True
         if self._must_ask:
             waiting = [request for request in self._under_way if not request.has_begun]
-            self._give_up((waiting or self._under_way)[-1])
+            self._cancel((waiting or self._under_way)[-1])
         return self._must_ask
 
-    def _ask(self) -> None:
+    def _send_request(self) -> None:
+        """Starts a request for the newest words, and cancels older guesses that it replaces."""
         now_s = asyncio.get_running_loop().time()
         self._n_tries = self._n_tries + 1 if self._asked is None else 1
         self._asked, self._must_ask = self._wanted, False
@@ -195,18 +198,18 @@ class BackEndCycle:
         is_held = is_guess and self._config.guesses == "hold"
         if is_held:
             # These answer fewer words and will not be fed.
-            self._give_up(*[each for each in self._under_way if not each.has_begun])
+            self._cancel(*[each for each in self._under_way if not each.has_begun])
         elif not is_guess and self._config.guesses != "feed":
             self._withdraw_guesses()
         request = _Request(self._new_writer(is_held), self._wanted, is_guess)
         self._held = request if is_held else None
         self._under_way.append(request)
-        request.task = asyncio.create_task(self._answer(request, self._wanted))
+        request.task = asyncio.create_task(self._run_request(request, self._wanted))
         self._tasks.add(request.task)
         request.task.add_done_callback(self._on_end)
 
     def _release_answer(self) -> bool:
-        """Feeds the held answer if it answers the whole question; returns whether it does."""
+        """Queues the held answer if its request had all words of the ended turn; returns whether it had."""
         request = self._held
         if request is None or request.heard != self._wanted:
             return False
@@ -217,7 +220,7 @@ class BackEndCycle:
         return True
 
     def _withdraw_guesses(self) -> None:
-        self._give_up(*[each for each in self._under_way if each.is_guess])
+        self._cancel(*[each for each in self._under_way if each.is_guess])
         if self._fed is not None and self._fed.is_guess:
             self._fed.writer.withdraw()
 
@@ -225,10 +228,11 @@ class BackEndCycle:
         n_doublings = min(max(self._n_failures - 1, 0), MAX_DOUBLINGS)
         return self._config.interval_s * (1 << n_doublings)
 
-    async def _answer(self, request: _Request, heard: str) -> None:
+    async def _run_request(self, request: _Request, heard: str) -> None:
+        """Sends a request and writes its answer; schedules a retry after a failure, not after an unusable answer."""
         try:
             as_finished = self._config.guesses == "hold"
-            write = partial(self._write, request)
+            write = partial(self._write_answer, request)
             failure = await self._requests.ask(request.writer.number, heard, write, as_finished=as_finished)
             if failure is not None and request is self._held:
                 self._held = None
@@ -237,7 +241,8 @@ class BackEndCycle:
         finally:
             self._remove(request)
 
-    async def _write(self, request: _Request, answer: Answer) -> int:
+    async def _write_answer(self, request: _Request, answer: Answer) -> int:
+        """Writes an answer as it arrives, until its oracle is complete; returns the number of tokens queued."""
         writer, is_cut, request.answer = request.writer, False, answer
         try:
             async for piece in answer.pieces:
@@ -265,17 +270,17 @@ class BackEndCycle:
         if not request.has_begun:
             request.has_begun, self._fed = True, request
             self._n_failures = 0
-            self._give_up(*[each for each in self._under_way if each.writer.number < request.writer.number])
+            self._cancel(*[each for each in self._under_way if each.writer.number < request.writer.number])
         answer.report_words(words)
 
     def _schedule_retry(self, request: _Request) -> None:
-        """Schedules a retry after a failure of the back-end, with a growing interval."""
+        """Counts a failure of the back-end, delays the next request, and repeats the newest one, up to `MAX_TRIES`."""
         self._n_failures += 1
         self._next_s = max(self._next_s, asyncio.get_running_loop().time() + self._compute_interval_s())
         if request is self._under_way[-1] and self._n_tries < MAX_TRIES:
             self._asked = None
 
-    def _give_up(self, *requests: _Request) -> None:
+    def _cancel(self, *requests: _Request) -> None:
         for request in requests:
             self._remove(request)
             if request.task is not None:

@@ -45,7 +45,12 @@ class RequestCounts:
         self._faults = FaultLog(_LOG)  # not a field, because fields are counts
 
     def log_fault(self, who: str, place: str, error: Exception) -> None:
-        """Logs a fault, but never the text of the error, which may quote the server."""
+        """Logs a fault, but never the text of the error, which may quote the server.
+
+        Args:
+            who: the failed component.
+            place: its host or engine; may be empty.
+        """
         fault = "timeout" if isinstance(error, TimeoutError) else name_fault(error)
         self._faults.report(who, place, fault, error.remedy if isinstance(error, KameError) else "")
 
@@ -120,7 +125,7 @@ class Requests:
             self._counts.n_given_up += 1
             raise
         except (KameError, TimeoutError) as error:
-            if _is_given_up():  # closing the connection raised it
+            if _is_being_cancelled():  # closing the connection raised it
                 self._counts.n_given_up += 1
                 raise asyncio.CancelledError from error
             self._counts.n_failed += 1
@@ -133,7 +138,7 @@ class Requests:
         return None
 
     def report_skipped_sentence(self, answer: Answer, refusal: SpeechRefused | UnusableAnswer) -> None:
-        """Reports a sentence that cannot be said: the engine rejects it, or it would be garbled."""
+        """Logs and emits that a sentence cannot be said: the engine rejects it, or it would be garbled."""
         who = "Back-end text-to-speech" if isinstance(refusal, SpeechRefused) else f"Back-end {answer.back_end}"
         self._counts.log_fault(who, "", refusal)
         told = {"oracle": answer.oracle, "back_end": answer.back_end, "reason": str(refusal)}
@@ -147,7 +152,7 @@ class Requests:
         self._emit("oracle", {"oracle": oracle, "text": words, "age_s": round(age_s, 3)})
 
 
-def _is_given_up() -> bool:
+def _is_being_cancelled() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -196,6 +201,7 @@ async def read_answer(back_end: BackEnd, messages: list[Message], most_wait_s: f
 
 
 def _make_payload(back_end: BackEnd, messages: list[Message]) -> dict[str, Any]:
+    """Returns a request's parameters in the form of OpenAI's chat completions."""
     return {
         "messages": messages,
         "max_tokens": back_end.max_tokens,

@@ -84,6 +84,11 @@ class Router:
         return own
 
     async def _classify(self, text: str) -> BackendName | None:
+        """Returns the classifier's choice, or None if there is no classifier or it makes none.
+
+        Raises:
+            BackendError: it failed, hangs, or named an unknown back-end.
+        """
         if self._classifier is None:
             return None
         call = self._begin_call(self._classifier, text)
@@ -99,7 +104,11 @@ class Router:
         return name
 
     def _begin_call(self, classifier: Classifier, text: str) -> Future[BackendName | None]:
-        """Calls the classifier in a daemon thread, because the program would wait at its end for a pool's threads."""
+        """Calls the classifier in a daemon thread, because the program would wait at its end for a pool's threads.
+
+        Raises:
+            BackendError: too many calls hang.
+        """
         if not self._places.acquire(blocking=False):
             raise BackendError(f"{N_CLASSIFYING} calls of the classifier hang.", "Check the classifier.", "hangs")
         answer: Future[BackendName | None] = Future()
@@ -194,7 +203,7 @@ def load_classifier(place: str) -> Classifier:
     """Loads the function at `module:function`.
 
     Raises:
-        ConfigError: there is no such function.
+        ConfigError: there is none, or `place` has another form.
     """
     try:
         classifier: Classifier = pkgutil.resolve_name(place)

@@ -70,7 +70,7 @@ class OracleWriter:
         return self._spoken.is_whole or self._filter.is_over
 
     def write(self, delta: str) -> str:
-        """Adds a piece of the answer, of any length; returns the words that entered the queue.
+        """Adds a piece of the answer, of any length; returns the words that entered the queue, none while it is held.
 
         Raises:
             UnusableAnswer: the answer is a refusal.
@@ -78,7 +78,7 @@ class OracleWriter:
         return self._enqueue(self._filter_words(self._spoken.feed(delta)), is_last=False)
 
     def finish(self, *, is_cut: bool = False) -> str:
-        """Ends the answer; returns its last words.
+        """Ends the answer; returns its last words that entered the queue, none while it is held.
 
         Args:
             is_cut: the answer reached the token limit: an incomplete last sentence is skipped.
@@ -103,6 +103,7 @@ class OracleWriter:
         self._is_overtaken = True
 
     def _filter_words(self, pieces: Iterable[str | UnusableAnswer]) -> str:
+        """Returns the words that belong in the oracle; a sentence that cannot be spoken is added to `left_out`."""
         words = ""
         for piece in pieces:
             if isinstance(piece, str):
@@ -113,6 +114,7 @@ class OracleWriter:
         return words
 
     def _enqueue(self, words: str, *, is_last: bool) -> str:
+        """Puts words into the queue, or keeps them while it is held; returns those that entered the queue."""
         if self._is_overtaken or not (words or is_last):
             return ""
         tokens = self._tokens.feed(words) + (self._tokens.finish() if is_last else [])
@@ -123,6 +125,7 @@ class OracleWriter:
         return self._put(words, tokens)
 
     def _put(self, words: str, tokens: list[int]) -> str:
+        """Adds tokens to the oracle; returns their words, or nothing if a newer oracle has begun."""
         self._is_overtaken = not self._queue.extend(self.number, tokens)
         if self._is_overtaken:
             return ""
@@ -150,7 +153,9 @@ class SpokenStream:
         self._has_begun = self._has_sentence = False  # words, or a whole sentence, were released
 
     def feed(self, delta: str) -> list[str | UnusableAnswer]:
-        """Adds the next piece, of any length; returns the words that can now be spoken, with a space after each."""
+        """Adds the next piece, of any length; returns the words that can now be spoken, with a space after each, and
+        the reason for each sentence that is skipped.
+        """
         if self.is_whole:
             return []
         self._line += delta
@@ -177,7 +182,7 @@ class SpokenStream:
         return pieces
 
     def finish(self) -> list[str | UnusableAnswer]:
-        """Returns the rest, at the end of the answer.
+        """Returns the rest, in the form of `feed`, at the end of the answer.
 
         Raises:
             UnusableAnswer: no sentence of the answer can be spoken; what `feed` returned stands.
@@ -191,16 +196,16 @@ class SpokenStream:
             raise UnusableAnswer("The answer only announces what it would say.")
         pieces = [*self._finish_sentences(answer)]
         if answer[self._start :].strip() or not (pieces or self._has_sentence):
-            pieces.append(self._say(answer, len(answer)))
+            pieces.append(self._speak_rest(answer, len(answer)))
         if not self._has_sentence:
             raise next(piece for piece in pieces if isinstance(piece, UnusableAnswer))
         return pieces
 
     def _finish_sentences(self, answer: str) -> Iterator[str | UnusableAnswer]:
         while (end := find_sentence_end(answer, self._start)) is not None:
-            yield self._say(answer, end)
+            yield self._speak_rest(answer, end)
 
-    def _say(self, answer: str, end: int) -> str | UnusableAnswer:
+    def _speak_rest(self, answer: str, end: int) -> str | UnusableAnswer:
         """Returns the rest of the sentence that ends there, or the reason why it is skipped."""
         begun, start = self._sentence, self._start
         self._sentence, self._start = _Sentence(), end
@@ -246,7 +251,7 @@ class _Sentence:
         return self._take_new_words(said) if said.startswith(self._said) else None
 
     def _find_certain_words(self) -> str:
-        """Returns the words before the last boundary between two plain ones."""
+        """Returns the spoken form of the sentence's words before the last boundary between two plain ones."""
         if not all(map(_SIMPLE.fullmatch, self._tokens[self._n_simple :])):
             return self._said
         end = len(self._tokens) - 1

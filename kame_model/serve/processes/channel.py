@@ -67,7 +67,7 @@ def send_order(channel: socket.socket, order: bytes) -> None:
 
 
 def receive_message(channel: socket.socket) -> socket.socket | bytes:
-    """Returns what the parent sends next: a caller's socket, `RETIRE`, `END`, or nothing if the parent has ended.
+    """Returns what the parent sends next: a caller's socket, `RETIRE`, `END`, or b"" if the parent has ended.
 
     Raises:
         BlockingIOError: nothing is there yet.
@@ -84,7 +84,9 @@ def receive_message(channel: socket.socket) -> socket.socket | bytes:
 
 
 def send_report(channel: socket.socket, report: Report) -> bool:
-    """Sends a report to the parent; returns False if that does not read, so that it has to be sent again."""
+    """Sends a report. Returns False if it has to be sent again because the parent does not read; it need not if the
+    parent has ended.
+    """
     try:
         channel.sendall(report.model_dump_json().encode() + b"\n")
     except BlockingIOError:

@@ -178,12 +178,13 @@ class ProcessGroup:
         """
         self._is_ending = True
         running = [place for place in self._places if place.process is not None]
-        await asyncio.gather(*(self._end_one(place, now) for place in running))
+        await asyncio.gather(*(self._end_process(place, now) for place in running))
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _end_one(self, place: Place, now: bool) -> None:
+    async def _end_process(self, place: Place, now: bool) -> None:
+        """Asks a process to end, at once or when its sessions have, and waits; one that takes too long is killed."""
         process = place.process
         place.is_told_to_end = True
         if process is None:
@@ -234,7 +235,7 @@ class ProcessGroup:
                     await asyncio.wait_for(place.hurry.wait(), wait_s)
 
     async def _run_once(self, place: Place) -> bool:
-        """Runs one process from its start to its end; returns whether it has served."""
+        """Runs one process from its start to its end; returns whether it has served, False if it cannot start."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         get_socket_path(self._folder, place.number).unlink(missing_ok=True)
@@ -276,10 +277,11 @@ class ProcessGroup:
                 raise
             finally:
                 place.channel = place.process = None
-        self._note_end(place, process.pid, status)
+        self._record_end(place, process.pid, status)
         return has_served
 
-    def _note_end(self, place: Place, pid: int, status: int) -> None:
+    def _record_end(self, place: Place, pid: int, status: int) -> None:
+        """Records the end of a place's process in the counts and as its report; an unexpected one is also logged."""
         n_lost = self._counts.forget_process(pid)
         get_socket_path(self._folder, place.number).unlink(missing_ok=True)
         failed = place.report
@@ -299,7 +301,9 @@ class ProcessGroup:
 
 
 def _write_config(process: asyncio.subprocess.Process, place: Place) -> None:
-    """Sends a process its configuration, with a recordings folder of its own, as no other may delete files there."""
+    """Sends a process its configuration on stdin, with a folder for its recordings alone, as no other process may
+    delete files there.
+    """
     record = place.config.record
     if record.folder is not None:
         record = record.model_copy(update={"folder": str(Path(record.folder) / f"process-{place.number}")})
@@ -310,6 +314,7 @@ def _write_config(process: asyncio.subprocess.Process, place: Place) -> None:
 
 
 async def _wait_for_change(places: Sequence[Place]) -> None:
+    """Waits until a report has arrived from one of the places, or its process has ended."""
     waits = [asyncio.create_task(place.changed.wait()) for place in places]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

@@ -84,7 +84,9 @@ class Member:
             yield
 
     async def wait_for_entering_callers(self, app: FastAPI, within_s: float) -> None:
-        """Waits until all connected callers have a session or an answer, as they were sent to no other process."""
+        """Waits until all connected callers have a session or an answer, but not longer than `within_s`: they were sent
+        to no other process.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 while app.state.connections.n_before_entry:
@@ -113,6 +115,7 @@ class Member:
             asyncio.get_running_loop().remove_reader(self._channel)
 
     async def _report_changes(self, server: KameServer, app: FastAPI) -> None:
+        """Sends the parent a report of the state whenever it has changed, until it is cancelled."""
         while True:
             unready = server.find_unreadiness()
             is_draining = unready is not None and unready.reason == "draining"

@@ -55,7 +55,7 @@ class SharedCounts:
 
     @contextmanager
     def hold_decision(self) -> Iterator[None]:
-        """Locks admission and counts in all processes for a `with` block."""
+        """Locks admission and counts in all processes for a `with` block, which runs without the lock if that fails."""
         try:
             self._database.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
@@ -98,7 +98,7 @@ class SharedCounts:
         )
 
     def forget_process(self, process: int) -> int:
-        """Removes the sessions of a process that has ended; returns how many there were."""
+        """Removes the sessions of a process (by its id) that has ended; returns how many there were."""
         return len(self._run("DELETE FROM sessions WHERE process = ? RETURNING 1", process))
 
     def note_state(self, number: int, state: ProcessState) -> None:
@@ -112,7 +112,7 @@ class SharedCounts:
         )
 
     def read_states(self) -> dict[int, tuple[ProcessState, int]]:
-        """Returns the state of each process, and how often it has died."""
+        """Returns the state of each process, and how often it has died, by its number."""
         return {number: (state, n) for number, state, n in self._run("SELECT * FROM processes ORDER BY number")}
 
     def make_allowance(
@@ -132,6 +132,7 @@ class SharedCounts:
         self._run("INSERT OR REPLACE INTO allowances VALUES (?, ?, ?, ?)", name, key, n_left, at_s)
 
     def _run(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Runs a statement and returns its rows; after an error, which is logged, there are none."""
         try:
             return self._database.execute(statement, values).fetchall()
         except sqlite3.Error as error:

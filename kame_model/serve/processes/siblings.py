@@ -36,7 +36,7 @@ class FromSiblings:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request."""
+        """Passes a request to the app with its caller's address, marked as forwarded."""
         if scope["type"] == "http":
             address = dict(scope["headers"]).get(_CALLER, b"unknown").decode()
             headers = [(name, value) for name, value in scope["headers"] if name != _CALLER]
@@ -67,16 +67,17 @@ class AcrossProcesses:
         self._app, self._number, self._others, self._counts = app, number, others, counts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request."""
+        """Answers one request, by this process alone if its path needs no other."""
         if scope["type"] != "http" or "kame.is_passed_on" in scope or not scope["path"].startswith(_SHARED):
             await self._app(scope, receive, send)
             return
         body = await _read_body(receive)
-        own = await self._answer(scope, body)
+        own = await self._answer_here(scope, body)
         for message in await self._combine(own, scope, body):
             await send(message)
 
-    async def _answer(self, scope: Scope, body: bytes) -> list[Message]:
+    async def _answer_here(self, scope: Scope, body: bytes) -> list[Message]:
+        """Returns the messages with which this process's own app answers a request."""
         answer: list[Message] = []
         given: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -90,7 +91,7 @@ class AcrossProcesses:
         return answer
 
     async def _combine(self, own: list[Message], scope: Scope, body: bytes) -> list[Message]:
-        """Returns the answer for all processes; this process's own if the others are not needed."""
+        """Returns the answer for all processes, given this one's; they are asked only if that one does not suffice."""
         path, status = scope["path"], own[0]["status"]
         if path == "/metrics" and status == 200:
             texts = {self._number: _join_body(own).decode()}
@@ -116,6 +117,7 @@ class AcrossProcesses:
     async def _ask_one(
         self, number: int, transport: httpx.AsyncBaseTransport, scope: Scope, body: bytes
     ) -> httpx.Response | None:
+        """Forwards a request to another process; returns its answer, or None if it fails or takes too long."""
         caller = scope["client"][0] if scope.get("client") else "unknown"
         left_out = (_CALLER, b"content-length", b"transfer-encoding", b"connection", b"accept-encoding")
         headers = [(name, value) for name, value in scope["headers"] if name not in left_out]
@@ -140,7 +142,7 @@ def get_socket_path(folder: Path, number: int) -> Path:
 
 
 def connect_others(folder: Path, number: int) -> dict[int, httpx.AsyncBaseTransport]:
-    """Connects to each process that has a private socket in a folder, except the one of this number."""
+    """Returns, by number, a connection to each process with a private socket in a folder, except this number."""
     numbers = sorted(int(path.stem.removeprefix("process-")) for path in folder.glob("process-*.sock"))
     return {
         each: httpx.AsyncHTTPTransport(uds=str(get_socket_path(folder, each))) for each in numbers if each != number
@@ -207,12 +209,14 @@ def _join_body(messages: list[Message]) -> bytes:
 
 
 def _replace_body(own: list[Message], body: bytes) -> list[Message]:
+    """Returns an answer with another body, and the content length of that."""
     headers = [(name, value) for name, value in own[0]["headers"] if name.lower() != b"content-length"]
     start = {**own[0], "headers": [*headers, (b"content-length", str(len(body)).encode())]}
     return [start, {"type": "http.response.body", "body": body}]
 
 
 def _convert_answer(answer: httpx.Response) -> list[Message]:
+    """Returns another process's answer as ASGI messages, without the headers that uvicorn adds itself."""
     headers = [(name.lower(), value) for name, value in answer.headers.raw if name.lower() not in (b"date", b"server")]
     return [
         {"type": "http.response.start", "status": answer.status_code, "headers": headers},

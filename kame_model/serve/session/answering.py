@@ -80,7 +80,7 @@ class Answering:
         self._is_user_speaking = False
 
     def get_choices(self) -> dict[str, str]:
-        """Returns the current choices, as events contain them."""
+        """Returns mode, back-end and model, as events contain them."""
         return {"mode": self.mode, "back_end": self.choice.own, "model": self.choice.model}
 
     def change(
@@ -109,7 +109,7 @@ class Answering:
         if self.choice.use(back_end, prompt, model):
             self._cycle.restart_request()
         if mode is not None and mode != self.mode:
-            self._give_up()
+            self._cancel_answers()
             if self._monologue is not None and mode == "cascade":
                 self._monologue.reset()
             self.mode = mode
@@ -146,7 +146,7 @@ class Answering:
             self._monologue.on_speech_stopped()
 
     def take_oracle(self) -> int:
-        """Returns the oracle's id for the front-end's next input position."""
+        """Returns the oracle's token id for the front-end's next input position: padding outside of mode tandem."""
         return self._queue.pop() if self.mode == "tandem" else PADDING_ID
 
     def take_frame(self) -> tuple[Samples, str] | None:
@@ -170,7 +170,7 @@ class Answering:
 
     def reset(self) -> None:
         """Cancels requests and clears the history; mode, back-end, model and prompt stay."""
-        self._give_up()
+        self._cancel_answers()
         if self._monologue is not None:
             self._monologue.reset()
         self._conversation.reset()
@@ -192,6 +192,11 @@ class Answering:
         return OracleWriter(self._queue, self._tokenizer, self._max_words, is_held=is_held)
 
     def _check_prompt(self, text: str) -> None:
+        """Checks the text of a prompt or of instructions.
+
+        Raises:
+            ConfigError: it is too long, or not empty although the prompts are locked.
+        """
         if self._has_locked_prompts and text:
             raise ConfigError(
                 "The prompts of this server are locked by its operator.", "Talk without a prompt or instructions."
@@ -202,7 +207,8 @@ class Answering:
                 f"At most {self._max_instruction_characters} are allowed (limits.max_instruction_characters).",
             )
 
-    def _give_up(self) -> None:
+    def _cancel_answers(self) -> None:
+        """Cancels all requests, and discards the waiting oracle and the cascade's audio."""
         self._cycle.reset()
         self._queue.reset()
         if self._cascade is not None:

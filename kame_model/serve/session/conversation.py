@@ -32,7 +32,7 @@ class _Turn:
 
     @property
     def text(self) -> str:
-        return _end_of(" ".join("".join(self.pieces).split()))
+        return _keep_end(" ".join("".join(self.pieces).split()))
 
     def add(self, piece: str) -> None:
         self.pieces.append(piece)
@@ -65,7 +65,7 @@ class Conversation:
     @property
     def heard(self) -> str:
         """The words of the user's turn so far, or of the last one; empty before the first."""
-        return _end_of(f"{self._earlier} {self._user}".strip())
+        return _keep_end(f"{self._earlier} {self._user}".strip())
 
     @property
     def is_finished(self) -> bool:
@@ -115,6 +115,7 @@ class Conversation:
         return prompt.make_messages(self._format_history(), self.heard, is_finished=self.is_finished or as_finished)
 
     def _begin_turn(self) -> None:
+        """Begins a turn of the user: the last one and its answer become history; one without an answer is continued."""
         if self._answer is None:  # the user continues after a pause
             self._earlier = self.heard
             return
@@ -127,6 +128,7 @@ class Conversation:
         return bool(self._before) and self._before[-1].role == role
 
     def _format_history(self) -> list[str]:
+        """Returns one line for each turn before the user's, oldest first, without those beyond `MAX_HISTORY_CHARS`."""
         lines: list[str] = []
         n_chars = 0
         for turn in reversed(self._before):
@@ -138,6 +140,6 @@ class Conversation:
         return lines[::-1]
 
 
-def _end_of(text: str) -> str:
-    """Returns the last whole words of a turn that is too long."""
+def _keep_end(text: str) -> str:
+    """Returns a text unchanged if it is short enough, otherwise the whole words in its last `MAX_TURN_CHARS`."""
     return text if len(text) <= MAX_TURN_CHARS else text[-MAX_TURN_CHARS:].partition(" ")[2]

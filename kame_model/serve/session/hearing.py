@@ -74,13 +74,13 @@ class Ears:
         self._fault = ""
         self._stream: ListenerStream | None = None
         self._n_listens = 0
-        self._listen()
+        self._open_stream()
 
     def attend(self, frame: Samples, n_past: int) -> None:
         """Processes the caller's next 80 ms; `n_past` is the frame's number, from 1 on, and skips dropped frames."""
         if self._stream is None:
             return
-        self._end_as_said(n_past - 1)
+        self._end_requested_turns(n_past - 1)
         turns = self._detector.feed(frame)
         windows = self._detector.windows
         if self._is_in_turn:
@@ -92,11 +92,11 @@ class Ears:
             self._before.append((frame, windows))
         for turn in turns:
             if turn == "started":
-                self._start()
+                self._start_turn()
             else:
                 self._end_turn()
         self._report_fault(self._stream.failure or "")
-        self._end_as_said(n_past)
+        self._end_requested_turns(n_past)
 
     def take_turns(self, turns: TurnTaking) -> None:
         """Changes the parameters of turn detection from the next frame on; a reset keeps them."""
@@ -104,23 +104,24 @@ class Ears:
         self._detector.adjust(turns.speech_probability, turns.turn_end_silence_s)
         self._before = deque(self._before, maxlen=_count_kept_frames(turns.before_s))
 
-    def end_turn(self, behind: int, told: Callable[[bool], None]) -> None:
+    def end_turn(self, last_frame: int, on_end: Callable[[bool], None]) -> None:
         """Ends the turn after a frame at the caller's request; if the caller still speaks, another turn begins.
 
         Args:
-            behind: the number of the frame, which may be past.
-            told: called then with whether a turn has ended since the last request: by this one, or before by itself.
+            last_frame: the number of the frame, which may be past.
+            on_end: called then with whether a turn has ended since the last request: by this one, or before by itself.
         """
-        self._ends.append((behind, told))
-        self._end_as_said(self._n_past)
+        self._ends.append((last_frame, on_end))
+        self._end_requested_turns(self._n_past)
 
-    def _end_as_said(self, n_past: int) -> None:
+    def _end_requested_turns(self, n_past: int) -> None:
+        """Ends the turns that the caller asked to end after this frame or an earlier one."""
         self._n_past = n_past
         while self._ends and self._ends[0][0] <= n_past:
-            _, told = self._ends.popleft()
+            _, on_end = self._ends.popleft()
             self._cut_turn()
             has_ended, self._has_ended = self._has_ended, False
-            told(has_ended)
+            on_end(has_ended)
 
     def _cut_turn(self) -> None:
         self._end_turn()
@@ -135,7 +136,7 @@ class Ears:
     def reset(self) -> None:
         """Clears the state; pending results of the recogniser are discarded."""
         self.close()
-        self._listen()
+        self._open_stream()
 
     def close(self) -> None:
         """Clears the state and stops recognition."""
@@ -147,7 +148,8 @@ class Ears:
         if stream is not None:
             stream.close()
 
-    def _start(self) -> None:
+    def _start_turn(self) -> None:
+        """Starts a turn with the audio kept from before it, unless one is in progress."""
         if self._is_in_turn or self._stream is None:
             return
         self._is_in_turn, self._n_in_turn = True, 0
@@ -157,11 +159,12 @@ class Ears:
         self._before.clear()
 
     def _report_fault(self, fault: str) -> None:
+        """Reports why recognition is interrupted, or an empty text when it works again, unless nothing has changed."""
         if fault != self._fault:
             self._fault = fault
             self._on_fault(fault)
 
-    def _listen(self) -> None:
+    def _open_stream(self) -> None:
         """Opens a new stream; from now on the late results of an older one are ignored."""
         self._n_listens += 1
         number = self._n_listens

@@ -68,7 +68,7 @@ class Inbox:
         return n_dropped
 
     def take(self) -> Samples | None:
-        """Returns the oldest complete frame, or None."""
+        """Returns the oldest complete frame, float32[1920], and removes it; None if there is none."""
         if self.n_frames == 0:
             return None
         frame, self._waiting = self._waiting[:FRAME_N_SAMPLES], self._waiting[FRAME_N_SAMPLES:]
@@ -95,7 +95,7 @@ class Outbox:
         self._closed = False
 
     def put(self, frame: SaidFrame) -> int:
-        """Adds a frame; returns how many older ones were dropped for it (0 or 1)."""
+        """Adds a frame, unless the outbox is closed; returns how many older ones were dropped for it (0 or 1)."""
         if self._closed:
             return 0
         self._waiting.append(frame)
@@ -154,6 +154,7 @@ class EventFeeds:
         return self._read(feed)
 
     async def _read(self, feed: "asyncio.Queue[SessionEvent]") -> AsyncIterator[SessionEvent]:
+        """Yields the events of one subscriber until `ended`; the subscription then ends."""
         try:
             while True:
                 event = await feed.get()

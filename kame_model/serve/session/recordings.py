@@ -76,7 +76,10 @@ class _SoundFile:
         self._failure: StoreError | None = None
 
     def write(self, block: Samples) -> None:
-        """Adds audio, float32 [n_samples, 2]: what was said on the left, what was heard on the right."""
+        """Adds audio, float32 [n_samples, 2]: what was said on the left, what was heard on the right.
+
+        After an error, which `take` raises, the file is deleted and further audio ignored.
+        """
         if self._failure is not None:
             return
         try:
@@ -138,7 +141,7 @@ class Recording:
         self._started_at = folder.now()
         self.is_over = False
         self._pending: deque[Future[None]] = deque()
-        self._forget()
+        self._clear()
 
     def add_frame(self, heard: Samples, said: Samples) -> None:
         """Adds 80 ms of the session: what the user said and what was said at the same time, float32[1920] each."""
@@ -150,7 +153,7 @@ class Recording:
             self._flush()
 
     def add_event(self, event: SessionEvent) -> None:
-        """Adds an event of the session, in order; its time is that of the audio so far."""
+        """Adds an event, in order, at the time of the audio so far; kinds that recordings lack are ignored."""
         if self.is_over:
             return
         data, time_s = event.data, round_s(samples_to_seconds(self._n_samples))
@@ -169,11 +172,11 @@ class Recording:
         """Stops recording, and deletes everything of this session."""
         self._end()
         sound = self._sound
-        self._forget()
+        self._clear()
         await self._all.call(sound.discard)
 
     async def close(self) -> None:
-        """Ends the recording and writes what is kept."""
+        """Ends the recording and writes it to the folder; an error is logged."""
         if self.is_over:
             return
         self._flush()
@@ -181,11 +184,12 @@ class Recording:
             return
         self._end()
         try:
-            await self._all.call(self._keep, self._make_row(), self._sound)
+            await self._all.call(self._write_row, self._make_row(), self._sound)
         except StoreError as error:
             _log.error("The recording of session %s is lost: %s", self._id, error)
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
+        """Starts an empty recording, whose file does not exist yet."""
         self._block: list[Samples] = []
         self._n_samples = 0
         self._spoken: deque[tuple[float, float | None]] = deque()  # turns whose final text is awaited
@@ -206,7 +210,7 @@ class Recording:
             self._voices.append(now)
 
     def _note_user_turn(self, text: str, is_final: bool, time_s: float) -> None:
-        """Records the user's turn once its text is final, from the start of speech."""
+        """Records the user's turn once its text is final, with the times at which its speech began and ended."""
         if self._first_heard_s is None:
             self._first_heard_s = time_s
         if not is_final:
@@ -234,6 +238,7 @@ class Recording:
         self._all.running.pop(self._id, None)
 
     def _make_row(self) -> RecordedSession:
+        """Returns the row of this recording, without its audio."""
         about, at = self._all.about, self._started_at.isoformat(timespec="seconds")
         return RecordedSession(
             session_id=self._id,
@@ -252,7 +257,8 @@ class Recording:
             audio=Audio(bytes=None, path=f"{self._id}.flac"),
         )
 
-    def _keep(self, row: RecordedSession, sound: _SoundFile) -> None:
+    def _write_row(self, row: RecordedSession, sound: _SoundFile) -> None:
+        """Writes the row with its audio; nothing if there is no audio."""
         if flac := sound.take():
             whole = replace(row, audio=replace(row.audio, bytes=flac))
             self._all.store.write_table(_get_path(self._id), to_table([whole], RecordedSession))
@@ -353,6 +359,7 @@ class Recordings:
         return is_there
 
     def _sweep(self) -> int:
+        """Does what `sweep` does, in the thread for files."""
         oldest, n_deleted = self.now() - self._keep, 0
         for path in self.store.files("", ".parquet"):
             try:

@@ -145,9 +145,9 @@ class Session:
         """Changes the parameters of turn detection from the next frame on; a reset keeps them."""
         self._ears.take_turns(turns)
 
-    def end_turn(self, told: Callable[[bool], None]) -> None:
+    def end_turn(self, on_end: Callable[[bool], None]) -> None:
         """Ends the turn after the audio sent so far, at the caller's request: see `Ears.end_turn`."""
-        self._ears.end_turn(self._inbox.n_begun, told)
+        self._ears.end_turn(self._inbox.n_begun, on_end)
 
     def read_frames(self) -> AsyncIterator[SaidFrame]:
         """Yields what is said, one frame per frame heard, until the session ends. There is one reader."""
@@ -191,7 +191,7 @@ class Session:
         """
         if self.has_ended:
             return
-        self._forget()
+        self._clear()
         self._feeds.clear()
         self._stepper.reset(self._slot)
         self._n_frames = self._n_steps = 0
@@ -215,7 +215,7 @@ class Session:
             return
         self._end = SessionEvent("ended", self.time_s, {"reason": reason})
         self._stepper.leave(self._slot)
-        self._forget()
+        self._clear()
         self._ears.close()
         self._closing = asyncio.create_task(self._close(), name=f"closing {self.id}")
         self._deliver(self._end)
@@ -227,13 +227,13 @@ class Session:
         return self._inbox.n_frames
 
     def take(self) -> FrameIn | None:
-        """Takes the next frame heard; mode cascade answers it here and returns nothing for the device."""
+        """Takes the next frame heard; returns None if none waits, or if mode cascade answers it here."""
         self._taken = self._unattended = self._inbox.take()
         if self._taken is None:
             return None
         spoken = self._answering.take_frame()
         if spoken is not None:
-            self._say(*spoken)
+            self._answer_frame(*spoken)
             return None
         self._n_steps += 1  # position 0 is always idle, as in `lay_oracle`
         return FrameIn(self._taken, PADDING_ID if self._n_steps == 1 else self._answering.take_oracle())
@@ -247,9 +247,10 @@ class Session:
     def give(self, said: FrameOut) -> None:
         """Receives the device's output for the taken frame; ignored after a reset or the end."""
         if self._taken is not None:
-            self._say(*self._answering.speak(said.samples, said.text))
+            self._answer_frame(*self._answering.speak(said.samples, said.text))
 
-    def _say(self, samples: Samples, text: str) -> None:
+    def _answer_frame(self, samples: Samples, text: str) -> None:
+        """Answers the taken frame: passes 80 ms and their text to client, history and recording; advances the clock."""
         heard, self._taken = self._taken, None
         if text:
             self._answering.on_said(text)
@@ -289,7 +290,7 @@ class Session:
             self._recording.add_event(event)
         self._observe(self, event)
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         self._taken = self._unattended = None
         self._inbox.clear()
         self._outbox.clear()

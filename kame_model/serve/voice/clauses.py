@@ -67,7 +67,7 @@ class Clauses:
         self._text, self._n_silent, self._is_abandoned = "", PAUSE_N_FRAMES, False
 
     def _has_ended(self, is_dry: bool) -> bool:
-        """Returns whether the clause has ended, if this frame does not continue its last word."""
+        """Returns whether the clause so far has ended, given that this frame does not continue its last word."""
         if self._text.endswith(_MARKS) or self._n_silent >= PAUSE_N_FRAMES:
             return True
         words = self._text.split()

@@ -32,7 +32,7 @@ class Monologue:
         speaker: the voice; shared.
         emit: receives each clause when it is written, and when its audio is ready or cannot be made (`voice_asked`,
             `voice_done`, `voice_failed`).
-        counts: logs that.
+        counts: logs the failures.
     """
 
     def __init__(self, speaker: SentenceSpeaker, emit: Emit, counts: RequestCounts) -> None:
@@ -47,7 +47,7 @@ class Monologue:
         return self._saying.is_busy
 
     def write(self, piece: str) -> None:
-        """Adds the text of the front-end's next frame, mostly empty."""
+        """Adds the text of the front-end's next frame, mostly empty; a clause that has ended is then synthesised."""
         is_dry = not self.is_behind and self._sound.waiting_s < DRY_S
         if clause := self._clauses.feed(piece, is_dry):
             self._written.append((asyncio.get_running_loop().time(), clause))
@@ -88,6 +88,7 @@ class Monologue:
         self._saying.give_up()
 
     async def _say_written(self) -> None:
+        """Synthesises the written clauses, the oldest first; one that fails or is too late becomes an event."""
         while self._written:
             written_s, clause = self._written.popleft()
             left_s = written_s + MOST_BEHIND_S - asyncio.get_running_loop().time()

@@ -109,7 +109,9 @@ class Speaker:
 
 
 def _place_words(words: list[str], speech: Speech) -> tuple[tuple[int, str], ...]:
-    """Returns where each word begins, from the engine's timings, or else in proportion to the number of letters."""
+    """Returns (first sample, word) of each word, by the engine's timings if there is one for each, otherwise in
+    proportion to the letters.
+    """
     if len(speech.words) == len(words):
         return tuple(
             (seconds_to_samples(timing.start_s), word) for timing, word in zip(speech.words, words, strict=True)
@@ -133,7 +135,7 @@ class SoundQueue:
         return samples_to_seconds(len(self._sound))
 
     async def put(self, sentence: SpokenSentence, pause_s: float) -> None:
-        """Appends a sentence and a silence, once less than `AHEAD_S` waits."""
+        """Waits until less than `AHEAD_S` is queued, and appends a sentence and a silence."""
         while self.waiting_s >= AHEAD_S:
             self._has_room.clear()
             await self._has_room.wait()
