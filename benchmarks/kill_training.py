@@ -19,7 +19,7 @@ from pathlib import Path
 
 from data_schemas.config.training import TrainConfig
 from kame_model.text.tokenizer import Tokenizer
-from kame_model.text.training import train_tokenizer
+from kame_model.text.tokenizer_training import train_tokenizer
 from tests.support.train_runs import (
     Forking,
     RunError,

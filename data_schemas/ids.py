@@ -1,12 +1,9 @@
-"""Ids, question groups, splits and seeds as pure functions of content, never of a path or the time."""
+"""Ids, digests and seeds as pure functions of content, never of a path or the time."""
 
 import hashlib
 import json
 import re
-import unicodedata
 from pathlib import Path
-
-from data_schemas.config import SplitConfig
 
 
 def digest(*parts: object, n_hex: int = 16) -> str:
@@ -36,25 +33,6 @@ def make_item_id(source: str, native_id: str | None, question: str) -> str:
 def make_dialogue_id(item: str, variant: int) -> str:
     """Returns a dialogue's id: the id of its item and the number of the variant."""
     return f"{item}-v{variant}"
-
-
-def normalise_question(question: str) -> str:
-    """Returns a question with case, Unicode forms, punctuation and white space normalised, to find duplicates."""
-    text = unicodedata.normalize("NFKC", question).casefold()
-    return " ".join(re.findall(r"\w+|[^\w\s.,;:!?\"'()]", text))
-
-
-def make_group_id(question: str) -> str:
-    """Returns the id of the group of all items, from any source, with the same normalised question."""
-    return f"q-{digest(normalise_question(question))}"
-
-
-def choose_split(group: str, config: SplitConfig) -> str:
-    """Returns `train`, `validation` or `test`: the same for all items of a group, in any dataset."""
-    share = int(digest("split", config.seed, group), 16) / 16**16
-    if share < config.test_share:
-        return "test"
-    return "validation" if share < config.test_share + config.validation_share else "train"
 
 
 def derive_seed(*parts: object) -> int:

@@ -35,7 +35,7 @@ def train(
         from data_schemas.config.text import TextTrainConfig
         from data_schemas.reader import DatasetReader
         from flows.settings import build
-        from kame_model.text.training import read_training_texts, train_tokenizer
+        from kame_model.text.tokenizer_training import read_training_texts, train_tokenizer
 
         typed = {"vocabulary": vocabulary, "whole_words": whole_words}
         config = build(TextTrainConfig, {}, typed)

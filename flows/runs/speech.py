@@ -45,7 +45,7 @@ from kame_model.encode.speech import (
     write_part,
 )
 from kame_model.text.tokenizer import Tokenizer
-from kame_model.text.training import train_tokenizer
+from kame_model.text.tokenizer_training import train_tokenizer
 from pipelines.sentences.corpus import Corpus, Sentence, draw_sentence, read_corpus
 from pipelines.sentences.speaker import SentenceSpeaker
 

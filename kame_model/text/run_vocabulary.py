@@ -15,7 +15,7 @@ from data_schemas.manifest import DATA, list_contents
 from data_schemas.reader import DatasetReader
 from data_schemas.store import Store
 from kame_model.text.tokenizer import Tokenizer
-from kame_model.text.training import read_training_texts, train_tokenizer
+from kame_model.text.tokenizer_training import read_training_texts, train_tokenizer
 
 VOCABULARY: Final = "tokenizer.model"
 TEXTS: Final = "tokenizer.json"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from data_schemas import ids
+from data_schemas import ids, splits
 from data_schemas.arrow import from_table
 from data_schemas.config import SourceConfig, SplitConfig
 from data_schemas.errors import SourceError, StoreError
@@ -98,20 +98,20 @@ def _find_reason(text: SessionText, contaminated: frozenset[str]) -> str | None:
         return "nothing_heard"
     if not "".join(piece.text for piece in text.said).strip():
         return "nothing_said"
-    asked = {ids.normalise_question(turn.text) for turn in text.heard}
+    asked = {splits.normalise_question(turn.text) for turn in text.heard}
     return "contaminated" if asked & contaminated else None
 
 
 def _make_item(config: SourceConfig, split: SplitConfig, text: SessionText, digest: str) -> Item:
     """Makes an item: `question` is all the caller's text, `answer` all the server's, `revision` the file's digest."""
     question = " ".join(turn.text for turn in text.heard)
-    group = ids.make_group_id(question)
+    group = splits.make_group_id(question)
     return Item(
         item_id=ids.make_item_id(config.name, text.session_id, question),
         group_id=group,
         source=config.name,
         native_id=text.session_id,
-        split=ids.choose_split(group, split),
+        split=splits.choose_split(group, split),
         language=text.language,
         question=question,
         answer="".join(piece.text for piece in text.said).strip(),

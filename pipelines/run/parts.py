@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from data_schemas import ids
+from data_schemas import ids, splits
 from data_schemas.arrow import from_table, to_table
 from data_schemas.config import PartConfig, SplitConfig
 from data_schemas.fingerprint import compute_fingerprint
@@ -105,7 +105,7 @@ class MembershipBook:
         members = from_table(table, Member)
         if (table.schema.metadata or {}).get(_PLAN) == self._plan.encode():
             return members
-        items = [replace(each.item, split=ids.choose_split(each.item.group_id, self.split)) for each in members]
+        items = [replace(each.item, split=splits.choose_split(each.item.group_id, self.split)) for each in members]
         return self._assign_parts([], items)
 
     def update(self, reading: SourceReading, contaminated: frozenset[str]) -> Membership:
@@ -206,7 +206,7 @@ def _drop_contaminated(contaminated: frozenset[str], members: Iterable[Member]) 
     """Returns the members whose questions are in no evaluation set, and the rejects of the others."""
     kept, dropped = [], []
     for member in members:
-        if ids.normalise_question(member.item.question) not in contaminated:
+        if splits.normalise_question(member.item.question) not in contaminated:
             kept.append(member)
             continue
         dropped.append(

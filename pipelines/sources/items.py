@@ -1,11 +1,11 @@
-"""Reads rows as items: checks columns, and rejects broken rows, duplicates and contaminated items."""
+"""Reads rows as items: checks columns, deduplicates, and rejects broken rows and contaminated items."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from data_schemas import ids
+from data_schemas import ids, splits
 from data_schemas.config import SourceConfig, SplitConfig
 from data_schemas.errors import ConfigError, SourceError
 from data_schemas.records import Item, Reject
@@ -87,12 +87,12 @@ class _Reading:
             draft = self.spec.draft(self.spec.in_language(row, language))
             # All languages of a row are one question, in one split: that of its first language.
             first = self.spec.in_language(row, self.spec.languages_of(row)[0])
-            group = ids.make_group_id(self.spec.draft(first).question)
+            group = splits.make_group_id(self.spec.draft(first).question)
             item = _make_item(self.spec, self.config, self.split, draft, language, group)
             row_id = item.item_id
             if item.item_id in self.items:
                 raise BadRowError("duplicate", f"row {index} repeats {item.item_id}")
-            if ids.normalise_question(item.question) in self.contaminated:
+            if splits.normalise_question(item.question) in self.contaminated:
                 raise BadRowError("contaminated", f"row {index} stands in an evaluation set")
             self.items[item.item_id] = item
         except BadRowError as bad:
@@ -118,7 +118,7 @@ def read_evaluation_questions(paths: Sequence[str]) -> frozenset[str]:
                     f"Row {index} of the evaluation set {path} has no question.",
                     "Each row needs text under `question` or `prompt`, or a list of texts under `turns`.",
                 )
-            found.update(ids.normalise_question(text) for text in texts)
+            found.update(splits.normalise_question(text) for text in texts)
     return frozenset(found)
 
 
@@ -156,7 +156,7 @@ def _make_item(
         group_id=group,
         source=spec.name,
         native_id=draft.native_id,
-        split=ids.choose_split(group, split),
+        split=splits.choose_split(group, split),
         language=language,
         question=draft.question,
         answer=draft.answer,

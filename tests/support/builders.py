@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from data_schemas import ids
+from data_schemas import ids, splits
 from data_schemas.config import FormsConfig, FormShares
 from data_schemas.records import Dialogue, Item, Placement, Provenance, Turn, Utterance, WordTiming, WrittenSpan
 from spoken.spoken_text import split_words
@@ -15,7 +15,7 @@ def make_item(question: str = "What is one and one?", answer: str = "two", **fie
     """An open question of a source called `mine`."""
     values: dict[str, Any] = {
         "item_id": "mine-1",
-        "group_id": ids.make_group_id(question),
+        "group_id": splits.make_group_id(question),
         "source": "mine",
         "native_id": "1",
         "split": "train",

@@ -7,7 +7,7 @@ from typing import Any
 import sentencepiece
 
 from kame_model.text.tokenizer import Tokenizer
-from kame_model.text.training import train_tokenizer
+from kame_model.text.tokenizer_training import train_tokenizer
 
 TEXTS = (
     "A water tank holds ninety litres and is one third full. How many more litres are needed to fill it to the top?",

@@ -23,12 +23,12 @@ from data_schemas.config.serving import CareConfig
 from kame_model.serve.processes.shared_counts import SharedCounts
 from kame_model.serve.server import KameServer
 from kame_model.serve.web.access import AccessControl, Denied
-from kame_model.serve.web.client_socket import ConnectionManager
+from kame_model.serve.web.client_websocket import ConnectionManager
 from kame_model.serve.web.connections import Connections, find_most_connections
 from kame_model.serve.web.control import ErrorBody, create_control_routes
 from kame_model.serve.web.metrics import Metrics
-from kame_model.serve.web.moshi_socket import serve_moshi
-from kame_model.serve.web.realtime_socket import serve_realtime
+from kame_model.serve.web.moshi_websocket import serve_moshi
+from kame_model.serve.web.realtime_websocket import serve_realtime
 
 MAX_BODY_BYTES = 65_536
 """No request to this server is longer."""

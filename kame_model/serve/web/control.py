@@ -10,7 +10,7 @@ from data_schemas.config.serving import Mode, Voice
 from data_schemas.errors import ConfigError, StoreError
 from kame_model.serve.session.session import Session
 from kame_model.serve.web.access import Denied, make_consent_word
-from kame_model.serve.web.client_socket import ConnectionManager
+from kame_model.serve.web.client_websocket import ConnectionManager
 from kame_model.serve.web.session_changes import Changes
 
 SessionId = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The id in the event `started`.")]

@@ -26,7 +26,7 @@ from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd
 from kame_model.serve.parts import Parts
 from kame_model.serve.session.recordings import About, Recordings
-from kame_model.serve.web import moshi_socket
+from kame_model.serve.web import moshi_websocket
 from tests.support.serving import RepeatingChat, doubles, saying, tiny_checkpoint
 
 pytestmark = pytest.mark.full
@@ -191,8 +191,8 @@ def test_ctrl_c_keeps_what_was_said_until_then(
 def test_a_broken_message_keeps_what_was_said_until_then(
     checkpoint: str, question: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = moshi_socket._encode_json
-    monkeypatch.setattr(moshi_socket, "_encode_json", lambda event: b"{" if event.kind == "heard" else whole(event))
+    whole = moshi_websocket._encode_json
+    monkeypatch.setattr(moshi_websocket, "_encode_json", lambda event: b"{" if event.kind == "heard" else whole(event))
     out = tmp_path / "out"
     options = ["--checkpoint", checkpoint, "--out", str(out), *PATIENT]
     done = CliRunner().invoke(app, ["talk", str(question), *options, "--json"])

@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 from data_schemas.reader import DatasetReader
 from flows.cli.text import app
 from kame_model.text.tokenizer import Tokenizer
-from kame_model.text.training import read_training_texts
+from kame_model.text.tokenizer_training import read_training_texts
 
 
 def train(*arguments: str) -> Result:

@@ -13,8 +13,8 @@ from kame_model.serve.session import answering
 from kame_model.serve.session.conversation import Conversation
 from kame_model.serve.session.mailbox import SaidFrame
 from kame_model.serve.session.session import Session
-from kame_model.serve.web.moshi_socket import MoshiSocket
-from kame_model.serve.web.realtime_socket import RealtimeSocket
+from kame_model.serve.web.moshi_websocket import MoshiSocket
+from kame_model.serve.web.realtime_websocket import RealtimeSocket
 from tests.support.serve_doubles import Fault, pitch_in, tone
 from tests.support.soak import FAULTS, SoakReport, soak
 

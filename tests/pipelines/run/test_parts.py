@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_schemas import ids
+from data_schemas import splits
 from data_schemas.config import PartConfig, SplitConfig
 from data_schemas.records import Item, Reject
 from data_schemas.store import Store
@@ -43,7 +43,7 @@ def places(membership: Membership) -> dict[str, tuple[str, str]]:
 
 
 def update(book: MembershipBook, read: SourceReading, *contaminated: str) -> Membership:
-    return book.update(read, frozenset(map(ids.normalise_question, contaminated)))
+    return book.update(read, frozenset(map(splits.normalise_question, contaminated)))
 
 
 def test_items_fill_parts_and_parts_fill_shards(book: MembershipBook) -> None:

@@ -13,8 +13,8 @@ import yaml
 from backends.chat.double import DoubleEngine
 from data_schemas.config import OracleConfig, RefreshConfig, SpeechConfig
 from data_schemas.errors import StoreError
-from data_schemas.ids import choose_split, make_group_id
 from data_schemas.manifest import Manifest
+from data_schemas.splits import choose_split, make_group_id
 from flows.runs.record import RunRecord
 from flows.runs.refresh import run_refresh
 from pipelines.figures import Figures

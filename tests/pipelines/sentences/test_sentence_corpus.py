@@ -8,7 +8,7 @@ import pytest
 
 from data_schemas.config.speech_rows import SpeechRowsConfig
 from data_schemas.errors import ConfigError, DatasetError
-from data_schemas.ids import choose_split
+from data_schemas.splits import choose_split
 from pipelines.meaning import list_common_words
 from pipelines.sentences.corpus import Corpus, Line, draw_sentence, read_corpus
 from pipelines.sources.items import read_items

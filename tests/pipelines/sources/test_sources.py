@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from data_schemas import ids
+from data_schemas import ids, splits
 from data_schemas.config import SourceConfig, SplitConfig
 from data_schemas.errors import ConfigError, SourceError
 from data_schemas.records import Item
@@ -79,8 +79,8 @@ def test_hssbench_row_in_both_forms(tmp_path: Path, row: dict[str, Any]) -> None
 
 def test_split_and_group_are_functions_of_the_question(tmp_path: Path) -> None:
     item = the_item(tmp_path, "gsm8k", GSM8K)
-    assert item.group_id == ids.make_group_id(item.question)
-    assert item.split == ids.choose_split(item.group_id, SplitConfig())
+    assert item.group_id == splits.make_group_id(item.question)
+    assert item.split == splits.choose_split(item.group_id, SplitConfig())
 
 
 REFUSED: list[tuple[str, Any, str]] = [

@@ -19,7 +19,7 @@ from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_S, SAMPLE_RATE_HZ
 from kame_model.serve.web.connections import Connection, Connections, WsFrameCounter, find_most_connections
 from kame_model.serve.web.rate_limits import MAX_KEYS
-from kame_model.serve.web.realtime_socket import MAX_WAITING_S
+from kame_model.serve.web.realtime_websocket import MAX_WAITING_S
 from tests.support.raw_sockets import BINARY, CONTINUED, PING, TEXT, frame
 from tests.support.serving import saying
 

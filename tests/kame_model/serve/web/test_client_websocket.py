@@ -15,8 +15,8 @@ from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd
 from kame_model.serve.parts import Parts
-from kame_model.serve.web.client_socket import CHANGES_AT_ONCE
-from kame_model.serve.web.moshi_socket import SOUND_AT_ONCE_S, SOUND_SPEED
+from kame_model.serve.web.client_websocket import CHANGES_AT_ONCE
+from kame_model.serve.web.moshi_websocket import SOUND_AT_ONCE_S, SOUND_SPEED
 from tests.support.moshi_protocol import MoshiClient
 from tests.support.realtime_protocol import of_type
 from tests.support.served import AsgiSocket, app_of, http_client

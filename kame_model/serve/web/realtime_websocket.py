@@ -29,7 +29,7 @@ from kame_model.serve.session.events import SessionEvent
 from kame_model.serve.session.mailbox import SaidFrame
 from kame_model.serve.session.session import Session
 from kame_model.serve.web.access import Denied
-from kame_model.serve.web.client_socket import POLICY, ClientSocket, ConnectionManager
+from kame_model.serve.web.client_websocket import POLICY, ClientSocket, ConnectionManager
 from kame_model.serve.web.rate_limits import Pacer
 from kame_model.serve.web.realtime_events import (
     Course,

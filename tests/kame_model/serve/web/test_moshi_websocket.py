@@ -11,7 +11,7 @@ import sphn
 
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.serve.web import client_socket
+from kame_model.serve.web import client_websocket
 from tests.support.moshi_protocol import MoshiClient
 from tests.support.served import AsgiSocket, app_of
 from tests.support.serving import RepeatingChat, doubles, saying, until
@@ -202,7 +202,7 @@ async def test_too_many_messages_end_the_session(checkpoint: Checkpoint) -> None
 async def test_a_client_that_takes_nothing_is_let_go_and_slows_nobody(
     checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_socket, "SEND_TIMEOUT_S", 2.0)
+    monkeypatch.setattr(client_websocket, "SEND_TIMEOUT_S", 2.0)
     async with app_of(checkpoint, limits={"max_sessions": 2, "max_unsent_s": 0.4}) as (server, app):
         stuck, other = MoshiClient(app), MoshiClient(app)
         await asyncio.gather(stuck.say("alpha", 3), other.say("golf", 3))

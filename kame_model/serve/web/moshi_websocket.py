@@ -21,7 +21,7 @@ from kame_model.serve.session.events import SessionEvent
 from kame_model.serve.session.mailbox import SaidFrame
 from kame_model.serve.session.session import Session
 from kame_model.serve.web.access import Denied
-from kame_model.serve.web.client_socket import ClientSocket, ConnectionManager, UnfitMessage
+from kame_model.serve.web.client_websocket import ClientSocket, ConnectionManager, UnfitMessage
 from kame_model.serve.web.moshi_protocol import RESTART, Kind
 from kame_model.serve.web.rate_limits import Allowance
 from kame_model.serve.web.session_changes import Changes

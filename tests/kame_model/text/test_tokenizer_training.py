@@ -12,7 +12,7 @@ from num2words import num2words
 from data_schemas.errors import ConfigError, DatasetError, StoreError
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
 from kame_model.text.tokenizer import Tokenizer
-from kame_model.text.training import NUMBER_WORDS, train_tokenizer
+from kame_model.text.tokenizer_training import NUMBER_WORDS, train_tokenizer
 from tests.support.vocabularies import TEXTS, make_vocabulary
 
 
