@@ -112,6 +112,8 @@ demo: install voices ## make a dataset of 12 dialogues, train the shipped front-
 
 PROOF_REFRESH = $(BIN)/kame refresh $(PROOF_SOURCES) --set speech.tts=piper --set gate.asr=none --set forms.shares.greeting=0 \
   --set split.validation_share=0.1 --set split.test_share=0.1 --simulator random --oracle-version random
+PROOF_ENCODE = $(BIN)/kame encode --oracle-version random --tokenizer $(PROOF)/speech/tokenizer.model \
+  --codec codec2-learnt --codec-path $(PROOF)/speech/codec
 PROOF_DATA = $(PROOF)/corpus@random=0.8 $(if $(filter-out 0,$(PROOF_VOICES_ITEMS)),$(PROOF)/voices@random=0.2)
 
 proof: install ## train and evaluate a nano from nothing, two seeds (docs/evaluation.md); the same again goes on
@@ -120,8 +122,10 @@ proof: install ## train and evaluate a nano from nothing, two seeds (docs/evalua
 	@[ $(PROOF_VOICES_ITEMS) = 0 ] || $(PROOF_REFRESH) --limit $(PROOF_VOICES_ITEMS) --set speech.tts_b=kokoro --out $(PROOF)/voices
 	@$(BIN)/kame speech $(PROOF_SOURCES) --set split.validation_share=0.1 --set split.test_share=0.1 \
 	  --hours $(PROOF_SPEECH_HOURS) --tts piper --vocabulary 1500 --out $(PROOF)/speech
+	@$(PROOF_ENCODE) $(PROOF)/corpus --out $(PROOF)/run/tokens/0-corpus
+	@[ $(PROOF_VOICES_ITEMS) = 0 ] || $(PROOF_ENCODE) $(PROOF)/voices --out $(PROOF)/run/tokens/1-voices
 	@$(MAKE) --no-print-directory -j $(PROOF_PARALLEL) $(addprefix proof-seed-,$(PROOF_SEEDS))
-	@$(BIN)/kame evaluate compare $(foreach seed,$(PROOF_SEEDS),nano=$(PROOF)/run-$(seed)/seed-$(seed)/evaluation) --out $(PROOF)/report
+	@$(BIN)/kame evaluate compare $(foreach seed,$(PROOF_SEEDS),nano=$(PROOF)/run/seed-$(seed)/evaluation) --out $(PROOF)/report
 	@cat $(PROOF)/report/report.md
 
 proof-seed-%:
@@ -129,7 +133,7 @@ proof-seed-%:
 	  --voice synthesised --set speak.max_hours=$(PROOF_SPEAK_HOURS) --set speak.max_steps=$(PROOF_SPEAK_STEPS) \
 	  --set copy.max_hours=$(PROOF_COPY_HOURS) --max-hours $(PROOF_DIALOGUE_HOURS) --max-steps $(PROOF_DIALOGUE_STEPS) \
 	  --evaluate $(PROOF_EVALUATED) --listen --set 'evaluation.splits=[test]' --set 'evaluation.delays_s=[0.1,0.32,1,2,3]' \
-	  --set sampling.temp_text=0.3 $(PROOF_TRAIN_ARGS) --out $(PROOF)/run-$* --checkpoints $(PROOF)/checkpoints-$* --seed $*
+	  --set sampling.temp_text=0.3 $(PROOF_TRAIN_ARGS) --out $(PROOF)/run --checkpoints $(PROOF)/checkpoints-$* --seed $*
 
 gpu-report: install ## measure training, serving and vLLM on GPUs (docs/training_large.md); the same again goes on
 	@$(BIN)/python -m benchmarks.gpu_report --out $(GPU_REPORT) $(GPU_REPORT_ARGS)
