@@ -241,7 +241,7 @@ class Indexes:
             first = str(error).splitlines()[0]
             raise StoreError(
                 f"The index of {dataset.folder} cannot be built: {first}.",
-                "Run `kame check` to find the damaged files.",
+                f"Run `kame check {dataset.folder}` to find the damaged files.",
             ) from error
         except OSError as error:
             raise StoreError(

@@ -65,7 +65,7 @@ class TableKind:
             if each.name == name:
                 return each
         names = ", ".join(each.name for each in self.columns)
-        raise ConfigError(f"{self.name} have no column {name!r}.", f"Choose one of: {names}.")
+        raise ConfigError(f"Table `{self.name}` has no column {name!r}.", f"Choose one of: {names}.")
 
 
 DIALOGUES: Final = TableKind(

@@ -30,7 +30,7 @@ _MAX_COLUMNS: Final = 16_000
 """Browsers draw no picture of more than 32,767 columns; longer audio gets wider columns."""
 _COLUMNS_AT_ONCE: Final = 2_000
 _N_SOUNDS, _N_PEAKS, _N_SPECTROGRAMS = 16, 512, 32
-_REMAKE = "Type `kame check` to see what is damaged."
+_CHECK = "Run `kame check DATASET` with the folder of its dataset to see what is damaged."
 Key = TypeVar("Key")
 
 
@@ -52,7 +52,7 @@ def read_sound(file: Path, row: int, dialogue_id: str) -> bytes:
     """
     audio = _read_row(file, row, dialogue_id, ["dialogue_id", "audio"])["audio"][0].as_py()
     if not audio or not audio["bytes"]:
-        raise StoreError(f"Dialogue {dialogue_id} in {file} has no audio.", _REMAKE)
+        raise StoreError(f"Dialogue {dialogue_id} in {file} has no audio.", _suggest_check(file))
     return bytes(audio["bytes"])
 
 
@@ -82,7 +82,7 @@ def measure_spectrogram(sound: bytes, channel: int) -> bytes:
     """
     samples, rate = _decode(sound)
     if channel >= samples.shape[1]:
-        raise StoreError(f"The dialogue's audio has {samples.shape[1]} channels instead of two.", _REMAKE)
+        raise StoreError(f"The dialogue's audio has {samples.shape[1]} channels instead of two.", _CHECK)
     width, hop = rate // _ROW_HZ, max(rate // PEAKS_PER_S, -(-len(samples) // _MAX_COLUMNS))
     n_columns = max(1, -(-len(samples) // hop))
     padded = np.zeros(n_columns * hop + width, np.float32)
@@ -108,7 +108,7 @@ def _decode(sound: bytes) -> tuple[NDArray[np.float32], int]:
     try:
         samples, rate = soundfile.read(io.BytesIO(sound), dtype="float32", always_2d=True)
     except soundfile.LibsndfileError as error:
-        raise StoreError(f"The dialogue's audio cannot be decoded: {error}.", _REMAKE) from error
+        raise StoreError(f"The dialogue's audio cannot be decoded: {error}.", _CHECK) from error
     return samples, rate
 
 
@@ -174,8 +174,15 @@ def _read_row(file: Path, row: int, dialogue_id: str, columns: list[str]) -> pa.
             there = set(parquet.schema_arrow.names)
             found = parquet.read_row_group(group, columns=[name for name in columns if name in there])
             found = found.slice(row - first, 1)
-    except (pa.ArrowException, OSError, IndexError) as error:
-        raise StoreError(f"{file} cannot be read: {error}.", _REMAKE) from error
+    except IndexError as error:
+        raise StoreError(f"{file} cannot be read: it has no row {row}.", _suggest_check(file)) from error
+    except (pa.ArrowException, OSError) as error:
+        raise StoreError(f"{file} cannot be read: {error}.", _suggest_check(file)) from error
     if found.num_rows != 1 or found["dialogue_id"][0].as_py() != dialogue_id:
-        raise StoreError(f"{file} does not hold dialogue {dialogue_id} where its index says.", _REMAKE)
+        raise StoreError(f"{file} does not hold dialogue {dialogue_id} where its index says.", _suggest_check(file))
     return found
+
+
+def _suggest_check(file: Path) -> str:
+    """Returns the remedy for a damaged shard, which is in the folder `data` of its dataset."""
+    return f"Run `kame check {file.parent.parent}` to see what is damaged."

@@ -38,8 +38,7 @@ def parse_settings(settings: Sequence[str], option: str = "--set") -> dict[str, 
         except yaml.YAMLError:
             equals = ""
         if not (name and equals) or parsed[name] is None:
-            names = "; `kame config show` lists the names." if option == "--set" else "."
-            raise ConfigError(f"{option} {text} has no value that can be set.", f"Write {option} NAME=VALUE{names}")
+            raise ConfigError(f"{option} {text} has no value that can be set.", f"Write {option} NAME=VALUE.")
     return parsed
 
 
@@ -143,7 +142,8 @@ def build_config(profile: str, file: Path | None, options: Mapping[str, Any]) ->
                 place = place[step]
                 if not isinstance(place, dict):
                     raise ConfigError(
-                        f"{step} in {file} is not a mapping of settings.", "`kame config show` lists all settings."
+                        f"{step} is not a section of settings, so {name} cannot be set.",
+                        "`kame config show` lists all settings.",
                     )
             place[last] = value
     return validate_settings(RefreshConfig, settings)
@@ -190,7 +190,7 @@ def _set_nested(settings: Any, path: Sequence[str], value: Any) -> None:
     there = settings[key] if isinstance(key, int) else settings.get(key)
     if rest and not isinstance(there, Mapping | list | None):
         raise ConfigError(
-            f"{name} is a single value, so it has no {'.'.join(path)}.", "`kame config show` lists all settings."
+            f"{name} is a single value, so it has no {'.'.join(path)}.", f"Set {name} itself, or correct the name."
         )
     section = settings[key] = list(there) if isinstance(there, list) else dict(there or {})
     for inner, each in [(rest, value)] if rest else [([str(key)], each) for key, each in value.items()]:
@@ -241,7 +241,10 @@ def read_yaml(file: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"Cannot read the configuration {file}: {error}.", "It must be a YAML file.") from error
     if not isinstance(settings, dict):
-        raise ConfigError(f"{file} is not a mapping of settings.", "Start from `kame config show > FILE`.")
+        raise ConfigError(
+            f"{file} is not a mapping of settings: it is empty, or holds something else than lines `name: value`.",
+            "Write a line `name: value` for each setting.",
+        )
     return settings
 
 

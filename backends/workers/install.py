@@ -21,7 +21,7 @@ _NO_NETWORK = (
     *("NewConnectionError", "NameResolutionError", "Temporary failure in name resolution", "Network is unreachable"),
     *("ConnectTimeoutError", "Connection refused", "ProxyError", "Could not find a version that satisfies"),
 )
-_FREE_SPACE = "Free some space, or set KAME_CACHE to a folder on another disk, then type the same again."
+_FREE_SPACE = "Free some space, or set KAME_CACHE to a folder on another disk, then run the same command again."
 
 OnStep = Callable[[str], None]
 """Progress callback, called with a few words for each step."""
@@ -125,6 +125,8 @@ def _make_error(place: WorkerEnvironment, lines: list[str]) -> BackendError:
     if any(each in said for each in _NO_NETWORK):
         return BackendError(
             what,
-            "The package index cannot be reached: check the network connection, then type the same again.",
+            "The package index cannot be reached: check the network connection, then run the same command again.",
         )
-    return BackendError(what, "Type the same again; if it still fails, this machine may lack what a package needs.")
+    return BackendError(
+        what, "Run the same command again; if it still fails, this machine may lack what a package needs."
+    )

@@ -40,7 +40,7 @@ def train(
         typed = {"vocabulary": vocabulary, "whole_words": whole_words}
         config = build(TextTrainConfig, {}, typed)
         texts = chain.from_iterable(read_training_texts(DatasetReader(folder)) for folder in datasets)
-        trained = train_tokenizer(texts, config.vocabulary, out, config.whole_words)
+        trained = train_tokenizer(texts, config.vocabulary, out, config.whole_words, datasets)
         if as_json:
             print_json({"out": out, **trained.to_json()})
             return

@@ -63,7 +63,7 @@ def translate_read_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (SafetensorError, OSError, ValueError) as error:
-        raise StoreError(f"{path} cannot be read: {error}.", "Fetch or export the checkpoint again.") from error
+        raise StoreError(f"{path} cannot be read: {error}.", "Download or export the checkpoint again.") from error
 
 
 def digest_files(paths: Sequence[Path]) -> str:

@@ -20,16 +20,18 @@ from kame_model.model.front_end import FrontEnd
 from kame_model.text.tokenizer import Tokenizer
 
 _AGAIN = "Download or export the checkpoint again."
+_ENCODE_TEXT = "Encode the dataset again with the checkpoint's tokenizer: `kame encode … --tokenizer FILE`."
+_ENCODE_AUDIO = "Encode the dataset again with the checkpoint's codec: `kame encode … --codec NAME --codec-path PATH`."
 
 _NO_WEIGHTS = ("context", "depformer_context")
 """Keyword arguments in which a model may differ from the checkpoint that it is initialised from."""
 
 _NAMES = {
-    "text_card": ("vocabulary", "Encode the data with the checkpoint's tokenizer."),
-    "card": ("codebook size", "Encode the data with the checkpoint's codec."),
-    "dep_q": ("number of codebooks of a voice", "Encode the data with the checkpoint's codec."),
-    "n_q": ("number of codebooks, both voices'", "Encode the data with the checkpoint's codec."),
-    "delays": ("delays of text and codes", "Encode the data with the checkpoint's codec."),
+    "text_card": ("vocabulary", _ENCODE_TEXT),
+    "card": ("codebook size", _ENCODE_AUDIO),
+    "dep_q": ("number of codebooks of a voice", _ENCODE_AUDIO),
+    "n_q": ("number of codebooks, both voices'", _ENCODE_AUDIO),
+    "delays": ("delays of text and codes", _ENCODE_AUDIO),
 }
 
 
@@ -233,14 +235,15 @@ def _check_shapes(front_end: FrontEnd, theirs: dict[str, Any], source: str) -> N
 
 def _check_digests(facts: KameJson, tokenizer_digest: str | None, codec_digest: str | None, source: str) -> None:
     """Raises a ConfigError if vocabulary or codec of a checkpoint and of the data differ; None is not compared."""
-    for what, theirs, ours in (
-        ("vocabulary", facts.tokenizer_digest, tokenizer_digest),
-        ("codec", facts.codec_digest, codec_digest),
+    for what, theirs, ours, remedy in (
+        ("tokenizer", facts.tokenizer_digest, tokenizer_digest, _ENCODE_TEXT),
+        ("codec", facts.codec_digest, codec_digest, _ENCODE_AUDIO),
     ):
         if theirs is not None and ours is not None and theirs != ours:
             raise ConfigError(
-                f"{source} was trained with {what} {theirs}, but the data was encoded with {ours}.",
-                f"Encode the data with the checkpoint's {what}.",
+                f"{source} was trained with the {what} of digest {theirs}, but the token rows to train on were encoded "
+                f"with that of digest {ours}.",
+                remedy,
             )
 
 

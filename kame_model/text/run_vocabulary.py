@@ -58,7 +58,8 @@ def make_run_vocabulary(readers: Sequence[DatasetReader], n_pieces: int, out: st
     path = Path(out) / VOCABULARY
     if not path.exists():
         Store(out).write_bytes(TEXTS, _digest_texts(readers))  # first: a vocabulary without it is of an older version
-        train_tokenizer(chain.from_iterable(map(read_training_texts, readers)), n_pieces, path)
+        texts = chain.from_iterable(map(read_training_texts, readers))
+        train_tokenizer(texts, n_pieces, path, datasets=[str(each.store.root) for each in readers])
     return str(path)
 
 

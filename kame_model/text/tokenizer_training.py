@@ -117,7 +117,13 @@ class Trained:
         }
 
 
-def train_tokenizer(texts: Iterable[str], vocabulary: int, out: str | Path, whole_words: Sequence[str] = ()) -> Trained:
+def train_tokenizer(
+    texts: Iterable[str],
+    vocabulary: int,
+    out: str | Path,
+    whole_words: Sequence[str] = (),
+    datasets: Sequence[str] = (),
+) -> Trained:
     """Trains a vocabulary and writes it; the file is written completely or not at all.
 
     Args:
@@ -125,6 +131,7 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, out: str | Path, whol
         vocabulary: number of pieces, including the four special ones; `text_card` of the model.
         out: the file to write.
         whole_words: words that become one piece each, besides `NUMBER_WORDS`.
+        datasets: folders that the texts are from, for the error message.
 
     Raises:
         DatasetError: the texts have no words, or too few for so many pieces.
@@ -133,7 +140,10 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, out: str | Path, whol
     """
     counts = _count_words(texts)
     if not counts:
-        raise DatasetError("There is no text to train a vocabulary on.", "Use a dataset that has dialogues.")
+        place = f" in the training split of {', '.join(datasets)}" if datasets else ""
+        raise DatasetError(
+            f"There is no text{place} to train a tokenizer on.", "Use a dataset with training dialogues."
+        )
     whole = list(dict.fromkeys((*NUMBER_WORDS, *whole_words)))
     _check_size(counts, whole, vocabulary)
     path = Path(out).expanduser().absolute()

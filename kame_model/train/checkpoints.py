@@ -276,9 +276,10 @@ def _guard_writing(aside: Path) -> Iterator[None]:
         causes = [error, *_list_causes(error)]
         full = any(isinstance(each, OSError) and each.errno in (errno.ENOSPC, errno.EDQUOT) for each in causes)
         why = "no space is left on the disk" if full else str(causes[-1])
+        remedy = "Free disk space" if full else "Fix this cause"
         raise StoreError(
             f"Cannot write the checkpoint {aside.name.removeprefix(_ASIDE)} into {aside.parent}: {why}.",
-            "The checkpoints before it are whole. Make room and run the same command again.",
+            f"Earlier checkpoints are intact. {remedy}, then run the same command again.",
         ) from error
 
 

@@ -45,7 +45,7 @@ class MetricsLog:
         curves: where the numbers are also drawn.
 
     Raises:
-        StoreError: the disk is full.
+        StoreError: the file cannot be written.
     """
 
     def __init__(self, folder: Path, step: int, curves: Sequence[Curves] = ()) -> None:
@@ -57,7 +57,7 @@ class MetricsLog:
         """Writes one line; its numbers, including nested ones, are drawn as `kind/name`.
 
         Raises:
-            StoreError: the disk is full.
+            StoreError: the file cannot be written.
         """
         line = json.dumps({"kind": kind, "step": step, **figures}, ensure_ascii=False)
         try:
@@ -68,7 +68,7 @@ class MetricsLog:
         except OSError as error:
             raise StoreError(
                 f"Cannot write {self._path}: {error.strerror or error}.",
-                "Make room and run the same command again; it resumes from the last checkpoint.",
+                "Free disk space or check the permissions, then run the same command again to resume.",
             ) from error
 
     def close(self) -> None:

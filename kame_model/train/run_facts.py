@@ -86,14 +86,19 @@ def read_facts(folder: str | Path) -> RunFacts:
     path = Path(folder) / CONFIG
     if not path.is_file():
         if any(next(each.glob(f"*/{CONFIG}"), None) for each in find_seed_folders(folder).values()):
-            raise DatasetError(f"{folder} has not reached its last stage yet.", "Resume it with `kame train`.")
+            raise DatasetError(
+                f"{folder} has not reached its last stage yet.",
+                f"Run the `kame train` command that started it (--out {folder}) again.",
+            )
         raise DatasetError(
             f"{folder} is not a training run: it has no {CONFIG}.", "Give a folder that `kame train` wrote."
         )
     try:
         return RunFacts.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
-        raise DatasetError(f"{path} cannot be read: {error}.", "It may be of another version of kame.") from error
+        raise DatasetError(
+            f"{path} cannot be read: {error}.", "The file is damaged, or of another version of kame."
+        ) from error
 
 
 def _flatten_identity(facts: RunFacts) -> dict[str, Any]:

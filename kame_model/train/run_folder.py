@@ -112,7 +112,10 @@ def choose_saved(folder: str | Path, which: Literal["last", "best"]) -> Saved:
     """
     saved = list_saved(Path(folder) / CHECKPOINTS)
     if not saved:
-        raise DatasetError(f"The run in {folder} has no complete checkpoint.", "Let it train until it has saved one.")
+        raise DatasetError(
+            f"The run in {folder} has no complete checkpoint.",
+            "Run its `kame train` command again until it has saved one.",
+        )
     return (find_best(saved, read_facts(folder).config.keep.best_by) if which == "best" else None) or saved[-1]
 
 
@@ -190,7 +193,8 @@ def start_from(model: FrontEnd, place: str, speaks_with: SpeaksWith | None = Non
         raise ConfigError(
             f"The weights of {place} use another vocabulary or codec ({facts.speaks_with}) than the datasets "
             f"({speaks_with}).",
-            "Encode the datasets with the tokenizer and codec of those weights.",
+            "Encode the datasets again with the tokenizer and codec of those weights: `kame encode … --tokenizer FILE "
+            "--codec NAME --codec-path PATH`.",
         )
     load_weights(model, place)
     if not facts.config.shares.has_sound and facts.config.init_from is None:

@@ -267,14 +267,14 @@ class Trainer:
             return
         self._parts.checkpoints.finish_saving()
         saved = self._parts.checkpoints.find_latest()
-        kept = f"the checkpoint of step {saved.step} is whole" if saved else "no checkpoint is there yet"
+        kept = f"the checkpoint of step {saved.step} is intact" if saved else "no checkpoint is there yet"
         if not math.isfinite(loss):  # from the gradient alone, the micro-batch is not known
             batches = [each for each, its_loss in zip(batches, losses, strict=True) if not math.isfinite(its_loss)]
         names = gather_dialogues(batches, self._processes)
         raise TrainingError(
             f"Step {self.step + 1} gave no number, loss {loss}, gradient norm {norm}, of: "
             f"{', '.join(names) or 'made-up words'}.",
-            f"The step was not made; {kept}. Look at those dialogues, lower the learning rate, or train in fp32.",
+            f"The step was not made; {kept}. Check those dialogues, lower the learning rate, or train in fp32.",
         )
 
     def _record_step(self, told: dict[str, float], sums: list[float], batches: list[MicroBatch]) -> None:

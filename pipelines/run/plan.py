@@ -215,5 +215,5 @@ def _check_disk_space(config: RefreshConfig, parts: Sequence[Part], store: Store
     if free < needed:
         raise StoreError(
             f"{config.out} has {free // 10**6} MB free; {n_new} new dialogues may need {needed // 10**6} MB.",
-            "Make room, choose another --out, or read fewer items with --limit.",
+            "Free disk space, choose another --out, or read fewer items with --limit.",
         )

@@ -342,7 +342,7 @@ def _read_rows(path: Path) -> list[Row]:
     try:
         return list(_read_table(path))
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, ValueError, csv.Error) as error:
-        raise SourceError(f"{path} cannot be read: {error}.", "Fetch it again, or look at its form.") from error
+        raise SourceError(f"{path} cannot be read: {error}.", "Download it again, or check its format.") from error
 
 
 def _read_table(path: Path) -> Iterator[Row]:

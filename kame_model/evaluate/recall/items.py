@@ -84,7 +84,8 @@ def check_rows_fit(checkpoint: Checkpoint, dataset: TokenDataset) -> None:
             raise ConfigError(
                 f"{dataset.folder} was encoded with another {what} ({theirs}) than {checkpoint.place.name} has "
                 f"({ours}).",
-                "Encode the dataset with the checkpoint's own vocabulary and codec.",
+                "Encode the dataset again with the checkpoint's tokenizer and codec: `kame encode … --tokenizer FILE "
+                "--codec NAME --codec-path PATH`.",
             )
 
 

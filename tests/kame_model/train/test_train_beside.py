@@ -116,7 +116,7 @@ def test_two_processes_agree_on_what_is_written_and_name_the_dialogues_of_either
     for rank in range(2):
         message = (tmp_path / "run" / f"told-{rank}").read_text()
         assert message.startswith("[1, 2] ")  # after the third step, which is not saved yet
-        assert "the checkpoint of step 3 is whole" in message
+        assert "the checkpoint of step 3 is intact" in message
         assert all(name in message for name in names[1])
         assert not any(name in message for name in set(names[0]) - set(names[1]))
 

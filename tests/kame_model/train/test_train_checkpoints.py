@@ -97,7 +97,7 @@ def test_what_cannot_be_written_leaves_nothing_and_spoils_nothing(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(FileSystemWriter, "write_data", full)
-    with pytest.raises(StoreError, match=r"step-00000002.*no space is left on the disk.*before it are whole"):
+    with pytest.raises(StoreError, match=r"step-00000002.*no space is left on the disk.*are intact. Free disk space"):
         save_now(keeping, 2)
     assert [each.name for each in (tmp_path / CHECKPOINTS).iterdir()] == ["step-00000001"]
 

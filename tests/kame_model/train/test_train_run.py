@@ -175,7 +175,7 @@ def test_no_number_stops_the_run_and_the_last_checkpoint_stays(
         return parts if n_calls != 7 else replace(parts, total=parts.total * torch.nan)
 
     monkeypatch.setattr(trainer_module, "compute_loss", spoiled)
-    with pytest.raises(TrainingError, match=r"Step 4 gave no number.*made-.*checkpoint of step 3 is whole"):
+    with pytest.raises(TrainingError, match=r"Step 4 gave no number.*made-.*checkpoint of step 3 is intact"):
         train(tiny_run(tmp_path / "run", rows))
     assert steps_saved(tmp_path / "run")[-1] == 3
     model, _, _ = load_run(tmp_path / "run", "last")
