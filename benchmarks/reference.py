@@ -154,7 +154,7 @@ def main() -> None:
     parser.add_argument("dataset", help="dataset of kame refresh")
     parser.add_argument("--checkout", type=Path, required=True, help="folder of a checkout of kame_finetune")
     parser.add_argument("--python", type=Path, help="Python of its environment; default: CHECKOUT/.venv/bin/python")
-    parser.add_argument("--tokenizer", help="SentencePiece file; default: that of the shipped nano")
+    parser.add_argument("--tokenizer", help="SentencePiece file; default: that of the included nano")
     parser.add_argument("--n", type=int, default=200, help="maximum number of dialogues")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true", help="print JSON")

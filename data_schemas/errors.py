@@ -54,7 +54,7 @@ class StoreError(KameError):
 
 
 class DatasetError(KameError):
-    """A dataset folder cannot be read: it has no manifest, or one of another schema version."""
+    """A folder is not the dataset or training run that is needed: it lacks a file or data, or is of another version."""
 
     exit_code = 6
 

@@ -53,7 +53,7 @@ def show_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
 @flow(name="evaluate", flow_run_name=make_namer("evaluate"), persist_result=False)
 def evaluate(config: EvaluateConfig) -> list[dict[str, Any]]:
-    """Evaluates a front-end and returns the rows of its figures. A second run resumes.
+    """Evaluates a front-end and returns the rows of its figures. Running it again resumes.
 
     Args:
         config: Settings of the evaluation. Paths are as the worker sees them; keys are read from its environment.

@@ -75,7 +75,7 @@ class ShownProgress:
 
 @flow(name="refresh", flow_run_name=make_namer("refresh"), persist_result=False)
 def refresh(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:
-    """Makes or refreshes a dataset of spoken dialogues with oracles. A second run resumes.
+    """Makes or refreshes a dataset of spoken dialogues with oracles. Running it again resumes.
 
     Args:
         config: Settings of the dataset, its sources and its back-ends. Paths are as the worker sees them.

@@ -17,7 +17,7 @@ from flows.runs.speech import SpeechMade, run_speech
 
 @flow(name="speech", flow_run_name=make_namer("speech"), persist_result=False)
 def speech(config: SpeechRowsConfig) -> SpeechMade:
-    """Makes hours of the assistant's voice as token rows. A second run resumes, and more hours add parts.
+    """Makes hours of the assistant's voice as token rows. Running it again resumes; more hours add parts.
 
     Args:
         config: Settings: sources, voice, hours and folder. Paths are as the worker sees them.

@@ -77,7 +77,7 @@ class ShownProgress:
 
 @flow(name="train", flow_run_name=make_namer("train"), persist_result=False)
 def train(config: FrontEndConfig) -> str:
-    """Trains a front-end on datasets, registers its checkpoint and returns its folder. A second run resumes.
+    """Trains a front-end on datasets, registers its checkpoint and returns its folder. Running it again resumes.
 
     Args:
         config: Settings: datasets, preset, duration and folders. Paths are as the worker sees them.

@@ -42,13 +42,13 @@ class EvaluateConfig(Config):
         description="If the folder holds the same evaluation, it is resumed; if it holds another one, this is an "
         "error.",
     )
-    anew: bool = Field(default=False, title="Begin anew", description="Replace another evaluation in that folder.")
+    anew: bool = Field(default=False, title="Begin anew", description="Overwrite another evaluation's results there.")
     questions: QuestionSetName = Field(default="mine", title="Question set", description="Used by kind questions.")
     modes: list[Mode] = Field(
         default_factory=list,
         title="Modes",
-        description="direct, tandem, cascade; empty: the kind's default. Not used by kind recall, which calls no "
-        "server.",
+        description="direct (front-end alone), tandem (front-end with chat model), cascade (chat model's answers by "
+        "text-to-speech); empty: the kind's default. Not used by kind recall, which calls no server.",
     )
     delays_s: list[float] = Field(
         default_factory=list,
@@ -74,11 +74,11 @@ class EvaluateConfig(Config):
     voices: str = Field(
         default="",
         title="Other voices",
-        description="Used by kind recall: token rows of the same dialogues with other users' voices.",
+        description="Used by kind recall: token rows of the same dialogues with other user voices, evaluated as well.",
     )
     again: bool = Field(
         default=False,
-        title="Look at test items again",
+        title="Evaluate on test again",
         description="Used by kinds recall and duplex: allow it although these weights have been evaluated on test "
         "before.",
     )

@@ -81,12 +81,12 @@ class FrontEndConfig(Config):
         default=None,
         title="Speech of the assistant's voice",
         description="Folder written by `kame speech`: it is trained on first, and then mixed with the dialogues. "
-        "Vocabulary and codec are taken from it.",
+        "Tokenizer and codec are taken from it.",
     )
     out: str = Field(
         default="front-end",
         title="Folder of the run",
-        description="Folder for vocabulary, codec and token rows, and the training runs and evaluation of each seed. "
+        description="Folder for tokenizer, codec and token rows, and the training runs and evaluation of each seed. "
         "An existing one is resumed.",
     )
     checkpoints: str = Field(
@@ -151,8 +151,8 @@ class FrontEndConfig(Config):
     init_from: str | None = Field(
         default=None,
         title="Weights to start from",
-        description="A training run, an export, KAME's or Moshi's weights; empty: random weights (for "
-        "moshi-7b, Kyutai's published weights).",
+        description="A training run, an export, KAME's or Moshi's weights; empty: random weights; with "
+        "datasets and moshi-7b: Kyutai's published weights.",
     )
     evaluate_items: int = Field(
         default=150,
@@ -183,8 +183,8 @@ class FrontEndConfig(Config):
         default=0,
         ge=0,
         title="Seed",
-        description="Seed of weights, data order and everything drawn in training; vocabulary, codec and token rows "
-        "do not depend on it.",
+        description="Seed of weights, data order and all other random choices of training; tokenizer, codec and token "
+        "rows do not depend on it.",
     )
     device: str = Field(default="auto", title="Device", description="cpu, cuda, or auto: cuda if available.")
     settings: dict[str, str | int | float | bool] = Field(

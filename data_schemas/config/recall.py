@@ -44,7 +44,7 @@ class RecallConfig(Config):
         default=150,
         ge=1,
         le=100_000,
-        description="Maximum number of items, taken from the sources in turn, one dialogue of each.",
+        description="Maximum number of items, alternating between sources; one dialogue per item.",
     )
     items_seed: int = Field(
         default=0, ge=0, description="Seed of the choice of items; use the same seed for all models that are compared."

@@ -380,7 +380,9 @@ class ServeConfig(Config):
     )
     device: str = Field(default="auto", description="cpu, cuda, or auto: cuda if available.")
     mode: Mode = Field(
-        default="tandem", description="Initial mode of a session; it can be changed while the session runs."
+        default="tandem",
+        description="Initial mode of a session, which can be changed while it runs. tandem: front-end with chat model; "
+        "direct: front-end alone; cascade: chat model's answers by text-to-speech.",
     )
     processes: int = Field(
         default=1,
@@ -391,7 +393,7 @@ class ServeConfig(Config):
     voice: Voice | None = Field(
         default=None,
         description="Voice of the front-end: decoded (its own audio codes), or synthesised (its text, by the "
-        "text-to-speech engine of `cascade`); empty: as the checkpoint says.",
+        "text-to-speech engine of `cascade`); empty: the voice stored in the checkpoint.",
     )
     back_ends: list[BackEndConfig] = Field(
         default_factory=lambda: [BackEndConfig()],

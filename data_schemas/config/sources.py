@@ -29,7 +29,7 @@ class SourceConfig(Config):
     )
     revision: str | None = Field(default=None, description="Revision of the dataset, for provenance and for the Hub.")
     licence: str | None = Field(
-        default=None, description="Licence of the questions, if it is not the usual one of the set."
+        default=None, description="Licence of the questions, if it differs from the set's default."
     )
     languages: list[str] = Field(default=["en"], min_length=1, description="Languages to read from a multilingual set.")
     pictures: str | None = Field(default=None, description="Folder of the pictures that the rows refer to.")

@@ -40,7 +40,9 @@ class SpeechRowsConfig(Config):
     sources: list[SourceConfig] = Field(min_length=1, description="Question sets whose sentences and words are spoken.")
     limit: int | None = Field(default=None, ge=1, description="Maximum number of items read per source; empty: all.")
     hours: float = Field(
-        gt=0, le=1000, description="Hours of rows, including their silence. If it is raised later, parts are added."
+        gt=0,
+        le=1000,
+        description="Hours of audio, including silence. A later run with a larger value adds the difference.",
     )
     seed: int = Field(
         default=0, ge=0, description="Seed of every random choice: sentences, words, numbers, speeds, silences."

@@ -381,7 +381,7 @@ class TrainConfig(Config):
         description="If most steps copy: accuracy (share of tokens predicted) at which the next lesson begins; after "
         "the last lesson the run ends. Empty: only the last lesson.",
     )
-    seed: int = Field(default=0, ge=0, description="Seed of weights, data order and everything else that is drawn.")
+    seed: int = Field(default=0, ge=0, description="Seed of weights, data order and all other random choices.")
     model: ModelConfig = Field(description="Shape of the front-end; data_schemas/presets.py has complete ones.")
     loss: LossConfig = Field(default_factory=LossConfig, description="Weights of the parts of the loss.")
     dropout: InputDropoutConfig = Field(

@@ -1,8 +1,8 @@
 """The command `kame`. Large packages are imported inside the commands, so that `--help` is fast.
 
 Exit codes: 0 success · 1 `check` found faults · 2 invalid option or configuration · 3 a source cannot be read ·
-4 a back-end is not installed or not available · 5 a file cannot be written or is damaged · 6 no dataset ·
-7 the budget is used up · 8 the training loss is not a finite number · 130 interrupted.
+4 a back-end is not installed or not available · 5 a file cannot be written or is damaged · 6 not a dataset
+or training run · 7 the budget is used up · 8 the training loss is not a finite number · 130 interrupted.
 """
 
 import signal
@@ -39,11 +39,11 @@ from flows.cli.terminal import AsJson, Folder, print_json, report_errors
 
 app = CommandApp(
     name="kame",
-    help="Make KAME speech-to-speech front-ends: make spoken dialogues with oracles from question sets, train, "
-    "evaluate and serve.",
+    help="Make KAME speech-to-speech front-ends: make spoken dialogues with oracles (text of a language model for the "
+    "front-end) from question sets, train, evaluate and serve.",
     epilog="Exit codes: 0 success, 1 check found faults, 2 invalid option or configuration, 3 source cannot be read, "
-    "4 back-end not installed or not available, 5 file cannot be written or is damaged, 6 no dataset, "
-    "7 budget used up, 8 training loss is not a finite number, 130 interrupted.",
+    "4 back-end not installed or not available, 5 file cannot be written or is damaged, 6 not a dataset or training "
+    "run, 7 budget used up, 8 training loss is not a finite number, 130 interrupted.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )

@@ -45,9 +45,9 @@ def export(
     ] = "decoded",
     as_json: AsJson = False,
 ) -> None:
-    """Export a training run as a checkpoint: weights with merged adapters, codec, vocabulary, facts and model card.
+    """Export a training run as a checkpoint: weights with merged adapters, codec, tokenizer, metadata and model card.
 
-    Kyutai's moshi package can load it too.
+    The metadata is in kame.json. Kyutai's moshi package can load the checkpoint too.
     """
     with report_errors(as_json):
         import torch

@@ -42,7 +42,7 @@ def encode(
     ] = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Encode a dataset to token rows for training. A second run resumes, and reuses rows that have not changed."""
+    """Encode a dataset to token rows for training. Run the same command again to resume; unchanged rows are reused."""
     with report_errors(as_json):
         from data_schemas.config.encode import EncodeConfig
         from data_schemas.reader import DatasetReader

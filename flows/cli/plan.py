@@ -159,7 +159,7 @@ def bench(
         str | None,
         typer.Option(
             "--checkpoint",
-            help="Front-end whose codec, training and server steps are measured. Default: the shipped checkpoint.",
+            help="Front-end whose codec, training and server steps are measured. Default: the included nano.",
         ),
     ] = None,
     with_training: Annotated[

@@ -19,7 +19,9 @@ def publish(
     licence: Annotated[
         list[str],
         typer.Option(
-            "--licence", help="PART=LICENCE, with an SPDX identifier, if the files do not say it. Can be repeated."
+            "--licence",
+            help="PART=LICENCE: licence (SPDX identifier) of a part whose files state none; parts: questions of SET, "
+            "voice NAME of ENGINE, token rows FINGERPRINT, weights of NAME, codec. Can be repeated.",
         ),
     ] = [],  # noqa: B006
     public: Annotated[
@@ -29,8 +31,8 @@ def publish(
 ) -> None:
     """Upload a dataset or a checkpoint to the Hugging Face Hub, with card and licences. Unchanged files are skipped.
 
-    The access token is read from HF_TOKEN. Data whose licence is unknown or forbids it is not published. A second
-    run resumes the upload, and updates the repository.
+    The access token is read from HF_TOKEN. Data is not published if its licence is unknown or forbids publication.
+    Run the same command again to resume the upload, or to update the repository.
     """
     with report_errors(as_json, "Run the same command again; files that are already there are not sent again."):
         from dataclasses import asdict
@@ -93,5 +95,5 @@ def _parse_licence(text: str) -> tuple[str, str]:
 
     part, equals, licence = text.partition("=")
     if not (part.strip() and equals and licence.strip()):
-        raise ConfigError(f"--licence {text} has no part or no licence.", "Write PART=LICENCE, such as `voice x=MIT`.")
+        raise ConfigError(f"--licence {text} has no part or no licence.", "Write PART=LICENCE, such as 'codec=MIT'.")
     return part.strip(), licence.strip()

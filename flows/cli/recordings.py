@@ -48,7 +48,7 @@ def recordings(
 ) -> None:
     """Make or refresh a dataset from a server's recordings: turns, word timings and oracles.
 
-    A second run resumes, adds new recordings, and removes those that have been deleted from the folder.
+    Run the same command again to resume: it adds new recordings, and removes those that were deleted from the folder.
     """
     with report_errors(as_json):
         from flows.cli.progress import Bars

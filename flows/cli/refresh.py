@@ -30,7 +30,8 @@ Maps = Annotated[
     list[str],
     typer.Option(
         "--map",
-        help="Columns of your own question set, as [NAME:]question=COLUMN,answer=COLUMN; also options, id and others.",
+        help="Columns of your own question set, as [NAME:]question=COLUMN,answer=COLUMN; also options, id, category, "
+        "explanation and picture.",
     ),
 ]
 SourceOptions = Annotated[
@@ -42,7 +43,7 @@ SourceOptions = Annotated[
 ]
 Licences = Annotated[
     list[str],
-    typer.Option("--licence", help="NAME=LICENCE: licence of the questions, if it is not the usual one of the set."),
+    typer.Option("--licence", help="NAME=LICENCE: licence of the questions, if it differs from the set's default."),
 ]
 Pictures = Annotated[
     list[str], typer.Option("--pictures", help="NAME=FOLDER: folder of the pictures that the rows refer to (hssbench).")
@@ -126,7 +127,10 @@ def refresh(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a dataset of spoken dialogues, or refresh one. A second run resumes and reuses unchanged parts."""
+    """Make a dataset of spoken dialogues, or refresh one.
+
+    Run the same command again to resume; unchanged parts are reused.
+    """
     with report_errors(as_json):
         from flows.settings import build_config, make_chat_settings, parse_settings, parse_sources
 

@@ -35,12 +35,17 @@ SystemPrompt = Annotated[
     str | None, typer.Option("--prompt", help="System prompt of the chat model: the name of a prompt, or a YAML file.")
 ]
 
+MODES = (
+    "tandem (front-end with chat model), direct (front-end alone) or cascade (chat model's answers by text-to-speech)"
+)
+"""The modes, for help texts."""
+
 
 def serve(
     checkpoint: Annotated[
         str | None,
         typer.Argument(
-            help="Folder of a checkpoint, or owner/name on the Hub. Default: the one in --config, else the shipped one."
+            help="Folder of a checkpoint, or owner/name on the Hub. Default: that in --config, else the included nano."
         ),
     ] = None,
     host: Annotated[
@@ -56,7 +61,7 @@ def serve(
     voice: Voice = None,
     mode: Annotated[
         str | None,
-        typer.Option("--mode", help="Initial mode of a session: tandem, direct or cascade. Default: tandem."),
+        typer.Option("--mode", help=f"Initial mode of a session: {MODES}. Default: tandem."),
     ] = None,
     processes: Annotated[
         int | None,
@@ -121,7 +126,7 @@ def build_serve_config(
 ) -> "ServeConfig":
     """Builds the configuration of a server from the YAML file and the options, which override it.
 
-    If no checkpoint is named, the shipped one is used; if there is none, only mode cascade is possible.
+    If no checkpoint is named, the included one is used; if there is none, only mode cascade is possible.
 
     Args:
         typed: settings by dotted name; those that are None are ignored.
@@ -140,10 +145,10 @@ def build_serve_config(
 
 
 def _choose_checkpoint(mode: str | None, line: str) -> str:
-    """Returns the shipped checkpoint, or for mode cascade `none` if there is none.
+    """Returns the included checkpoint, or for mode cascade `none` if there is none.
 
     Raises:
-        ConfigError: no checkpoint is shipped, and the mode needs one.
+        ConfigError: no checkpoint is included, and the mode needs one.
     """
     from data_schemas.config.serving import NO_CHECKPOINT
     from data_schemas.errors import ConfigError
@@ -152,7 +157,7 @@ def _choose_checkpoint(mode: str | None, line: str) -> str:
     shipped = find_shipped_checkpoint()
     if shipped is None and mode != "cascade":
         raise ConfigError(
-            "No checkpoint is given, and the shipped one (examples/checkpoints/nano) does not exist.",
+            "No checkpoint is given, and the included one (examples/checkpoints/nano) does not exist.",
             f"Run {line}, with a checkpoint of your own (`kame train DATASET --preset nano --out runs/nano` makes "
             "one) or "
             "SakanaAI/kame from the Hub; or use no front-end: --mode cascade.",

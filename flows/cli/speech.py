@@ -56,7 +56,10 @@ def speech(
     ] = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Synthesise sentences in the assistant's voice as token rows with word timings. A second run resumes."""
+    """Synthesise sentences in the assistant's voice as token rows with word timings.
+
+    Run the same command again to resume.
+    """
     with report_errors(as_json):
         from data_schemas.config.speech_rows import SpeechRowsConfig
         from flows.settings import build, parse_settings, parse_sources

@@ -11,6 +11,7 @@ import typer
 
 from flows.cli.refresh import LlmModel, LlmProvider, LlmUrl
 from flows.cli.serve import (
+    MODES,
     ServeFile,
     ServeSettings,
     Voice,
@@ -33,7 +34,7 @@ ALONE = {"limits.max_sessions": 1}
 def talk(
     file: Annotated[
         Path | None,
-        typer.Argument(help="Audio file of the user's speech; of two channels, the right one is used, as in datasets."),
+        typer.Argument(help="Audio file of the user's speech; if stereo, the right-hand channel is used."),
     ] = None,
     say: Annotated[
         list[str],
@@ -52,7 +53,7 @@ def talk(
     ] = None,
     checkpoint: Annotated[
         str | None,
-        typer.Option("--checkpoint", help="Checkpoint of the server that is started. Default: the shipped one."),
+        typer.Option("--checkpoint", help="Checkpoint of the server that is started. Default: the included nano."),
     ] = None,
     llm_url: LlmUrl = None,
     llm_model: LlmModel = None,
@@ -82,7 +83,7 @@ def talk(
     ] = None,
     mode: Annotated[
         str | None,
-        typer.Option("--mode", help="Mode of the session: tandem, direct or cascade. Default: the server's."),
+        typer.Option("--mode", help=f"Mode of the session: {MODES}. Default: the server's."),
     ] = None,
     back_end: Annotated[
         str | None, typer.Option("--back-end", help="Name of one of the server's back-ends (chat models).")
@@ -97,13 +98,13 @@ def talk(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Talk with a server in real time, and keep the audio (stereo: left the server, right you), transcript and events.
+    """Talk with a server in real time, and save the audio (stereo: server left, you right), transcript and events.
 
     After the user's speech it listens until the answer has ended, and reports if there is none or it does not end in
     time. A table shows for each question the oracle, the text of the answer, and a transcript of its audio.
 
     With --url it uses a running server (access token in KAME_SERVE_TOKEN). Otherwise it starts one for this talk only,
-    on a free port of this machine. Ctrl-C ends the talk; what was said until then is kept.
+    on a free port of this machine. Ctrl-C ends the talk; what was said until then is saved.
     """
     of_server = {
         "--checkpoint": checkpoint,

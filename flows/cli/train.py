@@ -1,4 +1,4 @@
-"""`kame train`: trains a front-end on datasets or on token rows. A second run resumes from the last checkpoint.
+"""`kame train`: trains a front-end on datasets or on token rows; the same command again resumes.
 
 With token rows it can be started by `torchrun`, to train on several GPUs.
 """
@@ -51,13 +51,18 @@ TokenizerFile = Annotated[
     str | None,
     typer.Option(
         "--tokenizer",
-        help="SentencePiece model. Default: with token rows, the file beside them; with datasets, one is trained.",
+        help="SentencePiece model. Default: with token rows, the file beside them; with datasets, one is trained, for "
+        "moshi-7b Moshi's own.",
     ),
 ]
 LearningRate = Annotated[float | None, typer.Option("--learning-rate", help="Learning rate after warm-up.")]
 LoraRank = Annotated[
     int | None,
-    typer.Option("--lora-rank", min=1, help="Train low-rank adapters (LoRA) of this rank; needs --init-from."),
+    typer.Option(
+        "--lora-rank",
+        min=1,
+        help="Train low-rank adapters (LoRA) of this rank; needs pretrained weights (--init-from, or the preset's).",
+    ),
 ]
 Speech = Annotated[
     str | None,
@@ -69,11 +74,19 @@ HeldOut = Annotated[
 ]
 Vocabulary = Annotated[
     int | None,
-    make_field_option("--vocabulary", "data_schemas.config.front_end:FrontEndConfig.vocabulary", "Only with datasets."),
+    make_field_option(
+        "--vocabulary",
+        "data_schemas.config.front_end:FrontEndConfig.vocabulary",
+        "Default: {default}. Only with datasets.",
+    ),
 ]
 CodecName = Annotated[
     str | None,
-    make_field_option("--codec", "data_schemas.config.front_end:FrontEndConfig.codec", "Only with datasets."),
+    make_field_option(
+        "--codec",
+        "data_schemas.config.front_end:FrontEndConfig.codec",
+        "Default: mimi for small and moshi-7b, else {default}. Only with datasets.",
+    ),
 ]
 CodecPath = Annotated[
     str | None,
@@ -82,17 +95,25 @@ CodecPath = Annotated[
 CheckpointsFolder = Annotated[
     str | None,
     make_field_option(
-        "--checkpoints", "data_schemas.config.front_end:FrontEndConfig.checkpoints", "Only with datasets."
+        "--checkpoints",
+        "data_schemas.config.front_end:FrontEndConfig.checkpoints",
+        "Default: {default}. Only with datasets.",
     ),
 ]
 Voice = Annotated[
     Literal["decoded", "synthesised"] | None,
-    make_field_option("--voice", "data_schemas.config.front_end:FrontEndConfig.voice", "Only with datasets."),
+    make_field_option(
+        "--voice",
+        "data_schemas.config.front_end:FrontEndConfig.voice",
+        "Default: {default}. Only with datasets.",
+    ),
 ]
 EvaluateItems = Annotated[
     int | None,
     make_field_option(
-        "--evaluate", "data_schemas.config.front_end:FrontEndConfig.evaluate_items", "Only with datasets."
+        "--evaluate",
+        "data_schemas.config.front_end:FrontEndConfig.evaluate_items",
+        "Default: {default}. Only with datasets.",
     ),
 ]
 Listen = Annotated[
@@ -100,7 +121,7 @@ Listen = Annotated[
     make_field_option("--listen", "data_schemas.config.front_end:FrontEndConfig.listen", "Only with datasets."),
 ]
 Seed = Annotated[
-    int | None, typer.Option("--seed", min=0, help="Seed of weights, data order and everything else that is drawn.")
+    int | None, typer.Option("--seed", min=0, help="Seed of weights, data order and all other random choices.")
 ]
 SettingsFile = Annotated[
     Path | None, typer.Option("--config", help="Token rows only: YAML file of settings, which override the preset's.")
@@ -143,9 +164,9 @@ def train(
     settings: Settings = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Train a front-end. A second run resumes from the last checkpoint; the result is the same as without a stop.
+    """Train a front-end. Run the same command again to resume; the result is the same as without an interruption.
 
-    With datasets, all steps are run: vocabulary, codec, token rows, training, checkpoint, evaluation, registration.
+    With datasets, all steps are run: tokenizer, codec, token rows, training, checkpoint, evaluation, registration.
     """
     both: dict[str, Any] = {
         "out": out,

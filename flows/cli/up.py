@@ -24,7 +24,7 @@ def up(
     roots: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Folders that contain datasets and checkpoints, up to two levels deep. Default: this folder."
+            help="Folders that contain datasets and checkpoints, up to two levels deep. Default: the current folder."
         ),
     ] = None,
     host: Host = HOST,
@@ -35,7 +35,7 @@ def up(
     """Start Prefect, its workers and deployments, and the dashboard on this machine, until Ctrl-C.
 
     Ctrl-C cancels active runs. Their finished parts are kept, and a run resumes when it is started again. Relative
-    paths in the settings of runs are relative to this folder.
+    paths in the settings of runs are relative to the current folder.
     """
     with report_errors(as_json, how_to_resume="Prefect's history and all output are kept."):
         import secrets

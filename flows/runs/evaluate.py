@@ -172,7 +172,7 @@ def run_recall(
         checkpoint: a checkpoint's folder, owner/name on the Hub, or the folder of a training run, whose best weights
             are exported to a temporary folder; its own folder is then the register, if none is given.
         tokens: folder of token rows.
-        voices: folder of token rows of the same dialogues with other users' voices.
+        voices: folder of token rows of the same dialogues with other user voices.
         listens: whether a recogniser transcribes the decoded audio.
         register, again, anew: as in `evaluate_recall`.
 

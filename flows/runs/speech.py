@@ -1,4 +1,4 @@
-"""Tasks that make hours of the assistant's voice as token rows; a second run resumes.
+"""Tasks that make hours of the assistant's voice as token rows; running them again resumes.
 
 sentences ─ vocabulary ─ codec ─ speech ─ encode
 

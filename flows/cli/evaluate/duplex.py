@@ -36,7 +36,10 @@ def duplex(
     again: Again = False,
     register: Register = None,
 ) -> dict[str, Any]:
-    """Evaluate turn-taking: pauses, backchannels, turns and interruptions of a user. A second run resumes."""
+    """Evaluate turn-taking: pauses, backchannels, turns and interruptions of a user.
+
+    Run the same command again to resume.
+    """
     return {
         "path": path,
         "tasks": None if tasks is None else [each.strip() for each in tasks.split(",")],

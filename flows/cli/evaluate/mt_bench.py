@@ -44,7 +44,10 @@ def mt_bench(
         float | None, typer.Option("--judge-budget-usd", min=0, help="Maximum cost of new judgements, in US dollars.")
     ] = None,
 ) -> dict[str, Any]:
-    """Ask MT-Bench's two-turn questions as speech; a judge rates each answer from 1 to 10. A second run resumes."""
+    """Ask MT-Bench's two-turn questions as speech; a judge rates each answer from 1 to 10.
+
+    Run the same command again to resume.
+    """
     return {
         "path": path,
         "categories": category or None,

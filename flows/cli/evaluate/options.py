@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli.refresh import LlmModel, LlmProvider, LlmUrl
-from flows.cli.serve import Device, ServeFile, SystemPrompt
+from flows.cli.serve import MODES, Device, ServeFile, SystemPrompt
 from flows.cli.terminal import AsJson, print_json, report_errors
 
 if TYPE_CHECKING:
@@ -19,13 +19,14 @@ Own = Callable[..., dict[str, Any]]
 Anew = Annotated[
     bool,
     typer.Option(
-        "--anew", help="Replace the results of another evaluation in the folder --out, which is otherwise an error."
+        "--anew", help="Overwrite another evaluation's results in --out; without this option they are an error."
     ),
 ]
 Again = Annotated[
     bool,
     typer.Option(
-        "--again", help="Allow an evaluation on the test split although these weights have been evaluated on it before."
+        "--again",
+        help="Allow another evaluation of the same weights on the test split. To overwrite results, use --anew.",
     ),
 ]
 Register = Annotated[
@@ -88,7 +89,7 @@ def _evaluate(
     ] = None,
     out: Annotated[str, typer.Option("--out", help="Folder of the report; finished calls in it are reused.")],
     modes: Annotated[
-        str | None, typer.Option("--modes", help="Modes to evaluate, separated by commas: direct, tandem, cascade.")
+        str | None, typer.Option("--modes", help=f"Modes to evaluate, separated by commas: {MODES}.")
     ] = None,
     delay_s: Annotated[
         list[float],

@@ -45,7 +45,7 @@ def questions(
     """Evaluate answers to spoken questions: accuracy of the answer and of the oracle, and delay.
 
     Time is simulated: the times of the chat model, the recogniser and text-to-speech are measured once, stored in
-    OUT/times.jsonl, and used instead of the clock. A second run resumes and returns the same figures.
+    OUT/times.jsonl, and used instead of the clock. Run the same command again to resume; the figures are the same.
     """
     return {
         "questions": questions,

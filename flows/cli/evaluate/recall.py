@@ -32,9 +32,7 @@ def recall(
     ] = [],  # noqa: B006
     n_items: Annotated[
         int,
-        typer.Option(
-            "--n", min=1, help="Maximum number of items, taken from the sources in turn, one dialogue of each."
-        ),
+        typer.Option("--n", min=1, help="Maximum number of items, alternating between sources; one dialogue per item."),
     ] = 150,
     delay_s: Annotated[
         list[float],
@@ -48,13 +46,13 @@ def recall(
         list[str],
         typer.Option(
             "--channel",
-            help="Degradation of the user's audio that is evaluated as well: noise-20-db, noise-10-db, noise-5-db, "
-            "room, "
-            "telephone, recoded (encoded twice), or all. Can be repeated.",
+            help="Also evaluate with degraded user audio: noise-20-db, noise-10-db, noise-5-db, room, telephone, "
+            "recoded (encoded twice), or all. Can be repeated.",
         ),
     ] = [],  # noqa: B006
     voices: Annotated[
-        str | None, typer.Option("--voices", help="Token rows of the same dialogues with other users' voices.")
+        str | None,
+        typer.Option("--voices", help="Also evaluate on these token rows: the same dialogues, other user voices."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the sampling.")] = 0,
     listen: Annotated[

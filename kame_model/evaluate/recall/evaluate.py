@@ -86,7 +86,7 @@ def evaluate_recall(
         dataset: token rows encoded with the checkpoint's vocabulary and codec.
         out: a folder; an interrupted evaluation resumes there.
         hear: recogniser of the decoded audio under the right oracle and under none; None: no audio is recognised.
-        voices: the same dialogues with other users' voices, run with the right oracle.
+        voices: the same dialogues with other user voices, run with the right oracle.
         register: the checkpoint registry that counts evaluations on the split `test`; None: the checkpoint's parent
             folder.
         again: evaluate on the split `test` even if these weights have been evaluated on it before.
