@@ -14,7 +14,7 @@ from data_schemas.records import OracleRow, Turn, Utterance, WordTiming
 from pipelines.oracle.plan import PlannedRequest, plan_dialogue
 from pipelines.oracle.prompts import PromptSet, make_payload
 from pipelines.oracle.schedule import list_words
-from pipelines.quality.dialogue_rules import BrokenRules
+from pipelines.quality.measured_rules import BrokenRules
 from pipelines.quality.oracle_rules import read_settings
 from spoken.spoken_text import split_words
 

@@ -11,7 +11,8 @@ from data_schemas.records import OracleEvent, OracleRow, Turn, WordTiming
 from pipelines.oracle.plan import find_answered_turns
 from pipelines.oracle.schedule import TRUTH_LEVEL, Tick, list_words, make_ticks
 from pipelines.oracle.share import is_in_share
-from pipelines.quality.dialogue_rules import TIME_TOLERANCE_S, BrokenRules
+from pipelines.quality.dialogue_rules import TIME_TOLERANCE_S
+from pipelines.quality.measured_rules import BrokenRules
 
 
 @dataclass(frozen=True, slots=True)
