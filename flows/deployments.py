@@ -37,7 +37,9 @@ STOP_S: Final = 40.0
 
 
 def deploy(client: SyncPrefectClient, folder: Path, *, has_gpu: bool) -> None:
-    """Creates or updates work pools, limits and deployments; existing schedules and limits are kept.
+    """Creates or updates work pools, limits and deployments.
+
+    Existing schedules, and limits of pools and of the chat model, are kept; limits of deployments are set again.
 
     Args:
         folder: folder that relative paths of runs are relative to.

@@ -199,7 +199,11 @@ def stands_alone(part: str) -> bool:
 
 @lru_cache(maxsize=20_000)
 def is_misprint(word: str) -> bool:
-    """Returns whether an unknown lower-case word has one letter too few, too many or wrong: "theorm", "flouride"."""
+    """Returns whether an unknown lower-case word is one edit away from a common word: "theorm", "flouride".
+
+    An edit is a letter too few, too many or wrong, or two that are swapped. Short words, and beginnings and extensions
+    of a word, are no misprints.
+    """
     if len(word) < _SHORTEST_MISPRINT or _is_known(word):
         return False
     nearest = _load_speller().known(_load_speller().edit_distance_1(word))

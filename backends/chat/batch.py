@@ -302,7 +302,10 @@ class BatchTransport:
         return write_line(key, self._waiting[key].body)
 
     async def _submit_batch(self, keys: list[str]) -> None:
-        """Uploads requests as one file, records it and follows its batch; skips those that an open batch contains."""
+        """Uploads requests as one file, records it, and starts a task that collects the answers of its batch.
+
+        Requests that an open batch contains, or that nobody waits for, are skipped.
+        """
         held = self._get_open_batches()
         async with self._submitting:  # one at a time: each may be hundreds of megabytes
             lines = {key: self._make_line(key) for key in keys if key in self._waiting and key not in held}

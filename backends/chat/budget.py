@@ -112,7 +112,7 @@ def run_named(run_id: str) -> Iterator[None]:
 
 
 def list_spending(cache: ReplyCache, run_id: str) -> list[ModelSpending]:
-    """Returns the tokens and cost of a run so far, one entry for each endpoint and model, in their order."""
+    """Returns the tokens and cost of a run so far, one entry for each endpoint and model, sorted by them."""
     models = {(row[0], row[1]): ModelSpending(*row) for row in cache.run(_SPENT, (run_id,))}
     for endpoint, model, answered_by, fingerprint, n_requests in cache.run(_ANSWERERS, (run_id,)):
         asked = models[endpoint, model]

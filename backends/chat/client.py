@@ -47,7 +47,7 @@ class OpenAIChatClient:
         endpoint, config, cache: the endpoint, the client's settings, and where answers are stored.
         budget: the budget of the whole run (`budget.py`).
         pace: rate limits and health, shared by consecutive clients of the same endpoint to keep what was learned.
-        delays: waits for the server's sake; tests make them short.
+        delays: waiting times between attempts and requests; tests make them short.
 
     Raises:
         ConfigError: the provider is unknown, has no batches or needs a key; or the budget needs a price.

@@ -50,7 +50,7 @@ class EmbeddingModel:
         return vectors
 
     def _ask(self, texts: Sequence[str]) -> list[Sequence[float]]:
-        """Requests the vectors of some texts, in order and as the server returns them, not of length 1."""
+        """Requests the vectors of some texts, in the order of the texts. Their lengths are not 1 yet."""
         import openai
 
         config = ChatConfig(engine="openai", base_url=self.base_url, model=self.model)

@@ -298,10 +298,10 @@ def _check_options_for_datasets(stage: str | None, file: Path | None) -> None:
 
 
 def _check_options_for_rows(typed: Mapping[str, Any]) -> None:
-    """Checks that no option is given that is possible with datasets only, which would be ignored.
+    """Checks that none of the options that need datasets is given; they would be ignored.
 
     Args:
-        typed: values by field of `FrontEndConfig`; None or False if the option was not given.
+        typed: values of these options by name; None or False if the option was not given.
 
     Raises:
         ConfigError: there is such an option.

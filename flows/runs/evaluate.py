@@ -80,9 +80,12 @@ def evaluate_served(
     register: str | None = None,
     again: bool = False,
 ) -> Rows:
-    """Runs an evaluation that calls a server, and returns the rows of its figures.
+    """Runs an evaluation that calls a server in this process, and returns the rows of its figures.
 
     Args:
+        kind: any except recall, which calls no server.
+        serving: configuration of that server.
+        out: folder of the evaluation; the same folder resumes.
         typed: settings of the kind by dotted name; those that are None are ignored. For kind mt-bench, `judge.prompts`
             is then FastChat's file beside the questions, if there is one.
         settings: further settings, as given by --set.

@@ -121,7 +121,7 @@ def find_question_and_answer(turns: Sequence[Turn]) -> tuple[str, str]:
 def _encode_speaker(
     dialogue: AudioDialogue, speaker: str, events: Sequence[OracleEvent], codes: Codes, tokenizer: Tokenizer
 ) -> tuple[SpeakerTokens, Counts]:
-    """Makes the tokens of a speaker, with the oracles of what this speaker will say, and counts changes."""
+    """Makes a speaker's tokens, with the oracles of what this speaker will say, and counts moved and cut tokens."""
     n_frames = codes.shape[1]
     said = _find_words(dialogue.turns, speaker)
     text = lay_text([word for word, _ in said], tokenizer, n_frames)

@@ -68,7 +68,7 @@ class FrontEnd(nn.Module):
         layout: delays, sizes and loss weights of the codes; `make_lm_kwargs` has the same delays.
         preset: name of the shape, for `kame.json`.
         tie_text_head: whether the text head shares the weights of the text embedding.
-        cue: whether its input includes, at each position, the first token of the oracle that it has not said yet.
+        cue: whether the input at each position includes the first token of the oracle that has not been said yet.
     """
 
     def __init__(

@@ -145,7 +145,7 @@ def train_tokenizer(
             f"There is no text{place} to train a tokenizer on.", "Use a dataset with training dialogues."
         )
     whole = list(dict.fromkeys((*NUMBER_WORDS, *whole_words)))
-    _check_size(counts, whole, vocabulary)
+    _check_pieces(counts, whole, vocabulary)
     path = Path(out).expanduser().absolute()
     _write_once(path, _train_pieces(counts, vocabulary, whole))
     tokenizer = Tokenizer(path)
@@ -191,8 +191,13 @@ def _write_once(path: Path, content: bytes) -> None:
     store.write_bytes(path.name, content)
 
 
-def _check_size(counts: Counter[str], whole: Sequence[str], vocabulary: int) -> None:
-    """Raises a ConfigError if the vocabulary is too small, or a whole word is not of letters."""
+def _check_pieces(counts: Counter[str], whole: Sequence[str], vocabulary: int) -> None:
+    """Checks the size of the vocabulary and the whole words.
+
+    Raises:
+        ConfigError: it is too small for all characters and whole words, or a whole word has other characters than
+            `LETTERS`.
+    """
     for word in whole:
         if not word or set(word) - set(LETTERS):
             raise ConfigError(f"{word!r} cannot be a piece of its own.", "Use words of lower-case letters.")

@@ -72,7 +72,7 @@ def read_memory_gb(device: torch.device) -> float:
 
 
 def count_flops_per_frame(model: FrontEnd, with_audio: bool) -> float:
-    """Counts the floating-point operations of a frame's forward and backward pass, by PyTorch on a short sequence.
+    """Counts the floating-point operations of a frame's forward and backward pass, as PyTorch counts a short sequence.
 
     Trained weights cost six operations per frame, frozen ones four, because they need no gradient. Recomputation is not
     counted, as is usual for MFU.

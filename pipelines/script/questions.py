@@ -160,7 +160,7 @@ def _complete_phrase(shape: Shape) -> str:
 
 
 def _ask_alone(text: str, rng: random.Random) -> Asked:
-    """Words a question that stands alone; an incomplete sentence becomes a question for its end.
+    """Words a question that stands alone; an incomplete sentence becomes a question that asks for its missing end.
 
     Raises:
         NotAskable: `needs_options` if it asks about its options, or `not_a_question`.

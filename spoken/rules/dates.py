@@ -81,7 +81,11 @@ _OF_RATIOS: Final = re.compile(r"\bratios?\b|\bproportion|\bodds\b|\bscale\b|\bm
 
 
 def _read_colon(match: Match) -> str:
-    """Reads numbers around a colon: a ratio, or a time of day."""
+    """Reads numbers around a colon: a ratio, or a time of day.
+
+    Raises:
+        Unspeakable: it may as well be a duration.
+    """
     parts = re.split(r" ?: ?", match[0])
     is_ratio = _OF_RATIOS.search(get_topic(match)) is not None
     could_be_time = match["hour"].isdigit() and len(match["minute"]) == 2 and " " not in match[0]

@@ -184,13 +184,13 @@ class UserTurns:
         self._open.clear()
 
     def start(self, time_s: float) -> list[Event]:
-        """Returns the events for the start of the user's speech at this time of the session, seconds."""
+        """Returns the events for the start of the user's speech, `time_s` after the session began."""
         turn = self._open[-1] if self.is_speaking else self._begin(time_s)  # its words may have come first
         start_ms = round(time_s * 1000)
         return [to_event("input_audio_buffer.speech_started", audio_start_ms=start_ms, item_id=turn.item_id)]
 
     def stop(self, time_s: float) -> list[Event]:
-        """Ends the user's turn at this time of the session, seconds; returns its events, none if no turn is open."""
+        """Ends the user's turn `time_s` after the session began; returns its events, none if no turn is open."""
         if not self.is_speaking:
             return []
         turn = self._open[-1]

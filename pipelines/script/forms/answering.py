@@ -20,12 +20,12 @@ def answer(exchange: Exchange, config: FormsConfig, rng: random.Random, has_tail
 
 
 def make_short_reply(exchange: Exchange, config: FormsConfig, rng: random.Random) -> Reply:
-    """Makes the answer alone, for a question whose reasoning is asked for afterwards."""
+    """Makes the short answer after a usual lead, for a question whose reasoning is asked for afterwards."""
     return Reply(draw_lead(exchange, config, rng), exchange.short_answer, None, exchange.short_answer_word_index)
 
 
-def make_brief_reply(exchange: Exchange, config: FormsConfig, rng: random.Random) -> Reply:
-    """Makes the answer alone, repeated or late; its lead is a word or two, none of them the answer's."""
+def make_repeated_reply(exchange: Exchange, config: FormsConfig, rng: random.Random) -> Reply:
+    """Makes the short answer after a word or two (none of the answer's), for a user who interrupts or asks again."""
     lead = (
         make_spoken(rng.choice(drop_answer_words(_BRIEF_LEADS, exchange)))
         if rng.random() >= config.share_without_lead

@@ -7,7 +7,7 @@ from typing import Final
 from data_schemas.config import FormsConfig
 from data_schemas.records import Turn
 from pipelines.script.exchange import Exchange
-from pipelines.script.forms.answering import answer, draw_tail, make_brief_reply, make_short_reply
+from pipelines.script.forms.answering import answer, draw_tail, make_repeated_reply, make_short_reply
 from pipelines.script.forms.turns import Reply, make_assistant_turn, make_spoken, make_user_turn
 from pipelines.script.leads import list_answer_words
 from spoken.spoken_text import SpokenText, find_last_words, join_spoken, split_words
@@ -47,7 +47,7 @@ def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[
     told = answer(exchange, config, rng, has_tail=False)
     is_shorter = exchange.short_answer.n_words <= min(_BRIEF, exchange.answer.n_words // 2)
     asked = rng.choice(_JUST_AGAIN if is_shorter else _AGAIN)
-    return _make_four_turns(exchange, told, make_spoken(asked), make_brief_reply(exchange, config, rng))
+    return _make_four_turns(exchange, told, make_spoken(asked), make_repeated_reply(exchange, config, rng))
 
 
 def _ask_how(exchange: Exchange, step: SpokenText, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:

@@ -6,7 +6,7 @@ from typing import Final
 from data_schemas.config import FormsConfig
 from data_schemas.records import Placement, Turn
 from pipelines.script.exchange import Exchange
-from pipelines.script.forms.answering import answer, make_brief_reply
+from pipelines.script.forms.answering import answer, make_repeated_reply
 from pipelines.script.forms.turns import Reply, make_assistant_turn, make_spoken, make_user_turn
 from pipelines.script.leads import format_lead, list_answer_words, list_long_leads
 from pipelines.script.question_kinds import classify_question
@@ -55,7 +55,7 @@ def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[
         make_user_turn(0, exchange.question),
         told,
         make_user_turn(2, make_spoken(rng.choice(_list_cut_ins(exchange, was_said))), cut),
-        make_assistant_turn(3, make_brief_reply(exchange, config, rng)),
+        make_assistant_turn(3, make_repeated_reply(exchange, config, rng)),
     )
 
 
