@@ -14,8 +14,8 @@ NANO ?= examples/checkpoints/nano
 DEMO_QUESTIONS = What_is_the_capital_of_France How_many_legs_does_a_spider_have What_do_bees_make
 DEMO_ANSWERS = Paris eight honey
 # What `make proof` reads and how long it may take: files (or nothing: the Hub) of the question sets, items of each, items of
-# each that are spoken again by users with Kokoro's voices (0: none), hours of speech, hours of each stage of training, steps of
-# two of them (their learning rates fall by them), dialogues evaluated, seeds, and how many of them are trained at a time.
+# each that are spoken again by users with Kokoro's voices (0: none), hours of speech, maximum hours of each stage of
+# training, dialogues evaluated, seeds, and how many of them are trained at a time.
 PROOF ?= proof
 PROOF_GSM8K ?=
 PROOF_MMLU_PRO ?=
@@ -23,10 +23,8 @@ PROOF_ITEMS ?= 1000
 PROOF_VOICES_ITEMS ?= 100
 PROOF_SPEECH_HOURS ?= 10
 PROOF_SPEAK_HOURS ?= 0.7
-PROOF_SPEAK_STEPS ?= 2200
 PROOF_COPY_HOURS ?= 0.2
 PROOF_DIALOGUE_HOURS ?= 0.7
-PROOF_DIALOGUE_STEPS ?= 2200
 PROOF_EVALUATED ?= 150
 PROOF_SEEDS ?= 0 1
 PROOF_PARALLEL ?= 2
@@ -130,8 +128,8 @@ proof: install ## train and evaluate a nano from nothing, two seeds (docs/evalua
 
 proof-seed-%:
 	@$(BIN)/kame train $(PROOF_DATA) --speech $(PROOF)/speech --preset nano \
-	  --voice synthesised --set speak.max_hours=$(PROOF_SPEAK_HOURS) --set speak.max_steps=$(PROOF_SPEAK_STEPS) \
-	  --set copy.max_hours=$(PROOF_COPY_HOURS) --max-hours $(PROOF_DIALOGUE_HOURS) --max-steps $(PROOF_DIALOGUE_STEPS) \
+	  --voice synthesised --set speak.max_hours=$(PROOF_SPEAK_HOURS) --set copy.max_hours=$(PROOF_COPY_HOURS) \
+	  --max-hours $(PROOF_DIALOGUE_HOURS) \
 	  --evaluate $(PROOF_EVALUATED) --listen --set 'evaluation.splits=[test]' --set 'evaluation.delays_s=[0.1,0.32,1,2,3]' \
 	  --set sampling.temp_text=0.3 $(PROOF_TRAIN_ARGS) --out $(PROOF)/run --checkpoints $(PROOF)/checkpoints-$* --seed $*
 

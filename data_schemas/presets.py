@@ -123,7 +123,7 @@ _PRESETS: Final = (
         ),
         plan=(
             #          stage        dialogues, speech, copying   ends after   learning rate, its highest
-            StagePlan("speak", (0, 85, 15), 400, 1e-3),
+            StagePlan("speak", (0, 85, 15), 2_000, 1e-3),
             StagePlan("copy", (0, 20, 80), 4_000, 1e-3, accuracy=0.99, settings={"optim": {"final_share": 0.5}}),
             StagePlan("dialogues", (70, 20, 10), 1_800, 8e-4, settings={"dropout": {"own_audio_dialogue": 0.2}}),
         ),

@@ -236,7 +236,8 @@ class OptimConfig(Config):
         default=0.1,
         ge=0,
         le=1,
-        description="Final learning rate of the cosine schedule at max_steps, as a share of `learning_rate`.",
+        description="Final learning rate of the cosine schedule, at max_steps or max_hours, as a share of "
+        "`learning_rate`.",
     )
     accumulation: int | None = Field(
         default=None,
@@ -372,7 +373,8 @@ class TrainConfig(Config):
     max_hours: float | None = Field(
         default=None,
         gt=0,
-        description="Maximum training time in hours, including that before a resume; empty: the run ends by steps.",
+        description="Maximum training time in hours, including that before a resume; the learning rate falls by it if "
+        "the steps are not as far. Empty: the run ends by steps.",
     )
     accuracy: float | None = Field(
         default=None,

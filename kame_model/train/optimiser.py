@@ -38,11 +38,16 @@ def make_optimiser(model: nn.Module, config: OptimConfig) -> torch.optim.AdamW:
     )
 
 
-def compute_learning_rate(step: int, max_steps: int, config: OptimConfig) -> float:
-    """Returns the learning rate of a step, 0 to max_steps - 1: linear warm-up, then half a cosine to the last share."""
+def compute_learning_rate(step: int, max_steps: int, config: OptimConfig, time_share: float = 0.0) -> float:
+    """Returns the learning rate of a step, 0 to max_steps - 1: linear warm-up, then half a cosine to the last share.
+
+    Args:
+        time_share: share of the run's maximum time that has passed; the cosine is at this place if the steps are not
+            as far, so that a run that ends by its time also ends with a low learning rate.
+    """
     if step < config.warmup_steps:
         return config.learning_rate * (step + 1) / config.warmup_steps
-    done = (step - config.warmup_steps) / max(1, max_steps - config.warmup_steps)
+    done = max(time_share, (step - config.warmup_steps) / max(1, max_steps - config.warmup_steps))
     falling = (1 + math.cos(math.pi * min(1.0, done))) / 2
     return config.learning_rate * (config.final_share + (1 - config.final_share) * falling)
 

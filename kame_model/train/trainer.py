@@ -199,14 +199,15 @@ class Trainer:
         losses, tallies, n_frames = self._compute_gradients(batches)
         clipped = torch.nn.utils.clip_grad_norm_(self._parts.model.parameters(), self._config.optim.clip_norm)
         norm = float(clipped.full_tensor() if hasattr(clipped, "full_tensor") else clipped)
-        is_late = self.hours * 3600 >= self._limit_s
-        here = [float((losses / len(batches)).sum()), float(n_frames), float(is_late), *sum_counts(batches)]
+        time_share = self.hours * 3600 / self._limit_s
+        here = [float((losses / len(batches)).sum()), float(n_frames), time_share, float(time_share >= 1)]
+        here += sum_counts(batches)
         told = torch.cat([torch.tensor(here, dtype=torch.float64), tallies])
-        loss, frames, late, *sums = self._processes.sum_over_all(told).tolist()
-        loss /= self._processes.share.world
+        loss, frames, time_shares, late, *sums = self._processes.sum_over_all(told).tolist()
+        loss, time_share = (each / self._processes.share.world for each in (loss, time_shares))
         self._is_late = late > 0  # all processes stop when the time of one is up
         self._check_finite(loss, norm, losses.tolist(), batches)
-        rate = compute_learning_rate(self.step, self._config.max_steps, self._config.optim)
+        rate = compute_learning_rate(self.step, self._config.max_steps, self._config.optim, time_share)
         for group in self._optimiser.param_groups:
             group["lr"] = rate
         self._optimiser.step()

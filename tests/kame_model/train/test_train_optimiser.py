@@ -56,6 +56,13 @@ def test_learning_rate_rises_in_a_line_and_falls_as_a_cosine() -> None:
     assert rates[10:] == sorted(rates[10:], reverse=True)
 
 
+def test_learning_rate_falls_by_time_where_the_steps_are_not_as_far() -> None:
+    assert compute_learning_rate(20, 10**6, CONFIG, time_share=0.5) == pytest.approx(0.55, abs=1e-3)
+    assert compute_learning_rate(20, 10**6, CONFIG, time_share=1.2) == pytest.approx(0.1)
+    assert compute_learning_rate(60, 110, CONFIG, time_share=0.2) == compute_learning_rate(60, 110, CONFIG)
+    assert compute_learning_rate(3, 110, CONFIG, time_share=0.9) == compute_learning_rate(3, 110, CONFIG), "warm-up"
+
+
 def test_learning_rate_without_warm_up_begins_at_its_height() -> None:
     assert compute_learning_rate(0, 10, OptimConfig(learning_rate=0.5, warmup_steps=0)) == 0.5
 

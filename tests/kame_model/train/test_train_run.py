@@ -281,6 +281,9 @@ def test_a_run_ends_whole_when_its_time_is_up(rows: Path, tmp_path: Path, monkey
     assert steps_saved(tmp_path / "run") == [4]
     assert (tmp_path / "run" / DONE).exists()
     assert result.figures["hours"] == 3.0
+    rates = [row["learning_rate"] for row in told(tmp_path / "run") if row["kind"] == "train"]
+    assert rates[1:] == sorted(rates[1:], reverse=True), "it falls after two steps of warm-up"
+    assert rates[-1] == pytest.approx(config.optim.learning_rate * config.optim.final_share)
     assert train(config, hourly).step == 4
     assert train(config.model_copy(update={"max_hours": 4.5}), hourly).step == 6
 
