@@ -279,7 +279,7 @@ class _Cache(Generic[_T]):
         self._known: dict[Path, tuple[_Stamp, _T | KameError]] = {}
 
     def get(self, folder: Path, stamp: _Stamp) -> _T:
-        """Returns a folder's content, which is read again if the stamp has changed.
+        """Returns a folder's content, or raises the error of reading it; reads it again only if the stamp has changed.
 
         Raises:
             KameError: it cannot be read.

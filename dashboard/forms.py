@@ -432,7 +432,11 @@ def _parse_number(text: str, is_whole: bool) -> int | float:
 
 
 def _list_faults(error: ValidationError, told: set[str]) -> dict[str, str]:
-    """Returns the first of Pydantic's errors for each field, by path; an error of a class is moved to its field."""
+    """Returns the first of Pydantic's errors for each field, by path; an error of a class goes to the field it names.
+
+    Args:
+        told: paths of the values that the form has.
+    """
     faults: dict[str, str] = {}
     for each in error.errors(include_url=False):
         if each["type"] == "default_factory_not_called":  # follows from another fault

@@ -49,7 +49,7 @@ class SqlBox:
         self._places = threading.BoundedSemaphore(_AT_ONCE)
 
     def run(self, index: Path, query: str, n_rows: int) -> Result:
-        """Executes a query on an index, and returns at most `n_rows` rows.
+        """Executes a query on an index in another process, and returns at most `n_rows` rows.
 
         Raises:
             QueryError: it is wrong, not allowed, needs too much time or memory, or too many others are running.

@@ -101,7 +101,7 @@ class Bucket(Store):
 
         Raises:
             ChangedMeanwhile: another client has written or removed it; it is not changed.
-            StoreError: the server fails, or rejects the request.
+            StoreError: the bucket does not exist, the server fails, or it rejects the request.
         """
         try:
             with self.translated(path, "write"):

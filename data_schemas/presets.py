@@ -54,7 +54,7 @@ class Preset:
     begins_with: Mapping[str, str] = field(default_factory=dict)
 
     def make_recipe(self, stage: str) -> dict[str, Any]:
-        """Returns the settings of a stage that differ from the defaults of `TrainConfig`, without its data and folder.
+        """Returns a stage's fields of `TrainConfig`, without data and folder; its settings replace the preset's.
 
         Raises:
             ConfigError: the plan has no such stage.

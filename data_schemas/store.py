@@ -226,6 +226,8 @@ class Batch:
     def take_names(self) -> None:
         """Syncs all contents to the disk, renames each file, and syncs the folders.
 
+        If that fails, files that did not exist before are removed again; files already replaced stay replaced.
+
         Raises:
             StoreError: as `Store.batch`.
         """

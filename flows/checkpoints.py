@@ -87,7 +87,13 @@ class CheckpointFiles:
 
 
 def _get_creation_time(folder: Path) -> datetime:
-    """Returns the time at which a checkpoint was registered, or if it was not, at which its facts were written."""
+    """Returns the time at which a checkpoint was registered, or if it was not, at which its facts were written.
+
+    A damaged registry is ignored.
+
+    Raises:
+        StoreError: there are no facts.
+    """
     try:
         for entry in read_registry(str(folder.parent)):
             if entry.name == folder.name:

@@ -72,7 +72,11 @@ class Components:
         self._lock = FileLock(folder / "lock")
 
     def __enter__(self) -> Self:
-        """Takes the lock of the folder, and ends processes that a killed predecessor left running."""
+        """Takes the lock of the folder, and ends processes that a killed predecessor left running.
+
+        Raises:
+            ConfigError: another one has the lock.
+        """
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
             self._lock.acquire(timeout=0)

@@ -78,7 +78,7 @@ def _make_pools(client: SyncPrefectClient) -> None:
 
 
 def _read_schedules(client: SyncPrefectClient, kind: str) -> list[DeploymentScheduleCreate]:
-    """Reads the schedules of a deployment, which Prefect deletes if an update does not pass them again."""
+    """Reads the schedules of a deployment, which an update has to pass again to keep them; none if there is no such."""
     try:
         there = client.read_deployment_by_name(f"{kind}/{kind}").schedules
     except ObjectNotFound:

@@ -64,7 +64,7 @@ class LostRuns:
         self._seen: dict[UUID, _Seen] = {}
 
     def look(self) -> list[FlowRun]:
-        """Checks all active runs once, and returns those that were ended.
+        """Ends the active runs that have given no sign of life for too long, and returns them.
 
         Raises:
             httpx.HTTPError: the server does not answer; then all runs have their full time again.

@@ -320,6 +320,11 @@ class PrefectRuns:
 
         Args:
             what: the requested object, for the message if it does not exist.
+
+            Raises:
+                MissingError: it does not exist.
+                RefusedRunError: the request was rejected, or it is a deployment that does not exist.
+                SchedulerGoneError: the server does not answer, or failed.
         """
         try:
             yield

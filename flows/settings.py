@@ -124,7 +124,7 @@ def build_config(profile: str, file: Path | None, options: Mapping[str, Any]) ->
         options: settings by dotted name (`chat.base_url`); those that are None are ignored.
 
     Raises:
-        ConfigError: the profile is unknown, the YAML cannot be read, or a value is out of bounds.
+        ConfigError: the profile or a setting is unknown, the YAML cannot be read, or a value is out of bounds.
     """
     if profile not in PROFILES:
         raise ConfigError(f"There is no profile {profile!r}.", f"Choose one of: {', '.join(PROFILES)}.")

@@ -59,7 +59,7 @@ class EncodedRows:
         return found
 
     def read(self, folder: TokenFolder, data_path: str, dialogue_id: str) -> DialogueFrames | None:
-        """Reads the row of a dialogue; None if it was not encoded.
+        """Reads the row of a dialogue from a folder that `find` returned for this file; None if it was not encoded.
 
         Raises:
             KameError: a file is missing, damaged or outside the folder, or the vocabulary has changed.

@@ -208,7 +208,7 @@ def _list_engines(provenance: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _count_heard(figures: Figures, table: Any) -> None:
-    """Adds what a recogniser heard to the figures, by source, form and voice; other utterances are not counted."""
+    """Adds what a recogniser heard to the figures, by source, form and voice; skips utterances without recognition."""
     turns = table["turns"].combine_chunks()
     lists = pc.struct_field(pc.list_flatten(turns), "utterances")
     rows = pc.take(pc.list_parent_indices(turns), pc.list_parent_indices(lists))

@@ -69,7 +69,8 @@ class Lexicon:
     def replace_entries(self, text: TracedText) -> tuple[TracedText, dict[str, str]]:
         """Replaces each entry found by one character of the private use area.
 
-        Returns the text, and the spoken form for each of these characters.
+        Returns the text, and the spoken form for each of these characters. "an" before an entry becomes "a" if its
+        spoken form begins with a consonant.
 
         Raises:
             Unspeakable: `symbol`: the text has such characters itself, or too many entries.

@@ -89,7 +89,7 @@ class OracleTextFilter:
         return self._release(n_words)
 
     def _add_word(self, word: str) -> None:
-        """Adds one word, or drops it at the word limit; a full filter is over.
+        """Adds one word; at the word limit it is discarded, and the filter is over.
 
         Raises:
             UnusableAnswer: the words so far refuse to answer.

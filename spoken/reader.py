@@ -121,7 +121,11 @@ def _apply_first_rule(text: str, at: int, entries: Mapping[str, str], depth: int
 
 
 def _resolve_saying(saying: Saying, entries: Mapping[str, str], depth: int) -> str:
-    """Returns the words of a reading, after reading its nested formulas."""
+    """Returns the words of a reading, after reading its nested formulas.
+
+    Raises:
+        Unspeakable: a nested formula has no reading, or formulas are nested too deeply.
+    """
     if isinstance(saying, str):
         return saying
     if depth >= _MAX_DEPTH:

@@ -416,7 +416,7 @@ class BatchTransport:
             self._settle(key, fault)
 
     def _process_line(self, text: bytes) -> str | None:
-        """Stores the answer in a line of a batch's output, or translates its error, and settles the request.
+        """Stores the answer in a line of a batch's output, or translates its error; the waiting request gets either.
 
         Returns:
             The request's key, or None if the line cannot be parsed.

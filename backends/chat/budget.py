@@ -100,7 +100,10 @@ class ModelSpending:
 
 @contextmanager
 def run_named(run_id: str) -> Iterator[None]:
-    """Sets the run for which requests in the block are counted, in this process and in those started from it."""
+    """Sets the run for which requests in the block are counted, in this process and in those started from it.
+
+    It does so by an environment variable (`RUN_ENV`), which is restored at the end.
+    """
     before = os.environ.get(RUN_ENV)
     os.environ[RUN_ENV] = run_id
     try:

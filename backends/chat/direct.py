@@ -73,6 +73,8 @@ class DirectTransport:
     async def fetch(self, key: str, payload: dict[str, Any]) -> StoredReply:
         """Returns the answer to a payload that is not in the cache.
 
+        Requests with the same beginning (all messages but the last) wait until the first of them has been tried once.
+
         Raises:
             RequestError, BackendError: see `OpenAIChatClient.ask`.
             BudgetError: the budget does not allow the request.

@@ -47,7 +47,8 @@ def stop(child: "subprocess.Popen[bytes]") -> None:
 def main(parent_pid: int, command: list[str]) -> int:
     """Runs the command, stops it when the parent ends, and returns its exit code.
 
-    The code is 127 if it does not start, and 128 plus the signal's number if a signal ended it.
+    The code is 127 if it does not start, and 128 plus the signal's number if a signal ended it. Processes that it
+    leaves behind are killed; SIGINT and SIGTERM to this process are ignored.
     """
     try:
         child = subprocess.Popen(  # noqa: S603 - the command is our caller's

@@ -84,7 +84,7 @@ class AdaptiveLimit:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Waits for a place in flight and holds it for the duration of the block."""
+        """Waits until the limit allows one more request in flight, and counts one for the duration of the block."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         self._admit_waiting()
@@ -124,7 +124,7 @@ class AdaptiveLimit:
     def _judge(self, rate: float) -> None:
         """Compares answers per second (Little's law: limit ÷ mean latency) with those at the best limit so far.
 
-        Raises the limit if its growth paid, and returns to the best limit if it did not.
+        Raises the limit if its growth paid; else returns to the best limit, and keeps it for `N_WINDOWS_HELD` windows.
         """
         self._latencies_s.clear()
         if self.limit == self._best_limit:
@@ -175,7 +175,7 @@ class RateLimit:
         self._paid_until_s = -math.inf
 
     async def take(self, amount: int) -> None:
-        """Waits until this amount may be taken. One above the bound takes longer than a minute, but is allowed."""
+        """Waits until the rate allows this amount, which may be above the rate of a minute, and counts it."""
         now_s = _get_time_s()
         self._paid_until_s = max(self._paid_until_s, now_s - BURST_S)
         wait_s = self._paid_until_s - now_s

@@ -135,7 +135,12 @@ class OpenAILiveChat:
         await self.aclose()
 
     async def _read_pieces(self, payload: dict[str, Any], answer: "_Answer") -> AsyncGenerator[str, None]:
-        """Yields the answer's pieces; translates all errors."""
+        """Yields the answer's pieces.
+
+        Raises:
+            TryAgainError: the connection failed or was overloaded, or an event cannot be parsed.
+            AnswerCut, AnswerRefused, UnexpectedThought, RequestError, BackendError: as `stream`.
+        """
         import openai
 
         try:
@@ -157,7 +162,10 @@ class OpenAILiveChat:
 
     @asynccontextmanager
     async def _opened(self, payload: dict[str, Any]) -> AsyncIterator["openai.AsyncStream[object]"]:
-        """Yields the answer's events from the first server that accepts the request; each is tried at most once."""
+        """Yields the answer's events from the first server that accepts the request; each is tried at most once.
+
+        Once the events have begun, a fault is raised, and no other server is tried.
+        """
         tried: list[Server] = []
         while True:
             server = self._servers.choose(tried)

@@ -44,7 +44,11 @@ def die_when_stdin_closes() -> None:
 
 
 def start_server(options: argparse.Namespace) -> str:
-    """Starts the server and returns its base URL, with `/v1`; it runs on its own threads until the process ends."""
+    """Starts the server and returns its base URL, with `/v1`; it runs on its own threads until the process ends.
+
+    Raises:
+        RuntimeError: it does not start; the reason is in the log lines before.
+    """
     from xllamacpp import CommonParams, Server  # type: ignore[import-untyped]
 
     params = CommonParams()
@@ -69,7 +73,10 @@ _KEPT: list[object] = []
 
 
 def main(arguments: list[str]) -> None:
-    """Starts the server, prints its address, and waits until the parent ends."""
+    """Starts the server at a lower priority, prints its address as JSON, and waits until the parent ends.
+
+    If the server does not start, the process exits with a message.
+    """
     options = parse_arguments(arguments)
     die_when_stdin_closes()
     os.nice(_NICENESS)

@@ -18,7 +18,10 @@ def log_try(event: str, **fields: Any) -> None:
 
 @contextmanager
 def written_to(path: Path) -> Iterator[None]:
-    """Appends the events in the block to a file, one JSON object per line, with the time in UTC as `timestamp`."""
+    """Appends the events logged in the block to a file, one JSON object per line, with the time in UTC as `timestamp`.
+
+    Meanwhile they go to no other log. Without events, no file is created.
+    """
     from pythonjsonlogger.json import JsonFormatter
 
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -96,7 +96,10 @@ class Servers:
         server.n_failed = 0
 
     def _record_fault(self, server: Server, fault: TryAgainError, begun_s: float) -> None:
-        """Pauses a server after a fault that concerns it; all requests that it had together count as one failure."""
+        """Pauses a server after a fault that concerns it; all requests that it had together count as one failure.
+
+        A server without others is never paused.
+        """
         is_told_of = begun_s < server.left_out_s[0] and server.n_failed
         if len(self.all) == 1 or is_told_of or not _is_of_server(fault):
             return

@@ -47,7 +47,7 @@ class ThoughtStream:
         return not self._has_ended and (self._is_expected or self.has_thought)
 
     def feed(self, piece: str) -> str:
-        """Adds the next piece, of any length, and returns the answer text that is certain by now.
+        """Adds the next piece, of any length, and returns the new text that is certain by now to be no thought.
 
         Raises:
             UnexpectedThought: text that was already returned was thought.
@@ -74,7 +74,7 @@ class ThoughtStream:
         return self._held if self._has_ended or not is_thought else ""
 
     def _look_for_marks(self) -> None:
-        """Looks for the marks of a thought in the held text, and drops a thought that has ended.
+        """Looks for the marks of a thought in the held text, and removes a thought that has ended.
 
         Raises:
             UnexpectedThought: text that was already returned was thought.

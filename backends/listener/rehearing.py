@@ -158,7 +158,7 @@ class Ear:
         self._call(self._forget)
 
     def _hear(self, samples: Samples, windows: Sequence[Window] | None) -> None:
-        """Adds audio to the turn, reports audio that was dropped, and starts recognising if it is time."""
+        """Adds audio to the turn, records a failure if old audio had to be discarded, and recognises if it is time."""
         if self._sender.is_closed:
             return
         n_given_up = self._turn.n_given_up
@@ -239,7 +239,12 @@ class Ear:
     async def _finish(
         self, turn: TurnSound, work: asyncio.Task[None] | None, before: asyncio.Task[None] | None
     ) -> None:
-        """Recognises the rest of a turn and sends its final text; turns end in their order."""
+        """Recognises the rest of a turn and sends its final text; after a time limit, that of what was recognised.
+
+        Args:
+            work: recognition of the turn that is in progress, if any, which is awaited.
+            before: the end of the turn before, which is awaited first, so that turns end in their order.
+        """
         limit_s = self._recogniser.timing.final_timeout_s
         try:
             async with asyncio.timeout(limit_s):

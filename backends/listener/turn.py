@@ -73,7 +73,8 @@ class TurnSound:
     def hear(self, window: Samples, is_speech: bool) -> None:
         """Adds the next window of 512 samples at 16 kHz, but no silence over 0.3 s before or 1 s after speech.
 
-        If speech follows a pause, the part before it, if it is long and has been recognised, is closed.
+        If speech follows a pause, the part before it, if it is long and has been recognised, is closed. Of a turn that
+        gets too long, the first part is closed even if not all of it has been recognised.
         """
         n_quiet = len(self._windows) - self._n_to_speech_end
         if is_speech:

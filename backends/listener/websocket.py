@@ -210,7 +210,10 @@ class WebsocketEar:
             sending.cancel()
 
     async def _send(self, connection: "ClientConnection") -> None:
-        """Sends audio and ends of turns as they come, until cancelled; a turn waits for the last one's final text."""
+        """Sends the start message, then audio and ends of turns as they come, until cancelled.
+
+        The next turn is sent only after the final text of the one before has come.
+        """
         start = {
             "type": "start",
             "sample_rate_hz": SAMPLE_RATE_HZ,
@@ -231,7 +234,7 @@ class WebsocketEar:
                 await self._has_news.wait()
 
     def _read(self, message: dict[str, Any]) -> None:
-        """Handles a message from the recogniser.
+        """Handles a message from the recogniser; a final text counts as partial until the end of its turn was sent.
 
         Raises:
             ValueError, TypeError, KeyError: it is not of the protocol.

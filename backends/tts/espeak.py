@@ -147,7 +147,11 @@ class _Engine:
         _ctypes.dlclose(self._library._handle)
 
     def say(self, text: str, voice: str, words_per_minute: int) -> tuple[Samples, list[Event]]:
-        """Synthesises a text and returns its audio at `rate_hz` and the events in it; one text per `with` block."""
+        """Synthesises a text and returns its audio at `rate_hz` and the events in it; one text per `with` block.
+
+        Raises:
+            BackendError: the library reports a failure.
+        """
         self._library.espeak_SetVoiceByName(voice.encode())
         self._library.espeak_SetParameter(_RATE, words_per_minute, 0)
         data = text.encode()

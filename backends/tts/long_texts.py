@@ -51,7 +51,11 @@ def cut(text: str, max_chars: int) -> Iterator[str]:
 
 
 def _find_end(text: str, max_chars: int) -> int:
-    """Returns how many characters of a text that is too long go into the next piece."""
+    """Returns how many characters of a text that is too long go into the next piece.
+
+    Raises:
+        SpeechRefused: its first word alone is too long.
+    """
     spaces = [at for at in range(1, max_chars + 1) if text[at] == " "]
     if not spaces:
         raise SpeechRefused(f"a word of more than {max_chars} letters: {text[:40]!r}")

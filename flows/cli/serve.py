@@ -147,6 +147,9 @@ def build_serve_config(
 def _choose_checkpoint(mode: str | None, line: str) -> str:
     """Returns the included checkpoint, or for mode cascade `none` if there is none.
 
+    Args:
+        line: a command that names a checkpoint, for the error message.
+
     Raises:
         ConfigError: no checkpoint is included, and the mode needs one.
     """

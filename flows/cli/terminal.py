@@ -30,7 +30,7 @@ def print_json(value: object) -> None:
 
 @contextmanager
 def report_errors(as_json: bool, how_to_resume: str = HOW_TO_RESUME) -> Iterator[None]:
-    """Context manager that reports errors as one message (and as JSON) with an exit code, instead of a traceback.
+    """Context manager that reports a KameError or Ctrl-C as one message with an exit code; other errors pass.
 
     Args:
         how_to_resume: sentence that is added to the message after Ctrl-C.

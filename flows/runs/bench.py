@@ -126,7 +126,7 @@ def measure_dataset(config: RefreshConfig, n_dialogues: int, meter: UsageMeter, 
         tell: called with the name of each step before it is measured.
 
     Raises:
-        SourceError: no item of a source can be spoken.
+        SourceError: no item of a source can be spoken, or all dialogues are rejected.
         KameError: as in a run.
     """
     bench = Bench(config, n_dialogues, meter)

@@ -71,7 +71,10 @@ class RunRecord:
 
 @contextmanager
 def record_run(config: RefreshConfig) -> Iterator[RunRecord]:
-    """Yields a run's record, and writes it to `runs/` when the block ends, also after an error."""
+    """Yields a run's record, and writes it to `runs/` when the block ends, also after an error.
+
+    Requests to chat models in the block are counted for this run, and logged beside the record.
+    """
     started = datetime.now(UTC)
     run_id = f"{started:%Y%m%dT%H%M%S}-{ids.digest(started.isoformat(), n_hex=6)}"
     versions = {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}

@@ -109,7 +109,11 @@ def _run_stages(
     record: RunRecord,
     by_shard: bool = False,
 ) -> Tasks[None]:
-    """Yields the tasks of each stage on all parts; worker processes and chat servers run only while they are used."""
+    """Yields the tasks of each stage on all parts; worker processes and chat servers run only while they are used.
+
+    Args:
+        by_shard: one task for the parts of each shard, instead of one for all.
+    """
     n_items = sum(part.n_items for part in plan.parts)
     with Workers(config, run_one) as workers, ExitStack() as while_asked:
         with record.time_step("plan"):

@@ -36,7 +36,9 @@ async def run_group(
     on_ready: Callable[[ServingGroup], None],
     on_drain: Callable[[ServingGroup], None],
 ) -> None:
-    """Serves from several processes until SIGTERM or SIGINT, then shuts down gracefully; SIGHUP restarts them in turn.
+    """Serves from several processes until SIGTERM or SIGINT, then lets sessions finish; a second signal ends them.
+
+    SIGHUP restarts the processes in turn.
 
     Args:
         read_again: reads the current configuration at each SIGHUP.

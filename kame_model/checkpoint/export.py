@@ -218,7 +218,7 @@ def open_run(run: Path, device: torch.device | str = "cpu") -> Iterator[Checkpoi
 
 
 def find_codec(run: str | Path) -> tuple[str, Options]:
-    """Returns the name and options of the codec that a run's data was encoded with, from its token rows.
+    """Returns the name and options of the codec that a run's data was encoded with, from its first token rows.
 
     Raises:
         ConfigError: the token rows no longer exist.

@@ -165,7 +165,11 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _fetch(repository: str, name: str) -> Path | None:
-    """Downloads a file of `owner/name[@revision]` and returns its path; None if the repository has no such file."""
+    """Downloads a file of `owner/name[@revision]` and returns its path; None if the repository has no such file.
+
+    Raises:
+        BackendError: the download fails, also because there is no such repository.
+    """
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import RemoteEntryNotFoundError
 

@@ -101,7 +101,7 @@ def register_export(folder: str, name: str, shares: list[FreeShare]) -> KameJson
 
 
 def note_look(folder: str, look: Look, *, again: bool) -> int:
-    """Records an evaluation on test items before it starts.
+    """Records an evaluation on test items before it starts; one that is recorded already (to be resumed) counts once.
 
     Args:
         folder: the registry's folder; it is created if necessary.

@@ -90,7 +90,8 @@ def replace_answer(sides: Sides, span: slice, utterance: Clip) -> Sides | None:
         utterance: the new answer.
 
     Returns:
-        The dialogue; None if the user is never silent, so that there is no silence to repeat.
+        The dialogue; None if it has no event with the answer, or the user is never silent, so that there is no silence
+            to repeat.
     """
     own, other = sides
     event, quiet = own.find_answering_event(), find_quiet_frames(other)

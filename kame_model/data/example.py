@@ -252,7 +252,10 @@ class ExampleMaker:
             yield lead
 
     def _find_other_item(self, unit: Unit) -> int | None:
-        """Returns the next row of another item, with another answer and an oracle; an item's dialogues are adjacent."""
+        """Returns the next row of the split, in a circle, of another item, with another answer and an oracle.
+
+        A speech row will do, too. None: there is no such row.
+        """
         dataset, rows = self._datasets[unit.dataset], self._get_rows_of_split(unit)
         row = dataset[unit.row]
         first = int(np.searchsorted(rows, unit.row)) + 1

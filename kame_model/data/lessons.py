@@ -98,7 +98,7 @@ class CopySource:
 def _make_batch(
     pieces: Pieces, config: CopyConfig, hardness: float, seed: int, guesses: NDArray[np.integer] | None = None
 ) -> Batch:
-    """Makes a micro-batch; longer examples are fewer, so that a step takes the same time.
+    """Makes a micro-batch of copying; the longer its examples, the fewer they are, so that a step takes the same time.
 
     Args:
         pieces: pieces of the vocabulary.

@@ -38,7 +38,11 @@ def open_datasets(mixed: Sequence[DatasetMixConfig]) -> list[TokenDataset]:
 
 
 def _check_files(dataset: TokenDataset) -> None:
-    """Verifies all checksums of a dataset; it reads two or three megabytes per hour of dialogues."""
+    """Verifies all checksums of a dataset; it reads two or three megabytes per hour of dialogues.
+
+    Raises:
+        StoreError: a file is missing or has changed.
+    """
     store = Store(dataset.folder)
     for shard in dataset.manifest.shards:
         for file in (shard.codes, shard.rows):

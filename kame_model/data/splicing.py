@@ -137,6 +137,8 @@ def overlay_clip(silent: Clip, clip: Clip, at: int) -> Clip:
 def splice_clip(side: SpeakerTokens, start: int, stop: int, clip: Clip, *, is_answer: bool = False) -> SpeakerTokens:
     """Replaces the frames from `start` to before `stop`; later frames and oracle events move.
 
+    An event within the replaced frames keeps its frame, or gets the one after the clip if that is earlier.
+
     Args:
         side: the speaker.
         start: first frame that is replaced.

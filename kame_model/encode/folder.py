@@ -55,7 +55,7 @@ def find_record(store: Store, path: str) -> Record | None:
 
 @contextmanager
 def claim_folder(out: str, name: str, by: Config) -> Iterator[Store]:
-    """Locks the folder for the duration of the block, and removes temporary files of killed runs.
+    """Creates the folder if necessary, locks it during the block, and removes temporary files of killed runs.
 
     Args:
         out: the folder.
@@ -102,7 +102,7 @@ def _has_other_files(folder: Path) -> bool:
 
 
 def _check_made_with(store: Store, name: str, by: Config) -> None:
-    """Records the settings if the folder has none; raises a ConfigError if it records others."""
+    """Records the settings if the folder has none; raises ConfigError if it records others, StoreError if damaged."""
     if not store.exists(name):
         store.write_bytes(name, (by.model_dump_json(indent=1) + "\n").encode())
         return

@@ -57,7 +57,9 @@ OnDialogues = Callable[[int], None]
 
 
 def encode_dataset(config: EncodeConfig, on_dialogues: OnDialogues = lambda n: None) -> TokenManifest:
-    """Encodes everything that is not encoded yet, in this process or its worker processes.
+    """Encodes everything that is not encoded yet, in this process or its worker processes, and writes the manifest.
+
+    Flagged dialogues have no rows. Files that the manifest does not list are removed.
 
     Raises:
         ConfigError: the codec is unknown, or `out` holds something else or was made with another codec or tokenizer.

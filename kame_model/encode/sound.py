@@ -113,7 +113,11 @@ def encode_voices(codec: Codec, voices: Sequence[Samples], names: Sequence[str])
 
 
 def _read_voices(sound: Sound) -> tuple[Samples, Samples]:
-    """Returns the two channels: A (assistant, left) and B (user, right)."""
+    """Returns the two channels: A (assistant, left) and B (user, right).
+
+    Raises:
+        DamagedShard: the audio cannot be read, or has another rate, length or number of channels than stated.
+    """
     try:
         samples, rate_hz = soundfile.read(io.BytesIO(sound.flac), dtype="float32", always_2d=True)
     except soundfile.LibsndfileError as error:

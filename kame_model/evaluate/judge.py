@@ -280,6 +280,8 @@ class Judge:
     def judge(self, requests: Sequence[JudgeRequest], on_done: Callable[[], None] = lambda: None) -> list[Judgement]:
         """Returns the judgements in the order of the requests, which are made concurrently.
 
+        A failed request has a judgement without a value, with the fault. It must not be called in an event loop.
+
         Args:
             on_done: called after each judgement.
 

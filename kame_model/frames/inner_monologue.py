@@ -35,7 +35,7 @@ class TextFrames:
 
 
 def lay_text(words: Sequence[WordTiming], tokenizer: Tokenizer, n_frames: int) -> TextFrames:
-    """Places a speaker's words, given in any order, on the frames of the dialogue.
+    """Places a speaker's words, given in any order, on the frames of the dialogue; counts tokens moved or cut off.
 
     The order of tokens never changes, so the text read from the frames is the text said, for any word timings.
     """

@@ -132,7 +132,7 @@ class OracleTokens:
         guesses: Guesses,
         turn_end_frames: int = TURN_END_FRAMES,
     ) -> OracleTokenEvent | None:
-        """Returns an event as the server feeds it.
+        """Returns an event as a server feeds it that treats answers to an unfinished question by `guesses`.
 
         Args:
             event: its number.

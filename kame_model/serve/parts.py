@@ -125,7 +125,10 @@ class UnaskedChat:
         return LiveUsage() if self._chat is None else self._chat.usage
 
     async def stream(self, payload: dict[str, Any]) -> AsyncGenerator[str, None]:
-        """Streams an answer as `LiveChat.stream` does. Each request asks for the model's name until that succeeds."""
+        """Streams an answer as `LiveChat.stream` does.
+
+        The server is asked for the model's name before the first request, and again before each until that succeeds.
+        """
         if self._chat is None:
             endpoint = await self._engine.describe_once()
             self._chat = self._chat or OpenAILiveChat(endpoint, self._config)

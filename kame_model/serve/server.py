@@ -193,6 +193,7 @@ class KameServer:
             Refused: the caller cannot be admitted now.
             ConfigError: no such mode, back-end, model or prompt; or this server makes no recordings.
             BackendError: the recogniser does not work.
+            RuntimeError: the server has not been started.
         """
         if self._stepper is None or self._shared is None:
             raise RuntimeError("the server has not been started")

@@ -228,7 +228,11 @@ def _read_file(path: Path) -> bytes:
 
 
 def _fetch(name: str) -> str:
-    """Returns the local copy of a file on the Hub, downloaded if there is none."""
+    """Returns the path of the local copy of a file on the Hub, downloaded if there is none.
+
+    Raises:
+        BackendError: the name is not of the form `HUB_PREFIX`owner/repository/file, or the download fails.
+    """
     owner, _, rest = name.removeprefix(HUB_PREFIX).partition("/")
     repository, _, file = rest.partition("/")
     if not (owner and repository and file):

@@ -178,7 +178,10 @@ class Checkpoints:
         return self._folder / f"{_ASIDE}step-{step:08d}"
 
     def _finish(self, step: int, state: Mapping[str, Any]) -> None:
-        """Completes a checkpoint in the temporary folder, and prunes older ones."""
+        """Gives the temporary folder its final name, marks it as complete, and prunes older checkpoints.
+
+        The first process does this, and all others wait for it.
+        """
         if self._processes.is_first:
             aside, whole = self._get_temporary_path(step), self._folder / f"step-{step:08d}"
             (aside / STATE).write_text(json.dumps({"step": step, **state}), encoding="utf-8")

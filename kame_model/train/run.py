@@ -149,7 +149,10 @@ def set_by_signals(stop: threading.Event) -> Iterator[None]:
 
 
 def _assemble(config: TrainConfig, processes: Processes) -> tuple[Trainer, tuple[int, int]]:
-    """Makes a trainer at step 0 with all components; also returns the number of weights, and of trained ones."""
+    """Makes a trainer at step 0 with all components; also returns the number of weights, and of trained ones.
+
+    The facts of the run are written, or compared with those in its folder (`begin_run`).
+    """
     out = Path(config.out)
     datasets = open_datasets(config.data.datasets)
     speaks_with = SpeaksWith.from_dataset(datasets[0])
@@ -365,6 +368,8 @@ def _log_metrics(config: TrainConfig, trainer: Trainer, processes: Processes) ->
 @contextmanager
 def _lock_folder(folder: Path, processes: Processes) -> Iterator[None]:
     """Context that locks a folder, so that only one run at a time uses it; the folder is created if necessary.
+
+    Of several processes, only the first one locks it.
 
     Raises:
         ConfigError: another training has locked it.

@@ -62,7 +62,7 @@ def find_run(place: str | Path) -> FoundRun | None:
 
 
 def begin_run(folder: Path, facts: RunFacts) -> None:
-    """Writes the facts of a new run, or checks that a run with a checkpoint is resumed with the same settings.
+    """Writes the facts of a run, after checking that one with a checkpoint is resumed with the same settings.
 
     Raises:
         ConfigError: a setting that affects the result differs from that of the run.
@@ -170,7 +170,7 @@ def start_from(model: FrontEnd, place: str, speaks_with: SpeaksWith | None = Non
     """Fills a front-end from a run, an export, KAME's release or Moshi's.
 
     Of a run, the last checkpoint is used, because training continues from there; to start from its best one, give its
-    export.
+    export. If the run never trained audio, the embeddings of codes become zero.
 
     Args:
         model: front-end without adapters.

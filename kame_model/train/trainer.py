@@ -193,7 +193,11 @@ class Trainer:
         return True
 
     def _train_step(self) -> None:
-        """Runs one optimiser step."""
+        """Runs one optimiser step at the learning rate of its step and time, and records its figures.
+
+        Raises:
+            TrainingError: the loss or gradient is not finite; the weights are unchanged.
+        """
         self._parts.speedometer.begin()
         batches = self._parts.loader.load_next_step()
         losses, tallies, n_frames = self._compute_gradients(batches)
@@ -306,7 +310,10 @@ class Trainer:
             self.log.write("train", self.step, self.figures)
 
     def _evaluate(self, progress: Progress) -> bool:
-        """Runs validation, with the averaged weights if there are any; returns whether the score is the best so far."""
+        """Runs and logs validation, with the averaged weights if there are any; returns whether its score is the best.
+
+        Without validation examples it does nothing and returns False.
+        """
         if self._parts.evaluator is None:
             return False
         with nullcontext() if self._average is None else self._average.swap_in():

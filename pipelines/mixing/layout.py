@@ -149,7 +149,11 @@ class _Clock:
         )
 
     def _find_start(self, turn: Turn, index: int) -> int:
-        """Returns the first sample of an utterance of speech by its placement; an interruption also cuts a turn."""
+        """Returns the first sample of an utterance of speech by its placement; an interruption also cuts a turn.
+
+        Raises:
+            NoPlace, ValueError: as `lay_out`.
+        """
         place = turn.utterances[index].placement
         if place.rule == "early":
             return self._place_early(turn, index)
@@ -195,7 +199,12 @@ class _Clock:
         return question.end - early
 
     def _place_interruption(self, turn: Turn, place: Placement) -> int:
-        """Returns the start, at a word's end in the other speaker's last turn, and cuts that turn `seconds` later."""
+        """Returns the start, at a word's end in the other speaker's last turn, and cuts that turn `seconds` later.
+
+        Raises:
+            NoPlace: a backchannel would come later, or the turn no longer has that word.
+            ValueError: the other speaker has no turn yet, or the placement names no word.
+        """
         others = [index for (index, _), laid in self.laid.items() if laid.is_speech and laid.speaker != turn.speaker]
         if not others:
             raise ValueError(f"{self.dialogue.dialogue_id}: turn {turn.turn_index} interrupts nobody")
@@ -220,7 +229,12 @@ class _Clock:
                 self.laid[key] = replace(laid, end=cut, words=laid.words[:n_words], is_cut=True)
 
     def _find_word(self, turn_index: int, word_index: int | None) -> tuple[Laid, int]:
-        """Returns the utterance that contains a turn's word, and the word's index in it."""
+        """Returns the utterance that contains a turn's word, and the word's index in it.
+
+        Raises:
+            NoPlace: `word_not_said`: the turn has fewer words.
+            ValueError: `word_index` is None.
+        """
         if word_index is None:
             raise ValueError(f"{self.dialogue.dialogue_id}: a placement in turn {turn_index} names no word")
         left = word_index

@@ -51,7 +51,7 @@ class PicturesStage:
         self._endpoint = endpoint
 
     def matters(self) -> dict[str, Any]:
-        """Returns the prompt's digest and the model's identity; each item has the digest of its picture."""
+        """Returns what determines descriptions: model, prompt and limits; each item has the digest of its picture."""
         if self._endpoint is None:
             return {"model": None}
         model = [self._endpoint.name, self._endpoint.model, self._endpoint.model_digest]

@@ -222,7 +222,10 @@ def _find_missing_oracles(source: _Source) -> list[Fault]:
 
 
 def _find_stray_files(store: Store, manifest: Manifest) -> list[Fault]:
-    """Returns a fault for each file that the manifest does not list, and for each prompt file that was changed."""
+    """Returns a fault for each file of data, oracles or rejects that the manifest does not list.
+
+    In `prompts/`, it is for each file that is no prompt set, or was changed.
+    """
     listed = {entry.path for entry in manifest.shards}
     there = [path for folder in ("data", "oracles", "prompts", "rejects") for path in store.files(folder)]
     strange = [path for path in there if path not in listed and not is_prompt_file(path)]

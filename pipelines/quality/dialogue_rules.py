@@ -179,7 +179,10 @@ def _check_interruptions(turns: tuple[Turn, ...]) -> BrokenRules:
 
 
 def _check_early_start(question: Turn, answer: Turn) -> BrokenRules:
-    """Checks that the lead of an answer that starts early lasts `LEAD_OUTLASTS_S` beyond the question."""
+    """Checks that the lead of an answer that starts early lasts `LEAD_OUTLASTS_S` beyond the question.
+
+    An answer that is cut within its lead is not checked.
+    """
     n_lead = len(split_words(answer.lead or ""))
     words = [word for said in answer.utterances if said.kind == "speech" for word in said.words]
     if answer.cut_s is not None and n_lead > len(words):

@@ -120,7 +120,7 @@ def _list_caller_utterances(heard: Sequence[HeardTurn]) -> list[RoughUtterance]:
 
 
 def _list_assistant_utterances(said: Sequence[SaidPiece]) -> list[RoughUtterance]:
-    """Joins pieces of text that follow each other without a pause."""
+    """Makes an utterance of each run of pieces that arrived less than `PAUSE_S` apart; blank ones are left out."""
     runs: list[list[SaidPiece]] = []
     for piece in said:
         if runs and piece.time_s - runs[-1][-1].time_s <= PAUSE_S:

@@ -264,6 +264,9 @@ def run_chat_stage(
         parts: all parts of the plan if the stage calls no model; otherwise the parts to be requested together.
         endpoint: what `ChatServers.endpoint_for` yielded.
         on_usage: receives the usage of these parts, which is updated while the stage runs.
+
+    Raises:
+        KameError: of the part that failed first; parts recorded before are kept.
     """
     store, chat = Store(config.out), chat_model_of(config, stage)
     runner = Runner(store)

@@ -102,7 +102,7 @@ class Lease:
 
 @contextmanager
 def hold_lease(bucket: Bucket) -> Iterator[Lease]:
-    """Holds the lease of a dataset for a block, and renews it in a thread.
+    """Holds the lease of a dataset for a block, renews it in a thread, and releases it at the end.
 
     Raises:
         StoreError: as `Lease.take`.

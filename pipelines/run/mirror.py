@@ -139,7 +139,10 @@ class Mirror:
         self._pool.shutdown(cancel_futures=True)
 
     def pull(self) -> None:
-        """Downloads what has changed in the bucket and removes what is gone from it; files never uploaded are kept."""
+        """Downloads what has changed in the bucket, and removes local copies of what is gone from it.
+
+        Local files that were never uploaded, or have changed since, are kept.
+        """
         there = {path: state for path, state in self._bucket.list_states().items() if not _STAYS.fullmatch(path)}
         for path in self._same.keys() - there.keys():
             if self._is_as_copied(path):
@@ -169,10 +172,11 @@ class Mirror:
             self._copy_all(partial(self._upload, path) for path in wave)
 
     def publish(self) -> None:
-        """Uploads everything, the manifest under a condition, and removes superseded files.
+        """Uploads everything, the manifest only if nobody else has published meanwhile, and removes superseded files.
 
         Raises:
-            StoreError: somebody else has published meanwhile; their dataset is complete and is left as it is.
+            StoreError: somebody else has published meanwhile; their dataset is complete and is left as it is, and the
+                files of this run are removed from the bucket.
         """
         self.push()
         try:

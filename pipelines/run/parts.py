@@ -109,10 +109,11 @@ class MembershipBook:
         return self._assign_parts([], items)
 
     def update(self, reading: SourceReading, contaminated: frozenset[str]) -> Membership:
-        """Updates the membership with what was read now.
+        """Updates the membership with what was read now, writes it, and returns it with its rejects.
 
         Items that were read earlier and not now keep their place if a limit stopped the reading; if the whole source
-        was read they are removed from it, and from the dataset.
+        was read they are removed from it, and from the dataset. Contaminated items are removed in any case; an
+        item whose split has changed gets a new place.
         """
         known = self.read_known()
         read = {item.item_id: item for item in reading.items}
@@ -152,7 +153,7 @@ class MembershipBook:
     def _collect_rejects(
         self, reading: SourceReading, dropped: Sequence[Reject], members: Sequence[Member]
     ) -> list[Reject]:
-        """Returns the rejects of reading, also of earlier runs beyond this limit, and the items dropped so far.
+        """Returns and records the rejects of reading, also of earlier runs beyond this limit, and all items dropped.
 
         They are written before the members are, so that a run killed in between drops the same items again.
         """

@@ -55,7 +55,7 @@ class Plan:
 
 @contextmanager
 def lock_dataset(config: RefreshConfig) -> Iterator[None]:
-    """Locks the dataset's folder for this run and removes temporary files of a killed run.
+    """Locks the dataset's folder for the block, creates it if necessary, and removes temporary files of a killed run.
 
     Raises:
         StoreError: another run holds the lock, or the folder cannot be written.
@@ -102,7 +102,9 @@ def check_request(config: RefreshConfig) -> None:
 
 
 def check_folder(config: RefreshConfig) -> None:
-    """Checks that a run may write to its folder: it must be empty, or a dataset with the same split.
+    """Checks that a run may write to its folder: it must be empty, or a dataset.
+
+    Sources of the dataset that this run does not name must have the same split and oracle version.
 
     Raises:
         ConfigError, DatasetError: as `check_request`.
@@ -166,7 +168,7 @@ def make_plan(
 
 
 def _update_contaminated(config: RefreshConfig, store: Store) -> frozenset[str]:
-    """Returns the questions of all evaluation sets that this folder has ever been given, which stay excluded.
+    """Adds the questions of evaluation sets to those recorded in the folder, and returns all; they stay excluded.
 
     Raises:
         ConfigError: there are new ones, and sources that may hold them are not read by this run.

@@ -171,7 +171,7 @@ class StageRun:
             future.cancel()
 
     def _query_capacity(self) -> None:
-        """Queries the capacity of the place every few seconds.
+        """Queries the capacity of the place, unless it did in the last few seconds, and sets how many parts may run.
 
         Raises:
             BackendError: it is lost, or for too long no worker has had the resources that a part needs.
@@ -213,7 +213,7 @@ class StageRun:
                 return
 
     def _collect(self, future: "Future[PartRecord]") -> None:
-        """Reports a part that has ended, or keeps its error for `finish`.
+        """Reports a finished part to `on_part`, or stores its error, which `finish` raises.
 
         Raises:
             BackendError: the place caused the error.

@@ -253,7 +253,7 @@ def _is_asked_for(counted: str, question: str) -> bool:
 
 
 def to_asked_form(answer: str, question: str) -> str:
-    """Returns the answer as written, but a year in words and a full hour as a time, if the question asks for them.
+    """Returns the answer without a final stop and ".0", as a time or a year in words if the question asks for one.
 
     A number gets the unit that the question asks for.
     """

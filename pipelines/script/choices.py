@@ -45,6 +45,7 @@ def choose(quiz: Quiz, room: int, config: ScriptConfig, rng: random.Random) -> t
     """Chooses options to be read out: the right one and randomly drawn wrong ones; None if not enough can be.
 
     They are in random order, but a closing answer is last ("none of these"); "all of these" needs all other options.
+    There are `max_spoken_options` at most; none is added to two or more that have more than `_ENOUGH_WORDS` words.
 
     Args:
         room: maximum number of words of all of them.

@@ -92,7 +92,8 @@ def make_quiz(item: Item, question: str) -> Quiz:
     """Makes a quiz of an item with `question` as its question; references to labels or other options become words.
 
     Raises:
-        NotAskable: `answer_refers_to_options`, or `needs_writing` for several parts.
+        NotAskable: `answer_refers_to_options`; `needs_options` for "none of these" beside too few options; or
+                `needs_writing` for several parts.
         Unspeakable: `blank` for an empty answer; `broken_text` for one whose end is repeated.
     """
     if not re.search(r"\w", item.answer):

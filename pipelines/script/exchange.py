@@ -48,7 +48,7 @@ def make_exchange(item: Item, config: ScriptConfig, seed: int) -> Exchange:
 
 
 def _make_exchange(item: Item, config: ScriptConfig, rng: random.Random) -> Exchange:
-    """Makes the exchange of `make_exchange` with draws from `rng`."""
+    """Makes the exchange of `make_exchange` with draws from `rng`; raises as it does."""
     told = picture_pointers.describe_picture(item)
     check_wording(told, item.answer, item.options)
     quiz = make_quiz(item, told)

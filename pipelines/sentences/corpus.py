@@ -163,7 +163,7 @@ def _draw_numbers(corpus: Corpus, rng: random.Random) -> str:
 
 
 def _draw_number(n_digits: int, rng: random.Random) -> str:
-    """Draws a number with so many digits in a written form; all sizes are equally frequent, whatever the form."""
+    """Draws a number in a written form: with `n_digits` digits, or, in some forms, small (a percentage, a fraction)."""
     whole = rng.randrange(10 ** (n_digits - 1) if n_digits > 1 else 0, 10**n_digits)
     small = rng.randint(2, 99)
     forms = (

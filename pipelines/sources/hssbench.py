@@ -37,7 +37,12 @@ def select_language(row: Row, language: str) -> Row:
 
 
 def make_draft(row: Row) -> Draft:
-    """Makes a draft; options are an object of letters and texts, lettered from A on without a gap."""
+    """Makes a draft; options are an object of letters and texts.
+
+    Raises:
+        BadRowError: a field is missing or has a wrong type, options are not lettered from A on without a gap, or the
+            answer is not one of them.
+    """
     lettered = row.get("options")
     if not isinstance(lettered, dict):
         raise BadRowError("wrong_type", "'options' is not an object of letters")

@@ -69,7 +69,7 @@ class _Reading:
     n_left: Counter[str] = field(default_factory=Counter)
 
     def take(self, index: int, row: Row | NotARow) -> None:
-        """Adds an item, or a reject, for each requested language that the row has."""
+        """Adds an item, or a reject, for each requested language that the row has, and counts its other languages."""
         row_id = f"{self.spec.name}-row-{index}"
         if isinstance(row, NotARow):
             self._refuse(row_id, BadRowError("not_json", row.detail))

@@ -8,7 +8,11 @@ from pipelines.sources.spec import BadRowError, Draft, Row, SourceSpec, chosen, 
 
 
 def make_draft(row: Row) -> Draft:
-    """Makes a draft with the right option's text as answer; letter and index must name the same option."""
+    """Makes a draft with the right option's text as answer.
+
+    Raises:
+        BadRowError: a field is missing or has a wrong type, or letter and index do not name the same option.
+    """
     options = option_texts(row.get("options"))
     index = chosen(options, text_of(row, "answer"))
     if row.get("answer_index", index) != index:

@@ -87,7 +87,11 @@ def _translate_hub_errors(hub_id: str) -> Iterator[None]:
 
 
 def _read_jsonl(path: str) -> Iterator[Row | NotARow]:
-    """Yields the rows of a JSONL file, compressed or not, without blank lines."""
+    """Yields the rows of a JSONL file, compressed or not, without blank lines; a line that is no row is a `NotARow`.
+
+    Raises:
+        SourceError: the file cannot be read or decompressed.
+    """
     opener = gzip.open if path.endswith(".gz") else open
     try:
         with opener(path, "rb") as lines:
@@ -113,7 +117,11 @@ def _parse_row(line: bytes) -> Row | NotARow:
 
 
 def _read_parquet(path: str) -> Iterator[Row]:
-    """Yields the rows of a Parquet file, with 1024 of them in memory at a time."""
+    """Yields the rows of a Parquet file, with 1024 of them in memory at a time.
+
+    Raises:
+        SourceError: it cannot be read, or is not a complete Parquet file.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 

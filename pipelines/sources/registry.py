@@ -38,7 +38,7 @@ class SourceEntry:
     plugin: "Plugin | None" = None
 
     def get_options_class(self) -> "type[BaseModel]":
-        """Returns the class of its options.
+        """Returns the class of its options; `HubOptions` if it is a `SourceSpec` and makes none.
 
         Raises:
             ConfigError: a package's source cannot be imported, or is not a source.

@@ -55,7 +55,11 @@ class InFlight:
 
     @contextmanager
     def call(self, engine: Engine) -> Iterator[None]:
-        """Wraps a call of an engine: other threads run meanwhile if it accepts concurrent calls."""
+        """Context of a call of an engine: other threads run meanwhile if it accepts concurrent calls.
+
+        Raises:
+            CancelledError: the batch of `map` has ended, because another element failed.
+        """
         if self.n_threads == 1 or engine.max_calls_in_flight == 1:
             yield
             return

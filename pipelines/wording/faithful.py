@@ -55,7 +55,11 @@ def check_wording(raw_text: str, said: str, answer: str, *, must_answer: bool) -
 
 
 def _check_meaning(said: str, new: str) -> None:
-    """Rejects other names, more or fewer negations, words of another direction, and another kind of sentence."""
+    """Checks that a wording keeps names, the number of negations, direction ("more", "less") and kind of sentence.
+
+    Raises:
+        NotFaithful: it does not.
+    """
     words, old = split_lower_words(new), split_lower_words(said)
     if missing := sorted(list_kept_words(said) - set(map(_strip_possessive, words))):
         raise NotFaithful(f"without {', '.join(missing)}")

@@ -57,7 +57,7 @@ class WordingStage:
         self._seed = seed
 
     def matters(self) -> dict[str, Any]:
-        """Returns the prompt's digest, the model's identity, and the seed."""
+        """Returns what determines wordings: model, prompt, number of attempts and seed; without a model, only that."""
         if self._endpoint is None:
             return {"model": None}
         model = [self._endpoint.name, self._endpoint.model, self._endpoint.model_digest]
@@ -73,7 +73,10 @@ class WordingStage:
         return StageResult([dialogue for (dialogue,) in batch], [])
 
     async def run_with(self, batch: Sequence[tuple[Dialogue]], client: ChatClient) -> StageResult[Dialogue]:
-        """Returns every dialogue; after a failed request it keeps the rules' words, and a later run retries."""
+        """Returns every dialogue, with new wordings where they can be had and are faithful.
+
+        Else it keeps the rules' words; failed requests are retried by a later run.
+        """
         dialogues = [dialogue for (dialogue,) in batch]
         wanted = {
             (dialogue.dialogue_id, turn.turn_index): each
@@ -127,8 +130,9 @@ class WordingStage:
 def _find_wanted(dialogue: Dialogue, turn: Turn) -> _Wanted | None:
     """Returns what to reword in a turn: the item's question or its answer, spoken as one utterance.
 
-    Returns None for other turns, which are set phrases; for turns whose words the script counts or a speaker takes
-    back; and for questions that read out options, which a new wording would lose.
+    Returns None for other turns, which are set phrases; for short ones, and those whose words the script counts or a
+    speaker takes back; for answers without the true answer's words; and for questions that contain them, as those do
+    that read out options.
     """
     speech = [utterance for utterance in turn.utterances if utterance.kind == "speech"]
     if turn.turn_index in _find_counted_turns(dialogue) or len(speech) != 1 or dialogue.form in _SAID_TWICE:
@@ -171,7 +175,10 @@ def _check_answer(answer: ChatReply, wanted: _Wanted) -> SpokenText | None:
 
 
 def _replace_body(dialogue: Dialogue, turn: Turn, body: SpokenText) -> Turn:
-    """Returns the turn with another body between its lead and tail, with the written span of each word."""
+    """Returns the turn with another body between its lead and tail, with the written span of each word.
+
+    The turn's speech must be one utterance; if it bears the answer, the new body must, too.
+    """
     lead, tail = ([] if part is None else [make_spoken(part)] for part in (turn.lead, turn.tail))
     whole = join_spoken([*lead, body, *tail])
     answer_word_index = turn.answer_word_index

@@ -85,7 +85,8 @@ def read_brackets(line: Line) -> dict[int, str]:
     """Returns the reading of each bracket of a text, by its index among the tokens.
 
     Raises:
-        Unspeakable: a formula has a bracket without a partner, a square bracket or a brace.
+        Unspeakable: a formula has a bracket without a partner, a square bracket or a brace; brackets are nested too
+            deeply, or have several possible readings.
     """
     said: dict[int, str] = {}
     opened: list[int] = []
@@ -110,7 +111,11 @@ def read_brackets(line: Line) -> dict[int, str]:
 
 
 def _read_pair(pair: Pair) -> tuple[str, str]:
-    """Returns the readings of both brackets: commas in prose, "of" after a function, their names or "" in a formula."""
+    """Returns the readings of both brackets: commas in prose, "of" after a function, their names or "" in a formula.
+
+    Raises:
+        Unspeakable: they are square brackets or braces in a formula, empty after a name, or a factor or an argument.
+    """
     before, after = pair.before, pair.after
     if before is not None and before.kind == "function":
         return _read_call(pair)

@@ -151,7 +151,11 @@ def _read_slash(place: Place) -> str:
 
 
 def _read_arrow(place: Place) -> str:
-    """Reads "yields" in a reaction, otherwise "to"; an arrow in both directions is "in equilibrium with"."""
+    """Reads "yields" in a reaction, otherwise "to"; an arrow in both directions is "in equilibrium with".
+
+    Raises:
+        Unspeakable: it is not between two terms, or means "approaches" ("as x → 0").
+    """
     if not (ends_term(place.left) and starts_term(place)):
         raise place.make_refusal()
     if place.sign.text == "⇌":
@@ -206,7 +210,12 @@ def _find_term_start(place: Place) -> int:
 
 
 def _read_comparison(place: Place) -> str:
-    """Reads "is less than", without "is" after "for all x"; a chain such as "0 < x < 1" is refused as too complex."""
+    """Reads "is less than", without "is" after "for all x", and "less than" or "more than" before a number alone.
+
+    Raises:
+        Unspeakable: it is one of a chain ("0 < x < 1"), stands between names ("Settings > Privacy"), or compares
+            nothing.
+    """
     name, left, right = _COMPARED[place.sign.text], place.left, place.right
     if not starts_term(place):
         raise place.make_refusal()
@@ -249,7 +258,7 @@ def _read_hyphen(place: Place) -> str:
     """Reads "minus", "to" or "and" in a range, "," for a dash, and nothing inside a word.
 
     Raises:
-        Unspeakable: the two numbers beside it have no certain reading.
+        Unspeakable: beside a number, a unit or a bracket, it may be a minus, a range or a dash.
     """
     left, right, sign = place.left, place.right, place.sign
     if right is None or left is None or left.kind in {"mark", "open", "operator"}:

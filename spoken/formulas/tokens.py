@@ -45,7 +45,7 @@ class Line:
         self.tokens = [self._as_variable(at) for at in range(len(tokens))]
 
     def _as_variable(self, at: int) -> Token:
-        """Returns a token; capitals beside a sign in an equation become a product of variables: "v = RT/P"."""
+        """Returns the token at `at`; two or three capitals beside a sign in an equation are variables: "v = RT/P"."""
         token = self.tokens[at]
         if token.kind != "word" or not (
             token.written.isalpha()

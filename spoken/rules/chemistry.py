@@ -53,7 +53,11 @@ def _read_ion(match: Match) -> str:
 
 
 def _read_name(match: Match) -> str:
-    """Reads names of letters and digits: "B12", "CD4", "p53", "G6PD"."""
+    """Reads names of letters and digits: "B12", "CD4", "p53", "G6PD".
+
+    Raises:
+        Unspeakable: `code`: it has more than six pieces, or a number with a leading zero.
+    """
     pieces = re.findall(r"[A-Z]?[a-z]{2,}|[A-Za-z]+|\d+", match[0])
     if len(pieces) > 6 or any(len(piece) > 1 and piece.startswith("0") for piece in pieces):
         raise Unspeakable("code", match[0])

@@ -52,7 +52,11 @@ _OF_ATOMS: Final = re.compile(r"(?i)\b(?:electron|atom|molecul|lattice|bond|nucl
 
 
 def _read_clock(match: Match) -> str:
-    """Reads a time of day: "5:30 p.m." is "five thirty in the afternoon"; refuses what is none or may be picometers."""
+    """Reads a time of day: "5:30 p.m." is "five thirty in the afternoon".
+
+    Raises:
+        Unspeakable: it is no time of day, or may be picometers.
+    """
     hour, minute = int(match["hour"]), int(match["minute"] or "0")
     half = (match.groupdict().get("half") or "").lower()[:1]
     if half == "p" and match["half"] == "pm" and ":" not in match[0] and _OF_ATOMS.search(get_topic(match)):
@@ -98,7 +102,11 @@ def _read_colon(match: Match) -> str:
 
 
 def _read_date(match: Match) -> str:
-    """Reads "May 5, 1990" as "May fifth, nineteen ninety"; refuses "in May 5 girls"."""
+    """Reads "May 5, 1990" as "May fifth, nineteen ninety".
+
+    Raises:
+        Unspeakable: the number may count what follows ("in May 5 girls").
+    """
     if re.search(r"\b(?:[Ii]n|[Dd]uring|[Ll]ast|[Nn]ext|[Tt]his|[Ee]very) $", get_text_before(match)) and re.match(
         " [a-z]", get_text_after(match)
     ):
@@ -119,7 +127,7 @@ are counts."""
 
 
 def is_year(match: Match) -> bool:
-    """Whether four digits are read in pairs: they follow a cue, and nothing that they count follows them."""
+    """Whether four digits are read in pairs as a year, judged by the text on both sides; never above 2049."""
     if not re.fullmatch(r"1\d\d\d|20[0-4]\d", match[0]):
         return False
     left, right = get_text_before(match), get_text_after(match)

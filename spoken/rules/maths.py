@@ -85,7 +85,12 @@ def _read_power(match: Match) -> Saying:
 
 
 def _read_index(match: Match) -> Saying:
-    """Reads "x_1", "V_max", "a_{n+1}"; a fraction, a function or an index of several letters has no reading."""
+    """Reads the index in "x_1", "V_max", "a_{n+1}".
+
+    Raises:
+        Unspeakable: it is a fraction or a function, the base of a "log", or a number of several digits that does not
+            begin with 1.
+    """
     index = (_find_first_group(match, 1) or "").strip()
     if _HARD.search(index) or re.match(r"/\d", get_text_after(match)):
         raise Unspeakable("formula", match[0])
@@ -125,7 +130,11 @@ _SUMS: Final = {"∫": "the integral", "∬": "the double integral", "∮": "the
 
 
 def _read_sum(match: Match) -> Saying:
-    """Reads a sign of a sum, product or integral with its bounds: "the sum from i equals one to n of"."""
+    """Reads a sign of a sum, product or integral with its bounds: "the sum from i equals one to n of".
+
+    Raises:
+        Unspeakable: the word "sum", "product" or "integral" is already before it.
+    """
     if re.search(r"\b(?:integral|sum|product)(?: of)?:? $", get_text_before(match)):
         raise Unspeakable("formula", get_text_before(match)[-15:] + match[0])  # named twice
     low, high = _find_first_group(match, 2), _find_first_group(match, 5)

@@ -50,7 +50,7 @@ def measures_noun(match: Match) -> bool:
 
 
 def follows_as_noun(match: Match) -> bool:
-    """Whether the noun that "a $5 ..." or "a 5 kg ..." describes follows."""
+    """Whether the amount or quantity is before a noun that it describes: "a $5 ticket", "a 5 kg bag"."""
     mark = re.escape(match.groupdict().get("sign") or match["unit"])
     other = rf"(?:{mark} ?{_FIGURES}|{_FIGURES} ?{mark})"
     noun = re.match(rf"(?:{_JOINED} {other})*[ -](?:\d+-|off )?([a-z]+)", get_text_after(match))

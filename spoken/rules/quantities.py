@@ -49,7 +49,11 @@ def _spell_parts(top: int, bottom: int) -> str:
 
 
 def _read_fraction(match: Match) -> str:
-    """Reads "3/4", "2 1/2" or "7/12 %" as parts or as one number over the other; refuses what may be something else."""
+    """Reads "3/4", "2 1/2" or "7/12 %" as parts or as one number over the other.
+
+    Raises:
+        Unspeakable: it has leading zeros, or a whole number before a fraction that is not less than one.
+    """
     whole, top, bottom = match["whole"], int(match["top"]), int(match["bottom"])
     if match["top"].startswith("00") or match["bottom"].startswith("0") or (whole and not 0 < top < bottom):
         raise Unspeakable("number", match[0])
@@ -203,7 +207,11 @@ def _describes_noun(match: Match) -> bool:
 
 
 def _read_amount(match: Match) -> str:
-    """Reads the number of a quantity, which may be a fraction or a whole number with a fraction."""
+    """Reads the number of a quantity, which may be a fraction or a whole number with a fraction.
+
+    Raises:
+        Unspeakable: the fraction has a denominator of 0 or above 100, or is not less than one after a whole number.
+    """
     if match["bottom"] is None:
         return spell_number(match["amount"])
     whole, top, bottom = match["whole"], int(match["top"]), int(match["bottom"])

@@ -72,7 +72,11 @@ def is_plain(word: str) -> bool:
 
 
 def _read_word(match: Match) -> str:
-    """Reads a word as it is, but abbreviations, units and compounds in full; refuses one that has lost a space."""
+    """Reads a word as it is, but abbreviations, units and compounds in full, and unpronounceable ones by letters.
+
+    Raises:
+        Unspeakable: it has a letter three times in a row, or looks like two words without their space.
+    """
     word = re.sub(r"\((e?s)\)$", r"\1", match[0])
     if word in short.FULL_WITHOUT_DOT:
         return short.FULL_WITHOUT_DOT[word]
@@ -122,7 +126,11 @@ def spell(letters: str) -> str:
 
 
 def _read_unit_alone(match: Match) -> str:
-    """Reads a unit without digits before it; mg may be mass times gravity, so it must be counted by a word."""
+    """Reads a unit without digits before it as its name, or by letters: mg may be mass times gravity.
+
+    Raises:
+        Unspeakable: `code`: it is joined to a word by a hyphen, or is "mph" after a slash.
+    """
     unit, left, right = match[0], get_text_before(match), get_text_after(match)
     one = _ONE_OF.search(left)
     counted = re.search(r"([A-Za-z]+)[ -]$", left)
@@ -138,7 +146,11 @@ def _read_unit_alone(match: Match) -> str:
 
 
 def _read_short_form(match: Match) -> str:
-    """Reads "Mr." and "Fig. 4"; "Roe v. Wade" and "Osman v UK", but not a speed v that ends a sentence."""
+    """Reads "Mr." and "Fig. 4" in full; "v" is "versus" after a name ("Roe v. Wade"), else the letter.
+
+    Raises:
+        Unspeakable: `code`: it has "'s", or is a "Dr" that no name follows.
+    """
     if match[0] in {"v.", "v"}:
         return "versus" if re.search(r"(?:^|[^A-Za-z])[A-Z][\w.']+,? $", get_text_before(match)) else " ".join(match[0])
     name = match["short"] or match["place"]

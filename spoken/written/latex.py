@@ -88,7 +88,7 @@ class _LatexRenderer:
         return self.render_nodes(node.nodelist) if name == "LatexMathNode" else whole
 
     def _render_macro(self, node: Any, whole: TracedText) -> TracedText:
-        """Renders a command: its sign, its name, its arguments alone, or nothing."""
+        """Renders a command: its sign, its name, its arguments alone, or nothing; raises as `_render_node`."""
         name = node.macroname
         arguments = [self._render_node(each) for each in (node.nodeargd.argnlist if node.nodeargd else []) if each]
         if name in _SIGNS or name in _FUNCTIONS:
@@ -108,7 +108,11 @@ class _LatexRenderer:
         return _glue(whole, self._render_call(name, whole, arguments), " × " if is_factor and name == "sqrt" else "")
 
     def _render_call(self, name: str, whole: TracedText, given: list[TracedText]) -> TracedText:
-        """Renders a root, or a mark over a letter, with its arguments; other commands have no reading."""
+        """Renders a root, or a mark over a letter, with its arguments.
+
+        Raises:
+            Unspeakable: it is another command, or a mark over more than two characters.
+        """
         if name == "sqrt" and given:
             index = given[0].text.strip("[] ") if len(given) == 2 else ""
             if index in _ROOTS or index == "":

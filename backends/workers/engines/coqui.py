@@ -66,6 +66,9 @@ class CoquiSynthesiser:
         """Synthesises `text` by `voice` (empty: the model's only one) at `speed`; returns audio and its sample rate.
 
         The silence that the API appends is removed, and sentences are faded in and out to avoid clicks.
+
+        Raises:
+            EngineRefusal: there is nothing to say in the text, or the model gives no sound for it.
         """
         text, voice = arguments["text"], arguments["voice"]
         if not _SPEAKABLE.search(text):
@@ -84,7 +87,7 @@ class CoquiSynthesiser:
         return {"sample_rate_hz": rate_hz}, _fade_sentences(samples[: heard[-1] + 1], heard, rate_hz).tobytes()
 
     def _make_speed_options(self, speed: float) -> dict[str, float]:
-        """Returns the speed as arguments for XTTS; sets VITS's length scale. Other models have neither.
+        """Returns the speed as arguments of a call for XTTS; for VITS, sets its length scale, and returns none.
 
         Raises:
             EngineRefusal: the model has only speed 1, and another is wanted.

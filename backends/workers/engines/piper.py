@@ -51,6 +51,9 @@ class PiperSynthesiser:
         """Synthesises `text` by `voice` at `speed`; returns sample rate and times of its `words`, and the audio.
 
         Times are seconds, empty if they are not certain.
+
+        Raises:
+            EngineRefusal: there is nothing to say in the text.
         """
         voice = self._voices[arguments["voice"]]
         config = SynthesisConfig(

@@ -52,7 +52,7 @@ class Wav2Vec2Aligner:
         """Returns start, end (seconds) and score of each of `words` in the audio (16 kHz).
 
         whisperx guesses the time of a word that it cannot align from the neighbouring words; such a word has no score
-        and is refused, like a word of which the model knows no letter.
+        and is refused (`EngineRefusal`), like a word of which the model knows no letter.
         """
         words, known = arguments["words"], self._metadata["dictionary"]
         if unknown := [word for word in words if not any(letter in known for letter in word.lower())]:

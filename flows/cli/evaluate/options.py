@@ -140,7 +140,7 @@ def _evaluate(
     anew: Anew = False,
     as_json: AsJson = False,
 ) -> None:
-    """Evaluates by calling a server, and prints the rows of the figures; the keyword arguments are options.
+    """Evaluates by calling a server in this process, and prints the figures; the keyword arguments are options.
 
     Args:
         own: returns the settings of the kind, as the function that `make_server_command` decorates.

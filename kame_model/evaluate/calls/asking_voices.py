@@ -65,7 +65,7 @@ class AskingVoices:
         return self.names[ids.derive_seed("voice", *by) % len(self.names)]
 
     def say(self, text: str, voice: str) -> Samples:
-        """Synthesises a text as float32 at 24 kHz.
+        """Synthesises a text as float32 at 24 kHz; the audio is kept in `out`, and read from there next time.
 
         Raises:
             SpeechRefused: the voice cannot say it.

@@ -148,7 +148,7 @@ class CalledServer:
         return self._parts
 
     def __enter__(self) -> Self:
-        """Starts the server."""
+        """Starts the server on a simulated clock, and finds the step time that calls are charged for."""
         import looptime
 
         with ExitStack() as stack:
@@ -317,7 +317,12 @@ class _Caller:
             n_silent += 1
 
     async def _send(self, session: Session, frame: Samples) -> None:
-        """Sends the next frame at the time of its end, after recording everything that arrives up to then."""
+        """Sends the next frame at the time of its end; meanwhile the other tasks record what arrives.
+
+        Raises:
+            BackendError: the session has ended by itself.
+            KameError: of a chat model that is gone.
+        """
         self._sent.append(frame)
         due_s = self._began_s + FRAME_S * len(self._sent)
         await asyncio.sleep(max(0.0, due_s - asyncio.get_running_loop().time()))

@@ -153,7 +153,10 @@ class MeasuredChat:
         self._times, self._background = times, background
 
     async def stream(self, payload: dict[str, Any]) -> AsyncGenerator[str, None]:
-        """Like `LiveChat.stream`, on the simulated clock."""
+        """Like `LiveChat.stream`, on the simulated clock: repeats the recorded answer to this payload.
+
+        Without a record the answer is requested first. Pieces come at their recorded times, or all after `delay_s`.
+        """
         draw = self.draw if payload.get("temperature") else 0
         key = ids.digest("request", self._identity, payload, draw, n_hex=32)
         record = self._times.find(key) or self._times.keep(key, self._ask(payload))
@@ -182,7 +185,10 @@ class MeasuredChat:
 
 
 async def _request_answer(chat: LiveChat, payload: dict[str, Any]) -> dict[str, Any]:
-    """Requests a complete answer and measures the times of its pieces; runs in the loop of the connections."""
+    """Requests a complete answer and measures the times of its pieces; runs in the loop of the connections.
+
+    A cut answer, or one with unexpected thought, is recorded as such; other errors are raised.
+    """
     pieces: list[tuple[float, str]] = []
     end, began_s, before = "whole", time.perf_counter(), _get_usage(chat)
     try:

@@ -198,7 +198,7 @@ def run_calls(
 
 
 def _judge(items: Mapping[str, Item], folder: EvaluationFolder, judge: Judge | None, counting: Counting) -> None:
-    """Judges and stores the items that are not stored yet or whose judgement failed."""
+    """Judges (if there is a judge) and stores the items that are not stored yet or whose judgement failed."""
     new = [name for name in items if name not in folder or "failed" in folder[name]["faults"].values()]
     judged: dict[str, dict[str, Judgement]] = {name: {} for name in new}
     if judge is not None:

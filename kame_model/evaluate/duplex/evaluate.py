@@ -95,7 +95,7 @@ def evaluate_duplex(
     counting: Counting = show_no_progress,
     anew: bool = False,
 ) -> list[dict[str, Any]]:
-    """Plays the items to a server, and writes what it said and the scores.
+    """Plays the items to a server in this process, and writes what it said and the scores; the same folder resumes.
 
     Args:
         out: folder of report.md, figures.json, items.jsonl, calls/, outputs/, plots/ and sound/.

@@ -161,7 +161,11 @@ def _read_bench_item(folder: Path, task: DuplexTask, people: dict[str, Sequence[
 
 
 def _read_people(config: DuplexConfig) -> dict[str, Sequence[float]]:
-    """Reads the probability of a backchannel in each window of each item, from human listeners; empty if unknown."""
+    """Reads the probability of a backchannel in each window of each item, from human listeners; empty without a file.
+
+    Raises:
+        SourceError: the file is malformed.
+    """
     root = Path(config.path)
     places = [Path(config.backchannel_times)] if config.backchannel_times else sorted(root.glob(f"**/{PEOPLE}"))
     if not places:

@@ -74,7 +74,7 @@ def evaluate_mt_bench(
     counting: Counting = show_no_progress,
     anew: bool = False,
 ) -> list[dict[str, Any]]:
-    """Asks a server MT-Bench's questions, has the answers rated, and writes the results.
+    """Asks a server in this process MT-Bench's questions aloud, has the answers rated, and writes the results.
 
     Args:
         out: folder of report.md, figures.json, items.jsonl, conversations/, asked/, plots/ and sound/.
@@ -128,7 +128,7 @@ def _converse(
     recogniser: Recogniser,
     config: MtBenchConfig,
 ) -> tuple[dict[str, Any], Call | None]:
-    """Makes one call, and returns its record."""
+    """Asks a question's turns in one call; returns its record, and the call, None if the voice rejects a turn."""
     run, question = asked.run, asked.question
     seed = ids.derive_seed("mt-bench", config.seed, run, question.question_id) % 2**31
     try:

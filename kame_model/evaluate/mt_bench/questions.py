@@ -63,7 +63,7 @@ class MtBenchQuestions:
 
 
 def read_questions(path: str, categories: Sequence[str], n_most: int = 0) -> MtBenchQuestions:
-    """Reads the questions of a folder.
+    """Reads the questions of a folder; those that cannot be spoken are left out, and returned with the reason.
 
     Args:
         n_most: maximum number of speakable questions, taken from the categories in turn, in file order; 0: all.
@@ -117,7 +117,7 @@ def _read_rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _read_references(folder: Path, rows: Sequence[dict[str, Any]]) -> dict[str, tuple[str, ...]]:
-    """Reads the reference answers by question id, for all rows that need one."""
+    """Reads the reference answers by question id, for all rows that need one; raises SourceError if one is missing."""
     needed = [str(row["question_id"]) for row in rows if row["category"] in WITH_REFERENCE]
     if not needed:
         return {}

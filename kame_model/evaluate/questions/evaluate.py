@@ -91,7 +91,7 @@ def evaluate_questions(
     counting: Counting = show_no_progress,
     anew: bool = False,
 ) -> list[dict[str, Any]]:
-    """Asks questions in each mode and writes the results.
+    """Asks a server in this process questions aloud in each mode, and writes the results; the same folder resumes.
 
     Args:
         out: folder of report.md, figures.json, items.jsonl, calls/, asked/, plots/ and sound/.
@@ -178,10 +178,13 @@ def _summarise_charged_times(times: MeasuredTimes) -> list[dict[str, Any]]:
 def _choose_questions(
     questions: QuestionSet, config: QuestionsConfig, voices: AskingVoices | None
 ) -> tuple[list[_AskedQuestion], dict[str, int]]:
-    """Chooses the first questions, in seeded order, that can be spoken; counts the reasons why others cannot.
+    """Chooses the first questions, in seeded order, that can be spoken, and makes their audio.
 
     Args:
         voices: voices for questions without audio; None: all have audio.
+
+    Returns:
+        The questions, and the number of those skipped before them by reason.
 
     Raises:
         ConfigError: no question can be spoken.
@@ -229,7 +232,7 @@ def _make_call_record(
     condition: Condition,
     recogniser: Recogniser,
 ) -> dict[str, Any]:
-    """Makes the record of a call: what was said and when, and the measures that need no rule."""
+    """Transcribes a call and makes its record: what was said and when, and the measures that need no rule."""
     question, turn = asked.question, call.turns[0]
     end_s = turn[1]
     assistant = find_audible_spans(call.assistant, AUDIBLE)

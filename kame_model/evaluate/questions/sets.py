@@ -346,7 +346,10 @@ def _read_rows(path: Path) -> list[Row]:
 
 
 def _read_table(path: Path) -> Iterator[Row]:
-    """Reads rows of a table (tsv, csv), of Parquet, or of JSON: a list, a list under `Data`, or JSON Lines."""
+    """Reads rows of a table (tsv, csv), of Parquet, or of JSON: a list, a list under `Data`, or JSON Lines.
+
+    The name's suffix decides; it may end in `.gz`. Rows of JSON that are no objects are skipped.
+    """
     if path.suffix == ".parquet":
         import pyarrow.parquet as pq
 

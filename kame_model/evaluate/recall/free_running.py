@@ -153,7 +153,10 @@ def run_freely(
 
 
 def _run(front_end: FrontEnd, gen: Generator, scripts: Sequence[Script]) -> Iterator[FreeRun]:
-    """Runs as many steps as frames plus the longest delay, after which the codes of a frame are complete."""
+    """Runs all scripts in one batch, and yields what the model said in each.
+
+    It takes as many steps as frames plus the longest delay, after which the codes of a frame are complete.
+    """
     n_frames = max(script.other.shape[1] for script in scripts)
     n_codebooks, n_late = front_end.n_codebooks, front_end.layout.longest_delay
     others = np.zeros((len(scripts), n_codebooks, n_frames + n_late), np.int64)

@@ -20,7 +20,7 @@ _Measures = Mapping[str, Any]
 def measure_leniently(
     asked: Asked, turn: Turn, said: Sequence[SaidWord], later: Sequence[SaidWord], stranger: Turn | None = None
 ) -> dict[str, Any]:
-    """Computes the measures of the old rule for a turn; empty for a turn that it did not judge.
+    """Computes the measures of the rule before version 3 for a turn; empty for a turn that it did not judge.
 
     Args:
         said: the words said in the turn.

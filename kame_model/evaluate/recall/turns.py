@@ -171,7 +171,7 @@ class Answered:
 
 
 def judge_turn(turn: Turn, said: Sequence[SaidWord], early: Sequence[SaidWord] = ()) -> Answered:
-    """Judges the answer to a turn.
+    """Judges the answer to a turn by where its key words and other answers are said.
 
     Args:
         said: the words said in the turn.

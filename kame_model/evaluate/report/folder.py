@@ -203,6 +203,8 @@ def _name_processor() -> str:
 def read_lines(path: Path, remedy: str) -> list[dict[str, Any]]:
     """Reads a JSON Lines file; an incomplete last line, left by a killed process, is removed from the file.
 
+    Without a file there are no lines.
+
     Args:
         remedy: what to do, for the error.
 

@@ -177,7 +177,7 @@ def _read_systems(systems: Mapping[str, Sequence[str]]) -> dict[str, list[Evalua
 
 
 def _check_alike(read: Mapping[str, Sequence[Evaluation]]) -> None:
-    """Checks that all evaluations of a column have the same settings."""
+    """Checks that all evaluations of a column have the same settings; raises a ConfigError if not."""
     first: dict[str, Evaluation] = {}
     for each in (each for runs in read.values() for each in runs):
         against = first.setdefault(_get_set(each), each)
@@ -234,7 +234,7 @@ def _make_rows(name: str, runs: Sequence[Evaluation], measure: str) -> Iterator[
 
 
 def _check_one_system(name: str, mode: str, runs: Sequence[Evaluation]) -> None:
-    """Checks that all evaluations of a line are of one system; only the weights may differ."""
+    """Checks that all evaluations of a line are of one system, except for weights; raises a ConfigError if not."""
     first, *others = (run.get_settings(has_back_end=mode != MODES[0]) for run in runs)
     for run, settings in zip(runs[1:], others, strict=True):
         if names := list_unequal(first, settings):

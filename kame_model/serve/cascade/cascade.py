@@ -102,7 +102,7 @@ class Cascade:
 
 
 async def _queue_sentences(answer: Answer, sentences: asyncio.Queue[str | None]) -> int:
-    """Queues the sentences of an answer as they are written, and None at its end; returns the number of pieces.
+    """Queues and reports the sentences of an answer as they come, then queues None; returns the number of pieces.
 
     Raises:
         UnexpectedThought: the answer was a thought; its sentences that still waited have been removed.

@@ -105,7 +105,7 @@ async def talk(
     on_sound: Callable[[Samples], None] = lambda samples: None,
     kept: TalkRecord | None = None,
 ) -> TalkRecord:
-    """Holds a conversation until the frames end or the server ends it.
+    """Calls a server, sends the frames and records what it sends, until frames and audio, or the call, have ended.
 
     Args:
         frames: what the caller says, float32[1920] each, yielded in real time.

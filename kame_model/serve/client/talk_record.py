@@ -35,7 +35,10 @@ class Player:
         self.n_gaps = 0
 
     def add(self, at_s: float, samples: Samples) -> None:
-        """Adds a piece that arrived at a time since the start, seconds; an empty one does not count."""
+        """Adds a piece that arrived `at_s` seconds after the start, and counts a gap if it was late.
+
+        An empty piece is ignored.
+        """
         if not len(samples):
             return
         start = self._end
@@ -223,7 +226,10 @@ class TalkRecord:
         return max(begun, key=lambda each: each.asked_s + (each.age_s or 0.0), default=None)
 
     def get_exchanges(self) -> list[Exchange]:
-        """Returns the user's turns with the reactions to each; there are none if the server sends no events."""
+        """Returns each turn of the user with the last oracle, text and sound of the assistant until the next turn.
+
+        It is empty if the server sends no events.
+        """
         lines, oracles, sound = self.get_lines(), self.get_oracles(), self.mix_sound()[:, 0]
         turns = [(began_s, text) for began_s, speaker, text in lines if speaker == "user"]
         found = []

@@ -91,7 +91,7 @@ class Slots:
         return stepper
 
     async def keep_up(self, stepper: Stepper) -> None:
-        """Measures again if the measurement may be outdated and the server is idle; called every second.
+        """Measures again if the measurement may be outdated and the server is idle; else it does nothing.
 
         Recreates the slots if another number fits now. After an error everything stays as it was until the next try.
         """

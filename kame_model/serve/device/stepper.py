@@ -141,7 +141,14 @@ class Stepper:
                 due_s = loop.time()
 
     async def _tick(self, due_s: float) -> bool:
-        """Steps all sessions by one frame, those that are behind by a second; returns whether there was a frame."""
+        """Steps all sessions with a waiting frame by one frame and, if there is time, those far behind by another one.
+
+        Args:
+            due_s: when the step should have begun, by the loop's clock.
+
+        Returns:
+            Whether a frame was waiting.
+        """
         waiting = {slot: session for slot, session in self._sessions.items() if session.n_waiting}
         if not waiting:
             return False

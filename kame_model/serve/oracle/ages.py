@@ -27,7 +27,10 @@ class OracleAges:
         self._ages_s: deque[float] = deque(maxlen=N_WATCHED)
 
     def observe(self, session_id: str, event: SessionEvent) -> None:
-        """Records an event of a session of mode tandem, and logs the warning if oracles are too old."""
+        """Records the age of each new oracle in a tandem session's events.
+
+        The first time that the median of the last `N_WATCHED` is above that of training, a warning is logged.
+        """
         if event.kind == "ended":
             self._newest.pop(session_id, None)
         if self._trained is None or event.kind != "oracle" or self._newest.get(session_id) == event.data["oracle"]:

@@ -242,7 +242,12 @@ class BackEndCycle:
             self._remove(request)
 
     async def _write_answer(self, request: _Request, answer: Answer) -> int:
-        """Writes an answer as it arrives, until its oracle is complete; returns the number of tokens queued."""
+        """Writes an answer as it arrives, until its oracle is complete; returns the number of tokens queued.
+
+        Raises:
+            UnexpectedThought: the answer was a thought; what was queued has been withdrawn.
+            UnusableAnswer, RequestError: as `SpokenStream.finish`, and as the answer's pieces raise.
+        """
         writer, is_cut, request.answer = request.writer, False, answer
         try:
             async for piece in answer.pieces:

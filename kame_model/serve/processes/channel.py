@@ -97,7 +97,7 @@ def send_report(channel: socket.socket, report: Report) -> bool:
 
 
 async def read_reports(channel: socket.socket) -> AsyncIterator[Report]:
-    """Yields the reports of a process until it has ended.
+    """Yields the reports of a process until it closes its end of the channel, as by ending.
 
     Args:
         channel: the parent's end, non-blocking.

@@ -223,7 +223,10 @@ class ProcessGroup:
             await place.changed.wait()
 
     async def _keep_running(self, place: Place) -> None:
-        """Starts a place's process, and restarts it whenever it has ended, until the server ends."""
+        """Starts a place's process, and restarts it whenever it has ended, until the server ends.
+
+        After a failure it waits before it does so, longer each time that the process has not served.
+        """
         wait_s = _FIRST_WAIT_S
         while not self._is_ending:
             has_served = await self._run_once(place)
@@ -235,7 +238,10 @@ class ProcessGroup:
                     await asyncio.wait_for(place.hurry.wait(), wait_s)
 
     async def _run_once(self, place: Place) -> bool:
-        """Runs one process from its start to its end; returns whether it has served, False if it cannot start."""
+        """Runs one process from its start to its end; returns whether it has served, False if it cannot start.
+
+        Cancelling this kills the process.
+        """
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         get_socket_path(self._folder, place.number).unlink(missing_ok=True)

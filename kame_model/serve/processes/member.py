@@ -66,7 +66,11 @@ class Member:
 
     @asynccontextmanager
     async def serve_callers(self, server: KameServer, app: FastAPI, web: WebServer) -> AsyncIterator[None]:
-        """Takes callers and sends reports for a `with` block; `web` has been started."""
+        """Takes callers from the parent, answers other processes' requests, and sends reports, for a `with` block.
+
+        Args:
+            web: has been started; serves the callers.
+        """
         loop, private = asyncio.get_running_loop(), get_socket_path(self._folder, self._number)
         private.unlink(missing_ok=True)
         async with AsyncExitStack() as stack:
@@ -98,7 +102,7 @@ class Member:
         app.add_middleware(AcrossProcesses, number=self._number, others=others, counts=self._counts)
 
     def _take(self, web: WebServer) -> None:
-        """Takes one message or socket from the parent: many at once would delay the open sessions."""
+        """Processes one message or client from the parent, if any; many at once would delay the open sessions."""
         try:
             given = receive_message(self._channel)
         except BlockingIOError:

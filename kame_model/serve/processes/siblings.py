@@ -91,7 +91,10 @@ class AcrossProcesses:
         return answer
 
     async def _combine(self, own: list[Message], scope: Scope, body: bytes) -> list[Message]:
-        """Returns the answer for all processes, given this one's; they are asked only if that one does not suffice."""
+        """Returns the answer for all processes, given this one's; the others are asked only if it does not suffice.
+
+        Metrics of all are joined; else it is the first better answer, or this one's if no other process has one.
+        """
         path, status = scope["path"], own[0]["status"]
         if path == "/metrics" and status == 200:
             texts = {self._number: _join_body(own).decode()}

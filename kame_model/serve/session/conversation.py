@@ -91,7 +91,10 @@ class Conversation:
         self._is_speaking = not is_final
 
     def add_assistant_text(self, piece: str) -> None:
-        """Adds a piece of what the assistant says, with its spaces; an empty one changes nothing."""
+        """Adds a piece of what the assistant says, with its spaces; a blank one begins no answer.
+
+        Soon after the last piece, while the user speaks, it belongs to the turn that the user interrupts.
+        """
         if not piece.strip() and self._answer is None:
             return
         now_s = self._clock_s()

@@ -149,7 +149,7 @@ class Ears:
             stream.close()
 
     def _start_turn(self) -> None:
-        """Starts a turn with the audio kept from before it, unless one is in progress."""
+        """Starts a turn unless one is in progress, and feeds the recogniser the audio kept from before it."""
         if self._is_in_turn or self._stream is None:
             return
         self._is_in_turn, self._n_in_turn = True, 0

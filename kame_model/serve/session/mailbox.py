@@ -95,7 +95,10 @@ class Outbox:
         self._closed = False
 
     def put(self, frame: SaidFrame) -> int:
-        """Adds a frame, unless the outbox is closed; returns how many older ones were dropped for it (0 or 1)."""
+        """Adds a frame, unless the outbox is closed; returns how many older ones were dropped for it (0 or 1).
+
+        The text of a dropped frame is added to the next one.
+        """
         if self._closed:
             return 0
         self._waiting.append(frame)

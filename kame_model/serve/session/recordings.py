@@ -110,7 +110,7 @@ class _SoundFile:
             self.discard()
 
     def discard(self) -> None:
-        """Deletes the file."""
+        """Closes and deletes the file, even if it cannot be closed."""
         file, self._file = self._file, None
         try:
             if file is not None:
@@ -176,7 +176,7 @@ class Recording:
         await self._all.call(sound.discard)
 
     async def close(self) -> None:
-        """Ends the recording and writes it to the folder; an error is logged."""
+        """Ends the recording, unless it is over, and writes it to the folder; an error is logged."""
         if self.is_over:
             return
         self._flush()
@@ -189,7 +189,7 @@ class Recording:
             _log.error("The recording of session %s is lost: %s", self._id, error)
 
     def _clear(self) -> None:
-        """Starts an empty recording, whose file does not exist yet."""
+        """Discards everything recorded so far in memory, and prepares a new file, which does not exist yet."""
         self._block: list[Samples] = []
         self._n_samples = 0
         self._spoken: deque[tuple[float, float | None]] = deque()  # turns whose final text is awaited
@@ -222,7 +222,7 @@ class Recording:
             self._heard.append(HeardTurn(text=text.strip(), start_s=start_s, end_s=end_s))
 
     def _flush(self) -> None:
-        """Passes the collected block to the thread, or gives up if the disk is too slow."""
+        """Passes the collected block to the thread; ends and deletes the recording if the disk is too slow."""
         while self._pending and self._pending[0].done():
             self._pending.popleft()
         if len(self._pending) >= MOST_BLOCKS:
@@ -359,7 +359,7 @@ class Recordings:
         return is_there
 
     def _sweep(self) -> int:
-        """Does what `sweep` does, in the thread for files."""
+        """Deletes expired recordings and returns their number, as `sweep` does; runs in the thread for files."""
         oldest, n_deleted = self.now() - self._keep, 0
         for path in self.store.files("", ".parquet"):
             try:

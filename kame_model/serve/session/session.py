@@ -210,7 +210,7 @@ class Session:
             await asyncio.shield(self._closing)
 
     def fail(self, reason: str) -> None:
-        """Ends the session without waiting for its connections; used by the stepper."""
+        """Ends the session at once, with a reason; its connections are closed in the background."""
         if self.has_ended:
             return
         self._end = SessionEvent("ended", self.time_s, {"reason": reason})

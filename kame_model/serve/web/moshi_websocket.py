@@ -62,8 +62,9 @@ class MoshiSocket(ClientSocket):
         await self.converse()
 
     async def _on_message(self, message: Message) -> None:
-        """Handles audio, a restart, and changes, which count only in the first message if the client wants no events;
-        ignores the rest.
+        """Passes on audio, restarts the session, or changes it, by the kind of the message; other kinds are ignored.
+
+        If the client wants no events, a change is ignored too unless it is the first message.
         """
         data: bytes = message.get("bytes") or b""
         kind, body = data[:1], data[1:]

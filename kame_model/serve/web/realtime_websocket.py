@@ -157,7 +157,10 @@ class RealtimeSocket(ClientSocket):
         return late
 
     def _convert_event(self, event: SessionEvent) -> list[Event]:
-        """Returns the protocol's events for an event of the session, and that itself (`kame.event`) if wanted."""
+        """Updates turns and responses by an event of the session, and returns the protocol's events for it.
+
+        The event itself (`kame.event`) is the last one if the client wants it.
+        """
         data, time_s = event.data, event.time_s
         told: list[Event] = []
         match event.kind:

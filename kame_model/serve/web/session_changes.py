@@ -67,7 +67,7 @@ class Changes(Config):
         return self.prompt if self.instructions is None else self.instructions
 
     def apply(self, session: Session) -> None:
-        """Changes a session.
+        """Changes a session, and then resets it if that is asked for.
 
         Raises:
             ConfigError: this mode, back-end, model or prompt is not available or not allowed here; nothing has changed.

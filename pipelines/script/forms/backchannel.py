@@ -30,7 +30,10 @@ def fits(exchange: Exchange) -> bool:
 
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
-    """Adds the assistant's backchannels over a long question, the user's over a long answer, or sometimes both."""
+    """Makes question and answer of an exchange that `fits`, with backchannels of the other speaker over one or both.
+
+    The assistant's are over a long question, the user's over a long answer.
+    """
     asked = make_user_turn(0, exchange.question)
     reply = answer(exchange, config, rng)
     told = make_assistant_turn(1, reply)

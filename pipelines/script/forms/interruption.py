@@ -44,7 +44,10 @@ def fits(exchange: Exchange) -> bool:
 
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
-    """Makes the question, an answer that is cut off, the user's interruption, and the short answer."""
+    """Makes the question, an answer that is cut off, the user's interruption, and the short answer.
+
+    The exchange must fit (`fits`).
+    """
     planned = _plan_reply(answer(exchange, config, rng, has_tail=False).lead, exchange)
     if not _find_places(planned, exchange):
         planned = _plan_reply(make_spoken(format_lead(rng.choice(list_long_leads(exchange)))), exchange)

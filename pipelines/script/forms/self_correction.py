@@ -52,7 +52,7 @@ def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[
 
 
 def _insert_mistake(question: SpokenText, place: tuple[int, list[str]], rng: random.Random) -> SpokenText:
-    """Inserts a wrong word before the right one, with words that take it back."""
+    """Inserts a wrong word before the right one, with words that take it back ("no, sorry, I mean")."""
     at, others = place
     words = question.text.split()
     wrong = rng.choice(others)

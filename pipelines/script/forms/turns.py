@@ -101,7 +101,12 @@ def _split_span(span: tuple[int, int] | None) -> tuple[int | None, int | None]:
 
 
 def _make_turn(turn_index: int, speaker: Speaker, reply: Reply, starts: Placement, pauses: Mapping[int, float]) -> Turn:
-    """Makes a turn of a reply's lead, body and tail as the script has it: without times."""
+    """Makes a turn of a reply's lead, body and tail as the script has it: without times.
+
+    Args:
+        starts: placement of its first utterance.
+        pauses: seconds of silence before a word, by the word's index in the turn.
+    """
     whole = join_spoken([part for part in (reply.lead, reply.body, reply.tail) if part is not None])
     at = reply.answer_word_index
     return Turn(
