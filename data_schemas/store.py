@@ -172,7 +172,7 @@ class Store:
         batch = Batch(self)
         try:
             yield batch
-            batch.take_names()
+            batch.rename_files()
         finally:
             batch.discard()
 
@@ -223,7 +223,7 @@ class Batch:
                 raise
         self._asides.append((path, aside))
 
-    def take_names(self) -> None:
+    def rename_files(self) -> None:
         """Syncs all contents to the disk, renames each file, and syncs the folders.
 
         If that fails, files that did not exist before are removed again; files already replaced stay replaced.

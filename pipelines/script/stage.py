@@ -114,10 +114,10 @@ class ScriptStage:
         if form is None:
             return None
         turns = FORMS[form].write(exchange, self._forms, rng)
-        return _record(item, variant, form, turns, self._seed)
+        return _make_record(item, variant, form, turns, self._seed)
 
 
-def _record(item: Item, variant: int, form: str, turns: tuple[Turn, ...], seed: int) -> Dialogue:
+def _make_record(item: Item, variant: int, form: str, turns: tuple[Turn, ...], seed: int) -> Dialogue:
     """Makes the record of a dialogue of its item and its turns."""
     return Dialogue.from_item(
         item,

@@ -75,7 +75,7 @@ def make_spec(config: SourceConfig, options: OwnOptions) -> SourceSpec:
 def _make_draft(columns: Mapping[str, str], options: OwnOptions, row: Row) -> Draft:
     """Makes the draft of a row; an error names the row's own id, if one is mapped."""
     try:
-        return _read(columns, options, row)
+        return _read_draft(columns, options, row)
     except BadRowError as bad:
         native_id = optional_text(row, columns["id"]) if "id" in columns else None
         if native_id is None:
@@ -83,7 +83,7 @@ def _make_draft(columns: Mapping[str, str], options: OwnOptions, row: Row) -> Dr
         raise BadRowError(bad.reason, f"{bad.detail} (id {native_id})") from bad
 
 
-def _read(columns: Mapping[str, str], options: OwnOptions, row: Row) -> Draft:
+def _read_draft(columns: Mapping[str, str], options: OwnOptions, row: Row) -> Draft:
     """Makes the draft of a row; with options, the answer is the text of the option that the answer's column names."""
     optional = {name: optional_text(row, columns[name]) for name in columns if name not in ("question", "options")}
     told = Draft(

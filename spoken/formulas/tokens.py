@@ -42,9 +42,9 @@ class Line:
     def __init__(self, tokens: Sequence[Token], is_formula: bool = False) -> None:
         self.tokens = tokens
         self._is_formula = is_formula
-        self.tokens = [self._as_variable(at) for at in range(len(tokens))]
+        self.tokens = [self._convert_to_variable(at) for at in range(len(tokens))]
 
-    def _as_variable(self, at: int) -> Token:
+    def _convert_to_variable(self, at: int) -> Token:
         """Returns the token at `at`; two or three capitals beside a sign in an equation are variables: "v = RT/P"."""
         token = self.tokens[at]
         if token.kind != "word" or not (

@@ -49,7 +49,7 @@ def measures_noun(match: Match) -> bool:
     return is_one and noun is not None and noun[1] not in FUNCTION_WORDS and not noun[1].endswith(("ed", "ing", "ly"))
 
 
-def follows_as_noun(match: Match) -> bool:
+def is_before_noun(match: Match) -> bool:
     """Whether the amount or quantity is before a noun that it describes: "a $5 ticket", "a 5 kg bag"."""
     mark = re.escape(match.groupdict().get("sign") or match["unit"])
     other = rf"(?:{mark} ?{_FIGURES}|{_FIGURES} ?{mark})"
@@ -64,7 +64,7 @@ def _read_money(match: Match) -> str:
     """Reads an amount: "$5.50" is "five dollars and fifty cents", and "dollar" before a noun that it describes."""
     amount, scale = match["amount"], match["scale"]
     unit, small = _CURRENCIES[match["sign"]]
-    attributive = follows_as_noun(match)
+    attributive = is_before_noun(match)
     if scale:
         name = unit if attributive else _make_plural(unit)
         return f"{spell_number(amount)} {_SCALES.get(scale, scale)} {name}"

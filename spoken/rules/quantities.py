@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Final
 
 from spoken.rules.dates import is_year
-from spoken.rules.money import FUNCTION_WORDS, follows_as_noun, measures_noun
+from spoken.rules.money import FUNCTION_WORDS, is_before_noun, measures_noun
 from spoken.rules.numerals import (
     END,
     NUM,
@@ -196,7 +196,7 @@ def _describes_noun(match: Match) -> bool:
         return _is_side(match)
     return (
         _is_side(match)
-        or follows_as_noun(match)
+        or is_before_noun(match)
         or measures_noun(match)
         or _MEASURED.match(get_text_after(match)) is not None
         or (
