@@ -226,7 +226,7 @@ class _PartMakers(WorkerPool):
             found = find_part_s(self._store, number)
             return (
                 _make_done_future(found)
-                if found
+                if found is not None
                 else self._submit("write", number, self._draw_sentences(number), codec_options)
             )
 
