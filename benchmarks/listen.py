@@ -24,7 +24,7 @@ from backends.listener.vad import TurnDetector
 from backends.tts.kokoro import Kokoro
 from backends.tts.protocol import Speech
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ, samples_to_seconds
-from pipelines.quality.hearing import compare
+from pipelines.quality.word_errors import compare
 
 SENTENCES = (
     "What is the capital of France, and when was it founded?",

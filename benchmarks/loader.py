@@ -18,10 +18,10 @@ import numpy as np
 
 from benchmarks.train_step import Bare, make_benchmark_config, make_inputs
 from data_schemas.config.training import DatasetMixConfig, TrainConfig
+from kame_model.data.batch_plan import BatchPlan, Planned
 from kame_model.data.example import ExampleMaker
 from kame_model.data.loader import RowSource
 from kame_model.data.mixture import open_datasets
-from kame_model.data.plan import BatchPlan, Planned
 from kame_model.frames.batch import Batch, collate
 from kame_model.train.throughput import count_frames
 

@@ -3,7 +3,7 @@
     python -m benchmarks.wer DIR [--limit N] [--json]
 
 A word error rate includes the errors of the recogniser and of the voice: it is an upper bound for the share of garbled
-speech. Other spellings of the same sounds are not counted (`pipelines/quality/hearing.py`).
+speech. Other spellings of the same sounds are not counted (`pipelines/quality/word_errors.py`).
 """
 
 import argparse
@@ -21,7 +21,7 @@ from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds, seconds_to_samples
 from pipelines.audio import decode_flac
-from pipelines.quality.hearing import compare
+from pipelines.quality.word_errors import compare
 from pipelines.speech.gate import pad_with_silence
 
 CHANNELS = {"A": 0, "B": 1}

@@ -61,13 +61,19 @@ def parse_sources(
     pictures: Sequence[str] = (),
     options: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-    """Parses the options of question sets to source settings: `NAME` or `NAME=FILE`, `[NAME:]field=column,…`,
-    `NAME=LICENCE`, `NAME=FOLDER` and `[NAME:]option=value,…`.
+    """Parses the command-line options of question sets to source settings.
 
     Without a name, a map or options apply to the last source.
 
+    Args:
+        sources: `NAME` or `NAME=FILE`.
+        maps: `[NAME:]field=column,…`; the last one of a source counts.
+        licences: `NAME=LICENCE`.
+        pictures: `NAME=FOLDER`.
+        options: `[NAME:]option=value,…`; the last ones of a source count.
+
     Raises:
-        ConfigError: a source is given twice, another option names no given source, or a map is not field=column.
+        ConfigError: a source is given twice, another option names no given source, or an option has another form.
     """
     parsed: dict[str, dict[str, Any]] = {}
     for source in sources:

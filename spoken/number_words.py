@@ -2,6 +2,8 @@
 
 A sign is part of its number ("minus five", "negative five": -5); between two numbers, "minus" is a separate word.
 Consecutive values are written as one string of digits: "twenty, five" and "twenty five" sound the same.
+
+`spoken/rules/numerals.py` spells numbers, the other way round.
 """
 
 from collections.abc import Sequence

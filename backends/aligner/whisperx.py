@@ -49,7 +49,7 @@ class WhisperXAligner:
 
     @cached_property
     def digest(self) -> str:
-        """Digest of the model weights, package versions and `_RECIPE`."""
+        """Digest of the model weights, package versions, language and `_RECIPE`; the first use calls the worker."""
         weights = self._worker.call("describe", {})[0]["digest"]
         return ids.digest(
             "whisperx",

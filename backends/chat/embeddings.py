@@ -39,7 +39,7 @@ class EmbeddingModel:
         rows: list[Sequence[float]] = []
         try:
             for start in range(0, len(texts), N_A_REQUEST):
-                rows += self._ask(texts[start : start + N_A_REQUEST])
+                rows += self._request_vectors(texts[start : start + N_A_REQUEST])
         except (ValueError, TypeError, AttributeError) as error:
             raise self._make_error(f"an answer that cannot be read ({type(error).__name__})") from error
         if len(rows) != len(texts) or len({len(row) for row in rows}) > 1:
@@ -49,8 +49,13 @@ class EmbeddingModel:
         vectors /= np.where(lengths > 0, lengths, 1)
         return vectors
 
-    def _ask(self, texts: Sequence[str]) -> list[Sequence[float]]:
-        """Requests the vectors of some texts, in the order of the texts. Their lengths are not 1 yet."""
+    def _request_vectors(self, texts: Sequence[str]) -> list[Sequence[float]]:
+        """Requests the vectors of texts, in the order of the texts; they are neither checked nor normalised.
+
+        Raises:
+            BackendError: the request failed.
+            ConfigError: the base URL is invalid.
+        """
         import openai
 
         config = ChatConfig(engine="openai", base_url=self.base_url, model=self.model)

@@ -63,6 +63,10 @@ class OpenAILiveChat:
     yielded before `</think>`. One answer never changes how others are treated, as any caller's prompt may ask for
     thought marks.
 
+    Args:
+        endpoint: the model, and its base URL unless `config` has several.
+        config: with several base URLs, requests are balanced over these servers.
+
     Attributes:
         usage: one object that is updated.
 

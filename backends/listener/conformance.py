@@ -53,7 +53,7 @@ class HeardLog:
 def check_streaming_recogniser(
     recogniser: StreamingRecogniser, samples: Samples, said: str, *, limit_s: float = 60.0, n_callers: int = 2
 ) -> None:
-    """Checks the promises of `StreamingRecogniser` and `ListenerStream`; closes the recogniser.
+    """Checks the promises of `StreamingRecogniser` and `ListenerStream`; closes the recogniser if they hold.
 
     Args:
         samples: a clearly spoken sentence at 24 kHz; fed as fast as it is accepted.

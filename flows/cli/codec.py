@@ -121,7 +121,7 @@ def _make_word_error_counter(asr: str) -> "Listen":
     from backends.registry import build
     from data_schemas.units import SAMPLE_RATE_HZ
     from kame_model.codec.report import WordCounts
-    from pipelines.quality.hearing import compare
+    from pipelines.quality.word_errors import compare
     from pipelines.speech.gate import pad_with_silence
 
     recogniser = build("asr", asr, {})

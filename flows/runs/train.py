@@ -419,7 +419,7 @@ def make_hearing() -> Hearing:
     """Returns a function that transcribes audio by the embedded recogniser, with digits spelled out."""
     from backends import registry
     from data_schemas.units import SAMPLE_RATE_HZ
-    from pipelines.quality.hearing import normalise_words
+    from pipelines.quality.word_errors import normalise_words
 
     recogniser = registry.build("asr", "moonshine", {})
     return lambda sound: normalise_words(recogniser.transcribe(sound, SAMPLE_RATE_HZ))

@@ -101,7 +101,7 @@ def register_export(folder: str, name: str, shares: list[FreeShare]) -> KameJson
 
 
 def note_look(folder: str, look: Look, *, again: bool) -> int:
-    """Records an evaluation on test items before it starts; one that is recorded already (to be resumed) counts once.
+    """Records an evaluation on test items before it starts; one that is recorded already is resumed, and counts once.
 
     Args:
         folder: the registry's folder; it is created if necessary.
@@ -112,7 +112,7 @@ def note_look(folder: str, look: Look, *, again: bool) -> int:
         The number of evaluations of these weights on test items, including this one.
 
     Raises:
-        ConfigError: this would be a second one, and `again` is false.
+        ConfigError: these weights have been evaluated on test items before, and `again` is false.
         StoreError: the list cannot be read or written.
     """
     Path(folder).mkdir(parents=True, exist_ok=True)

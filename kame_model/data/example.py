@@ -23,9 +23,9 @@ from kame_model.data.augment import (
     swap_answer,
 )
 from kame_model.data.augment_timing import FedDialogue, correct_answer, delay_answers
+from kame_model.data.batch_plan import Planned, Speaker, Unit, compute_longest_joined, compute_longest_told
 from kame_model.data.copying import Pieces
 from kame_model.data.oracle_feed import FedEvent, draw_fed_events, shift_events, slow_down
-from kame_model.data.plan import Planned, Speaker, Unit, compute_longest_joined, compute_longest_told
 from kame_model.data.speech_rows import SpeechRows
 from kame_model.data.splicing import Clip, Sides
 from kame_model.encode.rows import SpeakerTokens, TokenRow

@@ -17,9 +17,9 @@ from data_schemas import ids
 from data_schemas.config.training import KINDS, DataConfig, Kind, SharesConfig
 from data_schemas.errors import ConfigError
 from data_schemas.fingerprint import dump_relevant_fields
+from kame_model.data.batch_plan import BatchPlan, Planned, Pool, RowKind
 from kame_model.data.copying import Pieces
 from kame_model.data.example import ExampleMaker
-from kame_model.data.plan import BatchPlan, Planned, Pool, RowKind
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.batch import Batch, collate
 

@@ -20,10 +20,10 @@ from data_schemas import ids
 from data_schemas.config.training import KINDS, BestBy, Kind, SharesConfig, TrainConfig
 from data_schemas.errors import ConfigError, StoreError
 from kame_model.data import copying, lessons
+from kame_model.data.batch_plan import RowKind, has_rows_of, make_units
 from kame_model.data.example import ExampleMaker, Judged
 from kame_model.data.loader import Loader, RowSource, Source
 from kame_model.data.mixture import open_datasets
-from kame_model.data.plan import RowKind, has_rows_of, make_units
 from kame_model.encode.folder import TOKENIZER
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.model.front_end import FrontEnd

@@ -8,8 +8,8 @@ import torch
 from torch.distributed.fsdp import FSDPModule
 
 from data_schemas.config.model import LossConfig
+from kame_model.data.batch_plan import cut_by_frames
 from kame_model.data.example import Judged
-from kame_model.data.plan import cut_by_frames
 from kame_model.frames.batch import Batch, collate, copy_to_device
 from kame_model.frames.ids import PADDING_ID
 from kame_model.model.front_end import FrontEnd

@@ -51,7 +51,7 @@ class PicturesStage:
         self._endpoint = endpoint
 
     def matters(self) -> dict[str, Any]:
-        """Returns what determines descriptions: model, prompt and limits; each item has the digest of its picture."""
+        """Returns what determines a description besides its picture: model, prompt and limits, or no model."""
         if self._endpoint is None:
             return {"model": None}
         model = [self._endpoint.name, self._endpoint.model, self._endpoint.model_digest]

@@ -294,7 +294,7 @@ def _place_turn(turn: Turn, piece: Piece, found: dict[tuple[int, int], tuple[Wor
 
 
 def _measure_noise_dbfs(sound: Sound, turns: Sequence[Turn]) -> float | None:
-    """Returns the level of the caller's channel while they are silent; None if it is silence or they never pause."""
+    """Returns the level of the caller's channel outside their utterances; None if it is silent or there is no pause."""
     is_quiet = np.ones(len(sound), np.bool_)
     for turn in turns:
         for each in turn.utterances if turn.speaker == "B" else ():

@@ -46,7 +46,14 @@ def check_file(path: str) -> None:
 def read_hub(
     hub_id: str, config: str | None, split: str, revision: str | None, columns: Sequence[str]
 ) -> Iterator[Row]:
-    """Yields the rows of a data set on the Hub, streamed; only the named columns, so that no picture is downloaded."""
+    """Yields the rows of a data set on the Hub, streamed.
+
+    Only the named columns are read, so that no picture is downloaded, if the Hub lists the columns; names that are not
+    among them are ignored.
+
+    Raises:
+        SourceError: the data set cannot be read.
+    """
     import datasets  # slow to import (1 s)
 
     with _translate_hub_errors(hub_id):

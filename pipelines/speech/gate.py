@@ -17,7 +17,7 @@ from data_schemas.config import GateConfig
 from data_schemas.records import Hearing, Turn, Utterance
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds, seconds_to_samples
 from pipelines.audio import measure_rms_dbfs
-from pipelines.quality.hearing import Comparison, compare, make_hearing
+from pipelines.quality.word_errors import Comparison, compare, make_hearing
 from pipelines.speech.in_flight import InFlight
 from spoken.spoken_text import split_words
 

@@ -27,7 +27,7 @@ _REFUSED = "speech_refused"
 _SPEED_MIN, _SPEED_MAX = 0.5, 2.0  # the limits of `SpeechConfig`
 
 _LISTENS_WITH = ("jiwer", "rapidfuzz", "phonemizer", "espeakng-loader", "pocketsphinx", "pyspellchecker")
-"""Packages whose versions affect which takes pass, because `pipelines.quality.hearing` uses them for the comparison."""
+"""Packages whose versions affect which takes pass, because `pipelines.quality.word_errors` compares with them."""
 
 Place = tuple[int, int]
 """Index of a turn and index of an utterance in it."""

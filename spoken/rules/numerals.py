@@ -48,7 +48,11 @@ def spell_decade(number: int) -> str:
 
 
 def spell_number(text: str) -> str:
-    """Spells digits with thousands commas or a decimal point: "1,250.5" is "... fifty point five"."""
+    """Spells a number, also with thousands commas or a decimal point: "25.3" is "twenty five point three".
+
+    Raises:
+        Unspeakable: it begins with a needless zero, or has too many decimals.
+    """
     whole, _, decimals = text.replace(",", "").partition(".")
     if (len(whole) > 1 and whole.startswith("0")) or len(decimals) > MAX_DECIMALS:
         raise Unspeakable("number", text)

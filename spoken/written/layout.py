@@ -16,7 +16,10 @@ _OPENED_QUOTE: Final = re.compile(r"(?:^|[\s(])'\w")
 
 
 def _rewrite_number_list(match: Match) -> str:
-    """Rewrites "1,2,3", which is a list; "1,250" is a number, and "5,41", which may be either, is unchanged."""
+    """Rewrites "1,2,3" as "1, 2, 3".
+
+    "1,250" is a number and unchanged. So is "5,41", unless a bracket, sign or comma beside it shows that it is a list.
+    """
     text = match[0]
     is_grouped = re.fullmatch(r"[1-9]\d{0,2}(?:,\d{3})+", text)
     left, right = match.string[match.start() - 1 : match.start()], match.string[match.end() : match.end() + 1]

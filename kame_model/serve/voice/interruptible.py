@@ -1,4 +1,4 @@
-"""A session's work that is started repeatedly and cancelled when the user interrupts."""
+"""A session's work that is started repeatedly and cancelled when the user interrupts (barge-in)."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

@@ -107,7 +107,7 @@ class MoshiSocket(ClientSocket):
                 await asyncio.sleep(0)  # long messages let the others go first
 
     async def _change(self, wishes: bytes, *, tells_why: bool) -> None:
-        """Changes the session by a JSON object of `Changes`; if it is rejected, sends the reason if `tells_why`."""
+        """Applies `Changes`, as JSON, to the session; if they are rejected, sends the reason if `tells_why`."""
         why = ""
         try:
             self.change(Changes.model_validate_json(wishes))

@@ -228,8 +228,9 @@ def _move_former_fields(session: Event) -> Event:
 
 
 def _find_differences(wanted: Event, here: Event, param: str) -> Iterator[tuple[str, Any, Any]]:
-    """Yields path (from `param` on), wanted value and present value of each wanted field that differs, inside objects,
-    too; null means unset.
+    """Yields path, wanted value and present value of each wanted field that differs, also in nested objects.
+
+    Paths start with `param`. A field that does not exist counts as null.
     """
     for name, value in wanted.items():
         place, now = f"{param}.{name}"[:256], here.get(name)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.training import DataConfig
 from data_schemas.errors import ConfigError, StoreError
+from kame_model.data.batch_plan import BatchPlan, Planned, make_units
 from kame_model.data.copying import Pieces
 from kame_model.data.example import ExampleMaker
 from kame_model.data.loader import ALONE, ONLY_DIALOGUES, Counts, Loader, MicroBatch, RowSource, Share
 from kame_model.data.mixture import open_datasets
-from kame_model.data.plan import BatchPlan, Planned, make_units
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_stream import OracleTokens

@@ -9,12 +9,12 @@ import torch
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.copying import CopyConfig
 from data_schemas.config.training import KINDS, DataConfig, SharesConfig
+from kame_model.data.batch_plan import Planned
 from kame_model.data.copying import Pieces
 from kame_model.data.example import ExampleMaker
 from kame_model.data.lessons import CopySource
 from kame_model.data.loader import Loader, MicroBatch, RowSource, get_kind_at
 from kame_model.data.mixture import open_datasets
-from kame_model.data.plan import Planned
 from kame_model.frames.ids import ZERO_ID
 from tests.support.train_runs import tiny_dataset
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from data_schemas.config.training import DataConfig, SharesConfig
+from kame_model.data.batch_plan import BatchPlan, Planned, RowKind, make_units
 from kame_model.data.example import ExampleMaker
 from kame_model.data.loader import Loader, RowSource
 from kame_model.data.mixture import open_datasets
-from kame_model.data.plan import BatchPlan, Planned, RowKind, make_units
 from kame_model.data.speech_rows import SpeechRows
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.batch import Example

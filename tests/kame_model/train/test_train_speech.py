@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from kame_model.data.batch_plan import Unit
 from kame_model.data.example import ExampleMaker, Judged
-from kame_model.data.plan import Unit
 from kame_model.train.run import train
 from tests.support.made_rows import made_with, make_speech_row
 from tests.support.token_rows import write_token_rows

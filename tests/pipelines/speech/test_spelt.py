@@ -12,7 +12,7 @@ from backends.tts.protocol import Speech
 from data_schemas.config import AlignmentConfig, GateConfig, SpeechConfig
 from data_schemas.records import Clips, Dialogue, WordTiming
 from pipelines.alignment.stage import AlignmentStage
-from pipelines.quality.hearing import compare
+from pipelines.quality.word_errors import compare
 from pipelines.speech.spelt import SpeltAligner, SpeltSpeech
 from pipelines.speech.stage import SpeechStage
 from spoken.lexicon import Lexicon, load_lexicon

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.quality.hearing import compare, make_hearing
+from pipelines.quality.word_errors import compare, make_hearing
 from spoken.number_words import count_number_words, parse_number_words
 from spoken.rules.numerals import spell_cardinal, spell_ordinal, spell_year
 

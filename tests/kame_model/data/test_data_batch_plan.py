@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kame_model.data.plan import cut_by_frames
+from kame_model.data.batch_plan import cut_by_frames
 
 pytestmark = pytest.mark.quick
 
