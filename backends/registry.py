@@ -53,8 +53,11 @@ class BackendEntry:
 
     def is_installed(self) -> bool:
         """Returns whether all modules that it needs can be imported and its worker environment is installed."""
-        here = all(find_spec(module) is not None for module in self.needs)
-        return here and (not self.worker or get_environment(self.worker).is_installed())
+        return self.is_importable() and (not self.worker or get_environment(self.worker).is_installed())
+
+    def is_importable(self) -> bool:
+        """Returns whether all modules that it needs here can be imported, whether or not it has its worker."""
+        return all(find_spec(module) is not None for module in self.needs)
 
     def find_missing(self) -> str:
         """Returns the install command if it is not installed, or why a plug-in does not load; empty if it is usable."""
@@ -267,8 +270,11 @@ def _make_plugin_entry(kind: str, plugin: Plugin) -> BackendEntry:
     return BackendEntry(kind, plugin.name, plugin.point.value, (), "", licence, note, plugin=plugin)
 
 
-def get_entry(kind: str, name: str) -> BackendEntry:
+def get_entry(kind: str, name: str, *, needs_worker: bool = True) -> BackendEntry:
     """Returns the entry of an installed back-end.
+
+    Args:
+        needs_worker: False: its worker environment need not be installed, as to list its options.
 
     Raises:
         ConfigError: there is none of that name, or it is not installed; lists the names, or gives the install command.
@@ -277,7 +283,7 @@ def get_entry(kind: str, name: str) -> BackendEntry:
     if name not in of_kind:
         raise ConfigError(f"There is no {kind} back-end {name!r}.", f"Choose one of: {', '.join(of_kind)}.")
     found = of_kind[name]
-    if not found.is_installed():
+    if not (found.is_installed() if needs_worker else found.is_importable()):
         raise ConfigError(f"The {kind} back-end {name!r} is not installed.", f"Type: {found.install}")
     return found
 

@@ -130,7 +130,7 @@ def _find_options(kind: str, name: str) -> "type[BaseModel] | None":
     map.
 
     Raises:
-        ConfigError: there is no such kind or back-end.
+        ConfigError: there is no such kind or back-end, or modules that it needs are missing.
     """
     from backends.registry import GROUPS, get_entry
     from data_schemas.errors import ConfigError
@@ -148,7 +148,7 @@ def _find_options(kind: str, name: str) -> "type[BaseModel] | None":
         return own.OwnOptions
     if kind not in GROUPS:
         raise ConfigError(f"There is no kind {kind!r}.", f"Choose one of: {', '.join([*GROUPS, 'source'])}.")
-    return get_entry(kind, name).get_options_class()
+    return get_entry(kind, name, needs_worker=False).get_options_class()
 
 
 def _check_needs_environment(name: str) -> str:
