@@ -54,13 +54,14 @@ def find_record(store: Store, path: str) -> Record | None:
 
 
 @contextmanager
-def claim_folder(out: str, name: str, by: Config) -> Iterator[Store]:
+def claim_folder(out: str, name: str, by: Config, wait_s: float = 0.0) -> Iterator[Store]:
     """Creates the folder if necessary, locks it during the block, and removes temporary files of killed runs.
 
     Args:
         out: the folder.
         name: name of the file that records the settings of the folder's rows; it is written if it does not exist.
         by: the settings that it must record.
+        wait_s: maximum time to wait for another run that has locked it, in seconds.
 
     Raises:
         ConfigError: the folder holds something else, or rows made with other settings.
@@ -70,7 +71,7 @@ def claim_folder(out: str, name: str, by: Config) -> Iterator[Store]:
     folder = Path(store.root)
     if not store.exists(name) and _has_other_files(folder):
         raise ConfigError(f"{out} is not empty and holds no token rows of this kind ({name}).", "Choose another --out.")
-    lock = FileLock(folder / LOCK, timeout=0)
+    lock = FileLock(folder / LOCK, timeout=wait_s)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire()

@@ -56,10 +56,17 @@ OnDialogues = Callable[[int], None]
 """Progress callback; gets the number of dialogues encoded or reused since the last call."""
 
 
-def encode_dataset(config: EncodeConfig, on_dialogues: OnDialogues = lambda n: None) -> TokenManifest:
+def encode_dataset(
+    config: EncodeConfig, on_dialogues: OnDialogues = lambda n: None, wait_s: float = 0.0
+) -> TokenManifest:
     """Encodes everything that is not encoded yet, in this process or its worker processes, and writes the manifest.
 
     Flagged dialogues have no rows. Files that the manifest does not list are removed.
+
+    Args:
+        config: the dataset, its codec and tokenizer, and the folder of token rows.
+        on_dialogues: is called with the number of dialogues that are encoded or reused.
+        wait_s: maximum time to wait for another run that writes to `out`, in seconds.
 
     Raises:
         ConfigError: the codec is unknown, or `out` holds something else or was made with another codec or tokenizer.
@@ -73,7 +80,7 @@ def encode_dataset(config: EncodeConfig, on_dialogues: OnDialogues = lambda n: N
     tokenizer = Tokenizer.from_file(config.tokenizer)
     by = MadeWith.from_codec(codec, tokenizer)
     done, damaged = [], dict[str, DamagedShard]()
-    with claim_folder(config.out, MADE_WITH, by) as store, Encoders(config, codec) as encoders:
+    with claim_folder(config.out, MADE_WITH, by, wait_s) as store, Encoders(config, codec) as encoders:
         if not store.exists(TOKENIZER):
             store.write_bytes(TOKENIZER, tokenizer.path.read_bytes())
         shard_encoder = _ShardEncoder(

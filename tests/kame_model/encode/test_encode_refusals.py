@@ -1,6 +1,7 @@
 """What is not encoded, and why: damaged, newer, of another codec, somebody else's; each is said so."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +111,13 @@ def test_two_runs_do_not_write_one_folder(data: Path, vocabulary: str) -> None:
     encode_dataset(encode_settings(data, vocabulary))
     with FileLock(data.with_name("tokens") / LOCK), pytest.raises(StoreError, match="Another run is writing"):
         encode_dataset(encode_settings(data, vocabulary))
+
+
+def test_a_run_that_may_wait_gets_the_folder_after_the_other(data: Path, vocabulary: str) -> None:
+    encode_dataset(encode_settings(data, vocabulary))
+    with ThreadPoolExecutor(1) as pool:
+        with FileLock(data.with_name("tokens") / LOCK):
+            waiting = pool.submit(encode_dataset, encode_settings(data, vocabulary), wait_s=600)
+            with pytest.raises(StoreError, match="Another run is writing"):
+                encode_dataset(encode_settings(data, vocabulary))
+        assert waiting.result().shards
