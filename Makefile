@@ -8,11 +8,11 @@ TORCH_ARGS ?=
 DEMO ?= demo
 # The front-end that ships, from which the demo trains and with which it talks.
 NANO ?= examples/checkpoints/nano
-# Questions that the embedded chat model answers rightly when each is asked alone: always at the server's temperature of 0, in
-# 10, 8 and 9 of ten trials at 0.7. In a talk the turns before may mislead it (bees then make "a beehive"). Of others a word is misheard ("the
-# opposite of hot" becomes that of "heart"). And a word of each right answer.
-DEMO_QUESTIONS = What_is_the_capital_of_France How_many_legs_does_a_spider_have What_do_bees_make
-DEMO_ANSWERS = Paris eight honey
+# Questions that the embedded chat model answers rightly at the server's temperature of 0, the third after ten of ten ways in
+# which the first two may have been answered (after them bees make "a beehive", a week has "twelve weeks", and a car eight wheels).
+# Of others a word is misheard ("the opposite of hot" becomes that of "heart"). And a word of each right answer.
+DEMO_QUESTIONS = What_is_the_capital_of_France How_many_legs_does_a_spider_have What_color_is_the_sky
+DEMO_ANSWERS = Paris eight blue
 # What `make proof` reads and how long it may take: files (or nothing: the Hub) of the question sets, items of each, items of
 # each that are spoken again by users with Kokoro's voices (0: none), hours of speech, maximum hours of each stage of
 # training, dialogues evaluated, seeds, and how many of them are trained at a time.

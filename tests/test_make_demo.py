@@ -22,7 +22,7 @@ from flows.runs.train import make_train_config
 from tests.support.benchmark_runs import run_benchmark
 
 ROOT = Path(__file__).parents[1]
-TOPICS = ("france", "spider", "bees")
+TOPICS = ("france", "spider", "sky")
 """A word of each question that the demo asks."""
 DIGITS = {"eight": "8"}
 STAND_IN = """#!/bin/sh
