@@ -20,6 +20,7 @@ from data_schemas import ids
 from data_schemas.config.training import DataConfig
 from data_schemas.errors import ConfigError
 from kame_model.encode.token_dataset import TokenDataset
+from kame_model.frames.batch import round_length
 from kame_model.frames.sequence import MAX_COLUMNS, cut_chunks
 
 Speaker = Literal["a", "b"]
@@ -283,7 +284,7 @@ def cut_by_frames(by_length: NDArray[np.int64], lengths: NDArray[np.int32], n_fr
     """
     batches: list[list[int]] = [[]]
     for place in by_length.tolist():
-        if batches[-1] and (len(batches[-1]) + 1) * int(lengths[place]) > n_frames:
+        if batches[-1] and (len(batches[-1]) + 1) * round_length(int(lengths[place])) > n_frames:
             batches.append([])
         batches[-1].append(place)
     return batches

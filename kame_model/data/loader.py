@@ -198,7 +198,7 @@ class RowSource:
         matters["datasets"] = [
             (each.fingerprint, mixed.weight) for each, mixed in zip(datasets, config.datasets, strict=True)
         ]
-        self._identity = ids.digest("loader by true lengths", matters, seed, accumulation)
+        self._identity = ids.digest("loader by rounded lengths", matters, seed, accumulation)
         self._round, self._index = 0, 0
         self._coming: Iterator[MicroBatch] | None = None
 

@@ -103,19 +103,32 @@ def copy_to_device(tensor: torch.Tensor, device: torch.device | str) -> torch.Te
 _FILL = {"columns": ZERO_ID, "oracle": PADDING_ID, "text_labels": ZERO_ID, "audio_labels": ZERO_ID}
 
 
+LENGTH_MULTIPLE = 32
+"""Batches are padded to multiples of this number of positions, so that few shapes occur: oneDNN compiles each matrix
+product of a new shape, and keeps a limited number of them (`python -m benchmarks.batch_shapes`)."""
+
+
+def round_length(n_positions: int) -> int:
+    """Returns the number of positions to which examples of at most `n_positions` are padded."""
+    return -(-n_positions // LENGTH_MULTIPLE) * LENGTH_MULTIPLE
+
+
 def collate(examples: Sequence[Example]) -> Batch:
     """Combines examples of any lengths to one batch. Attention is causal, so padding at the end has no effect."""
+    longest = max(each.n_positions for each in examples)
+    n_padded = round_length(longest) - longest
     return Batch(
         **{
-            each.name: _pad([getattr(example, each.name) for example in examples], _FILL.get(each.name, 0))
+            each.name: _pad([getattr(example, each.name) for example in examples], _FILL.get(each.name, 0), n_padded)
             for each in fields(Batch)
         }
     )
 
 
-def _pad(arrays: Sequence[NDArray[np.generic]], fill: int) -> torch.Tensor:
-    """Pads arrays in their last axis and stacks them; integers become int64, as embeddings require."""
-    n_last = max(array.shape[-1] for array in arrays)
+def _pad(arrays: Sequence[NDArray[np.generic]], fill: int, n_more: int) -> torch.Tensor:
+    """Pads arrays in their last axis to the longest and `n_more`, and stacks them; integers become int64, as embeddings
+    require."""
+    n_last = max(array.shape[-1] for array in arrays) + n_more
     dtype = np.bool_ if arrays[0].dtype == np.bool_ else np.int64
     stacked = np.full((len(arrays), *arrays[0].shape[:-1], n_last), fill, dtype)
     for row, array in zip(stacked, arrays, strict=True):

@@ -1,6 +1,5 @@
 """Runs one training from its configuration; called again, it resumes."""
 
-import os
 import random
 import signal
 import threading
@@ -10,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Final
 
 import filelock
 import torch
@@ -41,11 +39,6 @@ from kame_model.train.run_folder import begin_run, digest_weights
 from kame_model.train.throughput import Speedometer, count_flops_per_frame, count_weights, find_peak_flops
 from kame_model.train.trainer import SILENT, Parts, Progress, Trainer
 from kame_model.train.validation import Evaluation, Evaluator
-
-PRIMITIVE_CACHE: Final = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "4")
-"""Environment variable and number of matrix products that oneDNN keeps compiled (its default: 1,024). Each length of
-batch compiles its own, and none comes again soon. In bf16, `nano` grew to 4.4 GB in 120 steps with the default, and to
-2.3 GB with 4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +74,6 @@ def train(config: TrainConfig, progress: Progress = SILENT, stop: threading.Even
         DatasetError, StoreError: data or a checkpoint that cannot be read, or a full disk.
         TrainingError: a loss or gradient is not finite.
     """
-    os.environ.setdefault(*PRIMITIVE_CACHE)
     if config.hardware.threads:
         torch.set_num_threads(config.hardware.threads)
     check_curves(config)

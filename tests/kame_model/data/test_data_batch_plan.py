@@ -9,9 +9,9 @@ pytestmark = pytest.mark.quick
 @pytest.mark.parametrize(
     ("lengths", "n_frames", "batches"),
     [
-        ([10, 10], 20, [[0, 1]]),  # exactly full
-        ([10, 11], 20, [[0], [1]]),  # with padding one too many
-        ([5, 5, 5, 30], 12, [[0, 1], [2], [3]]),  # longer than a batch: one of its own
+        ([32, 32], 64, [[0, 1]]),  # exactly full
+        ([20, 33], 64, [[0], [1]]),  # with padding to a multiple of 32 too many
+        ([5, 5, 5, 300], 70, [[0, 1], [2], [3]]),  # longer than a batch: one of its own
     ],
 )
 def test_a_micro_batch_has_at_most_its_frames_with_padding(

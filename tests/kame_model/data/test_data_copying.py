@@ -234,7 +234,7 @@ def test_lessons_become_harder_and_the_stage_ends_with_the_last() -> None:
         met.append(loader.observe(1.0)["lesson"])
     assert met == sorted(met)
     assert set(met) == {0.0, 1.0, 2.0}
-    assert list(dict.fromkeys(sizes)) == [(4, 75), (2, 188), (1, 300)], "a step stays as long"
+    assert list(dict.fromkeys(sizes)) == [(4, 96), (2, 192), (1, 320)], "a step stays as long"
 
 
 def test_a_wrong_oracle_is_that_of_the_next_example() -> None:

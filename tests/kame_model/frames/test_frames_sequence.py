@@ -121,14 +121,14 @@ def test_an_example_has_the_labels_of_its_columns_and_knows_where_it_is_fed() ->
 def test_a_batch_is_padded_with_what_is_no_token_no_label_and_no_oracle() -> None:
     short, long = example(3, [(0, [7])]), example(6)
     batch = collate([short, long])
-    assert batch.columns.shape == (2, 5, 8)
-    assert batch.audio_labels.shape == (2, 2, 7)
+    assert batch.columns.shape == (2, 5, 33)
+    assert batch.audio_labels.shape == (2, 2, 32)
     assert batch.columns[0, :, :5].tolist() == short.columns.tolist()
     assert set(batch.columns[0, :, 5:].flatten().tolist()) == {ZERO_ID}
-    assert batch.oracle[0].tolist() == [3, TEXT_CARD, 7, 3, 3, 3, 3]
-    assert batch.text_labels[0, 4:].tolist() == [ZERO_ID] * 3
-    assert batch.audio_labels[0, :, 4:].flatten().tolist() == [ZERO_ID] * 6
-    assert batch.answer_mask.tolist() == [[at == 1 for at in range(7)]] * 2
+    assert batch.oracle[0].tolist() == [3, TEXT_CARD, 7, *[3] * 29]
+    assert batch.text_labels[0, 4:].tolist() == [ZERO_ID] * 28
+    assert batch.audio_labels[0, :, 4:].flatten().tolist() == [ZERO_ID] * 56
+    assert batch.answer_mask.tolist() == [[at == 1 for at in range(32)]] * 2
     assert batch.oracle_fed.sum().item() == 2
     assert (batch.columns.dtype, batch.oracle_fed.dtype) == (torch.int64, torch.bool)
 

@@ -63,15 +63,15 @@ class Watching(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("context", [21, 20])
+@pytest.mark.parametrize("context", [32, 31])
 def test_without_a_mask_attention_is_that_of_stock_moshi_where_the_context_allows(context: int) -> None:
-    """A sequence of 21 positions, as long as the context, and one longer than it."""
-    model, batch = tiny_front_end(context=context), random_batch(n_frames=20)
+    """A sequence of 32 positions, as long as the context, and one longer than it."""
+    model, batch = tiny_front_end(context=context), random_batch(n_frames=31)
     wanted = stock_logits(model.lm, batch, model.condition(batch.oracle))
     with torch.no_grad(), Watching() as watching:
         found = model(batch.columns, batch.oracle)
     n_layers = len(model.lm.transformer.layers)
-    assert watching.masked[:n_layers] == [context < 21] * n_layers
+    assert watching.masked[:n_layers] == [context < 32] * n_layers
     assert not any(watching.masked[n_layers:])  # the depth transformer sees all of a frame
     torch.testing.assert_close(found.text, wanted.text, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(audio_of(found), audio_of(wanted), atol=1e-5, rtol=1e-5)

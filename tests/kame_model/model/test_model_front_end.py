@@ -19,8 +19,8 @@ from tests.support.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, audio_of, ran
 def test_shapes_are_those_of_the_contract() -> None:
     batch = random_batch(batch_size=3)
     logits = tiny_front_end()(batch.columns, batch.oracle)
-    assert logits.text.shape == (3, 21, TEXT_CARD)
-    assert audio_of(logits).shape == (3, N_CODEBOOKS, 21, CARD)
+    assert logits.text.shape == (3, 32, TEXT_CARD)
+    assert audio_of(logits).shape == (3, N_CODEBOOKS, 32, CARD)
     assert tiny_front_end()(batch.columns, batch.oracle, with_audio=False).audio is None
 
 

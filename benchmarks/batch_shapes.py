@@ -1,0 +1,106 @@
+"""Compares training steps on batches of any length with batches that are padded to multiples, by the size of a step.
+
+    python -m benchmarks.batch_shapes [--frames 4000 1024] [--seconds 20] [--json]
+
+The model is `nano` with random weights, the steps are forward, backward and AdamW in bf16 on random tokens, and the
+lengths of the batches are drawn between 80 and 400 frames. oneDNN compiles each matrix product of a new shape and keeps
+a limited number of them, so the comparison also has a cache of 4 instead of the default of 1,024. Every combination is
+a process of its own, and all take turns twice, of which the faster counts.
+"""
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any, Final
+
+import torch
+
+from backends.codec.codec2_learnt import TEXT_LEAD
+from data_schemas.code_layout import CodeLayout
+from data_schemas.presets import PRESETS
+from kame_model.frames.batch import LENGTH_MULTIPLE
+from kame_model.frames.ids import PADDING_ID
+from kame_model.model.front_end import build_front_end
+
+_CACHE: Final = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+_TEXT_CARD, _CARD, _N_CODEBOOKS = 1_500, 512, 6
+
+
+def measure_speed(n_frames: int, multiple: int, seconds: float) -> float:
+    """Returns the median frames per second of steps of about `n_frames` frames, without the first three.
+
+    Args:
+        multiple: lengths are rounded up to a multiple of it; their padding does not count as frames.
+    """
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    draw, speeds = random.Random(0), list[float]()
+    layout = CodeLayout.make_parametric([_CARD] * _N_CODEBOOKS, TEXT_LEAD, 0.4)
+    model = build_front_end(PRESETS["nano"].model, _TEXT_CARD, layout)
+    optimiser = torch.optim.AdamW(model.parameters(), fused=True)
+    until_s = time.perf_counter() + seconds
+    while len(speeds) < 8 or time.perf_counter() < until_s:
+        length = draw.randint(80, 400)
+        padded = -(-length // multiple) * multiple
+        n_rows = max(1, n_frames // padded)
+        columns = torch.randint(0, _CARD, (n_rows, 1 + 2 * _N_CODEBOOKS, padded + 1))
+        oracle = torch.full((n_rows, padded), PADDING_ID)
+        started_s = time.perf_counter()
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = model(columns, oracle)
+        assert logits.audio is not None
+        loss = logits.text.float().logsumexp(-1).mean() + logits.audio.float().logsumexp(-1).mean()
+        loss.backward()
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+        speeds.append(n_rows * length / (time.perf_counter() - started_s))
+    counted = sorted(speeds[3:])
+    return counted[len(counted) // 2]
+
+
+def compare(n_frames: Sequence[int], seconds: float) -> Iterator[dict[str, Any]]:
+    """Yields the frames per second of each combination of frames, multiple and cache, the better of two processes."""
+    combinations = list(product(n_frames, (1, LENGTH_MULTIPLE), (4, 1_024)))
+    runs = [[_measure_in_process(*each, seconds) for each in combinations] for _ in range(2)]
+    for (frames, multiple, cache), *speeds in zip(combinations, *runs, strict=True):
+        yield {"frames": frames, "multiple": multiple, "cache": cache, "frames_per_s": max(speeds)}
+
+
+def _measure_in_process(n_frames: int, multiple: int, cache: int, seconds: float) -> float:
+    """Measures in a process of its own, because oneDNN reads the size of its cache when it is first used."""
+    alone = [sys.executable, "-m", "benchmarks.batch_shapes", "--alone", str(n_frames), str(multiple), str(seconds)]
+    environment = {**os.environ, _CACHE: str(cache), "OMP_NUM_THREADS": "1"}
+    ran = subprocess.run(alone, env=environment, check=True, stdout=subprocess.PIPE)  # noqa: S603
+    return float(ran.stdout)
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.batch_shapes", description="Compares the shapes of training batches."
+    )
+    parser.add_argument("--frames", type=int, nargs="+", default=[4_000, 1_024], help="frames of a step")
+    parser.add_argument("--seconds", type=float, default=20.0, help="duration of a measurement; each is made twice")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--alone", nargs=3, metavar=("FRAMES", "MULTIPLE", "SECONDS"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.alone:
+        print(measure_speed(int(options.alone[0]), int(options.alone[1]), float(options.alone[2])))
+        return
+    measured = list(compare(options.frames, options.seconds))
+    if options.json:
+        print(json.dumps(measured))
+        return
+    print("| frames of a step | lengths, multiples of | products in oneDNN's cache | frames/s |\n|---|---|---|---|")
+    for each in measured:
+        print(f"| {each['frames']} | {each['multiple']} | {each['cache']} | {each['frames_per_s']:.0f} |")
+
+
+if __name__ == "__main__":
+    main()
