@@ -5,7 +5,8 @@ looks.json   every evaluation on test items, because a second one is no longer a
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -68,7 +69,7 @@ def register(folder: str, entry: Entry) -> None:
     """
     if not (Path(folder) / entry.name).is_dir():
         raise StoreError(f"{folder} has no checkpoint {entry.name}.", "Export it into that folder first.")
-    with FileLock(Path(folder) / f".{INDEX}.lock"):
+    with _lock_list(folder, INDEX):
         kept = [each for each in read_registry(folder) if each.name != entry.name]
         _write_list(folder, INDEX, [*kept, entry])
 
@@ -115,8 +116,7 @@ def note_look(folder: str, look: Look, *, again: bool) -> int:
         ConfigError: these weights have been evaluated on test items before, and `again` is false.
         StoreError: the list cannot be read or written.
     """
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    with FileLock(Path(folder) / f".{LOOKS}.lock"):
+    with _lock_list(folder, LOOKS):
         looks = read_looks(folder)
         own = [each for each in looks if each.checkpoint == look.checkpoint]
         if look.evaluation in [each.evaluation for each in own]:
@@ -138,6 +138,19 @@ def read_looks(folder: str) -> list[Look]:
         StoreError: the list cannot be read.
     """
     return _read_list(folder, LOOKS, _LOOKS, "Repair it by hand: it records all evaluations on test items.")
+
+
+@contextmanager
+def _lock_list(folder: str, name: str) -> Iterator[None]:
+    """Locks a list, whose folder is created if necessary. Raises a StoreError if the folder cannot be written."""
+    lock = FileLock(Path(folder) / f".{name}.lock")
+    with Store(folder).translated(name, "write"):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _read_list(folder: str, name: str, adapter: TypeAdapter[list[_T]], remedy: str) -> list[_T]:

@@ -120,7 +120,7 @@ def measure(
         on_dialogue: called after each dialogue.
 
     Raises:
-        DatasetError: there are no dialogues.
+        DatasetError: there are no dialogues, or nobody speaks in them.
     """
     if not rows:
         raise DatasetError("There is no dialogue to measure a codec on.", "Use a dataset with validation dialogues.")
@@ -130,7 +130,10 @@ def measure(
         for speaker, sound, codes in zip("AB", sounds, codec.encode(list(sounds)), strict=True):
             seen.append(_measure_channel(row, speaker, sound, codes, codec.decode(codes), listen))
         on_dialogue()
-    distances = np.array([each for one in seen for each in one.distances]).mean(axis=0)
+    by_utterance = [each for one in seen for each in one.distances]
+    if not by_utterance:
+        raise DatasetError("Nobody speaks in the dialogues to measure a codec on.", "Use a dataset with speech.")
+    distances = np.array(by_utterance).mean(axis=0)
     return CodecReport(
         codec=codec.name,
         digest=codec.digest,

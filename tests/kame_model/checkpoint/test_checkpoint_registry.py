@@ -40,6 +40,12 @@ def look(evaluation: str, checkpoint: str = "w") -> Look:
     return Look(checkpoint=checkpoint, evaluation=evaluation, kind="recall", data="d", at="2026-01-01T00:00:00Z")
 
 
+def test_a_registry_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(StoreError, match=r"Cannot write .*file"):
+        note_look(str(tmp_path / "file" / "checkpoints"), look("one"), again=False)
+
+
 def test_a_second_look_of_the_same_weights_needs_again(tmp_path: Path) -> None:
     folder = str(tmp_path / "checkpoints")
     assert read_looks(folder) == []

@@ -1,6 +1,7 @@
 """What a report says of codecs whose figures are known beforehand."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +81,9 @@ def test_a_codec_that_keeps_nothing(rows: list[AudioDialogue]) -> None:
     assert report.to_json()["wer_round_trip"]["B"]["wer"] == 1
 
 
-def test_no_dialogues_are_told() -> None:
+def test_no_dialogues_are_told(rows: list[AudioDialogue]) -> None:
+    silent = [replace(row, turns=()) for row in rows]
+    with pytest.raises(DatasetError, match="Nobody speaks in the dialogues"):
+        measure(Remembering(), silent, loud_words)
     with pytest.raises(DatasetError, match="no dialogue to measure"):
         measure(Remembering(), [], loud_words)
