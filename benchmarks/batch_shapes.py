@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import torch
 
-from backends.codec.codec2_learnt import TEXT_LEAD
+from backends.codec.codec2 import TEXT_LEAD
 from data_schemas.code_layout import CodeLayout
 from data_schemas.presets import PRESETS
 from kame_model.frames.batch import LENGTH_MULTIPLE
