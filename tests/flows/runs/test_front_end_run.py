@@ -186,7 +186,7 @@ def test_a_setting_goes_to_the_stage_that_it_names_and_those_of_the_shape_to_all
     assert {each.model.dim for each in (speak, copy, last)} == {64}
     assert [each.max_hours for each in (speak, copy, last)] == [0.7, None, None]
     assert (copy.data.swap_share, last.data.swap_share) == (0.5, 0.1)
-    assert (speak.shares.speech, copy.shares.speech, last.shares.speech) == (85, 20, 33)
+    assert (speak.shares.speech, copy.shares.speech, last.shares.speech) == (90, 20, 33)
     assert (copy.accuracy, last.max_steps) == (0.99, 7)
 
 
