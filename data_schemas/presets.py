@@ -54,7 +54,7 @@ class Preset:
     begins_with: Mapping[str, str] = field(default_factory=dict)
 
     def make_recipe(self, stage: str) -> dict[str, Any]:
-        """Returns a stage's fields of `TrainConfig`, without data and folder; its settings replace the preset's.
+        """Returns a stage's fields of `TrainConfig`, without data and folder; its settings override the preset's.
 
         Raises:
             ConfigError: the plan has no such stage.
@@ -63,16 +63,18 @@ class Preset:
         if row is None:
             names = ", ".join(each.name for each in self.plan)
             raise ConfigError(f"The plan of {self.model.preset} has no stage {stage!r}.", f"Choose one of: {names}.")
-        optim = {"learning_rate": row.learning_rate, **self.settings.get("optim", {}), **row.settings.get("optim", {})}
+        layers = ({"optim": {"learning_rate": row.learning_rate}}, self.settings, row.settings)
+        merged: dict[str, dict[str, Any]] = {}
+        for layer in layers:
+            for section, settings in layer.items():
+                merged.setdefault(section, {}).update(settings)
         return {
             "stage": stage,
             "model": self.model.model_dump(),
             "shares": dict(zip(KINDS, row.shares, strict=True)),
             "max_steps": row.max_steps,
             "accuracy": row.accuracy,
-            **self.settings,
-            **row.settings,
-            "optim": optim,
+            **merged,
         }
 
 
@@ -103,14 +105,10 @@ _DATA_FROM_SCRATCH: Final[dict[str, Any]] = {
 }
 """Augmentation of dialogues for models trained from scratch."""
 
-_NANO_DATA: Final[dict[str, Any]] = {**_DATA_FROM_SCRATCH, "batch_frames": 1_024}
-"""A quarter of the frames that a step had before: on the same speech and in the same time it learnt to speak about
-three times as fast, with three times the learning rate (docs/training.md, "Small batches")."""
-
 _PRESETS: Final = (
     # Trains on a laptop's CPU: 7.6 M parameters with 1,500 pieces and 6 codebooks of 512. The temporal shape, the tied
-    # oracle and the tied text head are those of a trial that learnt to copy within minutes. Steps, shares and learning
-    # rates have not been compared with others (docs/training.md, "Training stages").
+    # oracle and the tied text head are those of a trial that learnt to copy within minutes. Steps and shares have not
+    # been compared with others (docs/training.md, "Training stages").
     Preset(
         model=ModelConfig(
             preset="nano",
@@ -127,13 +125,14 @@ _PRESETS: Final = (
         ),
         plan=(
             #          stage        dialogues, speech, copying   ends after   learning rate, its highest
-            StagePlan("speak", (0, 90, 10), 8_000, 3e-3, settings={"data": {**_NANO_DATA, "wait_share": 0.0}}),
+            StagePlan("speak", (0, 90, 10), 8_000, 3e-3, settings={"data": {"wait_share": 0.0}}),
             StagePlan("copy", (0, 20, 80), 12_000, 1e-3, accuracy=0.99, settings={"optim": {"final_share": 0.5}}),
             StagePlan("dialogues", (65, 25, 10), 5_000, 1.5e-3, settings={"dropout": {"own_audio_dialogue": 0.2}}),
         ),
         settings={
             "optim": {"weight_decay": 0.05, "warmup_steps": 50},
-            "data": _NANO_DATA,
+            # Steps of 4,000 frames learnt to speak a third as fast (docs/training.md, "Small batches").
+            "data": {**_DATA_FROM_SCRATCH, "batch_frames": 1_024},
             "copying": {"max_guesses": 0, "batch_size": 16},
             "keep": {"evaluate_every": 500, "save_every": 500},
         },
