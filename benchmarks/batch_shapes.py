@@ -15,7 +15,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ import torch
 from backends.codec.codec2 import TEXT_LEAD
 from data_schemas.code_layout import CodeLayout
 from data_schemas.presets import PRESETS
-from kame_model.frames.batch import LENGTH_MULTIPLE
+from kame_model.frames.batch import LENGTH_MULTIPLE, round_length
 from kame_model.frames.ids import PADDING_ID
 from kame_model.model.front_end import build_front_end
 
@@ -47,7 +47,7 @@ def measure_speed(n_frames: int, multiple: int, seconds: float) -> float:
     until_s = time.perf_counter() + seconds
     while len(speeds) < 8 or time.perf_counter() < until_s:
         length = draw.randint(80, 400)
-        padded = -(-length // multiple) * multiple
+        padded = round_length(length, multiple)
         n_rows = max(1, n_frames // padded)
         columns = torch.randint(0, _CARD, (n_rows, 1 + 2 * _N_CODEBOOKS, padded + 1))
         oracle = torch.full((n_rows, padded), PADDING_ID)
@@ -64,12 +64,14 @@ def measure_speed(n_frames: int, multiple: int, seconds: float) -> float:
     return counted[len(counted) // 2]
 
 
-def compare(n_frames: Sequence[int], seconds: float) -> Iterator[dict[str, Any]]:
-    """Yields the frames per second of each combination of frames, multiple and cache, the better of two processes."""
+def compare(n_frames: Sequence[int], seconds: float) -> list[dict[str, Any]]:
+    """Returns the frames per second of each combination of frames, multiple and cache, the better of two processes."""
     combinations = list(product(n_frames, (1, LENGTH_MULTIPLE), (4, 1_024)))
     runs = [[_measure_in_process(*each, seconds) for each in combinations] for _ in range(2)]
-    for (frames, multiple, cache), *speeds in zip(combinations, *runs, strict=True):
-        yield {"frames": frames, "multiple": multiple, "cache": cache, "frames_per_s": max(speeds)}
+    return [
+        {"frames": frames, "multiple": multiple, "cache": cache, "frames_per_s": max(speeds)}
+        for (frames, multiple, cache), *speeds in zip(combinations, *runs, strict=True)
+    ]
 
 
 def _measure_in_process(n_frames: int, multiple: int, cache: int, seconds: float) -> float:
@@ -93,7 +95,7 @@ def main() -> None:
     if options.alone:
         print(measure_speed(int(options.alone[0]), int(options.alone[1]), float(options.alone[2])))
         return
-    measured = list(compare(options.frames, options.seconds))
+    measured = compare(options.frames, options.seconds)
     if options.json:
         print(json.dumps(measured))
         return

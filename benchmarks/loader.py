@@ -22,7 +22,7 @@ from kame_model.data.batch_plan import BatchPlan, Planned
 from kame_model.data.example import ExampleMaker
 from kame_model.data.loader import RowSource
 from kame_model.data.mixture import open_datasets
-from kame_model.frames.batch import Batch, collate
+from kame_model.frames.batch import Batch, collate, round_length
 from kame_model.train.throughput import count_frames
 
 
@@ -41,7 +41,7 @@ def batch_shuffled(
     longest = 0
     for place in order:
         length = int(lengths[planned[place].unit.row]) + 1
-        if cut[-1] and (len(cut[-1]) + 1) * max(longest, length) > batch_frames:
+        if cut[-1] and (len(cut[-1]) + 1) * round_length(max(longest, length)) > batch_frames:
             cut.append([])
             longest = 0
         longest = max(longest, length)

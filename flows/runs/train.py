@@ -54,7 +54,7 @@ from kame_model.train.run_facts import read_facts
 from kame_model.train.trainer import SILENT, Progress
 
 HELD_OUT = "held-out"
-_CHECK_S = 60.0  # another seed that starts at the same time only checks rows that exist, in a second
+_LOCK_WAIT_S = 60.0  # another seed that starts at the same time only checks rows that exist, in a second
 _OF_ALL_STAGES = ("model.", "hardware.", "copying.")
 
 
@@ -267,7 +267,7 @@ def encode(config: FrontEndConfig, name: str, tokenizer: str, codec: dict[str, O
             workers=config.workers,
             codes_from=others,
         ),
-        wait_s=_CHECK_S,
+        wait_s=_LOCK_WAIT_S,
     )
     return out
 

@@ -108,9 +108,9 @@ LENGTH_MULTIPLE = 32
 product of a new shape, and keeps a limited number of them (`python -m benchmarks.batch_shapes`)."""
 
 
-def round_length(n_positions: int) -> int:
+def round_length(n_positions: int, multiple: int = LENGTH_MULTIPLE) -> int:
     """Returns the number of positions to which examples of at most `n_positions` are padded."""
-    return -(-n_positions // LENGTH_MULTIPLE) * LENGTH_MULTIPLE
+    return -(-n_positions // multiple) * multiple
 
 
 def collate(examples: Sequence[Example]) -> Batch:

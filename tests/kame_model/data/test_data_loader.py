@@ -17,8 +17,8 @@ from kame_model.data.example import ExampleMaker
 from kame_model.data.loader import ALONE, ONLY_DIALOGUES, Counts, Loader, MicroBatch, RowSource, Share
 from kame_model.data.mixture import open_datasets
 from kame_model.encode.token_dataset import TokenDataset
-from kame_model.frames.batch import round_length
-from kame_model.frames.ids import PADDING_ID, ZERO_ID
+from kame_model.frames.batch import Batch, round_length
+from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_stream import OracleTokens
 from kame_model.train.throughput import count_frames
 from tests.support.made_rows import made_with, make_row
@@ -60,6 +60,11 @@ def same(one: MicroBatch, other: MicroBatch) -> bool:
         torch.equal(getattr(one.batch, each.name), getattr(other.batch, each.name)) for each in fields(one.batch)
     )
     return alike and one.number == other.number and one.dialogue_ids == other.dialogue_ids
+
+
+def longest_of(batch: Batch) -> int:
+    """The input positions of the longest example, without padding."""
+    return int((batch.columns[:, 0, 1:] >= 0).sum(1).max())
 
 
 @pytest.mark.parametrize("n_steps", [1, 4, 9])
@@ -145,8 +150,7 @@ def test_joined_and_lengthened_dialogues_keep_within_the_frames_too(
     for _ in range(40):
         for each in loader.load_next_step():
             assert len(each.dialogue_ids) == 1 or each.batch.oracle.numel() <= config.batch_frames
-            labels = each.batch.text_labels
-            joined.update((labels != ZERO_ID).sum(1).tolist())
+            joined.add(longest_of(each.batch))
     assert len(joined) > 20  # the 20 dialogues have fewer lengths of their own
 
 
@@ -160,8 +164,7 @@ def test_nearly_all_frames_of_a_batch_are_real(tmp_path: Path, befalls: dict[str
     for _ in range(30):
         for each in loader.load_next_step():
             n_real += count_frames(each.batch)
-            longest = int((each.batch.text_labels != ZERO_ID).sum(1).max())
-            n_frames += len(each.batch.oracle) * longest  # without padding to a multiple of 32
+            n_frames += len(each.batch.oracle) * longest_of(each.batch)  # without padding to a multiple of 32
     assert n_real / n_frames > 0.95
 
 
