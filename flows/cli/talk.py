@@ -369,13 +369,13 @@ def _transcribe(sound: "Samples") -> str:
     from backends import registry
     from backends.asr.protocol import HearingRefused, Recogniser
     from data_schemas.units import SAMPLE_RATE_HZ
-    from kame_model.evaluate.calls.delays import find_audible_spans
-    from kame_model.serve.client.answer_watch import AUDIBLE
+    from kame_model.evaluate.calls.delays import cut_to_audible
 
-    if not find_audible_spans(sound, AUDIBLE):
+    audible = cut_to_audible(sound)
+    if len(audible) == 0:
         return ""
     recogniser: Recogniser = registry.build("asr", "moonshine", {})
     try:
-        return recogniser.transcribe(sound, SAMPLE_RATE_HZ)
+        return recogniser.transcribe(audible, SAMPLE_RATE_HZ)
     except HearingRefused as refusal:
         return f"({refusal.what})"

@@ -27,6 +27,9 @@ does, and is not the answer: a reaction to the end and the shortest word take lo
 _SILENT: Final = 1e-3
 """Sound below this level is inaudible, however quiet the rest is: 60 dB below full scale."""
 
+EDGE_S: Final = 0.25
+"""Silence that `cut_to_audible` keeps at both ends, in seconds."""
+
 Span = tuple[float, float]
 """Start and end, seconds."""
 
@@ -50,6 +53,19 @@ def find_audible_spans(sound: Samples, threshold: float | None = None, gap_s: fl
         return []
     cuts = np.flatnonzero(np.diff(heard) - 1 > gap_s / _HOP_S) + 1
     return [(round_s(float(hops[0]) * _HOP_S), round_s(float(hops[-1] + 1) * _HOP_S)) for hops in np.split(heard, cuts)]
+
+
+def cut_to_audible(sound: Samples) -> Samples:
+    """Returns a sound at 24 kHz from `EDGE_S` before its first audible hop to as much after its last; empty if silent.
+
+    Silence before an answer is to be cut before a recogniser gets it: after three seconds or more of it, Moonshine
+    hears music in some answers that it transcribes rightly alone.
+    """
+    spans = find_audible_spans(sound, AUDIBLE)
+    if not spans:
+        return sound[:0]
+    start_s, end_s = max(0.0, spans[0][0] - EDGE_S), spans[-1][1] + EDGE_S
+    return sound[round(start_s * SAMPLE_RATE_HZ) : round(end_s * SAMPLE_RATE_HZ)]
 
 
 class TimedWord(NamedTuple):

@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 
 from backends.engine import Samples
 from data_schemas.units import FRAME_S, SAMPLE_RATE_HZ
-from kame_model.evaluate.calls.delays import GAP_S, RUN_OVER_S, Span, find_audible_spans, measure_delays, time_words
+from kame_model.evaluate.calls.delays import (
+    EDGE_S,
+    GAP_S,
+    RUN_OVER_S,
+    Span,
+    cut_to_audible,
+    find_audible_spans,
+    measure_delays,
+    time_words,
+)
 
 
 def sound_of(spans: list[tuple[float, float]], length_s: float, amplitude: float = 0.2) -> Samples:
@@ -42,6 +51,19 @@ def test_a_quiet_sound_is_heard_too_and_a_pause_between_words_parts_nothing() ->
     assert find_audible_spans(quiet) == nearly([(1.0, 2.5)])
     assert find_audible_spans(quiet, gap_s=0.1) == nearly([(1.0, 1.5), (1.5 + GAP_S - 0.05, 2.5)])
     assert find_audible_spans(quiet, threshold=0.1) == []
+
+
+@pytest.mark.parametrize(
+    ("spans", "start_s", "end_s"),
+    [([(3.5, 4.0), (6.5, 7.0)], 3.5 - EDGE_S, 7.0 + EDGE_S), ([(0.1, 7.9)], 0.0, 8.0), ([], 0.0, 0.0)],
+)
+def test_silence_before_and_after_what_is_audible_is_cut(
+    spans: list[tuple[float, float]], start_s: float, end_s: float
+) -> None:
+    sound = sound_of(spans, 8.0)
+    cut = cut_to_audible(sound)
+    assert len(cut) / SAMPLE_RATE_HZ == pytest.approx(end_s - start_s, abs=FRAME_S)
+    assert find_audible_spans(cut) == nearly([(begin_s - start_s, stop_s - start_s) for begin_s, stop_s in spans])
 
 
 @given(
