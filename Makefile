@@ -111,7 +111,7 @@ demo: install voices ## make a dataset of 12 dialogues, train the included front
 PROOF_REFRESH = $(BIN)/kame refresh $(PROOF_SOURCES) --set speech.tts=piper --set gate.asr=none --set forms.shares.greeting=0 \
   --set split.validation_share=0.1 --set split.test_share=0.1 --simulator random --oracle-version random
 PROOF_ENCODE = $(BIN)/kame encode --oracle-version random --tokenizer $(PROOF)/speech/tokenizer.model \
-  --codec codec2-learnt --codec-path $(PROOF)/speech/codec
+  --codec codec2-neural --codec-path $(PROOF)/speech/codec
 PROOF_DATA = $(PROOF)/corpus@random=0.8 $(if $(filter-out 0,$(PROOF_VOICES_ITEMS)),$(PROOF)/voices@random=0.2)
 
 proof: install ## train and evaluate a nano from nothing, two seeds (docs/evaluation.md); the same again goes on

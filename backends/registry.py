@@ -244,6 +244,14 @@ ENTRIES: tuple[BackendEntry, ...] = (
         "LGPL-2.1; codebooks: your own",
         "the same with four codes per frame; `kame codec learn` trains it on a dataset in a minute",
     ),
+    _make_core_entry(
+        "codec",
+        "codec2-neural",
+        "codec2_neural:NeuralCodec2",
+        ("pycodec2", "scipy", "safetensors", "torch"),
+        "LGPL-2.1; networks: your own",
+        "the same with three codes per frame, by networks that know phonemes; `kame speech` trains them on a voice",
+    ),
     _make_double_entry("codec", "DoubleCodec"),
 )
 

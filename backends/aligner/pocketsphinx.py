@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,6 +41,14 @@ _SCORE_SCALE = 1 << 10  # pocketsphinx divides log likelihoods by 2 ** SENSCR_SH
 _BEAMS = {"beam": 1e-80, "wbeam": 1e-60, "pbeam": 1e-80}  # wide: a lost path would be a lost dialogue
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*")
 _one_at_a_time = threading.Lock()  # a decoder has the state of one audio
+
+
+class PhoneTiming(NamedTuple):
+    """A phoneme in ARPAbet without stress, or `SIL`, and its time in the audio."""
+
+    phone: str
+    start_s: float
+    end_s: float
 
 
 class PocketsphinxAligner:
@@ -77,6 +85,33 @@ class PocketsphinxAligner:
             with suppress(AlignmentRefused):
                 return _align_padded(samples, sample_rate_hz, words, n_pad)
         return _align_padded(samples, sample_rate_hz, words, longest)
+
+
+def align_phones(samples: Samples, sample_rate_hz: int, words: Sequence[str]) -> list[PhoneTiming]:
+    """Returns the timings of all phonemes and silences of known words, in order, in steps of 10 ms.
+
+    Raises:
+        AlignmentRefused: the words are not found, or one of them is not a word.
+        BackendError: pocketsphinx does not load.
+    """
+    n_pad = _PADS_N_FRAMES[0]
+    pcm = _to_pcm(samples, sample_rate_hz, n_pad)
+    with _one_at_a_time:
+        decoder = _load_decoder()
+        segments = _find_segments(decoder, pcm, " ".join(_add_to_dictionary(decoder, word) for word in words))
+        if segments is None or len(segments) != len(words):
+            raise AlignmentRefused(f"not all words are found in the sound of {' '.join(words)[:80]!r}")
+        decoder.set_alignment()  # the words that were just found, with their phonemes
+        decoder.start_utt()
+        decoder.process_raw(pcm, full_utt=True)
+        decoder.end_utt()
+        phones = [phone for word in decoder.get_alignment() for phone in word]
+    return [
+        PhoneTiming(
+            each.name, (each.start - n_pad) / _FRAMES_PER_S, (each.start + each.duration - n_pad) / _FRAMES_PER_S
+        )
+        for each in phones
+    ]
 
 
 def _align_padded(samples: Samples, sample_rate_hz: int, words: Sequence[str], n_pad: int) -> list[WordTiming]:

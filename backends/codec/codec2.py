@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import cache, cached_property
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,18 +118,25 @@ class VocoderCodec(ABC):
         return self.layout.card
 
     @abstractmethod
-    def to_codes(self, parts: Sequence[bytes]) -> NDArray[np.int16]:
-        """Converts frames of Codec 2 to the codes of one of our frames, [n_codebooks]."""
+    def encode_parts(self, parts: Sequence[bytes], pcm: NDArray[np.int16], state: Any) -> NDArray[np.int16]:
+        """Encodes one of our frames: its frames of Codec 2 and its audio, [640] at 8 kHz, to codes [n_codebooks]."""
 
     @abstractmethod
-    def to_parts(self, codes: NDArray[np.int16]) -> list[bytes]:
-        """Converts codes of any size, [n_codebooks], to frames of Codec 2."""
+    def decode_parts(self, codes: NDArray[np.int16], state: Any) -> list[bytes]:
+        """Decodes codes of any size, [n_codebooks], to frames of Codec 2."""
+
+    def make_state(self) -> Any:
+        """Makes what a stream keeps between frames beside the library's state; here nothing."""
+        return None
 
     @cached_property
     def silence(self) -> NDArray[np.int16]:
         """The codes of a silent frame, [n_codebooks]."""
-        vocoder, nothing = self.make_vocoder(), np.zeros(_N_SAMPLES // self.n_parts, np.int16)
-        return self.to_codes([vocoder.encode(nothing) for _ in range(_SETTLED)][-self.n_parts :])
+        vocoder, state, nothing = self.make_vocoder(), self.make_state(), np.zeros(_N_SAMPLES, np.int16)
+        for _ in range(_SETTLED):
+            parts = [vocoder.encode(part) for part in np.split(nothing, self.n_parts)]
+            codes = self.encode_parts(parts, nothing, state)
+        return codes
 
     def encode(self, sounds: Sequence[Samples]) -> list[Codes]:
         """Encodes each recording to int16 [n_codebooks, n_frames]."""
@@ -139,6 +146,13 @@ class VocoderCodec(ABC):
         """Decodes codes [n_codebooks, n_frames] to audio, 1,920 samples per frame."""
         voice = _Voice(self)
         return np.concatenate([np.zeros(0, np.float32), *(voice.decode_frame(frame) for frame in codes.T)])
+
+    def analyse(self, sound: Samples) -> tuple[NDArray[np.int16], list[bytes]]:
+        """Returns a recording as audio at 8 kHz and as the library's frames, those of silence included."""
+        voice = _Voice(self)
+        pcm = [voice.resample_frame(frame) for frame in _split_into_frames(sound)]
+        parts = [part for frame in pcm for part in voice.analyse_frame(frame)]
+        return np.concatenate([np.zeros(0, np.int16), *pcm]), parts
 
     @contextmanager
     def stream(self, batch_size: int) -> Iterator[CodecStream]:
@@ -157,15 +171,34 @@ class VocoderCodec(ABC):
 
     def _encode(self, sound: Samples) -> Codes:
         """Encodes one recording, padded with silence to whole frames, to [n_codebooks, n_frames]."""
-        n_frames = count_covering_frames(len(sound))
-        filled = np.pad(sound, (0, n_frames * FRAME_N_SAMPLES - len(sound)))
-        codes, voice = np.zeros((self.n_codebooks, n_frames), np.int16), _Voice(self)
-        for index, frame in enumerate(filled.reshape(n_frames, FRAME_N_SAMPLES)):
+        frames, voice = _split_into_frames(sound), _Voice(self)
+        codes = np.zeros((self.n_codebooks, len(frames)), np.int16)
+        for index, frame in enumerate(frames):
             codes[:, index] = voice.encode_frame(frame)
         return codes
 
 
-class Codec2(VocoderCodec):
+class FramewiseCodec(VocoderCodec):
+    """Base class of codecs in which a frame's codes stand for its own frames of Codec 2, whatever came before."""
+
+    @abstractmethod
+    def to_codes(self, parts: Sequence[bytes]) -> NDArray[np.int16]:
+        """Converts frames of Codec 2 to the codes of one of our frames, [n_codebooks]."""
+
+    @abstractmethod
+    def to_parts(self, codes: NDArray[np.int16]) -> list[bytes]:
+        """Converts codes of any size, [n_codebooks], to frames of Codec 2."""
+
+    def encode_parts(self, parts: Sequence[bytes], pcm: NDArray[np.int16], state: None) -> NDArray[np.int16]:
+        """Encodes by `to_codes`."""
+        return self.to_codes(parts)
+
+    def decode_parts(self, codes: NDArray[np.int16], state: None) -> list[bytes]:
+        """Decodes by `to_parts`."""
+        return self.to_parts(codes)
+
+
+class Codec2(FramewiseCodec):
     """Speech as the fields of a mode of Codec 2, by `_LAYOUTS`: codebooks by field, and those of a field by time.
 
     Each codebook has its own size, at most `card`; a larger code, which a front-end may sample, is taken modulo that
@@ -225,6 +258,7 @@ class _Voice:
     def __init__(self, codec: VocoderCodec) -> None:
         self._codec = codec
         self._encoder, self._decoder = codec.make_vocoder(), codec.make_vocoder()
+        self._encoded, self._decoded = codec.make_state(), codec.make_state()
         self._was_silent = True
         self._heard = np.zeros(_N_TAPS - 1, np.float32)
         self._made = np.zeros((_N_TAPS - 1) // _RATIO, np.float32)
@@ -235,24 +269,32 @@ class _Voice:
 
         A silent frame at the start or after another silent one gets the codes of silence and resets the encoder.
         """
+        pcm = self.resample_frame(samples)
+        was_silent = self._was_silent
+        self._was_silent = bool(np.sqrt(np.square(pcm, dtype=np.float32).mean()) < _SILENT_RMS)
+        if was_silent and self._was_silent:
+            self._encoder, self._encoded = self._codec.make_vocoder(), self._codec.make_state()
+            return self._codec.silence.copy()
+        return self._codec.encode_parts(self.analyse_frame(pcm), pcm, self._encoded)
+
+    def resample_frame(self, samples: NDArray[np.float32]) -> NDArray[np.int16]:
+        """Converts the next frame, [1920] at 24 kHz, to [640] at 8 kHz."""
         from scipy.signal import upfirdn
 
         heard = np.concatenate([self._heard, samples])
         low = upfirdn(_design_low_pass(), heard, down=_RATIO)[len(self._heard) // _RATIO :][:_N_SAMPLES]
         self._heard = heard[-len(self._heard) :]
-        pcm = np.clip(np.round(low * _FULL_SCALE), -_FULL_SCALE, _FULL_SCALE - 1).astype(np.int16)
-        was_silent = self._was_silent
-        self._was_silent = bool(np.sqrt(np.square(pcm, dtype=np.float32).mean()) < _SILENT_RMS)
-        if was_silent and self._was_silent:
-            self._encoder = self._codec.make_vocoder()
-            return self._codec.silence.copy()
-        return self._codec.to_codes([self._encoder.encode(part) for part in np.split(pcm, self._codec.n_parts)])
+        return np.asarray(np.clip(np.round(low * _FULL_SCALE), -_FULL_SCALE, _FULL_SCALE - 1), np.int16)
+
+    def analyse_frame(self, pcm: NDArray[np.int16]) -> list[bytes]:
+        """Returns the library's frames of the next audio, [640] at 8 kHz."""
+        return [self._encoder.encode(part) for part in np.split(pcm, self._codec.n_parts)]
 
     def decode_frame(self, codes: NDArray[np.int16]) -> NDArray[np.float32]:
         """Decodes the next frame's codes, [n_codebooks], to audio in [-1, 1], [1920] at 24 kHz."""
         from scipy.signal import upfirdn
 
-        parts = self._codec.to_parts(codes)
+        parts = self._codec.decode_parts(codes, self._decoded)
         with _NOISE.seed_for(self._n_made):
             pcm = np.concatenate([self._decoder.decode(part) for part in parts])
         self._n_made += 1
@@ -260,6 +302,13 @@ class _Voice:
         high = upfirdn(_RATIO * _design_low_pass(), made, up=_RATIO)[_RATIO * len(self._made) :][:FRAME_N_SAMPLES]
         self._made = made[-len(self._made) :]
         return np.asarray(np.clip(high, -1, 1), np.float32)
+
+
+def _split_into_frames(sound: Samples) -> NDArray[np.float32]:
+    """Returns a recording as frames, [n_frames, 1920], the last padded with silence."""
+    n_frames = count_covering_frames(len(sound))
+    padded = np.pad(sound, (0, n_frames * FRAME_N_SAMPLES - len(sound)))
+    return np.asarray(padded.reshape(n_frames, FRAME_N_SAMPLES), np.float32)
 
 
 @cache

@@ -16,7 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from backends.codec.codec2 import RECIPE, TEXT_LEAD, Codec2, Codec2Options, VocoderCodec, read_number, write_number
+from backends.codec.codec2 import RECIPE, TEXT_LEAD, Codec2, Codec2Options, FramewiseCodec
+from backends.codec.codec2_parameters import (
+    MODE,
+    QUIET_DB,
+    Parameters,
+    compute_gain_db,
+    get_octaves,
+    mel_to_hz,
+    read_parameters,
+    to_mel,
+    write_parameters,
+)
 from backends.options import FilePath, Options, OptionValue
 from data_schemas import ids
 from data_schemas.code_layout import CodeLayout
@@ -28,19 +39,9 @@ if TYPE_CHECKING:
 
 BOOKS = "codebooks.safetensors"
 
-_MODE: Final = 3_200
-_N_LINES: Final = 10
-_LINE_STEP_HZ: Final = 25.0  # `lsp_cbd` of Codec 2: each line's distance from the one below
-_LEAST_DB, _ENERGY_STEP_DB = -10.0, 50 / 32  # E_MIN_DB, and E_MAX_DB of 32 levels (src/quantise.h)
-_LEAST_PITCH_HZ, _PITCH_STEP_HZ = 50.0, 350 / 128  # periods of 160 to 20 samples in 128 levels
-
 _TEMP: Final = 0.4
 """Sampling temperature of a front-end's codes: that of the experiment in which a small one learnt to speak them."""
 
-_SILENT_DB: Final = 12.0
-"""Power of 20 ms below which spectrum and pitch are undefined."""
-
-_FREQUENCIES: Final = np.linspace(60, 3_800, 64) * np.pi / 4_000
 _BEAM: Final = 8
 """Beam width: partial sums kept at each stage of the search for the nearest sum of entries."""
 _N_ITERATIONS: Final = 12
@@ -56,20 +57,6 @@ class LearntCodec2Options(Options):
     n_stages: int = Field(default=0, ge=0, le=8, description="Number of stages of the spectrum to use; 0: all.")
 
 
-class Parameters(NamedTuple):
-    """Frames of Codec 2 at 3,200 bit/s: `lines_hz` [n, 10], `voicing` [n, 2], `pitch` (a level) [n], `power_db` [n]."""
-
-    lines_hz: NDArray[np.float64]
-    voicing: NDArray[np.int64]
-    pitch: NDArray[np.int64]
-    power_db: NDArray[np.float64]
-
-    def group_in_pairs(self) -> "Parameters":
-        """Groups the frames in pairs, of 40 ms each: [n, …] becomes [n / 2, 2, …]."""
-        lines, voicing = self.lines_hz.reshape(-1, 2, _N_LINES), self.voicing.reshape(-1, 2, 2)
-        return Parameters(lines, voicing, self.pitch.reshape(-1, 2), self.power_db.reshape(-1, 2))
-
-
 class Codebooks(NamedTuple):
     """Codebooks: `lines` [n_stages, card, 10] in mel; `voicing` [card, 2, 2], `pitch` and `power_db` [card, 2]."""
 
@@ -79,7 +66,7 @@ class Codebooks(NamedTuple):
     power_db: NDArray[np.float32]
 
 
-class LearntCodec2(VocoderCodec):
+class LearntCodec2(FramewiseCodec):
     """Speech as entries of learnt codebooks: the spectrum's by stage, then voicing, pitch and power; each by time.
 
     Raises:
@@ -90,7 +77,7 @@ class LearntCodec2(VocoderCodec):
     name = "codec2-learnt"
 
     def __init__(self, options: LearntCodec2Options) -> None:
-        super().__init__(_MODE)
+        super().__init__(MODE)
         self._file: Final = Path(options.path) / BOOKS
         books = read_codebooks(self._file)
         if options.n_stages > len(books.lines):
@@ -100,7 +87,7 @@ class LearntCodec2(VocoderCodec):
             )
         self._books: Final = books._replace(lines=books.lines[: options.n_stages or None])
         self._prosody: Final = _describe_prosody(books.voicing, books.pitch, books.power_db)
-        self._quiet: Final = int(np.argmin(_compute_gain_db(_mel_to_hz(books.lines[0]))))
+        self._quiet: Final = int(np.argmin(compute_gain_db(mel_to_hz(books.lines[0]))))
 
     @property
     def digest(self) -> str:
@@ -126,8 +113,8 @@ class LearntCodec2(VocoderCodec):
         Halves of a frame without sound all have the same codes for the spectrum.
         """
         by_half = read_parameters(self.read_bits(parts)).group_in_pairs()
-        is_quiet = (by_half.power_db <= _SILENT_DB).all(axis=1)
-        lines = _search_entries(_to_mel(by_half.lines_hz[:, 1]), self._books.lines)
+        is_quiet = (by_half.power_db <= QUIET_DB).all(axis=1)
+        lines = _search_entries(to_mel(by_half.lines_hz[:, 1]), self._books.lines)
         lines[0, is_quiet], lines[1:, is_quiet] = self._quiet, 0
         prosody = _describe_prosody(by_half.voicing, by_half.pitch, by_half.power_db)
         nearest = np.square(prosody[:, None] - self._prosody).sum(axis=-1).argmin(axis=1)
@@ -137,7 +124,7 @@ class LearntCodec2(VocoderCodec):
         """Converts codes, [2 * (n_stages + 1)], to four frames of Codec 2; a code is taken modulo `card`."""
         *stages, prosody = codes.reshape(-1, 2) % self.card
         mel = sum(book[stage] for book, stage in zip(self._books.lines, stages, strict=True))
-        lines_hz = np.sort(_mel_to_hz(np.repeat(np.asarray(mel), 2, axis=0)), axis=1)
+        lines_hz = np.sort(mel_to_hz(np.repeat(np.asarray(mel), 2, axis=0)), axis=1)
         books = self._books
         told = Parameters(
             lines_hz,
@@ -180,7 +167,7 @@ def learn_codebooks(sounds: Sequence["Samples"], n_stages: int, card: int | None
     for codes in codec.encode(sounds):
         whole += [part for frame in codes.T for part in codec.to_parts(frame)]
     by_half = read_parameters(codec.read_bits(whole)).group_in_pairs()
-    has_sound = (by_half.power_db > _SILENT_DB).any(axis=1)
+    has_sound = (by_half.power_db > QUIET_DB).any(axis=1)
     n_enough = int(has_sound.sum()) // _LEAST_EXAMPLES
     card = card or max(2, min(_MOST_ENTRIES, 1 << max(0, n_enough.bit_length() - 1)))
     if n_enough < card:
@@ -188,7 +175,7 @@ def learn_codebooks(sounds: Sequence["Samples"], n_stages: int, card: int | None
             f"{has_sound.sum() * 0.04:.0f} s of speech are too little for {card} entries.",
             f"Give {_LEAST_EXAMPLES * card * 0.04:.0f} s at least, or ask for fewer entries.",
         )
-    rng, left, lines = np.random.default_rng(seed), _to_mel(by_half.lines_hz[has_sound, 1]), []
+    rng, left, lines = np.random.default_rng(seed), to_mel(by_half.lines_hz[has_sound, 1]), []
     for _ in range(n_stages):
         lines.append(_find_means(left, card, rng))
         left = left - lines[-1][_find_nearest(left, lines[-1])]
@@ -203,43 +190,6 @@ def learn_codebooks(sounds: Sequence["Samples"], n_stages: int, card: int | None
     )
 
 
-def read_parameters(bits: NDArray[np.uint8]) -> Parameters:
-    """Parses frames of Codec 2 at 3,200 bit/s, [n, 64], to parameters (`codec2_decode_3200`, src/codec2.c)."""
-    lines_hz = _LINE_STEP_HZ * (1 + _decode_gray(read_number(bits[:, 14:].reshape(len(bits), _N_LINES, 5)))).cumsum(
-        axis=1
-    )
-    energy_db = _LEAST_DB + _ENERGY_STEP_DB * _decode_gray(read_number(bits[:, 9:14]))
-    pitch = _decode_gray(read_number(bits[:, 2:9]))
-    return Parameters(lines_hz, bits[:, :2].astype(np.int64), pitch, energy_db + _compute_gain_db(lines_hz))
-
-
-def write_parameters(told: Parameters) -> NDArray[np.uint8]:
-    """Converts parameters to frames of Codec 2 at 3,200 bit/s, [n, 64] bits; the reverse of `read_parameters`.
-
-    Each line frequency is rounded to the nearest step from the one below it. Frames without sound get the least energy.
-    """
-    steps, below_hz = np.zeros(told.lines_hz.shape, np.int64), np.zeros(len(told.lines_hz))
-    for line in range(_N_LINES):
-        steps[:, line] = np.clip(np.round((told.lines_hz[:, line] - below_hz) / _LINE_STEP_HZ) - 1, 0, 31)
-        below_hz = below_hz + _LINE_STEP_HZ * (1 + steps[:, line])
-    written_hz = _LINE_STEP_HZ * (1 + steps).cumsum(axis=1)
-    energy_db = np.where(told.power_db > _SILENT_DB, told.power_db - _compute_gain_db(written_hz), _LEAST_DB)
-    energy = np.clip(np.round((energy_db - _LEAST_DB) / _ENERGY_STEP_DB), 0, 31).astype(np.int64)
-    fields = (told.voicing, write_number(_to_gray(told.pitch), 7), write_number(_to_gray(energy), 5))
-    return np.concatenate([*fields, write_number(_to_gray(steps), 5).reshape(len(steps), -1)], axis=1).astype(np.uint8)
-
-
-def _compute_gain_db(lines_hz: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Computes the mean power, dB, of a spectrum's filter for a residual of power 1: lines in Hz, [n, 10], to [n].
-
-    |A|² = 2^10 (cos²(w/2) Π (cos w - cos l)² over odd lines l + sin²(w/2) Π over even ones), the spectrum is 1 / |A|².
-    """
-    w, lines = np.cos(_FREQUENCIES)[:, None], np.cos(np.clip(lines_hz, 30, 3_990) * np.pi / 4_000)[:, None]
-    odd = np.prod(np.square(w - lines[..., 0::2]), axis=-1) * np.square(np.cos(_FREQUENCIES / 2))
-    even = np.prod(np.square(w - lines[..., 1::2]), axis=-1) * np.square(np.sin(_FREQUENCIES / 2))
-    return np.asarray(10 * np.log10((1 / (2**_N_LINES * (odd + even) + 1e-9)).mean(axis=-1)))
-
-
 def _describe_prosody(
     voicing: NDArray[np.integer], pitch: NDArray[np.integer], power_db: NDArray[np.floating]
 ) -> NDArray[np.float64]:
@@ -247,9 +197,9 @@ def _describe_prosody(
 
     A step of 1 is about 2.4 semitones, 3 dB, or two thirds of a voicing. Voicing is [n, 2, 2], pitch and power [n, 2].
     """
-    loud = np.clip((power_db - _SILENT_DB) / 6, 0, 1)
-    octaves = np.log2((_LEAST_PITCH_HZ + _PITCH_STEP_HZ * pitch) / _LEAST_PITCH_HZ)
-    level = np.clip(power_db - _SILENT_DB, 0, None) / 3
+    loud = np.clip((power_db - QUIET_DB) / 6, 0, 1)
+    octaves = get_octaves(pitch)
+    level = np.clip(power_db - QUIET_DB, 0, None) / 3
     voiced = 1.5 * voicing * loud[..., None]
     return np.concatenate([5 * octaves * voicing.max(axis=-1) * loud, level, voiced.reshape(len(voiced), -1)], axis=1)
 
@@ -283,22 +233,3 @@ def _search_entries(points: NDArray[np.float64], books: NDArray[np.float32]) -> 
         found = np.concatenate([np.take_along_axis(found, before[None], axis=2), entry[None]])
         left = np.take_along_axis(left, before[..., None], axis=1) - book[entry]
     return found[..., 0]
-
-
-def _to_mel(hz: NDArray[np.floating]) -> NDArray[np.float64]:
-    return np.asarray(25.95 * np.log10(1 + hz / 700))
-
-
-def _mel_to_hz(mel: NDArray[np.floating]) -> NDArray[np.float64]:
-    return np.asarray(700 * (10 ** (mel / 25.95) - 1))
-
-
-def _decode_gray(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Decodes Gray code of at most 7 bits, in which the library writes numbers of several bits."""
-    for shift in (4, 2, 1):
-        numbers = numbers ^ (numbers >> shift)
-    return numbers
-
-
-def _to_gray(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    return numbers ^ (numbers >> 1)

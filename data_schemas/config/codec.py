@@ -29,3 +29,14 @@ class CodecLearnConfig(Config):
         "enough speech.",
     )
     seed: int = Field(default=0, ge=0, description="Seed of the choice of dialogues and of the search.")
+
+
+class NeuralCodecConfig(Config):
+    """How the networks of `codec2-neural` are trained on a voice; every field affects the result."""
+
+    n_steps: int = Field(default=4_000, ge=400, description="Number of training steps, each of a minute of speech.")
+    learning_rate: float = Field(default=1.5e-3, gt=0, description="The highest learning rate.")
+    card: int = Field(default=512, ge=2, le=4096, description="Number of entries for what is said in 40 ms.")
+    prosody_card: int = Field(default=128, ge=2, le=4096, description="Number of entries for the prosody of 80 ms.")
+    width: int = Field(default=192, ge=8, le=1024, description="Width of the networks.")
+    seed: int = Field(default=0, ge=0, description="Seed of weights, examples and noise.")

@@ -6,10 +6,14 @@ from pydantic import Field, field_validator, model_validator
 
 from data_schemas.config import GateConfig, SourceConfig, SpeechConfig, SplitConfig
 from data_schemas.config.base import Config, expand_home
+from data_schemas.config.codec import NeuralCodecConfig
 from data_schemas.config.speech import AlignmentConfig
 
 _S_AN_ENTRY: Final = 1.2
 """Seconds of speech needed for each entry of a codebook: 0.8 s of it voiced; a quarter of a row is silence."""
+
+_S_OF_NETWORKS: Final = 75.0
+"""Seconds of speech needed for the networks of a codec: a minute, after a twentieth is kept to measure them."""
 
 SentenceKind = Literal["sentence", "words", "numbers", "lead", "stall"]
 """Kind of an utterance; the `form` of its token row."""
@@ -86,18 +90,21 @@ class SpeechRowsConfig(Config):
     vocabulary: int = Field(
         default=1000, ge=8, description="Size of the vocabulary, in pieces, if a tokenizer is trained in this run."
     )
-    codec: str = Field(default="codec2-learnt", description="Codec back-end (`kame backends` lists them).")
+    codec: str = Field(default="codec2-neural", description="Codec back-end (`kame backends` lists them).")
     codec_options: dict[str, str | int | float | bool] = Field(
         default_factory=dict,
-        description="Options of the codec; the codebooks of codec2-learnt are learnt first if `path` is not given.",
+        description="Options of the codec; codec2-neural and codec2-learnt are learnt first if `path` is not given.",
     )
     codec_minutes: float = Field(
-        default=20.0, gt=0, le=600, description="Amount of speech that codebooks are learnt from, in minutes."
+        default=120.0, gt=0, le=600, description="Amount of speech that a codec is learnt from, in minutes."
     )
-    codec_stages: int = Field(
-        default=2, ge=1, le=8, description="Number of stages of learnt codebooks for the spectrum."
+    codec_stages: int = Field(default=2, ge=1, le=8, description="Number of stages of codec2-learnt for the spectrum.")
+    codec_card: int = Field(
+        default=512, ge=2, le=4096, description="Number of entries of each codebook of codec2-learnt."
     )
-    codec_card: int = Field(default=512, ge=2, le=4096, description="Number of entries of each learnt codebook.")
+    codec_training: NeuralCodecConfig = Field(
+        default_factory=NeuralCodecConfig, description="How the networks of codec2-neural are trained."
+    )
     workers: int = Field(
         default=0, ge=0, le=256, description="Number of processes that synthesise and encode; 0: one per core."
     )
@@ -114,7 +121,9 @@ class SpeechRowsConfig(Config):
         """Checks that each minimum is at most its maximum, and that there is enough audio for the codec's entries."""
         if self.min_words > self.max_words or self.after_min_s > self.after_max_s:
             raise ValueError("min_words is above max_words, or after_min_s above after_max_s")
-        if 60 * self.codec_minutes < _S_AN_ENTRY * self.codec_card:
+        if self.codec == "codec2-neural" and 60 * self.codec_minutes < _S_OF_NETWORKS:
+            raise ValueError(f"codec_minutes: networks need at least {_S_OF_NETWORKS / 60:g} minutes")
+        if self.codec == "codec2-learnt" and 60 * self.codec_minutes < _S_AN_ENTRY * self.codec_card:
             least = _S_AN_ENTRY * self.codec_card / 60
             raise ValueError(f"codec_minutes: {self.codec_card} entries need at least {least:.1f} minutes")
         return self

@@ -1,5 +1,6 @@
 """`kame codec`: learns codebooks from the speech of a dataset, and measures the quality of a codec."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -80,7 +81,7 @@ def learn(
 @app.command()
 def report(
     codec: Annotated[
-        str, typer.Argument(help="Name of a codec (`kame backends` lists them), or a folder of learnt codebooks.")
+        str, typer.Argument(help="Name of a codec (`kame backends` lists them), or a folder of a learnt one.")
     ],
     datasets: Datasets,
     codec_option: CodecOptions = [],  # noqa: B006
@@ -97,7 +98,9 @@ def report(
 
         is_name = codec in {each.name for each in list_backends("codec")}
         options = parse_settings(codec_option, "--codec-option")
-        name, own = (codec, options) if is_name else ("codec2-learnt", options | {"path": codec})
+        is_neural = (Path(codec) / "neural.safetensors").is_file()
+        learnt = "codec2-neural" if is_neural else "codec2-learnt"
+        name, own = (codec, options) if is_name else (learnt, options | {"path": codec})
         built = build("codec", name, own)
         rows = read_held_out([DatasetReader(folder) for folder in datasets], n_dialogues)
         measured = _measure(built, rows, asr, as_json)

@@ -36,13 +36,11 @@ def speech(
         int | None, make_field_option("--vocabulary", "data_schemas.config.speech_rows:SpeechRowsConfig.vocabulary")
     ] = None,
     codec: Annotated[
-        str | None, typer.Option("--codec", help="Codec back-end; `kame backends` lists them. Default: codec2-learnt.")
+        str | None, typer.Option("--codec", help="Codec back-end; `kame backends` lists them. Default: codec2-neural.")
     ] = None,
     codec_path: Annotated[
         str | None,
-        typer.Option(
-            "--codec-path", help="Folder of the codec. Default: codec2-learnt learns its codebooks from the voice."
-        ),
+        typer.Option("--codec-path", help="Folder of the codec. Default: codec2-neural is trained on the voice first."),
     ] = None,
     codec_option: CodecOptions = [],  # noqa: B006
     seed: Seed = None,

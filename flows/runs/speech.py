@@ -19,7 +19,8 @@ from itertools import count
 from typing import Any, Final, TypeVar
 
 from backends import registry
-from backends.codec.codec2_learnt import BOOKS, learn_codebooks
+from backends.aligner.pocketsphinx import align_phones
+from backends.aligner.protocol import AlignmentRefused
 from backends.codec.protocol import Codec
 from backends.engine import Samples
 from backends.options import OptionValue
@@ -30,8 +31,9 @@ from data_schemas.errors import BackendError, DatasetError
 from data_schemas.licences import get_voice_licence, name_voice
 from data_schemas.records import Reject, SpokenSentence
 from data_schemas.store import Store
-from data_schemas.units import samples_to_seconds
+from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds
 from flows.runs.tasks import Task, Tasks, run_tasks
+from kame_model.codec.speech import Clip
 from kame_model.encode.folder import TOKENIZER, claim_folder
 from kame_model.encode.held_out import read_left_out
 from kame_model.encode.manifest import TokenManifest
@@ -58,7 +60,10 @@ _PART_S: Final = 120.0
 _N_TEXTS: Final = 10_000
 """Number of sentences that a tokenizer is trained on; the first ones are used."""
 
-_LEARNT: Final = "codec2-learnt"
+_NEURAL: Final = "codec2-neural"
+_LEARNT: Final = {_NEURAL: "neural.safetensors", "codec2-learnt": "codebooks.safetensors"}
+"""Codecs that are learnt from the voice, and their files."""
+
 _VERSION: Final = 1
 """Version of the drawing of sentences and their silence; increase it when the same configuration gives other rows."""
 
@@ -122,7 +127,10 @@ def _make_facts(config: SpeechRowsConfig, corpus: Corpus, speaker: SentenceSpeak
     """Makes the facts that determine the rows; a folder with other facts is not resumed."""
     drawn_by = config.model_dump(mode="json", include=set(_DRAWN_BY))
     if _is_codec_learnt(config):
-        codec = f"learnt of {config.codec_minutes:g} minutes: {config.codec_stages} stages of {config.codec_card}"
+        how = f"{config.codec_stages} stages of {config.codec_card}"
+        if config.codec == _NEURAL:
+            how = f"networks {ids.digest(config.codec_training.model_dump(mode='json'), n_hex=8)}"
+        codec = f"learnt of {config.codec_minutes:g} minutes: {how}"
     else:
         built: Codec = registry.build("codec", config.codec, config.codec_options)
         codec = f"{built.name} {built.digest}"
@@ -150,20 +158,28 @@ def _make_tokenizer(config: SpeechRowsConfig, corpus: Corpus, speaker: SentenceS
 
 def _is_codec_learnt(config: SpeechRowsConfig) -> bool:
     """Returns whether the run learns its codec from its own speech."""
-    return config.codec == _LEARNT and "path" not in config.codec_options
+    return config.codec in _LEARNT and "path" not in config.codec_options
 
 
 def _make_codec_options(config: SpeechRowsConfig, makers: "_PartMakers", store: Store) -> dict[str, OptionValue]:
-    """Returns the codec's options; if its codebooks are to be learnt, learns them and adds the path of their folder."""
+    """Returns the codec's options; if it is to be learnt, learns it and adds the path of its folder."""
     if not _is_codec_learnt(config):
         return dict(config.codec_options)
-    from safetensors.numpy import save
+    file = f"codec/{_LEARNT[config.codec]}"
+    if not store.exists(file):
+        clips = makers.say(60 * config.codec_minutes)
+        if config.codec == _NEURAL:
+            from kame_model.codec.neural import learn_networks, save_networks
 
-    if not store.exists(f"codec/{BOOKS}"):
-        books = learn_codebooks(
-            makers.say(60 * config.codec_minutes), config.codec_stages, config.codec_card, config.seed
-        )
-        store.write_bytes(f"codec/{BOOKS}", save(books._asdict()))
+            store.write_bytes(file, save_networks(learn_networks(clips, config.codec_training)))
+        else:
+            from safetensors.numpy import save
+
+            from backends.codec.codec2_learnt import learn_codebooks
+
+            sounds = [clip.samples for clip in clips]
+            books = learn_codebooks(sounds, config.codec_stages, config.codec_card, config.seed)
+            store.write_bytes(file, save(books._asdict()))
     return {**config.codec_options, "path": store.at("codec")}
 
 
@@ -174,9 +190,20 @@ class _PartMaker:
         self._config, self._speaker, self._store = config, speaker, Store(config.out)
         self._codec: Codec | None = None
 
-    def say(self, sentences: Sequence[Sentence]) -> list[Samples]:
-        """Synthesises sentences and returns their audio with silence around it, without those that are rejected."""
-        return [sound for _, sound in self._say(sentences)[0]]
+    def say(self, sentences: Sequence[Sentence]) -> list[Clip]:
+        """Synthesises sentences and returns those that are not rejected, with silence around them.
+
+        Their phonemes are found only for a codec that is trained with them; a sentence in which they are not found is
+        left out.
+        """
+        clips = []
+        for sentence, sound in self._say(sentences)[0]:
+            try:
+                words = [each.word for each in sentence.words] if self._config.codec == _NEURAL else []
+                clips.append(Clip(sound, align_phones(sound, SAMPLE_RATE_HZ, words) if words else ()))
+            except AlignmentRefused:
+                continue
+        return clips
 
     def write(self, number: int, sentences: Sequence[Sentence], codec_options: Mapping[str, OptionValue]) -> float:
         """Synthesises, encodes and writes a part, and returns its duration in seconds.
@@ -236,16 +263,16 @@ class _PartMakers(WorkerPool):
             n_parts += 1
         return n_parts
 
-    def say(self, wanted_s: float) -> list[Samples]:
+    def say(self, wanted_s: float) -> list[Clip]:
         """Synthesises the first parts that together last this long, and returns the audio of each sentence."""
 
-        def compute_length_s(sounds: list[Samples]) -> float:
-            return sum(samples_to_seconds(len(each)) for each in sounds)
+        def compute_length_s(clips: list[Clip]) -> float:
+            return sum(samples_to_seconds(len(each.samples)) for each in clips)
 
         parts = self._iterate_parts(
             wanted_s, lambda number: self._submit("say", self._draw_sentences(number)), compute_length_s
         )
-        return [sound for sounds in parts for sound in sounds]
+        return [clip for clips in parts for clip in clips]
 
     def _draw_sentences(self, number: int) -> list[Sentence]:
         positions = range(number * SENTENCES_A_PART, (number + 1) * SENTENCES_A_PART)

@@ -3,11 +3,13 @@
 import io
 import random
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
+from backends.aligner.pocketsphinx import PhoneTiming
 from backends.engine import Samples
 from data_schemas import ids
 from data_schemas.config.codec import CodecLearnConfig
@@ -22,6 +24,13 @@ USER_SHARE = 0.25
 """Share of dialogues whose user's voice is used too, if both speakers are; the assistant's voice has most weight."""
 
 Channels = NDArray[np.int16]
+
+
+class Clip(NamedTuple):
+    """Speech of the voice, float32 [n_samples] at 24 kHz, and its phonemes."""
+
+    samples: Samples
+    phones: Sequence[PhoneTiming]
 
 
 def draw_voices(readers: Sequence[DatasetReader], config: CodecLearnConfig) -> Iterator[Samples]:

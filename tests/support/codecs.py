@@ -18,6 +18,8 @@ from torch import Tensor, nn
 
 from backends.codec.codec2 import VocoderCodec
 from backends.codec.codec2_learnt import BOOKS, Codebooks
+from backends.codec.codec2_neural import WEIGHTS as NETWORKS
+from backends.codec.codec2_neural import NeuralVocoder
 from backends.codec.double import DoubleCodec
 from backends.codec.folder import KWARGS, WEIGHTS
 from backends.codec.mimi import Mimi, MimiOptions
@@ -131,3 +133,15 @@ def write_codebooks(folder: Path, n_stages: int, card: int, seed: int = 0) -> No
     power_db = draw.uniform(10, 50, (card, 2)).astype(np.float32)
     folder.mkdir(parents=True, exist_ok=True)
     safetensors.numpy.save_file(Codebooks(lines, voicing, pitch, power_db)._asdict(), folder / BOOKS)
+
+
+def write_networks(folder: Path, card: int = 16, seed: int = 0) -> None:
+    """A folder that the codec `codec2-neural` reads, with small networks of random weights."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        net = NeuralVocoder(8, card, 6)
+        net.mel_mean.fill_(-3)
+        net.line_mean.copy_(torch.linspace(4, 20, 10))
+        net.prosody[1:] = torch.rand(5, 4) * torch.tensor([8, 8, 8, 2])
+    safetensors.torch.save_file(net.state_dict(), folder / NETWORKS)

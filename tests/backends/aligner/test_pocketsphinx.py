@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from backends.aligner import pocketsphinx as module
 from backends.aligner.arpabet import pronounce, to_arpabet
-from backends.aligner.pocketsphinx import PocketsphinxAligner
+from backends.aligner.pocketsphinx import PocketsphinxAligner, align_phones
 from backends.aligner.protocol import AlignmentRefused
 from backends.engine import Samples
 from backends.tts.espeak import Espeak
@@ -47,6 +47,20 @@ def test_words_are_timed_where_they_are_said(aligner: PocketsphinxAligner, sound
     alone = aligner.align(second, 24_000, WORDS)
     shifted = [timing.start_s - second_start_s for timing in timings[len(OTHER) :]]
     assert shifted == pytest.approx([timing.start_s for timing in alone], abs=0.1)
+
+
+def test_phonemes_are_timed_within_their_words(aligner: PocketsphinxAligner, sounds: Sounds) -> None:
+    sound = sounds[tuple(OTHER)]
+    phones = align_phones(sound, 24_000, OTHER)
+    said = [each.phone for each in phones if each.phone != "SIL"]
+    assert said[:2] == ["SH", "IY"]
+    assert all(PHONE.fullmatch(each) for each in said)
+    assert [each.start_s for each in phones[1:]] == [each.end_s for each in phones[:-1]]
+    she = aligner.align(sound, 24_000, OTHER)[0]
+    first = next(each for each in phones if each.phone == "SH")
+    assert first.start_s == pytest.approx(she.start_s, abs=0.05)
+    with pytest.raises(AlignmentRefused, match="not all words are found"):
+        align_phones(sound, 24_000, ["bouillabaisse"] * 9)
 
 
 def test_what_was_aligned_before_changes_nothing(aligner: PocketsphinxAligner, sounds: Sounds) -> None:

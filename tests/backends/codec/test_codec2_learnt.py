@@ -14,9 +14,8 @@ from backends.codec.codec2_learnt import (
     LearntCodec2,
     LearntCodec2Options,
     learn_codebooks,
-    read_parameters,
-    write_parameters,
 )
+from backends.codec.codec2_parameters import read_parameters, write_parameters
 from backends.codec.conformance import check_codec
 from backends.conformance import make_chirps, strip_marks
 from data_schemas.errors import BackendError, ConfigError, DatasetError

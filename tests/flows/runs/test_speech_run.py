@@ -133,6 +133,21 @@ def test_without_a_path_the_codec_is_learnt_of_the_voice(tmp_path: Path) -> None
         run_speech(speech_config(tmp_path, **settings, **(learnt | {"codec_stages": 1})))
 
 
+@pytest.mark.full
+def test_the_networks_of_a_codec_are_trained_on_the_voice(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"speech": {"tts": "espeak"}, "alignment": {"aligner": "synthesiser"}}
+    trained = {"n_steps": 400, "card": 16, "prosody_card": 8, "width": 8}
+    learnt = {"codec": "codec2-neural", "codec_minutes": 1.3, "codec_training": trained}
+    config = speech_config(tmp_path, **settings, **learnt)
+    made = run_speech(config)
+    assert made.manifest.made_with.layout.sizes == (16, 16, 8)
+    networks = (Path(config.out) / "codec" / "neural.safetensors").stat().st_mtime_ns
+    run_speech(config)
+    assert (Path(config.out) / "codec" / "neural.safetensors").stat().st_mtime_ns == networks
+    with pytest.raises(ConfigError, match=r"other settings: codec learnt of 1\.3 minutes: networks"):
+        run_speech(speech_config(tmp_path, **settings, **(learnt | {"codec_training": trained | {"seed": 1}})))
+
+
 def test_held_out_items_say_nothing(tmp_path: Path) -> None:
     config = speech_config(tmp_path)
     run_speech(config)
