@@ -51,7 +51,7 @@ def test_json_for_programs(arguments: list[str], tmp_path: Path) -> None:
         ("--voice", "nobody", 2, "has no voice nobody"),
         ("--source", "gsm9k", 2, "gsm9k"),
         ("--codec", "opus", 2, "There is no codec back-end 'opus'"),
-        ("--set", "codec_minutes=1", 2, "networks need at least 1.25 minutes"),
+        ("--set", "codec_minutes=0", 2, "codec_minutes: Input should be greater than 0"),
         ("--set", "shares.songs=1", 2, "shares.songs: Extra inputs are not permitted"),
         ("--without", "/nowhere", 6, "/nowhere"),
     ],

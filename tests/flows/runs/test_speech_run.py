@@ -133,6 +133,18 @@ def test_without_a_path_the_codec_is_learnt_of_the_voice(tmp_path: Path) -> None
         run_speech(speech_config(tmp_path, **settings, **(learnt | {"codec_stages": 1})))
 
 
+@pytest.mark.parametrize(
+    ("codec", "minutes", "says"),
+    [
+        ("codec2-neural", 1.2, "codec_minutes: networks need at least 1.25 minutes"),
+        ("codec2-learnt", 5, "codec_minutes: 512 entries need at least 10.2 minutes"),
+    ],
+)
+def test_a_codec_cannot_be_learnt_from_too_little_speech(tmp_path: Path, codec: str, minutes: float, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        speech_config(tmp_path, codec=codec, codec_minutes=minutes)
+
+
 @pytest.mark.full
 def test_the_networks_of_a_codec_are_trained_on_the_voice(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"speech": {"tts": "espeak"}, "alignment": {"aligner": "synthesiser"}}
