@@ -7,6 +7,7 @@ and codec. The rows consist of the first parts that together last as long as req
 processes nor an interruption changes a byte; a part beyond that is used when more hours are requested.
 """
 
+import json
 import os
 import random
 from collections import Counter, deque
@@ -171,7 +172,14 @@ def _make_codec_options(config: SpeechRowsConfig, makers: "_PartMakers", store: 
         if config.codec == _NEURAL:
             from kame_model.codec.neural import learn_networks, save_networks
 
-            store.write_bytes(file, save_networks(learn_networks(clips, config.codec_training)))
+            learnt = learn_networks(clips, config.codec_training)
+            record = {
+                "config": config.codec_training.model_dump(mode="json"),
+                "speech_s": round(sum(samples_to_seconds(len(clip.samples)) for clip in clips), 1),
+                "phonemes_right": round(learnt.phones_right, 4),  # of 20 ms of speech that is not in the training
+            }
+            store.write_bytes("codec/codec.json", (json.dumps(record, indent=1) + "\n").encode())
+            store.write_bytes(file, save_networks(learnt))
         else:
             from safetensors.numpy import save
 

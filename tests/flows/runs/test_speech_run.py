@@ -1,5 +1,6 @@
 """`kame speech` as a run: resumed, in several processes, with more hours, with a vocabulary and a codec of its own."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,10 @@ def test_the_networks_of_a_codec_are_trained_on_the_voice(tmp_path: Path) -> Non
     config = speech_config(tmp_path, **settings, **learnt)
     made = run_speech(config)
     assert made.manifest.made_with.layout.sizes == (16, 16, 8)
+    record = json.loads((Path(config.out) / "codec" / "codec.json").read_text())
+    assert record["config"]["n_steps"] == 400
+    assert record["speech_s"] >= 78
+    assert 0.02 < record["phonemes_right"] <= 1
     networks = (Path(config.out) / "codec" / "neural.safetensors").stat().st_mtime_ns
     run_speech(config)
     assert (Path(config.out) / "codec" / "neural.safetensors").stat().st_mtime_ns == networks
