@@ -129,14 +129,10 @@ class VocoderCodec(ABC):
         """Makes what a stream keeps between frames beside the library's state; here nothing."""
         return None
 
-    @cached_property
+    @property
+    @abstractmethod
     def silence(self) -> NDArray[np.int16]:
         """The codes of a silent frame, [n_codebooks]."""
-        vocoder, state, nothing = self.make_vocoder(), self.make_state(), np.zeros(_N_SAMPLES, np.int16)
-        for _ in range(_SETTLED):
-            parts = [vocoder.encode(part) for part in np.split(nothing, self.n_parts)]
-            codes = self.encode_parts(parts, nothing, state)
-        return codes
 
     def encode(self, sounds: Sequence[Samples]) -> list[Codes]:
         """Encodes each recording to int16 [n_codebooks, n_frames]."""
@@ -188,6 +184,12 @@ class FramewiseCodec(VocoderCodec):
     @abstractmethod
     def to_parts(self, codes: NDArray[np.int16]) -> list[bytes]:
         """Converts codes of any size, [n_codebooks], to frames of Codec 2."""
+
+    @cached_property
+    def silence(self) -> NDArray[np.int16]:
+        """The codes of a silent frame, [n_codebooks], once the library has settled."""
+        vocoder, nothing = self.make_vocoder(), np.zeros(_N_SAMPLES // self.n_parts, np.int16)
+        return self.to_codes([vocoder.encode(nothing) for _ in range(_SETTLED)][-self.n_parts :])
 
     def encode_parts(self, parts: Sequence[bytes], pcm: NDArray[np.int16], state: None) -> NDArray[np.int16]:
         """Encodes by `to_codes`."""

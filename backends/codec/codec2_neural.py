@@ -241,7 +241,7 @@ class NeuralCodec2(VocoderCodec):
 
     def make_state(self) -> _State:
         """Makes the state of a stream that has been silent before."""
-        return self._quiet.copy()
+        return self._settled[0].copy()
 
     def encode_parts(self, parts: Sequence[bytes], pcm: NDArray[np.int16], state: _State) -> NDArray[np.int16]:
         """Encodes a frame; the codes are those of the frame before.
@@ -254,7 +254,7 @@ class NeuralCodec2(VocoderCodec):
         with torch.inference_mode():
             mels = self._net.normalise(torch.from_numpy(compute_mels(samples))).T[None]
             said = self._net.find_entries(self._net.encoder(mels, state.past)[0].T).numpy()
-        return np.array([*(said if prosody else self._quiet_entries), prosody], np.int16)
+        return np.array([*said, prosody], np.int16) if prosody else self.silence.copy()
 
     def decode_parts(self, codes: NDArray[np.int16], state: _State) -> list[bytes]:
         """Decodes a frame; the audio is that of the codes before. A code is taken modulo its codebook's size."""
@@ -268,25 +268,22 @@ class NeuralCodec2(VocoderCodec):
         return [part.tobytes() for part in np.packbits(write_parameters(parameters), axis=1)]
 
     @cached_property
-    def _quiet(self) -> _State:
-        """The state after enough silence that the layers no longer change."""
-        state, nothing = _State(), torch.from_numpy(np.full((N_WINDOWS, N_MELS), np.log10(_FLOOR), np.float32))
-        entries, how = torch.zeros(1, _DIM, N_HALVES), self._net.prosody[:1].expand(N_HALVES, -1).T[None]
-        with torch.inference_mode():
-            for _ in range(_SETTLED):
-                points = self._net.encoder(self._net.normalise(nothing).T[None], state.past)
-                entries = self._net.entries[self._net.find_entries(points[0].T)].T[None]
-            for _ in range(_SETTLED):
-                self._net.decoder(entries, how, state.past)
-        return state
+    def silence(self) -> NDArray[np.int16]:
+        """The codes of a silent frame, [n_codebooks], once the encoder has settled."""
+        return self._settled[1]
 
     @cached_property
-    def _quiet_entries(self) -> NDArray[np.int64]:
-        """The entries of silence for both halves of a frame."""
-        silent = torch.from_numpy(np.full((N_WINDOWS, N_MELS), np.log10(_FLOOR), np.float32))
+    def _settled(self) -> tuple[_State, NDArray[np.int16]]:
+        """The state after enough silence that the layers no longer change, and the codes of silence."""
+        state, silent = _State(), torch.full((N_WINDOWS, N_MELS), math.log10(_FLOOR))
+        how = self._net.prosody[:1].expand(N_HALVES, -1).T[None]
         with torch.inference_mode():
-            points = self._net.encoder(self._net.normalise(silent).T[None], self._quiet.copy().past)
-        return self._net.find_entries(points[0].T).numpy()
+            mels = self._net.normalise(silent).T[None]
+            for _ in range(_SETTLED):
+                said = self._net.find_entries(self._net.encoder(mels, state.past)[0].T)
+            for _ in range(_SETTLED):
+                self._net.decoder(self._net.entries[said].T[None], how, state.past)
+        return state, np.array([*said.tolist(), 0], np.int16)
 
     def _find_prosody(self, parameters: Parameters) -> int:
         """Returns the nearest entry for the four frames of Codec 2 in one of ours; 0 is silence."""

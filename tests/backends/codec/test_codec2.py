@@ -117,3 +117,8 @@ def test_speech_is_understood_after_the_round_trip(codec: Codec2) -> None:
     recogniser = registry.build("asr", "moonshine", {})
     said = codec.decode(codec.encode([spoken_question()])[0])
     assert strip_marks(recogniser.transcribe(said, SAMPLE_RATE_HZ)) == strip_marks(WORDS)
+
+
+def test_silence_has_the_codes_with_which_token_rows_were_encoded_before() -> None:
+    codec = Codec2(Codec2Options())
+    assert codec.silence.tolist() == [6, 6, 0, 0, 1, 137, 223, 223, 279, 279, 85, 85]
