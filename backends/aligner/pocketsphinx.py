@@ -98,13 +98,11 @@ def align_phones(samples: Samples, sample_rate_hz: int, words: Sequence[str]) ->
     pcm = _to_pcm(samples, sample_rate_hz, n_pad)
     with _one_at_a_time:
         decoder = _load_decoder()
-        segments = _find_segments(decoder, pcm, " ".join(_add_to_dictionary(decoder, word) for word in words))
+        segments = _find_segments(decoder, pcm, words)
         if segments is None or len(segments) != len(words):
             raise AlignmentRefused(f"not all words are found in the sound of {' '.join(words)[:80]!r}")
         decoder.set_alignment()  # the words that were just found, with their phonemes
-        decoder.start_utt()
-        decoder.process_raw(pcm, full_utt=True)
-        decoder.end_utt()
+        _search(decoder, pcm)
         phones = [phone for word in decoder.get_alignment() for phone in word]
     return [
         PhoneTiming(
@@ -123,7 +121,7 @@ def _align_padded(samples: Samples, sample_rate_hz: int, words: Sequence[str], n
     pcm = _to_pcm(samples, sample_rate_hz, n_pad)
     with _one_at_a_time:
         decoder = _load_decoder()
-        segments = _find_segments(decoder, pcm, " ".join(_add_to_dictionary(decoder, word) for word in words))
+        segments = _find_segments(decoder, pcm, words)
     if segments is None or len(segments) != len(words):
         n_found = "none" if segments is None else str(len(segments))
         raise AlignmentRefused(f"{n_found} of {len(words)} words found in the sound of {' '.join(words)[:80]!r}")
@@ -168,16 +166,26 @@ def _to_pcm(samples: Samples, sample_rate_hz: int, n_pad: int) -> bytes:
     return pcm
 
 
-def _find_segments(decoder: Any, pcm: bytes, text: str) -> list[Any] | None:
-    """Returns the decoder's segments that are words, or None if the search reached no end."""
+def _find_segments(decoder: Any, pcm: bytes, words: Sequence[str]) -> list[Any] | None:
+    """Returns the decoder's segments that are words, or None if the search reached no end.
+
+    Raises:
+        AlignmentRefused: one of the words is not a word, or has no pronunciation.
+    """
+    text = " ".join(_add_to_dictionary(decoder, word) for word in words)
     decoder.reinit_feat()  # resets the last audio's noise statistics, which would shift this one's frames
     decoder.set_align_text(text)
-    decoder.start_utt()
-    decoder.process_raw(pcm, full_utt=True)
-    decoder.end_utt()
+    _search(decoder, pcm)
     if decoder.hyp() is None:
         return None
     return [segment for segment in decoder.seg() if segment.word[0] not in "<[("]
+
+
+def _search(decoder: Any, pcm: bytes) -> None:
+    """Runs the decoder's search, whichever is set, over the whole audio."""
+    decoder.start_utt()
+    decoder.process_raw(pcm, full_utt=True)
+    decoder.end_utt()
 
 
 def _make_timing(word: str, segment: Any, n_pad: int, duration_s: float) -> WordTiming:

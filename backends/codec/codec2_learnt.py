@@ -6,7 +6,6 @@ the example nearest to each mean. Each of the two halves of a frame has a code p
 codes with two stages, the default, and four with one.
 """
 
-import warnings
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +27,8 @@ from backends.codec.codec2_parameters import (
     to_mel,
     write_parameters,
 )
+from backends.codec.k_means import refine_means
+from backends.codec.learnt_files import LEARNT_FILES
 from backends.options import FilePath, Options, OptionValue
 from data_schemas import ids
 from data_schemas.code_layout import CodeLayout
@@ -37,7 +38,7 @@ from data_schemas.fingerprint import get_versions
 if TYPE_CHECKING:
     from backends.engine import Samples
 
-BOOKS = "codebooks.safetensors"
+BOOKS: Final = LEARNT_FILES["codec2-learnt"]
 
 _TEMP: Final = 0.4
 """Sampling temperature of a front-end's codes: that of the experiment in which a small one learnt to speak them."""
@@ -206,12 +207,8 @@ def _describe_prosody(
 
 def _find_means(points: NDArray[np.float64], n: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Finds `n` means of points, [n_points, d], by k-means; returns [n, d]."""
-    from scipy.cluster.vq import kmeans2
-
     first = np.unique(points, axis=0)
-    start = rng.choice(first, n, replace=len(first) < n)
-    with warnings.catch_warnings(action="ignore", category=UserWarning):  # about entries without points, which are kept
-        return np.asarray(kmeans2(points, start, iter=_N_ITERATIONS, minit="matrix")[0])
+    return refine_means(points, rng.choice(first, n, replace=len(first) < n), _N_ITERATIONS)
 
 
 def _find_nearest(points: NDArray[np.float64], means: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -35,13 +35,14 @@ from backends.codec.codec2_parameters import (
     to_mel,
     write_parameters,
 )
+from backends.codec.learnt_files import LEARNT_FILES
 from backends.options import FilePath, Options, OptionValue
 from data_schemas import ids
 from data_schemas.code_layout import CodeLayout
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.fingerprint import get_versions
 
-WEIGHTS: Final = "neural.safetensors"
+WEIGHTS: Final = LEARNT_FILES["codec2-neural"]
 
 N_MELS: Final = 32
 N_WINDOWS: Final = 8

@@ -95,8 +95,11 @@ class SpeechRowsConfig(Config):
         default_factory=dict,
         description="Options of the codec; codec2-neural and codec2-learnt are learnt first if `path` is not given.",
     )
-    codec_minutes: float = Field(
-        default=120.0, gt=0, le=600, description="Amount of speech that a codec is learnt from, in minutes."
+    codec_minutes: float | None = Field(
+        default=None,
+        gt=0,
+        le=600,
+        description="Amount of speech that a codec is learnt from, in minutes; empty: 120, for codec2-learnt 20.",
     )
     codec_stages: int = Field(default=2, ge=1, le=8, description="Number of stages of codec2-learnt for the spectrum.")
     codec_card: int = Field(
@@ -108,6 +111,11 @@ class SpeechRowsConfig(Config):
     workers: int = Field(
         default=0, ge=0, le=256, description="Number of processes that synthesise and encode; 0: one per core."
     )
+
+    @property
+    def learning_minutes(self) -> float:
+        """Amount of speech that a codec is learnt from, in minutes."""
+        return self.codec_minutes or (20.0 if self.codec == "codec2-learnt" else 120.0)
 
     _expanded = field_validator("out", "tokenizer", "lexicon")(expand_home)
 
@@ -121,9 +129,9 @@ class SpeechRowsConfig(Config):
         """Checks that each minimum is at most its maximum, and that there is enough audio for the codec's entries."""
         if self.min_words > self.max_words or self.after_min_s > self.after_max_s:
             raise ValueError("min_words is above max_words, or after_min_s above after_max_s")
-        if self.codec == "codec2-neural" and 60 * self.codec_minutes < _S_OF_NETWORKS:
+        if self.codec == "codec2-neural" and 60 * self.learning_minutes < _S_OF_NETWORKS:
             raise ValueError(f"codec_minutes: networks need at least {_S_OF_NETWORKS / 60:g} minutes")
-        if self.codec == "codec2-learnt" and 60 * self.codec_minutes < _S_AN_ENTRY * self.codec_card:
+        if self.codec == "codec2-learnt" and 60 * self.learning_minutes < _S_AN_ENTRY * self.codec_card:
             least = _S_AN_ENTRY * self.codec_card / 60
             raise ValueError(f"codec_minutes: {self.codec_card} entries need at least {least:.1f} minutes")
         return self

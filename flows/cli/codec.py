@@ -1,6 +1,5 @@
 """`kame codec`: learns codebooks from the speech of a dataset, and measures the quality of a codec."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -91,6 +90,7 @@ def report(
 ) -> None:
     """Measure a codec: codebook usage, spectral distance and word error rate. Writes a report beside its codebooks."""
     with report_errors(as_json):
+        from backends.codec.learnt_files import find_learnt_codec
         from backends.registry import build, list_backends
         from data_schemas.reader import DatasetReader
         from flows.settings import parse_settings
@@ -98,9 +98,7 @@ def report(
 
         is_name = codec in {each.name for each in list_backends("codec")}
         options = parse_settings(codec_option, "--codec-option")
-        is_neural = (Path(codec) / "neural.safetensors").is_file()
-        learnt = "codec2-neural" if is_neural else "codec2-learnt"
-        name, own = (codec, options) if is_name else (learnt, options | {"path": codec})
+        name, own = (codec, options) if is_name else (find_learnt_codec(codec), options | {"path": codec})
         built = build("codec", name, own)
         rows = read_held_out([DatasetReader(folder) for folder in datasets], n_dialogues)
         measured = _measure(built, rows, asr, as_json)

@@ -22,6 +22,7 @@ from typing import Any, Final, TypeVar
 from backends import registry
 from backends.aligner.pocketsphinx import align_phones
 from backends.aligner.protocol import AlignmentRefused
+from backends.codec.learnt_files import LEARNT_FILES
 from backends.codec.protocol import Codec
 from backends.engine import Samples
 from backends.options import OptionValue
@@ -62,9 +63,6 @@ _N_TEXTS: Final = 10_000
 """Number of sentences that a tokenizer is trained on; the first ones are used."""
 
 _NEURAL: Final = "codec2-neural"
-_LEARNT: Final = {_NEURAL: "neural.safetensors", "codec2-learnt": "codebooks.safetensors"}
-"""Codecs that are learnt from the voice, and their files."""
-
 _VERSION: Final = 1
 """Version of the drawing of sentences and their silence; increase it when the same configuration gives other rows."""
 
@@ -131,7 +129,7 @@ def _make_facts(config: SpeechRowsConfig, corpus: Corpus, speaker: SentenceSpeak
         how = f"{config.codec_stages} stages of {config.codec_card}"
         if config.codec == _NEURAL:
             how = f"networks {ids.digest(config.codec_training.model_dump(mode='json'), n_hex=8)}"
-        codec = f"learnt of {config.codec_minutes:g} minutes: {how}"
+        codec = f"learnt of {config.learning_minutes:g} minutes: {how}"
     else:
         built: Codec = registry.build("codec", config.codec, config.codec_options)
         codec = f"{built.name} {built.digest}"
@@ -159,17 +157,18 @@ def _make_tokenizer(config: SpeechRowsConfig, corpus: Corpus, speaker: SentenceS
 
 def _is_codec_learnt(config: SpeechRowsConfig) -> bool:
     """Returns whether the run learns its codec from its own speech."""
-    return config.codec in _LEARNT and "path" not in config.codec_options
+    return config.codec in LEARNT_FILES and "path" not in config.codec_options
 
 
 def _make_codec_options(config: SpeechRowsConfig, makers: "_PartMakers", store: Store) -> dict[str, OptionValue]:
     """Returns the codec's options; if it is to be learnt, learns it and adds the path of its folder."""
     if not _is_codec_learnt(config):
         return dict(config.codec_options)
-    file = f"codec/{_LEARNT[config.codec]}"
+    file = f"codec/{LEARNT_FILES[config.codec]}"
     if not store.exists(file):
-        clips = makers.say(60 * config.codec_minutes)
+        clips = makers.say(60 * config.learning_minutes)
         if config.codec == _NEURAL:
+            from kame_model.codec.learning import RECORD
             from kame_model.codec.neural import learn_networks, save_networks
 
             learnt = learn_networks(clips, config.codec_training)
@@ -178,7 +177,7 @@ def _make_codec_options(config: SpeechRowsConfig, makers: "_PartMakers", store: 
                 "speech_s": round(sum(samples_to_seconds(len(clip.samples)) for clip in clips), 1),
                 "phonemes_right": round(learnt.phones_right, 4),  # of 20 ms of speech that is not in the training
             }
-            store.write_bytes("codec/codec.json", (json.dumps(record, indent=1) + "\n").encode())
+            store.write_bytes(f"codec/{RECORD}", (json.dumps(record, indent=1) + "\n").encode())
             store.write_bytes(file, save_networks(learnt))
         else:
             from safetensors.numpy import save

@@ -1,6 +1,6 @@
 """Trains the networks of the codec `codec2-neural` on one voice: its audio, and when which phoneme is said."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from backends.codec.codec2_neural import (
     make_targets,
 )
 from backends.codec.codec2_parameters import N_LINES, read_parameters
+from backends.codec.k_means import refine_means
 from data_schemas.config.codec import NeuralCodecConfig
 from data_schemas.errors import DatasetError
 from kame_model.codec.speech import Clip
@@ -39,6 +40,8 @@ _LEAST_S: Final = 60.0
 _N_FREE: Final = 300
 """Steps before there is a codebook; then the points of the last `_N_SAMPLED` are clustered to make one."""
 _N_SAMPLED: Final = 50
+_N_CLUSTERINGS: Final = 10
+"""Iterations of k-means."""
 _DECAY: Final = 0.99
 """Of the codebook's running means (VQ-VAE's, arXiv 1711.00937, appendix A.1)."""
 _COMMITMENT: Final = 0.25
@@ -76,9 +79,7 @@ class _Frames(NamedTuple):
         return _Frames(mels[frames], phones[frames], prosody[frames], targets[frames], defined[frames])
 
 
-def learn_networks(
-    clips: Sequence[Clip], config: NeuralCodecConfig, on_step: Callable[[], None] = lambda: None
-) -> NeuralCodecLearnt:
+def learn_networks(clips: Sequence[Clip], config: NeuralCodecConfig) -> NeuralCodecLearnt:
     """Trains encoder, codebook and decoder together; the same clips and settings give the same on one machine.
 
     The loss is that of the phonemes, which a small network finds in the codes, plus that of Codec 2's parameters.
@@ -98,7 +99,6 @@ def learn_networks(
         trained = _Training(_join(frames[n_held:]), len(names), config)
         for step in range(config.n_steps):
             trained.step(step / config.n_steps)
-            on_step()
         return NeuralCodecLearnt(trained.net.eval(), trained.measure(_join(frames[:n_held]), names.index(SILENCE)))
 
 
@@ -140,8 +140,9 @@ class _Training:
         self._rng = np.random.default_rng(config.seed)
         self.net = NeuralVocoder(config.width, config.card, config.prosody_card)
         self._set_statistics()
-        self._phones = nn.ModuleList([CausalConv(self.net.entries.shape[1], config.width, 3)])
-        self._phones.append(nn.Conv1d(config.width, 2 * n_phones, 1))
+        self._phones = nn.Sequential(
+            CausalConv(self.net.entries.shape[1], config.width, 3), nn.GELU(), nn.Conv1d(config.width, 2 * n_phones, 1)
+        )
         self._weights = [*self.net.parameters(), *self._phones.parameters()]
         self._optimiser = torch.optim.AdamW(self._weights, config.learning_rate, (0.9, 0.98), weight_decay=0.01)
         self._points: list[Tensor] = []
@@ -184,7 +185,7 @@ class _Training:
 
     def _find_phones(self, entries: Tensor) -> Tensor:
         """Returns logits of a half's two phonemes, from codes up to the next half: [B, n, dim] to [B, n - 1, 2, …]."""
-        x = self._phones[1](functional.gelu(self._phones[0](entries.transpose(1, 2))))
+        x = self._phones(entries.transpose(1, 2))
         return torch.as_tensor(x.transpose(1, 2)[:, 1:].reshape(len(x), -1, 2, self._n_phones))
 
     def _compute_loss(self, batch: _Frames) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -199,18 +200,12 @@ class _Training:
         phones = self._find_phones(entries)
         wanted = torch.from_numpy(batch.phones).view(_N_EXAMPLES, -1, 2)[:, : phones.shape[1]]
         said = functional.cross_entropy(phones.flatten(0, 2), wanted.flatten())
-        prosody = self._find_prosody(batch.prosody).repeat_interleave(N_HALVES, dim=1)[:, : entries.shape[1]]
+        prosody = torch.from_numpy(batch.prosody).repeat_interleave(N_HALVES, dim=1)[:, : entries.shape[1]]
         told = self.net.decoder(entries.transpose(1, 2), prosody.transpose(1, 2)).transpose(1, 2)[:, AHEAD:]
         kept = slice(_N_SKIPPED, told.shape[1])
         targets, defined = (torch.from_numpy(each).reshape(_N_EXAMPLES, -1, 2 * N_TARGETS) for each in batch[3:])
         off = (told - targets[:, : told.shape[1]]).square() * defined[:, : told.shape[1]]
         return said + off[:, kept].mean() + _COMMITMENT * commitment, points, codes
-
-    def _find_prosody(self, prosody: NDArray[np.float32]) -> Tensor:
-        """Returns the nearest entries of prosody, [B, n, N_PROSODY]."""
-        return self.net.prosody[torch.cdist(torch.from_numpy(prosody).flatten(0, 1), self.net.prosody).argmin(1)].view(
-            *prosody.shape
-        )
 
     @torch.no_grad()
     def _learn_entries(self, points: Tensor, codes: Tensor | None, replaces: bool) -> None:
@@ -219,7 +214,7 @@ class _Training:
             self._points.append(points)
             if self._n_done == _N_FREE - 1:
                 seen = torch.cat(self._points[-_N_SAMPLED:])
-                self.net.entries.copy_(_cluster(seen, self._config.card, self._config.seed))
+                self.net.entries.copy_(_cluster(seen.numpy(), self._config.card, self._config.seed))
                 self._sums, self._points = self.net.entries.clone(), []
             return
         codes = codes.flatten()
@@ -233,7 +228,7 @@ class _Training:
         self.net.entries.copy_(self._sums / self._uses.clamp_min(1e-4)[:, None])
 
     def _set_statistics(self) -> None:
-        """Computes means and scales of inputs and targets, normalises the targets, and clusters the prosody."""
+        """Computes means and scales of inputs and targets, normalises targets, and replaces prosody by its entries."""
         data, net = self._data, self.net
         lines, is_loud = data.targets[..., :N_LINES], data.defined[..., 0] > 0
         for of, values in (("mel", data.mels.reshape(-1, data.mels.shape[-1])), ("line", lines[is_loud])):
@@ -241,16 +236,12 @@ class _Training:
             getattr(net, f"{of}_scale").copy_(torch.from_numpy(values.std(axis=0)))
         lines[:] = (lines - net.line_mean.numpy()) / net.line_scale.numpy()
         is_heard = data.prosody[:, 1:3].sum(axis=1) > 0  # entry 0 is silence, and stays zero
-        clustered = _cluster(torch.from_numpy(data.prosody[is_heard]), self._config.prosody_card - 1, self._config.seed)
-        net.prosody[1:] = clustered
+        net.prosody[1:] = _cluster(data.prosody[is_heard], self._config.prosody_card - 1, self._config.seed)
+        nearest = torch.cdist(torch.from_numpy(data.prosody), net.prosody).argmin(dim=1)
+        data.prosody[:] = net.prosody[nearest].numpy()
 
 
-def _cluster(points: Tensor, n: int, seed: int) -> Tensor:
-    """Returns `n` means of points, [n_points, d], by k-means."""
-    import warnings
-
-    from scipy.cluster.vq import kmeans2
-
-    with warnings.catch_warnings(action="ignore", category=UserWarning):  # about entries without points, which are kept
-        means, _ = kmeans2(points.double().numpy(), n, iter=10, minit="points", rng=np.random.default_rng(seed))
-    return torch.from_numpy(means).float()
+def _cluster(points: NDArray[np.float32], n: int, seed: int) -> Tensor:
+    """Returns `n` means of points, [n_points, d], by k-means that starts at some of them."""
+    start = np.random.default_rng(seed).choice(points, n, replace=False).astype(np.float64)
+    return torch.from_numpy(refine_means(points.astype(np.float64), start, _N_CLUSTERINGS)).float()

@@ -146,6 +146,11 @@ def test_a_codec_cannot_be_learnt_from_too_little_speech(tmp_path: Path, codec: 
         speech_config(tmp_path, codec=codec, codec_minutes=minutes)
 
 
+@pytest.mark.parametrize(("codec", "minutes"), [("codec2-neural", 120), ("codec2-learnt", 20)])
+def test_a_codec_is_learnt_from_as_much_speech_as_it_needs(tmp_path: Path, codec: str, minutes: float) -> None:
+    assert speech_config(tmp_path, codec=codec).learning_minutes == minutes
+
+
 @pytest.mark.full
 def test_the_networks_of_a_codec_are_trained_on_the_voice(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"speech": {"tts": "espeak"}, "alignment": {"aligner": "synthesiser"}}
