@@ -93,16 +93,16 @@ def measure_queue(folder: Path, kind: str, n_tasks: int, n_workers: int) -> dict
         config = make_config(cluster.address, folder / "out", SourceConfig(name="own"))
         with Workers(config, do_nothing) as workers:
             workers.run(SCRIPT, parts[:100], lambda *_: None)
-            before = [_rss_mib(cluster.scheduler), psutil.Process().memory_info().rss / 2**20]
+            before = [_read_rss_mib(cluster.scheduler), psutil.Process().memory_info().rss / 2**20]
             started_s = time.monotonic()
             workers.run(SCRIPT, parts, lambda *_: None)
             taken_s = time.monotonic() - started_s
-            after = [_rss_mib(cluster.scheduler), psutil.Process().memory_info().rss / 2**20]
+            after = [_read_rss_mib(cluster.scheduler), psutil.Process().memory_info().rss / 2**20]
     names = ("scheduler_before", "here_before", "scheduler_after", "here_after")
     return {"s": taken_s, **dict(zip(names, [*before, *after], strict=True))}
 
 
-def _rss_mib(pid: int) -> float:
+def _read_rss_mib(pid: int) -> float:
     """Returns the resident memory of a process and its descendants, in MiB."""
     process = psutil.Process(pid)
     return float(sum(each.memory_info().rss for each in (process, *process.children(recursive=True))) / 2**20)

@@ -348,7 +348,7 @@ async def _measure_attack(server: Running, attack: Attack) -> Outcome:
     async with RealtimeCall(server.url, "mode=direct") as call:
         talking = asyncio.create_task(call.say(play_in_real_time(sound, 0.0)))
         await asyncio.sleep(_BEFORE_S)
-        watching = asyncio.create_task(_watch(process, server.url, _mib(process), outcome))
+        watching = asyncio.create_task(_watch(process, server.url, _measure_mib(process), outcome))
         harm.begins.set()
         await asyncio.sleep(attack.seconds)
         await asyncio.sleep(_TICK_S)
@@ -381,13 +381,13 @@ async def _watch(process: psutil.Process, url: str, before_mib: float, outcome: 
         except httpx.HTTPError as error:
             outcome.n_asked += 1
             outcome.unhealthy.append(repr(error))
-        outcome.grown_mib = max(outcome.grown_mib, _mib(process) - before_mib)
+        outcome.grown_mib = max(outcome.grown_mib, _measure_mib(process) - before_mib)
         outcome.descriptors[1] = max(outcome.descriptors[1], process.num_fds())
         next_s = max(next_s + _ASK_S, loop.time())
         await asyncio.sleep(next_s - loop.time())
 
 
-def _mib(process: psutil.Process) -> float:
+def _measure_mib(process: psutil.Process) -> float:
     return float(process.memory_info().rss) / 2**20
 
 

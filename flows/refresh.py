@@ -39,7 +39,7 @@ from pipelines.figures import Figures, list_tables
 from pipelines.run.mirror import get_work_folder
 from pipelines.run.parts import Part, PartRecord
 from pipelines.run.publish import render_card
-from pipelines.run.stages import CHAT_STAGES, STAGES, chat_model_of
+from pipelines.run.stages import CHAT_STAGES, STAGES, get_chat_model
 
 
 class ShownProgress:
@@ -82,7 +82,7 @@ def refresh(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:
     """
 
     def run_task(each: Task[Any]) -> None:
-        asks = each.name in CHAT_STAGES and chat_model_of(config, each.name) is not None
+        asks = each.name in CHAT_STAGES and get_chat_model(config, each.name) is not None
         run_as_task(each, asks_chat=asks)
 
     record, manifest, figures = run_refresh(config, ShownProgress(config.out), run_task, by_shard=True)

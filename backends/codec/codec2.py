@@ -297,7 +297,7 @@ class _Voice:
         from scipy.signal import upfirdn
 
         parts = self._codec.decode_parts(codes, self._decoded)
-        with _NOISE.seed_for(self._n_made):
+        with _NOISE.seed_at(self._n_made):
             pcm = np.concatenate([self._decoder.decode(part) for part in parts])
         self._n_made += 1
         made = np.concatenate([self._made, pcm.astype(np.float32) / _FULL_SCALE])
@@ -365,7 +365,7 @@ class _Noise:
         self._lock = Lock()
 
     @contextmanager
-    def seed_for(self, place: int) -> Iterator[None]:
+    def seed_at(self, place: int) -> Iterator[None]:
         """Seeds the numbers for the frame at this position in its audio, and locks out other threads during the block.
 
         Nothing is seeded on a system where the library's variable was not found.

@@ -31,7 +31,7 @@ from pipelines.asking import run_alone
 from pipelines.audio import decode_flac
 from pipelines.oracle.plan import plan_dialogue
 from pipelines.oracle.prompts import list_prompt_sets, load_prompts, make_payload
-from pipelines.run.estimate import engines_of, get_prompt_version, speaking_engine
+from pipelines.run.estimate import describe_engines, get_prompt_version, get_speech_engine
 from pipelines.run.execute import join_inputs, open_client
 from pipelines.run.stages import (
     CHAT_STAGES,
@@ -44,7 +44,7 @@ from pipelines.run.stages import (
     build_recogniser,
     build_stage_without_chat,
     chat_engine,
-    chat_model_of,
+    get_chat_model,
     describe_stages,
 )
 from pipelines.sources.items import read_items
@@ -142,7 +142,7 @@ def measure_dataset(config: RefreshConfig, n_dialogues: int, meter: UsageMeter, 
                 tell(name)
                 batch = join_inputs([made[each] for each in stage.inputs])
                 if name in CHAT_STAGES:
-                    if chat_model_of(config, name) is None:
+                    if get_chat_model(config, name) is None:
                         made[name] = build_stage_without_chat(config, name).run(batch).outputs
                     else:
                         made[name] = _measure_chat(bench, name, batch, f"{folder}/answers.sqlite")
@@ -154,12 +154,12 @@ def measure_dataset(config: RefreshConfig, n_dialogues: int, meter: UsageMeter, 
         if not bench.dialogues:
             raise SourceError("All dialogues of the benchmark were rejected.", "Try more dialogues: --dialogues 16")
         worker_bytes = meter.look()
-        bench.add_cost("start", engines_of(config), "worker", load_s, 1)
+        bench.add_cost("start", describe_engines(config), "worker", load_s, 1)
         tell("publishing")
         _measure_sizes(
             bench, made["speech"], Path(folder), first_bytes, worker_bytes.own_bytes + worker_bytes.others_bytes
         )
-        if chat_model_of(config, ORACLE) is not None:
+        if get_chat_model(config, ORACLE) is not None:
             tell("oracles")
             batch = [(each,) for each in bench.dialogues]
             bench.oracles = _measure_chat(bench, ORACLE, batch, f"{folder}/answers.sqlite")
@@ -255,7 +255,7 @@ def _add_stage_cost(bench: Bench, name: str, made: dict[str, list[Any]], process
         listened_s = _measure_recogniser(bench, made["speech"])
         if bench.config.gate.asr != NOBODY:
             bench.add_cost("recognition", bench.config.gate.asr, "speech_s", listened_s, speech_s)
-        bench.add_cost("tts", speaking_engine(bench.config), "speech_s", processor_s - listened_s, speech_s)
+        bench.add_cost("tts", get_speech_engine(bench.config), "speech_s", processor_s - listened_s, speech_s)
     elif name == "alignment":
         bench.add_cost(name, bench.config.alignment.aligner, "speech_s", processor_s, speech_s)
     else:
@@ -344,7 +344,7 @@ def _measure_sizes(bench: Bench, speech: Sequence[Clips], folder: Path, first_by
     bench.add_cost("publish", "", "duration_s", read_usage().processor_s - before_s, N_PUBLISHED * duration_s)
     bench.sizes.append(
         Sizes(
-            engines=engines_of(bench.config),
+            engines=describe_engines(bench.config),
             parts_bytes_per_s=(clips + rows) / duration_s,
             shards_bytes_per_s=rows / duration_s,
             main_bytes=first_bytes,
@@ -360,7 +360,7 @@ def _measure_chat(bench: Bench, stage: str, batch: Sequence[Any], answers: str) 
     Args:
         answers: file of the chat model's cached answers.
     """
-    config, chat = bench.config, chat_model_of(bench.config, stage)
+    config, chat = bench.config, get_chat_model(bench.config, stage)
     assert chat is not None
     usages: list[ChatUsage] = []
     others_bytes = bench.meter.look().others_bytes

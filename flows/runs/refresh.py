@@ -21,7 +21,7 @@ from pipelines.run.mirror import mirrored
 from pipelines.run.parts import Part, PartRecord
 from pipelines.run.plan import Plan, check_request, collect_rejects, lock_dataset, make_plan
 from pipelines.run.publish import compact, publish
-from pipelines.run.stages import CHAT_STAGES, ORACLE, STAGES, chat_model_of
+from pipelines.run.stages import CHAT_STAGES, ORACLE, STAGES, get_chat_model
 from pipelines.run.workers import Workers
 
 
@@ -121,9 +121,9 @@ def _run_stages(
         for stage in stages:
             progress.begin_stage(stage, n_items)
             groups = {"": plan.parts}
-            if by_shard and not (stage == ORACLE and chat_model_of(config, stage) is None):  # random: in all shards
+            if by_shard and not (stage == ORACLE and get_chat_model(config, stage) is None):  # random: in all shards
                 groups = {group[0].shard_id: group for group in plan.group_by_shard()}
-            with record.time_step(stage), servers.endpoint_for(stage) as endpoint, ExitStack() as while_run:
+            with record.time_step(stage), servers.open_endpoint(stage) as endpoint, ExitStack() as while_run:
                 if stage in CHAT_STAGES:
                     told, counted = progress.on_part, record.usages.append
                     run: Callable[[Sequence[Part]], None] = partial(

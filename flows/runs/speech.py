@@ -14,13 +14,14 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import Any, Final, TypeVar
 
 from backends import registry
-from backends.aligner.pocketsphinx import align_phones
+from backends.aligner.pocketsphinx import PhoneTiming, align_phones
 from backends.aligner.protocol import AlignmentRefused
 from backends.codec.learnt_files import LEARNT_FILES
 from backends.codec.protocol import Codec
@@ -171,10 +172,13 @@ def _make_codec_options(config: SpeechRowsConfig, makers: "_PartMakers", store: 
             from kame_model.codec.learning import RECORD
             from kame_model.codec.neural import learn_networks, save_networks
 
-            learnt = learn_networks(clips, config.codec_training)
+            aligned = [clip for clip in clips if clip.phones]
+            learnt = learn_networks(aligned, config.codec_training)
             record = {
                 "config": config.codec_training.model_dump(mode="json"),
-                "speech_s": round(sum(samples_to_seconds(len(clip.samples)) for clip in clips), 1),
+                "speech_s": round(sum(samples_to_seconds(len(clip.samples)) for clip in aligned), 1),
+                "sentences": len(aligned),
+                "left_out": len(clips) - len(aligned),  # their phonemes were not found
                 "phonemes_right": round(learnt.phones_right, 4),  # of 20 ms of speech that is not in the training
             }
             store.write_bytes(f"codec/{RECORD}", (json.dumps(record, indent=1) + "\n").encode())
@@ -200,16 +204,15 @@ class _PartMaker:
     def say(self, sentences: Sequence[Sentence]) -> list[Clip]:
         """Synthesises sentences and returns those that are not rejected, with silence around them.
 
-        Their phonemes are found only for a codec that is trained with them; a sentence in which they are not found is
-        left out.
+        Their phonemes are found only for a codec that is trained with them; a clip in which they are not found has none.
         """
         clips = []
         for sentence, sound in self._say(sentences)[0]:
-            try:
-                words = [each.word for each in sentence.words] if self._config.codec == _NEURAL else []
-                clips.append(Clip(sound, align_phones(sound, SAMPLE_RATE_HZ, words) if words else ()))
-            except AlignmentRefused:
-                continue
+            phones: Sequence[PhoneTiming] = ()
+            if self._config.codec == _NEURAL:
+                with suppress(AlignmentRefused):
+                    phones = align_phones(sound, SAMPLE_RATE_HZ, [each.word for each in sentence.words])
+            clips.append(Clip(sound, phones))
         return clips
 
     def write(self, number: int, sentences: Sequence[Sentence], codec_options: Mapping[str, OptionValue]) -> float:
@@ -271,10 +274,11 @@ class _PartMakers(WorkerPool):
         return n_parts
 
     def say(self, wanted_s: float) -> list[Clip]:
-        """Synthesises the first parts that together last this long, and returns the audio of each sentence."""
+        """Synthesises the first parts that a codec can learn this much from, and returns the audio of each sentence."""
 
         def compute_length_s(clips: list[Clip]) -> float:
-            return sum(samples_to_seconds(len(each.samples)) for each in clips)
+            usable = [each for each in clips if each.phones or self._config.codec != _NEURAL]
+            return sum(samples_to_seconds(len(each.samples)) for each in usable)
 
         parts = self._iterate_parts(
             wanted_s, lambda number: self._submit("say", self._draw_sentences(number)), compute_length_s

@@ -125,7 +125,7 @@ class FrontEnd(nn.Module):
             with_audio: False skips the depth transformer, for copying without audio.
         """
         inputs = columns[..., :-1] if inputs is None else inputs
-        with eager_on_cpu(columns.device), choose_attention(columns.device.type, self.lm_kwargs["context"]):
+        with disable_compilation_on_cpu(columns.device), choose_attention(columns.device.type, self.lm_kwargs["context"]):
             cues = None if oracle is None else self._compute_cues(columns[:, 0, :-1], oracle)
             condition = self.condition(torch.full_like(inputs[:, 0], PADDING_ID) if oracle is None else oracle, cues)
             hidden, text = self.lm.forward_text(inputs, condition)  # [B, S, dim], [B, 1, S, text_card]
@@ -231,7 +231,7 @@ def drop_inputs(inputs: Tensor, config: InputDropoutConfig, generator: torch.Gen
     return inputs.masked_fill(copy_to_device(dropped, inputs.device), ZERO_ID)
 
 
-def eager_on_cpu(device: torch.device) -> AbstractContextManager[None]:
+def disable_compilation_on_cpu(device: torch.device) -> AbstractContextManager[None]:
     """Returns a context manager that disables moshi's use of `torch.compile` on CPU.
 
     moshi wraps its norms in `torch.compile` when it is imported, unless `NO_TORCH_COMPILE` is set in the environment;

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from data_schemas.config.model import SamplingConfig
 from kame_model.frames.cue import Cue
-from kame_model.model.front_end import FrontEnd, eager_on_cpu
+from kame_model.model.front_end import FrontEnd, disable_compilation_on_cpu
 
 UNSAID = -2
 """In output: no token yet, or a paused slot (moshi, `LMModel.ungenerated_token_id`)."""
@@ -58,7 +58,7 @@ class FrontEndGen:
         """Context in which `step` may be called; the state is new on entry and is discarded on exit."""
         self._cues = [Cue(self._front_end.text_card) for _ in range(batch_size)]
         self._running = list(range(batch_size))
-        with eager_on_cpu(self._front_end.lm.device), self._mask_missing_entries(), self._gen.streaming(batch_size):
+        with disable_compilation_on_cpu(self._front_end.lm.device), self._mask_missing_entries(), self._gen.streaming(batch_size):
             yield
 
     @contextmanager
@@ -80,7 +80,7 @@ class FrontEndGen:
             oracle: [B] id of the oracle for this position; padding if there is none.
         """
         self._gen.condition = self._front_end.condition(oracle[:, None], self._feed_cues(oracle))
-        with eager_on_cpu(oracle.device):
+        with disable_compilation_on_cpu(oracle.device):
             said = self._gen.step(other[..., None])
         assert said is not None  # support_out_of_sync: never
         if self._front_end.cue is not None:

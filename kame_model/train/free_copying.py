@@ -11,7 +11,7 @@ from data_schemas import ids
 from kame_model.data.copying import Trial
 from kame_model.frames.cue import Cue
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
-from kame_model.model.front_end import FrontEnd, eager_on_cpu
+from kame_model.model.front_end import FrontEnd, disable_compilation_on_cpu
 
 N_TRIALS = 32
 """Maximum number of oracles at each validation: half a minute on one core with `nano`."""
@@ -55,7 +55,7 @@ def run_text(front_end: FrontEnd, trials: Sequence[Trial], temperature: float) -
     column[:, 0] = front_end.text_card
     cues = [Cue(front_end.text_card) for _ in trials]
     text = torch.empty(n, n_positions, dtype=torch.int64)
-    with eager_on_cpu(lm.device), lm.transformer.streaming(n):
+    with disable_compilation_on_cpu(lm.device), lm.transformer.streaming(n):
         for at in range(n_positions):
             fed = oracle[:, at : at + 1]
             for cue, each in zip(cues, fed[:, 0].tolist(), strict=True):

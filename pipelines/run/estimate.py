@@ -30,7 +30,7 @@ from data_schemas.rates import (
 )
 from pipelines.asking import read_texts
 from pipelines.oracle.prompts import choose_prompts
-from pipelines.run.stages import CHAT_STAGES, NOBODY, ORACLE, SCRIPT, WORDING, chat_engine, chat_model_of
+from pipelines.run.stages import CHAT_STAGES, NOBODY, ORACLE, SCRIPT, WORDING, chat_engine, get_chat_model
 
 PAPER: Final[Mapping[str, int]] = {"mmlu_pro": 22_800, "gsm8k": 11_742, "hssbench": 22_040}
 """Number of dialogues in KAME's corpus, by source (arXiv 2510.02327)."""
@@ -50,7 +50,7 @@ _CHAT_FIGURES: Final = {
 """Title and unit of what is planned for a stage that asks a chat model, by key."""
 
 
-def engines_of(config: RefreshConfig) -> str:
+def describe_engines(config: RefreshConfig) -> str:
     """Returns one name for a run's engines, by which its memory, disk space and startup time were measured."""
     tts = config.speech.tts if config.speech.tts_b is None else f"{config.speech.tts}, {config.speech.tts_b}"
     return f"{tts}+{config.alignment.aligner}+{config.gate.asr}"
@@ -63,9 +63,9 @@ def get_prompt_version(stage: str, config: RefreshConfig, chat: ChatConfig) -> s
     )
 
 
-def speaking_engine(config: RefreshConfig) -> str:
+def get_speech_engine(config: RefreshConfig) -> str:
     """Returns the name of the text-to-speech engines, by which their rates were measured."""
-    return engines_of(config).partition("+")[0]
+    return describe_engines(config).partition("+")[0]
 
 
 def count_dialogues(config: RefreshConfig, n_items: Mapping[str, int], book: RateBook) -> dict[str, float]:
@@ -138,7 +138,7 @@ def _estimate_amounts(config: RefreshConfig, n_dialogues: Mapping[str, float], b
 
 def _estimate_all_chat(config: RefreshConfig, amounts: Mapping[str, float], book: RateBook) -> list[Figure]:
     """Estimates calls, tokens, price and time of each stage that uses a chat model, and their sums."""
-    asking = {stage: chat for stage in CHAT_STAGES if (chat := chat_model_of(config, stage)) is not None}
+    asking = {stage: chat for stage in CHAT_STAGES if (chat := get_chat_model(config, stage)) is not None}
     if not asking:
         return [Figure("calls", CHAT, "calls", 0.0, "calls", "simulator random calls no chat model", "configuration")]
     by_stage = {stage: _estimate_chat(stage, chat, config, amounts, book) for stage, chat in asking.items()}
@@ -256,7 +256,7 @@ def _estimate_machine(
     speech_s, duration_s = amounts["speech_s"], amounts["duration_s"]
     steps = [
         ("script", SCRIPT, "", amounts["items"]),
-        ("text-to-speech", "tts", speaking_engine(config), speech_s),
+        ("text-to-speech", "tts", get_speech_engine(config), speech_s),
         ("recognition", "recognition", config.gate.asr, speech_s),
         ("alignment", "alignment", config.alignment.aligner, speech_s),
         ("mixing", "mixing", "", duration_s),
@@ -266,7 +266,7 @@ def _estimate_machine(
     rows.append(add_up("processor", MACHINE, "processor time of workers", list(rows)))
     spoken = [each for each in rows if each.key in ("processor.tts", "processor.recognition")]
     rows.append(add_up("processor.speech", MACHINE, "…of it the stage speech", spoken))
-    rows.append(estimate_step_time(book, MACHINE, "beginning", "start", engines_of(config), CPU, n_workers))
+    rows.append(estimate_step_time(book, MACHINE, "beginning", "start", describe_engines(config), CPU, n_workers))
     rows.append(estimate_step_time(book, MACHINE, "publishing", "publish", "", CPU, duration_s))
     for device in devices:
         on_gpu = [each for each in steps if each[1] in ("tts", "recognition", "alignment")]
@@ -301,7 +301,7 @@ def _estimate_wall_time(
 
 def _estimate_disk_and_memory(config: RefreshConfig, duration_s: float, book: RateBook, n_workers: int) -> list[Figure]:
     """Estimates the bytes on disk and at most in memory; memory is unknown if these engines were not measured."""
-    engines, has_server = engines_of(config), config.chat.engine != "openai" and config.oracle.simulator != "random"
+    engines, has_server = describe_engines(config), config.chat.engine != "openai" and config.oracle.simulator != "random"
 
     def own(row: Sizes) -> bool:
         return row.engines == engines

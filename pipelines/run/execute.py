@@ -38,7 +38,7 @@ from pipelines.run.stages import (
     build_cpu_stages,
     build_stage_without_chat,
     chat_engine,
-    chat_model_of,
+    get_chat_model,
 )
 from pipelines.stage import Stage, StageDescription, StageResult
 
@@ -207,7 +207,7 @@ class ChatServers:
         self._by_stage = dict(by_stage)
 
     @contextmanager
-    def endpoint_for(self, stage: str) -> Iterator[Endpoint | None]:
+    def open_endpoint(self, stage: str) -> Iterator[Endpoint | None]:
         """Yields the endpoint of a stage; after the block its server is stopped unless a later stage uses it.
 
         Yields None if the stage calls no model, or if no part lacked its output when the servers were started.
@@ -237,7 +237,7 @@ def start_chat_servers(config: RefreshConfig, parts: Sequence[Part]) -> Iterator
     by_stage: dict[str, _Server] = {}
     with ExitStack() as all_servers:
         for stage in CHAT_STAGES:
-            chat = chat_model_of(config, stage)
+            chat = get_chat_model(config, stage)
             if chat is None or not runner.list_pending(stage, parts):
                 continue
             server = next((server for asked, server in started if asked == chat), None)
@@ -262,13 +262,13 @@ def run_chat_stage(
 
     Args:
         parts: all parts of the plan if the stage calls no model; otherwise the parts to be requested together.
-        endpoint: what `ChatServers.endpoint_for` yielded.
+        endpoint: what `ChatServers.open_endpoint` yielded.
         on_usage: receives the usage of these parts, which is updated while the stage runs.
 
     Raises:
         KameError: of the part that failed first; parts recorded before are kept.
     """
-    store, chat = Store(config.out), chat_model_of(config, stage)
+    store, chat = Store(config.out), get_chat_model(config, stage)
     runner = Runner(store)
     pending = runner.list_pending(stage, parts, on_part)
     if not pending:
@@ -289,7 +289,7 @@ def run_chat_stage(
 
 def run_in_memory(config: RefreshConfig, stage: str, batch: Sequence[Any], cache_path: str) -> StageResult[Any]:
     """Runs a stage that may call a chat model on one batch, with a server of its own and its answers cached."""
-    chat = chat_model_of(config, stage)
+    chat = get_chat_model(config, stage)
     if chat is None:
         return build_stage_without_chat(config, stage).run(batch)
     with chat_engine(chat).serve() as endpoint:

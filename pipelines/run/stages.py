@@ -169,13 +169,13 @@ def describe_stages(config: RefreshConfig) -> dict[str, StageDescription]:
 
 def describe_chat_stage(config: RefreshConfig, stage: str) -> StageDescription:
     """Returns the description of a stage that may call a chat model, for fingerprints; the model is not started."""
-    chat = chat_model_of(config, stage)
+    chat = get_chat_model(config, stage)
     if chat is None:
         return build_stage_without_chat(config, stage)
     return build_chat_stage(config, stage, chat_engine(chat).describe())
 
 
-def chat_model_of(config: RefreshConfig, stage: str) -> ChatConfig | None:
+def get_chat_model(config: RefreshConfig, stage: str) -> ChatConfig | None:
     """Returns the configuration of the chat model that a stage calls; None if it calls none."""
     if stage == ORACLE:
         return None if config.oracle.simulator == "random" else config.chat

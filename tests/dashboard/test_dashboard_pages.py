@@ -80,6 +80,7 @@ def test_a_word_is_played_alone(browser: "Browser", url: str) -> None:
         page.locator("audio[data-was=played]").wait_for(state="attached")
         page.locator("#play[aria-label=Play]").wait_for()
         page.locator("#clock", has_text="0.46").wait_for()  # the word ends at 0.44 s
+        assert page.evaluate("audio.paused")
 
 
 def test_a_stretch_is_marked_and_looped_and_voices_are_heard_alone(browser: "Browser", url: str) -> None:

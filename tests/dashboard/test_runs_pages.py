@@ -158,6 +158,7 @@ def test_a_run_that_ends_is_shown_without_a_reload(browser: "Browser", url: str,
         page.locator(".state-running").wait_for()
         scheduler.runs["r1"] = replace(RUN, state="completed", state_name="Completed", percent=100.0)
         page.locator("tr", has=page.locator(".state-completed")).wait_for()
+        assert page.locator(".state-running").count() == 0
 
 
 def test_who_reads_keeps_the_place_while_the_list_changes(

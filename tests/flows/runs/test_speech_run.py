@@ -162,6 +162,7 @@ def test_the_networks_of_a_codec_are_trained_on_the_voice(tmp_path: Path) -> Non
     record = json.loads((Path(config.out) / "codec" / "codec.json").read_text())
     assert record["config"]["n_steps"] == 400
     assert record["speech_s"] >= 78
+    assert (record["sentences"] > 0, record["left_out"]) == (True, 0)
     assert 0.02 < record["phonemes_right"] <= 1
     networks = (Path(config.out) / "codec" / "neural.safetensors").stat().st_mtime_ns
     run_speech(config)
