@@ -50,7 +50,7 @@ def write_one_by_one(store: Store) -> None:
 
 def write_output(store: Store) -> None:
     """Writes a small output and its record in one batch, as the runner does."""
-    with store.batch() as batch:
+    with store.open_batch() as batch:
         batch.write_bytes("part/script.parquet", RECORD)
         batch.write_bytes("part/script.json", RECORD)
 
@@ -59,7 +59,7 @@ def make_plan_case(n_parts: int) -> Case:
     """Returns the case that writes the items of many parts, as the plan stage does."""
 
     def write(store: Store) -> None:
-        with store.batch() as batch:
+        with store.open_batch() as batch:
             for n in range(n_parts):
                 batch.write_bytes(f"parts/{n}/items.parquet", RECORD)
                 batch.write_bytes(f"parts/{n}/items.json", RECORD)

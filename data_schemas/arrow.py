@@ -28,11 +28,12 @@ _schemas: dict[type, pa.Schema] = {}
 
 @cache
 def _get_hints(record: type) -> dict[str, Any]:
+    """Returns the type hints of a record class by field, with strings resolved to types; cached."""
     return typing.get_type_hints(record)
 
 
 def _strip_optional(hint: Any) -> tuple[Any, bool]:
-    """Returns X and True for a type hint `X | None`, and any other hint with False."""
+    """Returns the type X of a hint `X | None` and True; any other hint is returned unchanged, with False."""
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
         inner = [arg for arg in typing.get_args(hint) if arg is not types.NoneType]
         if len(inner) == 1:
@@ -41,6 +42,7 @@ def _strip_optional(hint: Any) -> tuple[Any, bool]:
 
 
 def _make_field(name: str, hint: Any) -> pa.Field:
+    """Returns an Arrow field of a type hint; it is nullable if the hint is `X | None`."""
     inner, nullable = _strip_optional(hint)
     return pa.field(name, _make_data_type(inner), nullable=nullable)
 
@@ -89,13 +91,13 @@ def from_table(table: pa.Table, record: type[Record]) -> list[Record]:
                 "The file has another schema version or was not written by kame: remove it and run again.",
             )
     names = [name for name in wanted.names if name in table.column_names]
-    return [_build(record, row) for row in table.select(names).to_pylist()]
+    return [_convert_value(record, row) for row in table.select(names).to_pylist()]
 
 
 def _is_readable(found: pa.DataType | None, wanted: pa.Field) -> bool:
-    """Whether a column of type `found` can be read as the wanted field; None: there is no such column.
+    """Whether a column of type `found` can be read as the field `wanted`; None: the table has no such column.
 
-    Records may lack nullable fields, and may have others.
+    Nullable fields may be missing, also inside structures, and additional fields of structures are ignored.
     """
     if found is None:
         return bool(wanted.nullable)
@@ -109,14 +111,14 @@ def _is_readable(found: pa.DataType | None, wanted: pa.Field) -> bool:
     return all(_is_readable(there.get(inner.name), inner) for inner in wanted.type.fields)
 
 
-def _build(hint: Any, value: Any) -> Any:
-    """Converts a value of an Arrow row to what the type hint says: records from dicts, tuples from lists."""
+def _convert_value(hint: Any, value: Any) -> Any:
+    """Converts a value of an Arrow row to the type of a hint: dicts to records, and lists to tuples, recursively."""
     inner, _ = _strip_optional(hint)
     if value is None:
         return None
     if typing.get_origin(inner) is tuple:
         element = typing.get_args(inner)[0]
-        return tuple(_build(element, each) for each in value)
+        return tuple(_convert_value(element, each) for each in value)
     if is_dataclass(inner):
-        return inner(**{name: _build(each, value.get(name)) for name, each in _get_hints(inner).items()})  # type: ignore[arg-type, operator]
+        return inner(**{name: _convert_value(each, value.get(name)) for name, each in _get_hints(inner).items()})  # type: ignore[arg-type, operator]
     return value

@@ -25,7 +25,7 @@ class ChangedMeanwhile(StoreError):
 
 
 def is_in_bucket(root: str) -> bool:
-    """Whether this is the address of a dataset in a bucket rather than a folder."""
+    """Whether this is the address of a dataset in a bucket (`s3://` or `gs://`) rather than a folder."""
     return root.partition("://")[0] in _EXTRAS and "://" in root
 
 
@@ -56,17 +56,17 @@ class Bucket(Store):
 
     def exists(self, path: str) -> bool:
         """See `Store.exists`."""
-        with self.translated(path, "look for"):
+        with self.translate_errors(path, "look for"):
             return super().exists(path)
 
     def files(self, folder: str, suffix: str = "") -> list[str]:
         """See `Store.files`."""
-        with self.translated(folder, "list"):
+        with self.translate_errors(folder, "list"):
             return super().files(folder, suffix)
 
     def remove(self, path: str) -> None:
         """See `Store.remove`; a file that does not exist is not an error."""
-        with self.translated(path, "remove"):
+        with self.translate_errors(path, "remove"):
             try:
                 super().remove(path)
             except FileNotFoundError:
@@ -74,13 +74,13 @@ class Bucket(Store):
 
     def list_states(self) -> dict[str, str]:
         """Returns the states of all files by path; a state changes with the content."""
-        with self.translated("", "list"):
+        with self.translate_errors("", "list"):
             found = self.fs.find(self.root, detail=True)
         return {name.removeprefix(f"{self.root}/"): _get_state(info) for name, info in found.items()}
 
     def get_state(self, path: str) -> str | None:
         """Returns the state of a file (see `list_states`); None if there is no such file."""
-        with self.translated(path, "look for"):
+        with self.translate_errors(path, "look for"):
             try:
                 return _get_state(self.fs.info(self.at(path)))
             except FileNotFoundError:
@@ -88,7 +88,7 @@ class Bucket(Store):
 
     def upload(self, path: str, local: str) -> None:
         """Uploads a local file, and replaces an existing one; the object is complete or absent."""
-        with self.translated(path, "write"):
+        with self.translate_errors(path, "write"):
             self.fs.put_file(local, self.at(path))
 
     def put(self, path: str, data: bytes, state: str | None) -> str:
@@ -104,7 +104,7 @@ class Bucket(Store):
             StoreError: the bucket does not exist, the server fails, or it rejects the request.
         """
         try:
-            with self.translated(path, "write"):
+            with self.translate_errors(path, "write"):
                 return self._put(path, data, state)
         except (StoreError, FileNotFoundError) as error:
             is_gone = isinstance(error, FileNotFoundError)
@@ -138,8 +138,11 @@ class Bucket(Store):
         return _get_state(made)
 
     @contextmanager
-    def translated(self, path: str, doing: str) -> Iterator[None]:
-        """Context that converts errors of the bucket's client to a `StoreError` with the name of the file."""
+    def translate_errors(self, path: str, doing: str) -> Iterator[None]:
+        """Converts errors of the bucket's client in the block to a `StoreError`: `Cannot DOING ADDRESS/PATH`, and why.
+
+        A `FileNotFoundError` and errors of this project are not converted.
+        """
         try:
             yield
         except (KameError, FileNotFoundError):
@@ -160,7 +163,7 @@ class Bucket(Store):
 
 
 def _get_state(info: dict[str, Any]) -> str:
-    """Returns S3's ETag, or Google's generation."""
+    """Returns the state of a file from what the client reports about it: S3's ETag, or Google's generation."""
     return str(info.get("ETag") or info["generation"])
 
 

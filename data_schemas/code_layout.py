@@ -30,7 +30,7 @@ class CodeLayout(Config):
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
-        """Checks that there is one of each per codebook, at least two entries, and no negative delay."""
+        """Checks that each codebook has delays and a weight and at least two entries, and that no delay is negative."""
         if {len(self.delays), len(self.other_delays), len(self.weights)} != {len(self.sizes)}:
             raise ValueError("sizes, delays, other_delays and weights must each have one number per codebook")
         if min(self.sizes) < 2 or min(self.of_rows) < 0:
@@ -71,7 +71,7 @@ class CodeLayout(Config):
 
     @property
     def of_rows(self) -> tuple[int, ...]:
-        """Delays of the 1 + 2n rows of a column (text, own voice, other voice), for `LMModel(delays=…)`."""
+        """Delays in frames of the text, which is 0, of the own and of the other codebooks, for `LMModel(delays=…)`."""
         return (0, *self.delays, *self.other_delays)
 
     @property

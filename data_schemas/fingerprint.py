@@ -68,7 +68,7 @@ def dump_relevant_fields(config: Config) -> dict[str, Any]:
 
 
 def get_versions(*packages: str) -> dict[str, str]:
-    """Returns the installed versions of libraries that affect the output of a stage or a back-end."""
+    """Returns the installed versions of packages by name, for fingerprints and digests."""
     return {package: version(package) for package in packages}
 
 

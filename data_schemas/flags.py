@@ -45,13 +45,13 @@ def set_flag(store: Store, dialogue_id: str, reason: str) -> None:
     """
     time = datetime.now(UTC).isoformat(timespec="seconds")
     flag = {"dialogue_id": dialogue_id, "reason": reason, "time": time}
-    with _locked(store):
+    with _lock_flags(store):
         _write(store, [*_read_lines_of_others(store, dialogue_id), json.dumps(flag, ensure_ascii=False).encode()])
 
 
 def clear_flag(store: Store, dialogue_id: str) -> None:
     """Removes the flag of a dialogue, if it has one; raises the same errors as `set_flag`."""
-    with _locked(store):
+    with _lock_flags(store):
         if dialogue_id in read_flagged(store):
             _write(store, _read_lines_of_others(store, dialogue_id))
 
@@ -64,13 +64,14 @@ def _read_lines_of_others(store: Store, dialogue_id: str) -> list[bytes]:
 
 
 def _write(store: Store, lines: list[bytes]) -> None:
+    """Replaces the file of flags by these lines."""
     store.write_bytes(FLAGS, b"".join(line + b"\n" for line in lines))
 
 
 @contextmanager
-def _locked(store: Store) -> Iterator[None]:
+def _lock_flags(store: Store) -> Iterator[None]:
     """Locks the dataset's folder while its flags are rewritten, because two people may flag at the same time."""
-    with store.translated(FLAGS, "lock"):
+    with store.translate_errors(FLAGS, "lock"):
         folder = os.open(store.root, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)

@@ -33,7 +33,7 @@ class FreeDialogue(Config):
 
 
 class FreeLine(FreeDialogue):
-    """A line of the file."""
+    """A line of `free_running.jsonl`: a dialogue at one evaluation."""
 
     step: int = Field(ge=0, description="Number of training steps done.")
 

@@ -67,8 +67,12 @@ def connect() -> "HfApi":
 
 
 @contextmanager
-def asking_hub(name: str, remedy: str = f"Check the name, the network and {TOKEN}.") -> Iterator[None]:
+def translate_hub_errors(name: str, remedy: str = f"Check the name, the network and {TOKEN}.") -> Iterator[None]:
     """Converts errors of requests to the Hub in the block to `BackendError`, whose message never contains a token.
+
+    Args:
+        name: what is requested, for the message.
+        remedy: what the user can do about a failure.
 
     Raises:
         ConfigError: if the environment forbids requests (HF_HUB_OFFLINE).
@@ -123,7 +127,8 @@ def _find_commit(name: str, revision: str | None) -> str:
 
 @cache
 def _fetch(name: str, revision: str | None, patterns: tuple[str, ...]) -> Path:
+    """Downloads the files that match the patterns, and returns the folder of their commit in the cache; cached."""
     api = connect()
-    with asking_hub(f"{HUB_DATASETS}{name}"):
+    with translate_hub_errors(f"{HUB_DATASETS}{name}"):
         fetched = api.snapshot_download(name, repo_type="dataset", revision=revision, allow_patterns=[*patterns])
     return Path(fetched)

@@ -43,7 +43,7 @@ def get_hub_names(licence: str | None) -> list[str]:
     return [] if None in found else [str(each) for each in found]
 
 
-def judge(licence: str | None) -> Verdict:
+def judge_licence(licence: str | None) -> Verdict:
     """Returns whether a licence permits redistribution of derived works: open, forbidden, or unknown."""
     if get_hub_names(licence):
         return "open"
@@ -62,21 +62,21 @@ def check_licences(licences: Mapping[str, str | None], told: Mapping[str, str], 
     Raises:
         ConfigError: if a licence forbids it or is unknown, or `told` has a part that does not exist or has a licence.
     """
-    wrong = [name for name in told if name not in licences or judge(licences[name]) != "unknown"]
+    wrong = [name for name in told if name not in licences or judge_licence(licences[name]) != "unknown"]
     if wrong:
-        unknown = [name for name, licence in licences.items() if judge(licence) == "unknown"]
+        unknown = [name for name, licence in licences.items() if judge_licence(licence) == "unknown"]
         raise ConfigError(
             f"--licence {wrong[0]}: {where} has no such part, or states its licence itself.",
             f"Parts with an unknown licence: {', '.join(unknown) or 'none'}.",
         )
     known = {name: told.get(name, licence or NOT_STATED) for name, licence in licences.items()}
-    forbidden = [f"{name} ({licence})" for name, licence in known.items() if judge(licence) == "forbidden"]
+    forbidden = [f"{name} ({licence})" for name, licence in known.items() if judge_licence(licence) == "forbidden"]
     if forbidden:
         raise ConfigError(
             f"{where} must not be published; its licences forbid it: {'; '.join(forbidden)}.",
             "Make it without these parts.",
         )
-    unknown = [f"{name} ({licence})" for name, licence in known.items() if judge(licence) == "unknown"]
+    unknown = [f"{name} ({licence})" for name, licence in known.items() if judge_licence(licence) == "unknown"]
     if unknown:
         raise ConfigError(
             f"{where} is not published because licences are unknown: {'; '.join(unknown)}.",
@@ -87,19 +87,19 @@ def check_licences(licences: Mapping[str, str | None], told: Mapping[str, str], 
 
 
 def name_questions(source: str) -> str:
-    """Returns the name of a source's questions in tables of licences."""
+    """Returns `questions of SOURCE`, the name of a source's questions in tables of licences."""
     return f"questions of {source}"
 
 
 def name_voice(engine: str, voice: str) -> str:
-    """Returns the name of a voice in tables of licences."""
+    """Returns `voice NAME of ENGINE`, the name of a voice in tables of licences."""
     return f"voice {voice} of {engine}"
 
 
 def collect_dataset_licences(reader: DatasetReader) -> dict[str, str | None]:
     """Returns the licences of a dataset's parts by name: `questions of SOURCE` and `voice NAME of ENGINE`.
 
-    A source with several licences has one that is not open, if there is one; a source with only rejects has None.
+    Several licences of one source are joined by `join_licences`; a source of which only rejects exist has None.
     """
     found: dict[str, set[str | None]] = {}
     for entry in reader.manifest.select_kind(DATA):
@@ -120,19 +120,19 @@ def get_voice_licence(engine: str, voice: str) -> str | None:
 
 
 def join_licences(licences: Iterable[str | None]) -> str | None:
-    """Returns the most restrictive licence, or all of them joined by AND if all are open."""
+    """Returns a forbidden licence if there is one, else an unknown one (None: not stated), else all joined by AND."""
     several = sorted({each or "" for each in licences})
-    shut = [each for verdict in ("forbidden", "unknown") for each in several if judge(each) == verdict]
+    shut = [each for verdict in ("forbidden", "unknown") for each in several if judge_licence(each) == verdict]
     return (shut[0] or None) if shut else " AND ".join(several)
 
 
-def put_into_card(card: str, licences: Mapping[str, str], more: str) -> str:
-    """Returns the card with the licences, both in its YAML metadata for the Hub and as a table.
+def add_licences_to_card(card: str, licences: Mapping[str, str], more: str) -> str:
+    """Returns a dataset or model card with its licences added, to the YAML metadata for the Hub and as a table.
 
     Args:
-        card: with or without YAML metadata.
-        licences: by part; all permit redistribution.
-        more: section to append.
+        card: Markdown, with or without YAML metadata.
+        licences: licence of each part by its name; all permit redistribution.
+        more: Markdown that is appended.
     """
     found = _HEAD.match(card)
     head = yaml.safe_load(found[1]) if found else {}

@@ -55,7 +55,7 @@ class Manifest(Config):
 
 
 def list_contents(shards: Iterable[ShardEntry]) -> list[list[str]]:
-    """Returns path and SHA-256 of each file, for fingerprints."""
+    """Returns [path, SHA-256] of each file, in the given order, for fingerprints."""
     return [[each.path, each.sha256] for each in shards]
 
 

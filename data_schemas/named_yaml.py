@@ -19,7 +19,7 @@ def list_names(folder: Traversable) -> list[str]:
 
 
 def read_model(text: str, model: type[Model]) -> Model:
-    """Parses the text of a YAML file.
+    """Parses the text of a YAML file and validates it as a model.
 
     Raises:
         YAMLError, ValidationError: if it is not valid.
@@ -28,10 +28,10 @@ def read_model(text: str, model: type[Model]) -> Model:
 
 
 def load_named(name: str, folder: Traversable, model: type[Model], kind: str) -> Model:
-    """Loads and validates the file of a folder with this name, or else the YAML file at this path.
+    """Loads the YAML file `NAME.yaml` of a folder, or, if there is none, the file at the path `name`, as a model.
 
     Args:
-        kind: its name in messages, such as `prompt set`.
+        kind: what such a file is called in messages, such as `prompt set`.
 
     Raises:
         ConfigError: if there is no such file, or it is not valid.

@@ -54,7 +54,9 @@ class Preset:
     begins_with: Mapping[str, str] = field(default_factory=dict)
 
     def make_recipe(self, stage: str) -> dict[str, Any]:
-        """Returns a stage's fields of `TrainConfig`, without data and folder; its settings override the preset's.
+        """Returns the settings of a stage as nested fields of `TrainConfig`, all but data and folder.
+
+        Settings of the stage override those of the preset.
 
         Raises:
             ConfigError: the plan has no such stage.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from data_schemas import ids
 from data_schemas.errors import BackendError, ConfigError, StoreError
-from data_schemas.hub import REPOSITORY, TOKEN, asking_hub, connect
+from data_schemas.hub import REPOSITORY, TOKEN, connect, translate_hub_errors
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -76,7 +76,7 @@ def publish(
     Args:
         repository: owner/name.
         public: whether a new repository is public; an existing one is not changed.
-        on_file: callback for progress; it gets the number of further files that are there.
+        on_file: callback for progress, called with the number of files that are there in addition to earlier ones.
 
     Raises:
         ConfigError: if the name is not valid, there is no token, or the repository holds other files.
@@ -88,7 +88,7 @@ def publish(
     api = connect()
     if not api.token:
         raise ConfigError(f"{TOKEN} is not set.", "Set it to a token with write access to the repository.")
-    with asking_hub(repository, _RESUME_HINT):
+    with translate_hub_errors(repository, _RESUME_HINT):
         api.create_repo(repository, repo_type=offer.kind, private=not public, exist_ok=True)
     return _Publication(api, repository, offer, on_file).run()
 
@@ -100,7 +100,7 @@ class _Publication:
         from huggingface_hub.hf_api import RepoFile
 
         self._api, self._repository, self._offer, self._on_file = api, repository, offer, on_file
-        with asking_hub(repository, _RESUME_HINT):
+        with translate_hub_errors(repository, _RESUME_HINT):
             self._head = str(api.repo_info(repository, repo_type=offer.kind).sha)
             tree = api.list_repo_tree(repository, recursive=True, revision=self._head, repo_type=offer.kind)
             self._there = {each.path: each for each in tree if isinstance(each, RepoFile)}  # no folders
@@ -133,6 +133,7 @@ class _Publication:
         return Published(self._make_url(), len(files) + len(last), n_there, len(gone), self._head)
 
     def _make_url(self) -> str:
+        """Returns the web address of the repository."""
         folder = "datasets/" if self._offer.kind == "dataset" else ""
         return f"{self._api.endpoint}/{folder}{self._repository}"
 
@@ -168,7 +169,7 @@ class _Publication:
             BackendError: if the commit was rejected; the repository is unchanged.
         """
         try:
-            with asking_hub(self._repository, _RESUME_HINT):
+            with translate_hub_errors(self._repository, _RESUME_HINT):
                 done = self._api.create_commit(
                     self._repository,
                     operations,

@@ -165,7 +165,7 @@ class RateBook:
 
     @classmethod
     def open(cls, *paths: Path | None) -> Self:
-        """Opens the rates of these files (None is skipped), followed by those shipped with the program.
+        """Makes a book of the rates of these files (None is skipped), followed by those shipped with the program.
 
         Raises:
             ConfigError: if a file cannot be read, or is not a rates file.
@@ -203,7 +203,7 @@ class RateBook:
 
 
 def is_device(part: str, name: str) -> bool:
-    """Whether a part of a device's name stands in a name as whole words: H200 in NVIDIA H200, but not in GH200."""
+    """Whether `part` occurs in a device's name as whole words, in any case: H200 in NVIDIA H200, but not in GH200."""
     return re.search(rf"(?<![a-z0-9]){re.escape(part.casefold())}(?![a-z0-9])", name.casefold()) is not None
 
 
@@ -222,7 +222,7 @@ def read_rates(path: Path) -> Rates:
     return _parse_rates(text, str(path))
 
 
-def write_rates(rates: Rates) -> str:
+def format_rates(rates: Rates) -> str:
     """Returns rates as the text of a rates file."""
     text: str = yaml.safe_dump(rates.model_dump(exclude_defaults=True), sort_keys=False)
     return text
@@ -241,18 +241,20 @@ def _parse_rates(text: str, name: str) -> Rates:
 
 
 def describe_measurement(device: str) -> str:
-    """Returns how to get a rate that is missing; `kame bench` measures CPUs only."""
+    """Returns advice, for a message, on how to get the missing rates of a device; `kame bench` measures CPUs only."""
     return "run `kame bench` there" if device == CPU else "write the rate to a file for --rates (docs/planning.md)"
 
 
 def estimate_step_time(
     book: RateBook, section: str, title: str, step: str, engine: str, device: str, amount: float, *, key: str = ""
 ) -> Figure:
-    """Returns the processor or GPU time, seconds, of a step for an amount of work; unknown without a rate for it.
+    """Returns the figure of the processor or GPU time, in seconds, of a step for an amount of work.
+
+    Its value is unknown if the book has no rate for the step, engine and device.
 
     Args:
         amount: in the unit of the rate (`Cost.per`).
-        key: of the figure; empty: made from step and device.
+        key: key of the figure; empty: it is made from step and device.
     """
     key = key or (f"processor.{step}" if device == CPU else f"gpu.{device}.{step}")
     named = f"{step} by {engine}" if engine else step
@@ -266,12 +268,12 @@ def estimate_step_time(
 
 
 def make_unknown(key: str, section: str, title: str, unit: str, why: str) -> Figure:
-    """Returns a figure whose value is unknown."""
+    """Returns a figure whose value is None; `why` is written into its basis."""
     return Figure(key, section, title, None, unit, "", f"unknown: {why}")
 
 
-def add_up(key: str, section: str, title: str, parts: Sequence[Figure], basis: str = "sum of the above") -> Figure:
-    """Returns the sum of figures of one unit; unknown if one of them is, and its basis says which."""
+def sum_figures(key: str, section: str, title: str, parts: Sequence[Figure], basis: str = "sum of the above") -> Figure:
+    """Returns the sum of figures of the same unit as a figure; its value is unknown if one of them is unknown."""
     missing = [each.title for each in parts if each.value is None]
     if missing:
         return make_unknown(key, section, title, parts[0].unit, f"so is {', '.join(missing)}")

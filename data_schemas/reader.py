@@ -90,6 +90,7 @@ class DatasetReader:
             fetch_dataset(root, tuple(each.path for each in self.manifest.shards if self._is_read(each)))
 
     def _is_read(self, entry: ShardEntry) -> bool:
+        """Whether this reader reads a file: data, or oracles of its version."""
         return entry.kind == DATA or (entry.kind == ORACLE and entry.oracle_version == self.oracle_version)
 
     def dialogue(self, dialogue_id: str | None = None) -> tuple[AudioDialogue, OracleRow | None]:
@@ -128,12 +129,12 @@ class DatasetReader:
         Raises:
             StoreError: if the shard or its oracle file is missing, damaged, or of another schema version.
         """
-        oracles = self._oracles_of(shard)
+        oracles = self._read_oracles(shard)
         for table in self.store.read_batches(shard.path, _DIALOGUES_AT_ONCE):
             for row in from_table(table, AudioDialogue):
                 yield row, oracles.get(row.dialogue_id)
 
-    def _oracles_of(self, shard: ShardEntry) -> dict[str, OracleRow]:
+    def _read_oracles(self, shard: ShardEntry) -> dict[str, OracleRow]:
         """Returns the oracles of a shard's dialogues in this reader's version, by dialogue id."""
         return {
             row.dialogue_id: row

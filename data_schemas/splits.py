@@ -8,7 +8,7 @@ from data_schemas.ids import digest
 
 
 def normalise_question(question: str) -> str:
-    """Returns a question with case, Unicode forms, punctuation and white space normalised, to find duplicates."""
+    """Returns a question without case and usual punctuation, with Unicode and spaces normalised, to find duplicates."""
     text = unicodedata.normalize("NFKC", question).casefold()
     return " ".join(re.findall(r"\w+|[^\w\s.,;:!?\"'()]", text))
 

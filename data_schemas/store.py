@@ -59,7 +59,7 @@ class Store:
         self.fs, self.root = fsspec.core.url_to_fs(root) if fs is None else (fs, root)
 
     def at(self, path: str) -> str:
-        """Returns the full path of a file or folder of this store."""
+        """Returns the full path of a file or folder of this store; an empty path is the root."""
         return f"{self.root}/{path}" if path else str(self.root)
 
     def exists(self, path: str) -> bool:
@@ -83,7 +83,7 @@ class Store:
         self.fs.rm_file(self.at(path))
 
     def sweep(self) -> None:
-        """Deletes all temporary files, which killed runs left. No other process may be writing to this store."""
+        """Deletes all temporary files, which killed runs have left. No other process may be writing to this store."""
         for path in self.files("", TEMPORARY):
             self.remove(path)
 
@@ -93,7 +93,7 @@ class Store:
         Raises:
             StoreError: if it does not exist or cannot be read.
         """
-        with self.translated(path, "read"):
+        with self.translate_errors(path, "read"):
             return bytes(self.fs.cat_file(self.at(path)))
 
     def read_table(self, path: str, columns: Sequence[str] | None = None, sha256: str | None = None) -> pa.Table:
@@ -108,7 +108,7 @@ class Store:
         """
         if sha256 is not None and self.describe(path).sha256 != sha256:
             raise StoreError(f"{self.at(path)} has changed since it was written: its checksum differs.", _REMAKE)
-        with self._parquet(path) as file:
+        with self._open_parquet(path) as file:
             there = set(file.schema_arrow.names)
             return file.read(columns=None if columns is None else [name for name in columns if name in there])
 
@@ -118,18 +118,18 @@ class Store:
         Raises:
             StoreError: if it is missing, truncated or not Parquet.
         """
-        with self._parquet(path) as file:
+        with self._open_parquet(path) as file:
             for batch in file.iter_batches(n_rows):
                 yield pa.Table.from_batches([batch])
 
     @contextmanager
-    def _parquet(self, path: str) -> Iterator[pq.ParquetFile]:
+    def _open_parquet(self, path: str) -> Iterator[pq.ParquetFile]:
         """Opens a Parquet file for the duration of the block.
 
         Raises:
             StoreError: if it is missing, truncated or not Parquet, also if this is noticed in the block.
         """
-        with self.translated(path, "read"), self.fs.open(self.at(path), "rb") as source:
+        with self.translate_errors(path, "read"), self.fs.open(self.at(path), "rb") as source:
             try:
                 yield pq.ParquetFile(source)
             except (pa.ArrowException, OSError) as error:
@@ -139,35 +139,35 @@ class Store:
 
     def describe(self, path: str) -> Written:
         """Returns the size and checksum of an existing file."""
-        with self.translated(path, "read"), self.fs.open(self.at(path), "rb") as source:
+        with self.translate_errors(path, "read"), self.fs.open(self.at(path), "rb") as source:
             sha256 = hashlib.file_digest(source, "sha256").hexdigest()
         return Written(path, self.n_bytes(path), sha256)
 
     def write_bytes(self, path: str, data: bytes) -> Written:
         """Writes a file atomically."""
-        with self.batch() as batch:
+        with self.open_batch() as batch:
             return batch.write_bytes(path, data)
 
     def write_table(self, path: str, table: pa.Table) -> Written:
         """Writes a table atomically as one Parquet file; the same table gives the same bytes."""
-        with self.batch() as batch:
+        with self.open_batch() as batch:
             return batch.write_table(path, table)
 
     @contextmanager
-    def writing(self, path: str) -> Iterator[Any]:
+    def open_for_writing(self, path: str) -> Iterator[Any]:
         """Opens a binary file for writing, which gets its name only if the block succeeds."""
-        with self.batch() as batch, batch.writing(path) as sink:
+        with self.open_batch() as batch, batch.open_for_writing(path) as sink:
             yield sink
 
     @contextmanager
-    def batch(self) -> Iterator["Batch"]:
-        """Writes several files, which get their names when the block succeeds, in the order in which they were written.
+    def open_batch(self) -> Iterator["Batch"]:
+        """Opens a batch: files that are written in the block get their names at its end, in the order of writing.
 
         All contents are synced to the disk before the first rename, which takes hardly longer than for one file.
 
         Raises:
-            StoreError: if one cannot be written or synced. Then no new file exists; a file that was to be replaced has
-                its old or its new content.
+            StoreError: if a file cannot be written or synced. Then no new file exists, and a file that was to be
+                replaced has its old or its new content.
         """
         batch = Batch(self)
         try:
@@ -177,7 +177,7 @@ class Store:
             batch.discard()
 
     @contextmanager
-    def translated(self, path: str, doing: str) -> Iterator[None]:
+    def translate_errors(self, path: str, doing: str) -> Iterator[None]:
         """Converts an OSError in the block to a `StoreError`: `Cannot DOING PATH`, and why."""
         try:
             yield
@@ -190,7 +190,7 @@ class Store:
 
 
 class Batch:
-    """Files that are written to temporary files and renamed together; `Store.batch` makes one."""
+    """Files that are written to temporary files and renamed together; `Store.open_batch` makes one."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -199,7 +199,7 @@ class Batch:
 
     def write_bytes(self, path: str, data: bytes) -> Written:
         """See `Store.write_bytes`."""
-        with self.writing(path) as sink:
+        with self.open_for_writing(path) as sink:
             sink.write(data)
         return Written(path, len(data), hashlib.sha256(data).hexdigest())
 
@@ -210,10 +210,10 @@ class Batch:
         return self.write_bytes(path, sink.getvalue())
 
     @contextmanager
-    def writing(self, path: str) -> Iterator[Any]:
-        """See `Store.writing`; the file gets its name at the end of the batch."""
+    def open_for_writing(self, path: str) -> Iterator[Any]:
+        """See `Store.open_for_writing`; the file gets its name at the end of the batch."""
         store, aside = self._store, f"{path}.{uuid.uuid4().hex}{TEMPORARY}"
-        with store.translated(path, "write"):
+        with store.translate_errors(path, "write"):
             self._make_folder(path)
             try:
                 with store.fs.open(store.at(aside), "wb") as sink:
@@ -229,7 +229,7 @@ class Batch:
         If that fails, files that did not exist before are removed again; files already replaced stay replaced.
 
         Raises:
-            StoreError: as `Store.batch`.
+            StoreError: as `Store.open_batch`.
         """
         store, new = self._store, []
         for path, aside in self._asides:
@@ -239,7 +239,7 @@ class Batch:
                 path, aside = self._asides[0]
                 if not store.exists(path):
                     new.append(path)
-                with store.translated(path, "write"):
+                with store.translate_errors(path, "write"):
                     store.fs.mv(store.at(aside), store.at(path))
                 del self._asides[0]
             for folder, path in self._folders.items():
@@ -268,7 +268,7 @@ class Batch:
     def _sync(self, place: str, path: str) -> None:
         """Syncs a file or folder to a local disk; other file systems need no sync."""
         if self._is_local:
-            with self._store.translated(path, "write"):
+            with self._store.translate_errors(path, "write"):
                 sync(place)
 
     def _remove(self, path: str) -> None:
@@ -304,7 +304,7 @@ def sync(place: str | Path) -> None:
 
 
 @contextmanager
-def new_folder(out: str | Path) -> Iterator[Path]:
+def create_folder(out: str | Path) -> Iterator[Path]:
     """Creates a folder that gets the name `out` only if the block succeeds; otherwise it is deleted.
 
     Raises:

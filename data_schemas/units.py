@@ -11,12 +11,12 @@ FRAME_S = 0.08
 
 
 def seconds_to_samples(time_s: float, sample_rate_hz: int = SAMPLE_RATE_HZ) -> int:
-    """Returns the index of the sample nearest to a time."""
+    """Returns a time or duration as a number of samples, rounded to the nearest one."""
     return round(time_s * sample_rate_hz)
 
 
 def samples_to_seconds(n_samples: int, sample_rate_hz: int = SAMPLE_RATE_HZ) -> float:
-    """Returns the time at which sample `n_samples` starts, in seconds."""
+    """Returns the duration of this many samples in seconds, which is also the time at which the next sample starts."""
     return n_samples / sample_rate_hz
 
 
@@ -39,5 +39,5 @@ def find_text_frame(start_s: float) -> int:
 
 
 def count_covering_frames(n_samples: int) -> int:
-    """Returns the number of frames for `n_samples` samples at 24 kHz; the last frame is padded."""
+    """Returns the number of frames that hold `n_samples` samples at 24 kHz, rounded up: the last frame is padded."""
     return -(-n_samples // FRAME_N_SAMPLES)

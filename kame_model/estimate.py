@@ -23,10 +23,10 @@ from data_schemas.rates import (
     Figure,
     RateBook,
     StepTimes,
-    add_up,
     describe_measurement,
     is_device,
     make_unknown,
+    sum_figures,
 )
 from data_schemas.units import FRAME_S
 from kame_model.frames.ids import PADDING_ID
@@ -229,7 +229,7 @@ def estimate_training(
     each_device = "" if n_devices == 1 else " each"
     return [
         *hours,
-        add_up(f"training.{preset}.{device}.s", TRAINING, title, hours),
+        sum_figures(f"training.{preset}.{device}.s", TRAINING, title, hours),
         replace(
             most,
             key=f"training.{preset}.{device}.bytes",

@@ -6,15 +6,15 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 
 def expand_home(path: str | None) -> str | None:
-    """Returns a path with `~` expanded, which shells do not do in `--out=~/x`, and YAML never does."""
+    """Returns a path with a leading `~` expanded, and None for None; shells do not expand it in `--out=~/x`."""
     return None if path is None else str(Path(path).expanduser()) if path.startswith("~") else path
 
 
 def describe_faults(error: ValidationError, whole: str = "") -> str:
-    """Returns what is wrong with which field, in one line.
+    """Returns the errors of a validation in one line, each as `FIELD: MESSAGE`, separated by semicolons.
 
     Args:
-        whole: stands for the field of a fault that no single field has.
+        whole: name used in place of the field for an error that belongs to no single field; empty: no name.
     """
     faults = [each for each in error.errors() if each["type"] != "default_factory_not_called"]  # of another fault
     told = [(".".join(map(str, each["loc"])) or whole, each["msg"].removeprefix("Value error, ")) for each in faults]

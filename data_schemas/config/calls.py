@@ -36,6 +36,7 @@ class CallsConfig(Config):
 
     @model_validator(mode="after")
     def _check_checkpoint(self) -> Self:
+        """Checks that there is a checkpoint, unless the only mode is cascade."""
         if self.serving.checkpoint == NO_CHECKPOINT and {*self.modes} != {"cascade"}:
             raise ValueError("modes: without a checkpoint, only mode cascade is possible")
         return self

@@ -116,7 +116,7 @@ class OracleConfig(Config):
 
 
 def _check_no_secrets(url: str) -> str:
-    """Returns a base URL unchanged; raises ValueError if it is none, or has a user, password, query or fragment."""
+    """Returns a base URL unchanged; raises ValueError if it is not an HTTP URL, or has a user, query or fragment."""
     place = urlsplit(url)
     if place.scheme not in ("http", "https") or not place.hostname:
         raise ValueError("a base URL must begin with http:// or https:// and contain a host name")
@@ -130,6 +130,7 @@ def _check_no_secrets(url: str) -> str:
 
 
 def _check_extra(extra: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Returns additional request fields unchanged; raises ValueError if one of them is in `OURS_TO_SAY`."""
     if taken := sorted(OURS_TO_SAY & set(extra)):
         raise ValueError(f"{', '.join(taken)} cannot be set in `extra`: each request sets its own")
     return extra
@@ -144,11 +145,12 @@ BaseUrl = Annotated[str, AfterValidator(_check_no_secrets)]
 
 
 def _join_urls(urls: object) -> object:
-    """Converts a list of URLs, as YAML may have, to text with commas, as typed on the command line."""
+    """Joins a list of URLs, as YAML may have, to a text separated by commas; returns any other value unchanged."""
     return ",".join(map(str, urls)) if isinstance(urls, list) else urls
 
 
 def _check_urls(urls: str) -> str:
+    """Returns base URLs separated by commas, without spaces; raises ValueError if one is invalid or listed twice."""
     listed = [_check_no_secrets(url.strip()) for url in urls.split(",")]
     if len({url.rstrip("/") for url in listed}) < len(listed):
         raise ValueError("a base URL is listed twice")
@@ -284,17 +286,19 @@ class ChatConfig(Config):
 
     @property
     def base_urls(self) -> list[str]:
-        """The servers of `base_url`, none where it is empty."""
+        """The URLs of `base_url` as a list, without a slash at the end; empty if it is empty."""
         return [url.rstrip("/") for url in self.base_url.split(",")] if self.base_url else []
 
     @model_validator(mode="after")
     def _check_one_server(self) -> Self:
+        """Checks that the transport `batch` has at most one base URL."""
         if self.transport == "batch" and len(self.base_urls) > 1:
             raise ValueError("transport batch needs one base_url: a batch is looked for where it was handed in")
         return self
 
     @model_validator(mode="after")
     def _check_provider_engine(self) -> Self:
+        """Checks that a provider is only set for the engine `openai`."""
         if self.provider is not None and self.engine != "openai":
             raise ValueError(f"provider {self.provider!r} needs engine 'openai', not {self.engine!r}")
         return self

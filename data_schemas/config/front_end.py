@@ -30,7 +30,7 @@ class DatasetShare(NamedTuple):
 
 
 def parse_weight(text: str) -> tuple[str, float]:
-    """Parses `NAME=WEIGHT`, or a name alone, whose weight is 1; an `=` not followed by a number is part of the name."""
+    """Returns name and weight of `NAME=WEIGHT`; if no number follows the last `=`, the whole text and weight 1."""
     name, equals, weight = text.rpartition("=")
     try:
         return (name, float(weight)) if equals else (text, 1.0)
@@ -39,9 +39,9 @@ def parse_weight(text: str) -> tuple[str, float]:
 
 
 def parse_dataset_share(text: str) -> DatasetShare:
-    """Parses `FOLDER[@VERSION][=WEIGHT]`; a folder whose name contains an @ is written `FOLDER/`.
+    """Parses `FOLDER[@VERSION][=WEIGHT]`; `~` in the folder is expanded.
 
-    The version is None if there is none, the weight 1.
+    Without a version it is None, without a weight 1. A folder whose own name contains an @ is written `FOLDER/`.
     """
     name, weight = parse_weight(text)
     folder, at, version = name.rpartition("@")
@@ -51,6 +51,7 @@ def parse_dataset_share(text: str) -> DatasetShare:
 
 
 def _check_preset(name: str) -> str:
+    """Returns the name of a preset unchanged; raises ValueError if there is none of that name."""
     if name not in PRESETS:
         raise ValueError(f"there is no preset {name!r}; choose one of: {', '.join(PRESETS)}")
     return name
@@ -219,15 +220,16 @@ class FrontEndConfig(Config):
 
     @property
     def held_out_share(self) -> DatasetShare | None:
-        """The separate dataset of the evaluation, if there is one."""
+        """The separate dataset of the evaluation; None if there is none."""
         return None if self.held_out is None else self._parse_share(self.held_out)
 
     @property
     def of_seed(self) -> Path:
-        """The folder of what differs from seed to seed."""
+        """Folder of the files that differ from seed to seed, `OUT/seed-N`."""
         return Path(self.out) / f"{SEED_PREFIX}{self.seed}"
 
     def _parse_share(self, text: str) -> DatasetShare:
+        """Parses one of `datasets`; a share without an oracle version gets `oracle_version`."""
         share = parse_dataset_share(text)
         return share._replace(oracle_version=share.oracle_version or self.oracle_version)
 

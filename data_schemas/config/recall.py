@@ -22,7 +22,7 @@ Channel = Literal["recoded", "noise-20-db", "noise-10-db", "noise-5-db", "room",
 
 
 def list_channels() -> list[Channel]:
-    """Returns all channels."""
+    """Returns all values of `Channel`."""
     return list(get_args(Channel))
 
 
@@ -99,6 +99,7 @@ class RecallConfig(Config):
 
     @model_validator(mode="after")
     def _check_values(self) -> Self:
+        """Checks that test is not combined with other splits, and that delays are from 0 to 10 seconds."""
         check_test_stands_alone(self.splits)
         if not all(0 <= delay_s <= 10 for delay_s in self.delays_s):
             raise ValueError("delays_s: each delay must be from 0 to 10 seconds")

@@ -92,6 +92,7 @@ class FormShares(Config):
 
     @model_validator(mode="after")
     def _check_any(self) -> Self:
+        """Checks that at least one share is above 0."""
         if not any(self.model_dump().values()):
             raise ValueError("at least one form needs a share above 0")
         return self

@@ -342,6 +342,7 @@ class CareConfig(Config):
 
     @model_validator(mode="after")
     def _check_certificate(self) -> Self:
+        """Checks that certificate and private key are given together."""
         if (self.certificate is None) != (self.private_key is None):
             raise ValueError("certificate and private_key must be given together")
         return self

@@ -48,6 +48,7 @@ class SpeechConfig(Config):
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:
+        """Checks that speed_min is at most speed_max, and that tts_b_options has a tts_b."""
         if self.speed_min > self.speed_max:
             raise ValueError("speed_min is above speed_max")
         if self.tts_b_options and self.tts_b is None:
@@ -137,6 +138,7 @@ class MixingConfig(Config):
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:
+        """Checks that each minimum is at most its maximum."""
         if self.before_min_s > self.before_max_s or self.gap_min_s > self.gap_max_s:
             raise ValueError("before_min_s is above before_max_s, or gap_min_s above gap_max_s")
         return self

@@ -32,6 +32,7 @@ class SentenceShares(Config):
 
     @model_validator(mode="after")
     def _check_any(self) -> Self:
+        """Checks that at least one share is above 0."""
         if not any(self.model_dump().values()):
             raise ValueError("at least one kind of sentence needs a share above 0")
         return self
@@ -114,7 +115,7 @@ class SpeechRowsConfig(Config):
 
     @property
     def learning_minutes(self) -> float:
-        """Amount of speech that a codec is learnt from, in minutes."""
+        """Minutes of speech that a codec is learnt from: `codec_minutes`, or a default that depends on the codec."""
         return self.codec_minutes or (20.0 if self.codec == "codec2-learnt" else 120.0)
 
     _expanded = field_validator("out", "tokenizer", "lexicon")(expand_home)

@@ -38,6 +38,7 @@ class SharesConfig(Config):
 
     @model_validator(mode="after")
     def _check_any(self) -> Self:
+        """Checks that at least one share is above 0."""
         if not any(self.model_dump().values()):
             raise ValueError("at least one kind of steps needs a share above 0")
         return self
@@ -120,7 +121,7 @@ class OracleFeedConfig(Config):
 
     @property
     def is_silent(self) -> bool:
-        """Whether no example has an oracle, so that dialogues without one can be used as well."""
+        """Whether all oracles are dropped, so that dialogues without an oracle can be used as well."""
         return self.drop_share == 1
 
     @property
@@ -130,6 +131,7 @@ class OracleFeedConfig(Config):
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:
+        """Checks the order of skip_min and skip_max, and of the two steps that limit hints and predictions."""
         if self.skip_min > self.skip_max:
             raise ValueError("skip_min is greater than skip_max")
         if self.hints_only_until_step > self.predictions_from_step:
@@ -402,6 +404,7 @@ class TrainConfig(Config):
 
     @model_validator(mode="after")
     def _check_data(self) -> Self:
+        """Checks that there are datasets, and that adapters have pretrained weights."""
         if not self.data.datasets:
             raise ValueError("data.datasets: no datasets are given; name at least one folder of token rows")
         if self.lora is not None and self.init_from is None:

@@ -44,8 +44,8 @@ from pipelines.run.stages import (
     build_recogniser,
     build_stage_without_chat,
     chat_engine,
-    get_chat_model,
     describe_stages,
+    get_chat_model,
 )
 from pipelines.sources.items import read_items
 from pipelines.speech.gate import pad_with_silence
@@ -335,7 +335,7 @@ def _measure_sizes(bench: Bench, speech: Sequence[Clips], folder: Path, first_by
     from data_schemas.arrow import to_table
 
     store, duration_s = Store(str(folder / "parts")), sum(each.duration_s for each in bench.dialogues)
-    with store.batch() as batch:
+    with store.open_batch() as batch:
         clips = batch.write_table("clips.parquet", to_table(list(speech), Clips)).n_bytes
         rows = batch.write_table("rows.parquet", to_table(list(bench.dialogues), AudioDialogue)).n_bytes
     before_s = read_usage().processor_s

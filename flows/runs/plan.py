@@ -20,7 +20,7 @@ from data_schemas.config.front_end import FrontEndConfig
 from data_schemas.config.training import TrainConfig
 from data_schemas.errors import ConfigError, DatasetError, StoreError
 from data_schemas.presets import PRESETS
-from data_schemas.rates import CPU, Figure, RateBook, Rates, estimate_step_time, is_device, write_rates
+from data_schemas.rates import CPU, Figure, RateBook, Rates, estimate_step_time, format_rates, is_device
 from data_schemas.reader import open_store
 from flows.settings import build_train_config
 from pipelines.run.estimate import PAPER, count_dialogues, estimate_dataset
@@ -45,7 +45,7 @@ def save_rates(path: Path, rates: Rates) -> None:
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(write_rates(rates), encoding="utf-8")
+        beside.write_text(format_rates(rates), encoding="utf-8")
         beside.replace(path)
     except OSError as error:
         raise StoreError(f"Cannot write {path}: {error.strerror or error}.", "Choose another --out.") from error

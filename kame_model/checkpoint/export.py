@@ -30,7 +30,7 @@ from data_schemas.config.serving import Voice
 from data_schemas.config.training import OracleFeedConfig
 from data_schemas.errors import ConfigError, DatasetError, StoreError
 from data_schemas.guesses import Guesses
-from data_schemas.store import Store, new_folder
+from data_schemas.store import Store, create_folder
 from kame_model.checkpoint.card import render_card
 from kame_model.checkpoint.files import CARD, CONFIG, FACTS, TOKENIZER, WEIGHTS, encode_json
 from kame_model.checkpoint.folder import CODEC, CODEC_KWARGS, CODEC_WEIGHTS, CUE_KEY, ORACLE_KEY, TEXT_HEAD_KEY
@@ -95,7 +95,7 @@ def export_checkpoint(
     """
     _check_sizes(front_end, tokenizer, codec)
     try:
-        with new_folder(out) as aside:
+        with create_folder(out) as aside:
             if merge_lora(front_end):
                 training = training.model_copy(update={"lora": True})
             codec_facts = None if codec is None else _write_codec(aside, codec)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from data_schemas.errors import ConfigError
-from data_schemas.licences import check_licences, put_into_card
+from data_schemas.licences import add_licences_to_card, check_licences
 from data_schemas.publishing import HubFile, Offer
 from kame_model.checkpoint.card import render_card
 from kame_model.checkpoint.files import CARD, CONFIG, FACTS, TOKENIZER, WEIGHTS
@@ -43,7 +43,7 @@ def offer_checkpoint(folder: str, repository: str, told: Mapping[str, str]) -> O
     card = render_card(facts, summary.n_weights, summary.n_parameters)
     for use in ('load_checkpoint("FOLDER', "kame serve FOLDER", "kame evaluate recall FOLDER"):
         card = card.replace(use, use.replace("FOLDER", repository))
-    written = put_into_card(card, licences, "").rstrip() + "\n"
+    written = add_licences_to_card(card, licences, "").rstrip() + "\n"
     return Offer(
         kind="model",
         manifest=FACTS,

@@ -144,7 +144,7 @@ def read_looks(folder: str) -> list[Look]:
 def _lock_list(folder: str, name: str) -> Iterator[None]:
     """Locks a list, whose folder is created if necessary. Raises a StoreError if the folder cannot be written."""
     lock = FileLock(Path(folder) / f".{name}.lock")
-    with Store(folder).translated(name, "write"):
+    with Store(folder).translate_errors(name, "write"):
         Path(folder).mkdir(parents=True, exist_ok=True)
         lock.acquire()
     try:

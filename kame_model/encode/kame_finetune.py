@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 
 from data_schemas.code_layout import CodeLayout
 from data_schemas.errors import ConfigError
-from data_schemas.store import new_folder
+from data_schemas.store import create_folder
 from kame_model.encode.rows import SpeakerTokens, TokenRow
 from kame_model.encode.token_dataset import TokenDataset
 
@@ -75,7 +75,7 @@ def export_kame_finetune(folder: str, out: str, on_dialogues: Callable[[int], No
         DatasetError: `folder` holds no token rows.
         StoreError: a file cannot be read, or `out` cannot be written.
     """
-    with new_folder(out) as aside:
+    with create_folder(out) as aside:
         dataset = TokenDataset(folder)
         _check_codes(dataset)
         return _write_files(dataset, aside, on_dialogues)

@@ -98,7 +98,7 @@ def write_packed(store: Store, path: str, columns: Mapping[str, pa.Array]) -> Wr
         StoreError: the file cannot be written.
     """
     batch = pa.record_batch(list(columns.values()), names=list(columns))
-    with store.writing(path) as sink, pa.ipc.new_file(sink, batch.schema) as writer:
+    with store.open_for_writing(path) as sink, pa.ipc.new_file(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return store.describe(path)
 

@@ -97,7 +97,7 @@ def write_part(
     table = to_table(sentences, SpokenSentence)
     table = table.append_column(_N_FRAMES, pa.array((each.shape[1] for each in codes), pa.int32()))
     table = table.append_column(_CODES, to_ragged(codes, np.int16))  # Parquet packs them into as few bits as possible
-    with store.batch() as batch:
+    with store.open_batch() as batch:
         batch.write_table(get_part_path(number).replace("parts", "rejects"), to_table(list(rejects), Reject))
         batch.write_table(get_part_path(number), table)
     return _compute_duration_s(table)

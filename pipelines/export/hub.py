@@ -7,7 +7,7 @@ from pathlib import Path
 from data_schemas.errors import DatasetError
 from data_schemas.flags import read_flagged
 from data_schemas.hub import HUB_DATASETS
-from data_schemas.licences import check_licences, collect_dataset_licences, put_into_card
+from data_schemas.licences import add_licences_to_card, check_licences, collect_dataset_licences
 from data_schemas.manifest import DATA, MANIFEST
 from data_schemas.publishing import HubFile, Offer
 from data_schemas.reader import DatasetReader
@@ -49,7 +49,7 @@ def offer_dataset(folder: str, repository: str, told: Mapping[str, str]) -> Offe
     shards = [HubFile(each.path, Path(store.at(each.path)), each.sha256) for each in reader.manifest.shards]
     beside = [HubFile(path, store.read_bytes(path)) for path in store.files("prompts") if _OURS.fullmatch(path)]
     reports = [HubFile(path, store.read_bytes(path)) for path in store.files("report") if _OURS.fullmatch(path)]
-    card = put_into_card(store.read_bytes(CARD).decode(), licences, _USE.format(repository))
+    card = add_licences_to_card(store.read_bytes(CARD).decode(), licences, _USE.format(repository))
     return Offer(
         kind="dataset",
         manifest=MANIFEST,

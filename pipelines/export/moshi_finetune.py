@@ -21,7 +21,7 @@ from typing import Any
 from data_schemas.flags import read_flagged
 from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue
-from data_schemas.store import new_folder
+from data_schemas.store import create_folder
 from pipelines.audio import save_wav
 
 LABEL = {"A": "SPEAKER_MAIN", "B": "SPEAKER_USER"}
@@ -51,7 +51,7 @@ def export_moshi_finetune(folder: str, out: str, on_dialogue: Callable[[], None]
         StoreError: a shard cannot be read, or `out` cannot be written.
     """
     reader = DatasetReader(folder)
-    with new_folder(out) as aside:
+    with create_folder(out) as aside:
         return _write(reader, aside, on_dialogue)
 
 

@@ -24,9 +24,9 @@ from data_schemas.rates import (
     RateBook,
     Rates,
     Sizes,
-    add_up,
     estimate_step_time,
     make_unknown,
+    sum_figures,
 )
 from pipelines.asking import read_texts
 from pipelines.oracle.prompts import choose_prompts
@@ -151,7 +151,7 @@ def _estimate_all_chat(config: RefreshConfig, amounts: Mapping[str, float], book
         for each in figures
     ]
     sums = [
-        add_up(key, CHAT, f"{title} of all stages", [each for each in rows if each.key.partition(".")[0] == key])
+        sum_figures(key, CHAT, f"{title} of all stages", [each for each in rows if each.key.partition(".")[0] == key])
         for key, (title, _) in _CHAT_FIGURES.items()
     ]
     return [*rows, *sums]
@@ -263,9 +263,9 @@ def _estimate_machine(
     ]
     steps = [each for each in steps if each[2] != NOBODY]
     rows = [estimate_step_time(book, MACHINE, title, step, engine, CPU, n) for title, step, engine, n in steps]
-    rows.append(add_up("processor", MACHINE, "processor time of workers", list(rows)))
+    rows.append(sum_figures("processor", MACHINE, "processor time of workers", list(rows)))
     spoken = [each for each in rows if each.key in ("processor.tts", "processor.recognition")]
-    rows.append(add_up("processor.speech", MACHINE, "…of it the stage speech", spoken))
+    rows.append(sum_figures("processor.speech", MACHINE, "…of it the stage speech", spoken))
     rows.append(estimate_step_time(book, MACHINE, "beginning", "start", describe_engines(config), CPU, n_workers))
     rows.append(estimate_step_time(book, MACHINE, "publishing", "publish", "", CPU, duration_s))
     for device in devices:
@@ -283,7 +283,7 @@ def _estimate_wall_time(
     """Estimates the wall time: startup, the workers' stages in parallel, then the chat model, then publishing."""
     by_key = {each.key: each for each in (*machine, *chat)}
     asks = [by_key["chat_s"]] if "chat_s" in by_key else []
-    total = add_up("wall_s", MACHINE, "", [by_key["processor"], by_key["processor.publish"], *asks])
+    total = sum_figures("wall_s", MACHINE, "", [by_key["processor"], by_key["processor.publish"], *asks])
     title = f"wall time, {n_workers} worker{'s' if n_workers > 1 else ''}"
     if total.value is None:
         return make_unknown("wall_s", MACHINE, title, "s", total.basis.removeprefix("unknown: "))
@@ -301,7 +301,10 @@ def _estimate_wall_time(
 
 def _estimate_disk_and_memory(config: RefreshConfig, duration_s: float, book: RateBook, n_workers: int) -> list[Figure]:
     """Estimates the bytes on disk and at most in memory; memory is unknown if these engines were not measured."""
-    engines, has_server = describe_engines(config), config.chat.engine != "openai" and config.oracle.simulator != "random"
+    engines, has_server = (
+        describe_engines(config),
+        config.chat.engine != "openai" and config.oracle.simulator != "random",
+    )
 
     def own(row: Sizes) -> bool:
         return row.engines == engines
@@ -323,7 +326,7 @@ def _estimate_disk_and_memory(config: RefreshConfig, duration_s: float, book: Ra
         rows.append(
             Figure(key, MACHINE, title, duration_s * rate, "bytes", f"{duration_s:,.0f} s × {rate:,.0f}", str(disk[1]))
         )
-    rows.append(add_up("disk_bytes", MACHINE, "disk", list(rows)))
+    rows.append(sum_figures("disk_bytes", MACHINE, "disk", list(rows)))
     if found is None:
         why = f"{engines} was not measured: run `kame bench` with these settings"
         return [*rows, make_unknown("memory_bytes", MACHINE, "peak memory", "bytes", why)]

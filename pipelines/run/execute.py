@@ -68,7 +68,7 @@ class Runner:
 
     def put_items(self, parts: Iterable[tuple[Part, Sequence[Item]]]) -> None:
         """Writes the items of each part, the input of the first stage, unless they are there already."""
-        with self.store.batch() as batch:
+        with self.store.open_batch() as batch:
             for part, items in parts:
                 if self.read_record(part, ITEMS) is None:
                     self._put(batch, part, ITEMS, StageResult(list(items), []), Item)
@@ -143,7 +143,7 @@ class Runner:
 
     def keep(self, part: Part, stage: StageDescription, result: StageResult[Any]) -> PartRecord:
         """Writes and records the result of a stage for a part."""
-        with self.store.batch() as batch:
+        with self.store.open_batch() as batch:
             return self._put(batch, part, stage.name, result, stage.output_type)
 
     def _put(self, batch: Batch, part: Part, stage: str, result: StageResult[Any], record_type: type) -> PartRecord:

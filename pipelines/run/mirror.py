@@ -240,9 +240,9 @@ class Mirror:
     def _download(self, path: str, state: str) -> None:
         """Downloads a file in the state `state`, and records that it is the same in both places."""
         with (
-            self._bucket.translated(path, "read"),
+            self._bucket.translate_errors(path, "read"),
             self._bucket.fs.open(self._bucket.at(path), "rb", cache_type="none") as source,
-            self._store.writing(path) as sink,
+            self._store.open_for_writing(path) as sink,
         ):
             shutil.copyfileobj(source, sink, 1 << 23)
         if (stamp := self._read_stamp(path)) is not None:

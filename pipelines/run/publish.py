@@ -108,7 +108,7 @@ def _write(store: Store, path: str, schema: pa.Schema, tables: Iterator[pa.Table
     first = next(filled, None)
     if first is None:
         return 0
-    with store.writing(path) as sink, pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+    with store.open_for_writing(path) as sink, pq.ParquetWriter(sink, schema, compression="zstd") as writer:
         writer.write_table(first.cast(schema))
         n_rows = int(first.num_rows)
         for table in filled:

@@ -100,7 +100,7 @@ def test_a_spectrogram_is_brightest_at_the_tone_and_dark_where_nobody_speaks(cli
 def test_rows_of_later_groups_are_found(tmp_path: Path) -> None:
     rows = [noisy_dialogue(number) for number in range(5)]
     store = Store(str(tmp_path))
-    with store.writing("it.parquet") as sink:
+    with store.open_for_writing("it.parquet") as sink:
         import pyarrow.parquet as pq
 
         pq.write_table(to_table(rows, AudioDialogue), sink, row_group_size=2)

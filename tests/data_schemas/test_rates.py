@@ -10,12 +10,12 @@ from data_schemas.rates import (
     Origin,
     RateBook,
     Rates,
-    add_up,
     estimate_step_time,
+    format_rates,
     is_device,
     make_unknown,
     read_rates,
-    write_rates,
+    sum_figures,
 )
 
 
@@ -28,7 +28,7 @@ def rates_of(seconds: float, *, is_reference: bool = False, device: str = "cpu")
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     file = tmp_path / "rates.yaml"
-    file.write_text(write_rates(rates_of(0.25)), encoding="utf-8")
+    file.write_text(format_rates(rates_of(0.25)), encoding="utf-8")
     assert read_rates(file) == rates_of(0.25)
 
 
@@ -53,8 +53,8 @@ def test_a_gpu_is_found_by_a_part_of_its_name_and_another_is_unknown() -> None:
 
 def test_a_sum_with_something_unknown_is_unknown_and_says_what() -> None:
     known = estimate_step_time(RateBook([rates_of(1.0)]), "", "speech", "tts", "piper", "cpu", 3)
-    assert add_up("all", "", "all", [known, known]).value == 6
-    missing = add_up("all", "", "all", [known, make_unknown("x", "", "alignment", "s", "never measured")])
+    assert sum_figures("all", "", "all", [known, known]).value == 6
+    missing = sum_figures("all", "", "all", [known, make_unknown("x", "", "alignment", "s", "never measured")])
     assert missing.value is None
     assert "alignment" in missing.basis
 

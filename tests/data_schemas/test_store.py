@@ -13,7 +13,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from data_schemas.errors import StoreError
-from data_schemas.store import TEMPORARY, Store, new_folder
+from data_schemas.store import TEMPORARY, Store, create_folder
 
 TABLE = pa.table({"a": list(range(1_000)), "b": [f"text {n}" for n in range(1_000)]})
 
@@ -24,7 +24,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def half_written(store: Store, path: str, error: BaseException) -> None:
-    with store.writing(path) as sink:
+    with store.open_for_writing(path) as sink:
         sink.write(b"half")
         raise error
 
@@ -60,7 +60,7 @@ def test_a_block_that_fails_leaves_nothing_and_keeps_the_old_file(store: Store, 
 
 
 def test_a_file_has_no_name_until_it_is_whole(store: Store) -> None:
-    with store.writing("folder/file") as sink:
+    with store.open_for_writing("folder/file") as sink:
         sink.write(b"half")
         assert not store.exists("folder/file")
         assert all(name.endswith(TEMPORARY) for name in names(store))
@@ -145,7 +145,7 @@ def test_a_folder_that_cannot_be_is_our_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_disk_says_to_make_room(store: Store, code: int) -> None:
-    with pytest.raises(StoreError, match="Free space"), store.writing("a"):
+    with pytest.raises(StoreError, match="Free space"), store.open_for_writing("a"):
         raise OSError(code, "No space left on device")
     assert names(store) == []
 
@@ -164,7 +164,7 @@ def test_a_disk_that_fills_under_a_parquet_writer_is_our_error(tiny_disk: Path) 
     store, rows = Store(str(tiny_disk)), pa.table({"a": [str(n * n) for n in range(200_000)]})
 
     def write() -> None:
-        with store.writing("shard") as sink, pq.ParquetWriter(sink, rows.schema) as writer:
+        with store.open_for_writing("shard") as sink, pq.ParquetWriter(sink, rows.schema) as writer:
             writer.write_table(rows)
 
     with pytest.raises(StoreError, match="Free space"):
@@ -227,7 +227,7 @@ def test_a_content_is_on_the_disk_before_its_name_and_its_name_before_it_is_told
 def test_the_names_of_new_folders_are_on_the_disk_too(store: Store, calls: Calls) -> None:
     store.write_bytes("file", b"x")
     calls.clear()
-    with store.writing("parts/p0/shard") as sink:
+    with store.open_for_writing("parts/p0/shard") as sink:
         sink.write(b"x")
     names_synced = [("fsync", "p0"), ("fsync", "parts"), ("fsync", "store")]
     assert calls == [("fsync", "shard aside"), ("rename", "shard"), *names_synced]
@@ -236,7 +236,7 @@ def test_the_names_of_new_folders_are_on_the_disk_too(store: Store, calls: Calls
 def test_of_a_batch_all_contents_come_before_the_first_name(store: Store, calls: Calls) -> None:
     store.write_bytes("p0/old", b"x")
     calls.clear()
-    with store.batch() as batch:
+    with store.open_batch() as batch:
         batch.write_table("p0/part", TABLE)
         batch.write_bytes("p0/record", b"x")
         assert calls == []
@@ -252,9 +252,9 @@ def test_of_a_batch_all_contents_come_before_the_first_name(store: Store, calls:
 
 def test_a_batch_that_fails_leaves_nothing(store: Store) -> None:
     def fail_after_two() -> None:
-        with store.batch() as batch:
+        with store.open_batch() as batch:
             batch.write_bytes("part", b"x")
-            with suppress(ValueError), batch.writing("half") as sink:
+            with suppress(ValueError), batch.open_for_writing("half") as sink:
                 sink.write(b"half")
                 raise ValueError
             batch.write_bytes("record", b"x")
@@ -269,14 +269,14 @@ def test_what_a_killed_writer_of_a_folder_left_is_not_in_the_next_one(tmp_path: 
     left = tmp_path / f"export{TEMPORARY}"
     left.mkdir()
     (left / "old.bin").write_bytes(b"half")
-    with new_folder(tmp_path / "export") as aside:
+    with create_folder(tmp_path / "export") as aside:
         (aside / "new.bin").write_bytes(b"whole")
     assert [each.name for each in (tmp_path / "export").iterdir()] == ["new.bin"]
     assert not left.exists()
 
 
 def test_a_folder_written_into_is_on_the_disk_before_it_takes_its_name(tmp_path: Path, calls: Calls) -> None:
-    with new_folder(tmp_path / "export") as aside:
+    with create_folder(tmp_path / "export") as aside:
         (aside / "weights").write_bytes(b"x")
     assert calls == [("fsync", "weights"), ("fsync", "export aside"), ("rename", "export"), ("fsync", tmp_path.name)]
 

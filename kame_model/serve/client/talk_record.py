@@ -257,7 +257,11 @@ class TalkRecord:
         """
         store = Store(str(folder))
         try:
-            with store.writing(WAV) as wav, store.writing(TRANSCRIPT) as transcript, store.writing(EVENTS) as events:
+            with (
+                store.open_for_writing(WAV) as wav,
+                store.open_for_writing(TRANSCRIPT) as transcript,
+                store.open_for_writing(EVENTS) as events,
+            ):
                 wav.write(self._encode_wav())
                 for at_s, speaker, text in self.get_lines():
                     transcript.write(f"{at_s:8.2f} s  {speaker}: {text}\n".encode())
