@@ -54,9 +54,9 @@ def filter_telephone_band(sound: Samples) -> Samples:
 
 
 def put_in_room(speech: Samples, room: Room) -> Samples:
-    """Returns the speech as the microphone hears it, in the same length and without the delay of the direct path.
+    """Returns speech with the reverberation of a room, in the same length and without the delay of the direct path.
 
-    Both are at 24 kHz. The reverberation after the end is cut off, and the last 20 ms are faded out.
+    Both recordings are at 24 kHz. Reverberation after the end is cut off, and the last 20 ms are faded out.
     """
     from scipy import signal
 

@@ -42,8 +42,8 @@ def is_verified(path: Path, sha256: str) -> bool:
         raise BackendError(f"Cannot read the model file {path}: {error}.", "Check its permissions.") from error
 
 
-def ensure(path: Path, sha256: str, blocks: Callable[[], Iterable[bytes]], remedy: str) -> Path:
-    """Returns `path` after creating the file unless it exists with the right SHA-256.
+def ensure_file(path: Path, sha256: str, blocks: Callable[[], Iterable[bytes]], remedy: str) -> Path:
+    """Creates a file unless it exists with the right SHA-256, and returns its path.
 
     Args:
         path: where the file belongs.

@@ -20,7 +20,7 @@ def extract_host(url: str) -> str:
 
 
 def name_fault(error: BaseException) -> str:
-    """Names a fault in one or two words of ours: `HTTP 429` or another status if it has one, else its class."""
+    """Returns a short name of an error for logs: `HTTP 429` or another status if it has one, else its class."""
     status = error.status if isinstance(error, KameError) else ""
     return f"HTTP {status}" if status.isdigit() else status or type(error).__name__
 

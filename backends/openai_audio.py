@@ -98,6 +98,7 @@ def use_client(options: OpenAIAudioOptions) -> Iterator["openai.OpenAI"]:
 
 @cache
 def _make_client(base_url: str, key: str, timeout_s: float, max_attempts: int) -> "openai.OpenAI":
+    """Makes the client of a server, once per process and arguments; it is closed when the process exits."""
     client = open_sync(base_url, key, timeout_s, Provider()).with_options(max_retries=max_attempts - 1)
     atexit.register(client.close)
     return client

@@ -16,6 +16,7 @@ class Options(Config):
 
 
 def _expand_path(path: str) -> str:
+    """Returns a path with `~` expanded; an empty one stays empty."""
     return str(Path(path).expanduser()) if path else ""
 
 

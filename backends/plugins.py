@@ -103,7 +103,7 @@ def wrap_plugin_engine(plugin: Plugin, kind: str, make: Any, *given: Any, **more
 
 
 class _Packaged:
-    """An engine of another package; only its digest is changed."""
+    """An engine of another package: passes everything on to it; subclasses change its digest."""
 
     def __init__(self, plugin: Plugin, engine: Any) -> None:
         self._plugin, self._engine = plugin, engine
@@ -115,6 +115,8 @@ class _Packaged:
 
 
 class _PackagedEngine(_Packaged):
+    """An engine of another package whose digest includes the package's version."""
+
     @property
     def digest(self) -> str:
         """The engine's own digest combined with its package's version."""
@@ -122,6 +124,8 @@ class _PackagedEngine(_Packaged):
 
 
 class _PackagedChat(_Packaged):
+    """A chat engine of another package whose endpoint's digest includes the package's version."""
+
     def describe(self) -> Endpoint:
         """Returns the engine's endpoint with a digest that includes the package's version."""
         return self._add_package(self._engine.describe())
@@ -133,4 +137,5 @@ class _PackagedChat(_Packaged):
             yield self._add_package(endpoint)
 
     def _add_package(self, endpoint: Endpoint) -> Endpoint:
+        """Returns the endpoint with a digest that includes the package and its version."""
         return replace(endpoint, model_digest=ids.digest("plugin", self._plugin.package, endpoint.model_digest))

@@ -12,7 +12,7 @@ from typing import Self
 
 
 @contextmanager
-def interrupts_held() -> Iterator[None]:
+def block_interrupts() -> Iterator[None]:
     """Blocks SIGINT in this thread until the end of the block, and permanently in processes started in the block."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

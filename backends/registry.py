@@ -124,6 +124,7 @@ def _make_worker_entry(
 
 
 def _make_double_entry(kind: str, where: str) -> BackendEntry:
+    """Makes the entry of a kind's test double; `where` is the name of its class."""
     return BackendEntry(kind, "double", f"backends.{kind}.double:{where}", (), "", "Apache-2.0", "for tests")
 
 
@@ -273,6 +274,7 @@ def list_backends(kind: str | None = None) -> list[BackendEntry]:
 
 
 def _make_plugin_entry(kind: str, plugin: Plugin) -> BackendEntry:
+    """Makes the entry of a plug-in, with the licence and summary of its package's metadata."""
     licence = plugin.get_metadata("License-Expression", "License") or "not stated"
     note = f"{plugin.get_metadata('Summary')} ({plugin.package})".strip()
     return BackendEntry(kind, plugin.name, plugin.point.value, (), "", licence, note, plugin=plugin)

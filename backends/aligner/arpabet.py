@@ -60,7 +60,7 @@ def pronounce(word: str) -> str:
 
 @cache
 def _load_espeak() -> Any:
-    """Loads eSpeak NG's American English, once per process; raises BackendError if it does not load."""
+    """Returns phonemizer's eSpeak NG for American English, loaded once; raises BackendError if it does not load."""
     import espeakng_loader
     from phonemizer.backend import EspeakBackend
     from phonemizer.backend.espeak.wrapper import EspeakWrapper

@@ -156,7 +156,7 @@ def _add_to_dictionary(decoder: Any, word: str) -> str:
 
 
 def _to_pcm(samples: Samples, sample_rate_hz: int, n_pad: int) -> bytes:
-    """Converts to 16-bit audio at 16 kHz between two silences, with a little noise that is always the same."""
+    """Converts audio to 16-bit PCM at 16 kHz, with `n_pad` frames of silence at both ends and a little fixed noise."""
     import soxr
 
     n_silent = n_pad * _MODEL_RATE_HZ // _FRAMES_PER_S
@@ -182,7 +182,7 @@ def _find_segments(decoder: Any, pcm: bytes, words: Sequence[str]) -> list[Any] 
 
 
 def _search(decoder: Any, pcm: bytes) -> None:
-    """Runs the decoder's search, whichever is set, over the whole audio."""
+    """Runs the search that is set in the decoder, of words or phonemes, over the audio; the decoder has the result."""
     decoder.start_utt()
     decoder.process_raw(pcm, full_utt=True)
     decoder.end_utt()

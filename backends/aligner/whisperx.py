@@ -87,6 +87,7 @@ class WhisperXAligner:
 
     @property
     def _worker(self) -> Worker:
+        """The worker process that runs the model, started if necessary."""
         asked = self._options.model_dump(include={"language", "model", "model_path", "device", "threads"})
         return get_worker("whisperx", asked, self._options.timeout_s)
 

@@ -93,5 +93,6 @@ class Whisper:
 
     @property
     def _worker(self) -> Worker:
+        """The worker process that runs the model, started if necessary."""
         asked = self._options.model_dump(exclude={"timeout_s"})
         return get_worker("whisper", asked, self._options.timeout_s)

@@ -54,6 +54,7 @@ def _estimate_content_tokens(content: Any) -> int:
 
 
 def _estimate_text_tokens(text: str) -> int:
+    """Estimates the tokens of a text from its length in UTF-8 bytes, rounded down."""
     return len(text.encode(errors="replace")) // BYTES_PER_TOKEN
 
 
@@ -117,7 +118,7 @@ def read_usage(usage: Any, estimate: tuple[int, int]) -> tuple[int, int | None, 
 
 
 def _make_reply(text: str, told: Any, estimate: tuple[int, int], finish_reason: str | None = None) -> StoredReply:
-    """Makes a reply with its token counts and the names of the model that answered."""
+    """Makes a reply of a text, with the token counts and model names of the parsed response `told`."""
     told = told if isinstance(told, dict) else {}
     n_in, n_cached, n_out, is_estimated = read_usage(told.get("usage"), estimate)
     who = (_read_name(told.get("model")), _read_name(told.get("system_fingerprint")))
@@ -125,11 +126,12 @@ def _make_reply(text: str, told: Any, estimate: tuple[int, int], finish_reason: 
 
 
 def _read_count(value: Any) -> int | None:
+    """Returns a token count as an integer; None if it is not a number from 0 to `MOST_TOKENS`."""
     is_one = isinstance(value, int | float) and 0 <= value <= MOST_TOKENS
     return int(value) if is_one else None
 
 
 def _read_name(value: Any) -> str | None:
-    """Returns a name that can be stored, or None if there is none."""
+    """Returns the name of a model in a form that can be stored; None if it is empty or not a text."""
     name = value.encode(errors="replace").decode().strip()[:MAX_NAME] if isinstance(value, str) else ""
     return name or None

@@ -21,9 +21,9 @@ from backends.chat.batch_api import (
     BatchApi,
     GoneError,
     get_batch_errors,
-    read_line,
+    make_request_line,
+    parse_output_line,
     split_portions,
-    write_line,
 )
 from backends.chat.budget import Spending
 from backends.chat.cache import ReplyCache, StoredReply, make_request_id
@@ -238,7 +238,7 @@ class BatchTransport:
         body = self._provider.make_body(payload, self._endpoint.model, self._config.extra)
 
         async def send() -> StoredReply:
-            async with self._spending.reserved(body):
+            async with self._spending.reserve_cost(body):
                 return await self._fetch_from_batch(key, body)
 
         n_tries = self._config.max_attempts
@@ -272,7 +272,7 @@ class BatchTransport:
             self._waiting.pop(key, None)
 
     def _get_open_batches(self) -> dict[str, OpenBatch]:
-        """Returns the open batches by request key. The first call resumes all of earlier runs: they are paid."""
+        """Returns the open batches by key of each request; the first call resumes the batches of earlier runs."""
         if self._open_batches is None:
             self._store.claim()
             batches = self._store.list_open_batches()
@@ -282,7 +282,7 @@ class BatchTransport:
         return self._open_batches
 
     def _gather(self, keys: Iterable[str]) -> None:
-        """Adds requests to the next batch, which is created when no more have come for a while."""
+        """Adds requests to the next batch; it is submitted when it is full, or after a while without new ones."""
         self._to_submit |= dict.fromkeys(keys)
         if self._gathering is not None:
             self._gathering.cancel()
@@ -299,7 +299,8 @@ class BatchTransport:
             self._spawn(self._submit_batch(chosen), chosen)
 
     def _make_line(self, key: str) -> bytes:
-        return write_line(key, self._waiting[key].body)
+        """Returns the JSON line of the waiting request with this key."""
+        return make_request_line(key, self._waiting[key].body)
 
     async def _submit_batch(self, keys: list[str]) -> None:
         """Uploads requests as one file, records it, and starts a task that collects the answers of its batch.
@@ -318,6 +319,7 @@ class BatchTransport:
         self._follow(batch)
 
     def _follow(self, batch: OpenBatch) -> None:
+        """Starts a task that collects the answers of an open batch, unless there is one already."""
         if batch.file_id not in self._followed:
             self._followed.add(batch.file_id)
             self._spawn(self._collect_answers(batch), batch.keys)
@@ -421,7 +423,7 @@ class BatchTransport:
         Returns:
             The request's key, or None if the line cannot be parsed.
         """
-        line = read_line(text, self._faults)
+        line = parse_output_line(text, self._faults)
         if line is None:
             log_try("batch line", endpoint=self._endpoint.name, status="malformed")
             return None

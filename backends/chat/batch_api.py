@@ -62,7 +62,7 @@ class BatchApi:
         for an existing batch before.
 
         Args:
-            may_be_made: whether the batch may exist already, as the file is not new.
+            may_be_made: whether a batch of the file may exist already, because the file is not new.
 
         Raises:
             GoneError: the file no longer exists.
@@ -171,14 +171,17 @@ class Line:
     fault: TryAgainError | RequestError | None
 
 
-def write_line(key: str, body: dict[str, Any]) -> bytes:
-    """Makes the JSON line of a request."""
+def make_request_line(key: str, body: dict[str, Any]) -> bytes:
+    """Makes the line of a request for the file of a batch: JSON with its key and body, and a line break."""
     line = {"custom_id": key, "method": "POST", "url": URL, "body": body}
     return json.dumps(line, ensure_ascii=False).encode() + b"\n"
 
 
 def split_portions(lines: Iterable[tuple[str, int]], max_lines: int, max_bytes: int) -> Iterator[list[str]]:
-    """Splits requests (key and line size in bytes) into keys for one file each; a line that is too large goes alone."""
+    """Yields the keys of the requests of each file, from pairs of key and line size in bytes, within both limits.
+
+    A line that is larger than `max_bytes` gets a file of its own.
+    """
     chosen: list[str] = []
     n_bytes = 0
     for key, n_more in lines:
@@ -191,7 +194,7 @@ def split_portions(lines: Iterable[tuple[str, int]], max_lines: int, max_bytes: 
         yield chosen
 
 
-def read_line(text: bytes, faults: FaultTranslator) -> Line | None:
+def parse_output_line(text: bytes, faults: FaultTranslator) -> Line | None:
     """Parses a line of a batch's output; returns None if it cannot be parsed."""
     try:
         line = json.loads(text)
@@ -208,6 +211,7 @@ def read_line(text: bytes, faults: FaultTranslator) -> Line | None:
 
 
 def _make_fault(key: str, status: int, said: Any, faults: FaultTranslator) -> TryAgainError | RequestError:
+    """Returns the error of a line with this HTTP status: `TryAgainError` if a retry may help, else `RequestError`."""
     reason = faults.redact(f"HTTP {status}: {read_error(said).message or said}")
     if status >= 500 or status in WORTH_RETRYING:
         return TryAgainError(reason, str(status))

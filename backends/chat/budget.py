@@ -99,8 +99,8 @@ class ModelSpending:
 
 
 @contextmanager
-def run_named(run_id: str) -> Iterator[None]:
-    """Sets the run for which requests in the block are counted, in this process and in those started from it.
+def set_run_id(run_id: str) -> Iterator[None]:
+    """Sets the id of the run for which requests in the block are counted, in this process and those started by it.
 
     It does so by an environment variable (`RUN_ENV`), which is restored at the end.
     """
@@ -178,7 +178,7 @@ class Spending:
         self._landed = asyncio.Event()
 
     @asynccontextmanager
-    async def reserved(self, payload: dict[str, Any]) -> AsyncIterator[None]:
+    async def reserve_cost(self, payload: dict[str, Any]) -> AsyncIterator[None]:
         """Reserves the estimated cost of a payload while it is in flight, so that concurrent requests do not spend it.
 
         If too little is left, it waits for requests in flight, which mostly cost less than was reserved for them.
@@ -223,12 +223,13 @@ class Spending:
         self.usage.n_retries += 1
 
     def _reserve(self, n_tokens: int, usd: float, n_requests: int) -> None:
+        """Adds to what is reserved for requests in flight; negative numbers release it."""
         self._n_reserved_tokens += n_tokens
         self._reserved_usd += usd
         self._n_in_flight += n_requests
 
     def _find_shortfall(self, n_tokens: int, usd: float) -> "BudgetShortfall | None":
-        """Returns the limit of the budget that this additional cost would exceed, or None."""
+        """Returns the first limit of the budget that this additional cost would exceed; None if it exceeds none."""
         if self._budget.usd is None and self._budget.tokens is None:
             return None
         ((used, used_usd),) = self._cache.run(_TOTALS, (self._run_id,))
@@ -243,6 +244,7 @@ class Spending:
         return None
 
     def _stop(self, shortfall: "BudgetShortfall") -> BudgetError:
+        """Marks the budget as used up, and returns the error for the caller to raise."""
         self.is_used_up = True
         return shortfall.make_error()
 

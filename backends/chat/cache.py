@@ -117,7 +117,7 @@ class ReplyCache:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        with self._translated():
+        with self._translate_errors():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(
                 self.path, timeout=LOCK_WAIT_S, isolation_level=None, check_same_thread=False
@@ -136,12 +136,12 @@ class ReplyCache:
                 f"The answer cache {self.path} has format {found}; this version reads up to {FORMAT}.",
                 "Use the newer version, or another file.",
             )
-        self._write_ahead()
+        self._enable_write_ahead_log()
         self._connection.execute("PRAGMA synchronous = NORMAL")
         if found < FORMAT:
             self._migrate()
 
-    def _write_ahead(self) -> None:
+    def _enable_write_ahead_log(self) -> None:
         """Enables WAL mode, with retries: SQLite rejects concurrent attempts without waiting for its timeout."""
         from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
@@ -156,7 +156,7 @@ class ReplyCache:
         """Creates or migrates the tables of a new or older file; its answers stay as they are."""
         self._connection.execute("PRAGMA secure_delete = ON")  # copied data must not remain at its old place (`forget`)
         self._connection.execute("BEGIN IMMEDIATE")  # another process may migrate it too
-        outdated = [name for name in ("replies", "spending") if self._requires_cached(name)]
+        outdated = [name for name in ("replies", "spending") if self._is_cached_count_required(name)]
         for name in outdated:
             self._connection.execute(f"ALTER TABLE {name} RENAME TO outdated_{name}")
         for table in _CREATE:
@@ -176,12 +176,13 @@ class ReplyCache:
         """Lists a table's columns with whether they are NOT NULL; empty for a table that does not exist."""
         return {row[1]: bool(row[3]) for row in self._connection.execute(f"PRAGMA table_info({table})")}
 
-    def _requires_cached(self, table: str) -> bool:
+    def _is_cached_count_required(self, table: str) -> bool:
+        """Returns whether a table's column `n_tokens_cached` is NOT NULL, as in files of an old format."""
         return self._list_columns(table).get("n_tokens_cached", False)
 
     def get(self, key: str) -> StoredReply | None:
         """Returns the answer stored under a key (`make_reply_key`), or None."""
-        with self._translated():
+        with self._translate_errors():
             row = self._connection.execute(_GET, (key,)).fetchone()
         if row is None:
             return None
@@ -190,7 +191,7 @@ class ReplyCache:
 
     def put(self, key: str, reply: StoredReply, endpoint: Endpoint) -> StoredReply:
         """Stores an answer and returns the stored one, which is another process's if that was faster."""
-        with self._translated():
+        with self._translate_errors():
             self._connection.execute(_PUT, (key, *astuple(reply), endpoint.name, endpoint.model))
         return self.get(key) or reply
 
@@ -199,23 +200,23 @@ class ReplyCache:
         bounds = [
             (each, f"{each}g") for each in request_ids
         ]  # keys are hexadecimal: a range holds all that begin with an id
-        with self._translated():
+        with self._translate_errors():
             self._connection.execute("PRAGMA secure_delete = ON")
             self._connection.executemany("DELETE FROM replies WHERE key >= ? AND key < ?", bounds)
 
     def run(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Executes an SQL statement on the other tables and returns its rows; changes are on disk when it returns."""
-        with self._translated():
+        with self._translate_errors():
             return self._connection.execute(statement, parameters).fetchall()
 
     def close(self) -> None:
         """Writes the log into the file and closes it."""
-        with self._translated():
+        with self._translate_errors():
             self._connection.close()
 
     def __len__(self) -> int:
         """Returns the number of stored answers."""
-        with self._translated():
+        with self._translate_errors():
             return int(self._connection.execute("SELECT count(*) FROM replies").fetchone()[0])
 
     def __enter__(self) -> Self:
@@ -227,7 +228,8 @@ class ReplyCache:
         self.close()
 
     @contextlib.contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
+        """Converts errors of SQLite and of the file system in the block to `StoreError`."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:

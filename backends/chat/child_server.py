@@ -45,7 +45,7 @@ class ChildServer:
     remedy: str
 
     @contextmanager
-    def running(self, until_ready: Callable[[Child], str]) -> Iterator[str]:
+    def run(self, until_ready: Callable[[Child], str]) -> Iterator[str]:
         """Runs the server for the duration of the block; yields the base URL that `until_ready` returns.
 
         Raises:
@@ -79,6 +79,7 @@ class ChildServer:
             _stop(child)
 
     def _make_stopped_error(self, what: str, child: Child, log: IO[bytes]) -> BackendError:
+        """Makes the error of a server that did not start or has stopped, with its exit code and the end of its log."""
         log.seek(0)
         lines = log.read().decode(errors="replace").splitlines()[-N_LOG_LINES:]
         quoted = "\n".join(["The end of its log:", *(f"  {line}" for line in lines)])
@@ -86,7 +87,7 @@ class ChildServer:
 
 
 def _has_ended(child: Child) -> bool:
-    """Returns whether it has exited or does so in a moment, as its client may notice before."""
+    """Returns whether the child has exited, or exits within `ENDING_S`: a client may notice its end before."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(ENDING_S)
     return child.poll() is not None
@@ -107,7 +108,7 @@ def _stop(child: Child) -> None:
 
 
 def find_free_port(wanted: int, name: str) -> int:
-    """Returns the wanted port of this machine if it is free, or any free one for 0.
+    """Returns the wanted port of this machine if it is free; for 0, any free port.
 
     Args:
         name: the server, for messages.

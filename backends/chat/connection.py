@@ -56,5 +56,5 @@ def _make_auth(provider: Provider) -> Callable[[Any], Any] | None:
 
 
 def _may_use_proxy(url: str) -> bool:
-    # A proxy named in the environment cannot reach this machine's own address.
+    """Returns whether the environment's proxy may be used, which cannot reach this machine's own address."""
     return urlsplit(url).hostname not in _LOOPBACK

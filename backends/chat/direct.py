@@ -85,7 +85,7 @@ class DirectTransport:
         if not is_first:
             await tried.wait()
         try:
-            async with self._pace.places.place():
+            async with self._pace.places.take_place():
                 body = self._provider.make_body(payload, self._endpoint.model, self._config.extra)
                 return await self._send_with_retries(make_request_id(key), body, tried)
         finally:
@@ -124,9 +124,11 @@ class DirectTransport:
         return reply
 
     def _is_nobody_answered(self, last: TryAgainError, n_answered_before: int) -> bool:
-        """Returns whether a failed request means that the endpoint answers no request: none was answered since its
-        first attempt, and the server is unreachable, or never answered, or several requests failed in a row (a
-        rejection may be bad luck, a timeout due to a long answer)."""
+        """Returns whether a failed request shows that the endpoint answers no request at all.
+
+        That is so if none was answered since its first attempt, and either the server is unreachable, or several in a
+        row failed finally, or none was ever answered and the last attempt did not time out, as for a long answer.
+        """
         n_answered = self._spending.usage.n_requests
         if n_answered > n_answered_before:
             return False
@@ -142,7 +144,7 @@ class DirectTransport:
             RequestError, BackendError, BudgetError: as `fetch`.
         """
         estimate = estimate_tokens(body)
-        async with self._spending.reserved(body):
+        async with self._spending.reserve_cost(body):
             await self._pace.wait_until_ready(sum(estimate))
             begun_s = asyncio.get_running_loop().time()
             try:
@@ -165,7 +167,7 @@ class DirectTransport:
         while True:
             server = self._servers.choose(tried)
             try:
-                with self._servers.asking(server):
+                with self._servers.track_request(server):
                     return await self._send_to(server, request, body)
             except TryAgainError as fault:
                 tried.append(server)
@@ -186,14 +188,14 @@ class DirectTransport:
             raise self._faults.translate(error, request) from None  # its text may quote the key
 
     def _charge(self, paid: StoredReply | None, estimate: tuple[int, int], *, is_usable: bool = True) -> None:
-        """Counts the cost of an attempt and corrects the rate limit's estimate to it."""
+        """Counts the cost of an attempt (None: it cost nothing), and corrects the rate limit's estimate to it."""
         if paid is not None:
             self._spending.add(paid, is_usable=is_usable)
         n_tokens = 0 if paid is None else paid.n_tokens_in + paid.n_tokens_out
         self._pace.tokens.correct(n_tokens - sum(estimate))
 
     def _record_fault(self, error: Exception, request: str, number: int, begun_s: float) -> None:
-        """Logs a failed attempt; lowers the limit if the server is overloaded, and pauses as long as it asks for."""
+        """Logs a failed attempt; lowers the limit if the server is overloaded, and pauses if it asks to wait."""
         status = str(getattr(error.__context__, "status_code", type(error).__name__))  # of openai's error behind it
         if isinstance(error, TryAgainError):
             status = error.status

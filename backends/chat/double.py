@@ -69,7 +69,7 @@ class DoubleEngine:
                 thread.join()
 
     def take(self, payload: dict[str, Any]) -> Fault | None:
-        """Records a request and returns its fault, or None for an answer."""
+        """Records a request and returns the fault that it gets; None if it is to be answered."""
         with self._lock:
             self.requests.append(payload)
             return self._faults.pop(0) if self._faults else self._faults_for_ever
@@ -80,6 +80,8 @@ class DoubleEngine:
 
 
 class _Server(http.server.ThreadingHTTPServer):
+    """Threaded server of a `DoubleEngine` on a free local port."""
+
     daemon_threads = True
     request_queue_size = 128  # backlog of connections; with socketserver's five, clients with many in flight retry
     block_on_close = False  # keep-alive connections of clients would block it
@@ -93,11 +95,14 @@ class _Server(http.server.ThreadingHTTPServer):
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
+    """Handles the requests of one connection by the engine of its server."""
+
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # header and body are two writes; the second would wait 40 ms for an ACK
     server: _Server
 
     def do_GET(self) -> None:
+        """Sends the list of models, whatever the path is."""
         self._send(200, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
 
     def do_POST(self) -> None:
@@ -121,6 +126,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
 
     def _answer(self, payload: dict[str, Any]) -> None:
+        """Sends the answer to a payload, as server-sent events if the payload asks for a stream."""
         completion = _make_completion(payload)
         if payload.get("stream"):
             self._send(200, _make_events(completion), {"Content-Type": "text/event-stream"})

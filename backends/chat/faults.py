@@ -104,7 +104,7 @@ class FaultTranslator:
     longest_wait_s: float
 
     @contextmanager
-    def translated(self, request: str) -> Iterator[None]:
+    def translate_errors(self, request: str) -> Iterator[None]:
         """Translates openai's errors that are raised in the block."""
         import openai
 

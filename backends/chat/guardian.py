@@ -18,7 +18,7 @@ STOP_LIMIT_S = 10.0
 
 
 def wait_for_the_end_of(parent_pid: int) -> None:
-    """Blocks until standard input is closed or the parent has ended; returns at once if it already has."""
+    """Blocks until standard input is closed or the parent has ended; returns at once if that has happened already."""
     waiting_for = select.poll()
     waiting_for.register(sys.stdin.fileno(), select.POLLIN | select.POLLHUP)
     if hasattr(os, "pidfd_open"):  # a process forked from our parent may hold a copy of the pipe

@@ -62,6 +62,7 @@ DELAYS = Delays()
 
 
 def _get_time_s() -> float:
+    """Returns the time of the running event loop's clock."""
     return asyncio.get_running_loop().time()
 
 
@@ -83,7 +84,7 @@ class AdaptiveLimit:
         self._n_windows_to_hold = 0
 
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
+    async def take_place(self) -> AsyncIterator[None]:
         """Waits until the limit allows one more request in flight, and counts one for the duration of the block."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
@@ -142,21 +143,25 @@ class AdaptiveLimit:
             self._set(self._best_limit)
 
     def _grow(self) -> None:
+        """Doubles the limit, or after a first overload raises it by an eighth, up to the bound."""
         step = max(1, self.limit // 8) if self._was_cut else self.limit
         if self.limit < self._bound:
             self._set(min(self._bound, self.limit + step))
         self._admit_waiting()
 
     def _set(self, limit: int) -> None:
+        """Sets the limit and forgets the latencies that were measured under the old one."""
         self.limit = limit
         self._set_at_s = _get_time_s()
         self._latencies_s.clear()
 
     def _release(self) -> None:
+        """Frees a place, and admits waiting requests."""
         self._n_held -= 1
         self._admit_waiting()
 
     def _admit_waiting(self) -> None:
+        """Admits waiting requests, in the order of their calls, while places are free."""
         while self._waiting and self._n_held < self.limit:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -167,7 +172,7 @@ class AdaptiveLimit:
 class RateLimit:
     """A rate limit per minute, first come, first served; without a bound nothing waits.
 
-    The state is the time up to which everything taken is paid for, so that a correction is a sum.
+    Its state is a single time, which each amount moves on; when it lies in the future, callers wait until then.
     """
 
     def __init__(self, per_minute: int | None) -> None:
@@ -188,7 +193,7 @@ class RateLimit:
                 raise
 
     def correct(self, amount: int) -> None:
-        """Takes more, or gives back a negative amount, without waiting."""
+        """Counts a further amount without waiting; a negative amount is given back."""
         self._paid_until_s += amount * self._s_each
 
 

@@ -148,7 +148,7 @@ class OpenAILiveChat:
         import openai
 
         try:
-            async with self._opened(payload) as events:
+            async with self._open_events(payload) as events:
                 async for event in events:
                     if (piece := answer.read_piece(event)) is not None:
                         yield piece
@@ -165,7 +165,7 @@ class OpenAILiveChat:
             raise AnswerCut("The answer was cut off at its token limit.")
 
     @asynccontextmanager
-    async def _opened(self, payload: dict[str, Any]) -> AsyncIterator["openai.AsyncStream[object]"]:
+    async def _open_events(self, payload: dict[str, Any]) -> AsyncIterator["openai.AsyncStream[object]"]:
         """Yields the answer's events from the first server that accepts the request; each is tried at most once.
 
         Once the events have begun, a fault is raised, and no other server is tried.
@@ -175,7 +175,7 @@ class OpenAILiveChat:
             server = self._servers.choose(tried)
             is_open = False
             try:
-                with self._servers.asking(server):
+                with self._servers.track_request(server):
                     async with await self._open_with_retry(server, payload) as events:
                         is_open = True
                         yield events
@@ -260,7 +260,7 @@ class _Answer:
         return said or ("" if is_thinking else None)
 
     def flush(self) -> str:
-        """Returns the text held back until the end of the answer.
+        """Returns the text that was held back until the end of the answer; may be empty.
 
         Raises:
             UnexpectedThought: a stop text ended the thought of a model that is not configured to think.

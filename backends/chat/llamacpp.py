@@ -73,7 +73,7 @@ class LlamaCppEngine:
             find_free_port(self._config.port, NAME)
         remedy = "Check chat.model, memory and chat.n_context, then run again: answers are kept."
         server = ChildServer(NAME, self._make_command(), _make_child_environment(), remedy)
-        with server.running(_wait_until_ready) as base_url:
+        with server.run(_wait_until_ready) as base_url:
             yield Endpoint(described.name, base_url, described.model, described.model_digest)
 
     def _make_command(self) -> list[str]:
@@ -110,11 +110,15 @@ def digest_file(path: Path) -> str:
 
 @functools.cache
 def _digest_state(path: Path, n_bytes: int, modified_ns: int) -> str:
-    """Has an unbounded cache: a model's folder has many files, and a bounded LRU cache walked in order never hits."""
+    """Returns the digest of `digest_file`, cached by path, size and time of modification.
+
+    The cache is unbounded: files of a large folder are read in order, for which a bounded LRU cache would never hit.
+    """
     return ids.compute_sha256(path)[:16]
 
 
 def _make_child_environment() -> dict[str, str]:
+    """Returns the environment variables of the server's process, which can import this project."""
     python_path = os.pathsep.join(filter(None, [str(PROJECT_ROOT), os.environ.get("PYTHONPATH")]))
     # Without PASSIVE, idle OpenMP threads spin and take the cores that speech and alignment need.
     return {**os.environ, "PYTHONPATH": python_path, "OMP_WAIT_POLICY": "PASSIVE"}

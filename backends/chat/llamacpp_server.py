@@ -37,7 +37,7 @@ def exit_with_parent(parent_pid: int) -> None:
 
 
 def die_when_stdin_closes() -> None:
-    """Lets the kernel send SIGIO, which ends a process, when the pipe closes, as no thread runs while a model loads."""
+    """Makes the kernel end this process by SIGIO when standard input closes: no thread runs while a model loads."""
     stdin = sys.stdin.fileno()
     fcntl.fcntl(stdin, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(stdin, fcntl.F_SETFL, fcntl.fcntl(stdin, fcntl.F_GETFL) | os.O_ASYNC)

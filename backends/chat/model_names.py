@@ -12,8 +12,10 @@ _EDITION = re.compile(r"[-@](\d{4}-\d{2}-\d{2}|\d{2}-\d{2,4}|\d{3,8})$|[-:]lates
 
 
 def is_named(listed: str, model: str) -> bool:
-    """Returns whether a listed name is that of a model, which may also be requested by a shorter name: without Google's
-    `models/`, Ollama's `:latest` or the date of a snapshot."""
+    """Returns whether the name `listed` by a server is that of the requested `model`.
+
+    The requested name may omit Google's `models/`, Ollama's `:latest` or the date of a snapshot.
+    """
     name = listed.removeprefix("models/")
     return model.removeprefix("models/") in (name, name.removesuffix(":latest"), SNAPSHOT.sub("", name))
 
@@ -29,4 +31,5 @@ def is_as_asked(answered_by: str, model: str) -> bool:
 
 
 def _normalise_name(name: str) -> str:
+    """Returns a name in lower case, without what precedes its last slash and without `.gguf`."""
     return name.strip().lower().rsplit("/", 1)[-1].removesuffix(".gguf")

@@ -89,6 +89,7 @@ class Provider(Config):
         return body | (extra or {})
 
     def _find_habits(self, model: str) -> ModelHabits:
+        """Returns the first settings of `by_model` that apply to a model; without any, settings that change nothing."""
         return next((each for each in self.by_model if each.applies_to(model)), _NO_HABITS)
 
     def _adapt_fields(self, payload: dict[str, Any], dropped: set[str]) -> dict[str, Any]:
@@ -155,6 +156,7 @@ def _read_provider(path: Path) -> Provider:
 
 @lru_cache(maxsize=1)
 def _load_provided() -> dict[str, Provider]:
+    """Returns the providers of `providers.yaml` by name; they are read once."""
     text = (files("backends.chat") / "providers.yaml").read_text(encoding="utf-8")
     return {name: Provider.model_validate({"name": name, **fields}) for name, fields in yaml.safe_load(text).items()}
 

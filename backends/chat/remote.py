@@ -105,6 +105,7 @@ class RemoteEngine:
         yield endpoint
 
     def _make_endpoint(self, model: str) -> Endpoint:
+        """Returns the endpoint of a model at the first base URL."""
         name, digest = get_endpoint_name(self._config), make_model_digest(self._config, model, "")
         return Endpoint(name, self._base_urls[0], model, digest)
 
@@ -153,7 +154,10 @@ class RemoteEngine:
 
     def _list_models_once(self, key: str, url: str) -> list[str]:
         """Returns the models that one server lists; empty if it has no list."""
-        with self._reading_list(key), open_sync(self._list_url(url), key, CHECK_LIMIT_S, self._provider) as server:
+        with (
+            self._translate_list_errors(key),
+            open_sync(self._make_list_url(url), key, CHECK_LIMIT_S, self._provider) as server,
+        ):
             return _parse_models(server.get("/models", cast_to=str))
         return []
 
@@ -167,19 +171,20 @@ class RemoteEngine:
         faults: list[TryAgainError | RequestError] = []
         for url in self._base_urls:
             try:
-                with self._reading_list(key):
-                    async with open_async(self._list_url(url), key, CHECK_LIMIT_S, self._provider) as server:
+                with self._translate_list_errors(key):
+                    async with open_async(self._make_list_url(url), key, CHECK_LIMIT_S, self._provider) as server:
                         return _parse_models(await server.get("/models", cast_to=str))
                 return []
             except (TryAgainError, RequestError) as fault:
                 faults.append(fault)
         raise faults[-1]
 
-    def _list_url(self, url: str) -> str:
+    def _make_list_url(self, url: str) -> str:
+        """Returns the URL to which `/models` is appended."""
         return make_full_url(url, self._provider, "")
 
     @contextmanager
-    def _reading_list(self, key: str) -> Iterator[None]:
+    def _translate_list_errors(self, key: str) -> Iterator[None]:
         """Translates errors in the block to ours; ignores HTTP 404, as a server may have no list."""
         import openai
 
@@ -244,11 +249,13 @@ def _parse_models(listed: str) -> list[str]:
 
 
 def _quote(models: list[str]) -> str:
+    """Joins names of models for a message: at most `N_MODELS_QUOTED`, and how many more there are."""
     more = len(models) - N_MODELS_QUOTED
     return ", ".join(models[:N_MODELS_QUOTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _choose_only(models: list[str], base_url: str) -> str:
+    """Returns the only model; raises ConfigError if there is none, or there are several."""
     if len(models) == 1:
         return models[0]
     known = _quote(models) or "it lists none"

@@ -18,6 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 def _get_time_s() -> float:
+    """Returns the time of the running event loop's clock."""
     return asyncio.get_running_loop().time()
 
 
@@ -70,8 +71,8 @@ class Servers:
         return min(left, key=lambda each: (each.left_out_s[1], each.n_asked))
 
     @contextmanager
-    def asking(self, server: Server) -> Iterator[None]:
-        """Counts a request to the server for the duration of the block and records its outcome."""
+    def track_request(self, server: Server) -> Iterator[None]:
+        """Counts an open request to the server for the duration of the block, and records whether it failed."""
         begun_s = self._clock_s()
         server.n_asked += 1
         server.n_begun += 1
@@ -86,11 +87,15 @@ class Servers:
             server.n_asked -= 1
 
     def may_ask_another(self, fault: TryAgainError, tried: Collection[Server]) -> bool:
-        """Returns whether a request that a server has not worked on may go to another one at once."""
+        """Returns whether a failed request may be sent to another server at once.
+
+        It may if the server has not worked on it, and not all servers are in `tried`.
+        """
         is_untouched = not fault.may_be_paid and (fault.endpoint_gone or fault.overloaded)
         return is_untouched and len(tried) < len(self.all)
 
     def _record_answer(self, server: Server) -> None:
+        """Ends the pauses of a server that has answered; logs it if it had failed before."""
         if server.n_failed:
             _log.warning("The chat server at %s answers again.", extract_host(server.url))
         server.n_failed = 0

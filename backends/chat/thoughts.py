@@ -91,6 +91,7 @@ class ThoughtStream:
             self.has_thought = before.lstrip().startswith(_BEGIN)
 
     def _may_begin_thought(self) -> bool:
+        """Returns whether the held text may be the beginning of `<think>` before any text of the answer."""
         return not self._has_begun and _BEGIN.startswith(self._held.lstrip())
 
 

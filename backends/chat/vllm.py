@@ -76,10 +76,11 @@ class VllmEngine:
         port = find_free_port(self._config.port, NAME)
         remedy = "Check chat.model, its revision and the GPU's memory, then run again: answers are kept."
         server = ChildServer(NAME, self._make_command(port), os.environ, remedy)
-        with server.running(lambda child: _wait_until_healthy(child, port)) as base_url:
+        with server.run(lambda child: _wait_until_healthy(child, port)) as base_url:
             yield Endpoint(described.name, base_url, described.model, described.model_digest)
 
     def _get_served_name(self) -> str:
+        """Returns the name by which requests name the model: the folder's name, or the name on the Hub."""
         return self._folder.resolve().name if self._folder.is_dir() else self._model
 
     def _make_command(self, port: int) -> list[str]:

@@ -126,7 +126,7 @@ class VocoderCodec(ABC):
         """Decodes codes of any size, [n_codebooks], to frames of Codec 2."""
 
     def make_state(self) -> Any:
-        """Makes what a stream keeps between frames beside the library's state; here nothing."""
+        """Makes the state that a stream keeps between frames besides the library's own; None here: there is none."""
         return None
 
     @property
@@ -156,7 +156,7 @@ class VocoderCodec(ABC):
         yield _Stream(self, batch_size)
 
     def make_vocoder(self) -> "Vocoder":
-        """Makes the library's state of one stream."""
+        """Makes the library's codec for one stream, in its initial state."""
         from pycodec2 import Codec2 as Vocoder
 
         return Vocoder(self.mode)
@@ -315,6 +315,7 @@ def _split_into_frames(sound: Samples) -> NDArray[np.float32]:
 
 @cache
 def _design_low_pass() -> NDArray[np.float32]:
+    """Returns the coefficients of the low-pass filter at 24 kHz, [_N_TAPS]."""
     from scipy.signal import firwin
 
     return np.asarray(firwin(_N_TAPS, _CUTOFF_HZ, window=("kaiser", 7.0), fs=SAMPLE_RATE_HZ), np.float32)

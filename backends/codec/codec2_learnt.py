@@ -212,6 +212,7 @@ def _find_means(points: NDArray[np.float64], n: int, rng: np.random.Generator) -
 
 
 def _find_nearest(points: NDArray[np.float64], means: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Returns the index of the nearest mean of each point: points [n_points, d] and means [n, d] to [n_points]."""
     from scipy.cluster.vq import vq
 
     return np.asarray(vq(points, means)[0], np.int64)

@@ -203,6 +203,7 @@ class _State:
         self.prosody = 0
 
     def copy(self) -> "_State":
+        """Returns a copy that can be changed independently."""
         copied = _State()
         copied.past, copied.heard, copied.prosody = dict(self.past), self.heard, self.prosody
         return copied

@@ -89,7 +89,7 @@ def to_mel(hz: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def mel_to_hz(mel: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Reverses `to_mel`."""
+    """Converts mel, in the steps of `to_mel`, to Hz."""
     return np.asarray(700 * (10 ** (mel / 25.95) - 1))
 
 
@@ -101,4 +101,5 @@ def _decode_gray(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _to_gray(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Encodes numbers in Gray code; the reverse of `_decode_gray`."""
     return numbers ^ (numbers >> 1)

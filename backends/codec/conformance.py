@@ -72,6 +72,7 @@ def _check_any_codes(codec: Codec) -> None:
 
 
 def _check_decoded(sound: Samples) -> None:
+    """Checks that decoded audio is finite float32 in [-1, 1]."""
     require(sound.dtype == np.float32 and np.isfinite(sound).all(), "decoded audio is float32 and finite")
     require(np.abs(sound).max(initial=0) <= 1, "decoded audio lies in [-1, 1], whatever the codes are")
 
@@ -168,12 +169,15 @@ def encode_and_decode_streamed(codec: Codec, sounds: NDArray[np.float32]) -> tup
 
 
 def _make_sounds(n_frames: int) -> NDArray[np.float32]:
+    """Makes three different sounds of this many frames, [3, n_samples]."""
     return np.stack([make_chirps(seed, n_frames * FRAME_N_SAMPLES) for seed in range(3)])
 
 
 def _are_equal(one: Codes, other: Codes) -> bool:
+    """Returns whether codes have the same shape, and at least a share of `_LEAST_EQUAL` of them is equal."""
     return one.shape == other.shape and (one.size == 0 or bool((one == other).mean() >= _LEAST_EQUAL))
 
 
 def _is_equal_sound(one: Samples, other: Samples) -> bool:
+    """Returns whether sounds have the same shape, and no sample differs by `_SOUND_TOLERANCE` or more."""
     return one.shape == other.shape and bool(np.abs(one - other).max(initial=0) < _SOUND_TOLERANCE)

@@ -82,6 +82,8 @@ class DoubleCodec:
 
 
 class _Stream:
+    """Encodes and decodes any number of streams by the codec itself."""
+
     def __init__(self, codec: DoubleCodec) -> None:
         self._codec = codec
 

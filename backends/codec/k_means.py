@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 
 def refine_means(points: NDArray[np.float64], start: NDArray[np.float64], n_iterations: int) -> NDArray[np.float64]:
-    """Moves means, [n, d], to the middle of the points, [n_points, d], that are nearest to them; returns [n, d].
+    """Improves means, [n, d], of points, [n_points, d], by iterations of k-means, and returns them, [n, d].
 
-    Means without points are kept.
+    A mean that is the nearest one of no point stays as it is.
     """
     from scipy.cluster.vq import kmeans2
 

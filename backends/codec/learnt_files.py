@@ -7,5 +7,5 @@ LEARNT_FILES: Final = {"codec2-neural": "neural.safetensors", "codec2-learnt": "
 
 
 def find_learnt_codec(folder: str) -> str:
-    """Returns the name of the codec whose file is in a folder; without any it is `codec2-learnt`."""
+    """Returns the name of the learnt codec whose file is in a folder; `codec2-learnt` if the folder has none."""
     return next((name for name, file in LEARNT_FILES.items() if (Path(folder) / file).is_file()), "codec2-learnt")

@@ -141,6 +141,7 @@ class MoshiCodec:
             yield _Stream(self)
 
     def _check_no_stream(self) -> None:
+        """Raises RuntimeError if a stream of this codec is open."""
         if self.model.is_streaming:
             raise RuntimeError("a stream of this codec is open, and its model has that stream's state")
 

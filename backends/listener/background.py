@@ -136,4 +136,5 @@ class ComputingThreads:
 
 
 def _get_niceness() -> int:
+    """Returns the niceness of compute threads: that of this process plus `_NICENESS`, at most 19."""
     return min(19, os.getpriority(os.PRIO_PROCESS, 0) + _NICENESS)

@@ -105,6 +105,7 @@ def _check_next_turn(ear: ListenerStream, log: HeardLog, silence: Samples) -> No
 
 
 def _check_quick(call: Callable[[], None]) -> None:
+    """Makes a call, and checks that it takes less than `_LONGEST_CALL_S`."""
     began_s = time.monotonic()
     call()
     require(time.monotonic() - began_s < _LONGEST_CALL_S, f"no call of an ear blocks ({_LONGEST_CALL_S:g} s at most)")

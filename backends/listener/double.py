@@ -63,7 +63,7 @@ class DoubleEar:
         return f"the double died after {self._dies_after_s:g} s" if is_dead else None
 
     def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
-        """Sends the turn's words so far when the audio completes another word; `windows` is ignored."""
+        """Adds audio, and sends the turn's words so far if it completes another word; `windows` is ignored."""
         self._n_fed += len(samples)
         if self._is_closed or self.failure:
             return
@@ -88,4 +88,5 @@ class DoubleEar:
         self._is_closed = True
 
     def _list_words(self) -> list[str]:
+        """Returns the words of the turn so far, by the amount of audio that was not silent."""
         return self._turns[self._turn_index % len(self._turns)][: self._n_loud // self._n_per_word]

@@ -205,6 +205,7 @@ class KyutaiEar:
         self.failure = f"Kyutai's recogniser failed: {reason}"
 
     def _send_partial(self) -> None:
+        """Sends the turn's text so far if it is not empty and has changed."""
         text = self._model.decode(self._tokens)
         if text and text != self._told:
             self._told = text

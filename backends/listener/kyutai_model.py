@@ -122,12 +122,14 @@ class KyutaiModel:
         self._reset(slots)
 
     def _reset(self, slots: Sequence[int]) -> None:
+        """Resets the streams of some slots."""
         mask = self._make_mask(slots)
         self._mimi.reset_streaming(mask)
         self._gen.reset_streaming(mask)
         self._fresh |= set(slots)
 
     def _make_mask(self, slots: Any) -> Any:
+        """Returns a mask, bool [n_slots], that is True for these slots."""
         import torch
 
         mask = torch.zeros(self._n_slots, dtype=torch.bool)
@@ -135,14 +137,14 @@ class KyutaiModel:
         return mask.to(self._device)
 
     def _skip_compilation(self) -> AbstractContextManager[None]:
-        """As in backends/codec/moshi_codec.py: on a CPU, moshi's lazy compilation needs a C++ compiler and a minute."""
+        """Disables moshi's compilation on a CPU, where it needs a C++ compiler and a minute, as in moshi_codec.py."""
         from moshi.utils.compile import no_compile
 
         return no_compile() if self._device == "cpu" else nullcontext()
 
 
 def _load_folder(folder: Path) -> "CheckpointInfo":
-    """Finds the files of a model in a folder by the names in its `config.json`.
+    """Returns moshi's description of a model in a folder; its `config.json` has the names of the files.
 
     Raises:
         ConfigError: a file is missing, or `config.json` cannot be read.
@@ -165,7 +167,7 @@ def _load_folder(folder: Path) -> "CheckpointInfo":
 
 
 def _fetch_from_hub(repo: str, revision: str | None) -> "CheckpointInfo":
-    """Downloads a model's `config.json` and finds the files that it names on the Hub; None: the newest revision.
+    """Returns moshi's description of a model on the Hub, whose `config.json` is downloaded; None: the newest revision.
 
     Raises:
         BackendError: the download fails.

@@ -14,6 +14,7 @@ from backends.listener.vad import WINDOW_S
 
 
 def _count_windows(time_s: float) -> int:
+    """Returns the number of windows in a time, rounded to the nearest one."""
     return round(time_s / WINDOW_S)
 
 

@@ -81,7 +81,7 @@ class WebsocketListener:
 
 
 async def _do_nothing() -> None:
-    """Connections are closed when their tasks are cancelled."""
+    """Does nothing: connections are closed when their tasks are cancelled."""
 
 
 @dataclass
@@ -144,6 +144,7 @@ class WebsocketEar:
             self._task = asyncio.create_task(self._keep_connected())
 
     def _take(self, pcm: bytes) -> None:
+        """Adds audio to the turn that is being said."""
         self._turns[-1].pcm.append(pcm)
         self._turns[-1].keep_newest()
         self._has_news.set()
@@ -234,7 +235,9 @@ class WebsocketEar:
                 await self._has_news.wait()
 
     def _read(self, message: dict[str, Any]) -> None:
-        """Handles a message from the recogniser; a final text counts as partial until the end of its turn was sent.
+        """Handles a message from the recogniser: sends the text of the first turn on, or records an error.
+
+        A final text counts as a partial one until the end of its turn was sent.
 
         Raises:
             ValueError, TypeError, KeyError: it is not of the protocol.

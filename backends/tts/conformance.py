@@ -83,4 +83,5 @@ def _check_words(speech: Speech) -> None:
 
 
 def _is_same(one: Speech, other: Speech) -> bool:
+    """Returns whether both have exactly the same samples."""
     return np.array_equal(one.samples, other.samples)

@@ -43,6 +43,7 @@ class CoquiOptions(WorkerOptions):
 
     @model_validator(mode="after")
     def _check_one_model(self) -> Self:
+        """Checks that either model is set, or model_path together with config_path."""
         if bool(self.model) == bool(self.model_path) or bool(self.model_path) != bool(self.config_path):
             raise ValueError("set either model, or model_path with config_path")
         return self
@@ -115,6 +116,7 @@ class Coqui:
 
     @property
     def _worker(self) -> Worker:
+        """The worker process that runs the model, started if necessary."""
         asked = self._options.model_dump(include={"model", "model_path", "config_path", "speakers_path", "threads"})
         asked |= {"language": self._options.language, "device": self._options.device}
         asked["speaker_wavs"] = split_paths(self._options.speaker_wavs)
@@ -122,6 +124,7 @@ class Coqui:
 
     @cached_property
     def _described(self) -> dict[str, Any]:
+        """The worker's description of the model: voices, digests of files, licence and limits."""
         described: dict[str, Any] = self._worker.call("describe", {})[0]
         return described
 

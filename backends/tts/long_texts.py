@@ -19,7 +19,7 @@ _PLACES = (".?!", ",;:")
 
 
 def say(tts: TextToSpeech, text: str, voice: str, speed: float, take: int = 0) -> Speech:
-    """Synthesises a text of any length, in pieces if it is too long for the engine (`cut`), with pauses between them.
+    """Synthesises a text of any length, in pieces with pauses between them if it is too long for the engine.
 
     Words have times if the engine reports them for all pieces.
 

@@ -89,11 +89,13 @@ class Piper:
 
     @property
     def _worker(self) -> Worker:
+        """The worker process that runs the voices, started if necessary."""
         asked = {"voice_paths": split_paths(self._options.voices), "threads": self._options.threads}
         return get_worker("piper", asked, self._options.timeout_s)
 
     @cached_property
     def _voices(self) -> tuple[Voice, ...]:
+        """The voices as the worker describes them."""
         described: dict[str, Any] = self._worker.call("describe", {})[0]["voices"]
         licence = self._options.licence or ("unknown" if self._options.voices else _OWN_LICENCE)
         return tuple(Voice(name, each["language"], licence, each["digest"]) for name, each in described.items())

@@ -34,5 +34,5 @@ def fade_ends(piece: Samples) -> Samples:
 
 
 def make_pause(piece: str) -> Samples:
-    """Makes the silence between a piece, given as text or phonemes, and the next one."""
+    """Makes the silence after a piece, given as text or phonemes; its length depends on the last punctuation mark."""
     return np.zeros(seconds_to_samples(PAUSE_AFTER_S.get(piece[-1:], 0.0)), dtype=np.float32)

@@ -62,6 +62,7 @@ def read_frame(stream: IO[bytes]) -> Frame | None:
 
 
 def _read(stream: IO[bytes], n_bytes: int) -> bytes:
+    """Reads exactly `n_bytes`; raises FrameError if the stream ends before."""
     found = stream.read(n_bytes)
     if len(found) < n_bytes:
         raise FrameError(f"it ends after {len(found)} of {n_bytes} bytes")

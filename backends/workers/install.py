@@ -56,6 +56,7 @@ def install(place: WorkerEnvironment, on_step: OnStep, *, again: bool = False) -
 
 
 def _check_space(place: WorkerEnvironment, folder: Path) -> None:
+    """Raises BackendError if the disk of a folder has too little free space for the environment."""
     n_free_mib = shutil.disk_usage(folder).free >> 20
     if n_free_mib < place.n_mib:
         raise BackendError(

@@ -118,7 +118,7 @@ class Worker:
 
     @contextmanager
     def _limit_time(self) -> Iterator[threading.Event]:
-        """Kills a process that has not answered in time, which closes its pipes; yields an event that is set then."""
+        """Kills the process if the block takes longer than the timeout; yields an event that is set in that case."""
         timed_out = threading.Event()
 
         def give_up() -> None:

@@ -69,7 +69,7 @@ def answer(engine_class: Callable[[dict[str, Any]], Any], engine: Any, request: 
     except Exception as error:  # noqa: BLE001 - the boundary of a process: our side raises it as its own error
         traceback.print_exc()
         is_known = hasattr(engine, call) and call not in _ABOUT_ITSELF
-        is_requests_fault = is_known and not _is_machines(error) and is_working(engine)
+        is_requests_fault = is_known and not _is_lack_of_resources(error) and is_working(engine)
         return engine, Frame({"refused" if is_requests_fault else "failed": f"{type(error).__name__}: {error}"})
 
 
@@ -89,8 +89,8 @@ def is_working(engine: Any) -> bool:
     return True
 
 
-def _is_machines(error: Exception) -> bool:
-    """Returns whether memory or disk space ran out: another machine may handle the request, so it is not refused."""
+def _is_lack_of_resources(error: Exception) -> bool:
+    """Returns whether an error is due to a lack of memory or to the system (OSError), and not to the request."""
     return isinstance(error, MemoryError | OSError) or type(error).__name__ == "OutOfMemoryError"  # torch's
 
 

@@ -18,7 +18,7 @@ from statistics import fmean
 from typing import Any
 
 from backends.chat.answers import estimate_tokens
-from backends.chat.budget import ChatUsage, run_named
+from backends.chat.budget import ChatUsage, set_run_id
 from backends.engine import Samples
 from data_schemas.config import RefreshConfig, SourceConfig
 from data_schemas.errors import BackendError, SourceError
@@ -136,7 +136,7 @@ def measure_dataset(config: RefreshConfig, n_dialogues: int, meter: UsageMeter, 
     scripted = _measure_scripts(bench, stages[SCRIPT])
     made: dict[str, list[Any]] = {SCRIPT: [each for group in scripted.values() for each in group]}
     load_s = 0.0
-    with tempfile.TemporaryDirectory() as folder, run_named(f"bench-{uuid.uuid4().hex[:12]}"):
+    with tempfile.TemporaryDirectory() as folder, set_run_id(f"bench-{uuid.uuid4().hex[:12]}"):
         for name, stage in describe_stages(config).items():
             if name not in (SCRIPT, "pictures", ORACLE):
                 tell(name)

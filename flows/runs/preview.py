@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from backends.chat.budget import run_named
+from backends.chat.budget import set_run_id
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import KameError, SourceError, StoreError
 from data_schemas.reader import dump_dialogue
@@ -53,7 +53,7 @@ def preview(config: RefreshConfig, n_dialogues: int) -> list[Previewed]:
         raise StoreError(f"Cannot write to {folder}: {error.strerror or error}.", "Choose another --out.") from error
     shown = config.oracle.model_copy(update={"max_failed_share": 1.0})  # failed events are worth seeing here
     config = config.model_copy(update={"oracle": shown})
-    with run_named(f"preview-{uuid.uuid4().hex[:12]}"):  # a budget of its own
+    with set_run_id(f"preview-{uuid.uuid4().hex[:12]}"):  # a budget of its own
         made, rejects = _run_stages(config, n_dialogues, str(folder / "answers.sqlite"))
     whole = join_inputs([made[MIXING], made[ORACLE]])
     if not whole:

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from backends.chat.budget import ChatUsage, list_spending, run_named
+from backends.chat.budget import ChatUsage, list_spending, set_run_id
 from backends.chat.cache import ReplyCache
 from backends.chat.log import written_to
 from data_schemas import ids
@@ -82,7 +82,7 @@ def record_run(config: RefreshConfig) -> Iterator[RunRecord]:
     log = Path(Store(config.out).at(f"runs/{run_id}.chat.jsonl"))
     n_bytes_before = _count_bytes(config.out)
     try:
-        with UsageMeter() as meter, run_named(run_id), written_to(log):
+        with UsageMeter() as meter, set_run_id(run_id), written_to(log):
             try:
                 yield record
             finally:

@@ -27,7 +27,7 @@ from backends.codec.learnt_files import LEARNT_FILES
 from backends.codec.protocol import Codec
 from backends.engine import Samples
 from backends.options import OptionValue
-from backends.processes import WorkerPool, interrupts_held, leave_with_parent
+from backends.processes import WorkerPool, block_interrupts, leave_with_parent
 from data_schemas import ids
 from data_schemas.config.speech_rows import SpeechRowsConfig
 from data_schemas.errors import BackendError, DatasetError
@@ -204,7 +204,7 @@ class _PartMaker:
     def say(self, sentences: Sequence[Sentence]) -> list[Clip]:
         """Synthesises sentences and returns those that are not rejected, with silence around them.
 
-        Their phonemes are found only for a codec that is trained with them; a clip in which they are not found has none.
+        Phonemes are found only for a codec that is trained with them; a clip in which they are not found has none.
         """
         clips = []
         for sentence, sound in self._say(sentences)[0]:
@@ -293,7 +293,7 @@ class _PartMakers(WorkerPool):
         """Calls a method of a part maker in a worker process, or at once if there is only this process."""
         if self.n_workers == 1:
             return _make_done_future(getattr(self._here, method)(*given))
-        with interrupts_held():  # Ctrl-C goes to all processes, and this one ends the others
+        with block_interrupts():  # Ctrl-C goes to all processes, and this one ends the others
             return self.get_started().submit(_call_in_worker, method, *given)
 
     def _iterate_parts(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset
 
-from backends.processes import interrupts_held, leave_with_parent
+from backends.processes import block_interrupts, leave_with_parent
 from data_schemas import ids
 from data_schemas.config.training import KINDS, DataConfig, Kind, SharesConfig
 from data_schemas.errors import ConfigError
@@ -248,7 +248,7 @@ class RowSource:
             multiprocessing_context="forkserver" if self._workers else None,
             worker_init_fn=_begin_worker if self._workers else None,
         )
-        with interrupts_held():  # Ctrl-C is sent to all processes, also to workers that are starting
+        with block_interrupts():  # Ctrl-C is sent to all processes, also to workers that are starting
             return iter(loading)
 
 

@@ -15,7 +15,7 @@ from backends import registry
 from backends.codec.protocol import Codec, Codes
 from backends.engine import Samples
 from backends.options import OptionValue
-from backends.processes import WorkerPool, interrupts_held, leave_with_parent
+from backends.processes import WorkerPool, block_interrupts, leave_with_parent
 from data_schemas.config.encode import EncodeConfig
 from data_schemas.errors import BackendError, StoreError
 from data_schemas.manifest import ShardEntry
@@ -174,7 +174,7 @@ class Encoders(WorkerPool):
                 future.cancel()
 
     def _submit(self, window: Sequence[Sound]) -> "Future[Encoded]":
-        with interrupts_held():  # Ctrl-C reaches all processes, but this one ends the workers
+        with block_interrupts():  # Ctrl-C reaches all processes, but this one ends the workers
             return self.get_started().submit(_encode_in_worker, window)
 
 

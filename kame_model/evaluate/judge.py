@@ -23,7 +23,7 @@ import yaml
 from pydantic import Field, ValidationError
 
 from backends import registry
-from backends.chat.budget import check_price, compute_usd, run_named, sum_known
+from backends.chat.budget import check_price, compute_usd, set_run_id, sum_known
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
 from backends.chat.limits import Pace
@@ -362,7 +362,7 @@ def open_judge(config: JudgeConfig, out: str) -> Iterator[Judge]:
     load_judge_prompts(config.prompts)  # fails before a server is started
     engine: ChatEngine = registry.load("chat", config.chat.engine)(config.chat)
     with (
-        run_named(f"judging-{uuid.uuid4().hex[:12]}"),
+        set_run_id(f"judging-{uuid.uuid4().hex[:12]}"),
         engine.serve() as endpoint,
         ReplyCache(Path(out) / JUDGEMENTS) as cache,
     ):

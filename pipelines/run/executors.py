@@ -10,7 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from backends.processes import WorkerPool, interrupts_held, leave_with_parent
+from backends.processes import WorkerPool, block_interrupts, leave_with_parent
 from data_schemas.config import StageResources
 from data_schemas.errors import BackendError
 
@@ -76,7 +76,7 @@ class _Processes(Executor):
         self._pool = pool
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        with interrupts_held():  # permanently in the processes that this starts
+        with block_interrupts():  # permanently in the processes that this starts
             return self._pool.submit(fn, *args, **kwargs)
 
 

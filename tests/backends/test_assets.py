@@ -23,22 +23,22 @@ def never() -> Iterator[bytes]:
 
 
 def test_a_missing_file_is_written_and_then_left_alone(tmp_path: Path) -> None:
-    path = assets.ensure(tmp_path / "models" / "m.bin", SHA256, two_blocks, "")
+    path = assets.ensure_file(tmp_path / "models" / "m.bin", SHA256, two_blocks, "")
     assert path.read_bytes() == CONTENT
-    assert assets.ensure(path, SHA256, never, "") == path
+    assert assets.ensure_file(path, SHA256, never, "") == path
 
 
 def test_a_damaged_file_is_made_anew_and_the_log_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "m.bin"
     path.write_bytes(CONTENT[:-1])
-    assets.ensure(path, SHA256, two_blocks, "")
+    assets.ensure_file(path, SHA256, two_blocks, "")
     assert path.read_bytes() == CONTENT
     assert "m.bin is damaged" in caplog.text
 
 
 def test_wrong_content_is_refused_and_not_kept(tmp_path: Path) -> None:
     with pytest.raises(BackendError, match=r"wrong SHA-256.*Install it again\."):
-        assets.ensure(tmp_path / "m.bin", SHA256, lambda: [b"something else"], "Install it again.")
+        assets.ensure_file(tmp_path / "m.bin", SHA256, lambda: [b"something else"], "Install it again.")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -48,7 +48,7 @@ def test_content_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
         raise OSError("the medium is gone")
 
     with pytest.raises(BackendError, match="the medium is gone"):
-        assets.ensure(tmp_path / "m.bin", SHA256, breaks_off, "")
+        assets.ensure_file(tmp_path / "m.bin", SHA256, breaks_off, "")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -57,10 +57,10 @@ def test_two_that_write_at_once_both_end_with_the_file(tmp_path: Path) -> None:
 
     def while_another_writes() -> Iterator[bytes]:
         yield CONTENT[:7]
-        assets.ensure(path, SHA256, two_blocks, "")  # the other one starts and ends here
+        assets.ensure_file(path, SHA256, two_blocks, "")  # the other one starts and ends here
         yield CONTENT[7:]
 
-    assets.ensure(path, SHA256, while_another_writes, "")
+    assets.ensure_file(path, SHA256, while_another_writes, "")
     assert path.read_bytes() == CONTENT
     assert list(tmp_path.iterdir()) == [path]
 
@@ -68,13 +68,13 @@ def test_two_that_write_at_once_both_end_with_the_file(tmp_path: Path) -> None:
 def test_a_cache_that_cannot_be_written_is_reported_with_the_way_out(tmp_path: Path) -> None:
     (tmp_path / "models").write_text("a file where the folder should be")
     with pytest.raises(BackendError, match=r"Cannot write the model file .*m\.bin.*KAME_CACHE"):
-        assets.ensure(tmp_path / "models" / "m.bin", SHA256, two_blocks, "")
+        assets.ensure_file(tmp_path / "models" / "m.bin", SHA256, two_blocks, "")
 
 
 def test_a_folder_in_the_place_of_the_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "m.bin").mkdir()
     with pytest.raises(BackendError, match="Cannot read the model file"):
-        assets.ensure(tmp_path / "m.bin", SHA256, two_blocks, "")
+        assets.ensure_file(tmp_path / "m.bin", SHA256, two_blocks, "")
 
 
 @given(blocks=st.lists(st.binary(max_size=50), max_size=5))
@@ -83,7 +83,7 @@ def test_any_content_arrives_whole_however_it_is_cut(
 ) -> None:
     whole = b"".join(blocks)
     path = tmp_path_factory.mktemp("assets") / "m.bin"
-    assets.ensure(path, hashlib.sha256(whole).hexdigest(), lambda: blocks, "")
+    assets.ensure_file(path, hashlib.sha256(whole).hexdigest(), lambda: blocks, "")
     assert path.read_bytes() == whole
 
 

@@ -103,6 +103,7 @@ class CoquiSynthesiser:
         return {}
 
     def _has_speed(self) -> bool:
+        """Returns whether the model supports other speeds than 1."""
         return self._is_xtts() or hasattr(self._api.synthesizer.tts_model, "length_scale")
 
     def _is_xtts(self) -> bool:
@@ -118,6 +119,7 @@ class CoquiSynthesiser:
         return limits.get((self._language or "").split("-")[0])
 
     def _choose_voice(self) -> str:
+        """Returns the first voice to clone, else the model's first speaker; empty if the model has only one voice."""
         return next(iter(self._wavs), "") or next(iter(self._api.speakers or []), "")
 
 

@@ -21,6 +21,8 @@ def disable_cuda_library() -> None:
 
 
 def _make_unavailable(function: Any) -> Any:
+    """Returns a function that raises RuntimeError, in place of one that needs the compiled library."""
+
     def fail(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(f"torchaudio's {function.__name__} needs its compiled library")
 

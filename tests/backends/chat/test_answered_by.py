@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from backends.chat.budget import list_spending, run_named
+from backends.chat.budget import list_spending, set_run_id
 from backends.chat.cache import ReplyCache
 from backends.chat.model_names import NOT_TOLD
 from data_schemas.config import ChatConfig
@@ -30,7 +30,7 @@ def test_the_model_that_answered_is_kept_summed_and_warned_of(
     transport: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = batch_config(tmp_path).model_copy(update={"transport": transport})
-    with served(Behaviour(answers_as="smaller-model")) as (root, _), run_named("mine"):
+    with served(Behaviour(answers_as="smaller-model")) as (root, _), set_run_id("mine"):
         fresh = ask(root, tmp_path, 3, config)
         again = ask(root, tmp_path, 4, config)
     assert {(each.answered_by, each.system_fingerprint) for each in [*fresh, *again]} == {("smaller-model", "fp_1")}
@@ -44,7 +44,7 @@ def test_the_model_that_answered_is_kept_summed_and_warned_of(
 
 @pytest.mark.parametrize("answers_as", ["", f"{MODEL}-2025-04-14", f"lab/{MODEL}"])
 def test_the_model_that_was_asked_is_no_news(answers_as: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with served(Behaviour(answers_as=answers_as)) as (root, _), run_named("mine"):
+    with served(Behaviour(answers_as=answers_as)) as (root, _), set_run_id("mine"):
         ask(root, tmp_path)
     with ReplyCache(tmp_path / "replies.sqlite") as cache:
         (model,) = list_spending(cache, "mine")

@@ -12,7 +12,7 @@ import pytest
 from filelock import FileLock
 
 from backends.chat.batch import BatchStore
-from backends.chat.budget import list_spending, run_named
+from backends.chat.budget import list_spending, set_run_id
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
 from backends.chat.double import make_answer
@@ -144,7 +144,7 @@ def test_answers_nobody_waits_for_any_more_are_kept_and_counted(tmp_path: Path) 
         others = [asyncio.create_task(client.ask(payload)) for payload in numbered(5)]
         await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
 
-    with served(Behaviour()) as (root, server), run_named("gone"):
+    with served(Behaviour()) as (root, server), set_run_id("gone"):
         use(endpoint_at(root), tmp_path, ask_and_go, batch_config(tmp_path))
         use(endpoint_at(root), tmp_path, asking(numbered(5)), batch_config(tmp_path))
         assert n_lines(server) == 5
@@ -224,7 +224,7 @@ def test_a_batch_brought_in_twice_is_counted_once(tmp_path: Path, monkeypatch: p
             raise StoreError("killed")
         return put(cache, *arguments)
 
-    with served(Behaviour()) as (root, server), run_named("twice"):
+    with served(Behaviour()) as (root, server), set_run_id("twice"):
         with monkeypatch.context() as patch:
             patch.setattr(ReplyCache, "put", put_until_killed)
             with pytest.raises(StoreError):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backends.chat.budget import RUN_ENV, ChatUsage, ModelSpending, compute_usd, list_spending, run_named
+from backends.chat.budget import RUN_ENV, ChatUsage, ModelSpending, compute_usd, list_spending, set_run_id
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
 from backends.chat.protocol import ChatReply
@@ -41,7 +41,7 @@ def test_it_stops_below_the_budget_and_goes_on_in_the_next_run(tmp_path: Path) -
     stops: list[str] = []
     with served(Behaviour()) as (root, server):
         while not outcomes:
-            with run_named(f"run {len(stops)}"):
+            with set_run_id(f"run {len(stops)}"):
                 try:
                     outcomes = use(endpoint_at(root), tmp_path, asking(PAYLOADS), CONFIG, budget)
                 except BudgetError as error:
@@ -64,7 +64,7 @@ def test_what_is_in_flight_when_it_stops_comes_and_is_kept(tmp_path: Path) -> No
 
 
 def test_dollars_are_counted_by_the_price(tmp_path: Path) -> None:
-    with served(Behaviour()) as (root, _), run_named("mine"), pytest.raises(BudgetError, match=r"0\.002 US dollars"):
+    with served(Behaviour()) as (root, _), set_run_id("mine"), pytest.raises(BudgetError, match=r"0\.002 US dollars"):
         use(endpoint_at(root), tmp_path, asking(PAYLOADS), CONFIG, BudgetConfig(usd=0.002))
     (model,) = spent_by(tmp_path, "mine")
     assert (model.endpoint, model.model) == ("test", MODEL)
@@ -74,7 +74,7 @@ def test_dollars_are_counted_by_the_price(tmp_path: Path) -> None:
 
 def test_all_clients_of_a_run_share_its_budget(tmp_path: Path) -> None:
     budget = BudgetConfig(tokens=500)
-    with served(Behaviour()) as (root, _), run_named("shared"):
+    with served(Behaviour()) as (root, _), set_run_id("shared"):
         use(endpoint_at(root), tmp_path, asking(PAYLOADS[:12]), CONFIG, budget)
         with pytest.raises(BudgetError):
             use(endpoint_at(root), tmp_path, asking(PAYLOADS[12:]), CONFIG, budget)
@@ -90,7 +90,7 @@ def test_a_budget_in_dollars_without_a_price_is_told_up_front(tmp_path: Path) ->
 
 
 def test_without_a_price_what_was_spent_is_unknown_and_not_nothing(tmp_path: Path) -> None:
-    with served(Behaviour()) as (root, _), run_named("free"):
+    with served(Behaviour()) as (root, _), set_run_id("free"):
         use(endpoint_at(root), tmp_path, asking(PAYLOADS[:2]), ChatConfig(engine="openai"))
     (model,) = spent_by(tmp_path, "free")
     assert (model.n_requests, model.usd) == (2, None)
@@ -109,7 +109,7 @@ def test_stored_answers_cost_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("behaviour", [Behaviour(tells_usage=False), Behaviour(fault_share=1.0, faults=("empty",))])
 def test_what_a_server_does_not_tell_counts_by_its_estimate(behaviour: Behaviour, tmp_path: Path) -> None:
     config = CONFIG.model_copy(update={"max_attempts": 20})
-    with served(behaviour) as (root, server), run_named("untold"):
+    with served(behaviour) as (root, server), set_run_id("untold"):
         with pytest.raises(BudgetError, match="budget of 500 tokens"):
             use(endpoint_at(root), tmp_path, asking(PAYLOADS), config, BudgetConfig(tokens=500))
         assert len(server.counts.bodies) < 60
@@ -119,7 +119,7 @@ def test_what_a_server_does_not_tell_counts_by_its_estimate(behaviour: Behaviour
 
 
 def test_the_stop_tells_what_is_spent_in_the_end_and_what_the_next_one_needs(tmp_path: Path) -> None:
-    with served(Behaviour(first_token_s=0.02)) as (root, _), run_named("told"), pytest.raises(BudgetError) as caught:
+    with served(Behaviour(first_token_s=0.02)) as (root, _), set_run_id("told"), pytest.raises(BudgetError) as caught:
         use(endpoint_at(root), tmp_path, asking(PAYLOADS), CONFIG, BudgetConfig(tokens=300))
     (model,) = spent_by(tmp_path, "told")
     used = model.n_tokens_in + model.n_tokens_out

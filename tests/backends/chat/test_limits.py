@@ -70,7 +70,7 @@ async def ask_many(limit: AdaptiveLimit, server: Server, n: int) -> float:
 
     async def ask() -> None:
         while True:
-            async with limit.place():
+            async with limit.take_place():
                 begun_s = now_s()
                 if await server.answer():
                     limit.record_answer(begun_s, now_s())
@@ -144,7 +144,7 @@ def test_places_are_neither_lost_nor_made(ends: list[str], bound: int) -> None:
 
     async def hold(limit: AdaptiveLimit, end: str, number: int) -> None:
         nonlocal held
-        async with limit.place():
+        async with limit.take_place():
             held += 1
             assert held <= limit.limit
             try:
@@ -172,7 +172,7 @@ def test_places_are_given_in_the_order_of_asking() -> None:
     order: list[int] = []
 
     async def hold(limit: AdaptiveLimit, number: int) -> None:
-        async with limit.place():
+        async with limit.take_place():
             order.append(number)
             await asyncio.sleep(1)
 

@@ -18,7 +18,7 @@ import looptime
 import openai
 import pytest
 
-from backends.chat.batch_api import write_line
+from backends.chat.batch_api import make_request_line
 from backends.chat.cache import ReplyCache, make_reply_key
 from backends.chat.client import OpenAIChatClient, ask_all
 from backends.chat.faults import read_error
@@ -305,7 +305,7 @@ def test_a_batch_of_openais_brings_answers_refusals_and_errors(tmp_path: Path, p
         "/v1/files/file-HOWS94/content",
     ]
     body = get_provider(config).make_body(PAYLOAD, MODELS["openai"])
-    assert write_line(keys[0], body) in played.requests[0].content
+    assert make_request_line(keys[0], body) in played.requests[0].content
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "google"])

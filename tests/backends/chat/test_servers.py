@@ -56,7 +56,7 @@ def ask(servers: Servers, fault: TryAgainError | None = None) -> Server:
     """One request, to its end."""
     server = servers.choose()
     try:
-        with servers.asking(server):
+        with servers.track_request(server):
             if fault is not None:
                 raise fault
     except TryAgainError:
@@ -70,9 +70,9 @@ def test_who_has_fewest_requests_to_answer_is_asked() -> None:
         asked = []
         for _ in range(6):
             asked.append(servers.choose())
-            stack.enter_context(servers.asking(asked[-1]))
+            stack.enter_context(servers.track_request(asked[-1]))
         assert [each.url for each in asked] == ["a", "b", "c", "a", "b", "c"]
-    with servers.asking(servers.all[0]):
+    with servers.track_request(servers.all[0]):
         assert {ask(servers).url for _ in range(8)} == {"b", "c"}
     assert [each.n_asked for each in servers.all] == [0, 0, 0]
 
@@ -86,11 +86,11 @@ def test_a_server_that_failed_is_left_out_then_tried_by_one_request_and_trusted_
     assert "The chat server at a:1 gets no requests for 2 s: no connection." in caplog.text
     assert {ask(servers).url for _ in range(5)} == {"http://b:2/v1"}
     clock.now_s += FIRST_LEFT_OUT_S
-    with servers.asking(servers.choose()) as _:
+    with servers.track_request(servers.choose()) as _:
         assert servers.all[0].n_asked == 1
         assert ask(servers) is servers.all[1]  # one request alone finds out
     assert "The chat server at a:1 answers again." in caplog.text
-    with servers.asking(servers.all[1]):
+    with servers.track_request(servers.all[1]):
         assert ask(servers) is servers.all[0]
 
 
@@ -100,7 +100,7 @@ def test_the_longer_it_fails_the_longer_it_is_left_out_and_requests_together_cou
     waits_s = []
     for _ in range(8):
         server = servers.all[0]
-        together = [servers.asking(server) for _ in range(5)]
+        together = [servers.track_request(server) for _ in range(5)]
         for each in together:
             each.__enter__()
         clock.now_s += 1

@@ -78,7 +78,7 @@ def test_the_embedded_server_starts_once(log: Log, tmp_path: Path, monkeypatch: 
         with DoubleEngine(ChatConfig(endpoint=server.name)).serve() as endpoint:
             yield endpoint.base_url
 
-    monkeypatch.setattr(ChildServer, "running", running)
+    monkeypatch.setattr(ChildServer, "run", running)
     (tmp_path / "small.gguf").write_bytes(b"GGUF")
     run_refresh(on_doubles(tmp_path, ChatConfig(engine="llamacpp", model=str(tmp_path / "small.gguf"))), log)
     assert log.events == ["start embedded chat server", *STAGES, "stop embedded chat server"]
