@@ -68,6 +68,7 @@ class AccessMiddleware:
         request.state.nonce = nonce
 
         async def send_with_headers(message: Message) -> None:
+            """Sends a message, after adding the security headers to the start of a response."""
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(raw=list(message.get("headers", [])))
                 set_policy(headers, nonce)
@@ -122,7 +123,9 @@ class AccessMiddleware:
         return True
 
     async def _read_body(self, request: Request, receive: Receive) -> Receive:
-        """Reads the body of a request that changes something, and returns a `receive` that delivers it again.
+        """Reads the body of a request that may change something, and returns a `receive` function that repeats it.
+
+        The body of a request that only reads is left unread.
 
         Raises:
             RefusedError: the body is too large.
@@ -140,6 +143,7 @@ class AccessMiddleware:
         is_delivered = False
 
         async def replay() -> Message:
+            """Returns the whole body at the first call, and then what the server sends next."""
             nonlocal is_delivered
             if is_delivered or request.method in _READS:
                 return await receive()

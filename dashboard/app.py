@@ -34,7 +34,7 @@ from dashboard.figures import (
 from dashboard.index import IndexBeingMade, Indexes
 from dashboard.pages import checkpoints as checkpoint_pages
 from dashboard.pages import compare, datasets, dialogue, refused, runs, sql, start, tables, training
-from dashboard.query import write_range
+from dashboard.query import format_range
 from dashboard.results import QueryError, SqlBox
 from dashboard.runs import RefusedRunError, RunScheduler, SchedulerGoneError
 from dashboard.site import Site
@@ -89,6 +89,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        """Closes the indexes when the application ends."""
         yield
         await run_in_threadpool(site.indexes.close)
 
@@ -119,7 +120,7 @@ def _make_templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals["range_text"] = write_range
+    made.globals["range_text"] = format_range
     formats = {"duration": format_duration, "bytes": format_bytes, "moment": format_moment, "yaml": format_yaml}
     made.filters |= {"number": format_number, "figure": format_figure, "age": format_age, **formats}
     return made
@@ -129,10 +130,12 @@ def _add_error_handlers(app: FastAPI, site: Site) -> None:
     """Adds handlers that show errors as pages to browsers and as JSON to scripts, each with what to do."""
 
     async def answer_ours(code: int, request: Request, error: Exception) -> Response:
+        """Answers an error of this project with a status, its message and its remedy."""
         assert isinstance(error, KameError)
         return _make_error_response(site, request, code, error.what, error.remedy)
 
     async def answer_http(request: Request, error: Exception) -> Response:
+        """Answers an HTTP error of the framework, such as an unknown page, with its status."""
         assert isinstance(error, HTTPException)
         remedy = "Start from the list of datasets."
         if error.status_code == 405:
@@ -140,12 +143,14 @@ def _add_error_handlers(app: FastAPI, site: Site) -> None:
         return _make_error_response(site, request, error.status_code, f"{error.detail}.", remedy, error.headers)
 
     async def answer_invalid(request: Request, error: Exception) -> Response:
+        """Answers a request with an invalid parameter or body with status 422, naming the first one."""
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
         what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}."
         return _make_error_response(site, request, 422, what, "Correct that value in the address or in the request.")
 
     async def answer_waiting(request: Request, error: Exception) -> Response:
+        """Answers while an index is built: a page that reloads itself (202), or for scripts status 503."""
         assert isinstance(error, IndexBeingMade)
         if _wants_page(request):
             page = site.render(request, "indexing.html", n_done=error.n_done, n_files=error.n_files)
@@ -153,6 +158,7 @@ def _add_error_handlers(app: FastAPI, site: Site) -> None:
         return JSONResponse({"error": f"{error}.", "remedy": "Ask again."}, 503, {"Retry-After": "1"})
 
     async def answer_refused(request: Request, error: Exception) -> Response:
+        """Answers a rejected request with the status of its error."""
         assert isinstance(error, RefusedError)
         return await answer_ours(error.code, request, error)
 
@@ -176,6 +182,7 @@ def _add_error_handlers(app: FastAPI, site: Site) -> None:
 
 
 def _wants_page(request: Request) -> bool:
+    """Returns whether a request accepts HTML, as those of browsers do."""
     return "text/html" in request.headers.get("accept", "")
 
 

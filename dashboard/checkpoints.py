@@ -131,8 +131,8 @@ class Checkpoint:
         """Name for people."""
         return self.key.replace("~", " / ")
 
-    def require(self) -> CheckpointFacts:
-        """Returns its facts.
+    def get_facts(self) -> CheckpointFacts:
+        """Returns the facts of this checkpoint, or raises the error that occurred when they were read.
 
         Raises:
             KameError: they cannot be read.
@@ -199,7 +199,7 @@ class Checkpoints:
         Raises:
             KameError: the weights cannot be read.
         """
-        return self._digests.find(checkpoint.require().weights, wait_s)
+        return self._digests.find(checkpoint.get_facts().weights, wait_s)
 
     def list_evaluations(self) -> list[Evaluation]:
         """Returns evaluations and comparisons, the newest first; damaged folders are skipped."""
@@ -255,10 +255,12 @@ def count_kinds(evaluations: Sequence[Evaluation]) -> Mapping[str, int]:
 
 
 def _is_evaluation(folder: Path) -> bool:
+    """Returns whether a folder has the figures and the items of an evaluation."""
     return (folder / _FIGURES).is_file() and (folder / _ITEMS).is_file()
 
 
 def _is_comparison(folder: Path) -> bool:
+    """Returns whether a folder has figures but no items, as a comparison of evaluations."""
     return (folder / _FIGURES).is_file() and not (folder / _ITEMS).exists()
 
 
@@ -328,7 +330,7 @@ class _Digests:
         return job.digest
 
     def _compute(self, weights: Path, key: str, job: "_DigestJob") -> None:
-        """Sets the digest of a job, from the cache folder or from the weights, or its error."""
+        """Reads a digest from the cache folder, or computes it from the weights; sets it, or the error, in the job."""
         kept = self._cache / key
         try:
             if kept.is_file():
@@ -353,6 +355,8 @@ class _Digests:
 
 @dataclass(slots=True)
 class _DigestJob:
+    """The computation of a digest; `digest` or `error` is set before `done`."""
+
     done: threading.Event
     digest: str | None = None
     error: KameError | None = None

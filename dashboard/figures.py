@@ -96,7 +96,7 @@ def read_groups(index: Index) -> dict[str, list[dict[str, Any]]]:
 
 
 def read_cost(dataset: Dataset) -> Cost:
-    """Sums the usage of the dataset's runs; damaged files of runs are counted as such."""
+    """Returns the sum of the usage of the dataset's runs; files of runs that cannot be read are only counted."""
     n_runs = n_unreadable = n_requests = n_in = n_out = n_unpriced = 0
     dollars: list[float] = []
     for path in sorted((dataset.folder / _RUNS).glob("*.json")):
@@ -121,12 +121,12 @@ def format_number(value: float | None, digits: int = 0) -> str:
 
 
 def format_figure(value: float, digits: int = 3) -> str:
-    """Formats a figure of training or evaluation, including NaN and infinity."""
+    """Formats a figure with `digits` decimal places as `format_number` does; NaN and infinity as `nan` and `inf`."""
     return format_number(value, digits) if math.isfinite(value) else str(value)
 
 
 def format_age(seconds: float) -> str:
-    """Formats the time since a moment."""
+    """Formats the seconds since a moment, such as `5 min ago`."""
     for limit, unit_s, unit in ((100, 1, "s"), (6000, 60, "min"), (172_800, 3600, "h")):
         if seconds < limit:
             return f"{seconds / unit_s:.0f} {unit} ago"
@@ -134,19 +134,19 @@ def format_age(seconds: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Formats a duration of audio with a suitable unit."""
+    """Formats a duration in s, min or h."""
     if seconds < 90:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 5400 else f"{format_number(seconds / 3600, 1)} h"
 
 
 def format_bytes(n_bytes: int) -> str:
-    """Formats a size in MB or GB."""
+    """Formats a number of bytes in MB or GB."""
     return f"{n_bytes / 1e6:.1f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:.1f} GB"
 
 
 def format_moment(moment: datetime) -> str:
-    """Formats a time to the minute, with the year if it is not the current one."""
+    """Formats a date and time in UTC to the minute, with the year if it is not the current one."""
     of_day = "%d %b %H:%M" if moment.year == datetime.now(UTC).year else "%d %b %Y %H:%M"
     return f"{moment.astimezone(UTC):{of_day}} UTC"
 

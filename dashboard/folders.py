@@ -61,7 +61,10 @@ def _search(root: Path, folder: Path, depth: int, is_wanted: Callable[[Path], bo
 
 
 def _is_searched(folder: Path, parent: Path, depth: int) -> bool:
-    """Returns whether a folder may be searched, by its name and the remaining depth (below 1: only `seed-N`)."""
+    """Returns whether a folder may be searched, by its name and the remaining depth.
+
+    Hidden folders are never searched, and from depth 0 down only `seed-N` and folders in it, two levels deep.
+    """
     name, is_text = folder.name, not any("\ud800" <= each <= "\udfff" for each in folder.name)
     is_of_seed = depth > -_SEED_DEPTH and any(_SEED.fullmatch(each) for each in (name, parent.name))
     return is_text and not name.startswith(".") and (depth > 0 or is_of_seed)

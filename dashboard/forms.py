@@ -165,7 +165,7 @@ def _get_default(info: FieldInfo) -> Any:
 
 
 def _convert_to_plain(value: Any) -> Any:
-    """Converts models to JSON, also in lists; other values are returned as they are."""
+    """Converts models, also in lists, to dictionaries without default values; other values are returned unchanged."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", exclude_defaults=True)
     return [_convert_to_plain(each) for each in value] if isinstance(value, list | tuple) else value
@@ -270,7 +270,7 @@ def _find_pick(path: str) -> str:
 
 
 def _unwrap_type(annotation: Any) -> tuple[Any, bool]:
-    """Removes `Annotated` and `None` from a type, and returns whether it may be None."""
+    """Returns a type without `Annotated` and `None`, and whether it allowed None."""
     while get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     if get_origin(annotation) in (Union, types.UnionType):
@@ -286,6 +286,7 @@ def _get_item_type(inner: Any) -> Any:
 
 
 def _is_model(inner: Any) -> bool:
+    """Returns whether a type is a class of Pydantic models."""
     return isinstance(inner, type) and issubclass(inner, BaseModel)
 
 
@@ -357,7 +358,10 @@ def _read_field(
 
 
 def _read_rows(path: str, item: Any, is_optional: bool, unread: dict[str, Any], faults: dict[str, str]) -> Any:
-    """Reads the rows of a list in the order of their numbers, without empty texts; `_NO_VALUE` if no row was sent."""
+    """Reads the rows of a list in the order of their numbers, without empty texts; `_NO_VALUE` if nothing was sent.
+
+    Without rows the list is None if it is optional, else empty; errors are added to `faults` by path.
+    """
     numbers = {int(found[1]) for each in unread if (found := re.match(rf"{re.escape(path)}\.(\d{{1,4}})(\.|$)", each))}
     is_told = unread.pop(path, None) is not None or numbers
     if len(numbers) > MAX_ROWS:

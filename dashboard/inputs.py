@@ -74,18 +74,19 @@ def _check_path(name: str, kind: str, text: str) -> str:
     if not text or "://" in text or (name == "checkpoint" and text == NO_CHECKPOINT):
         return ""
     is_hub_name = REPOSITORY.fullmatch(text.partition("@")[0]) is not None
-    if name in _MAYBE_HUB and is_hub_name and not _exists(text.partition("/")[0], Path.is_dir):
+    if name in _MAYBE_HUB and is_hub_name and not _passes_test(text.partition("/")[0], Path.is_dir):
         return ""
     exists = {_FILE: Path.is_file, _FOLDER: Path.is_dir, _EITHER: Path.exists}[kind]
-    if _exists(text, exists):
+    if _passes_test(text, exists):
         return ""
-    if _exists(text, Path.exists):
+    if _passes_test(text, Path.exists):
         return f"{text!r} is not a {kind}."
     where = "" if text.startswith(("/", "~")) else f" Relative paths start in {Path.cwd()}."
     return f"There is no {kind} {text!r} on this machine.{where}"
 
 
-def _exists(text: str, test: Callable[[Path], bool]) -> bool:
+def _passes_test(text: str, test: Callable[[Path], bool]) -> bool:
+    """Returns whether a path passes a test such as `Path.is_dir`; False for a text that is not a path."""
     try:
         return test(Path(expand_home(text) or ""))
     except (OSError, RuntimeError, ValueError):  # no path at all

@@ -55,7 +55,7 @@ def render_markdown(text: str, address_of: AddressOf = lambda name: None) -> Mar
 
 
 def _make_safe(tokens: Sequence[Token], address_of: AddressOf) -> None:
-    """Sanitises links and pictures of tokens in place, and lowers headings below the page's own."""
+    """Removes unsafe links and pictures from tokens in place, and lowers headings by a level, below the page's own."""
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(6, int(token.tag[1]) + _LEVELS_DOWN)}"
@@ -71,18 +71,22 @@ def _make_safe(tokens: Sequence[Token], address_of: AddressOf) -> None:
 
 
 def _render_table_open(*_: Any) -> str:
+    """Renders the start of a table inside an element that can be scrolled, also by keyboard."""
     return '<div class="scroll" tabindex="0" role="region" aria-label="Table"><table>\n'
 
 
 def _render_table_close(*_: Any) -> str:
+    """Renders the end of a table and of its element."""
     return "</table></div>\n"
 
 
 def _render_fence(_: Any, tokens: Sequence[Token], index: int, *__: Any) -> str:
+    """Renders a code block as escaped text that can be scrolled by keyboard."""
     return f'<pre tabindex="0"><code>{escapeHtml(tokens[index].content)}</code></pre>\n'
 
 
 def _render_image(_: Any, tokens: Sequence[Token], index: int, *__: Any) -> str:
+    """Renders a picture; without a source, its title in italics."""
     token = tokens[index]
     title = escapeHtml(token.content)
     source = token.attrGet("src")

@@ -90,7 +90,7 @@ class MetricsFeed:
         return MetricsUpdate(is_anew, {kind: each.make_columns() for kind, each in curves.items()}, notes, n_damaged)
 
     def _read_lines(self, file: Any) -> Iterator[bytes]:
-        """Yields the complete lines since the last read, and moves its position behind each."""
+        """Yields the complete lines since the last read, and advances the position of the feed past each."""
         file.seek(self._offset)
         rest = b""
         while read := file.read(_N_READ_BYTES):
@@ -139,6 +139,7 @@ def _merge(one: dict[str, tuple[float, int]], other: dict[str, tuple[float, int]
 
 
 def _compute_mean(summed: tuple[float, int] | None) -> float | None:
+    """Returns the mean of a sum and its count, to nine significant digits; None for None."""
     return None if summed is None else float(f"{summed[0] / summed[1]:.9g}")
 
 

@@ -35,14 +35,14 @@ class RunFile:
         return [str(each) for each in named]
 
 
-def list_runs_of(dataset: Dataset, source: str | None = None) -> list[RunFile]:
+def list_run_files(dataset: Dataset, source: str | None = None) -> list[RunFile]:
     """Returns a dataset's runs, the newest first; with `source` only runs on that question set, and damaged ones."""
     files = sorted((dataset.folder / _RUNS).glob("*.json"), reverse=True)
-    runs = [_read(dataset, each.stem) for each in files]
+    runs = [_read_run_file(dataset, each.stem) for each in files]
     return [run for run in runs if source is None or run.told is None or source in run.sources]
 
 
-def read_run_of(dataset: Dataset, run_id: str) -> RunFile:
+def read_run_file(dataset: Dataset, run_id: str) -> RunFile:
     """Returns a run of a dataset.
 
     Raises:
@@ -52,7 +52,7 @@ def read_run_of(dataset: Dataset, run_id: str) -> RunFile:
     known = {each.stem for each in (dataset.folder / _RUNS).glob("*.json")}
     if run_id not in known:
         raise MissingError(f"This dataset has no run {run_id!r}.", "A dialogue's page links to its runs.")
-    run = _read(dataset, run_id)
+    run = _read_run_file(dataset, run_id)
     if run.told is None:
         raise DatasetError(f"{_RUNS}/{run_id}.json of {dataset.folder} is damaged.", "Delete it; it is not needed.")
     return run
@@ -66,7 +66,8 @@ def read_prompts(dataset: Dataset, version: str, digest: str) -> str | None:
         return None
 
 
-def _read(dataset: Dataset, run_id: str) -> RunFile:
+def _read_run_file(dataset: Dataset, run_id: str) -> RunFile:
+    """Reads the record of a run; its content is None if the file is missing or damaged."""
     try:
         told = json.loads(dataset.get_file(f"{_RUNS}/{run_id}.json").read_bytes())
     except (OSError, ValueError, RecursionError):

@@ -184,7 +184,7 @@ class View:
         view = replace(self, **changes)
         pairs = [("q", view.text)] if view.text else []
         pairs += [(name, value) for name, values in view.choices.items() for value in values]
-        pairs += [(name, write_range(bounds)) for name, bounds in view.ranges.items()]
+        pairs += [(name, format_range(bounds)) for name, bounds in view.ranges.items()]
         pairs += [("columns", ",".join(view.columns))] if view.columns else []
         pairs += [("sort", view.sort)] if view.sort else []
         pairs += [("page", str(view.page))] if view.page > 1 else []
@@ -216,8 +216,8 @@ def _parse_range(name: str, told: str) -> tuple[float | None, float | None]:
     raise ConfigError(f"{name}={told} is not a range.", f"Write it as {name}=1..2, {name}=1.. or {name}=..2.")
 
 
-def write_range(bounds: tuple[float | None, float | None]) -> str:
-    """Formats a range as in the URL and its input: `1..2`, `1..` or `..2`."""
+def format_range(bounds: tuple[float | None, float | None]) -> str:
+    """Formats a range as in URLs and input fields: `1..2`, `1..` or `..2`; None is an open end."""
     return "..".join("" if bound is None else f"{bound:g}" for bound in bounds)
 
 
@@ -322,6 +322,7 @@ class TableReader:
         return [Bar(low + i * width, low + (i + 1) * width, counted.get(i, 0)) for i in range(_N_BARS)]
 
     def _fetch_rows(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+        """Executes a query on this reader's connection and returns its rows."""
         return self._cursor.execute(sql, list(parameters)).fetchall()
 
     def _make_select(self) -> tuple[str, list[object]]:

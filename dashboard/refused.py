@@ -98,7 +98,7 @@ def read_refused_sound(dataset: Dataset, part_id: str | None, dialogue_id: str, 
 
 
 def _explain_silence(stage: str, dialogue_id: str | None, is_kept: bool) -> str:
-    """Returns why a rejected dialogue has no audio.
+    """Returns a sentence on why a rejected dialogue has no audio.
 
     Args:
         stage: stage that rejected it.

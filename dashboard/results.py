@@ -116,6 +116,7 @@ def to_cells(table: pa.Table) -> list[list[str]]:
 
 
 def _format_cell(value: Any) -> str:
+    """Formats a value as text: None as an empty one, and floats with six significant digits."""
     if value is None:
         return ""
     return f"{value:.6g}" if isinstance(value, float) else str(value)

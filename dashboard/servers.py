@@ -42,7 +42,9 @@ class Server:
 
 
 def describe_server(run: Run, host: str) -> Server:
-    """Describes the server of a run; in an address for all interfaces (0.0.0.0), `host` replaces the name.
+    """Returns the server of a run, with its URL as the browser reaches it once it is ready.
+
+    In an address of all interfaces (0.0.0.0), `host` replaces the name.
 
     Args:
         host: name by which the browser reached the dashboard.
@@ -71,7 +73,7 @@ def list_servers(scheduler: RunScheduler, host: str) -> list[Server]:
     return [describe_server(run, host) for run in scheduler.list_runs([KIND], STATES_AT_WORK, 0, _LISTED)]
 
 
-def find_broken(scheduler: RunScheduler, folder: Path) -> Run | None:
+def find_failed_server_run(scheduler: RunScheduler, folder: Path) -> Run | None:
     """Returns the run of a checkpoint's newest server if it failed or crashed; otherwise None."""
     for run in scheduler.list_runs([KIND], (), 0, _LISTED):
         if is_server_of(run, folder):
@@ -99,10 +101,12 @@ def select_servers(servers: Sequence[Server], folder: Path) -> list[Server]:
 
 
 def _is_any_address(host: str) -> bool:
+    """Returns whether a server at this address listens on all interfaces."""
     return host in ("0.0.0.0", "::")  # noqa: S104 - an address to show, none to listen at
 
 
 def _is_loopback(host: str) -> bool:
+    """Returns whether an IP address or name is that of the machine itself."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -46,7 +46,7 @@ def compare_facts(checkpoints: Sequence[Checkpoint]) -> list[tuple[str, list[str
     """
     told = []
     for each in checkpoints:
-        facts = each.require()
+        facts = each.get_facts()
         told.append({"parameters": facts.n_parameters, "bytes": facts.n_bytes, **facts.all_facts})
     return compare_settings(told)
 
@@ -57,8 +57,8 @@ def list_losses(checkpoints: Sequence[Checkpoint]) -> list[tuple[str, list[float
     Raises:
         KameError: the facts of a checkpoint cannot be read.
     """
-    names = dict.fromkeys(name for each in checkpoints for name in each.require().losses)
-    return [(name, [each.require().losses.get(name) for each in checkpoints]) for name in sorted(names)]
+    names = dict.fromkeys(name for each in checkpoints for name in each.get_facts().losses)
+    return [(name, [each.get_facts().losses.get(name) for each in checkpoints]) for name in sorted(names)]
 
 
 def list_shares(checkpoints: Sequence[Checkpoint]) -> list[Line]:
@@ -67,7 +67,7 @@ def list_shares(checkpoints: Sequence[Checkpoint]) -> list[Line]:
     Raises:
         KameError: the facts of a checkpoint cannot be read.
     """
-    by_name = [{figure.name: figure for figure in each.require().shares} for each in checkpoints]
+    by_name = [{figure.name: figure for figure in each.get_facts().shares} for each in checkpoints]
     names = dict.fromkeys(name for each in by_name for name in each)
     return [Line(name, [each.get(name) for each in by_name]) for name in names]
 

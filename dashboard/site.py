@@ -35,7 +35,7 @@ class Site:
     serve_token: str | None = field(default=None, repr=False)
     """Access token of servers that are started here; pages get it only with their own token."""
 
-    def open(self, key: str) -> tuple[Dataset, Index]:
+    def open_dataset(self, key: str) -> tuple[Dataset, Index]:
         """Returns a dataset and its index.
 
         Raises:
@@ -60,7 +60,7 @@ class Site:
         return self.scheduler
 
     def render(self, request: Request, template: str, **values: Any) -> HTMLResponse:
-        """Renders a template as an HTML response, with the values that all pages need and these ones."""
+        """Renders a template as an HTML response, with these values and those that all pages need."""
         shared = {"can_write": self.can_write, "nonce": request.state.nonce, "dataset": None, "tab": "", "part": ""}
         shared["has_runs"] = self.scheduler is not None
         return HTMLResponse(self.templates.get_template(template).render(shared | values))

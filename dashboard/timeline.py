@@ -83,7 +83,7 @@ class Timeline:
 
 
 def lay_out(row: AudioDialogue, events: Sequence[Mapping[str, Any]]) -> Timeline:
-    """Lays out a dialogue's time line.
+    """Returns the content of a dialogue's page: words, spans and marks in time, lanes of oracles, and texts of turns.
 
     Args:
         events: oracle events of one version and one direction, in order of time.
@@ -107,6 +107,7 @@ def lay_out(row: AudioDialogue, events: Sequence[Mapping[str, Any]]) -> Timeline
 
 
 def _keep_letters(text: str) -> str:
+    """Returns the letters and digits of a text in lower case."""
     return "".join(re.findall(r"\w", text)).lower()
 
 
@@ -144,6 +145,7 @@ def _find_spans(turn: Turn, words: Sequence[ShownWord]) -> Iterator[Span]:
 
 
 def _make_span(turn: Turn, run: Sequence[ShownWord]) -> Span:
+    """Makes the span from the first to the last of some words; of a user's question it has the kind `asks`."""
     return Span(run[0].part or "asks", run[0].start_s, run[-1].end_s, f"turn {turn.turn_index}")
 
 
@@ -213,7 +215,9 @@ def _make_shown_turn(turn: Turn) -> ShownTurn:
     heard = [each.hearing for each in speech if each.hearing is not None]
     spoken_words = turn.spoken_text.split()
     heard_words = " ".join(each.text for each in heard).split()
-    spoken, heard_pieces = compare(spoken_words, heard_words) if heard else ([Piece(turn.spoken_text, False)], None)
+    spoken, heard_pieces = (
+        compare_words(spoken_words, heard_words) if heard else ([Piece(turn.spoken_text, False)], None)
+    )
     return ShownTurn(
         turn=turn,
         who=SPEAKERS[turn.speaker],
@@ -226,10 +230,10 @@ def _make_shown_turn(turn: Turn) -> ShownTurn:
     )
 
 
-def compare(
+def compare_words(
     left: Sequence[str], right: Sequence[str], key: Callable[[str], str] = _keep_letters
 ) -> tuple[list[Piece], list[Piece]]:
-    """Compares two texts, given as words; returns the pieces of each, with marks on those that differ.
+    """Compares two texts, given as words; returns the pieces of each, marked if they differ from the other text.
 
     Args:
         key: what of a word is compared; by default its letters, ignoring case and marks.

@@ -104,7 +104,7 @@ def open_runs(roots: Sequence[Path], keys: Sequence[str]) -> list[TrainingRun]:
 
 
 def summarise(run: TrainingRun) -> TrainingSummary:
-    """Returns a run's state, newest lines and main settings; reads only the end of its metrics."""
+    """Returns the summary of a run: its state, newest lines of metrics, and main settings."""
     newest = _read_newest(run.metrics, {"train", "evaluation"})
     told = run.read_config().get("config")
     config = told if isinstance(told, dict) else {}

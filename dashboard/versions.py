@@ -12,7 +12,7 @@ import duckdb
 
 from dashboard.figures import Totals, format_bytes, format_duration, format_number
 from dashboard.index import CONNECTION_CONFIG, Index, fetch_records
-from dashboard.timeline import Piece, compare
+from dashboard.timeline import Piece, compare_words
 
 PAGE_DIALOGUES: Final = 20
 SIDES: Final = ("left", "right")
@@ -160,6 +160,7 @@ class Versions:
         return [_compare_counts(name, left, right) for name, left, right in self._connection.execute(sql).fetchall()]
 
     def _read_rows(self, side: str, ids: list[str]) -> dict[str, dict[str, Any]]:
+        """Returns the dialogues of a side (`one` or `two`) with these ids, by id."""
         sql = f"SELECT {_SHOWN} FROM {side}.dialogues WHERE list_contains($ids, dialogue_id)"  # noqa: S608
         return {row["dialogue_id"]: row for row in self._query_records(sql, {"ids": ids})}
 
@@ -168,12 +169,13 @@ class Versions:
         left, right = self._oracle_versions
         events: dict[str, list[ChangedEvent]] = {}
         for row in self._query_records(_EVENTS, {"ids": ids, "left": left, "right": right}):
-            texts = compare((row["left_text"] or "").split(), (row["right_text"] or "").split(), str)
+            texts = compare_words((row["left_text"] or "").split(), (row["right_text"] or "").split(), str)
             event = ChangedEvent(row["t_s"], row["left_level"], row["right_level"], *texts)
             events.setdefault(row["dialogue_id"], []).append(event)
         return events
 
     def _query_records(self, sql: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+        """Executes a query on both indexes and returns its rows as dictionaries."""
         return fetch_records(self._connection, sql, parameters)
 
 
@@ -211,6 +213,7 @@ def compare_ladders(left: Totals, right: Totals) -> list[Figure]:
 
 
 def _format_percent(share: float | None, digits: int) -> str:
+    """Formats a share in percent; `–` for None."""
     return "–" if share is None else f"{format_number(100 * share, digits)} %"
 
 
@@ -237,7 +240,7 @@ def _make_changed_dialogue(
         assert row is not None
         return ChangedDialogue(dialogue_id, left, right, [], [], [], rejects.get((other, row["item_id"])))
     texts = [
-        ChangedText(title, *compare(left[name].split(), right[name].split(), str))
+        ChangedText(title, *compare_words(left[name].split(), right[name].split(), str))
         for name, title in (("question", "question"), ("answer", "answer"), ("spoken_text", "spoken"))
         if left[name] != right[name]
     ]
@@ -257,4 +260,5 @@ def _make_changed_dialogue(
 
 
 def _format_value(value: str | float | None) -> str:
+    """Formats a number with two decimal places, and a text unchanged; `–` for None."""
     return "–" if value is None else f"{value:.2f}" if isinstance(value, float) else value

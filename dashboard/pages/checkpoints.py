@@ -21,7 +21,7 @@ from dashboard.servers import (
     Server,
     add_token,
     describe_server,
-    find_broken,
+    find_failed_server_run,
     is_server_of,
     list_servers,
     make_server_settings,
@@ -48,16 +48,16 @@ _Keys = Annotated[list[str], Query(alias="checkpoint", min_length=2, max_length=
 
 COLUMNS: Final[Mapping[str, tuple[str, Callable[[Checkpoint], Any]]]] = {
     "name": ("Checkpoint", lambda each: each.key),
-    "preset": ("Preset", lambda each: each.require().preset),
-    "parameters": ("Parameters", lambda each: each.require().n_parameters),
-    "codec": ("Codec", lambda each: each.require().codec),
-    "voice": ("Voice", lambda each: each.require().voice),
-    "stage": ("Trained on", lambda each: (each.require().stage, list(each.require().data))),
-    "steps": ("Steps", lambda each: each.require().step),
-    "text": ("Text loss", lambda each: each.require().losses.get("right.text")),
-    "answer": ("Answer right", lambda each: each.require().losses.get("right.answer_right")),
-    "said": ("Recall", lambda each: max((share.value or 0 for share in each.require().shares), default=None)),
-    "date": ("Date", lambda each: each.require().made_at),
+    "preset": ("Preset", lambda each: each.get_facts().preset),
+    "parameters": ("Parameters", lambda each: each.get_facts().n_parameters),
+    "codec": ("Codec", lambda each: each.get_facts().codec),
+    "voice": ("Voice", lambda each: each.get_facts().voice),
+    "stage": ("Trained on", lambda each: (each.get_facts().stage, list(each.get_facts().data))),
+    "steps": ("Steps", lambda each: each.get_facts().step),
+    "text": ("Text loss", lambda each: each.get_facts().losses.get("right.text")),
+    "answer": ("Answer right", lambda each: each.get_facts().losses.get("right.answer_right")),
+    "said": ("Recall", lambda each: max((share.value or 0 for share in each.get_facts().shares), default=None)),
+    "date": ("Date", lambda each: each.get_facts().made_at),
 }
 """Sort columns of the list, with titles; damaged checkpoints are last."""
 
@@ -125,7 +125,7 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
     def show_checkpoint(request: Request, key: str) -> HTMLResponse:
         """Shows a checkpoint: facts, card, evaluations, and its servers to talk to."""
         checkpoint = checkpoints.open_checkpoint(key)
-        facts = checkpoint.require()
+        facts = checkpoint.get_facts()
         digest, fault = _find_digest(checkpoints, checkpoint)
         evaluations = checkpoints.list_evaluations()
         card = read_markdown(checkpoint.folder, CARD)
@@ -180,7 +180,7 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
     def talk(key: str, _: NoWish, request: Request) -> dict[str, Any]:
         """Starts a server of a checkpoint unless one is active, and returns the URL of the checkpoint's page."""
         checkpoint = checkpoints.open_checkpoint(key)
-        checkpoint.require()
+        checkpoint.get_facts()
         address = str(request.app.url_path_for("show_checkpoint", key=key))
         if not select_servers(
             list_servers(site.get_scheduler(), ""), checkpoint.folder
@@ -223,7 +223,7 @@ def _sort_checkpoints(checkpoints: Sequence[Checkpoint], column: str, *, is_desc
 def _find_digest(
     checkpoints: Checkpoints, checkpoint: Checkpoint, wait_s: float | None = None
 ) -> tuple[str | None, KameError | None]:
-    """Returns the digest of a checkpoint's weights and the error of computing it; both are None during that."""
+    """Returns the digest of a checkpoint's weights, or the error of computing it; both None while it is computed."""
     try:
         waits = {} if wait_s is None else {"wait_s": wait_s}
         return checkpoints.find_digest(checkpoint, **waits), None
@@ -236,6 +236,7 @@ def _render_report(evaluation: Evaluation) -> Any:
     text = read_markdown(evaluation.folder, _REPORT)
 
     def address_of(name: str) -> str | None:
+        """Returns the URL of a plot of the report; None for other pictures."""
         found = _PLOT.fullmatch(name)
         return f"/checkpoints/evaluations/{quote(evaluation.key, safe='')}/plots/{found[1]}" if found else None
 
@@ -256,7 +257,7 @@ def _find_servers(
         return [], None, None
     try:
         servers = list_servers(site.scheduler, request.url.hostname or "")
-        return servers, find_broken(site.scheduler, folder), None
+        return servers, find_failed_server_run(site.scheduler, folder), None
     except SchedulerGoneError as error:
         return [], None, error
 

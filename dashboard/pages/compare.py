@@ -51,7 +51,7 @@ def create_routes(site: Site) -> APIRouter:
 
 def _compare(site: Site, left: str, right: str, show: str, page: int) -> dict[str, Any]:
     """Returns the content of the page: figures, counts, and a page of the dialogues that differ by `show`."""
-    (one, one_index), (two, two_index) = site.open(left), site.open(right)
+    (one, one_index), (two, two_index) = site.open_dataset(left), site.open_dataset(right)
     left_totals = read_totals(one_index, one.manifest.oracle_version)
     right_totals = read_totals(two_index, two.manifest.oracle_version)
     left_bytes, right_bytes = (sum(shard.n_bytes for shard in each.manifest.shards) for each in (one, two))

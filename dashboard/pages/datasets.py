@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse
 from dashboard.catalog import DamagedDataset, Dataset
 from dashboard.figures import Cost, Totals, read_cost, read_groups, read_totals
 from dashboard.index import PAGE_WAIT_S, IndexBeingMade
-from dashboard.provenance import read_run_of
+from dashboard.provenance import read_run_file
 from dashboard.site import Site
 from data_schemas.errors import KameError
 from data_schemas.flags import read_flagged
@@ -44,7 +44,7 @@ def create_routes(site: Site) -> APIRouter:
     @routes.get("/datasets/{key}", response_class=HTMLResponse)
     def show_dataset(request: Request, key: str) -> HTMLResponse:
         """Shows the figures of a dataset: totals, groups, cost, rejects, oracles and flags."""
-        dataset, index = site.open(key)
+        dataset, index = site.open_dataset(key)
         return site.render(
             request,
             "dataset.html",
@@ -69,13 +69,13 @@ def create_routes(site: Site) -> APIRouter:
     def show_run_record(request: Request, key: str, run_id: str) -> HTMLResponse:
         """Shows the record of a run of `kame refresh`."""
         dataset = site.catalog.get_dataset(key)
-        return site.render(request, "run_record.html", dataset=dataset, tab="", run=read_run_of(dataset, run_id))
+        return site.render(request, "run_record.html", dataset=dataset, tab="", run=read_run_file(dataset, run_id))
 
     return routes
 
 
 def _read_listed(site: Site, dataset: Dataset | DamagedDataset, wait_s: float) -> Listed:
-    """Returns the entry of a dataset; without totals if its index is not ready after `wait_s`."""
+    """Returns the entry of a dataset; without totals if its index is not ready after `wait_s` seconds, or damaged."""
     if isinstance(dataset, DamagedDataset):
         return Listed(dataset, error=dataset.error)
     try:

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from dashboard.catalog import Dataset, MissingError
 from dashboard.index import Index
-from dashboard.provenance import list_runs_of, read_prompts
+from dashboard.provenance import list_run_files, read_prompts
 from dashboard.query import DIALOGUES, TableReader, View
 from dashboard.site import Site
 from dashboard.sounds import SPECTRUM_ROWS, read_dialogue
@@ -40,7 +40,7 @@ def create_routes(site: Site) -> APIRouter:
     @routes.get("", response_class=HTMLResponse)
     def show_dialogue(request: Request, key: str, dialogue_id: str) -> HTMLResponse:
         """Shows a dialogue: time line, texts, oracles of a version, flag, origin, and its neighbours in the table."""
-        dataset, index = site.open(key)
+        dataset, index = site.open_dataset(key)
         place = _find_row(index, dialogue_id)
         view_pairs = [(name, value) for name, value in request.query_params.multi_items() if name != "oracles"]
         versions = [
@@ -87,27 +87,30 @@ def create_routes(site: Site) -> APIRouter:
             oracle=oracle,
             prompts=read_prompts(dataset, version, oracle["prompt_digest"]) if oracle else None,
             shard=next((each for each in dataset.manifest.shards if each.path == place["file"]), None),
-            runs=list_runs_of(dataset, row.source)[:_MOST_RUNS],
+            runs=list_run_files(dataset, row.source)[:_MOST_RUNS],
             token_folders=_find_token_folders(site, place),
         )
 
     @routes.get("/sound")
     def get_sound(request: Request, key: str, dialogue_id: str) -> Response:
-        dataset, index = site.open(key)
+        """Sends the audio file of a dialogue, or the byte range that is requested."""
+        dataset, index = site.open_dataset(key)
         place = _find_row(index, dialogue_id)
         sound = site.sounds.read_sound(dataset.get_file(place["file"]), place["file_row"], dialogue_id)
         return make_sound_response(sound, request.headers.get("range", ""), _choose_cache_headers(request, dataset))
 
     @routes.get("/peaks")
     def get_peaks(request: Request, key: str, dialogue_id: str) -> Response:
-        dataset, index = site.open(key)
+        """Sends the peaks of a dialogue's audio as JSON."""
+        dataset, index = site.open_dataset(key)
         place = _find_row(index, dialogue_id)
         peaks = site.sounds.measure_peaks(dataset.get_file(place["file"]), place["file_row"], dialogue_id)
         return Response(peaks, media_type="application/json", headers=_choose_cache_headers(request, dataset))
 
     @routes.get("/spectrogram/{speaker}")
     def get_spectrogram(request: Request, key: str, dialogue_id: str, speaker: Literal["A", "B"]) -> Response:
-        dataset, index = site.open(key)
+        """Sends the spectrogram of a speaker as bytes, row by row."""
+        dataset, index = site.open_dataset(key)
         place = _find_row(index, dialogue_id)
         file = dataset.get_file(place["file"])
         picture = site.sounds.measure_spectrogram(file, place["file_row"], dialogue_id, "AB".index(speaker))
@@ -116,7 +119,7 @@ def create_routes(site: Site) -> APIRouter:
     @routes.get("/tokens/{folder}")
     def get_tokens(request: Request, key: str, dialogue_id: str, folder: str) -> Response:
         """Sends a dialogue's token row from a folder."""
-        _, index = site.open(key)
+        _, index = site.open_dataset(key)
         place = _find_row(index, dialogue_id)
         found = {each.key: each for each in _find_token_folders(site, place) or ()}
         if site.token_rows is None or folder not in found:
@@ -136,7 +139,7 @@ def create_routes(site: Site) -> APIRouter:
     @routes.post("/flag")
     def flag_dialogue(key: str, dialogue_id: str, wanted: FlagRequest) -> dict[str, Any]:
         """Sets or removes a dialogue's flag, and returns the flag that it has now."""
-        dataset, index = site.open(key)
+        dataset, index = site.open_dataset(key)
         _find_row(index, dialogue_id)
         if wanted.is_flagged:
             set_flag(dataset.store, dialogue_id, wanted.reason or "no reason given")

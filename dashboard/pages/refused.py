@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, Response
 from dashboard.catalog import Dataset, MissingError
 from dashboard.index import Index
 from dashboard.pages.dialogue import make_sound_response
-from dashboard.provenance import RunFile, list_runs_of
+from dashboard.provenance import RunFile, list_run_files
 from dashboard.refused import RefusedDialogue, read_refused, read_refused_sound
 from dashboard.site import Site
 from dashboard.timeline import SPEAKERS
@@ -34,7 +34,7 @@ def create_routes(site: Site) -> APIRouter:
     @routes.get("", response_class=HTMLResponse)
     def show_refused(request: Request, key: str, item: Annotated[str, Query(max_length=1000)]) -> HTMLResponse:
         """Shows the rejects of an item, with what is left of its dialogues, and the dialogues that were made of it."""
-        dataset, index = site.open(key)
+        dataset, index = site.open_dataset(key)
         rows = index.fetch_records(
             "SELECT * FROM rejects WHERE item_id = ? ORDER BY stage, reason, dialogue_id LIMIT ?", [item, _MOST_SHOWN]
         )
@@ -44,7 +44,7 @@ def create_routes(site: Site) -> APIRouter:
             name
             for (name,) in index.fetch_rows("SELECT dialogue_id FROM dialogues WHERE item_id = ? ORDER BY 1", [item])
         ]
-        runs = [each for each in list_runs_of(dataset, rows[0]["source"]) if each.told is not None]
+        runs = [each for each in list_run_files(dataset, rows[0]["source"]) if each.told is not None]
         return site.render(
             request,
             "refused.html",
@@ -66,7 +66,7 @@ def create_routes(site: Site) -> APIRouter:
         utterance: Annotated[int, Query(ge=0)] = 0,
     ) -> Response:
         """Sends the audio of a rejected dialogue, or of one utterance if `turn` is given."""
-        dataset, index = site.open(key)
+        dataset, index = site.open_dataset(key)
         place = None if turn is None else (turn, utterance)
         sound = read_refused_sound(dataset, _find_part(index, dialogue), dialogue, place)
         return make_sound_response(sound, request.headers.get("range", ""), {})
@@ -75,7 +75,7 @@ def create_routes(site: Site) -> APIRouter:
 
 
 def _read_shown(dataset: Dataset, row: dict[str, Any], made: list[str]) -> ShownReject:
-    """Reads what is left of a rejected dialogue.
+    """Returns a reject with what is left of its dialogue.
 
     Args:
         made: ids of the item's dialogues in the dataset.

@@ -53,6 +53,7 @@ def create_routes(site: Site) -> APIRouter:
         runs = site.get_scheduler().list_runs([kind] if kind else list(KINDS), states, first, PAGE_RUNS + 1)
 
         def address(**changed: str | int) -> str:
+            """Returns the URL of this list with some of its filters changed."""
             pairs = {"kind": kind, "state": state, "page": page} | changed
             kept = {name: value for name, value in pairs.items() if value not in ("", 1)}
             return f"/runs?{urlencode(kept)}" if kept else "/runs"
@@ -79,7 +80,7 @@ def create_routes(site: Site) -> APIRouter:
         run = site.get_scheduler().read_run(run_id)
         server = describe_server(run, request.url.hostname or "")
         hands_on = site.checkpoints is not None and site.serve_token is not None
-        made = _find_made(site, run)
+        made = _find_results(site, run)
         return site.render(
             request, "run.html", part="runs", run=run, kinds=KINDS, server=server, serve_token=hands_on, made=made
         )
@@ -113,8 +114,8 @@ def create_routes(site: Site) -> APIRouter:
     return routes
 
 
-def _find_made(site: Site, run: Run) -> list[Made]:
-    """Finds the pages of the results of a refresh or a training below the roots; none for other kinds.
+def _find_results(site: Site, run: Run) -> list[Made]:
+    """Returns links to the results of a refresh or a training that are below the roots; none for other kinds of runs.
 
     Relative paths are relative to the dashboard's folder.
     """

@@ -32,7 +32,7 @@ def create_routes(site: Site) -> APIRouter:
     @routes.get("/sql", response_class=HTMLResponse)
     def show_query_form(request: Request, key: str, query: str = "") -> HTMLResponse:
         """Shows the form with the query filled in, and the tables and columns of the dataset's index."""
-        dataset, index = site.open(key)
+        dataset, index = site.open_dataset(key)
         columns = index.fetch_records(
             "SELECT table_name AS of, column_name AS name, data_type AS type FROM duckdb_columns()"
             " WHERE NOT internal ORDER BY of, column_index"
@@ -51,7 +51,7 @@ def create_routes(site: Site) -> APIRouter:
             raise RefusedError(
                 403, "Another server's page may not run queries here.", "Open the SQL page and press Run."
             )
-        dataset, index = site.open(key)
+        dataset, index = site.open_dataset(key)
         if form == "json":
             result = site.sql_box.run(index.file, query, N_ROWS_SHOWN)
             return {

@@ -42,6 +42,7 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("", response_class=HTMLResponse)
     def choose_kind(request: Request) -> HTMLResponse:
+        """Shows the kinds of runs that can be started."""
         site.get_scheduler()  # without a scheduler nothing can be started, and its error says what to do
         return site.render(request, "start_kinds.html", part="runs", kinds=KINDS)
 

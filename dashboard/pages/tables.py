@@ -44,7 +44,7 @@ def create_routes(site: Site) -> APIRouter:
 
 def _show_table(site: Site, request: Request, key: str, kind: TableKind) -> HTMLResponse:
     """Shows the page of a table that the query of the URL describes, with its filters."""
-    dataset, index = site.open(key)
+    dataset, index = site.open_dataset(key)
     view = View.parse(kind, request.query_params.multi_items())
     choices = dict.fromkeys((*_CHOICES[kind.name], *view.choices))
     ranges = dict.fromkeys((*_HISTOGRAMS, *view.ranges)) if kind is DIALOGUES else {}
@@ -68,7 +68,7 @@ def _show_table(site: Site, request: Request, key: str, kind: TableKind) -> HTML
 
 def _export_table(site: Site, request: Request, key: str, kind: TableKind, form: str) -> Response:
     """Sends the rows of a table under the filters of the URL as a file, CSV or Parquet."""
-    dataset, index = site.open(key)
+    dataset, index = site.open_dataset(key)
     view = View.parse(kind, request.query_params.multi_items())
     with closing(TableReader(index, view, read_flagged(dataset.store))) as reader:
         table = reader.export(N_ROWS_EXPORTED)

@@ -56,12 +56,12 @@ def create_routes(site: Site) -> APIRouter:
         """Streams new metrics of training runs as server-sent events."""
         runs = open_runs(site.catalog.roots, keys)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # a proxy would hold the lines back
-        return StreamingResponse(_follow(site, request, runs), media_type="text/event-stream", headers=headers)
+        return StreamingResponse(_stream_updates(site, request, runs), media_type="text/event-stream", headers=headers)
 
     return routes
 
 
-async def _follow(site: Site, request: Request, runs: list[TrainingRun]) -> AsyncIterator[bytes]:
+async def _stream_updates(site: Site, request: Request, runs: list[TrainingRun]) -> AsyncIterator[bytes]:
     """Yields server-sent events with the new metrics of each run while the page is open."""
     feeds = [MetricsFeed(run.metrics) for run in runs]
     texts = FreeRunningFeed(runs[0].folder) if len(runs) == 1 else None  # several runs are compared by figures alone

@@ -288,7 +288,7 @@ def test_large_weights_are_read_once_while_the_page_says_so(root: Path, schedule
 def test_what_the_reader_tells_is_what_the_folder_says(root: Path, tmp_path: Path) -> None:
     folder = write_checkpoint(root / "one", 3)
     (found,) = Checkpoints([root], OwnFiles(), tmp_path / "cache").list_checkpoints()
-    facts, told = found.require(), read_kame_json(folder / "kame.json")
+    facts, told = found.get_facts(), read_kame_json(folder / "kame.json")
     assert (facts.n_parameters, facts.n_bytes) == (6, (folder / WEIGHTS).stat().st_size)
     assert (facts.step, dict(facts.losses)) == (told.training.step, told.training.figures)
     assert [(each.name, each.n) for each in facts.shares] == [(each.name, each.of) for each in told.free_running]
