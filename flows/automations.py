@@ -45,6 +45,7 @@ _OF_OURS: Final[dict[str, str | list[str]]] = {
 
 
 def _make_resource_id(dataset: str) -> str:
+    """Returns the id of a dataset in Prefect's events, which contains its absolute path."""
     return f"kame.dataset.{Path(dataset).resolve()}"
 
 
@@ -74,7 +75,7 @@ def emit_if_changed(out: str, manifest: Manifest) -> bool:
 
 
 def mark_as_emitted(out: str, manifest: Manifest) -> None:
-    """Stores the current content of a dataset as the last one that was emitted, without an event."""
+    """Records the content of a manifest as that of the last event, without emitting one."""
     Store(out).write_bytes(TOLD, json.dumps({"fingerprint": manifest.fingerprint}).encode())
 
 

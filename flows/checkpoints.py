@@ -120,7 +120,7 @@ def _make_comparison(run: Mapping[str, Any]) -> EvaluationFacts:
 
 
 def _format_title(run: Mapping[str, Any]) -> str:
-    """Formats the title of an evaluation: its kind, its splits, the chat model and the seed."""
+    """Returns the title of an evaluation: its kind, splits, chat model (if it has them) and seed."""
     system = run["system"]
     behind = f" behind {system['back_end']}" if system.get("back_end") else ""
     splits = f" on {', '.join(run['splits'])}" if run.get("splits") else ""

@@ -41,7 +41,7 @@ class Component:
     log: Path
 
     def make_fault(self) -> BackendError:
-        """Makes the error for a process that ended by itself, with the end of its log."""
+        """Makes the error of a process that has ended by itself, with the end of its log."""
         text = self.log.read_text(encoding="utf-8", errors="replace")
         last = "\n  ".join(text.rstrip().splitlines()[-_N_LAST_LINES:])
         return BackendError(
@@ -147,6 +147,7 @@ class Components:
             time.sleep(_LOOK_EVERY_S)
 
     def _raise_if_ended(self) -> None:
+        """Raises the error of the first process that has ended, if there is one."""
         for each in self._started:
             if each.process.poll() is not None:
                 raise each.make_fault()

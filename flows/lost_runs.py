@@ -63,8 +63,8 @@ class LostRuns:
         self._client, self._clock = client, clock
         self._seen: dict[UUID, _Seen] = {}
 
-    def look(self) -> list[FlowRun]:
-        """Ends the active runs that have given no sign of life for too long, and returns them.
+    def end_silent_runs(self) -> list[FlowRun]:
+        """Marks the active runs that have given no sign of life for too long as ended, and returns them.
 
         Raises:
             httpx.HTTPError: the server does not answer; then all runs have their full time again.
@@ -128,7 +128,7 @@ def watch_in_background(api_url: str) -> None:
         runs = LostRuns(connect(api_url, LOOK_EVERY_S))
         while True:
             try:
-                for run in runs.look():
+                for run in runs.end_silent_runs():
                     logger.warning("Run %s is ended: %s", run.name, _GONE)
             except (httpx.HTTPError, ObjectNotFound) as error:  # the pages say that the server is away
                 logger.debug("Not looked for lost runs: %s", error)

@@ -348,14 +348,14 @@ class PrefectRuns:
 
 
 def _make_line(log: Log, task_names: Mapping[UUID, str]) -> LogLine:
-    """Converts a log line of Prefect; its text begins with the name of the task that wrote it, if known."""
+    """Converts a log line of Prefect; its text begins with the name of the task that wrote it, if that is known."""
     task = task_names.get(log.task_run_id, "") if log.task_run_id is not None else ""
     text = f"{task}: {log.message}" if task else log.message
     return LogLine(str(log.id), log.timestamp, _LEVELS.get(log.level, str(log.level)), text)
 
 
 def _make_run(flow_run: FlowRun, kind: str, artifacts: Mapping[str, Artifact], step: str) -> Run:
-    """Converts a flow run of Prefect; only a running server has a URL."""
+    """Converts a flow run of Prefect to a run; only a running server has a URL."""
     state = flow_run.state
     state_type = _STATES[state.type.value.lower()] if state else "pending"
     took = flow_run.estimated_run_time if state and not state.is_final() else flow_run.total_run_time
@@ -399,6 +399,7 @@ def _make_schedule(kind: str, deployment: DeploymentResponse, index: int, next_a
 
 
 def _filter_states(states: Sequence[State]) -> FlowRunFilterState:
+    """Makes Prefect's filter for runs in one of these states."""
     return FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType(each.upper()) for each in states]))
 
 

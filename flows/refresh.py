@@ -144,7 +144,7 @@ def _silence_repeated_messages() -> None:
 
 
 def _is_new_to_user(record: logging.LogRecord) -> bool:
-    """Returns whether a log record is to be shown: neither an error that is raised too, nor a server's late message."""
+    """Returns whether a log record is to be shown: not errors that are raised as well, nor that the server stops."""
     said = record.getMessage()
     of_run = record.name in ("prefect.flow_runs", "prefect.task_runs")
     raised = of_run and (record.levelno >= logging.ERROR or said.startswith("Finished in state Failed"))

@@ -43,7 +43,7 @@ def parse_settings(settings: Sequence[str], option: str = "--set") -> dict[str, 
 
 
 def strip_section(section: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Removes the prefix `SECTION.` from the names of settings.
+    """Returns settings with the prefix `SECTION.` removed from their names.
 
     Raises:
         ConfigError: a setting belongs to another section.
@@ -174,7 +174,7 @@ def build(model: type[Model], start: Mapping[str, Any], *layers: Mapping[str, An
 
 
 def make_chat_settings(place: str, url: str | None, model: str | None, provider: str | None) -> dict[str, Any]:
-    """Makes settings of a chat model by dotted name, each beginning with `place`; a setting not given is None.
+    """Returns settings of a chat model by dotted name, which begins with `place`; those not given are None.
 
     A URL or provider selects the engine `openai`.
     """
@@ -204,7 +204,7 @@ def _set_nested(settings: Any, path: Sequence[str], value: Any) -> None:
 
 
 def _parse_key(settings: Any, name: str) -> str | int:
-    """Returns the name, or the index if the settings are a list.
+    """Returns the key of a name in settings: the name itself, or an index if the settings are a list.
 
     Raises:
         ConfigError: it is not an index of the list.

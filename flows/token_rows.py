@@ -128,7 +128,7 @@ class EncodedRows:
 
 @lru_cache(maxsize=_N_KEPT)
 def _read_tokenizer(path: Path, digest: str) -> Tokenizer:
-    """Reads a tokenizer, with a cache; the digest is only a part of the key, so that another tokenizer is read anew."""
+    """Reads a tokenizer; cached by path and digest, so that it is read again if another digest is expected."""
     return Tokenizer(path)
 
 
@@ -174,6 +174,7 @@ def _make_frames(tokens: SpeakerTokens, delays: Sequence[int], start_id: int, to
 
 
 def _convert_to_list(values: NDArray[Any]) -> list[int]:
+    """Converts an array of integers to a list."""
     found: list[int] = values.tolist()
     return found
 

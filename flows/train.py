@@ -34,7 +34,7 @@ PERCENT_EVERY = 1.0
 
 
 def run_and_show(config: FrontEndConfig, each: Task[Any]) -> None:
-    """Runs a task as a Prefect task; after a training, also a failed one, it shows the losses."""
+    """Runs a task as a Prefect task; after a training, also a failed one, plots its losses as an artifact."""
 
     def run() -> None:
         """Runs the task, and shows the losses of a training, also of one that fails."""

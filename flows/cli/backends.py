@@ -152,7 +152,7 @@ def _find_options(kind: str, name: str) -> "type[BaseModel] | None":
 
 
 def _check_needs_environment(name: str) -> str:
-    """Returns a back-end's name, which is that of its worker environment; an unknown name is returned as well.
+    """Returns the name unchanged if it is of a back-end with a worker environment, or of no back-end at all.
 
     Raises:
         ConfigError: the back-end needs no worker environment.

@@ -189,8 +189,10 @@ def _print_report(console: "Console", measured: "CodecReport") -> None:
 
 
 def _format_share(share: float | None) -> str:
+    """Formats a share in percent; `-` for None."""
     return "-" if share is None else f"{share:.1%}"
 
 
 def _format_rate(rate: "WordErrors") -> str:
+    """Formats a word error rate in percent with its confidence interval."""
     return f"{rate.wer:.1%} ({rate.low:.1%} to {rate.high:.1%})"

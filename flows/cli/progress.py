@@ -84,7 +84,7 @@ class TrainingBar:
         self._task = self._progress.add_task("", total=None)
 
     def begin(self, step: int, max_steps: int) -> None:
-        """Starts the bar, at the step from which a run is resumed."""
+        """Sets the bar to the step at which the run begins (0, or where it is resumed) and to its number of steps."""
         self._progress.update(self._task, total=max_steps, completed=step)
 
     def step(self, step: int, figures: Mapping[str, float]) -> None:

@@ -76,6 +76,7 @@ def _group_words(
 
 
 def _format_event(event: OracleEvent) -> str:
+    """Formats an oracle event as a line: time, share of words heard, level, status and text."""
     return f"{event.t_s:.2f}s r={event.r:.2f} level {event.level} {event.status}: {event.text or '-'}"
 
 

@@ -314,7 +314,7 @@ def _format_choice(data: dict[str, Any]) -> str:
 
 
 def _print_record(kept: "TalkRecord", out: Path, as_json: bool) -> None:
-    """Prints the transcript with the oracles, a table of what was understood, and the files of the record."""
+    """Prints the record of a conversation: transcript, oracles, questions and answers, faults, and its files."""
     from dataclasses import asdict
 
     from flows.cli import show

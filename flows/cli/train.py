@@ -256,7 +256,7 @@ def _make_loss_table(evaluation: Mapping[str, Mapping[str, float]]) -> "Table":
 
 
 def _are_datasets(folders: list[str]) -> bool:
-    """Returns whether the folders hold datasets rather than token rows; a place on the Hub or in a bucket does.
+    """Returns whether the folders are datasets rather than token rows; addresses on the Hub or in a bucket always are.
 
     Raises:
         ConfigError: some of them do and some do not.
@@ -319,7 +319,7 @@ def _check_options_for_rows(typed: Mapping[str, Any]) -> None:
 
 
 def group_settings(typed: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Groups the settings of `--set` by field of `FrontEndConfig`, to which they belong by their prefix.
+    """Groups the settings of `--set` by the field of `FrontEndConfig` to which their prefix assigns them.
 
     The prefix is removed; a setting without a known prefix is one of training (`settings`).
     """

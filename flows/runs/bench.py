@@ -79,7 +79,7 @@ class Bench:
     sizes: list[Sizes] = field(default_factory=list)
 
     def add_cost(self, step: str, engine: str, per: str, processor_s: float, amount: float) -> None:
-        """Adds a rate, in processor seconds for each `per` of which there were `amount`; none if the amount is 0."""
+        """Adds the cost of a step: `processor_s` divided by `amount`, in units of `per`; nothing if `amount` is 0."""
         if amount > 0:
             self.costs.append(Cost(step=step, engine=engine, per=per, seconds=max(0.0, processor_s) / amount))
 
@@ -130,7 +130,7 @@ def measure_dataset(config: RefreshConfig, n_dialogues: int, meter: UsageMeter, 
         KameError: as in a run.
     """
     bench = Bench(config, n_dialogues, meter)
-    first_bytes = meter.look().own_bytes
+    first_bytes = meter.measure().own_bytes
     stages = build_cpu_stages(config)
     tell("scripts")
     scripted = _measure_scripts(bench, stages[SCRIPT])
@@ -153,7 +153,7 @@ def measure_dataset(config: RefreshConfig, n_dialogues: int, meter: UsageMeter, 
         bench.dialogues = made[MIXING]
         if not bench.dialogues:
             raise SourceError("All dialogues of the benchmark were rejected.", "Try more dialogues: --dialogues 16")
-        worker_bytes = meter.look()
+        worker_bytes = meter.measure()
         bench.add_cost("start", describe_engines(config), "worker", load_s, 1)
         tell("publishing")
         _measure_sizes(
@@ -170,7 +170,7 @@ def measure_dataset(config: RefreshConfig, n_dialogues: int, meter: UsageMeter, 
 
 
 def describe_machine() -> str:
-    """Describes the processor, its cores and their load."""
+    """Returns a description of this machine: the processor, its number of cores, and their load."""
     name = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -208,6 +208,7 @@ def _measure_scripts(bench: Bench, stage: Stage[Any]) -> dict[str, list[Dialogue
 
 
 def _read_items(config: RefreshConfig, source: SourceConfig) -> list[Item]:
+    """Reads at most `N_READ` items of a source, fewer if the configuration has a lower limit."""
     limit = min(config.limit or N_READ, N_READ)
     return read_items(source, limit, config.split).items
 
@@ -215,7 +216,7 @@ def _read_items(config: RefreshConfig, source: SourceConfig) -> list[Item]:
 def _measure_script_shape(
     config: RefreshConfig, source: str, n_items: int, dialogues: Sequence[Dialogue]
 ) -> DialogueShape:
-    """Measures what can be known from scripts; the other fields are placeholders until `_complete_shapes`."""
+    """Returns the average dialogue of a source as far as scripts tell; `_complete_shapes` fills in the other fields."""
     return DialogueShape(
         source=source,
         n_items=n_items,
@@ -263,6 +264,7 @@ def _add_stage_cost(bench: Bench, name: str, made: dict[str, list[Any]], process
 
 
 def _sum_speech_s(clips: Clips) -> float:
+    """Returns the total duration of the clips of a dialogue in seconds."""
     return sum(samples_to_seconds(clip.n_samples) for clip in clips.clips)
 
 
@@ -363,7 +365,7 @@ def _measure_chat(bench: Bench, stage: str, batch: Sequence[Any], answers: str) 
     config, chat = bench.config, get_chat_model(bench.config, stage)
     assert chat is not None
     usages: list[ChatUsage] = []
-    others_bytes = bench.meter.look().others_bytes
+    others_bytes = bench.meter.measure().others_bytes
     rest = batch[1:] or batch
     with chat_engine(chat).serve() as endpoint:
         client = open_client(chat, endpoint, config.budget, answers, usages.append)
@@ -374,7 +376,7 @@ def _measure_chat(bench: Bench, stage: str, batch: Sequence[Any], answers: str) 
         taken_s, all_used = time.monotonic() - before_s, ChatUsage.sum(usages)
         if chat.engine != "openai":  # it runs here: a busy machine lengthens the clock's time more than the processor's
             taken_s = min(taken_s, read_usage().processor_s - used_s)
-        chat_bytes = max(0, bench.meter.look().others_bytes - others_bytes)
+        chat_bytes = max(0, bench.meter.measure().others_bytes - others_bytes)
     if (n_calls := all_used.n_requests) > 0:
         is_oracle = stage == ORACLE
         rate = ChatRate(
@@ -396,6 +398,6 @@ def _measure_chat(bench: Bench, stage: str, batch: Sequence[Any], answers: str) 
 
 
 def _count_oracles(config: RefreshConfig, batch: Sequence[tuple[AudioDialogue]]) -> float:
-    """Returns the expected number of oracles that the version requests for these dialogues, at least 1."""
+    """Returns the expected number of requests for oracles of these dialogues, at least 1."""
     planned = sum(len(plan_dialogue(row.turns, config.oracle).requests) for (row,) in batch)
     return max(1.0, planned * (config.oracle.share_to - config.oracle.share_from))

@@ -91,6 +91,7 @@ def _make_empty_error(rejects: list[Reject]) -> KameError:
 
 
 def _read_items(config: RefreshConfig) -> list[Item]:
+    """Reads at most `ROWS_LOOKED_AT` items of each source, fewer if the configuration has a lower limit."""
     limit = min(config.limit or ROWS_LOOKED_AT, ROWS_LOOKED_AT)
     return [item for source in config.sources for item in read_items(source, limit, config.split).items]
 

@@ -106,7 +106,7 @@ def _count_bytes(folder: str) -> int:
 
 
 def _read_actual(record: RunRecord, store: Store, n_bytes_made: int, usd: float | None) -> dict[str, float | None]:
-    """Collects the actual figures of a run, by the keys of an estimate's figures.
+    """Returns the actual figures of a run, by the keys of an estimate's figures.
 
     Args:
         usd: cost of the chat models; None if a price is unknown.

@@ -71,7 +71,9 @@ async def run_group(
 
 
 def make_environment(config: ServeConfig) -> Callable[[int], Mapping[str, str]]:
-    """Returns a function from a process number to its environment variables: one GPU, if any, and its share of cores.
+    """Returns a function that makes the environment variables of a process from its number.
+
+    Each process gets one GPU, if there are any, and an equal share of the cores.
 
     An OMP_NUM_THREADS that is set already is kept.
     """

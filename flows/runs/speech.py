@@ -232,7 +232,7 @@ class _PartMaker:
         return write_part(self._store, number, said, rejects, self._codec)
 
     def _say(self, sentences: Sequence[Sentence]) -> tuple[list[tuple[SpokenSentence, Samples]], list[Reject]]:
-        """Synthesises sentences with silence around each (its length afterwards is drawn); also returns the rejects."""
+        """Synthesises sentences, with silence before and (of random length) after each; also returns the rejects."""
         config = self._config
         said, rejects = self._speaker.say(sentences)
         padded = []
@@ -274,7 +274,7 @@ class _PartMakers(WorkerPool):
         return n_parts
 
     def say(self, wanted_s: float) -> list[Clip]:
-        """Synthesises the first parts that a codec can learn this much from, and returns the audio of each sentence."""
+        """Synthesises parts until a codec can learn from `wanted_s` seconds; returns a clip of each sentence."""
 
         def compute_length_s(clips: list[Clip]) -> float:
             usable = [each for each in clips if each.phones or self._config.codec != _NEURAL]
@@ -286,6 +286,7 @@ class _PartMakers(WorkerPool):
         return [clip for clips in parts for clip in clips]
 
     def _draw_sentences(self, number: int) -> list[Sentence]:
+        """Draws the sentences of the part with this number."""
         positions = range(number * SENTENCES_A_PART, (number + 1) * SENTENCES_A_PART)
         return [draw_sentence(self._corpus, self._config, position) for position in positions]
 
@@ -329,6 +330,7 @@ class _PartMakers(WorkerPool):
 
 
 def _make_done_future(made: Made) -> "Future[Made]":
+    """Returns a future that already has this result."""
     future: Future[Made] = Future()
     future.set_result(made)
     return future

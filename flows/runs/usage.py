@@ -55,7 +55,7 @@ class UsageMeter:
         self._ended.set()
         self._thread.join()
 
-    def look(self) -> Usage:
+    def measure(self) -> Usage:
         """Reads the current usage, and updates the peaks."""
         usage = read_usage()
         self.peak_bytes = max(self.peak_bytes, usage.own_bytes + usage.others_bytes)
@@ -65,7 +65,7 @@ class UsageMeter:
     def _watch(self) -> None:
         """Reads the usage once a second until the block ends."""
         while True:
-            self.look()
+            self.measure()
             if self._ended.wait(LOOK_EVERY_S):
                 return
 

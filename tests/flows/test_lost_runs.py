@@ -130,21 +130,21 @@ def test_a_run_without_a_process_is_ended(
         client.set_flow_run_state(run_id, Running())
         client.update_flow_run(run_id, infrastructure_pid="host:1")  # one without any is cancelled at once
     client.set_flow_run_state(run_id, state)
-    assert lost.look() == []
+    assert lost.end_silent_runs() == []
     clock.now_s = patience_s - 1
-    assert lost.look() == []
+    assert lost.end_silent_runs() == []
     clock.now_s = patience_s
-    assert [each.id for each in lost.look()] == [run_id]
+    assert [each.id for each in lost.end_silent_runs()] == [run_id]
     assert state_of(client, run_id) == end
     assert "process of the run is gone" in str(client.read_flow_run(run_id).state)
-    assert lost.look() == []
+    assert lost.end_silent_runs() == []
 
 
 def test_a_run_that_sends_heartbeats_goes_on(server: Server, client: SyncPrefectClient, tmp_path: Path) -> None:
     clock = Clock()
     run_id, lost = plan(client, tmp_path), LostRuns(client, clock)
     client.set_flow_run_state(run_id, Running())
-    assert lost.look() == []
+    assert lost.end_silent_runs() == []
     resource = {"prefect.resource.id": f"prefect.flow-run.{run_id}"}
     heartbeat = Event(event="prefect.flow-run.heartbeat", resource=Resource(resource))
     # By hand: a process has one sender of events, which keeps to the first server it met.
@@ -153,7 +153,7 @@ def test_a_run_that_sends_heartbeats_goes_on(server: Server, client: SyncPrefect
     events = {"event": {"name": ["prefect.flow-run.heartbeat"]}, "resource": {"id": list(resource.values())}}
     wait_until(lambda: server.prefect.ask("/events/filter", filter=events)["events"], LIMIT_S, "the heartbeat is there")
     clock.now_s = SILENT_S
-    assert lost.look() == []
+    assert lost.end_silent_runs() == []
     client.set_flow_run_state(run_id, Completed())
 
 
@@ -168,13 +168,13 @@ def test_server_worker_and_dashboard_are_killed_and_what_is_shown_is_true(
         with dashboard(server.prefect, tmp_path) as (page, url):
             assert re.search(r"state-running", httpx.get(f"{url}runs", timeout=60).text)
             page.kill()
-        assert lost.look() == []
+        assert lost.end_silent_runs() == []
         server.kill()
         clock.now_s += SILENT_S
         with pytest.raises(httpx.HTTPError):
-            lost.look()
+            lost.end_silent_runs()
         server.start()
-        assert lost.look() == [], "the time without a server counts for nobody"
+        assert lost.end_silent_runs() == [], "the time without a server counts for nobody"
         assert state_of(client, run_id) == "Running"
         worker.kill()
         worker.wait()
@@ -188,9 +188,9 @@ def test_server_worker_and_dashboard_are_killed_and_what_is_shown_is_true(
         process_of(run_id).kill()
         worker.wait()
     with dashboard(server.prefect, tmp_path) as (_, url):
-        assert lost.look() == []
+        assert lost.end_silent_runs() == []
         clock.now_s += SILENT_S
-        assert [each.id for each in lost.look()] == [run_id]
+        assert [each.id for each in lost.end_silent_runs()] == [run_id]
         shown = httpx.get(f"{url}runs", timeout=60).text
     assert state_of(client, run_id) == "Crashed"
     assert "state-running" not in shown

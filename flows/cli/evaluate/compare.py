@@ -18,7 +18,7 @@ Evaluations = Annotated[
 
 
 def group_folders_by_name(evaluations: list[str]) -> dict[str, list[str]]:
-    """Groups folders by the name of their system; without a name, the folder is the name.
+    """Groups arguments `[NAME=]FOLDER` to lists of folders by name; without a name, the folder is the name.
 
     Raises:
         ConfigError: a name or a folder is empty.

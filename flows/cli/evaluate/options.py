@@ -177,7 +177,7 @@ def _evaluate(
 
 
 def describe_condition(row: Mapping[str, Any]) -> str:
-    """Describes the mode, delay and category of a row of figures."""
+    """Returns the mode, delay and category of a row of figures as text; parts that the row lacks are left out."""
     from kame_model.evaluate.calls.run import get_condition
 
     return ", ".join(filter(None, [get_condition(row).title, row.get("category")]))
