@@ -22,7 +22,7 @@ class PromiseBroken(AssertionError):
 
 
 def require(holds: object, promise: str) -> None:
-    """Raises `PromiseBroken` with the promise if it does not hold."""
+    """Raises `PromiseBroken` with the text `promise` if `holds` is false."""
     if not holds:
         raise PromiseBroken(promise)
 
@@ -39,7 +39,7 @@ def require_raises(kind: type[Exception], call: Callable[[], object], promise: s
 
 
 def strip_marks(text: str) -> str:
-    """Removes punctuation and capital letters from a transcript, as engines differ in them."""
+    """Returns the words of a transcript in lower case without punctuation, in which engines differ."""
     return " ".join(re.findall(r"[\w']+", text.lower()))
 
 

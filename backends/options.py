@@ -34,10 +34,10 @@ class WorkerOptions(Options):
 
 
 def split_list(text: str) -> list[str]:
-    """Splits comma-separated text into its parts."""
+    """Splits comma-separated text into its parts, without spaces around them and without empty ones."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def split_paths(text: str) -> list[str]:
-    """Like `split_list`, for paths on this machine."""
+    """Splits comma-separated paths as `split_list` does, and expands `~` in each."""
     return [_expand_path(path) for path in split_list(text)]

@@ -80,7 +80,9 @@ def find_plugins(group: str, ours: Collection[str]) -> Mapping[str, Plugin]:
 
 
 def wrap_plugin_engine(plugin: Plugin, kind: str, make: Any, *given: Any, **more: Any) -> Any:
-    """Constructs an engine of another package by calling `make`, and adds the package's version to its digest.
+    """Constructs an engine of another package by calling `make`, and returns it with another digest.
+
+    The digest of the returned engine also depends on the package's version.
 
     Raises:
         ConfigError: it cannot be constructed, lacks a required attribute, or (except chat engines) its name differs

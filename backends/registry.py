@@ -321,7 +321,7 @@ def load(kind: str, name: str) -> Callable[..., Any]:
 
 
 def build(kind: str, name: str, options: Mapping[str, OptionValue]) -> Any:
-    """Constructs a back-end with its options (chat engines take a `ChatConfig`: use `load`).
+    """Constructs and returns a back-end with its options. For chat engines, which take a `ChatConfig`, use `load`.
 
     Raises:
         ConfigError: there is no such back-end, it is not installed, or its options are invalid.

@@ -130,7 +130,7 @@ class _Curves:
 
 
 def _merge(one: dict[str, tuple[float, int]], other: dict[str, tuple[float, int]]) -> dict[str, tuple[float, int]]:
-    """Adds sums and counts of two points by name of the figure."""
+    """Returns the sum of two points, each with a sum and a count by name of the figure."""
     both = dict(one)
     for name, (total, n) in other.items():
         before, n_before = both.get(name, (0.0, 0))
@@ -153,6 +153,6 @@ def _list_numbers(told: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[s
 
 
 def _replace_non_numbers(line: Line) -> Line:
-    """Replaces NaN and infinity, which JSON in browsers does not support, by None."""
+    """Returns a line with None in place of NaN and infinity, which JSON in browsers does not support."""
     clean: Line = json.loads(json.dumps(line), parse_constant=lambda _: None)
     return clean

@@ -64,7 +64,7 @@ def describe_server(run: Run, host: str) -> Server:
 
 
 def add_token(url: str, token: str) -> str:
-    """Adds the token to a server's URL as its fragment, which browsers do not send."""
+    """Returns a server's URL with the token as its fragment, which browsers do not send."""
     return f"{url.rstrip('/')}/#token={quote(token, safe='')}"
 
 

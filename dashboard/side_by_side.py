@@ -75,7 +75,7 @@ def list_shares(checkpoints: Sequence[Checkpoint]) -> list[Line]:
 def group_evaluations(
     checkpoints: Sequence[Checkpoint], digests: Digests, evaluations: Sequence[Evaluation]
 ) -> tuple[list[Group], list[tuple[Checkpoint, Evaluation]]]:
-    """Groups the evaluations with equal settings of at least two checkpoints; the rest is returned without groups."""
+    """Returns groups of evaluations with equal settings, each of two or more checkpoints, and all other evaluations."""
     alike: dict[str, list[tuple[Checkpoint, Evaluation]]] = {}
     for checkpoint in checkpoints:
         for each in select_evaluations(evaluations, digests[checkpoint.key]):

@@ -210,7 +210,7 @@ def _make_lanes(events: Sequence[Mapping[str, Any]], duration_s: float) -> dict[
 
 
 def _make_shown_turn(turn: Turn) -> ShownTurn:
-    """Lays the written, spoken and recognised texts of a turn side by side, without backchannels."""
+    """Returns the written, spoken and recognised texts of a turn, without backchannels, for display side by side."""
     speech = [each for each in turn.utterances if each.kind != "backchannel"]
     heard = [each.hearing for each in speech if each.hearing is not None]
     spoken_words = turn.spoken_text.split()

@@ -190,7 +190,7 @@ def open_versions(left: Index, right: Index, oracle_versions: tuple[str, str]) -
 
 
 def compare_totals(left: Totals, right: Totals, n_bytes: tuple[int, int]) -> list[Figure]:
-    """Compares the totals of two versions, and their sizes on disk (left, right)."""
+    """Returns a figure for each total of two versions, and for their sizes on disk (left, right)."""
     return [
         _compare_counts("Items", left.n_items, right.n_items),
         _compare_counts("Dialogues", left.n_dialogues, right.n_dialogues),
@@ -204,7 +204,7 @@ def compare_totals(left: Totals, right: Totals, n_bytes: tuple[int, int]) -> lis
 
 
 def compare_ladders(left: Totals, right: Totals) -> list[Figure]:
-    """Compares the share of the true answer's words in the oracles, with a figure for each hint level."""
+    """Returns a figure for each hint level: the share of the true answer's words in the oracles of both versions."""
     one, two = ({level: share for level, _, share in each.ladder} for each in (left, right))
     return [
         Figure(f"Level {level}", _format_percent(one.get(level), 1), _format_percent(two.get(level), 1))
@@ -230,7 +230,7 @@ def _make_changed_dialogue(
     events: list[ChangedEvent],
     rejects: Mapping[tuple[str, str], Mapping[str, Any]],
 ) -> ChangedDialogue:
-    """Compares the rows of a dialogue; if a side has none, looks up the reject of its item there.
+    """Returns how the rows of a dialogue differ; if a side has none, with the reject of its item there.
 
     Args:
         rejects: rejects by side (`one`, `two`) and item id.

@@ -112,7 +112,10 @@ class _Publication:
             )
 
     def run(self) -> Published:
-        """Commits the missing files, then the manifest with all other files and the deletions; raises as `publish`."""
+        """Commits the missing files, then all others with the manifest and the deletions, and returns what was done.
+
+        It raises the errors of `publish`.
+        """
         from huggingface_hub import CommitOperationDelete
 
         files = [each for each in self._offer.files if not self._is_uploaded(each)]

@@ -144,12 +144,12 @@ class Store:
         return Written(path, self.n_bytes(path), sha256)
 
     def write_bytes(self, path: str, data: bytes) -> Written:
-        """Writes a file atomically."""
+        """Writes a file atomically, and returns its size and checksum."""
         with self.open_batch() as batch:
             return batch.write_bytes(path, data)
 
     def write_table(self, path: str, table: pa.Table) -> Written:
-        """Writes a table atomically as one Parquet file; the same table gives the same bytes."""
+        """Writes a table atomically to a Parquet file, the same table as the same bytes; returns size and checksum."""
         with self.open_batch() as batch:
             return batch.write_table(path, table)
 
@@ -305,7 +305,7 @@ def sync(place: str | Path) -> None:
 
 @contextmanager
 def create_folder(out: str | Path) -> Iterator[Path]:
-    """Creates a folder that gets the name `out` only if the block succeeds; otherwise it is deleted.
+    """Creates a folder and yields its temporary path; it gets the name `out` if the block succeeds, else it is deleted.
 
     Raises:
         ConfigError: if `out` already exists.

@@ -105,7 +105,7 @@ class Components:
         self._lock.release()
 
     def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> Component:
-        """Starts a process that writes to NAME.log, in its own process group, so that Ctrl-C does not reach it."""
+        """Starts and returns a process that writes to NAME.log, in a process group that Ctrl-C does not reach."""
         log = self._folder / f"{name}.log"
         name_of_mark, _, mark = self._mark.partition("=")
         with log.open("wb") as file:

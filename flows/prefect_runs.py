@@ -283,9 +283,9 @@ class PrefectRuns:
         return made
 
     def _find_blockers(self, pool: str) -> tuple[str, list[Blocker]]:
-        """Describes what a late run of a work pool waits for; the blockers are the runs that use up the pool's limit.
+        """Returns what a late run of a work pool waits for, as text, and the runs that use up the pool's limit.
 
-        There are no blockers if a worker is missing.
+        If the limit is not reached, it waits for a worker, and no runs are returned.
         """
         limit = self._client.read_work_pool(pool).concurrency_limit if pool else None
         if limit is not None:

@@ -101,7 +101,7 @@ def format_card(manifest: Manifest, figures: Figures) -> str:
 
 
 def run_as_flow(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:
-    """Runs the flow in this process, with the server of `PREFECT_API_URL` or a temporary one.
+    """Runs the flow in this process, with the server of `PREFECT_API_URL` or a temporary one, and returns its result.
 
     Raises:
         BackendError: the server cannot be reached, or was lost.

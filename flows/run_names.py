@@ -42,7 +42,7 @@ def make_namer(kind: str) -> Callable[[], str]:
 
 
 def _describe(kind: str, settings: Mapping[str, Any]) -> str:
-    """Describes the subject of a run in a few words: its sources, datasets or checkpoint; may be empty."""
+    """Returns the subject of a run in a few words: its sources, datasets or checkpoint; may be empty."""
     if kind in ("refresh", "speech"):
         return "+".join(_get_last_part(each["name"]) for each in settings.get("sources", ()))
     if kind == "train":

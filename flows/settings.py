@@ -219,7 +219,7 @@ def _parse_key(settings: Any, name: str) -> str | int:
 
 
 def validate_settings(model: type[Model], settings: Mapping[str, Any]) -> Model:
-    """Validates settings as a configuration class.
+    """Validates settings and returns them as an object of the configuration class `model`.
 
     Raises:
         ConfigError: a field is unknown or its value is invalid.
@@ -277,7 +277,7 @@ def find_shipped_checkpoint() -> str | None:
 
 
 def _flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flattens nested settings to values by dotted name, each beginning with `prefix`; lists stay values."""
+    """Returns nested settings as values by dotted name, each beginning with `prefix`; lists are single values."""
     flat: dict[str, Any] = {}
     for name, value in settings.items():
         flat |= _flatten(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}

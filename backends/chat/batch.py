@@ -151,17 +151,20 @@ class BatchStore:
         return [OpenBatch(file_id, batch_id, tuple(json.loads(keys))) for file_id, batch_id, keys in rows]
 
     def record_upload(self, file_id: str, keys: list[str]) -> OpenBatch:
-        """Records a file before its batch is created, so that a kill between the two does not lead to two batches."""
+        """Records an uploaded file as an open batch, whose batch id is not known yet, and returns that.
+
+        This is done before the batch is created, so that a kill between the two does not lead to two batches.
+        """
         self._cache.run("INSERT INTO batches VALUES (?, NULL, ?, ?)", (file_id, self._endpoint_name, json.dumps(keys)))
         return OpenBatch(file_id, None, tuple(keys))
 
     def record_batch(self, batch: OpenBatch, batch_id: str) -> OpenBatch:
-        """Records the batch created from a file."""
+        """Records the id of the batch created from a file, and returns the open batch with it."""
         self._cache.run("UPDATE batches SET batch_id = ? WHERE file_id = ?", (batch_id, batch.file_id))
         return OpenBatch(batch.file_id, batch_id, batch.keys)
 
     def remove(self, batch: OpenBatch) -> None:
-        """Deletes a batch whose answers are in the cache."""
+        """Deletes the record of a batch that is no longer open."""
         self._cache.run("DELETE FROM batches WHERE file_id = ?", (batch.file_id,))
 
 
@@ -258,7 +261,7 @@ class BatchTransport:
         await self._api.aclose()
 
     async def _fetch_from_batch(self, key: str, body: dict[str, Any]) -> StoredReply:
-        """Waits for the answer to a request from the open batch that contains it, or else from the next batch."""
+        """Waits for a request's answer and returns it: from the open batch that contains it, or else the next batch."""
         held = self._get_open_batches()
         answer: asyncio.Future[StoredReply] = asyncio.get_running_loop().create_future()
         self._waiting[key] = _Waiting(body, answer)

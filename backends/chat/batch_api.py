@@ -90,7 +90,7 @@ class BatchApi:
         return await self._call_with_retries(lambda: self._server.batches.retrieve(batch_id), may_be_gone=True)
 
     async def read(self, file_id: str) -> bytes:
-        """Downloads the content of a file.
+        """Downloads a file and returns its content.
 
         Raises:
             GoneError: it no longer exists.

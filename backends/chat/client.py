@@ -136,7 +136,7 @@ class OpenAIChatClient:
             task.exception()  # marks the exception as retrieved: all callers may have gone
 
     async def _fetch(self, key: str, payload: dict[str, Any]) -> ChatReply:
-        """Sends a request, stores its answer, and records either outcome for the endpoint's health.
+        """Sends a request, stores its answer and returns the reply; records either outcome for the endpoint's health.
 
         Raises:
             RequestError: it failed, and most others did not.

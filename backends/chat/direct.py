@@ -97,7 +97,7 @@ class DirectTransport:
             await each.close()
 
     async def _send_with_retries(self, request: str, body: dict[str, Any], tried: asyncio.Event) -> StoredReply:
-        """Sends a request until it is answered or all attempts have failed; sets `tried` after the first attempt.
+        """Sends a request, again after temporary failures, and returns the answer; sets `tried` after one attempt.
 
         Raises:
             RequestError, BackendError, BudgetError: as `fetch`.

@@ -50,7 +50,7 @@ class EmbeddingModel:
         return vectors
 
     def _request_vectors(self, texts: Sequence[str]) -> list[Sequence[float]]:
-        """Requests the vectors of texts, in the order of the texts; they are neither checked nor normalised.
+        """Requests the vectors of texts and returns them in the order of the texts, neither checked nor normalised.
 
         Raises:
             BackendError: the request failed.

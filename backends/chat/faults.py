@@ -200,7 +200,7 @@ class FaultTranslator:
         return RequestError(what, "If it ended by 'length', raise max_tokens: the model thinks before it answers.")
 
     def redact(self, message: str) -> str:
-        """Shortens a server's message and removes the API key."""
+        """Returns a server's message without the API key, and cut off after `N_QUOTED` characters."""
         return message.replace(self.api_key, "***")[:N_QUOTED] if self.api_key else message[:N_QUOTED]
 
 

@@ -58,7 +58,9 @@ class Servers:
         self._clock_s = clock_s
 
     def choose(self, tried: Collection[Server] = ()) -> Server:
-        """Chooses the server for the next attempt.
+        """Returns the server for the next attempt: the one with the fewest open requests that is not paused.
+
+        If all are paused, it is the one whose pause ends first.
 
         Args:
             tried: servers that have failed this request; not all.
@@ -127,5 +129,5 @@ def _is_of_server(fault: TryAgainError) -> bool:
 
 
 def describe_status(status: str) -> str:
-    """Describes a fault's status for the log, without any of the server's own words."""
+    """Returns a fault's status for the log: `HTTP 429` for a number, `a fault` for an empty one, else unchanged."""
     return f"HTTP {status}" if status.isdigit() else status or "a fault"

@@ -228,7 +228,7 @@ class Codec2(FramewiseCodec):
         return CodeLayout.make_parametric(sizes, TEXT_LEAD, temp=0.8)
 
     def save(self, folder: str) -> dict[str, OptionValue]:
-        """Writes nothing, as the mode defines the codec."""
+        """Writes no file, as the mode defines the codec, and returns the mode as an option."""
         return {"bits_per_s": self.mode}
 
     def to_codes(self, parts: Sequence[bytes]) -> NDArray[np.int16]:
@@ -237,7 +237,7 @@ class Codec2(FramewiseCodec):
         return np.concatenate([read_number(bits[:, each]) for each in self._bits]).astype(np.int16)
 
     def to_parts(self, codes: NDArray[np.int16]) -> list[bytes]:
-        """Reverses `to_codes`."""
+        """Converts codes, [n_codebooks], to frames of Codec 2; the reverse of `to_codes`."""
         bits = np.zeros((self.n_parts, 8 * self.n_part_bytes), np.uint8)
         for each, values in zip(self._bits, codes.reshape(-1, self.n_parts), strict=True):
             bits[:, each] = write_number(values, len(each))

@@ -104,7 +104,7 @@ class LearntCodec2(FramewiseCodec):
         return CodeLayout.make_parametric([card] * 2 * (n_stages + 1), TEXT_LEAD, _TEMP)
 
     def save(self, folder: str) -> dict[str, OptionValue]:
-        """Copies the file with all codebooks; the options say how many stages are used."""
+        """Copies the file with all codebooks into the folder; the returned option says how many stages are used."""
         (Path(folder) / BOOKS).write_bytes(self._file.read_bytes())
         return {"n_stages": len(self._books.lines)}
 

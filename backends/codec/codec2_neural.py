@@ -190,7 +190,7 @@ class NeuralVocoder(nn.Module):
         return (2 * points @ self.entries.T - self.entries.square().sum(dim=1)).argmax(dim=-1)
 
     def normalise(self, mels: Tensor) -> Tensor:
-        """Normalises spectra, [..., N_MELS]."""
+        """Returns spectra, [..., N_MELS], normalised by the mean and scale of each band."""
         return (mels - self.mel_mean) / self.mel_scale
 
 
@@ -237,7 +237,7 @@ class NeuralCodec2(VocoderCodec):
         return CodeLayout.make_parametric([n_entries] * N_HALVES + [n_prosody], _TEXT_LEAD, _TEMP)
 
     def save(self, folder: str) -> dict[str, OptionValue]:
-        """Copies the networks."""
+        """Copies the file of the networks into the folder; there are no other options."""
         (Path(folder) / WEIGHTS).write_bytes(self._file.read_bytes())
         return {}
 

@@ -30,7 +30,7 @@ class Parameters(NamedTuple):
     power_db: NDArray[np.float64]
 
     def group_in_pairs(self) -> "Parameters":
-        """Groups the frames in pairs, of 40 ms each: [n, …] becomes [n / 2, 2, …]."""
+        """Returns the frames grouped in pairs, of 40 ms each: [n, …] becomes [n / 2, 2, …]."""
         lines, voicing = self.lines_hz.reshape(-1, 2, N_LINES), self.voicing.reshape(-1, 2, 2)
         return Parameters(lines, voicing, self.pitch.reshape(-1, 2), self.power_db.reshape(-1, 2))
 

@@ -62,7 +62,7 @@ class DoubleCodec:
         yield _Stream(self)
 
     def save(self, folder: str) -> dict[str, OptionValue]:
-        """Writes nothing, as the shape of the codes defines the codec."""
+        """Writes no file, as the shape of the codes defines the codec, and returns the shape as options."""
         return {"n_codebooks": self.n_codebooks, "card": self.card}
 
     def _encode_frames(self, frames: NDArray[np.float32]) -> NDArray[np.int16]:

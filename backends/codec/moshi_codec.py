@@ -95,7 +95,7 @@ class MoshiCodec:
         return CodeLayout.make_mimi(self.n_codebooks, self.card)
 
     def save(self, folder: str) -> dict[str, OptionValue]:
-        """Copies its files unchanged, with all codebooks; the options say how many of them are used."""
+        """Copies its files into the folder, with all codebooks; the returned option says how many of them are used."""
         for name, file in self._files.items():
             shutil.copyfile(file, Path(folder) / name)
         return {"n_codebooks": self.n_codebooks}
@@ -178,7 +178,7 @@ class MoshiCodec:
             return sound[:, 0].float().clamp(-1, 1).cpu().numpy()  # SEANet's output is unbounded
 
     def _skip_compilation(self) -> AbstractContextManager[None]:
-        """Disables moshi's `torch.compile` on a CPU: it needs a C++ compiler and a minute for two small functions."""
+        """Returns a context without moshi's `torch.compile` on a CPU, where it needs a C++ compiler and a minute."""
         from moshi.utils.compile import no_compile
 
         return no_compile() if self.device == "cpu" else nullcontext()

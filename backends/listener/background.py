@@ -61,7 +61,7 @@ class BackgroundLoop:
                 self._loop.call_soon_threadsafe(function, *arguments)
 
     def run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Runs a coroutine in the loop and waits for its result; must be called in another thread than the loop's."""
+        """Runs a coroutine in the loop and returns its result; must not be called in the loop's own thread."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def close(self, shutdown: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -137,7 +137,7 @@ class KyutaiModel:
         return mask.to(self._device)
 
     def _skip_compilation(self) -> AbstractContextManager[None]:
-        """Disables moshi's compilation on a CPU, where it needs a C++ compiler and a minute, as in moshi_codec.py."""
+        """Returns a context without moshi's `torch.compile` on a CPU, where it needs a C++ compiler and a minute."""
         from moshi.utils.compile import no_compile
 
         return no_compile() if self._device == "cpu" else nullcontext()

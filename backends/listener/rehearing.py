@@ -39,7 +39,7 @@ _LOOP = re.compile(r"\b(\w+(?:\W+\w+){0,3}?)(?:\W+\1\b)+\W*$", re.IGNORECASE)
 
 
 def drop_guesses(text: str) -> str:
-    """Removes guesses from the end of an unfinished turn's text: punctuation, and repetitions of its last words.
+    """Returns the text of an unfinished turn without what recognisers guess at its end: punctuation and repetitions.
 
     One to four words that are repeated are kept once.
     """

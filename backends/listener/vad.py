@@ -85,7 +85,7 @@ class SpeechGate:
         self._ends = max(speech_probability - _HYSTERESIS, 0.01)
 
     def passes(self, probability: float) -> bool:
-        """Returns whether the next window is speech."""
+        """Takes the probability of the next window, and returns whether that window is speech."""
         self._is_open = probability >= (self._ends if self._is_open else self._begins)
         return self._is_open
 

@@ -273,7 +273,7 @@ def _find_audible(piece: Piece) -> tuple[int, int]:
 
 
 def _join_pieces(text: str, pieces: Sequence[Piece], spans: Sequence[tuple[int, int]]) -> Speech:
-    """Joins the spans of the pieces, with a pause after each but the last by its punctuation, and finds word times."""
+    """Joins the spans of the pieces to speech, with pauses between them by their punctuation, and finds word times."""
     parts: list[Samples] = []
     timed: list[TimedPiece] = []
     n_samples = 0

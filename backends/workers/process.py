@@ -177,7 +177,7 @@ _starting = threading.Lock()
 
 
 def _start(environment_name: str, options: Mapping[str, Any], timeout_s: float) -> Worker:
-    """Starts a worker of an environment; raises as `get_worker`."""
+    """Starts and returns a worker of an environment; raises as `get_worker`."""
     place = get_environment(environment_name)
     engine_file = place.find_engine_file()
     if engine_file is None:

@@ -213,7 +213,7 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
 
 
 def _sort_checkpoints(checkpoints: Sequence[Checkpoint], column: str, *, is_descending: bool) -> list[Checkpoint]:
-    """Sorts by a column; checkpoints without a value are last in either direction."""
+    """Returns checkpoints sorted by a column; those without a value are last in either direction."""
     of = COLUMNS[column][1]
     with_value = [each for each in checkpoints if each.facts is not None and of(each) is not None]
     rest = [each for each in checkpoints if each not in with_value]

@@ -60,7 +60,7 @@ def _disable_bars_of_hub() -> None:
 
 
 def _collect_offer(folder: str, repository: str, told: dict[str, str]) -> "Offer":
-    """Collects the files of a dataset or checkpoint that are to be published.
+    """Returns the files of a dataset or checkpoint that are to be published.
 
     Args:
         told: licences by part, as given by --licence.

@@ -68,7 +68,7 @@ def measure_training(
 
 
 def _measure(source: str, dialogues: Sequence[AudioDialogue], oracles: Sequence[OracleRow], origin: Origin) -> Rates:
-    """Does the work of `measure_training` in this process, whose memory is measured as well."""
+    """Measures what `measure_training` returns, in this process, whose memory is measured as well."""
     checkpoint = load_checkpoint(source)
     with tempfile.TemporaryDirectory() as folder:
         preset = checkpoint.front_end.preset

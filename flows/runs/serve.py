@@ -73,7 +73,7 @@ def get_page_folder() -> Path:
 
 @asynccontextmanager
 async def run_server(config: ServeConfig) -> AsyncIterator[Serving]:
-    """Runs a server of one process for the duration of a `with` block.
+    """Runs a server of one process for the duration of a `with` block, and yields it when it accepts connections.
 
     Raises:
         ConfigError: the address is in use or not available, or the configuration names something that does not exist.

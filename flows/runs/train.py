@@ -79,7 +79,7 @@ def run_front_end(
     progress: Progress = SILENT,
     run_task: Callable[[Task[Any]], None] = Task.run,
 ) -> Made:
-    """Trains a front-end on datasets up to a registered checkpoint, or resumes.
+    """Trains a front-end on datasets up to a registered checkpoint, or resumes, and returns the result.
 
     Raises:
         Stopped: training was stopped on request, after saving a checkpoint.
@@ -336,7 +336,7 @@ def make_train_config(config: FrontEndConfig, stage: str, tokenizer: str, tokens
 
 
 def train_stage(config: TrainConfig, progress: Progress) -> RunResult:
-    """Runs one stage of training to its end.
+    """Runs one stage of training to its end, and returns its result.
 
     Raises:
         Stopped: training was stopped on request, after saving a checkpoint.
