@@ -90,13 +90,13 @@ def test_the_manifest_lists_every_file_with_its_rows_and_checksum(config: Refres
 
 def test_the_manifest_is_written_last(config: RefreshConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
-    write: Callable[..., Any] = Batch.writing
+    write: Callable[..., Any] = Batch.open_for_writing
 
     def noted(self: Batch, path: str) -> Any:
         written.append(path)
         return write(self, path)
 
-    monkeypatch.setattr(Batch, "writing", noted)
+    monkeypatch.setattr(Batch, "open_for_writing", noted)
     refresh(config)
     of_dataset = [path for path in written if not path.startswith((".store", "runs"))]
     assert of_dataset[-2:] == [CARD, MANIFEST]
