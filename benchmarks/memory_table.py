@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from data_schemas.rates import RateBook
 from flows.settings import build_train_config
-from kame_model.estimate import AIMED_MFU, build_meta_model, count_activation_bytes, describe_codes, estimate_memory
+from kame_model.estimate import AIMED_MFU, build_meta_model, count_activation_bytes, estimate_memory, get_assumed_codes
 from kame_model.evaluate.report.folder import format_table
 from kame_model.train.throughput import PEAK_FLOPS, count_flops_per_frame, count_weights
 
@@ -43,7 +43,7 @@ def _list_rows_of(preset: str, lora_rank: int | None, gpus: Sequence[int]) -> It
         "optim.accumulation": math.lcm(8, *gpus),
     }
     config = build_train_config(preset, "dialogues", None, typed)
-    model = build_meta_model(config, *describe_codes("mimi"))
+    model = build_meta_model(config, *get_assumed_codes("mimi"))
     n_weights, n_trained = count_weights(model)
     flops = count_flops_per_frame(model, with_audio=True)
     activations = count_activation_bytes(config, model)

@@ -9,8 +9,8 @@ of several rounds. The codes are random, and no disk access is timed.
 | step | theirs | ours |
 |---|---|---|
 | schedule | `OracleGenerator.generate_requests` for speaker A | `plan_dialogue` |
-| text | `tokenize_and_pad_text` of both speakers | `lay_text` |
-| packing | `preprocess_function`, without oracles | `lay_sequence`, `chunks`, `make_labels` |
+| text | `tokenize_and_pad_text` of both speakers | `place_text` |
+| packing | `preprocess_function`, without oracles | `make_columns`, `chunks`, `make_labels` |
 
 The schedules are different by design (pipelines/oracle/schedule.py); texts should be the same on nearly all frames, and
 the packed columns on all, because both pack our texts. Differences are counted.
@@ -35,8 +35,8 @@ from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue, WordTiming
 from data_schemas.units import FRAME_S
 from flows.settings import find_shipped_checkpoint
-from kame_model.frames.inner_monologue import lay_text
-from kame_model.frames.sequence import cut_chunks, lay_sequence, make_labels
+from kame_model.frames.inner_monologue import place_text
+from kame_model.frames.sequence import cut_chunks, make_columns, make_labels
 from kame_model.text.tokenizer import Tokenizer
 from pipelines.oracle.plan import plan_dialogue
 
@@ -72,7 +72,7 @@ def make_rows(dialogues: Sequence[AudioDialogue], tokenizer: Tokenizer) -> Rows:
     draw, rows = np.random.default_rng(0), []
     for each in dialogues:
         n_frames = int(each.duration_s / FRAME_S)
-        texts = [lay_text(list_words(each, speaker), tokenizer, n_frames).tokens for speaker in "AB"]
+        texts = [place_text(list_words(each, speaker), tokenizer, n_frames).tokens for speaker in "AB"]
         codes = draw.integers(0, CARD, (2, N_CODEBOOKS, n_frames), dtype=np.int32)
         rows.append([np.concatenate([text[None], of_voice]) for text, of_voice in zip(texts, codes, strict=True)])
     return rows
@@ -82,7 +82,7 @@ def pack(rows: Rows, text_card: int) -> list[list[NDArray[np.int32]]]:
     """Packs each dialogue into chunks of columns, and makes their labels, which are not returned; A is learnt."""
     packed = []
     for a, b in rows:
-        columns = lay_sequence(a[0], a[1:], b[1:], text_card, LAYOUT)
+        columns = make_columns(a[0], a[1:], b[1:], text_card, LAYOUT)
         parts = [columns[:, chunk.start : chunk.stop] for chunk in cut_chunks(columns.shape[1], MAX_COLUMNS)]
         for part in parts:
             make_labels(part, text_card, LAYOUT.card)
@@ -100,7 +100,7 @@ def measure_ours(
     def lay_texts() -> None:
         for row, of_dialogue in zip(rows, words, strict=True):
             for each in of_dialogue:
-                lay_text(each, tokenizer, row[0].shape[1])
+                place_text(each, tokenizer, row[0].shape[1])
 
     def run(work: Callable[[], Any]) -> tuple[float, Any]:
         return find_best_s(lambda: work, n_rounds)

@@ -17,7 +17,7 @@ from kame_model.encode.folder import TOKENIZER
 from kame_model.encode.manifest import MANIFEST, TokenManifest, TokenShard, read_manifest
 from kame_model.encode.rows import CodesFile, RowsFile, SpeakerTokens
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
-from kame_model.frames.oracle_stream import lay_oracle
+from kame_model.frames.oracle_stream import make_oracle_stream
 from kame_model.text.tokenizer import Tokenizer
 
 _N_KEPT: Final = 16
@@ -162,7 +162,7 @@ def _make_frames(tokens: SpeakerTokens, delays: Sequence[int], start_id: int, to
         for said in [oracle.get_fed(event)]
     ]
     # Position f + 1 of the model is where text token f is: counted by text frames, an oracle begins at its own.
-    fed = lay_oracle(oracle.list_events(), n_frames + 1, start_id)[1:]
+    fed = make_oracle_stream(oracle.list_events(), n_frames + 1, start_id)[1:]
     return SpeakerFrames(
         text=_convert_to_list(tokens.text),
         codes=[_convert_to_list(each) for each in tokens.codes],

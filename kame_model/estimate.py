@@ -56,8 +56,8 @@ _PRODUCTS = [getattr(torch.ops.aten, name).default for name in ("mm", "addmm", "
 _LOGIT_COPIES = 4  # logits, in float32, their softmax, and its gradient
 
 
-def describe_codes(codec: str) -> tuple[int, CodeLayout]:
-    """Returns the vocabulary size and the layout of the codes that a plan assumes.
+def get_assumed_codes(codec: str) -> tuple[int, CodeLayout]:
+    """Returns the vocabulary size and the layout of the codes that estimates assume for a codec's name.
 
     They are Moshi's for the codec `mimi`, and those of the shipped nano for any other codec.
     """
@@ -67,13 +67,13 @@ def describe_codes(codec: str) -> tuple[int, CodeLayout]:
 
 
 def build_meta_model(config: TrainConfig, text_card: int, layout: CodeLayout) -> FrontEnd:
-    """Builds the front-end of a configuration on the meta device."""
+    """Builds the front-end of a configuration on the meta device, so without memory for weights."""
     speaks_with = SpeaksWith(tokenizer_digest="", text_card=text_card, codec_digest="", layout=layout)
     return build_shape(config, speaks_with, ForwardPass(Processes(torch.device("meta")), config.hardware.precision))
 
 
 def count_saved_bytes_per_frame(model: FrontEnd, with_audio: bool) -> float:
-    """Counts the bytes that a float32 forward pass saves for the backward pass, without weights.
+    """Returns the bytes per frame that a float32 forward pass saves for the backward pass, without weights.
 
     Args:
         model: on the meta device.
@@ -113,7 +113,7 @@ class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def count_product_bytes_per_frame(model: FrontEnd, with_audio: bool) -> float:
-    """Counts the bytes of results of matrix products in a float32 forward pass, including heads and attention.
+    """Returns the bytes per frame of the results of matrix products in a float32 forward pass, including heads.
 
     Args:
         model: on the meta device.
@@ -127,7 +127,7 @@ def count_product_bytes_per_frame(model: FrontEnd, with_audio: bool) -> float:
 
 
 def count_operations(model: FrontEnd, with_audio: bool) -> int:
-    """Counts the operations launched for a micro-batch's forward and backward pass, which do not depend on its length.
+    """Returns the number of operations launched for a micro-batch's forward and backward pass, of any length.
 
     Args:
         model: on the meta device.
@@ -217,7 +217,7 @@ def estimate_training(
             time = make_unknown(key, TRAINING, title, "s", why)
         else:
             n_frames = config.max_steps * config.data.batch_frames * n_batches
-            time = _mark_as_most(_estimate_time(config, model, book, device, n_devices, n_frames), config)
+            time = _mark_as_upper_bound(_estimate_time(config, model, book, device, n_devices, n_frames), config)
         memory = estimate_memory(config, model, book, device, n_devices)
         hours.append(replace(time, title=f"{time.title}{_describe_misfit(memory, device)}"))
         least.append(memory)
@@ -239,7 +239,7 @@ def estimate_training(
 
 
 def _describe_misfit(memory: Figure, device: str) -> str:
-    """Returns a remark if the memory is more than the device has by its data sheet; empty if it fits or is unknown."""
+    """Returns a remark for a title if the memory is more than the device has; empty if it fits or is unknown."""
     known = find_known_gpu(device)
     if known is None or memory.value is None or memory.value <= GPU_BYTES[known]:
         return ""
@@ -251,7 +251,7 @@ def _may_end_early(config: TrainConfig) -> bool:
     return config.shares.main == "copying" and config.accuracy is not None
 
 
-def _mark_as_most(time: Figure, config: TrainConfig) -> Figure:
+def _mark_as_upper_bound(time: Figure, config: TrainConfig) -> Figure:
     """Marks the hours of a stage as an upper bound if the stage may end before its last step."""
     if not _may_end_early(config) or time.value is None:
         return time
@@ -297,7 +297,7 @@ def _estimate_time(
 
 
 def _limit_hours(figure: Figure, config: TrainConfig) -> Figure:
-    """Limits a figure to the maximum hours of the stage."""
+    """Returns the time of a stage, limited to the stage's `max_hours` if it has any."""
     if config.max_hours is None or figure.value is None or figure.value <= config.max_hours * 3600:
         return figure
     told = f"max_hours {config.max_hours:g}, which is less than {figure.formula}"
@@ -305,7 +305,7 @@ def _limit_hours(figure: Figure, config: TrainConfig) -> Figure:
 
 
 def name_training(config: TrainConfig) -> str:
-    """Returns the name of a stage of training in rates."""
+    """Returns the name under which rates of a stage of training are stored: preset/stage/precision."""
     return f"{config.model.preset}/{config.stage}/{config.hardware.precision}"
 
 
@@ -316,7 +316,7 @@ def _get_speed(book: RateBook, device: str, is_mixed: bool) -> tuple[float | Non
     """
     part = find_known_gpu(device)
     if part is None:
-        found = book.find(lambda rates: rates.costs, lambda row: _is_flops(row, device))
+        found = book.find(lambda rates: rates.costs, lambda row: _is_flop_cost(row, device))
         if found is None:
             known = ", ".join(PEAK_FLOPS)
             return None, 0.0, f"{device} has no known speed, and this training was not measured on it (known: {known})"
@@ -333,7 +333,7 @@ def _get_speed(book: RateBook, device: str, is_mixed: bool) -> tuple[float | Non
     )
 
 
-def _is_flops(row: Cost, device: str) -> bool:
+def _is_flop_cost(row: Cost, device: str) -> bool:
     return row.step == "flop" and is_device(row.device, device)
 
 

@@ -108,10 +108,10 @@ def report(
 def _measure(codec: "Codec", rows: "list[AudioDialogue]", asr: str, quiet: bool) -> "CodecReport":
     """Measures a codec on dialogues with a progress bar."""
     from flows.cli.progress import show_count
-    from kame_model.codec.report import measure
+    from kame_model.codec.report import measure_codec
 
     with show_count("measuring", len(rows), quiet) as advance:
-        return measure(codec, rows, _make_word_error_counter(asr), lambda: advance(1))
+        return measure_codec(codec, rows, _make_word_error_counter(asr), lambda: advance(1))
 
 
 def _make_word_error_counter(asr: str) -> "Listen":

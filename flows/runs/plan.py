@@ -151,9 +151,9 @@ def _plan_stages(
     configs: Sequence[TrainConfig], codec: str, book: RateBook, device: str, n_devices: int
 ) -> list[Figure]:
     """Estimates the training of these stages, and the sessions that the result can serve."""
-    from kame_model.estimate import describe_codes, estimate_callers, estimate_training
+    from kame_model.estimate import estimate_callers, estimate_training, get_assumed_codes
 
-    figures = estimate_training(configs, *describe_codes(codec), book, device, n_devices)
+    figures = estimate_training(configs, *get_assumed_codes(codec), book, device, n_devices)
     return [*figures, estimate_callers(configs[0].model.preset, book, device)]
 
 

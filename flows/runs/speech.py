@@ -38,15 +38,15 @@ from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds
 from flows.runs.tasks import Task, Tasks, run_tasks
 from kame_model.codec.speech import Clip
 from kame_model.encode.folder import TOKENIZER, claim_folder
-from kame_model.encode.held_out import read_left_out
+from kame_model.encode.held_out import read_excluded_ids
 from kame_model.encode.manifest import TokenManifest
 from kame_model.encode.speech import (
     FACTS,
     SpeechFacts,
     add_silence,
     compact_parts,
-    count_refused,
-    find_part_s,
+    count_rejects,
+    read_part_duration_s,
     write_part,
 )
 from kame_model.text.tokenizer import Tokenizer
@@ -105,7 +105,7 @@ def run_speech(
 def make_speech_tasks(config: SpeechRowsConfig, on_seconds: OnSeconds) -> Tasks[SpeechMade]:
     """Yields the tasks of a run, and returns its result."""
     speaker = SentenceSpeaker(config)
-    sentences = Task("sentences", "", lambda: read_corpus(config, read_left_out(config.without)))
+    sentences = Task("sentences", "", lambda: read_corpus(config, read_excluded_ids(config.without)))
     yield [sentences]
     corpus, facts = sentences.made, _make_facts(config, sentences.made, speaker)
     with claim_folder(config.out, FACTS, facts) as store, _PartMakers(config, corpus, speaker, store) as makers:
@@ -120,7 +120,7 @@ def make_speech_tasks(config: SpeechRowsConfig, on_seconds: OnSeconds) -> Tasks[
         licences = {**corpus.licences, **voice}
         encode = Task("encode", "", partial(make_shards, built, codec.made, text.made, config.before_s, licences))
         yield [encode]
-        return SpeechMade(encode.made, speech.made, count_refused(store, speech.made))
+        return SpeechMade(encode.made, speech.made, count_rejects(store, speech.made))
 
 
 def _make_facts(config: SpeechRowsConfig, corpus: Corpus, speaker: SentenceSpeaker) -> SpeechFacts:
@@ -170,7 +170,7 @@ def _make_codec_options(config: SpeechRowsConfig, makers: "_PartMakers", store: 
         clips = makers.say(60 * config.learning_minutes)
         if config.codec == _NEURAL:
             from kame_model.codec.learning import RECORD
-            from kame_model.codec.neural import learn_networks, save_networks
+            from kame_model.codec.neural import learn_networks, serialise_networks
 
             aligned = [clip for clip in clips if clip.phones]
             learnt = learn_networks(aligned, config.codec_training)
@@ -182,7 +182,7 @@ def _make_codec_options(config: SpeechRowsConfig, makers: "_PartMakers", store: 
                 "phonemes_right": round(learnt.phones_right, 4),  # of 20 ms of speech that is not in the training
             }
             store.write_bytes(f"codec/{RECORD}", (json.dumps(record, indent=1) + "\n").encode())
-            store.write_bytes(file, save_networks(learnt))
+            store.write_bytes(file, serialise_networks(learnt))
         else:
             from safetensors.numpy import save
 
@@ -260,7 +260,7 @@ class _PartMakers(WorkerPool):
 
         def begin(number: int) -> Future[float]:
             """Begins a part, or finds it, and returns the future of its duration in seconds."""
-            found = find_part_s(self._store, number)
+            found = read_part_duration_s(self._store, number)
             return (
                 _make_done_future(found)
                 if found is not None

@@ -180,6 +180,8 @@ def export_once(
     If an export of another training already has the name, the run's identity is appended to it.
 
     Args:
+        folder: the folder of checkpoints; it is created if necessary.
+        name: wanted name of the export.
         run, codec, tokenizer, sampling, voice: as for `export_run`.
 
     Raises:
@@ -202,7 +204,9 @@ def export_once(
 
 @contextmanager
 def open_run(run: Path, device: torch.device | str = "cpu") -> Iterator[Checkpoint]:
-    """Exports a run's best weights into a temporary folder, and loads them; the folder is removed after the block.
+    """Exports a run's best weights into a temporary folder, and yields the loaded checkpoint.
+
+    The folder is removed at the end of the `with` block.
 
     Args:
         run: the run's folder; the checkpoint gets its name.
@@ -286,7 +290,13 @@ def make_stock_state(front_end: FrontEnd, dtype: torch.dtype | None = None) -> d
 
 
 def make_stock_config(front_end: FrontEnd, tokenizer: Tokenizer | None, codec: CodecFacts | None) -> dict[str, Any]:
-    """Returns `config.json`: only keys that stock moshi's loaders know, because they fail on any other."""
+    """Returns the contents of `config.json`: only keys that stock moshi's loaders know, as they fail on any other.
+
+    Args:
+        front_end: the model.
+        tokenizer: the vocabulary; None: no file name of one is included.
+        codec: facts of the codec; None: no file names of one are included.
+    """
     names, files = {"moshi_name": WEIGHTS}, [] if codec is None else codec.files or []
     mimi = {"mimi_name": CODEC_WEIGHTS, "mimi_config_name": CODEC_KWARGS}
     names |= {key: name for key, name in mimi.items() if name in files}
@@ -340,7 +350,7 @@ def _collect_facts(
 
 
 def _write_codec(folder: Path, codec: Codec) -> CodecFacts:
-    """Writes a codec's files, if it has any, and returns how to build the codec from them.
+    """Writes a codec's files, if it has any, into a checkpoint's folder, and returns the codec's facts.
 
     Mimi's files are beside the weights, those of any other codec in the folder `codec/`.
     """
@@ -404,12 +414,15 @@ def _make_training_facts(facts: RunFacts, saved: Saved) -> TrainingFacts:
 
 
 def _remove_licences(training: TrainingFacts) -> TrainingFacts:
-    """Drops the licences, which do not decide the weights and are missing before format 4 or without the rows."""
+    """Returns the facts without licences, to compare them.
+
+    Licences do not affect the weights, and are missing before format 4 or if the token rows no longer exist.
+    """
     return training.model_copy(update={"licences": None})
 
 
 def _get_trained_delays(feed: OracleFeedConfig) -> TrainedDelays | None:
-    """Returns the range of delays in training: zero if no oracle was delayed, None if no oracle was fed."""
+    """Returns the range of delays in training: 0 to 0 if no oracle was delayed, None if no oracle was fed."""
     if feed.is_silent:
         return None
     if feed.shift_probability == 0 or feed.left_share == 1:
@@ -419,7 +432,14 @@ def _get_trained_delays(feed: OracleFeedConfig) -> TrainedDelays | None:
 
 
 def _check_digest(what: str, named: str, trained: str, run: str | Path) -> None:
-    """Raises a ConfigError if the given part is not the one that the run was trained with."""
+    """Raises a ConfigError if the digest of a vocabulary or codec is not the one that the run was trained with.
+
+    Args:
+        what: "tokenizer" or "codec", for the message.
+        named: digest of the given one.
+        trained: digest of the one in training.
+        run: the run's folder, for the message.
+    """
     if named != trained:
         raise ConfigError(
             f"The run {run} was trained with {what} {trained}, but the given one is {named}.",
@@ -428,7 +448,10 @@ def _check_digest(what: str, named: str, trained: str, run: str | Path) -> None:
 
 
 def _join_projections(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Joins the projections of all steps into one matrix each, [n_steps * out, in]."""
+    """Returns a state dictionary with the attention projections of all steps joined, each [n_steps * out, in].
+
+    Other tensors are not changed.
+    """
     steps: dict[str, list[Tensor]] = {}
     others: dict[str, Tensor] = {}
     for name, tensor in state.items():

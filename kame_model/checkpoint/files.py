@@ -21,7 +21,7 @@ CARD = "README.md"
 
 
 def encode_json(content: Mapping[str, Any]) -> bytes:
-    """Returns the contents of a JSON file for readers: indented, in UTF-8."""
+    """Returns JSON for people to read: indented, in UTF-8, with a newline at the end."""
     return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
 
 
@@ -59,7 +59,7 @@ def read_header(weights: Path) -> Header:
 
 @contextmanager
 def translate_read_errors(path: Path) -> Iterator[None]:
-    """Context in which a file of a checkpoint is read: errors of reading and parsing become a `StoreError`."""
+    """Context manager that raises errors of reading and parsing a checkpoint's file as a `StoreError`."""
     try:
         yield
     except (SafetensorError, OSError, ValueError) as error:
@@ -67,7 +67,7 @@ def translate_read_errors(path: Path) -> Iterator[None]:
 
 
 def digest_files(paths: Sequence[Path]) -> str:
-    """Returns a digest of weight files, 16 hexadecimal digits. The files are read completely.
+    """Returns one digest of the contents of several weight files, 16 hexadecimal digits; names do not matter.
 
     Raises:
         StoreError: a file cannot be read.

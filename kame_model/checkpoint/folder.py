@@ -108,7 +108,7 @@ class Contents(NamedTuple):
 
 
 def find_place(source: str | Path) -> Place:
-    """Finds a checkpoint.
+    """Finds the location of a checkpoint. It is not checked that a checkpoint is there, and no request is made.
 
     Args:
         source: a folder, or `owner/name` or `owner/name@revision` on the Hub. If both exist the folder is used.
@@ -154,7 +154,7 @@ def read_contents(place: Place) -> Contents:
 
 
 def _make_kwargs_7b() -> dict[str, Any]:
-    """Returns Moshi's defaults, which stock moshi uses if a repository has no configuration."""
+    """Returns the keyword arguments of Moshi 7B, which stock moshi uses if a repository has no configuration."""
     return make_lm_kwargs(PRESETS["moshi-7b"].model, 32_000, CodeLayout.make_mimi(8, 2048))
 
 

@@ -25,11 +25,11 @@ WEIGHTS_OF: Final = "weights of "
 
 
 def name_weights(place: str) -> str:
-    """Returns the name of weights for a file that others read, without the folders of this machine.
+    """Returns a name for weights that can be published, because it does not contain folders of this machine.
 
     Args:
-        place: a path, or a name on the Hub, which stays as it is. Of a path the last part stays, and before it
-            those from the name of a training on if it is inside of one (`NAME/seed-0/copy`).
+        place: a name on the Hub, which is returned unchanged, or a path, of which the last part is returned. For a
+            path inside a training, the parts from the training's name on are returned (`NAME/seed-0/copy`).
     """
     path = Path(place)
     if not path.is_absolute() and len(path.parts) <= 2 and not {"..", "~"} & {*path.parts}:
@@ -39,7 +39,7 @@ def name_weights(place: str) -> str:
 
 
 def _name_parts(licences: dict[str, str | None]) -> dict[str, str | None]:
-    """Names weights without folders, also in files of earlier versions."""
+    """Returns the licences with folders removed from the names of weights, which files of earlier versions contain."""
     return {
         f"{WEIGHTS_OF}{name_weights(part.removeprefix(WEIGHTS_OF))}" if part.startswith(WEIGHTS_OF) else part: licence
         for part, licence in licences.items()
@@ -185,7 +185,7 @@ class KameJson(Config):
 
 
 def read_versions() -> dict[str, str]:
-    """Returns the installed versions of the packages that affect a checkpoint; kame's own only if it is installed."""
+    """Returns the installed versions, by name, of the packages that affect a checkpoint; "unknown": not installed."""
     found: dict[str, str] = {}
     for package in ("kame-pipeline", "moshi", "torch", "safetensors"):
         try:
@@ -227,11 +227,11 @@ def choose_sampling(facts: KameJson | None, told: SamplingConfig) -> SamplingCon
 def choose_guesses(facts: KameJson | None, told: Guesses | None) -> Guesses:
     """Returns how answers to an unfinished question are treated: `told` if given, else as in training.
 
-    If that is not known, they are withdrawn when the user's turn has ended.
+    If that is not known, the result is "withdraw": they are withdrawn when the user's turn has ended.
     """
     return told or (None if facts is None else facts.guesses) or "withdraw"
 
 
 def choose_voice(facts: KameJson | None, told: Voice | None) -> Voice:
-    """Returns how users hear the front-end: `told` if given, else the facts' default; decoded if there are none."""
+    """Returns how users hear the front-end: `told` if given, else the checkpoint's default; without facts "decoded"."""
     return told or ("decoded" if facts is None else facts.voice)

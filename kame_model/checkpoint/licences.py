@@ -38,7 +38,11 @@ def collect_licences(facts: KameJson) -> Licences:
 
 
 def _read_row_licences(folder: str, fingerprint: str) -> Licences:
-    """Returns the licences in the manifest of token rows, if the folder still holds those that were trained on."""
+    """Returns the licences, by part, in the manifest of token rows.
+
+    If the folder no longer holds the rows with this fingerprint, or they have no licences, the rows are the only part,
+    with None.
+    """
     try:
         manifest = read_manifest(Store(folder))
     except KameError:
@@ -48,7 +52,7 @@ def _read_row_licences(folder: str, fingerprint: str) -> Licences:
 
 
 def _find_weight_licences(place: str) -> Licences:
-    """Returns the licences, by part, of what initial weights were made from; None: unknown. It makes no request."""
+    """Returns the licences, by part, of what initial weights were made from; None: unknown. The Hub is not asked."""
     run = find_run(place)
     if run is not None:
         return collect_run_licences(read_facts(run.folder))

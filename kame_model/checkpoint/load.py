@@ -101,7 +101,11 @@ class Checkpoint(NamedTuple):
         return {"path": str(weights), **({} if kwargs is None else {"kwargs": str(kwargs)})}
 
     def _get_codec_facts(self) -> CodecFacts:
-        """Returns the facts of the codec. Without a `kame.json` it is Mimi with the model's number of codebooks."""
+        """Returns the facts of the codec. Without a `kame.json` it is Mimi with the model's number of codebooks.
+
+        Raises:
+            ConfigError: the checkpoint was exported without its codec.
+        """
         if self.facts is None:
             return CodecFacts(name="mimi", digest="", options={"n_codebooks": self.front_end.n_codebooks})
         if self.facts.codec is None:
@@ -152,7 +156,7 @@ def init_from(
     tokenizer_digest: str | None = None,
     codec_digest: str | None = None,
 ) -> KameJson | None:
-    """Initialises a front-end with a checkpoint's weights.
+    """Loads a checkpoint's weights into a front-end, which is changed in place, before it is trained.
 
     If the checkpoint has no oracle (Moshi's release), an oracle table is initialised with the text embedding, as in
     KAME; a tied oracle is not changed. If it has no cue, the front-end's cue is not changed; it is zero in a new one.
@@ -183,7 +187,7 @@ def init_from(
     _load_state(front_end.lm, state, contents)
     _load_cue(front_end, cue, contents)
     if table is None:
-        front_end.oracle.start_from_text(front_end.lm.text_emb)
+        front_end.oracle.copy_text_embedding(front_end.lm.text_emb)
         return contents.facts
     try:
         front_end.oracle.set_table(table, front_end.lm.text_emb)
@@ -219,6 +223,7 @@ def _load_cue(front_end: FrontEnd, cue: Tensor | None, contents: Contents) -> No
 
 
 def _check_digest(what: str, found: str, recorded: str | None, place: Place, remedy: str = _AGAIN) -> None:
+    """Raises a StoreError if a digest differs from the one recorded in `kame.json`; None is not compared."""
     if recorded is not None and found != recorded:
         raise StoreError(f"The {what} in {place.name} has digest {found}; kame.json says {recorded}.", remedy)
 

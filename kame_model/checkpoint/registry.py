@@ -62,7 +62,7 @@ def read_registry(folder: str) -> list[Entry]:
 
 
 def register(folder: str, entry: Entry) -> None:
-    """Adds a checkpoint to the index; an older entry of the same name is replaced.
+    """Adds a checkpoint to the index of a registry's folder; an older entry of the same name is replaced.
 
     Raises:
         StoreError: the checkpoint is not in the folder, or the index cannot be read or written.
@@ -76,6 +76,8 @@ def register(folder: str, entry: Entry) -> None:
 
 def register_export(folder: str, name: str, shares: list[FreeShare]) -> KameJson:
     """Registers an export with its losses and results of free running, and records the latter in its facts and card.
+
+    Returns the facts, with these results.
 
     Args:
         folder: the registry's folder.
@@ -101,7 +103,7 @@ def register_export(folder: str, name: str, shares: list[FreeShare]) -> KameJson
     return facts
 
 
-def note_look(folder: str, look: Look, *, again: bool) -> int:
+def record_look(folder: str, look: Look, *, again: bool) -> int:
     """Records an evaluation on test items before it starts; one that is recorded already is resumed, and counts once.
 
     Args:
@@ -142,7 +144,10 @@ def read_looks(folder: str) -> list[Look]:
 
 @contextmanager
 def _lock_list(folder: str, name: str) -> Iterator[None]:
-    """Locks a list, whose folder is created if necessary. Raises a StoreError if the folder cannot be written."""
+    """Locks a list against other processes during the `with` block; its folder is created if necessary.
+
+    Raises a StoreError if the folder cannot be written.
+    """
     lock = FileLock(Path(folder) / f".{name}.lock")
     with Store(folder).translate_errors(name, "write"):
         Path(folder).mkdir(parents=True, exist_ok=True)

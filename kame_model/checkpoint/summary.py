@@ -91,7 +91,7 @@ class Summary(NamedTuple):
 
     @property
     def validated(self) -> str:
-        """Title of the table of `format_figures`."""
+        """Title for the table of validation figures that `format_figures` returns."""
         step = None if self.facts is None else self.facts.training.figures_step
         return f"Validation{'' if step is None else f' at step {step:,}'}: losses in nats, accuracies from 0 to 1"
 

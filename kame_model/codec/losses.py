@@ -30,7 +30,7 @@ class Distance:
 
 
 def compute_spectral_distance(made: Tensor, true: Tensor) -> Distance:
-    """Computes the multi-resolution spectral distance of audio [B, n_samples] at 24 kHz: the mean over all resolutions.
+    """Returns the spectral distance of audio [B, n_samples] at 24 kHz, as means over all resolutions.
 
     Spectral convergence is relative to `true`.
     """

@@ -51,20 +51,21 @@ _HELD_OUT_SHARE: Final = 0.05
 
 
 class NeuralCodecLearnt(NamedTuple):
-    """The trained networks, and the share of 20 ms of held-out speech whose phoneme the codes tell."""
+    """The trained networks, and the accuracy of phonemes predicted from codes, on 20 ms pieces of held-out speech."""
 
     net: NeuralVocoder
     phones_right: float
 
 
 class _Frames(NamedTuple):
-    """Clips one after the other as arrays of n frames.
+    """Concatenated clips as arrays of n frames of 80 ms, each with four parts of 20 ms.
 
-    Args:
+    Attributes:
         mels: [n, N_WINDOWS, N_MELS].
-        phones: phonemes of 20 ms, as indices, [n, 4].
+        phones: indices of the phonemes of the parts, [n, 4].
         prosody: [n, N_PROSODY].
-        targets, defined: of 20 ms, [n, 4, N_TARGETS].
+        targets: Codec 2's parameters of the parts, [n, 4, N_TARGETS].
+        defined: 1 where a target has a value, else 0, [n, 4, N_TARGETS].
     """
 
     mels: NDArray[np.float32]
@@ -80,7 +81,7 @@ class _Frames(NamedTuple):
 
 
 def learn_networks(clips: Sequence[Clip], config: NeuralCodecConfig) -> NeuralCodecLearnt:
-    """Trains encoder, codebook and decoder together; the same clips and settings give the same on one machine.
+    """Trains encoder, codebook and decoder together; deterministic for the same clips and settings on one machine.
 
     The loss is that of the phonemes, which a small network finds in the codes, plus that of Codec 2's parameters.
 
@@ -88,7 +89,7 @@ def learn_networks(clips: Sequence[Clip], config: NeuralCodecConfig) -> NeuralCo
         DatasetError: there is less than a minute of speech.
     """
     names = sorted({SILENCE} | {phone.phone for clip in clips for phone in clip.phones})
-    frames = [_read_clip(clip, names) for clip in clips]
+    frames = [_compute_frames(clip, names) for clip in clips]
     n_held = max(1, round(_HELD_OUT_SHARE * len(frames)))
     if (speech_s := 0.08 * sum(len(each.mels) for each in frames[n_held:])) < _LEAST_S:
         raise DatasetError(
@@ -96,21 +97,28 @@ def learn_networks(clips: Sequence[Clip], config: NeuralCodecConfig) -> NeuralCo
         )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        trained = _Training(_join(frames[n_held:]), len(names), config)
+        trained = _Training(_concatenate(frames[n_held:]), len(names), config)
         for step in range(config.n_steps):
             trained.step(step / config.n_steps)
-        return NeuralCodecLearnt(trained.net.eval(), trained.measure(_join(frames[:n_held]), names.index(SILENCE)))
+        return NeuralCodecLearnt(
+            trained.net.eval(), trained.measure(_concatenate(frames[:n_held]), names.index(SILENCE))
+        )
 
 
-def save_networks(learnt: NeuralCodecLearnt) -> bytes:
-    """Returns the networks as a file of half-precision tensors."""
+def serialise_networks(learnt: NeuralCodecLearnt) -> bytes:
+    """Returns the networks' state dictionary as the bytes of a safetensors file, in half precision."""
     from safetensors.torch import save
 
     return save({name: each.half().contiguous() for name, each in learnt.net.state_dict().items()})
 
 
-def _read_clip(clip: Clip, names: Sequence[str]) -> _Frames:
-    """Computes the inputs and targets of a clip."""
+def _compute_frames(clip: Clip, names: Sequence[str]) -> _Frames:
+    """Computes the inputs and targets of a clip.
+
+    Args:
+        clip: speech and its phonemes.
+        names: all phonemes including `SILENCE`; their places are the indices.
+    """
     vocoder = Codec2(Codec2Options(bits_per_s=3200))
     pcm, parts = vocoder.analyse(clip.samples)
     told = read_parameters(vocoder.read_bits(parts))
@@ -128,7 +136,7 @@ def _read_clip(clip: Clip, names: Sequence[str]) -> _Frames:
     )
 
 
-def _join(frames: Sequence[_Frames]) -> _Frames:
+def _concatenate(frames: Sequence[_Frames]) -> _Frames:
     return _Frames(*(np.concatenate(each) for each in zip(*frames, strict=True)))
 
 
@@ -150,7 +158,12 @@ class _Training:
         self._n_done = 0
 
     def step(self, done_share: float) -> None:
-        """Takes one step; the learning rate rises for 200 steps and falls linearly to nearly zero."""
+        """Takes one optimiser step on random examples.
+
+        Args:
+            done_share: share of all steps that are done, 0 to 1. The learning rate rises for 200 steps and falls
+                linearly with this share to 3 % of its maximum.
+        """
         for group in self._optimiser.param_groups:
             group["lr"] = self._config.learning_rate * min(1.0, (self._n_done + 1) / 200) * (1 - 0.97 * done_share)
         first = self._rng.integers(0, len(self._data.mels) - _N_FRAMES + 1, _N_EXAMPLES)
@@ -160,12 +173,12 @@ class _Training:
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self._weights, 1.0)
         self._optimiser.step()
-        self._learn_entries(points.detach().flatten(0, 1), codes, replaces=done_share < 0.8)
+        self._update_entries(points.detach().flatten(0, 1), codes, replaces=done_share < 0.8)
         self._n_done += 1
 
     @torch.no_grad()
     def measure(self, data: _Frames, silence: int) -> float:
-        """Returns the share of 20 ms of speech whose phoneme is found in the codes."""
+        """Returns the accuracy of phonemes predicted from the codes, on 20 ms pieces; silence is not counted."""
         self._phones.eval()
         batch = data.select(np.arange(len(data.mels))[None])
         points = self._encode(batch, noise=0.0)
@@ -177,14 +190,22 @@ class _Training:
         return float((found == wanted)[is_speech].float().mean())
 
     def _encode(self, batch: _Frames, noise: float) -> Tensor:
-        """Returns points of all halves that the examples cover, [B, n, dim]: the last `AHEAD` are not."""
+        """Returns the encoder's points of half frames, [B, n, dim]; those of the last `AHEAD` halves are missing.
+
+        Args:
+            batch: the examples.
+            noise: standard deviation of noise added to the normalised mels; 0: none.
+        """
         mels = self.net.normalise(torch.from_numpy(batch.mels).flatten(1, 2))
         mels = mels + noise * torch.randn_like(mels) + 2 * noise * torch.randn(len(mels), 1, 1)
         points: Tensor = self.net.encoder(mels.transpose(1, 2))
         return points.transpose(1, 2)[:, AHEAD:]
 
     def _find_phones(self, entries: Tensor) -> Tensor:
-        """Returns logits of a half's two phonemes, from codes up to the next half: [B, n, dim] to [B, n - 1, 2, …]."""
+        """Returns logits of each half's two phonemes, predicted from the entries up to the next half.
+
+        The shapes are [B, n, dim] to [B, n - 1, 2, n_phones].
+        """
         x = self._phones(entries.transpose(1, 2))
         return torch.as_tensor(x.transpose(1, 2)[:, 1:].reshape(len(x), -1, 2, self._n_phones))
 
@@ -208,8 +229,15 @@ class _Training:
         return said + off[:, kept].mean() + _COMMITMENT * commitment, points, codes
 
     @torch.no_grad()
-    def _learn_entries(self, points: Tensor, codes: Tensor | None, replaces: bool) -> None:
-        """Moves each entry to the running mean of its points, [n, dim], and replaces unused ones."""
+    def _update_entries(self, points: Tensor, codes: Tensor | None, replaces: bool) -> None:
+        """Moves each entry of the codebook to the running mean of its points, and replaces unused entries.
+
+        Args:
+            points: [n, dim].
+            codes: the entry of each point; None: there is no codebook yet. Then the points are collected, and after
+                `_N_FREE` steps clustered to make the codebook.
+            replaces: whether entries that are hardly used may be replaced by points of the batch.
+        """
         if codes is None:
             self._points.append(points)
             if self._n_done == _N_FREE - 1:
@@ -228,7 +256,10 @@ class _Training:
         self.net.entries.copy_(self._sums / self._uses.clamp_min(1e-4)[:, None])
 
     def _set_statistics(self) -> None:
-        """Computes means and scales of inputs and targets, normalises targets, and replaces prosody by its entries."""
+        """Computes the network's means, scales and prosody entries from the data.
+
+        The data is changed in place: targets are normalised, and each prosody is replaced by its nearest entry.
+        """
         data, net = self._data, self.net
         lines, is_loud = data.targets[..., :N_LINES], data.defined[..., 0] > 0
         for of, values in (("mel", data.mels.reshape(-1, data.mels.shape[-1])), ("line", lines[is_loud])):

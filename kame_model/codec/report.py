@@ -75,7 +75,9 @@ class Spectral:
 
 @dataclass(frozen=True, slots=True)
 class CodecReport:
-    """All metrics. `silence_alike`: of the frames of digital silence, the share that has their most common codes."""
+    """All metrics of a codec. `silence_alike` is the share of silent frames that have the most common codes among them;
+    None if there are no silent frames.
+    """
 
     codec: str
     digest: str
@@ -110,12 +112,14 @@ class _Seen:
     round_trip: WordCounts
 
 
-def measure(
+def measure_codec(
     codec: Codec, rows: Sequence[AudioDialogue], listen: Listen, on_dialogue: Callable[[], object] = lambda: None
 ) -> CodecReport:
     """Measures a codec on dialogues.
 
     Args:
+        codec: the codec.
+        rows: the dialogues, with their audio.
         listen: recognises an utterance and counts the errors; called for the original and for the decoded sound.
         on_dialogue: called after each dialogue.
 
@@ -229,7 +233,12 @@ def _measure_repetition(codes: Sequence[Codes]) -> float | None:
 
 
 def _compute_word_error_rates(seen: Sequence[_Seen], counts_of: Callable[[_Seen], WordCounts]) -> dict[str, WordErrors]:
-    """Computes word error rates of all speech and of each speaker."""
+    """Computes word error rates of all speech ("all") and of each speaker ("A", "B").
+
+    Args:
+        seen: the measurements of the channels.
+        counts_of: returns the counts to use of a channel: of its original or of its decoded sound.
+    """
     groups = {"all": list(seen)} | {speaker: [each for each in seen if each.speaker == speaker] for speaker in "AB"}
     return {name: _compute_word_error_rate(group, counts_of) for name, group in groups.items()}
 

@@ -71,7 +71,7 @@ def find_answer_span(sides: Sides) -> slice | None:
     if event is None or frames is None or len(frames) < len(own.oracle.get_fed(event)):
         return None
     start, last = int(frames[0]), int(frames[-1])
-    return slice(start, _find_next_word(sides, last)) if has_been_asked(sides, event, last) else None
+    return slice(start, _find_frame_before_next_word(sides, last)) if has_been_asked(sides, event, last) else None
 
 
 def replace_answer(sides: Sides, span: slice, utterance: Clip) -> Sides | None:
@@ -125,7 +125,7 @@ def substitute_answer(sides: Sides, pieces: Pieces, draw: random.Random) -> Side
     frames = None if event is None else find_told_frames(own, event)
     if event is None or frames is None or len(frames) < len(own.oracle.get_fed(event)):
         return None
-    table = _draw_table(pieces, draw)
+    table = _draw_piece_mapping(pieces, draw)
     text, codes, oracle = own.text.copy(), own.codes.copy(), own.oracle
     text[frames] = table[text[frames]]
     later = np.flatnonzero(find_words(own.text[frames[-1] + 1 :]))
@@ -231,7 +231,10 @@ def prepend_oracle(utterance: Sides, frame: int, n_before: int) -> Sides | None:
 
 
 def cut_lead(sides: Sides) -> Clip | None:
-    """Returns what the speaker to learn says between the end of the question and the answer; None if nothing."""
+    """Returns the lead: what the speaker to learn says between the question and the answer.
+
+    None if nothing is said there, or question or answer are not found.
+    """
     own, cut = sides.own, find_handover(sides.own)
     event = own.find_answering_event()
     frames = None if cut is None or event is None else find_told_frames(own, event)
@@ -240,14 +243,20 @@ def cut_lead(sides: Sides) -> Clip | None:
     return cut_clip(own.text[cut : frames[0]], own.codes[:, cut : frames[0]])
 
 
-def _find_next_word(sides: Sides, last: int) -> int:
-    """Returns the frame before the first word of either speaker after a frame; the end if there is none."""
+def _find_frame_before_next_word(sides: Sides, last: int) -> int:
+    """Returns the frame before the next word of either speaker after `last`; the number of frames if there is none."""
     later = [np.flatnonzero(find_words(each.text[last + 1 :])) for each in sides]
     return min([max(last + 1, last + int(each[0])) for each in later if len(each)], default=sides.n_frames)
 
 
 def _replace_event_tokens(oracle: OracleTokens, event: int, told: NDArray[np.int32]) -> OracleTokens:
-    """Replaces the tokens of the events of one run by `told`, where they are those of `event`."""
+    """Returns the oracle with new tokens `told` in each prediction and hint of a run that equals that of `event`.
+
+    Args:
+        oracle: all events.
+        event: an event of the run.
+        told: the new tokens.
+    """
     run, before = find_run(oracle, event), oracle.get_fed(event)
 
     def replace_tokens(at: int, tokens: NDArray[np.int32]) -> list[int]:
@@ -265,8 +274,8 @@ def _replace_event_tokens(oracle: OracleTokens, event: int, told: NDArray[np.int
     )
 
 
-def _draw_table(pieces: Pieces, draw: random.Random) -> NDArray[np.int32]:
-    """Returns the new id of each id; ids that are not pieces of words are mapped to themselves."""
+def _draw_piece_mapping(pieces: Pieces, draw: random.Random) -> NDArray[np.int32]:
+    """Returns int32[text_card + 1], a random new id for each id; ids that are not pieces are mapped to themselves."""
     generator = np.random.default_rng(draw.getrandbits(64))
     table = np.arange(pieces.text_card + 1, dtype=np.int32)
     for kind in (pieces.first, pieces.more):

@@ -160,7 +160,7 @@ def _find_waits(
     Args:
         text: the speaker's text.
         frames: frames of the answer's tokens.
-        late: number of frames by which each token is too early.
+        late: number of frames by which each token must be later.
         begins_word: as in `delay_answers`.
     """
     places = [0]
@@ -180,7 +180,7 @@ def _find_waits(
 
 
 def _advance_run(fed: list[FedEvent], run: slice, n_frames: int) -> list[FedEvent]:
-    """Returns the events, those of one run `n_frames` earlier."""
+    """Returns the events with those of one run moved `n_frames` earlier, but not before frame 0."""
     return [
         each._replace(frame=max(0, each.frame - n_frames)) if run.start <= each.event < run.stop else each
         for each in fed
@@ -190,7 +190,7 @@ def _advance_run(fed: list[FedEvent], run: slice, n_frames: int) -> list[FedEven
 def _insert_waits(
     sides: Sides, fed: list[FedEvent], waits: list[Wait], fillers: Iterable[Clip], draw: random.Random
 ) -> FedDialogue:
-    """Inserts silence before some frames, with a filler in the first wait before an answer if it is long enough.
+    """Inserts silence before the frames of the waits; a filler is said in the first long enough one before an answer.
 
     An event that is requested after a wait is later by that wait.
     """

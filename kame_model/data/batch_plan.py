@@ -46,7 +46,7 @@ class Unit(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """A unit in a certain epoch of training, with `n_behind` frames of silence after it."""
+    """A planned training example: a unit in one epoch, with `n_behind` frames of silence after its dialogue."""
 
     unit: Unit
     epoch: int
@@ -103,17 +103,23 @@ class Units:
 
 
 def compute_longest_joined(n_frames: int, max_columns: int = MAX_COLUMNS) -> int:
-    """Returns the maximum frames of a dialogue joined or extended from one of `n_frames`, with as many chunks."""
+    """Returns the maximum length of a dialogue of `n_frames` frames after it was joined or extended, in frames.
+
+    It never needs more chunks than before.
+    """
     return min(int(HEADROOM * n_frames), _compute_most_frames(n_frames, max_columns))
 
 
 def compute_longest_told(n_frames: int, max_columns: int = MAX_COLUMNS) -> int:
-    """Returns the maximum frames of a speech row of `n_frames` with its oracle before it, with as many chunks."""
+    """Returns the maximum length of a speech row of `n_frames` frames after an oracle was put before it, in frames.
+
+    It never needs more chunks than before.
+    """
     return min(n_frames + TOLD_FRAMES, _compute_most_frames(n_frames, max_columns))
 
 
 def _compute_most_frames(n_frames: int, max_columns: int) -> int:
-    """Returns the maximum frames of a dialogue with as many chunks as one of `n_frames`."""
+    """Returns the maximum length in frames of a dialogue that needs as many chunks as one of `n_frames` frames."""
     return len(cut_chunks(n_frames + 2, max_columns)) * max_columns - 2
 
 
@@ -162,7 +168,7 @@ def make_units(
 
 
 def has_rows_of(dataset: TokenDataset, kind: RowKind) -> bool:
-    """Whether a dataset has rows of a kind; one without any row counts as one of dialogues."""
+    """Returns whether a dataset has rows of a kind; an empty dataset counts as one of dialogues."""
     return bool(dataset.is_speech.any()) if kind == "speech" else len(dataset) == 0 or not dataset.is_speech.all()
 
 
@@ -233,7 +239,7 @@ class BatchPlan:
         return sum(len(each.sizes) for each in self.get_pools(number))
 
     def _make_examples(self, number: int) -> tuple[list[Planned], NDArray[np.int32]]:
-        """Returns a round's examples, not shuffled yet, and their maximum lengths."""
+        """Returns a round's examples, not shuffled yet, and the maximum length of each in input positions."""
         planned: list[Planned] = []
         lengths: list[NDArray[np.int32]] = []
         for dataset, (units, share) in enumerate(zip(self._units, self._shares, strict=True)):
@@ -272,7 +278,7 @@ class BatchPlan:
 
 
 def _cut_pools(order: NDArray[np.int64], lengths: NDArray[np.int32], n_frames: int) -> list[NDArray[np.int64]]:
-    """Cuts an order into pools of about `n_frames` frames."""
+    """Cuts an order of examples into pools of about `n_frames` frames each; `lengths` are by example."""
     ends = np.cumsum(lengths[order]) // n_frames
     return np.split(order, np.flatnonzero(np.diff(ends)) + 1)
 

@@ -4,10 +4,10 @@ A word is one piece that begins words and up to two that continue them, so no wo
 one. Without audio, only the temporal transformer learns.
 
 A lesson is made in two steps. `draw_script` determines what does not depend on the speaker: the oracle stream, as the
-server's queue feeds it, and leads, which no oracle contains. `speak` then goes through the frames as the speaker does.
-At each frame it knows the right next token, whatever was said so far: the longest prefix of the current oracle that
-occurs, in order, in what was said counts as said; the piece after it is next, or padding if there is none. So what was
-said may contain slips, or the model's own guesses.
+server's queue feeds it, and leads, which no oracle contains. `make_example` then goes through the frames as the speaker
+does. At each frame it knows the right next token, whatever was said so far: the longest prefix of the current oracle
+that occurs, in order, in what was said counts as said; the piece after it is next, or padding if there is none. So what
+was said may contain slips, or the model's own guesses.
 """
 
 import random
@@ -26,8 +26,8 @@ from data_schemas.errors import ConfigError
 from kame_model.frames.batch import Example
 from kame_model.frames.cue import Cue
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID, ZERO_ID
-from kame_model.frames.oracle_stream import OracleQueue, lay_oracle
-from kame_model.frames.sequence import lay_sequence
+from kame_model.frames.oracle_stream import OracleQueue, make_oracle_stream
+from kame_model.frames.sequence import make_columns
 from kame_model.text.tokenizer import Tokenizer
 
 N_MORE_PIECES = (0, 0, 0, 1, 1, 2)
@@ -67,12 +67,12 @@ class Pieces:
 
 
 def get_pieces(tokenizer: Tokenizer, layout: CodeLayout) -> Pieces:
-    """Returns a vocabulary's pieces, without those that are not text.
+    """Returns a vocabulary's pieces that are text, sorted into those that begin a word and those that continue one.
 
     Raises:
         ConfigError: it has no pieces that begin a word, or none that continue one.
     """
-    spoken = [each for each in range(PADDING_ID + 1, tokenizer.text_card) if _is_said(tokenizer, each)]
+    spoken = [each for each in range(PADDING_ID + 1, tokenizer.text_card) if _is_text(tokenizer, each)]
     first = [each for each in spoken if tokenizer.starts_word(each)]
     more = [each for each in spoken if not tokenizer.starts_word(each)]
     if not first or not more:
@@ -83,7 +83,8 @@ def get_pieces(tokenizer: Tokenizer, layout: CodeLayout) -> Pieces:
     return Pieces(first, more, tokenizer.text_card, layout)
 
 
-def _is_said(tokenizer: Tokenizer, token: int) -> bool:
+def _is_text(tokenizer: Tokenizer, token: int) -> bool:
+    """Returns whether a token is text: not unknown, not only a space, and not part of a character."""
     text = tokenizer.decode([token]).strip()
     return token != tokenizer.unknown_id and bool(text) and "\ufffd" not in text  # half a character is a byte piece
 
@@ -130,7 +131,7 @@ def draw_words(pieces: Pieces, n_words: int, again_share: float, draw: random.Ra
 
 
 def draw_script(pieces: Pieces, config: CopyConfig, hardness: float, draw: random.Random) -> Script:
-    """Draws exchanges one after the other until the frames of the lesson are full.
+    """Draws the script of a lesson: random oracles, one after the other, until its frames are full.
 
     Args:
         pieces: pieces of the vocabulary.
@@ -162,7 +163,7 @@ def draw_script(pieces: Pieces, config: CopyConfig, hardness: float, draw: rando
         asked = led_until = frame
         frame += draw.randint(1, 1 + round(hardness * config.max_delay_frames))
         if draw.random() < hardness * config.lead_share:
-            led_until = _lay_lead(script, draw_word_tokens()[:MOST_TOGETHER], asked, frame, draw)
+            led_until = _place_lead(script, draw_word_tokens()[:MOST_TOGETHER], asked, frame, draw)
         comes = draw.random() >= hardness * config.silent_share
         while comes and frame < n_frames:
             words, oracle = draw_word_tokens(), queue.start()
@@ -185,7 +186,7 @@ def draw_script(pieces: Pieces, config: CopyConfig, hardness: float, draw: rando
     return script
 
 
-def _lay_lead(script: Script, words: list[list[int]], start: int, until: int, draw: random.Random) -> int:
+def _place_lead(script: Script, words: list[list[int]], start: int, until: int, draw: random.Random) -> int:
     """Places words that no oracle contains, spread over the frames to about `until`; returns the frame after them."""
     frame, widest = start, max(1, 2 * (until - start) // len(words))
     for word in words:
@@ -202,17 +203,17 @@ def draw_trial(pieces: Pieces, config: CopyConfig, draw: random.Random) -> Trial
     tokens = [token for word in words for token in word]
     frame = draw.randint(1, 1 + config.max_delay_frames)
     n_positions = frame + LAG_FRAMES[1] + len(tokens) * config.max_gap_frames + config.max_silence_frames
-    return Trial(lay_oracle([(frame, tokens)], n_positions, pieces.text_card), tokens)
+    return Trial(make_oracle_stream([(frame, tokens)], n_positions, pieces.text_card), tokens)
 
 
-def speak(
+def make_example(
     script: Script,
     pieces: Pieces,
     draw: random.Random,
     guesses: Sequence[int] | NDArray[np.integer] = (),
     guess_share: float = 0.0,
 ) -> Example:
-    """Makes an example of a script: what is said, and at each position the label, which is what should be said.
+    """Makes a training example from a script: the text that is said, and as label the text that should be said.
 
     `answer_mask` marks tokens at a predictable time, after an end of padding or in lessons without gaps; accuracy is
     measured on them.
@@ -260,14 +261,16 @@ def speak(
                 gap = min(1 + gap, MOST_SLOW_FRAMES) if is_slow else 0
             ready = at + 1 + gap
     silence = np.full((pieces.layout.n_codebooks, n_frames - 1), ZERO_ID, np.int32)
-    columns = lay_sequence(text[:-1], silence, silence, pieces.text_card, pieces.layout)
+    columns = make_columns(text[:-1], silence, silence, pieces.text_card, pieces.layout)
     columns[1:] = ZERO_ID
     audio_labels = np.full((pieces.layout.n_codebooks, n_frames), ZERO_ID, np.int32)
     return Example(columns, script.oracle, labels, audio_labels, known, script.oracle != PADDING_ID)
 
 
 def _choose_label(token: int, last: int, n_early: int) -> int:
-    """Returns what should be said: a token, or what comes before it. The end of padding is in the frame before a token.
+    """Returns the right token for a frame: the next token if it is due, else padding or the end of padding.
+
+    The end of padding is in the frame before a token that follows padding.
 
     Args:
         token: the next token; padding if there is none.
@@ -280,7 +283,7 @@ def _choose_label(token: int, last: int, n_early: int) -> int:
 
 
 def _make_slip(cue: Cue, last: int, pieces: Pieces, draw: random.Random) -> deque[int]:
-    """Draws a mistake that begins at a frame.
+    """Draws a mistake of the speaker, as the tokens that are said in the next frames.
 
     It is another piece, the last one again, words that were said before, an omitted token, or silence for some frames.
     """

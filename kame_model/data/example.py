@@ -25,14 +25,14 @@ from kame_model.data.augment import (
 from kame_model.data.augment_timing import FedDialogue, correct_answer, delay_answers
 from kame_model.data.batch_plan import Planned, Speaker, Unit, compute_longest_joined, compute_longest_told
 from kame_model.data.copying import Pieces
-from kame_model.data.oracle_feed import FedEvent, draw_fed_events, shift_events, slow_down
+from kame_model.data.oracle_feed import FedEvent, add_slow_gaps, draw_fed_events, shift_events
 from kame_model.data.speech_rows import SpeechRows
 from kame_model.data.splicing import Clip, Sides
 from kame_model.encode.rows import SpeakerTokens, TokenRow
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.batch import Example
-from kame_model.frames.oracle_stream import OracleTokenEvent, lay_oracle
-from kame_model.frames.sequence import Chunk, cut_chunks, lay_sequence, select_events
+from kame_model.frames.oracle_stream import OracleTokenEvent, make_oracle_stream
+from kame_model.frames.sequence import Chunk, cut_chunks, make_columns, select_events
 
 N_PARTNERS = 4
 """Maximum number of dialogues that are tried until joining one of them gives a planned length."""
@@ -45,11 +45,11 @@ TOLD_FRAMES = ((0, 4), (4, 12))
 """Ranges for a speech row in training: the frame at which its oracle arrives, and the frames from there to its
 start."""
 
-JUDGED_TOLD_FRAMES = (0, 6)
+VALIDATION_TOLD_FRAMES = (0, 6)
 """The frame of the oracle of a speech row in validation, and that of the row's start."""
 
 
-class Judged(NamedTuple):
+class ValidationExample(NamedTuple):
     """A validation example, and the oracle stream with another item's answer: int32[S], only padding if none exists."""
 
     example: Example
@@ -57,8 +57,14 @@ class Judged(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """Which augmentations were applied to a dialogue: another dialogue's answer, an answer in other words, a stall
-    instead of an answer, an answer that waits for its oracle, and an answer that is corrected.
+    """Which augmentations were applied to a dialogue.
+
+    Attributes:
+        swapped: it has another dialogue's answer.
+        substituted: its answer has other words.
+        stalled: it has a stall instead of an answer.
+        delayed: its answer waits for the oracle.
+        corrected: its answer is replaced by another one while it is said.
     """
 
     swapped: bool
@@ -94,7 +100,15 @@ class _Draft:
         return self.n_most - self.sides.n_frames
 
     def take(self, name: str, candidates: Iterable[Sides | FedDialogue | None]) -> bool:
-        """Changes to the first candidate that exists and fits; returns whether there was one."""
+        """Replaces the dialogue by the first candidate that is not None and has an allowed length.
+
+        Args:
+            name: name of the augmentation, which is then recorded in `changes`.
+            candidates: augmented dialogues.
+
+        Returns:
+            Whether there was such a candidate.
+        """
         for each in candidates:
             if each is None:
                 continue
@@ -153,7 +167,7 @@ class ExampleMaker:
         return chunk.stop - chunk.start - 1
 
     def _make_draft(self, planned: Planned, step: int) -> tuple[_Draft, Sides]:
-        """Returns a row as augmented for training, and the same with the silence after it."""
+        """Returns the draft of an example as augmented for training, and its dialogue with the planned silence."""
         unit, epoch, n_behind = planned
         dataset, config = self._datasets[unit.dataset], self._config
         row, is_speech = dataset[unit.row], bool(dataset.is_speech[unit.row])
@@ -169,21 +183,23 @@ class ExampleMaker:
             self._augment(draft, unit, step, draw)
         return draft, (append_silence(draft.sides, n_behind) if n_behind else None) or draft.sides
 
-    def make_judged(self, unit: Unit) -> Judged:
+    def make_validation_example(self, unit: Unit) -> ValidationExample:
         """Makes a validation example, unaugmented, with the oracle of the split's next item that has another answer.
 
         The oracle of a speech row comes right before it, and the wrong one is that of the next speech row.
         """
-        sides = self._make_judged_sides(unit, unit.row)
+        sides = self._make_validation_sides(unit, unit.row)
         stranger = self._find_other_item(unit)
         guesses = self._config.feed.guesses
         wrong = (
-            [] if stranger is None else align_oracle(self._make_judged_sides(unit, stranger).own, sides.own, guesses)
+            []
+            if stranger is None
+            else align_oracle(self._make_validation_sides(unit, stranger).own, sides.own, guesses)
         )
         columns, chunk = self._make_columns(sides, unit)
         right = sides.own.oracle.list_events(guesses=guesses, turn_end_frames=0)
         example = self._make_example(sides, columns, chunk, self._make_stream(right, chunk))
-        return Judged(example, self._make_stream(wrong, chunk))
+        return ValidationExample(example, self._make_stream(wrong, chunk))
 
     def _augment(self, draft: _Draft, unit: Unit, step: int, draw: random.Random) -> None:
         """Applies the augmentations in order, each to the configured share of dialogues."""
@@ -202,13 +218,13 @@ class ExampleMaker:
             draft.take("corrected", (change(draft.sides, draft.fed, each, draw) for each in seconds))
 
     def _add_oracle(self, draft: _Draft, draw: random.Random) -> None:
-        """Gives a speech row an oracle with its words, possibly with gaps."""
+        """Puts an oracle with its words before a speech row; its tokens may come with gaps."""
         (first, last), lag = TOLD_FRAMES[0], draw.randint(*TOLD_FRAMES[1])
         frame = draw.randint(first, last)
         if not draft.take("told", [prepend_oracle(draft.sides, frame, frame + lag)]):
             return
         fed = [FedEvent(0, frame, draft.sides.own.oracle.get_fed(0).tolist())]
-        draft.fed = slow_down(fed, draw) if draw.random() < self._config.feed.slow_share else fed
+        draft.fed = add_slow_gaps(fed, draw) if draw.random() < self._config.feed.slow_share else fed
         self._wait_for_oracle(draft, (), draw)
 
     def _wait_for_oracle(self, draft: _Draft, leads: Iterable[Clip], draw: random.Random) -> None:
@@ -219,14 +235,18 @@ class ExampleMaker:
         draft.sides, draft.fed = late  # never longer than planned
 
     def _draw_substituted(self, sides: Sides, n_spare: int, draw: random.Random) -> Iterator[Sides | None]:
-        """Yields the dialogue with its answer in other words: of a speech row or, without those, of other pieces."""
+        """Yields at most one candidate: the dialogue with its answer in other words.
+
+        The words are those of a speech row or, if there are no such rows, other pieces. The candidate is None if the
+        dialogue is not suitable.
+        """
         if self._speech.has_answers:
             yield self._draw_utterance(sides, n_spare, draw)
         elif self._pieces is not None:
             yield substitute_answer(sides, self._pieces, draw)
 
     def _draw_new_words(self, sides: Sides, n_spare: int, draw: random.Random) -> Sides:
-        """Returns the dialogue, for a share of them with an utterance as its answer."""
+        """Returns the dialogue; in a share of cases (`substitute_share`) with a drawn utterance as its answer."""
         if self._speech.has_answers and draw.random() < self._config.substitute_share:
             return self._draw_utterance(sides, n_spare, draw) or sides
         return sides
@@ -240,7 +260,10 @@ class ExampleMaker:
         return None if utterance is None else replace_answer(sides, span, utterance)
 
     def _draw_stalled(self, draft: _Draft, unit: Unit, draw: random.Random) -> Iterator[Sides | None]:
-        """Yields the dialogue with a stall instead of its answer; a share of the stalls have words of a speech row."""
+        """Yields one candidate: the dialogue with a stall instead of its answer, or None if it is not suitable.
+
+        For a share of examples (`FILLER_SHARE`), the words of a speech row are said in the stall.
+        """
         fillers = list(self._draw_leads(unit, draw))
         stall = self._speech.draw_stall(draft.n_most, draw) if draw.random() < FILLER_SHARE else None
         yield stall_answer(draft.sides, fillers if stall is None else [*fillers, stall], draw)
@@ -252,9 +275,9 @@ class ExampleMaker:
             yield lead
 
     def _find_other_item(self, unit: Unit) -> int | None:
-        """Returns the next row of the split, in a circle, of another item, with another answer and an oracle.
+        """Returns the next suitable row of the unit's split after the unit's own, cyclically; None if there is none.
 
-        A speech row will do, too. None: there is no such row.
+        A row is suitable if it is a speech row, or has an oracle and is of another item with another answer.
         """
         dataset, rows = self._datasets[unit.dataset], self._get_rows_of_split(unit)
         row = dataset[unit.row]
@@ -268,13 +291,16 @@ class ExampleMaker:
                     return at
         return None
 
-    def _make_judged_sides(self, unit: Unit, row: int) -> Sides:
-        """Returns a row of the unit's dataset as it is in validation: a speech row with an oracle before it."""
+    def _make_validation_sides(self, unit: Unit, row: int) -> Sides:
+        """Returns a row of the unit's dataset as it is in validation: a speech row gets an oracle before it.
+
+        Dialogues are not changed, and neither are speech rows if no oracle is fed.
+        """
         dataset = self._datasets[unit.dataset]
         sides = get_sides(dataset[row], unit.speaker)
         if self._config.feed.is_silent or not dataset.is_speech[row]:
             return sides
-        return prepend_oracle(sides, *JUDGED_TOLD_FRAMES) or sides
+        return prepend_oracle(sides, *VALIDATION_TOLD_FRAMES) or sides
 
     def _draw_partners(self, unit: Unit, draw: random.Random) -> Iterator[Sides]:
         """Yields `N_PARTNERS` random dialogues of the unit's dataset and split; they may repeat, or be its own."""
@@ -289,12 +315,14 @@ class ExampleMaker:
         """Returns all columns of a dialogue, and the unit's chunk of them."""
         dataset = self._datasets[unit.dataset]
         own, other = sides
-        columns = lay_sequence(own.text, own.codes, other.codes, dataset.text_card, dataset.layout)
+        columns = make_columns(own.text, own.codes, other.codes, dataset.text_card, dataset.layout)
         return columns, cut_chunks(columns.shape[1], self._config.max_columns)[unit.chunk]
 
     def _make_stream(self, events: list[OracleTokenEvent], chunk: Chunk) -> NDArray[np.int32]:
         """Returns the oracle ids at the S input positions of a chunk."""
-        return lay_oracle(select_events(events, chunk), chunk.stop - chunk.start - 1, self._datasets[0].text_card)
+        return make_oracle_stream(
+            select_events(events, chunk), chunk.stop - chunk.start - 1, self._datasets[0].text_card
+        )
 
     def _make_example(
         self, sides: Sides, columns: NDArray[np.int32], chunk: Chunk, oracle: NDArray[np.int32]
@@ -308,7 +336,7 @@ class ExampleMaker:
 
 
 def get_sides(row: TokenRow, speaker: Speaker) -> Sides:
-    """Returns a row from the side of the speaker to learn."""
+    """Returns both speakers of a row, with `speaker` as the one to learn."""
     return Sides(row.a, row.b) if speaker == "a" else Sides(row.b, row.a)
 
 

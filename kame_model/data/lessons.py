@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from data_schemas import ids
 from data_schemas.config.copying import CopyConfig
-from kame_model.data.copying import Pieces, draw_script, speak
-from kame_model.data.example import Judged
+from kame_model.data.copying import Pieces, draw_script, make_example
+from kame_model.data.example import ValidationExample
 from kame_model.data.loader import ALONE, MicroBatch, Share
 from kame_model.frames.batch import Batch, collate
 from kame_model.frames.ids import PADDING_ID
@@ -54,7 +54,7 @@ class CopySource:
         return self._finished
 
     def load_batches(self, step: int) -> list[MicroBatch]:
-        """See `Source`; micro-batches of any step, in the current lesson."""
+        """See `Source`; the micro-batches are of the current lesson, so any step can be loaded."""
         first = step * self._accumulation
         mine = range(first + self._share.rank, first + self._accumulation, self._share.world)
         drawn = random.Random(ids.derive_seed("guesses", self._seed, step)).random()  # the same in all processes
@@ -98,7 +98,7 @@ class CopySource:
 def _make_batch(
     pieces: Pieces, config: CopyConfig, hardness: float, seed: int, guesses: NDArray[np.integer] | None = None
 ) -> Batch:
-    """Makes a micro-batch of copying; the longer its examples, the fewer they are, so that a step takes the same time.
+    """Makes a micro-batch of copying examples; it has about the same number of frames for any `hardness`.
 
     Args:
         pieces: pieces of the vocabulary.
@@ -113,18 +113,18 @@ def _make_batch(
     scripts = [draw_script(pieces, config, hardness, draw) for _ in range(n_examples)]
     draws = [random.Random(draw.getrandbits(64)) for _ in scripts]
     if guesses is None:
-        return collate([speak(script, pieces, own) for script, own in zip(scripts, draws, strict=True)])
+        return collate([make_example(script, pieces, own) for script, own in zip(scripts, draws, strict=True)])
     spoken = zip(scripts, draws, guesses, strict=True)
-    return collate([speak(script, pieces, own, guessed, GUESS_SHARE) for script, own, guessed in spoken])
+    return collate([make_example(script, pieces, own, guessed, GUESS_SHARE) for script, own, guessed in spoken])
 
 
-def make_judged_examples(pieces: Pieces, config: CopyConfig, n_examples: int, seed: int) -> list[Judged]:
+def make_validation_examples(pieces: Pieces, config: CopyConfig, n_examples: int, seed: int) -> list[ValidationExample]:
     """Makes examples of the last lesson that are not used in training, each with the oracle of the next one."""
     draw = random.Random(ids.derive_seed("copy-validation", seed))
-    examples = [speak(draw_script(pieces, config, 1.0, draw), pieces, draw) for _ in range(n_examples)]
+    examples = [make_example(draw_script(pieces, config, 1.0, draw), pieces, draw) for _ in range(n_examples)]
     followers = [*examples[1:], *examples[:1]]
     return [
-        Judged(each, _fit_length(other.oracle, each.n_positions))
+        ValidationExample(each, _fit_length(other.oracle, each.n_positions))
         for each, other in zip(examples, followers, strict=True)
     ]
 

@@ -81,8 +81,10 @@ class Source(Protocol):
         """Returns this process's micro-batches of a step of the run; called in the order of the steps of this kind."""
 
     def observe(self, share_right: float | None) -> dict[str, float]:
-        """Receives the share of text tokens that a step predicted correctly (None for a step of another kind) and
-        returns figures of its own state by name.
+        """Updates the source after a step, and returns figures of the source's state by name, for the log.
+
+        Args:
+            share_right: share of text tokens that the step predicted correctly; None for a step of another kind.
         """
 
     def state_dict(self) -> dict[str, Any]:
@@ -129,7 +131,12 @@ class Loader:
         return self._sources[get_kind_at(self._step - 1, self._shares)].load_batches(self._step - 1)
 
     def observe(self, share_right: float | None) -> dict[str, float]:
-        """Receives the share of text tokens that the last step predicted correctly; returns the main kind's figures."""
+        """Updates the source of the main kind after a step, and returns its figures by name, for the log.
+
+        Args:
+            share_right: share of text tokens that the last step predicted correctly; None: unknown. It is ignored if
+                that step was of another kind.
+        """
         is_main = get_kind_at(self._step - 1, self._shares) == self._shares.main
         return self._sources[self._shares.main].observe(share_right if is_main else None)
 
@@ -205,7 +212,7 @@ class RowSource:
     def load_batches(self, step: int) -> list[MicroBatch]:
         """See `Source`."""
         if self._coming is None:
-            self._coming = self._begin(step)
+            self._coming = self._start_loading(step)
         batches = [next(self._coming) for _ in range(self._accumulation // self._share.world)]
         self._index += self._accumulation
         while self._index >= self._plan.count_batches(self._round):
@@ -235,8 +242,8 @@ class RowSource:
         self._round, self._index = state["round"], state["index"]
         self._coming = None
 
-    def _begin(self, first: int) -> Iterator[MicroBatch]:
-        """Yields the micro-batches of a step and of all later steps of this kind."""
+    def _start_loading(self, first: int) -> Iterator[MicroBatch]:
+        """Starts loading, and returns an iterator over the micro-batches of a step and all later ones of this kind."""
         steps = _iterate_steps(self._kind, self._shares, first)
         # batch_size=None: an item of the dataset is a whole micro-batch.
         loading: DataLoader[MicroBatch] = DataLoader(
@@ -246,7 +253,7 @@ class RowSource:
             num_workers=self._workers,
             prefetch_factor=2 if self._workers else None,
             multiprocessing_context="forkserver" if self._workers else None,
-            worker_init_fn=_begin_worker if self._workers else None,
+            worker_init_fn=_init_worker if self._workers else None,
         )
         with block_interrupts():  # Ctrl-C is sent to all processes, also to workers that are starting
             return iter(loading)
@@ -260,7 +267,7 @@ def _iterate_steps(kind: Kind, shares: SharesConfig, first: int) -> Iterator[int
 def _iterate_places(
     plan: BatchPlan, share: Share, steps: Iterator[int], accumulation: int, start: tuple[int, int]
 ) -> Iterator[_Place]:
-    """Yields this process's micro-batches of the steps, without end.
+    """Yields the places of this process's micro-batches of the steps, without end.
 
     It is not a method, because a running generator keeps its arguments alive: a loader that was one of them would never
     be collected, and its workers never stopped.
@@ -281,14 +288,20 @@ def _iterate_places(
 
 
 def _iterate_plan_from(plan: BatchPlan, number: int, index: int) -> Iterator[tuple[Pool, int]]:
-    """Yields the plan's micro-batches from one of a round on, without end: each one's pool and its index therein."""
+    """Yields pool and index in the pool of each of the plan's micro-batches, without end.
+
+    Args:
+        plan: the plan.
+        number: number of the first round.
+        index: number of the first micro-batch in that round.
+    """
     while True:
         places = ((pool, at) for pool in plan.get_pools(number) for at in range(len(pool.sizes)))
         yield from itertools.islice(places, index, None)
         number, index = number + 1, 0
 
 
-def _begin_worker(number: int) -> None:
+def _init_worker(number: int) -> None:
     """Makes a worker exit with its parent, and ignore SIGINT and SIGTERM, because the parent saves first."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

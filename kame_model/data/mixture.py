@@ -16,7 +16,7 @@ _MUST_AGREE = {
 
 
 def open_datasets(mixed: Sequence[DatasetMixConfig]) -> list[TokenDataset]:
-    """Opens the datasets of a mixture and verifies the checksums of their files.
+    """Opens the datasets of a mixture, in order, and verifies the checksums of their files.
 
     Raises:
         DatasetError: if a folder holds no token rows.

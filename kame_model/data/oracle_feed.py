@@ -70,11 +70,11 @@ def draw_fed_events(oracle: OracleTokens, config: OracleFeedConfig, step: int, d
     shift = draw_shift(config, draw)
     fed = [each._replace(frame=each.frame + shift) for each in events if len(each.tokens) and each.frame + shift >= 0]
     fed = apply_guesses(oracle, fed, config.guesses)
-    return slow_down(fed, draw) if draw.random() < config.slow_share else fed
+    return add_slow_gaps(fed, draw) if draw.random() < config.slow_share else fed
 
 
 def apply_guesses(oracle: OracleTokens, fed: Sequence[FedEvent], guesses: Guesses) -> list[FedEvent]:
-    """Returns the events as fed by a server that treats answers to the unfinished question in this way.
+    """Returns the events as a server feeds them that treats answers to an unfinished question by `guesses`.
 
     Events of which it feeds nothing are dropped.
     """
@@ -88,9 +88,11 @@ def draw_skip_probability(config: OracleFeedConfig, draw: random.Random) -> floa
 
 
 def draw_hints_only(config: OracleFeedConfig, step: int, draw: random.Random) -> bool:
-    """Draws whether all events have their hints: always before one step, never after another, linearly in between.
+    """Draws whether hints are fed instead of predictions, for all events of an example.
 
-    One number is drawn at any step, so that the curriculum does not change what is drawn after it.
+    They always are before `config.hints_only_until_step`, never from `config.predictions_from_step` on, and with a
+    linearly falling probability in between. One number is drawn at any step, so that the curriculum does not change
+    what is drawn after it.
     """
     drawn = draw.random()
     start, end = config.hints_only_until_step, config.predictions_from_step
@@ -100,14 +102,20 @@ def draw_hints_only(config: OracleFeedConfig, step: int, draw: random.Random) ->
 
 
 def draw_kept_events(oracle: OracleTokens, skip: float, draw: random.Random) -> list[int]:
-    """Draws the positions of the events that are kept; the last of a run always is, though a number is drawn for it."""
+    """Draws the indices of the events that are not skipped; `skip` is the probability of skipping.
+
+    The last event of a run is always kept, though a number is drawn for it.
+    """
     return [event for event in range(len(oracle)) if not draw.random() < skip or oracle.skip_forbid[event]]
 
 
 def jitter_events(
     oracle: OracleTokens, kept: Sequence[int], config: OracleFeedConfig, draw: random.Random
 ) -> list[tuple[int, int]]:
-    """Returns events with their frames, each moved independently; their order is kept, and none is before frame 0."""
+    """Returns the kept events and their frames, each frame moved randomly by up to `config.jitter_frames`.
+
+    Their order is kept, and none is before frame 0.
+    """
     moved: list[tuple[int, int]] = []
     for event in kept:
         frame = int(oracle.frame[event])
@@ -119,7 +127,7 @@ def jitter_events(
 
 
 def get_event_tokens(oracle: OracleTokens, event: int, hints_only: bool) -> Sequence[int]:
-    """Returns the tokens of an event: with `hints_only` its hint, which may be empty, otherwise those of evaluation."""
+    """Returns the tokens of an event: with `hints_only` its hint, which may be empty, else `OracleTokens.get_fed`."""
     tokens: Sequence[int] = (oracle.get_hint(event) if hints_only else oracle.get_fed(event)).tolist()
     return tokens
 
@@ -143,14 +151,14 @@ def draw_delay_frames(config: DelayConfig, draw: random.Random) -> int:
     return round(delay_s / units.FRAME_S)
 
 
-def slow_down(fed: Sequence[FedEvent], draw: random.Random) -> list[FedEvent]:
-    """Returns the events of a slow back-end, which writes all of them at one drawn speed, with the gaps of a server."""
+def add_slow_gaps(fed: Sequence[FedEvent], draw: random.Random) -> list[FedEvent]:
+    """Returns the events with gaps between their tokens, as if a slow back-end wrote all of them at one drawn speed."""
     frames_per_token = 1 / (draw.uniform(*SLOW_TOKENS_PER_S) * units.FRAME_S)
     return [each._replace(tokens=insert_gaps(each.tokens, frames_per_token, draw)) for each in fed]
 
 
 def insert_gaps(tokens: Sequence[int], frames_per_token: float, draw: random.Random) -> list[int]:
-    """Returns an oracle's tokens as a server feeds them while they are written; the first is fed at once.
+    """Returns an oracle's tokens with padding in between, as a server feeds them while a back-end writes them.
 
     The first sentence is released token by token, a later one when its last token is written
     (`serve/oracle/writer.py`). A token that has arrived waits in the session's queue, and padding is fed while the

@@ -54,7 +54,7 @@ class Clip(NamedTuple):
 
 
 def is_silent(text: NDArray[np.int32]) -> bool:
-    """Whether these frames of a speaker's text have no words."""
+    """Returns whether these frames of a speaker's text have no words."""
     return not find_words(text).any()
 
 
@@ -71,14 +71,17 @@ def find_handover(own: SpeakerTokens) -> int | None:
 
 
 def find_run(oracle: OracleTokens, event: int) -> slice:
-    """Returns the events of one turn, that of `event`; other runs are about other turns."""
+    """Returns the slice of all events that belong to the same turn of the user as `event`."""
     lasts = np.flatnonzero(oracle.skip_forbid)
     before, after = lasts[lasts < event], lasts[lasts >= event]
     return slice(int(before[-1]) + 1 if len(before) else 0, int(after[0]) + 1 if len(after) else len(oracle))
 
 
 def has_been_asked(sides: Sides, event: int, until: int) -> bool:
-    """Whether the user says nothing more from an event, which is at the end of the question, until after a frame."""
+    """Returns whether the user says nothing after the frame of an event up to and including the frame `until`.
+
+    The event is usually at the end of the question.
+    """
     return is_silent(sides.other.text[int(sides.own.oracle.frame[event]) + 1 : until + 1])
 
 
@@ -100,7 +103,7 @@ def find_told_frames(own: SpeakerTokens, event: int) -> NDArray[np.int64] | None
 
 
 def cut_clip(text: NDArray[np.int32], codes: Codes) -> Clip | None:
-    """Returns what is said in some frames, from the first word until the last one is over; None if nothing is said."""
+    """Returns the part of some frames from the first word until the last one is over; None if nothing is said."""
     words = np.flatnonzero(find_words(text))
     if len(words) == 0:
         return None
@@ -127,7 +130,7 @@ def make_silence(side: SpeakerTokens, quiet: NDArray[np.int64], near: int, n_fra
 
 
 def overlay_clip(silent: Clip, clip: Clip, at: int) -> Clip:
-    """Returns silence with a clip in it from a frame on; what does not fit before its end is cut off."""
+    """Returns a copy of silence with a clip in it from frame `at` on; what does not fit is cut off."""
     text, codes = silent.text.copy(), silent.codes.copy()
     n_frames = min(len(clip.text), len(text) - at)
     text[at : at + n_frames], codes[:, at : at + n_frames] = clip.text[:n_frames], clip.codes[:, :n_frames]
@@ -135,7 +138,7 @@ def overlay_clip(silent: Clip, clip: Clip, at: int) -> Clip:
 
 
 def splice_clip(side: SpeakerTokens, start: int, stop: int, clip: Clip, *, is_answer: bool = False) -> SpeakerTokens:
-    """Replaces the frames from `start` to before `stop`; later frames and oracle events move.
+    """Returns a speaker with the frames from `start` to before `stop` replaced; later frames and oracle events move.
 
     An event within the replaced frames keeps its frame, or gets the one after the clip if that is earlier.
 
@@ -195,7 +198,7 @@ def make_empty_oracle() -> OracleTokens:
 
 
 def _move_events(oracle: OracleTokens, n_frames: int) -> OracleTokens:
-    """Moves all events by a number of frames; those that would be before the first frame are dropped."""
+    """Returns all events moved by `n_frames`; those that would be before the first frame are dropped."""
     frame = oracle.frame + np.int32(n_frames)
     n_lost = int(np.searchsorted(frame, 0))
     if n_lost == 0:

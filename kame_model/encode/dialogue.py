@@ -13,7 +13,7 @@ from data_schemas.units import FRAME_S, find_event_frame, round_s
 from kame_model.encode.manifest import Counts
 from kame_model.encode.rows import SpeakerTokens, TokenRow
 from kame_model.frames.ids import PADDING_ID
-from kame_model.frames.inner_monologue import lay_text
+from kame_model.frames.inner_monologue import place_text
 from kame_model.frames.oracle_stream import OracleTokens
 from kame_model.text.tokenizer import Tokenizer
 
@@ -30,6 +30,7 @@ def make_token_row(
     """Makes the token row of a dialogue, and counts what was dropped or moved.
 
     Args:
+        dialogue: its turns with word timings; the audio is not used.
         oracle: None if this version of the oracles has none for the dialogue; its row then has no events.
         codes: codes of A and B, [n_codebooks, n_frames] each.
     """
@@ -61,13 +62,14 @@ def make_utterance_row(
     """Makes the token row of a single utterance of the assistant: no oracle, no answer, and B is silent.
 
     Args:
+        said: the utterance with its word timings.
         codes: codes of A, [n_codebooks, n_frames].
         silence: codes of B, at least as many frames.
         before_s: silence before the utterance's first sample, seconds.
     """
     n_frames = codes.shape[1]
     words = [replace(each, start_s=each.start_s + before_s, end_s=each.end_s + before_s) for each in said.words]
-    text = lay_text(words, tokenizer, n_frames)
+    text = place_text(words, tokenizer, n_frames)
     unsaid = np.full(n_frames, PADDING_ID, np.int32)
     row = TokenRow(
         dialogue_id=said.sentence_id,
@@ -91,7 +93,7 @@ def _make_tokens_without_oracle(text: NDArray[np.int32], codes: Codes) -> Speake
 
 
 def find_answer_words(turn: Turn) -> range:
-    """Returns the indices of the words of a turn that contain its answer, up to the end of the sentence.
+    """Returns the indices of the words of a turn's answer, up to the end of the sentence; empty without an answer.
 
     It relies on the pipelines: spoken text has one space between words, and punctuation is attached to words.
     """
@@ -124,7 +126,7 @@ def _encode_speaker(
     """Makes a speaker's tokens, with the oracles of what this speaker will say, and counts moved and cut tokens."""
     n_frames = codes.shape[1]
     said = _find_words(dialogue.turns, speaker)
-    text = lay_text([word for word, _ in said], tokenizer, n_frames)
+    text = place_text([word for word, _ in said], tokenizer, n_frames)
     bears_answer = np.asarray([*(bears for _, bears in said), False])  # -1, no word, finds the last
     mask: NDArray[np.bool_] = bears_answer[text.word_of_frame]
     oracle, counts = make_oracle_tokens([each for each in events if each.speaker == speaker], n_frames, tokenizer)
@@ -150,7 +152,7 @@ def _find_words(turns: Sequence[Turn], speaker: str) -> list[tuple[WordTiming, b
 def make_oracle_tokens(
     events: Sequence[OracleEvent], n_frames: int, tokenizer: Tokenizer
 ) -> tuple[OracleTokens, Counts]:
-    """Encodes the events of one speaker in order of time, with their hints.
+    """Encodes the oracle events of one speaker in order of time, with their hints, and counts what was skipped.
 
     A hint is the true answer of the event's turn, taken from its event with r = 1; events up to r = 0.5 have no hint.
     Events that failed or that come after the last frame are skipped and counted. A run is the events of one turn.

@@ -1,4 +1,4 @@
-"""Writing a folder of token rows: only one run at a time (lock), and only with the settings recorded in the folder.
+"""Writes a folder of token rows: only one run at a time (lock), and only with the settings recorded in the folder.
 
 A record beside each file marks it as complete and holds its checksum.
 """
@@ -30,8 +30,8 @@ class Record(Config):
     counts: Counts
 
 
-def put_record(store: Store, written: Written, n_rows: int, counts: Counts) -> Record:
-    """Records a file as complete, so that later runs reuse it."""
+def write_record(store: Store, written: Written, n_rows: int, counts: Counts) -> Record:
+    """Writes the record of a file, which marks it as complete, so that later runs reuse it; returns the record."""
     file = TokenFile(path=written.path, n_rows=n_rows, n_bytes=written.n_bytes, sha256=written.sha256)
     record = Record(file=file, counts=counts)
     store.write_bytes(written.path + RECORD, (record.model_dump_json() + "\n").encode())
@@ -39,7 +39,7 @@ def put_record(store: Store, written: Written, n_rows: int, counts: Counts) -> R
 
 
 def find_record(store: Store, path: str) -> Record | None:
-    """Returns the record of a complete file; None if the file is missing or has changed.
+    """Returns the record of a complete file; None if the file or its record is missing, or the file has changed.
 
     Raises:
         StoreError: the record itself is damaged.
@@ -55,7 +55,9 @@ def find_record(store: Store, path: str) -> Record | None:
 
 @contextmanager
 def claim_folder(out: str, name: str, by: Config, wait_s: float = 0.0) -> Iterator[Store]:
-    """Creates the folder if necessary, locks it during the block, and removes temporary files of killed runs.
+    """Locks a folder of token rows during the `with` block, and yields its store.
+
+    The folder is created if necessary, and temporary files of killed runs are removed.
 
     Args:
         out: the folder.
@@ -88,7 +90,7 @@ def claim_folder(out: str, name: str, by: Config, wait_s: float = 0.0) -> Iterat
 
 
 def remove_superseded(store: Store, manifest: TokenManifest) -> None:
-    """Removes files of codes, rows and records that the manifest does not list."""
+    """Removes files of codes and rows that the manifest does not list, with their records."""
     listed = {file.path for shard in manifest.shards for file in (shard.codes, shard.rows)}
     for kind in ("codes", "rows"):
         for path in store.files(kind):
@@ -97,7 +99,7 @@ def remove_superseded(store: Store, manifest: TokenManifest) -> None:
 
 
 def _has_other_files(folder: Path) -> bool:
-    """Whether the folder holds more than what a run leaves that is killed before it records its settings."""
+    """Returns whether the folder holds more than the lock and temporary files, which a killed run leaves."""
     there = folder.iterdir() if folder.is_dir() else ()
     return any(each.name != LOCK and not each.name.endswith(TEMPORARY) for each in there)
 

@@ -39,7 +39,7 @@ def check_speech_held_out(speech: str, held_out: DatasetReader) -> None:
         ConfigError: a row does; the message names some items.
         DatasetError, StoreError: a folder cannot be read.
     """
-    both = sorted(read_left_out([speech]) & {item for item, _ in read_item_ids(held_out)})
+    both = sorted(read_excluded_ids([speech]) & {item for item, _ in read_item_ids(held_out)})
     if both:
         raise ConfigError(
             f"The speech in {speech} says {len(both)} items of held-out {held_out.store.root}: {_format_some(both)}.",
@@ -48,10 +48,11 @@ def check_speech_held_out(speech: str, held_out: DatasetReader) -> None:
 
 
 def _format_some(items: Sequence[str]) -> str:
+    """Returns the first items as a list for a message, with an ellipsis if there are more."""
     return f"{', '.join(items[:_N_NAMED])}{', …' if len(items) > _N_NAMED else ''}"
 
 
-def read_left_out(folders: Sequence[str]) -> frozenset[str]:
+def read_excluded_ids(folders: Sequence[str]) -> frozenset[str]:
     """Returns the ids of items and questions of datasets, and the item ids of token rows, which have no question ids.
 
     Raises:
@@ -69,7 +70,7 @@ def read_left_out(folders: Sequence[str]) -> frozenset[str]:
 
 
 def read_item_ids(reader: DatasetReader, but: str = "") -> set[tuple[str, str]]:
-    """Returns pairs of item id and question id of a dataset, except those of one split.
+    """Returns pairs of item id and question id of a dataset, except those of the split `but`.
 
     The question's id (`group_id`) does not depend on case and punctuation, and is shared by all items that ask it.
     """

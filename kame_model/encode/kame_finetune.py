@@ -55,14 +55,14 @@ SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportSummary:
     """Summary of an export: number of dialogues by split, and total number of frames of 80 ms."""
 
     dialogues: dict[str, int]
     n_frames: int
 
 
-def export_kame_finetune(folder: str, out: str, on_dialogues: Callable[[int], None] = lambda n: None) -> Exported:
+def export_kame_finetune(folder: str, out: str, on_dialogues: Callable[[int], None] = lambda n: None) -> ExportSummary:
     """Writes token rows in the format of kame_finetune; `out` is written completely or not at all.
 
     Args:
@@ -87,7 +87,7 @@ def to_table(rows: Iterable[TokenRow]) -> pa.Table:
 
 
 def _check_codes(dataset: TokenDataset) -> None:
-    """Checks that the codes have Mimi's layout, the only one that kame_finetune supports."""
+    """Raises a ConfigError if the codes do not have Mimi's layout, the only one that kame_finetune supports."""
     layout = dataset.layout
     if layout != CodeLayout.make_mimi(layout.n_codebooks, layout.card):
         raise ConfigError(
@@ -97,12 +97,12 @@ def _check_codes(dataset: TokenDataset) -> None:
         )
 
 
-def _write_files(dataset: TokenDataset, folder: Path, on_dialogues: Callable[[int], None]) -> Exported:
+def _write_files(dataset: TokenDataset, folder: Path, on_dialogues: Callable[[int], None]) -> ExportSummary:
     """Writes a Parquet file for each file of token rows, and `export.json`."""
     for name, rows in dataset.read_shards():
         pq.write_table(to_table(rows.read_rows()), folder / f"{name}.parquet", compression="zstd")
         on_dialogues(len(rows))
-    exported = Exported(dict(Counter(dataset.splits)), int(dataset.lengths.sum()))
+    exported = ExportSummary(dict(Counter(dataset.splits)), int(dataset.lengths.sum()))
     made_from = {
         "format": "kame_finetune",
         "fingerprint": dataset.fingerprint,
@@ -124,5 +124,5 @@ def _make_record(row: TokenRow) -> dict[str, Any]:
 
 
 def _stack_streams(tokens: SpeakerTokens) -> list[Any]:
-    """Returns [1 + n, T]: the text, then each codebook."""
+    """Returns the streams of a speaker as a list of 1 + n arrays, int32[T]: the text, then each codebook."""
     return [tokens.text, *tokens.codes.astype(np.int32)]

@@ -32,7 +32,7 @@ class MadeWith(Config):
 
     @classmethod
     def from_codec(cls, codec: Codec, tokenizer: Tokenizer) -> Self:
-        """Collects the settings from a codec and a tokenizer."""
+        """Makes the settings from a codec and a tokenizer."""
         return cls(
             codec=codec.name,
             codec_digest=codec.digest,

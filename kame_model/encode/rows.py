@@ -59,7 +59,7 @@ class SpeakerTokens:
     answer_mask: NDArray[np.bool_]
 
     def find_answering_event(self) -> int | None:
-        """Returns the last event with a complete question before the answer's words.
+        """Returns the index of the last event with a complete question before the answer's words.
 
         Greetings and follow-ups have such events too. None if there is none, or if no words are marked as the answer.
         """
@@ -92,7 +92,7 @@ class TokenRow:
 
 
 def write_packed(store: Store, path: str, columns: Mapping[str, pa.Array]) -> Written:
-    """Writes one file, completely or not at all; the same columns give the same bytes.
+    """Writes columns to one Arrow file, completely or not at all; the same columns give the same bytes.
 
     Raises:
         StoreError: the file cannot be written.
@@ -104,7 +104,7 @@ def write_packed(store: Store, path: str, columns: Mapping[str, pa.Array]) -> Wr
 
 
 def to_ragged(rows: Ragged, dtype: type[np.generic]) -> pa.Array:
-    """Makes a column of arrays; arrays of more than one dimension are flattened in row-major order."""
+    """Makes an Arrow list column with one array per row; arrays are flattened in row-major order."""
     offsets = np.cumsum([0, *(each.size for each in rows)], dtype=np.int32)
     values = np.concatenate([np.empty(0, dtype), *(np.ravel(each) for each in rows)]).astype(dtype, copy=False)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))
@@ -178,7 +178,7 @@ class CodesFile(PackedFile):
 
 
 def write_rows(store: Store, path: str, rows: Sequence[TokenRow], codes_rows: Sequence[int]) -> Written:
-    """Writes the rows of a shard without their codes, but with the row of each in the codes file (`codes_rows`)."""
+    """Writes the rows of a shard without their codes; `codes_rows` has the index of each row in the codes file."""
     columns = {name: pa.array((getattr(row, name) for row in rows), pa.string()) for name in _TEXTS}
     columns["codes_row"] = pa.array(codes_rows, pa.int32())
     columns["n_frames"] = pa.array((row.n_frames for row in rows), pa.int32())

@@ -35,8 +35,8 @@ from kame_model.encode.folder import (
     Record,
     claim_folder,
     find_record,
-    put_record,
     remove_superseded,
+    write_record,
 )
 from kame_model.encode.manifest import (
     CODES_VERSION,
@@ -121,7 +121,9 @@ class _ShardEncoder:
     on_dialogues: OnDialogues
 
     def encode(self, entry: ShardEntry) -> TokenShard:
-        """Makes the files of one data shard; complete files are reused.
+        """Makes the files of codes and rows of one data shard, and returns its entry for the manifest.
+
+        Complete files are reused.
 
         Raises:
             DamagedShard: the shard or its oracles cannot be read.
@@ -159,19 +161,22 @@ class _ShardEncoder:
             self.on_dialogues(len(encoded))
         dialogue_ids = self.reader.store.read_table(entry.path, ["dialogue_id"])["dialogue_id"].to_pylist()
         written = write_codes(self.store, path, dialogue_ids, codes)
-        return put_record(self.store, written, len(codes), Counts())
+        return write_record(self.store, written, len(codes), Counts())
 
     def _copy_codes(self, path: str) -> Record | None:
-        """Copies a codes file from another folder; its name identifies audio and codec. None: no folder has it."""
+        """Copies a codes file from a folder of `codes_from` and returns its record; None if no folder has it.
+
+        The path identifies audio and codec.
+        """
         for folder in self.config.codes_from:
             other = Store(folder)
             if record := find_record(other, path):
                 written = self.store.write_bytes(path, other.read_bytes(path))
-                return put_record(self.store, written, record.file.n_rows, Counts())
+                return write_record(self.store, written, record.file.n_rows, Counts())
         return None
 
     def _write_rows(self, entry: ShardEntry, path: str, codes_path: str, hidden: list[str]) -> Record:
-        """Writes the rows of a shard without those of flagged dialogues (`hidden`)."""
+        """Writes the rows of a shard without those of flagged dialogues (`hidden`, their ids)."""
         for each in (entry, *self.oracles.get(entry.path, [])):
             check_shard(self.reader.store, each)
         codes = CodesFile(self.store.at(codes_path))
@@ -185,7 +190,7 @@ class _ShardEncoder:
             rows.append(row)
             codes_rows.append(number)
             counts += counted
-        return put_record(self.store, write_rows(self.store, path, rows, codes_rows), len(rows), counts)
+        return write_record(self.store, write_rows(self.store, path, rows, codes_rows), len(rows), counts)
 
     def _read_dialogues(self, entry: ShardEntry) -> Iterator[tuple[AudioDialogue, OracleRow | None]]:
         """Yields the dialogues of a shard, each with its oracles; raises a DamagedShard if they cannot be read."""
@@ -195,7 +200,7 @@ class _ShardEncoder:
             raise DamagedShard(error.what, error.remedy) from error
 
     def _find_flagged(self, codes_path: str) -> list[str]:
-        """Returns the flagged dialogues of a shard."""
+        """Returns the ids of the flagged dialogues of a shard, sorted."""
         if not self.flagged:
             return []
         there = CodesFile(self.store.at(codes_path)).read_column("dialogue_id")
@@ -211,7 +216,7 @@ def _read_licences(reader: DatasetReader) -> dict[str, str | None] | None:
 
 
 def resolve_codec_options(options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
-    """Returns a codec's options for later use: paths are absolute, and the device is removed."""
+    """Returns a codec's options to store for later use: paths are made absolute, and the device is removed."""
     return {
         name: str(Path(str(value)).expanduser().absolute()) if name in ("path", "kwargs") else value
         for name, value in options.items()
@@ -220,7 +225,7 @@ def resolve_codec_options(options: Mapping[str, OptionValue]) -> dict[str, Optio
 
 
 def group_oracle_files(reader: DatasetReader) -> dict[str, list[ShardEntry]]:
-    """Returns the files of the reader's oracle version, by the data file that they belong to.
+    """Returns the oracle files of the reader's oracle version, by the path of the data file that they belong to.
 
     Raises:
         DatasetError: the dataset has no oracles of that version.

@@ -80,7 +80,7 @@ def read_windows(store: Store, entry: ShardEntry, window_s: float) -> Iterator[l
 
 
 def encode_window(codec: Codec, window: Sequence[Sound]) -> Encoded:
-    """Encodes A and B of each dialogue; the codec gets all at once, so that it can batch those of equal length.
+    """Encodes both channels of each dialogue with one call of the codec, which can batch channels of equal length.
 
     Raises:
         DamagedShard: the stored audio is not as the format requires.
@@ -95,7 +95,9 @@ def encode_voices(codec: Codec, voices: Sequence[Samples], names: Sequence[str])
     """Encodes voices in one call of the codec; returns codes [n_codebooks, n_frames] of each.
 
     Args:
-        names: the row of each voice, for the message.
+        codec: the codec.
+        voices: audio, [n_samples] at 24 kHz each.
+        names: id of the dialogue or sentence of each voice, for the error message.
 
     Raises:
         BackendError: the codec returned codes of a wrong shape or range.
@@ -142,11 +144,11 @@ class Encoders(WorkerPool):
     def __init__(self, config: EncodeConfig, codec: Codec) -> None:
         on_cpu = str(getattr(codec, "device", "cpu")).startswith("cpu")  # a codec without a device runs on the CPU
         n_workers = config.workers or ((os.cpu_count() or 1) if on_cpu else 1)
-        super().__init__(n_workers, _begin_worker, config.codec, dict(config.codec_options))
+        super().__init__(n_workers, _init_worker, config.codec, dict(config.codec_options))
         self._codec = codec
 
     def encode(self, windows: Iterable[Sequence[Sound]]) -> Iterator[Encoded]:
-        """Yields the codes of each window; at most twice as many windows as processes are in memory.
+        """Yields the codes of each window in order; at most twice as many windows as processes are in memory.
 
         Raises:
             DamagedShard: the stored audio is not as the format requires.
@@ -178,7 +180,7 @@ class Encoders(WorkerPool):
             return self.get_started().submit(_encode_in_worker, window)
 
 
-def _begin_worker(codec: str, options: Mapping[str, OptionValue]) -> None:
+def _init_worker(codec: str, options: Mapping[str, OptionValue]) -> None:
     """Builds the codec of a worker process, which uses one thread and exits with its parent."""
     global _codec
     leave_with_parent()
@@ -195,7 +197,7 @@ def _encode_in_worker(window: Sequence[Sound]) -> Encoded:
 
 @contextmanager
 def use_one_thread() -> Iterator[None]:
-    """Context in which torch uses one thread, because the last bit of a sum depends on the number of threads."""
+    """Context manager in which torch uses one thread: the last bit of a sum depends on the number of threads."""
     import torch
 
     before = torch.get_num_threads()

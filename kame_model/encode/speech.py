@@ -28,7 +28,7 @@ from data_schemas.records import Reject, SpokenSentence
 from data_schemas.store import Store
 from data_schemas.units import FRAME_N_SAMPLES, FRAMES_PER_S, seconds_to_samples
 from kame_model.encode.dialogue import SPEECH, make_utterance_row
-from kame_model.encode.folder import find_record, put_record, remove_superseded
+from kame_model.encode.folder import find_record, remove_superseded, write_record
 from kame_model.encode.manifest import (
     CODES_VERSION,
     MANIFEST,
@@ -71,7 +71,7 @@ def get_part_path(number: int) -> str:
 
 
 def add_silence(sound: Samples, before_s: float, after_s: float) -> Samples:
-    """Adds silence before and after an utterance, as in its row."""
+    """Returns the audio of an utterance with silence before and after it, as in its token row."""
     return np.pad(sound, (seconds_to_samples(before_s), seconds_to_samples(after_s)))
 
 
@@ -103,14 +103,14 @@ def write_part(
     return _compute_duration_s(table)
 
 
-def find_part_s(store: Store, number: int) -> float | None:
+def read_part_duration_s(store: Store, number: int) -> float | None:
     """Returns the duration of a part's rows in seconds; None if the part does not exist."""
     path = get_part_path(number)
     return _compute_duration_s(store.read_table(path, [_N_FRAMES])) if store.exists(path) else None
 
 
-def count_refused(store: Store, n_parts: int) -> Counter[str]:
-    """Counts the rejected sentences of the first parts by reason."""
+def count_rejects(store: Store, n_parts: int) -> Counter[str]:
+    """Counts the rejected sentences of the first `n_parts` parts by reason."""
     reasons: Counter[str] = Counter()
     for number in range(n_parts):
         table = store.read_table(get_part_path(number).replace("parts", "rejects"), ["reason"])
@@ -128,7 +128,7 @@ def compact_parts(
     before_s: float,
     licences: Mapping[str, str | None],
 ) -> TokenManifest:
-    """Compacts the first parts into shards of token rows and writes the manifest.
+    """Combines the first `n_parts` parts into shards of token rows, and writes the manifest.
 
     Complete shards are reused; files that the manifest does not list are removed.
 
@@ -164,12 +164,12 @@ class _Shard:
         self._rows_path = f"rows/{split}-{SPEECH}-{rows_print}.arrow"
 
     def find(self) -> TokenShard | None:
-        """Returns its files if both are complete."""
+        """Returns its entry for the manifest if both files are complete, else None."""
         codes, rows = (find_record(self._store, path) for path in (self._codes_path, self._rows_path))
         return None if codes is None or rows is None else self._describe(codes.file, rows.file, rows.counts)
 
     def make(self, codec: Codec, tokenizer: Tokenizer, before_s: float) -> TokenShard | None:
-        """Writes its files; None if the parts have no row of the split."""
+        """Writes its files and returns its entry for the manifest; None if the parts have no row of the split."""
         said = [each for number in self._numbers for each in self._read(number, codec.n_codebooks)]
         if not said:
             return None
@@ -180,9 +180,9 @@ class _Shard:
         rows, counts = [row for row, _ in made], sum((counted for _, counted in made), Counts())
         names, codes = [row.dialogue_id for row in rows], [(row.a.codes, row.b.codes) for row in rows]
         codes_written = write_codes(self._store, self._codes_path, names, codes)
-        codes_file = put_record(self._store, codes_written, len(rows), Counts()).file
+        codes_file = write_record(self._store, codes_written, len(rows), Counts()).file
         written = write_rows(self._store, self._rows_path, rows, range(len(rows)))
-        return self._describe(codes_file, put_record(self._store, written, len(rows), counts).file, counts)
+        return self._describe(codes_file, write_record(self._store, written, len(rows), counts).file, counts)
 
     def _read(self, number: int, n_codebooks: int) -> list[tuple[SpokenSentence, Codes]]:
         """Returns the sentences of a part that belong to the shard's split, each with its codes."""

@@ -44,8 +44,8 @@ class Example:
         """Makes an example, whose labels are computed from its columns.
 
         Args:
-            columns: int32[K, S + 1], from `lay_sequence`, or a chunk of it.
-            oracle: int32[S], from `lay_oracle`.
+            columns: int32[K, S + 1], from `make_columns`, or a chunk of it.
+            oracle: int32[S], from `make_oracle_stream`.
             answer_mask: bool[S]; for a whole sequence, the mask of the T frames, then False for the tail.
             text_card: initial id of the text.
             card: initial id of the codes.
@@ -114,7 +114,10 @@ def round_length(n_positions: int, multiple: int = LENGTH_MULTIPLE) -> int:
 
 
 def collate(examples: Sequence[Example]) -> Batch:
-    """Combines examples of any lengths to one batch. Attention is causal, so padding at the end has no effect."""
+    """Combines examples of any lengths to one batch, padded to the length `round_length` of the longest.
+
+    Attention is causal, so padding at the end has no effect.
+    """
     longest = max(each.n_positions for each in examples)
     n_padded = round_length(longest) - longest
     return Batch(
@@ -126,8 +129,10 @@ def collate(examples: Sequence[Example]) -> Batch:
 
 
 def _pad(arrays: Sequence[NDArray[np.generic]], fill: int, n_more: int) -> torch.Tensor:
-    """Pads arrays in their last axis to the longest and `n_more`, and stacks them; integers become int64, as embeddings
-    require."""
+    """Pads arrays in their last axis to the longest length plus `n_more`, and stacks them.
+
+    Integers become int64, as embeddings require.
+    """
     n_last = max(array.shape[-1] for array in arrays) + n_more
     dtype = np.bool_ if arrays[0].dtype == np.bool_ else np.int64
     stacked = np.full((len(arrays), *arrays[0].shape[:-1], n_last), fill, dtype)

@@ -66,7 +66,7 @@ class Cue:
         return is_cue
 
 
-def lay_cues(text: Iterable[int], oracle: Iterable[int], start_id: int) -> list[int]:
+def compute_cues(text: Iterable[int], oracle: Iterable[int], start_id: int) -> list[int]:
     """Returns the cues of a sequence, one for each of S input positions.
 
     Args:

@@ -34,7 +34,7 @@ class TextFrames:
     n_cut_tokens: int
 
 
-def lay_text(words: Sequence[WordTiming], tokenizer: Tokenizer, n_frames: int) -> TextFrames:
+def place_text(words: Sequence[WordTiming], tokenizer: Tokenizer, n_frames: int) -> TextFrames:
     """Places a speaker's words, given in any order, on the frames of the dialogue; counts tokens moved or cut off.
 
     The order of tokens never changes, so the text read from the frames is the text said, for any word timings.
@@ -61,7 +61,7 @@ def lay_text(words: Sequence[WordTiming], tokenizer: Tokenizer, n_frames: int) -
 
 
 def find_words(text: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """Returns bool[T], the frames of a text that hold a token of a word."""
+    """Returns bool[T], true at the frames of a text whose token is part of a word."""
     is_word: NDArray[np.bool_] = (text != PADDING_ID) & (text != END_OF_PADDING_ID)
     return is_word
 

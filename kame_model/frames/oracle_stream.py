@@ -2,8 +2,8 @@
 
 An event at frame f puts the start id (`text_card`) at input position f + 1, where text token f is, and one token at
 each position after it; position 0 is the initial column and has no oracle. The start of an event discards the rest of
-the previous one. `lay_oracle` does this for a whole dialogue in training, `OracleQueue` position by position in the
-server.
+the previous one. `make_oracle_stream` does this for a whole dialogue in training, `OracleQueue` position by position in
+the server.
 """
 
 from collections import deque
@@ -68,7 +68,7 @@ class OracleTokens:
         preds: Sequence[Sequence[int]],
         hints: Sequence[Sequence[int]],
     ) -> Self:
-        """Packs lists with one entry per event; an entry of `hints` is empty if the event had no hint.
+        """Makes an `OracleTokens` from lists with one entry per event; an entry of `hints` is empty without a hint.
 
         Raises:
             ValueError: if the lists differ in length, or the frames are not sorted.
@@ -159,13 +159,13 @@ class OracleTokens:
 
 
 def _pack(lists: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Concatenates lists: all values, and the start of each list in them, with the total number last."""
+    """Concatenates lists; returns all values, and the offset of each list in them, with the total number last."""
     offsets = np.cumsum([0, *(len(each) for each in lists)], dtype=np.int32)
     values = np.fromiter((token for each in lists for token in each), np.int32, count=int(offsets[-1]))
     return values, offsets
 
 
-def lay_oracle(events: Iterable[OracleTokenEvent], n_positions: int, start_id: int) -> NDArray[np.int32]:
+def make_oracle_stream(events: Iterable[OracleTokenEvent], n_positions: int, start_id: int) -> NDArray[np.int32]:
     """Returns the oracle stream of a sequence.
 
     Args:
@@ -195,12 +195,12 @@ class OracleQueue:
     The original KAME server indexed tokens by elapsed frames and lost some whenever the LLM was slow. Here tokens wait
     in the queue, and only the start of a newer oracle discards them.
 
-    For the same events at the same frames, the queue feeds what `lay_oracle` returns: `push` the oracle that arrived at
-    frame f, then call `pop` for position f + 1. An oracle that is still being written is added by `start` and `extend`;
-    it counts as an event of the frame of its first token. Until then the previous one continues, and if no token ever
-    arrives it has no effect. If its tokens arrive more slowly than one a frame, the gaps are filled with padding (a
-    back-end with less than 12.5 tokens a second, or one whose next sentence is incomplete); training uses this queue to
-    make its gaps.
+    For the same events at the same frames, the queue feeds what `make_oracle_stream` returns: `push` the oracle that
+    arrived at frame f, then call `pop` for position f + 1. An oracle that is still being written is added by `start`
+    and `extend`; it counts as an event of the frame of its first token. Until then the previous one continues, and if
+    no token ever arrives it has no effect. If its tokens arrive more slowly than one a frame, the gaps are filled with
+    padding (a back-end with less than 12.5 tokens a second, or one whose next sentence is incomplete); training uses
+    this queue to make its gaps.
 
     Args:
         start_id: `text_card`.
@@ -239,7 +239,7 @@ class OracleQueue:
         self.extend(self.start(), tokens)
 
     def pop(self) -> int:
-        """Returns the id to feed at this input position."""
+        """Removes and returns the id to feed at the next input position; padding if no token is waiting."""
         return self._waiting.popleft() if self._waiting else PADDING_ID
 
     def reset(self) -> None:

@@ -26,14 +26,14 @@ class Chunk(NamedTuple):
     stop: int
 
 
-def lay_sequence(
+def make_columns(
     text: NDArray[np.int32],
     own: NDArray[np.integer],
     other: NDArray[np.integer],
     text_card: int,
     layout: CodeLayout,
 ) -> NDArray[np.int32]:
-    """Returns all columns of a dialogue, with delays applied.
+    """Returns a dialogue as the columns of one sequence, with delays applied.
 
     A row with a delay of d frames starts with d more initial ids. After its last token comes text padding, or the
     layout's `card`, which is not a code and so never a label: in the tail, the text is trained, codes without delay are
@@ -90,7 +90,7 @@ def cut_chunks(n_columns: int, max_columns: int = MAX_COLUMNS) -> list[Chunk]:
 
 
 def select_events(events: Iterable[OracleTokenEvent], chunk: Chunk) -> list[OracleTokenEvent]:
-    """Returns the oracle events that start in a chunk, with frames relative to the chunk for `lay_oracle`.
+    """Returns the oracle events that start in a chunk, with frames relative to the chunk for `make_oracle_stream`.
 
     An event at frame f starts at column f + 1. The rest of an event that started in an earlier chunk is lost, as in
     the released recipe.

@@ -18,7 +18,7 @@ from torch.nn import functional
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.model import InputDropoutConfig, ModelConfig
 from kame_model.frames.batch import copy_to_device
-from kame_model.frames.cue import lay_cues
+from kame_model.frames.cue import compute_cues
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
 from kame_model.model.attention import choose_attention
 from kame_model.model.oracle_embedding import CueEmbedding, OracleEmbedding
@@ -125,15 +125,20 @@ class FrontEnd(nn.Module):
             with_audio: False skips the depth transformer, for copying without audio.
         """
         inputs = columns[..., :-1] if inputs is None else inputs
-        with disable_compilation_on_cpu(columns.device), choose_attention(columns.device.type, self.lm_kwargs["context"]):
+        with (
+            disable_compilation_on_cpu(columns.device),
+            choose_attention(columns.device.type, self.lm_kwargs["context"]),
+        ):
             cues = None if oracle is None else self._compute_cues(columns[:, 0, :-1], oracle)
-            condition = self.condition(torch.full_like(inputs[:, 0], PADDING_ID) if oracle is None else oracle, cues)
+            condition = self.compute_condition(
+                torch.full_like(inputs[:, 0], PADDING_ID) if oracle is None else oracle, cues
+            )
             hidden, text = self.lm.forward_text(inputs, condition)  # [B, S, dim], [B, 1, S, text_card]
             audio = self.lm.forward_depformer_training(columns[..., 1:], hidden) if with_audio else None
         return Logits(text[:, 0], audio)
 
-    def condition(self, oracle: Tensor, cues: Tensor | None = None) -> Tensor:
-        """Computes the summed condition, [B, S, dim].
+    def compute_condition(self, oracle: Tensor, cues: Tensor | None = None) -> Tensor:
+        """Computes moshi's `sum_condition`, [B, S, dim]: the embeddings of the oracle and, if it has one, of the cue.
 
         Args:
             oracle: [B, S] ids of the oracle.
@@ -150,7 +155,7 @@ class FrontEnd(nn.Module):
         if self.cue is None:
             return None
         rows = zip(text.tolist(), oracle.tolist(), strict=True)
-        return torch.tensor([lay_cues(*row, self.text_card) for row in rows], device=text.device)
+        return torch.tensor([compute_cues(*row, self.text_card) for row in rows], device=text.device)
 
 
 def make_lm_kwargs(config: ModelConfig, text_card: int, layout: CodeLayout) -> dict[str, Any]:
@@ -211,7 +216,7 @@ def build_front_end(
 
 
 def drop_inputs(inputs: Tensor, config: InputDropoutConfig, generator: torch.Generator) -> Tensor:
-    """Applies dropout to the temporal transformer's input: dropped ids become the zero token, which has no vector.
+    """Returns the temporal transformer's input with dropout: dropped ids become the zero token, which has no vector.
 
     It hides some of the model's own past in training, so that the model relies on the oracle.
 

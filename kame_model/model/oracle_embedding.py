@@ -35,20 +35,21 @@ class OracleEmbedding(nn.Module):
         device, dtype = text_emb.weight.device, text_emb.weight.dtype
         if mode == "table":
             self.embedding = ScaledEmbedding(n_ids, dim, zero_idx=ZERO_ID, device=device, dtype=dtype)
-            self.start_from_text(text_emb)
+            self.copy_text_embedding(text_emb)
         else:
             self.projection = nn.Linear(dim, dim, bias=False, device=device, dtype=dtype)
             self.shift = nn.Parameter(torch.empty(dim, device=device, dtype=dtype))
-            self._start_tied()
+            self._init_tied()
 
     @torch.no_grad()
-    def start_from_text(self, text_emb: nn.Embedding) -> None:
+    def copy_text_embedding(self, text_emb: nn.Embedding) -> None:
         """Copies the text embedding to the table; does nothing in mode tied, which uses it anyway."""
         if self.mode == "table":
             self.embedding.weight.copy_(text_emb.weight)
 
     @torch.no_grad()
-    def _start_tied(self) -> None:
+    def _init_tied(self) -> None:
+        """Initialises the projection as a random rotation, and the shift with random numbers."""
         dim = len(self.shift)
         device = self.shift.device
         rotation = torch.empty(dim, dim, device=device, dtype=torch.float32)  # no QR in bf16
@@ -66,7 +67,7 @@ class OracleEmbedding(nn.Module):
 
     @torch.no_grad()
     def make_table(self, text_emb: nn.Embedding) -> Tensor:
-        """Returns the whole embedding as one table, [text_card + 1, dim]."""
+        """Returns the vectors of all ids as one table, [text_card + 1, dim], in any mode."""
         if self.mode == "table":
             return self.embedding.weight.detach().clone()
         table = functional.linear(text_emb.weight, self.projection.weight) + self.shift
@@ -75,7 +76,7 @@ class OracleEmbedding(nn.Module):
 
     @torch.no_grad()
     def set_table(self, table: Tensor, text_emb: nn.Embedding) -> None:
-        """Loads the embedding of a checkpoint.
+        """Sets the weights so that the embedding equals a table.
 
         Args:
             table: [text_card + 1, dim], as returned by `make_table`.

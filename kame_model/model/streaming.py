@@ -55,15 +55,19 @@ class FrontEndGen:
 
     @contextmanager
     def streaming(self, batch_size: int) -> Iterator[None]:
-        """Context in which `step` may be called; the state is new on entry and is discarded on exit."""
+        """Context manager in which `step` may be called; the state is new on entry and is discarded on exit."""
         self._cues = [Cue(self._front_end.text_card) for _ in range(batch_size)]
         self._running = list(range(batch_size))
-        with disable_compilation_on_cpu(self._front_end.lm.device), self._mask_missing_entries(), self._gen.streaming(batch_size):
+        with (
+            disable_compilation_on_cpu(self._front_end.lm.device),
+            self._mask_missing_entries(),
+            self._gen.streaming(batch_size),
+        ):
             yield
 
     @contextmanager
     def _mask_missing_entries(self) -> Iterator[None]:
-        """Context in which ids beyond the size of a smaller codebook cannot be sampled."""
+        """Context manager in which ids beyond the size of a smaller codebook cannot be sampled."""
         layout = self._front_end.layout
         with ExitStack() as hooks:
             for head, size in zip(self._front_end.lm.linears, layout.sizes, strict=True):
@@ -73,13 +77,13 @@ class FrontEndGen:
 
     @torch.no_grad()
     def step(self, other: Tensor, oracle: Tensor) -> Frame:
-        """Runs one frame of every slot.
+        """Runs one frame of every slot, and returns the output for an earlier frame (see the module's docstring).
 
         Args:
             other: [B, n] the other's codes of the last frame; ignored in the first call.
             oracle: [B] id of the oracle for this position; padding if there is none.
         """
-        self._gen.condition = self._front_end.condition(oracle[:, None], self._feed_cues(oracle))
+        self._gen.condition = self._front_end.compute_condition(oracle[:, None], self._feed_cues(oracle))
         with disable_compilation_on_cpu(oracle.device):
             said = self._gen.step(other[..., None])
         assert said is not None  # support_out_of_sync: never
@@ -116,7 +120,7 @@ class _OracleLMGen(LMGen):
         super().__init__(
             front_end.lm,
             **sampling.model_dump(),
-            on_text_hook=None if front_end.cue is None else self._note_text,
+            on_text_hook=None if front_end.cue is None else self._record_text,
             support_out_of_sync=True,  # slots start and pause independently
         )
         self.condition: Tensor | None = None
@@ -127,7 +131,8 @@ class _OracleLMGen(LMGen):
             self._streaming_state.condition_sum = self.condition  # moshi copies it into its CUDA graph
         return super()._step(input_tokens, depformer_replace_tokens)
 
-    def _note_text(self, sampled: Tensor) -> None:
+    def _record_text(self, sampled: Tensor) -> None:
+        """Keeps the text tokens [B] that were sampled in this call, for the cues."""
         self.said = sampled.tolist()
 
 

@@ -66,7 +66,10 @@ def make_run_vocabulary(readers: Sequence[DatasetReader], n_pieces: int, out: st
 
 
 def _digest_texts(readers: Sequence[DatasetReader]) -> bytes:
-    """Identifies the texts. Oracles added to a version do not count: they need no other vocabulary."""
+    """Returns JSON that identifies the texts: a digest of each dataset's dialogues, and its oracle version.
+
+    Oracles that are added to a version do not change it, because they need no other vocabulary.
+    """
     told = set()
     for reader in readers:
         dialogues = ids.digest("texts", list_contents(reader.manifest.select_kind(DATA)))

@@ -109,7 +109,7 @@ class Tokenizer:
         return text
 
     def starts_word(self, token: int) -> bool:
-        """Whether a token is the first of a word."""
+        """Returns whether a token is the first of a word."""
         return self._is_text(token) and str(self._pieces.id_to_piece(token)).startswith(WORD_START)
 
     def get_piece(self, token: int) -> str | bytes:
@@ -131,6 +131,7 @@ class Tokenizer:
         return SaidText(self)
 
     def _is_text(self, token: int) -> bool:
+        """Returns whether an id is a piece of text, and not padding or another special id."""
         return 0 <= token < self.text_card and not self._pieces.is_control(token) and token != END_OF_PADDING_ID
 
     def _check_special_ids(self) -> None:
@@ -209,6 +210,7 @@ class StreamedText:
         return self._release(self._text)
 
     def _release(self, text: str) -> list[int]:
+        """Returns the tokens of all text so far that were not returned before."""
         new = self._tokenizer.encode(text)[self._n_released :]
         self._n_released += len(new)
         return new

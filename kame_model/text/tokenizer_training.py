@@ -70,7 +70,10 @@ def read_training_texts(reader: DatasetReader) -> Iterator[str]:
 def _read_training_rows(
     reader: DatasetReader, path: str, column: str, left_out: Container[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yields the training rows of a file with one column besides their ids, without those in `left_out`."""
+    """Yields the rows of a file's training split, without the dialogues in `left_out`.
+
+    A row has the keys `dialogue_id`, `split` and `column`.
+    """
     table = reader.store.read_table(path, ["dialogue_id", "split", column])
     for row in table.to_pylist():
         if row["split"] == "train" and row["dialogue_id"] not in left_out:
@@ -78,7 +81,7 @@ def _read_training_rows(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trained:
+class TrainedTokenizer:
     """A trained vocabulary, and how well it fits its corpus.
 
     Attributes:
@@ -123,7 +126,7 @@ def train_tokenizer(
     out: str | Path,
     whole_words: Sequence[str] = (),
     datasets: Sequence[str] = (),
-) -> Trained:
+) -> TrainedTokenizer:
     """Trains a vocabulary and writes it; the file is written completely or not at all.
 
     Args:
@@ -150,7 +153,7 @@ def train_tokenizer(
     _write_once(path, _train_pieces(counts, vocabulary, whole))
     tokenizer = Tokenizer(path)
     n_pieces = {word: len(tokenizer.encode(word)) for word in counts}
-    return Trained(
+    return TrainedTokenizer(
         tokenizer=tokenizer,
         n_words=counts.total(),
         n_different_words=len(counts),
@@ -181,7 +184,7 @@ def _make_spelling_rules() -> dict[str, str]:
 
 
 def _write_once(path: Path, content: bytes) -> None:
-    """Writes a vocabulary; raises a StoreError if the file exists with other contents."""
+    """Writes a vocabulary's file; raises a StoreError if it exists with other contents."""
     store = Store(str(path.parent))
     if store.exists(path.name) and store.read_bytes(path.name) != content:
         raise StoreError(
@@ -193,6 +196,11 @@ def _write_once(path: Path, content: bytes) -> None:
 
 def _check_pieces(counts: Counter[str], whole: Sequence[str], vocabulary: int) -> None:
     """Checks the size of the vocabulary and the whole words.
+
+    Args:
+        counts: the words of the corpus.
+        whole: words that become one piece each.
+        vocabulary: number of pieces.
 
     Raises:
         ConfigError: it is too small for all characters and whole words, or a whole word has other characters than

@@ -61,7 +61,7 @@ def run_text(front_end: FrontEnd, trials: Sequence[Trial], temperature: float) -
             for cue, each in zip(cues, fed[:, 0].tolist(), strict=True):
                 cue.feed(each)
             cued = torch.tensor([[cue.token] for cue in cues], device=lm.device)
-            condition = front_end.condition(fed.to(lm.device), cued)
+            condition = front_end.compute_condition(fed.to(lm.device), cued)
             logits = lm.forward_text(column.to(lm.device), condition)[1][:, 0, 0].float().cpu()
             text[:, at] = column[:, 0, 0] = _choose(logits, temperature, draw)
             for cue, each in zip(cues, text[:, at].tolist(), strict=True):

@@ -19,7 +19,7 @@ from data_schemas.config.training import KINDS, BestBy, Kind, SharesConfig, Trai
 from data_schemas.errors import ConfigError, StoreError
 from kame_model.data import copying, lessons
 from kame_model.data.batch_plan import RowKind, has_rows_of, make_units
-from kame_model.data.example import ExampleMaker, Judged
+from kame_model.data.example import ExampleMaker, ValidationExample
 from kame_model.data.loader import Loader, RowSource, Source
 from kame_model.data.mixture import open_datasets
 from kame_model.encode.folder import TOKENIZER
@@ -175,7 +175,9 @@ def _assemble(config: TrainConfig, processes: Processes) -> tuple[Trainer, tuple
     return Trainer(config, parts), sizes
 
 
-def _open_data(config: TrainConfig, datasets: list[TokenDataset], processes: Processes) -> tuple[Loader, list[Judged]]:
+def _open_data(
+    config: TrainConfig, datasets: list[TokenDataset], processes: Processes
+) -> tuple[Loader, list[ValidationExample]]:
     """Opens the loader of micro-batches, and returns it with the validation examples."""
     accumulation, n_judged = config.optim.accumulation or 1, config.keep.evaluate_examples
     how = (config.seed, accumulation, processes.share)
@@ -195,7 +197,7 @@ def _open_data(config: TrainConfig, datasets: list[TokenDataset], processes: Pro
         judged = _draw_validation(config, datasets, shares.main, n_judged)
     else:
         assert pieces is not None
-        judged = lessons.make_judged_examples(pieces, config.copying, n_judged, config.seed)
+        judged = lessons.make_validation_examples(pieces, config.copying, n_judged, config.seed)
     return Loader(sources, shares), judged
 
 
@@ -240,7 +242,9 @@ def _list_free_runs(
     return {"free": measure} if asked else {}
 
 
-def _draw_validation(config: TrainConfig, datasets: list[TokenDataset], kind: RowKind, n_examples: int) -> list[Judged]:
+def _draw_validation(
+    config: TrainConfig, datasets: list[TokenDataset], kind: RowKind, n_examples: int
+) -> list[ValidationExample]:
     """Draws validation examples of a kind, by the run's seed."""
     maker = ExampleMaker(datasets, config.data, config.seed)
     units = [
@@ -259,7 +263,7 @@ def _draw_validation(config: TrainConfig, datasets: list[TokenDataset], kind: Ro
     order = torch.randperm(
         len(units), generator=torch.Generator().manual_seed(ids.derive_seed("validation", config.seed))
     )
-    return [maker.make_judged(units[at]) for at in order[:n_examples].tolist()]
+    return [maker.make_validation_example(units[at]) for at in order[:n_examples].tolist()]
 
 
 def _expand_path(place: str) -> str:
@@ -297,7 +301,7 @@ def _resolve_accumulation(config: TrainConfig, world: int) -> int:
     return n_batches
 
 
-def _resolve_best_by(config: TrainConfig, judged: list[Judged]) -> BestBy:
+def _resolve_best_by(config: TrainConfig, judged: list[ValidationExample]) -> BestBy:
     """Returns the measure of the best checkpoint: as configured, or as recorded in the run, else the answer.
 
     If there are validation examples and none has an answer, it is the text instead.

@@ -9,7 +9,7 @@ from torch.distributed.fsdp import FSDPModule
 
 from data_schemas.config.model import LossConfig
 from kame_model.data.batch_plan import cut_by_frames
-from kame_model.data.example import Judged
+from kame_model.data.example import ValidationExample
 from kame_model.frames.batch import Batch, collate, copy_to_device
 from kame_model.frames.ids import PADDING_ID
 from kame_model.model.front_end import FrontEnd
@@ -35,7 +35,12 @@ class Evaluator:
     """
 
     def __init__(
-        self, judged: Sequence[Judged], batch_frames: int, loss: LossConfig, forward: ForwardPass, with_audio: bool
+        self,
+        judged: Sequence[ValidationExample],
+        batch_frames: int,
+        loss: LossConfig,
+        forward: ForwardPass,
+        with_audio: bool,
     ) -> None:
         lengths = np.asarray([each.example.n_positions for each in judged], np.int32)
         batches = cut_by_frames(np.argsort(lengths, kind="stable"), lengths, batch_frames)
@@ -71,7 +76,7 @@ class Evaluator:
         }
 
 
-def _collate_with_wrong(judged: Sequence[Judged]) -> tuple[Batch, torch.Tensor]:
+def _collate_with_wrong(judged: Sequence[ValidationExample]) -> tuple[Batch, torch.Tensor]:
     """Returns a batch, and the wrong oracles of its examples: int64[B, S]."""
     batch = collate([each.example for each in judged])
     wrong = torch.full_like(batch.oracle, PADDING_ID)

@@ -12,9 +12,9 @@ from kame_model.estimate import (
     count_copied_bytes,
     count_saved_bytes_per_frame,
     count_weight_bytes,
-    describe_codes,
     estimate_callers,
     estimate_training,
+    get_assumed_codes,
     name_training,
 )
 from kame_model.model.front_end import build_front_end
@@ -30,14 +30,14 @@ def config_of(preset: str, **typed: object) -> TrainConfig:
 
 
 def plan(config: TrainConfig, rates: Rates, device: str, n_devices: int = 1) -> dict[str, Figure]:
-    codes = describe_codes("codec2-learnt" if config.model.preset == "nano" else "mimi")
+    codes = get_assumed_codes("codec2-learnt" if config.model.preset == "nano" else "mimi")
     found = estimate_training([config], *codes, RateBook([rates]), device, n_devices)
     return {each.key: each for each in found}
 
 
 def test_moshi_7b_takes_what_the_table_says() -> None:
     config = config_of("moshi-7b", init_from="weights")
-    text_card, layout = describe_codes("mimi")
+    text_card, layout = get_assumed_codes("mimi")
     weights = count_weight_bytes(config, build_meta_model(config, text_card, layout))
     assert weights == pytest.approx(125e9, rel=0.02)
     adapters = config_of("moshi-7b", **{"init_from": "weights", "lora.rank": 64})
@@ -71,7 +71,7 @@ def test_layers_that_compute_again_take_less_by_their_share_and_more_where_produ
     def counted(**hardware: object) -> float:
         typed = {f"hardware.{name}": each for name, each in hardware.items()}
         config = config_of("nano", **typed)
-        return count_activation_bytes(config, build_meta_model(config, *describe_codes("codec2-learnt")))
+        return count_activation_bytes(config, build_meta_model(config, *get_assumed_codes("codec2-learnt")))
 
     nothing, half, all_ = (
         counted(),
@@ -93,7 +93,7 @@ def test_a_copy_of_the_weights_on_each_node_takes_as_much_as_one_node() -> None:
 
 def test_bf16_copies_are_of_one_process_that_computes_in_bf16() -> None:
     mixed, plain = config_of("small"), config_of("small", **{"hardware.precision": "fp32"})
-    model = build_meta_model(mixed, *describe_codes("mimi"))
+    model = build_meta_model(mixed, *get_assumed_codes("mimi"))
     assert count_copied_bytes(plain, model) == 0
     n_all, _ = count_weights(model)
     assert 0.7 * 2 * n_all < count_copied_bytes(mixed, model) < 0.8 * 2 * n_all  # all but tables of embeddings
@@ -118,7 +118,7 @@ def test_fp32_is_told_by_the_speed_of_fp32() -> None:
 
 
 def test_the_count_of_many_weights_is_the_same_twice() -> None:
-    text_card, layout = describe_codes("mimi")
+    text_card, layout = get_assumed_codes("mimi")
     model = build_meta_model(config_of("small"), text_card, layout)  # 220 weights
     once, again = (count_saved_bytes_per_frame(model, True) for _ in range(2))
     assert once == again
@@ -149,7 +149,7 @@ def test_a_stage_that_ends_by_itself_is_planned_as_at_most() -> None:
     stages = [
         build_train_config("nano", each, None, {"data.datasets": [{"path": "rows"}]}) for each in ("speak", "copy")
     ]
-    figures = estimate_training(stages, *describe_codes("codec2-learnt"), RateBook([Rates(origin=ORIGIN)]), "H200")
+    figures = estimate_training(stages, *get_assumed_codes("codec2-learnt"), RateBook([Rates(origin=ORIGIN)]), "H200")
     speak, copy, total, _ = figures
     assert "at most" not in speak.title
     assert copy.title.endswith(", at most")

@@ -12,8 +12,8 @@ from data_schemas.code_layout import CodeLayout
 from data_schemas.config.model import ModelConfig
 from kame_model.frames.batch import Batch, Example, collate
 from kame_model.frames.ids import PADDING_ID
-from kame_model.frames.oracle_stream import lay_oracle
-from kame_model.frames.sequence import lay_sequence
+from kame_model.frames.oracle_stream import make_oracle_stream
+from kame_model.frames.sequence import make_columns
 from kame_model.model.front_end import FrontEnd, Logits, build_front_end
 
 TEXT_CARD, CARD, N_CODEBOOKS = 40, 24, 3
@@ -57,9 +57,9 @@ def random_example(n_frames: int = 20, seed: int = 0, layout: CodeLayout = LAYOU
     text = np.where(random.random(n_frames) < 0.5, PADDING_ID, random.integers(0, TEXT_CARD, n_frames))
     sizes = np.array(layout.sizes)[:, None]
     own, other = random.integers(0, sizes, (2, N_CODEBOOKS, n_frames))
-    columns = lay_sequence(text.astype(np.int32), own, other, TEXT_CARD, layout)
+    columns = make_columns(text.astype(np.int32), own, other, TEXT_CARD, layout)
     oracles = [(frame, random.integers(4, TEXT_CARD, n_tokens, np.int32)) for frame, n_tokens in ((4, 5), (7, 6))]
-    oracle = lay_oracle(oracles, n_frames + 1, TEXT_CARD)
+    oracle = make_oracle_stream(oracles, n_frames + 1, TEXT_CARD)
     return Example.from_columns(columns, oracle, random.random(n_frames + 1) < 0.3, TEXT_CARD, CARD)
 
 

@@ -16,7 +16,7 @@ from kame_model.data.oracle_feed import FedEvent
 from kame_model.data.splicing import Clip, Sides, mark_padding_ends
 from kame_model.encode.rows import SpeakerTokens
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
-from kame_model.frames.oracle_stream import OracleTokenEvent, OracleTokens, lay_oracle
+from kame_model.frames.oracle_stream import OracleTokenEvent, OracleTokens, make_oracle_stream
 
 START = ord("|")
 SILENT_CODE, UNHEARD = ord("."), "~"
@@ -75,7 +75,7 @@ def picture(sides: Sides, fed: Iterable[FedEvent] | None = None) -> str:
     events: list[OracleTokenEvent] = (
         sides.own.oracle.list_events() if fed is None else [(each.frame, each.tokens) for each in fed]
     )
-    stream = lay_oracle(events, sides.n_frames, START).tolist()
+    stream = make_oracle_stream(events, sides.n_frames, START).tolist()
     oracle = "".join("." if token == PADDING_ID else chr(token) for token in stream)
     for side in sides:
         assert len(side.text) == side.codes.shape[1] == len(side.answer_mask)

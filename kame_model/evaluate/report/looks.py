@@ -8,7 +8,7 @@ from typing import Any
 
 from data_schemas import ids
 from data_schemas.errors import ConfigError
-from kame_model.checkpoint.registry import Look, note_look
+from kame_model.checkpoint.registry import Look, record_look
 
 
 def note_look_at_test(
@@ -47,7 +47,7 @@ def note_look_at_test(
         data=data,
         at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    return note_look(folder, look, again=again)
+    return record_look(folder, look, again=again)
 
 
 def format_looks(n: int) -> str:

@@ -235,7 +235,7 @@ class Session:
         if spoken is not None:
             self._answer_frame(*spoken)
             return None
-        self._n_steps += 1  # position 0 is always idle, as in `lay_oracle`
+        self._n_steps += 1  # position 0 is always idle, as in `make_oracle_stream`
         return FrameIn(self._taken, PADDING_ID if self._n_steps == 1 else self._answering.take_oracle())
 
     def attend(self) -> None:

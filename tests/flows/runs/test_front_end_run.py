@@ -26,7 +26,7 @@ from kame_model.checkpoint.kame_json import TrainedDelays
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.checkpoint.registry import read_registry
 from kame_model.encode import token_dataset
-from kame_model.encode.held_out import read_left_out
+from kame_model.encode.held_out import read_excluded_ids
 from kame_model.encode.manifest import read_manifest
 from kame_model.evaluate.recall import items as recall_items
 from kame_model.evaluate.report.folder import read_items
@@ -153,7 +153,7 @@ def test_another_vocabulary_or_codec_than_that_of_the_speech_is_refused(
 
 
 def test_speech_that_says_held_out_items_is_refused(with_speech: FrontEndConfig, tmp_path: Path) -> None:
-    said = next(iter(read_left_out([str(with_speech.speech)])))
+    said = next(iter(read_excluded_ids([str(with_speech.speech)])))
     held_out = write_dataset(tmp_path / "held", [[replace(noisy_dialogue(50), item_id=said, group_id="q")]])
     with pytest.raises(ConfigError, match=f"says 1 items of held-out .*held: {said}"):
         run_front_end(with_speech.model_copy(update={"held_out": str(held_out)}))

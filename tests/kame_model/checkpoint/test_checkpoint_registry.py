@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from data_schemas.errors import ConfigError, StoreError
-from kame_model.checkpoint.registry import INDEX, LOOKS, Entry, Look, note_look, read_looks, read_registry, register
+from kame_model.checkpoint.registry import INDEX, LOOKS, Entry, Look, read_looks, read_registry, record_look, register
 
 
 def entry(name: str, step: int = 1) -> Entry:
@@ -43,25 +43,25 @@ def look(evaluation: str, checkpoint: str = "w") -> Look:
 def test_a_registry_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(StoreError, match=r"Cannot write .*file"):
-        note_look(str(tmp_path / "file" / "checkpoints"), look("one"), again=False)
+        record_look(str(tmp_path / "file" / "checkpoints"), look("one"), again=False)
 
 
 def test_a_second_look_of_the_same_weights_needs_again(tmp_path: Path) -> None:
     folder = str(tmp_path / "checkpoints")
     assert read_looks(folder) == []
-    assert note_look(folder, look("one"), again=False) == 1
-    assert note_look(folder, look("one"), again=False) == 1, "gone on with"
+    assert record_look(folder, look("one"), again=False) == 1
+    assert record_look(folder, look("one"), again=False) == 1, "gone on with"
     with pytest.raises(ConfigError, match=r"on test items before: recall, 2026-01-01T00:00:00Z\."):
-        note_look(folder, look("two"), again=False)
+        record_look(folder, look("two"), again=False)
     assert len(read_looks(folder)) == 1
-    assert note_look(folder, look("two"), again=True) == 2
-    assert note_look(folder, look("two", "other weights"), again=False) == 1
-    assert note_look(folder, look("one"), again=False) == 2
+    assert record_look(folder, look("two"), again=True) == 2
+    assert record_look(folder, look("two", "other weights"), again=False) == 1
+    assert record_look(folder, look("one"), again=False) == 2
     assert [each.evaluation for each in read_looks(folder)] == ["one", "two", "two"]
 
 
 def test_a_damaged_list_of_looks_is_an_error_and_stays(tmp_path: Path) -> None:
     (tmp_path / LOOKS).write_text("[{")
     with pytest.raises(StoreError, match="damaged"):
-        note_look(str(tmp_path), look("one"), again=True)
+        record_look(str(tmp_path), look("one"), again=True)
     assert (tmp_path / LOOKS).read_text() == "[{"

@@ -14,7 +14,7 @@ from data_schemas.errors import DatasetError
 from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue
 from data_schemas.units import FRAME_N_SAMPLES, count_covering_frames
-from kame_model.codec.report import WordCounts, measure
+from kame_model.codec.report import WordCounts, measure_codec
 from kame_model.codec.speech import read_held_out
 from tests.support.codecs import with_validation
 
@@ -55,7 +55,7 @@ def rows(made: Path, tmp_path_factory: pytest.TempPathFactory) -> list[AudioDial
 
 def test_a_codec_that_loses_nothing(rows: list[AudioDialogue]) -> None:
     done: list[int] = []
-    report = measure(Remembering(), rows, loud_words, lambda: done.append(1))
+    report = measure_codec(Remembering(), rows, loud_words, lambda: done.append(1))
     assert (report.spectral.log_mel, report.spectral.convergence, report.spectral.l1) == (0, 0, 0)
     assert report.wer_round_trip == report.wer_original
     assert report.wer_original["all"].wer == 0
@@ -74,7 +74,7 @@ def test_a_codec_that_keeps_nothing(rows: list[AudioDialogue]) -> None:
         def decode(self, codes: Codes) -> Samples:
             return np.zeros(codes.shape[1] * FRAME_N_SAMPLES, dtype=np.float32)
 
-    report = measure(Mute(), rows, loud_words)
+    report = measure_codec(Mute(), rows, loud_words)
     assert (report.wer_original["all"].wer, report.wer_round_trip["all"].wer) == (0, 1)
     assert (report.wer_original["all"].numbers_missed, report.wer_round_trip["all"].numbers_missed) == (0, 1)
     assert report.spectral.convergence == pytest.approx(1)
@@ -84,6 +84,6 @@ def test_a_codec_that_keeps_nothing(rows: list[AudioDialogue]) -> None:
 def test_no_dialogues_are_told(rows: list[AudioDialogue]) -> None:
     silent = [replace(row, turns=()) for row in rows]
     with pytest.raises(DatasetError, match="Nobody speaks in the dialogues"):
-        measure(Remembering(), silent, loud_words)
+        measure_codec(Remembering(), silent, loud_words)
     with pytest.raises(DatasetError, match="no dialogue to measure"):
-        measure(Remembering(), [], loud_words)
+        measure_codec(Remembering(), [], loud_words)

@@ -10,7 +10,7 @@ from backends.aligner.pocketsphinx import PhoneTiming
 from backends.codec.codec2_neural import WEIGHTS, NeuralCodec2, NeuralCodec2Options
 from data_schemas.config.codec import NeuralCodecConfig
 from data_schemas.errors import DatasetError
-from kame_model.codec.neural import NeuralCodecLearnt, learn_networks, save_networks
+from kame_model.codec.neural import NeuralCodecLearnt, learn_networks, serialise_networks
 from kame_model.codec.speech import Clip
 
 CONFIG = NeuralCodecConfig(n_steps=400, card=16, prosody_card=8, width=16)
@@ -44,7 +44,7 @@ def test_codes_tell_the_phonemes_and_are_decoded_to_their_sound(
     learnt: NeuralCodecLearnt, clips: list[Clip], tmp_path: Path
 ) -> None:
     assert learnt.phones_right > 0.8
-    (tmp_path / WEIGHTS).write_bytes(save_networks(learnt))
+    (tmp_path / WEIGHTS).write_bytes(serialise_networks(learnt))
     codec = NeuralCodec2(NeuralCodec2Options(path=str(tmp_path)))
     assert codec.layout.sizes == (16, 16, 8)
     clip = make_clip(99)
@@ -60,7 +60,7 @@ def test_codes_tell_the_phonemes_and_are_decoded_to_their_sound(
 
 @pytest.mark.full
 def test_the_same_clips_and_settings_give_the_same_networks(learnt: NeuralCodecLearnt, clips: list[Clip]) -> None:
-    assert save_networks(learn_networks(clips, CONFIG)) == save_networks(learnt)
+    assert serialise_networks(learn_networks(clips, CONFIG)) == serialise_networks(learnt)
 
 
 def test_too_little_speech_is_told(clips: list[Clip]) -> None:

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.copying import CopyConfig
-from kame_model.data.copying import Pieces, Script, draw_script, draw_trial, get_pieces, speak
-from kame_model.data.lessons import CopySource, make_judged_examples
+from kame_model.data.copying import Pieces, Script, draw_script, draw_trial, get_pieces, make_example
+from kame_model.data.lessons import CopySource, make_validation_examples
 from kame_model.data.loader import Share
 from kame_model.frames.batch import Example
-from kame_model.frames.cue import lay_cues
+from kame_model.frames.cue import compute_cues
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID, ZERO_ID
 from tests.support.vocabularies import make_vocabulary
 
@@ -37,7 +37,7 @@ def scripts(hardness: float = 1.0, n: int = 30, **changes: Any) -> list[Script]:
 
 
 def examples(hardness: float = 1.0, n: int = 30, **changes: Any) -> list[Example]:
-    return [speak(each, PIECES, random.Random(1)) for each in scripts(hardness, n, **changes)]
+    return [make_example(each, PIECES, random.Random(1)) for each in scripts(hardness, n, **changes)]
 
 
 def text_of(example: Example) -> NDArray[np.int32]:
@@ -63,7 +63,7 @@ def words_of(labels: NDArray[np.int32]) -> list[int]:
 @pytest.mark.parametrize("hardness", [0.0, 0.5, 1.0])
 def test_each_oracle_is_to_be_said_once_in_its_order_and_no_guess_is(hardness: float) -> None:
     for script in scripts(hardness):
-        example = speak(script, PIECES, random.Random(1))
+        example = make_example(script, PIECES, random.Random(1))
         told = [token for oracle in told_by(script).values() for token in oracle]
         said = words_of(example.text_labels)
         assert said == told[: len(said)]
@@ -92,7 +92,7 @@ def test_words_after_padding_are_announced_and_follow_at_once_in_the_first_lesso
         assert not ((labels[:-1] == PADDING_ID) & (labels[1:] > PADDING_ID)).any()
         assert END_OF_PADDING_ID in labels
     for script in scripts(0.0):
-        labels = speak(script, PIECES, random.Random(1)).text_labels
+        labels = make_example(script, PIECES, random.Random(1)).text_labels
         assert (labels == END_OF_PADDING_ID).sum() <= len(script.first_frame)
 
 
@@ -109,7 +109,7 @@ def test_a_newer_oracle_breaks_off_at_the_end_of_the_word() -> None:
     n_broken = 0
     for script in scripts(correct_share=1.0):
         oracles = list(told_by(script).values())
-        said = words_of(speak(script, PIECES, random.Random(1)).text_labels)
+        said = words_of(make_example(script, PIECES, random.Random(1)).text_labels)
         at = 0
         for oracle in oracles:
             n_same = 0
@@ -126,7 +126,7 @@ def test_a_newer_oracle_breaks_off_at_the_end_of_the_word() -> None:
 def test_leads_are_not_to_be_learnt_and_the_answer_waits_for_their_end() -> None:
     n_led = 0
     for script in scripts(lead_share=1.0):
-        each = speak(script, PIECES, random.Random(1))
+        each = make_example(script, PIECES, random.Random(1))
         frames = [frame for frame in script.untold if frame < each.n_positions - 1]
         assert (each.text_labels[frames] == ZERO_ID).all()
         assert [int(text_of(each)[frame + 1]) for frame in frames] == [script.untold[frame] for frame in frames]
@@ -161,8 +161,8 @@ def test_words_of_an_oracle_come_again() -> None:
 def test_slips_are_never_learnt_and_the_right_token_follows_whatever_was_said() -> None:
     n_slips = 0
     for script in scripts(slip_share=0.1, correct_share=0.0):
-        each = speak(script, PIECES, random.Random(1))
-        cues = np.asarray(lay_cues(text_of(each), each.oracle, PIECES.text_card))
+        each = make_example(script, PIECES, random.Random(1))
+        cues = np.asarray(compute_cues(text_of(each), each.oracle, PIECES.text_card))
         starts = np.maximum.accumulate(np.where(each.oracle == PIECES.text_card, np.arange(each.n_positions), -1))
         words = each.text_labels > PADDING_ID
         counts = np.isin(starts, list(script.first_frame))
@@ -174,7 +174,7 @@ def test_slips_are_never_learnt_and_the_right_token_follows_whatever_was_said() 
 def test_silence_follows_an_answer_that_is_begun_again() -> None:
     """The model says all of it twice: the second time nothing of it was to be said."""
     script = Script(np.asarray([3, 9000, 10, 6100, 11] + [3] * 15, np.int32), first_frame={1: 4})
-    spoken = speak(script, PIECES, random.Random(0), [3] * 3 + [0, 10, 6100, 11] * 2 + [3] * 9, 1.0)
+    spoken = make_example(script, PIECES, random.Random(0), [3] * 3 + [0, 10, 6100, 11] * 2 + [3] * 9, 1.0)
     assert spoken.text_labels.tolist() == [3, 3, 3, 0, 10, 6100, 11] + [3] * 13
     assert text_of(spoken).tolist()[5:12] == [10, 6100, 11, 0, 10, 6100, 11]
 
@@ -182,8 +182,8 @@ def test_silence_follows_an_answer_that_is_begun_again() -> None:
 def test_guesses_stand_in_the_past_and_change_no_oracle() -> None:
     for script in scripts(n=5):
         guesses = np.random.default_rng(0).integers(0, 100, len(script.oracle))
-        alone = speak(script, PIECES, random.Random(1))
-        spoken = speak(script, PIECES, random.Random(1), guesses, 0.3)
+        alone = make_example(script, PIECES, random.Random(1))
+        spoken = make_example(script, PIECES, random.Random(1), guesses, 0.3)
         differs = text_of(spoken)[1:] != spoken.text_labels[:-1]
         assert (text_of(spoken)[1:] == guesses[:-1])[differs].all()
         assert 0.15 < differs.mean() < 0.4
@@ -238,7 +238,7 @@ def test_lessons_become_harder_and_the_stage_ends_with_the_last() -> None:
 
 
 def test_a_wrong_oracle_is_that_of_the_next_example() -> None:
-    made = make_judged_examples(PIECES, config(), 3, seed=0)
+    made = make_validation_examples(PIECES, config(), 3, seed=0)
     for each, other in zip(made, [*made[1:], made[0]], strict=True):
         assert (each.wrong_oracle == other.example.oracle).all()
 

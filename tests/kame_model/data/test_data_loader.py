@@ -122,7 +122,9 @@ def test_both_speakers_may_be_learnt(rows: Path) -> None:
     plan = BatchPlan([dataset], config, 0)
     assert len(Counter((unit.row, unit.speaker) for (unit, *_) in met(plan))) == 2 * dataset.splits.count("train")
     maker = ExampleMaker([dataset], config, seed=0)
-    of_a, of_b = (maker.make_judged(unit).example for unit in make_units(0, dataset, "validation", "both").units[:2])
+    of_a, of_b = (
+        maker.make_validation_example(unit).example for unit in make_units(0, dataset, "validation", "both").units[:2]
+    )
     n = dataset.layout.n_codebooks
     assert (of_a.columns[1 : 1 + n] == of_b.columns[1 + n :]).all()  # A's own voice is B's other
 
@@ -296,7 +298,7 @@ def test_a_wrong_oracle_is_never_that_of_the_same_item(tmp_path: Path) -> None:
     units = make_units(0, dataset, "validation", "a").units
     answers = [dataset[at].a.oracle.get_hint(len(dataset[at].a.oracle) - 1).tolist() for at in range(4)]
     for unit, stranger in zip(units, (2, 2, 3, 0), strict=True):
-        fed = maker.make_judged(unit).wrong_oracle.tolist()
+        fed = maker.make_validation_example(unit).wrong_oracle.tolist()
         assert holds(fed, answers[stranger]), unit
 
 
@@ -304,7 +306,7 @@ def test_the_only_item_of_a_split_has_no_wrong_oracle(tmp_path: Path) -> None:
     dataset = write_token_rows(tmp_path, [make_row(0, "validation", made_with())], made_with=made_with())
     maker = ExampleMaker([dataset], config_of(tmp_path), seed=0)
     (unit,) = make_units(0, dataset, "validation", "a").units
-    assert set(maker.make_judged(unit).wrong_oracle.tolist()) == {PADDING_ID}
+    assert set(maker.make_validation_example(unit).wrong_oracle.tolist()) == {PADDING_ID}
 
 
 def holds(stream: list[int], tokens: list[int]) -> bool:
@@ -341,7 +343,7 @@ def test_validation_has_the_whole_oracle_and_beside_it_anothers(rows: Path) -> N
     (dataset,) = open_datasets(config.datasets)
     maker = ExampleMaker([dataset], config, seed=0)
     for unit in make_units(0, dataset, "validation", "a").units:
-        judged, row = maker.make_judged(unit), dataset[unit.row]
+        judged, row = maker.make_validation_example(unit), dataset[unit.row]
         assert judged.example.oracle.tolist().count(dataset.text_card) == len(row.a.oracle)
         assert len(judged.wrong_oracle) == judged.example.n_positions
         assert judged.wrong_oracle.tolist() != judged.example.oracle.tolist()

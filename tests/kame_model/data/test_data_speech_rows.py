@@ -153,7 +153,7 @@ def test_validation_tells_a_speech_row_and_beside_it_another(speech: Path) -> No
     assert len(units) == 3
     rows = utterances_of_split(datasets[0], "validation")
     for unit, own, stranger in zip(units, rows, [*rows[1:], rows[0]], strict=True):
-        judged = maker.make_judged(unit)
+        judged = maker.make_validation_example(unit)
         assert said(judged.example) == own
         assert [each for each in judged.example.oracle.tolist() if each not in (PADDING_ID, BY.text_card)] == own
         wrong = [each for each in judged.wrong_oracle.tolist() if each not in (PADDING_ID, BY.text_card)]

@@ -16,7 +16,14 @@ from data_schemas.units import SAMPLE_RATE_HZ
 from kame_model.data.mixture import open_datasets
 from kame_model.encode import speech
 from kame_model.encode.manifest import TokenManifest
-from kame_model.encode.speech import SpeechFacts, add_silence, compact_parts, count_refused, find_part_s, write_part
+from kame_model.encode.speech import (
+    SpeechFacts,
+    add_silence,
+    compact_parts,
+    count_rejects,
+    read_part_duration_s,
+    write_part,
+)
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
 from kame_model.frames.inner_monologue import read_words
@@ -135,11 +142,11 @@ def test_rows_of_speech_are_opened_beside_others(store: Store, tokenizer: Tokeni
 
 
 def test_a_part_tells_how_long_it_lasts_and_what_was_refused(store: Store) -> None:
-    assert find_part_s(store, 0) is None
+    assert read_part_duration_s(store, 0) is None
     part_s = write(store, 0, said(0), said(1), n_rejects=2)
     write(store, 1, said(2))
-    assert find_part_s(store, 0) == part_s == 2 * 1.28
-    assert count_refused(store, 2) == {"number": 2}
+    assert read_part_duration_s(store, 0) == part_s == 2 * 1.28
+    assert count_rejects(store, 2) == {"number": 2}
 
 
 class Wrong(DoubleCodec):

@@ -7,7 +7,7 @@ import pytest
 
 from data_schemas.errors import ConfigError, DatasetError
 from data_schemas.reader import DatasetReader
-from kame_model.encode.held_out import check_held_out, read_left_out
+from kame_model.encode.held_out import check_held_out, read_excluded_ids
 from tests.support.made_rows import made_with, make_row
 from tests.support.small_datasets import noisy_dialogue, write_dataset
 from tests.support.token_rows import write_token_rows
@@ -45,12 +45,12 @@ def test_what_is_left_out_are_items_and_questions_of_datasets_and_items_of_token
     by = made_with()
     dataset(tmp_path / "data", (1, "train", "q-1"), (2, "test", "q-2"))
     rows = write_token_rows(tmp_path / "rows", [make_row(number, "train", by) for number in (3, 4)], made_with=by)
-    assert read_left_out([str(tmp_path / "data"), rows.folder]) == {
+    assert read_excluded_ids([str(tmp_path / "data"), rows.folder]) == {
         *("mine-1", "q-1", "mine-2", "q-2"),
         *("made-3", "made-4"),
     }
     with pytest.raises(DatasetError, match="is not a dataset"):
-        read_left_out([str(tmp_path)])
+        read_excluded_ids([str(tmp_path)])
 
 
 def test_of_many_the_first_are_named(tmp_path: Path) -> None:

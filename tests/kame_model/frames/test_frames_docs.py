@@ -8,9 +8,9 @@ import sentencepiece
 from data_schemas.code_layout import CodeLayout
 from data_schemas.records import WordTiming
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID, ZERO_ID
-from kame_model.frames.inner_monologue import lay_text
-from kame_model.frames.oracle_stream import lay_oracle
-from kame_model.frames.sequence import lay_sequence, make_labels
+from kame_model.frames.inner_monologue import place_text
+from kame_model.frames.oracle_stream import make_oracle_stream
+from kame_model.frames.sequence import make_columns, make_labels
 from kame_model.text.tokenizer import Tokenizer
 from tests.support.vocabularies import make_vocabulary
 
@@ -33,10 +33,10 @@ def table(tokenizer: Tokenizer) -> str:
         WordTiming(word=word, start_s=start_s, end_s=end_s, score=1.0, method="") for word, start_s, end_s in WORDS
     ]
     codes = np.tile(np.arange(N_FRAMES, dtype=np.int32), (2, 1))
-    text = lay_text(words, tokenizer, N_FRAMES).tokens
-    columns = lay_sequence(text, codes, codes, tokenizer.text_card, CodeLayout.make_mimi(2, CARD))
+    text = place_text(words, tokenizer, N_FRAMES).tokens
+    columns = make_columns(text, codes, codes, tokenizer.text_card, CodeLayout.make_mimi(2, CARD))
     events = [(1, tokenizer.encode("Nine litres.")), (3, tokenizer.encode("Sixty litres."))]
-    oracle = lay_oracle(events, N_FRAMES + 1, tokenizer.text_card)
+    oracle = make_oracle_stream(events, N_FRAMES + 1, tokenizer.text_card)
     text, audio = make_labels(columns, tokenizer.text_card, CARD)
     lines = [
         "| p | reads | text | oracle | first code | second code | is to say | first code | second code |",

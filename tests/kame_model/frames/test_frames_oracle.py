@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kame_model.frames.ids import PADDING_ID
-from kame_model.frames.oracle_stream import OracleQueue, OracleTokenEvent, OracleTokens, lay_oracle
+from kame_model.frames.oracle_stream import OracleQueue, OracleTokenEvent, OracleTokens, make_oracle_stream
 
 START = 1000
 TOKENS = st.lists(st.integers(4, START - 1), max_size=12)
@@ -23,7 +23,7 @@ def oracles(draw: st.DrawFn) -> tuple[list[OracleTokenEvent], int]:
 
 
 def laid(events: list[OracleTokenEvent], n_positions: int) -> list[int]:
-    return [int(token) for token in lay_oracle(events, n_positions, START)]
+    return [int(token) for token in make_oracle_stream(events, n_positions, START)]
 
 
 def test_an_event_starts_beside_the_text_of_its_frame() -> None:
@@ -230,7 +230,7 @@ def test_withdrawn_tokens_are_those_that_a_queue_would_still_hold() -> None:
     guess = OracleTokens.pack([0, 6], [0.5, 1.0], [0, 5], [False, True], [tokens, []], [[], []])
     event = guess.apply_guesses(0, arrives, tokens, "withdraw", turn_end_frames=withdrawn - 6)
     assert event is not None
-    laid = lay_oracle([event], 13, start_id=1)
+    laid = make_oracle_stream([event], 13, start_id=1)
     assert fed == laid[1:].tolist()
 
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from data_schemas.code_layout import CodeLayout
 from kame_model.frames.batch import Example, collate
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
-from kame_model.frames.oracle_stream import OracleTokenEvent, lay_oracle
-from kame_model.frames.sequence import cut_chunks, lay_sequence, make_labels, select_events
+from kame_model.frames.oracle_stream import OracleTokenEvent, make_oracle_stream
+from kame_model.frames.sequence import cut_chunks, make_columns, make_labels, select_events
 
 TEXT_CARD, CARD = 1000, 64
 LAYOUT = CodeLayout.make_mimi(2, CARD)
@@ -31,13 +31,15 @@ def dialogue(
 
 
 def example(n_frames: int, events: list[OracleTokenEvent] | None = None) -> Example:
-    columns = lay_sequence(*dialogue(n_frames), TEXT_CARD, LAYOUT)
+    columns = make_columns(*dialogue(n_frames), TEXT_CARD, LAYOUT)
     answer = np.arange(n_frames + 1) == 1
-    return Example.from_columns(columns, lay_oracle(events or [], n_frames + 1, TEXT_CARD), answer, TEXT_CARD, CARD)
+    return Example.from_columns(
+        columns, make_oracle_stream(events or [], n_frames + 1, TEXT_CARD), answer, TEXT_CARD, CARD
+    )
 
 
 def test_a_sequence_by_hand() -> None:
-    columns = lay_sequence(tokens([5, 6, 3])[0], tokens([10, 11, 12], [20, 21, 22]), tokens([30, 31, 32], [40, 41, 42]),
+    columns = make_columns(tokens([5, 6, 3])[0], tokens([10, 11, 12], [20, 21, 22]), tokens([30, 31, 32], [40, 41, 42]),
                            TEXT_CARD, LAYOUT)  # fmt: skip
     assert columns.tolist() == [
         [1000, 5, 6, 3, 3],
@@ -53,7 +55,7 @@ def test_a_sequence_by_hand() -> None:
 
 def test_missing_codes_stay_missing_and_are_no_labels() -> None:
     text, own, other = dialogue(4)
-    columns = lay_sequence(text, np.full_like(own, ZERO_ID), other, TEXT_CARD, LAYOUT)
+    columns = make_columns(text, np.full_like(own, ZERO_ID), other, TEXT_CARD, LAYOUT)
     assert columns[1, 1:5].tolist() == [ZERO_ID] * 4
     assert set(make_labels(columns, TEXT_CARD, CARD)[1].ravel().tolist()) == {ZERO_ID}
 
@@ -61,14 +63,14 @@ def test_missing_codes_stay_missing_and_are_no_labels() -> None:
 def test_parts_of_different_dialogues_are_refused() -> None:
     text, own, other = dialogue(4)
     with pytest.raises(ValueError, match="not of one dialogue"):
-        lay_sequence(text[:3], own, other, TEXT_CARD, LAYOUT)
+        make_columns(text[:3], own, other, TEXT_CARD, LAYOUT)
     with pytest.raises(ValueError, match="not of one dialogue"):
-        lay_sequence(text, own, other[:1], TEXT_CARD, LAYOUT)
+        make_columns(text, own, other[:1], TEXT_CARD, LAYOUT)
 
 
 def test_text_leads_the_own_sound_and_what_is_heard_comes_at_once() -> None:
     led = CodeLayout.make_parametric([CARD, 8], text_lead=2, temp=0.4)
-    columns = lay_sequence(tokens([5, 6, 3])[0], tokens([10, 11, 12], [1, 2, 3]), tokens([30, 31, 32], [4, 5, 6]),
+    columns = make_columns(tokens([5, 6, 3])[0], tokens([10, 11, 12], [1, 2, 3]), tokens([30, 31, 32], [4, 5, 6]),
                            TEXT_CARD, led)  # fmt: skip
     assert columns.tolist() == [
         [1000, 5, 6, 3, 3],
@@ -88,7 +90,7 @@ def test_all_but_the_tail_is_what_stock_moshi_delays(n_frames: int, n_codebooks:
     initial = torch.tensor([TEXT_CARD] + [CARD] * 2 * n_codebooks)[None, :, None]
     codes = torch.from_numpy(np.concatenate([text[None], own, other])).long()[None]
     stock = torch.cat([initial, _delay_sequence(list(layout.of_rows), codes, initial)], dim=2)[0]
-    assert lay_sequence(text, own, other, TEXT_CARD, layout)[:, :-1].tolist() == stock.tolist()
+    assert make_columns(text, own, other, TEXT_CARD, layout)[:, :-1].tolist() == stock.tolist()
 
 
 @given(n_columns=st.integers(1, 3000), longest=st.integers(1, 600))
@@ -102,9 +104,9 @@ def test_chunks_are_those_of_array_split(n_columns: int, longest: int) -> None:
 @given(frames=st.lists(st.integers(0, 59), max_size=6).map(sorted), longest=st.integers(2, 70))
 def test_a_chunks_oracle_is_the_wholes_less_tails_across_its_border(frames: list[int], longest: int) -> None:
     events: list[OracleTokenEvent] = [(frame, [10 + index] * 5) for index, frame in enumerate(frames)]
-    whole = lay_oracle(events, 61, TEXT_CARD)
+    whole = make_oracle_stream(events, 61, TEXT_CARD)
     for chunk in cut_chunks(62, longest):
-        laid = lay_oracle(select_events(events, chunk), chunk.stop - chunk.start - 1, TEXT_CARD)
+        laid = make_oracle_stream(select_events(events, chunk), chunk.stop - chunk.start - 1, TEXT_CARD)
         expected = whole[chunk.start : chunk.stop - 1].copy()
         starts = np.flatnonzero(expected == TEXT_CARD)
         expected[: starts[0] if len(starts) else None] = PADDING_ID

@@ -67,7 +67,7 @@ class Watching(TorchFunctionMode):
 def test_without_a_mask_attention_is_that_of_stock_moshi_where_the_context_allows(context: int) -> None:
     """A sequence of 32 positions, as long as the context, and one longer than it."""
     model, batch = tiny_front_end(context=context), random_batch(n_frames=31)
-    wanted = stock_logits(model.lm, batch, model.condition(batch.oracle))
+    wanted = stock_logits(model.lm, batch, model.compute_condition(batch.oracle))
     with torch.no_grad(), Watching() as watching:
         found = model(batch.columns, batch.oracle)
     n_layers = len(model.lm.transformer.layers)

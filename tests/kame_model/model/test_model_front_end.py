@@ -120,6 +120,6 @@ def test_dropped_input_leaves_the_depth_transformer_its_codes() -> None:
     with torch.no_grad():
         ours = front_end(batch.columns, batch.oracle, inputs=dropped)
         with no_compile():
-            hidden, _ = front_end.lm.forward_text(dropped, front_end.condition(batch.oracle))
+            hidden, _ = front_end.lm.forward_text(dropped, front_end.compute_condition(batch.oracle))
             audio = front_end.lm.forward_depformer_training(batch.columns[..., 1:], hidden)
     assert torch.equal(audio_of(ours), audio)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.model import SamplingConfig
-from kame_model.frames.cue import lay_cues
+from kame_model.frames.cue import compute_cues
 from kame_model.frames.ids import PADDING_ID
 from kame_model.model.front_end import FrontEnd
 from kame_model.model.streaming import UNSAID, Frame, FrontEndGen
@@ -152,7 +152,7 @@ def test_cues_are_those_of_the_training_forward_whoever_was_reset_or_rested() ->
     oracle = [PADDING_ID, TEXT_CARD, 10, 11, 10, *[PADDING_ID] * 9]
     said = [PADDING_ID, 10, PADDING_ID, 11, 11, 10, 10, 11, *[PADDING_ID] * 6]
     heard, gen, places = heard_by(1, 1)[..., 0].expand(2, -1), FrontEndGen(front_end, GREEDY), [0, 0]
-    expected = lay_cues([TEXT_CARD, *said[:-1]], oracle, TEXT_CARD)
+    expected = compute_cues([TEXT_CARD, *said[:-1]], oracle, TEXT_CARD)
     note = gen._gen._note_text
     gen._gen.on_text_hook = lambda sampled: note(sampled.copy_(torch.tensor([said[place] for place in places])))
     with gen.streaming(2):

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from kame_model.data.batch_plan import Unit
-from kame_model.data.example import ExampleMaker, Judged
+from kame_model.data.example import ExampleMaker, ValidationExample
 from kame_model.train.run import train
 from tests.support.made_rows import made_with, make_speech_row
 from tests.support.token_rows import write_token_rows
@@ -33,13 +33,13 @@ def test_beside_dialogues_speech_is_trained_on_and_not_judged(
     speech: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged: list[Unit] = []
-    judge = ExampleMaker.make_judged
+    judge = ExampleMaker.make_validation_example
 
-    def remember(maker: ExampleMaker, unit: Unit) -> Judged:
+    def remember(maker: ExampleMaker, unit: Unit) -> ValidationExample:
         judged.append(unit)
         return judge(maker, unit)
 
-    monkeypatch.setattr(ExampleMaker, "make_judged", remember)
+    monkeypatch.setattr(ExampleMaker, "make_validation_example", remember)
     dialogues = tiny_dataset(tmp_path / "dialogues")
     config = tiny_run(tmp_path / "run", dialogues, max_steps=3)
     mixed = [*config.data.datasets, config.data.datasets[0].model_copy(update={"path": str(speech)})]

@@ -13,8 +13,8 @@ from kame_model.evaluate.recall.free_running import FreeRun, Script, make_script
 from kame_model.evaluate.recall.turns import Asked, find_turns
 from kame_model.frames.batch import Example, collate
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
-from kame_model.frames.oracle_stream import OracleTokenEvent, lay_oracle
-from kame_model.frames.sequence import lay_sequence
+from kame_model.frames.oracle_stream import OracleTokenEvent, make_oracle_stream
+from kame_model.frames.sequence import make_columns
 from kame_model.model.front_end import FrontEnd
 from kame_model.text.tokenizer import Tokenizer
 from tests.support.front_ends import CARD, LAYOUT, LED_BY_TEXT, N_CODEBOOKS, TEXT_CARD, audio_of, tiny_front_end
@@ -31,7 +31,7 @@ def script(n_frames: int, seed: int, events: list[OracleTokenEvent] | None = Non
 
 def foreseen(front_end: FrontEnd, given: Script, run: FreeRun, oracle: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
     """The likeliest next text, and the codes' logits, when the training forward reads what was said and heard."""
-    columns = lay_sequence(run.text, run.own, given.other, TEXT_CARD, front_end.layout)
+    columns = make_columns(run.text, run.own, given.other, TEXT_CARD, front_end.layout)
     example = Example.from_columns(columns, oracle, np.zeros(len(oracle), np.bool_), TEXT_CARD, CARD)
     batch = collate([example])
     with torch.no_grad():
@@ -46,7 +46,7 @@ def test_what_is_said_is_what_the_training_forward_foresees_of_it(layout: CodeLa
     runs = run_freely(front_end, scripts, LIKELIEST, seed=0)
     for given, run in zip(scripts, runs, strict=True):
         n_frames = given.other.shape[1]
-        text, audio = foreseen(front_end, given, run, lay_oracle(given.events, n_frames + 1, TEXT_CARD))
+        text, audio = foreseen(front_end, given, run, make_oracle_stream(given.events, n_frames + 1, TEXT_CARD))
         np.testing.assert_array_equal(run.text, text[:n_frames].numpy())
         for book, delay in enumerate(layout.delays):  # the last frames' stand beside codes that the recording has not
             likeliest = audio[book, :n_frames, : layout.sizes[book]].argmax(-1)
@@ -75,7 +75,7 @@ def test_a_correction_comes_so_long_after_the_opening_was_said_in_a_row() -> Non
     assert run.correction_frame == opened_frame + 4
     assert other.correction_frame is None, "that answer is never begun"
     events = [*given.events, (run.correction_frame, [11, 12, 13])]
-    text, _ = foreseen(front_end, given, run, lay_oracle(events, 25, TEXT_CARD))
+    text, _ = foreseen(front_end, given, run, make_oracle_stream(events, 25, TEXT_CARD))
     np.testing.assert_array_equal(run.text, text[:24].numpy())
 
 
