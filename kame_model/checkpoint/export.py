@@ -50,9 +50,9 @@ from kame_model.encode.manifest import read_manifest
 from kame_model.model.front_end import FrontEnd
 from kame_model.model.lora import merge_lora
 from kame_model.text.tokenizer import Tokenizer
-from kame_model.train.checkpoints import Saved
+from kame_model.train.checkpoints import SavedCheckpoint
 from kame_model.train.run_facts import RunFacts, read_facts
-from kame_model.train.run_folder import choose_saved, load_run
+from kame_model.train.run_folder import choose_checkpoint, load_run
 
 Options = Mapping[str, str | int | float | bool]
 Which = Literal["last", "best"]
@@ -246,7 +246,7 @@ def read_training_facts(run: str | Path) -> TrainingFacts:
         DatasetError: `run` is not a training run, or it has no checkpoint.
         StoreError: a checkpoint is damaged.
     """
-    return _make_training_facts(read_facts(run), choose_saved(run, "best"))
+    return _make_training_facts(read_facts(run), choose_checkpoint(run, "best"))
 
 
 def record_free_running(folder: str | Path, shares: list[FreeShare]) -> KameJson:
@@ -393,7 +393,7 @@ def _write_files(
     (folder / CARD).write_text(render_card(facts, summary.n_weights, summary.n_parameters), encoding="utf-8")
 
 
-def _make_training_facts(facts: RunFacts, saved: Saved) -> TrainingFacts:
+def _make_training_facts(facts: RunFacts, saved: SavedCheckpoint) -> TrainingFacts:
     """Returns what an export of one checkpoint of a run records about its training and its last validation."""
     state = saved.read_state()
     columns: dict[str, dict[str, float]] = state.get("evaluation") or {}  # keys: which oracle was fed

@@ -150,7 +150,7 @@ def load_checkpoint(source: str | Path, device: torch.device | str = "cpu") -> C
     return Checkpoint(front_end.eval(), contents.facts, place, contents)
 
 
-def init_from(
+def init_from_checkpoint(
     front_end: FrontEnd,
     source: str | Path,
     tokenizer_digest: str | None = None,

@@ -39,7 +39,7 @@ _METADATA = ".metadata"
 _ASIDE = ".saving-"
 
 
-class Saved(NamedTuple):
+class SavedCheckpoint(NamedTuple):
     """A complete checkpoint."""
 
     step: int
@@ -51,7 +51,7 @@ class Saved(NamedTuple):
         return not (self.folder / WEIGHTS).is_dir() or (self.folder / _METADATA).is_file()
 
     def list_files(self) -> list[Path]:
-        """Returns the files with its weights, in a full one those with all tensors."""
+        """Returns the files that hold its weights; in a full checkpoint they hold all other tensors too."""
         return sorted((self.folder if self.is_full else self.folder / WEIGHTS).glob("*.distcp"))
 
     def read_state(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class Checkpoints:
         # Writing in the background uses a process group of its own, because steps use `control` meanwhile.
         self._group = None if processes.control is None else dist.new_group(backend="gloo")
         if processes.is_first:
-            for left in _find_left_over(self._folder):
+            for left in _find_incomplete(self._folder):
                 shutil.rmtree(left)
         processes.barrier()
 
@@ -113,7 +113,7 @@ class Checkpoints:
         """
         self.finish_saving()
         aside = self._get_temporary_path(step)
-        with _guard_writing(aside), _ignore_single_process_warning():
+        with _translate_write_errors(aside), _ignore_single_process_warning():
             if weights is not None:
                 save(dict(weights), checkpoint_id=aside / WEIGHTS, process_group=self._group, no_dist=self._alone)
             if self._keep.save_async and self._processes.device.type != "cpu":
@@ -136,17 +136,17 @@ class Checkpoints:
         """
         if self._pending is not None:
             (step, state, future), self._pending = self._pending, None
-            with _guard_writing(self._get_temporary_path(step)):
+            with _translate_write_errors(self._get_temporary_path(step)):
                 future.result()
                 self._finish(step, state)
 
-    def find_latest(self) -> Saved | None:
+    def find_latest(self) -> SavedCheckpoint | None:
         """Returns the latest full checkpoint, from which the run resumes; None if there is none.
 
         Raises:
             StoreError: all existing ones only have weights.
         """
-        saved = list_saved(self._folder)
+        saved = list_checkpoints(self._folder)
         full = [each for each in saved if each.is_full]
         if saved and not full:
             raise StoreError(
@@ -157,12 +157,12 @@ class Checkpoints:
         return full[-1] if full else None
 
     def find_best_score(self) -> float | None:
-        """Returns the lowest score of all checkpoints; None if none has one."""
-        best = find_best(list_saved(self._folder), self._keep.best_by)
+        """Returns the best, that is lowest, score of all checkpoints; None if none has a score."""
+        best = find_best(list_checkpoints(self._folder), self._keep.best_by)
         return None if best is None else read_score(best.read_state(), self._keep.best_by)
 
-    def load(self, saved: Saved, tensors: dict[str, Any]) -> dict[str, Any]:
-        """Fills tensors in place, and returns the rest of the state.
+    def load(self, saved: SavedCheckpoint, tensors: dict[str, Any]) -> dict[str, Any]:
+        """Fills tensors in place from a checkpoint, and returns its state: everything else that was saved.
 
         Raises:
             StoreError: the checkpoint is damaged, or of a model of another shape.
@@ -197,7 +197,7 @@ class Checkpoints:
 
     def _prune(self) -> None:
         """Removes checkpoints that are not kept, and all but the weights of older ones that are."""
-        saved = list_saved(self._folder)
+        saved = list_checkpoints(self._folder)
         kept = {each.step for each in saved[-self._keep.keep_last :]}
         if self._keep.keep_best and (best := find_best(saved, self._keep.best_by)):
             kept.add(best.step)
@@ -212,10 +212,10 @@ class Checkpoints:
                     file.unlink()
 
 
-def list_saved(folder: Path) -> list[Saved]:
-    """Returns the complete checkpoints of a folder of checkpoints, by step."""
+def list_checkpoints(folder: Path) -> list[SavedCheckpoint]:
+    """Returns the complete checkpoints of a folder of checkpoints, sorted by step; empty if there is no such folder."""
     return [
-        Saved(int(each.parent.name.removeprefix("step-")), each.parent)
+        SavedCheckpoint(int(each.parent.name.removeprefix("step-")), each.parent)
         for each in sorted(folder.glob(f"step-*/{DONE}"))
     ]
 
@@ -231,22 +231,22 @@ def read_score(state: Mapping[str, Any], best_by: BestBy | None) -> float | None
     return score
 
 
-def find_best(saved: list[Saved], best_by: BestBy | None) -> Saved | None:
+def find_best(saved: list[SavedCheckpoint], best_by: BestBy | None) -> SavedCheckpoint | None:
     """Returns the checkpoint with the lowest score; None if none has a score."""
     scores = {each: score for each in saved if (score := read_score(each.read_state(), best_by)) is not None}
     return min(scores, key=lambda each: scores[each], default=None)
 
 
-def load_weights_alone(saved: Saved, tensors: Mapping[str, Any], processes: Processes) -> None:
-    """Fills tensors in place from a checkpoint that only has weights; they may be of another type.
+def load_weights_only(saved: SavedCheckpoint, tensors: Mapping[str, Any], processes: Processes) -> None:
+    """Fills tensors in place from the weights of a checkpoint that only has weights; they may be of another type.
 
     Raises:
         StoreError: it is damaged, or of a model of another shape.
     """
-    load_tensors(Saved(saved.step, saved.folder / WEIGHTS), dict(tensors), processes)
+    load_tensors(SavedCheckpoint(saved.step, saved.folder / WEIGHTS), dict(tensors), processes)
 
 
-def load_tensors(saved: Saved, tensors: dict[str, Any], processes: Processes) -> None:
+def load_tensors(saved: SavedCheckpoint, tensors: dict[str, Any], processes: Processes) -> None:
     """Fills tensors in place from a checkpoint; other tensors of the checkpoint are ignored.
 
     Raises:
@@ -260,16 +260,19 @@ def load_tensors(saved: Saved, tensors: dict[str, Any], processes: Processes) ->
         raise _make_damage_error(saved.folder, error) from error
 
 
-def _find_left_over(folder: Path) -> list[Path]:
-    """Returns the folders that a killed run was writing or removing."""
+def _find_incomplete(folder: Path) -> list[Path]:
+    """Returns the incomplete checkpoints, which a killed run was writing or removing."""
     if not folder.is_dir():
         return []
     return [each for each in folder.iterdir() if each.is_dir() and not (each / DONE).exists()]
 
 
 @contextmanager
-def _guard_writing(aside: Path) -> Iterator[None]:
-    """Context in which a checkpoint is written: on failure, it is removed, and the error gives the cause."""
+def _translate_write_errors(aside: Path) -> Iterator[None]:
+    """Context manager for writing a checkpoint: on failure, the temporary folder `aside` is removed.
+
+    Errors of writing are raised as a StoreError with the original cause.
+    """
     try:
         yield
     except BaseException as error:
@@ -288,7 +291,7 @@ def _guard_writing(aside: Path) -> Iterator[None]:
 
 @contextmanager
 def _ignore_single_process_warning() -> Iterator[None]:
-    """Context without PyTorch's warning that a single process saves, which is intended here."""
+    """Context manager that suppresses PyTorch's warning that a single process saves, which is intended here."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch.distributed is disabled", category=UserWarning)
         yield

@@ -81,7 +81,7 @@ class WeightsAndBiases:
             self._run = wandb.init(
                 project=project,
                 name="/".join(folder.absolute().parts[-2:]),
-                id=_name_run(folder),
+                id=_get_run_id(folder),
                 resume="allow",
                 dir=str(folder),
                 config=config.model_dump(mode="json"),
@@ -126,7 +126,7 @@ def check_curves(config: TrainConfig) -> None:
 
 
 def open_curves(config: TrainConfig, folder: Path, step: int) -> list[Curves]:
-    """Opens all curves of a run's configuration.
+    """Opens the curves that are enabled in a run's configuration; the caller must close them.
 
     Args:
         config: configuration of the run.
@@ -159,8 +159,12 @@ def flatten_numbers(figures: Mapping[str, Any], prefix: str) -> dict[str, float]
     return flat
 
 
-def _name_run(folder: Path) -> str:
-    """Returns the id of a run's folder at Weights & Biases; a new one for a new folder."""
+def _get_run_id(folder: Path) -> str:
+    """Returns the id of a run at Weights & Biases, from its folder; for a new folder, an id is made and stored.
+
+    Raises:
+        StoreError: the file with the id cannot be read or written.
+    """
     path = folder / WANDB_ID
     try:
         if not path.is_file():

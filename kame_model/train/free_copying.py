@@ -36,15 +36,23 @@ def measure_copying(front_end: FrontEnd, trials: Sequence[Trial]) -> dict[str, f
     figures = {
         f"{name}_{how}": share
         for how, temperature in TEMPERATURES.items()
-        for name, share in _compute_shares(run_text(front_end, trials, temperature), trials).items()
+        for name, share in _compute_shares(generate_text(front_end, trials, temperature), trials).items()
     }
     front_end.train(was_training)
     return figures
 
 
 @torch.no_grad()
-def run_text(front_end: FrontEnd, trials: Sequence[Trial], temperature: float) -> NDArray[np.int64]:
-    """Returns the text that is said, [trials, positions]; the model reads its own text, and there is no audio."""
+def generate_text(front_end: FrontEnd, trials: Sequence[Trial], temperature: float) -> NDArray[np.int64]:
+    """Returns the text tokens that a free-running model generates for each trial, [trials, positions].
+
+    The model reads its own text, and there is no audio.
+
+    Args:
+        front_end: in evaluation mode.
+        trials: the oracles, run as one batch; shorter ones are padded.
+        temperature: sampling temperature of the text; 0: always the most likely token.
+    """
     lm, n = front_end.lm, len(trials)
     n_positions = max(len(each.oracle) for each in trials)
     oracle = torch.full((n, n_positions), PADDING_ID)
@@ -63,14 +71,14 @@ def run_text(front_end: FrontEnd, trials: Sequence[Trial], temperature: float) -
             cued = torch.tensor([[cue.token] for cue in cues], device=lm.device)
             condition = front_end.compute_condition(fed.to(lm.device), cued)
             logits = lm.forward_text(column.to(lm.device), condition)[1][:, 0, 0].float().cpu()
-            text[:, at] = column[:, 0, 0] = _choose(logits, temperature, draw)
+            text[:, at] = column[:, 0, 0] = _sample_ids(logits, temperature, draw)
             for cue, each in zip(cues, text[:, at].tolist(), strict=True):
                 cue.say(each)
     return text.numpy()
 
 
-def _choose(logits: Tensor, temperature: float, draw: torch.Generator) -> Tensor:
-    """Chooses ids: [B, card] to [B]."""
+def _sample_ids(logits: Tensor, temperature: float, draw: torch.Generator) -> Tensor:
+    """Samples ids [B] from logits [B, card]; with temperature 0 the most likely ones."""
     if not temperature:
         return logits.argmax(-1)
     return torch.multinomial((logits / temperature).softmax(-1), 1, generator=draw)[:, 0]

@@ -55,7 +55,7 @@ def measure_dialogues(
     generator: MakesGenerator = FrontEndGen,
     guesses: Guesses = "feed",
 ) -> FreeResult:
-    """Returns shares of the turns, and the texts of the first `N_KEPT` dialogues.
+    """Runs dialogues freely; returns shares of their turns by name, and the texts of the first `N_KEPT` dialogues.
 
     Each dialogue runs once with the right oracle and the model's own text and audio.
 
@@ -83,14 +83,14 @@ def measure_dialogues(
                 said[at] = ran.text.tolist()
     front_end.train(was_training)
     texts = list(zip(asked, said, strict=True))
-    turns = [_judge(turn, each, text, tokenizer) for each, text in texts for turn in each.turns]
+    turns = [_compute_turn_figures(turn, each, text, tokenizer) for each, text in texts for turn in each.turns]
     names = dict.fromkeys(name for each in turns for name in each)
     of_each = {name: [each[name] for each in turns if name in each] for name in names}
     figures = {name: sum(values) / len(values) for name, values in of_each.items()} | {"turns": float(len(turns))}
     return FreeResult(figures, [_make_free_dialogue(each, text, tokenizer) for each, text in texts[:N_KEPT]])
 
 
-def _judge(turn: Turn, asked: Asked, text: Sequence[int], tokenizer: Tokenizer) -> dict[str, float]:
+def _compute_turn_figures(turn: Turn, asked: Asked, text: Sequence[int], tokenizer: Tokenizer) -> dict[str, float]:
     """Returns the figures of one turn; `first` is missing if no other answer can be recognised."""
     said = decode_said_words(text, tokenizer, turn.start, turn.end)
     answered = judge_turn(turn, said)
@@ -108,7 +108,7 @@ def _judge(turn: Turn, asked: Asked, text: Sequence[int], tokenizer: Tokenizer) 
 
 def _make_free_dialogue(asked: Asked, text: Sequence[int], tokenizer: Tokenizer) -> FreeDialogue:
     """Makes the record of a dialogue: its question, and each turn with what the model and the recording say."""
-    question = _cut(asked.turns[0].question)
+    question = _shorten(asked.turns[0].question)
     turns = [_make_free_turn(each, asked, text, tokenizer) for each in asked.turns]
     return FreeDialogue(dialogue_id=asked.row.dialogue_id, question=question, turns=turns)
 
@@ -117,7 +117,7 @@ def _make_free_turn(turn: Turn, asked: Asked, text: Sequence[int], tokenizer: To
     """Makes the record of one turn: its oracle, the model's text, the recording's, and the judgement."""
     answered = judge_turn(turn, decode_said_words(text, tokenizer, turn.start, turn.end))
     return FreeTurn(
-        oracle=_cut(tokenizer.decode(asked.row.a.oracle.get_fed(turn.event).tolist())),
+        oracle=_shorten(tokenizer.decode(asked.row.a.oracle.get_fed(turn.event).tolist())),
         said=_read_said(text, turn, tokenizer),
         recorded=_read_said(asked.row.a.text.tolist(), turn, tokenizer),
         is_right=answered.is_said_once,
@@ -126,9 +126,10 @@ def _make_free_turn(turn: Turn, asked: Asked, text: Sequence[int], tokenizer: To
 
 
 def _read_said(text: Sequence[int], turn: Turn, tokenizer: Tokenizer) -> str:
-    """Returns the text that a stream has in a turn."""
-    return _cut(" ".join(word for frame, word in read_words(text, tokenizer) if turn.start <= frame < turn.end))
+    """Returns the words of a text stream in the frames of a turn, shortened if it is very long."""
+    return _shorten(" ".join(word for frame, word in read_words(text, tokenizer) if turn.start <= frame < turn.end))
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
+    """Returns a text of at most `_MOST_CHARACTERS` characters, with an ellipsis if it was longer."""
     return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"

@@ -48,7 +48,7 @@ class FreeRunningLog:
             self._replace([each for each in found if each.step <= step])
 
     def write(self, step: int, dialogues: Sequence[FreeDialogue]) -> None:
-        """Adds the dialogues of one evaluation.
+        """Adds the dialogues of the evaluation at a step; without dialogues nothing is written.
 
         Raises:
             StoreError: the disk is full.

@@ -77,6 +77,7 @@ class MetricsLog:
             each.close()
 
     def _remove_after(self, step: int) -> None:
+        """Removes the lines of later steps."""
         if self._path.exists():
             kept = [json.dumps(line, ensure_ascii=False) for line in read_metrics(self._path) if line["step"] <= step]
             Store(str(self._path.parent)).write_bytes(METRICS, "".join(f"{line}\n" for line in kept).encode())
@@ -106,7 +107,7 @@ class Window:
     tallies: list[float] = field(default_factory=lambda: [0.0] * N_TALLIES)
 
     def add(self, loss: float, gradient_norm: float, counts: list[float], tallies: list[float]) -> None:
-        """Adds a step."""
+        """Adds the values of a step to the sums."""
         self.n_steps += 1
         self.loss += loss
         self.gradient_norm += gradient_norm
@@ -143,11 +144,11 @@ class Windows:
         return self._by_kind[kind]
 
     def clear(self) -> None:
-        """Resets all windows."""
+        """Resets the sums of all windows to zero."""
         self._by_kind = {kind: Window() for kind in KINDS}
 
     def compute_figures(self) -> dict[str, float]:
-        """Returns the figures of all kinds."""
+        """Returns the figures of all kinds by name, with the prefix of the kind unless it is the main one."""
         prefixes = PREFIXES | {self._main: ""}
         return {
             f"{prefixes[kind]}{name}": each
@@ -165,7 +166,7 @@ class Windows:
 
 
 def to_means(tallies: list[float]) -> dict[str, float]:
-    """Converts flattened tallies to means by name."""
+    """Returns the means of metrics by name, from flattened `LossParts.tallies`; metrics without any value are left out."""
     return compute_means(torch.tensor(tallies, dtype=torch.float64).view(-1, 2))
 
 
@@ -175,7 +176,7 @@ def sum_counts(batches: Sequence[MicroBatch]) -> list[float]:
 
 
 def gather_dialogues(batches: Sequence[MicroBatch], processes: Processes) -> list[str]:
-    """Gathers the dialogues of micro-batches from all processes; all processes must call it."""
+    """Returns the ids of the dialogues of micro-batches of all processes; all processes must call it."""
     names = [name for each in batches for name in each.dialogue_ids]
     if processes.control is None:
         return names
@@ -186,7 +187,7 @@ def gather_dialogues(batches: Sequence[MicroBatch], processes: Processes) -> lis
 
 @dataclass(slots=True)
 class SpikeWatch:
-    """Detects spikes of the loss: values far above its running mean, in running standard deviations.
+    """Detects spikes of the loss: values that are above its running mean by several running standard deviations.
 
     A spike is only reported; it is part of mean and deviation like any other value.
 

@@ -13,7 +13,7 @@ from kame_model.model.front_end import SOUND_WEIGHTS, FrontEnd, Logits, build_fr
 from kame_model.model.lora import add_lora
 from kame_model.train.parallel import Processes, parallelize
 from kame_model.train.run_facts import SpeaksWith
-from kame_model.train.run_folder import start_from
+from kame_model.train.run_folder import load_initial_weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class ForwardPass:
 
 
 def build_shape(config: TrainConfig, speaks_with: SpeaksWith, forward: ForwardPass) -> FrontEnd:
-    """Builds the front-end to train, with adapters if configured, on PyTorch's meta device, without memory."""
+    """Builds the front-end to train on PyTorch's meta device, so without weights; with adapters if configured."""
     with torch.device("meta"):
         front_end = build_front_end(config.model, speaks_with.text_card, speaks_with.layout, "meta")
         return _prepare_training(front_end, config, forward)
@@ -74,7 +74,7 @@ def build_model(
         is_new: whether there is no checkpoint to resume from.
 
     Raises:
-        ConfigError, DatasetError, StoreError, BackendError: errors of the initial weights; see `start_from`.
+        ConfigError, DatasetError, StoreError, BackendError: errors of the initial weights; see `load_initial_weights`.
     """
     processes = forward.processes
     if processes.mesh is not None and not is_new and config.lora is None:  # a checkpoint has all of them
@@ -89,16 +89,16 @@ def build_model(
 
 
 def _load_weights(config: TrainConfig, speaks_with: SpeaksWith, forward: ForwardPass, is_new: bool) -> FrontEnd:
-    """Loads all weights on this process's device."""
+    """Builds the front-end with all its initial weights on this process's device."""
     torch.manual_seed(ids.derive_seed("weights", config.seed))
     model = build_front_end(config.model, speaks_with.text_card, speaks_with.layout, forward.processes.device)
     if config.init_from is not None and (is_new or config.lora is not None):  # adapter checkpoints lack base weights
-        start_from(model, config.init_from, speaks_with)
+        load_initial_weights(model, config.init_from, speaks_with)
     return _prepare_training(model, config, forward)
 
 
 def _prepare_training(model: FrontEnd, config: TrainConfig, forward: ForwardPass) -> FrontEnd:
-    """Adds adapters, and freezes what is not trained."""
+    """Adds adapters if configured, and freezes weights that are not trained; changes and returns the model."""
     if config.lora is not None:
         add_lora(model, config.lora, forward.product_type)
     if not config.shares.has_sound:

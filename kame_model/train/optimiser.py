@@ -39,9 +39,12 @@ def make_optimiser(model: nn.Module, config: OptimConfig) -> torch.optim.AdamW:
 
 
 def compute_learning_rate(step: int, max_steps: int, config: OptimConfig, time_share: float = 0.0) -> float:
-    """Returns the learning rate of a step, 0 to max_steps - 1: linear warm-up, then half a cosine to the last share.
+    """Returns the learning rate of a step: linear warm-up, then half a cosine down to `final_share` of the maximum.
 
     Args:
+        step: 0 to max_steps - 1.
+        max_steps: number of steps of the run.
+        config: maximum rate, warm-up and final share.
         time_share: share of the run's maximum time that has passed; the cosine is at this place if the steps are not
             as far, so that a run that ends by its time also ends with a low learning rate.
     """
@@ -80,15 +83,15 @@ class MovingAverage:
 
     @contextmanager
     def swap_in(self) -> Iterator[None]:
-        """Context in which the model has the averaged weights."""
-        self._exchange()
+        """Context manager in which the model has the averaged weights; its own are restored afterwards."""
+        self._swap_weights()
         try:
             yield
         finally:
-            self._exchange()
+            self._swap_weights()
 
     @torch.no_grad()
-    def _exchange(self) -> None:
+    def _swap_weights(self) -> None:
         """Swaps the model's weights and the averaged ones."""
         for name, each in get_trained_parameters(self._model).items():
             kept = each.detach().clone()

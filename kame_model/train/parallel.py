@@ -70,7 +70,7 @@ class Processes:
         return self.share.rank == 0
 
     def sum_over_all(self, values: torch.Tensor) -> torch.Tensor:
-        """Sums a vector over all processes, on the CPU."""
+        """Returns the sum of a vector over all processes, on the CPU; all processes must call it."""
         values = values.cpu()
         if self.control is not None:
             dist.all_reduce(values, group=self.control)
@@ -83,7 +83,7 @@ class Processes:
 
 
 def find_device(wanted: str) -> torch.device:
-    """Returns the device: cpu, cuda, or what `auto` means here.
+    """Returns the device of a name: cpu, cuda, or auto, which is cuda if there is a GPU, else cpu.
 
     Raises:
         ConfigError: there is no such device.
@@ -96,7 +96,7 @@ def find_device(wanted: str) -> torch.device:
 
 @contextmanager
 def join_processes(wanted: str, n_replicas: int = 1) -> Iterator[Processes]:
-    """Context with the processes of this run; under `torchrun`, it joins the process group.
+    """Context manager that yields the processes of this run; under `torchrun`, it joins the process group meanwhile.
 
     Args:
         wanted: hardware.device; each process of a machine uses its own GPU.
@@ -132,7 +132,9 @@ def join_processes(wanted: str, n_replicas: int = 1) -> Iterator[Processes]:
 
 
 def parallelize(model: FrontEnd, config: HardwareConfig, mesh: DeviceMesh | None) -> FrontEnd:
-    """Applies compilation, activation checkpointing and sharding as configured, in place; weights keep their names.
+    """Applies compilation, activation checkpointing and sharding as configured to a model, in place, and returns it.
+
+    Weights keep their names.
 
     Args:
         model: single-device code, with its weights or, if it is to be sharded, on the meta device.
@@ -163,7 +165,7 @@ def parallelize(model: FrontEnd, config: HardwareConfig, mesh: DeviceMesh | None
 
 
 def spread_evenly(layers: list[nn.Module], share: float) -> list[nn.Module]:
-    """Returns a share of the layers, as far from each other as possible."""
+    """Selects a share of the layers, spread evenly, and returns them in order."""
     return [
         layer for at, layer in enumerate(layers) if math.floor((at + 1) * share + 1e-9) > math.floor(at * share + 1e-9)
     ]
@@ -187,7 +189,10 @@ def _recompute_activations(layer: nn.Module, keeps: CheckpointKeeps, context: in
 
 
 def _make_checkpoint_contexts(keeps: CheckpointKeeps, attention: TorchFunctionMode) -> tuple[Any, Any]:
-    """Returns contexts of a layer's forward pass and of its recomputation, which uses the same attention."""
+    """Returns the two context managers of a layer's forward pass and of its recomputation, for `checkpoint`.
+
+    The recomputation uses the same attention; what `keeps` names is not recomputed.
+    """
     if keeps == "nothing":
         return nullcontext(), attention
     first, again = create_selective_checkpoint_contexts(_PRODUCTS)  # type: ignore[no-untyped-call]
@@ -201,7 +206,7 @@ def _make_checkpoint_contexts(keeps: CheckpointKeeps, attention: TorchFunctionMo
 
 
 def _list_units(module: nn.Module) -> Iterator[nn.Module]:
-    """Yields the modules that make up a layer; each runs once in a forward pass.
+    """Yields the modules of a layer that can be sharded; together they have all its weights.
 
     Not the layer itself: `fully_shard` changes a module's class in place, and Python refuses that for moshi's streaming
     modules, whose first base is not an `nn.Module` ("object layout differs").

@@ -26,7 +26,7 @@ from kame_model.encode.folder import TOKENIZER
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.model.front_end import FrontEnd
 from kame_model.text.tokenizer import HUB_PREFIX, Tokenizer
-from kame_model.train.checkpoints import CHECKPOINTS, DONE, Checkpoints, list_saved
+from kame_model.train.checkpoints import CHECKPOINTS, DONE, Checkpoints, list_checkpoints
 from kame_model.train.curves import check_curves, open_curves
 from kame_model.train.free_copying import N_TRIALS, measure_copying
 from kame_model.train.free_dialogues import draw_dialogues, measure_dialogues
@@ -81,9 +81,9 @@ def train(config: TrainConfig, progress: Progress = SILENT, stop: threading.Even
     hardware = config.hardware
     joining = join_processes(hardware.device, hardware.replicas)
     # Compiled by moshi, the norms' backward pass fails on a GPU: their weight is [1, 1, dim], its gradient [dim].
-    with joining as processes, set_by_signals(stop), _lock_folder(out, processes), no_compile():
+    with joining as processes, set_on_signals(stop), _lock_folder(out, processes), no_compile():
         config = fill_config(config, processes.share.world)
-        trainer, sizes = _assemble(config, processes)
+        trainer, sizes = _make_trainer(config, processes)
         trainer.resume()
         if processes.is_first:
             (out / DONE).unlink(missing_ok=True)  # exists if a finished run is extended
@@ -95,7 +95,7 @@ def train(config: TrainConfig, progress: Progress = SILENT, stop: threading.Even
 
 
 def fill_config(config: TrainConfig, world: int) -> TrainConfig:
-    """Fills in what was left open: absolute paths, the vocabulary of the rows, and the micro-batches of a step.
+    """Returns a configuration with absolute paths, the vocabulary and the number of micro-batches of a step filled in.
 
     All of it is recorded in the run's folder.
 
@@ -118,8 +118,8 @@ def fill_config(config: TrainConfig, world: int) -> TrainConfig:
 
 
 @contextmanager
-def set_by_signals(stop: threading.Event) -> Iterator[None]:
-    """Context in which SIGTERM and SIGINT set an event; a second signal interrupts at once.
+def set_on_signals(stop: threading.Event) -> Iterator[None]:
+    """Context manager in which SIGTERM and SIGINT set an event; a second signal raises KeyboardInterrupt.
 
     Signals reach the main thread only; in another thread (a worker of a scheduler), the caller has to set the event.
     """
@@ -140,7 +140,7 @@ def set_by_signals(stop: threading.Event) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _assemble(config: TrainConfig, processes: Processes) -> tuple[Trainer, tuple[int, int]]:
+def _make_trainer(config: TrainConfig, processes: Processes) -> tuple[Trainer, tuple[int, int]]:
     """Makes a trainer at step 0 with all components; also returns the number of weights, and of trained ones.
 
     The facts of the run are written, or compared with those in its folder (`begin_run`).
@@ -150,11 +150,11 @@ def _assemble(config: TrainConfig, processes: Processes) -> tuple[Trainer, tuple
     speaks_with = SpeaksWith.from_dataset(datasets[0])
     config = config.model_copy(update={"shares": _resolve_shares(config, datasets)})
     fingerprints = [each.fingerprint for each in datasets] if config.shares.has_sound else []
-    loader, judged = _open_data(config, datasets, processes)
+    loader, judged = _make_data(config, datasets, processes)
     keep = config.keep.model_copy(update={"best_by": _resolve_best_by(config, judged)})
     config = config.model_copy(update={"keep": keep})
     if processes.is_first:
-        is_read = config.lora is not None or not list_saved(out / CHECKPOINTS)  # as in `build_model`
+        is_read = config.lora is not None or not list_checkpoints(out / CHECKPOINTS)  # as in `build_model`
         base = digest_weights(config.init_from) if config.init_from and is_read else None
         facts = RunFacts(config=config, speaks_with=speaks_with, datasets=fingerprints, base_digest=base)
         begin_run(out, facts)
@@ -175,10 +175,10 @@ def _assemble(config: TrainConfig, processes: Processes) -> tuple[Trainer, tuple
     return Trainer(config, parts), sizes
 
 
-def _open_data(
+def _make_data(
     config: TrainConfig, datasets: list[TokenDataset], processes: Processes
 ) -> tuple[Loader, list[ValidationExample]]:
-    """Opens the loader of micro-batches, and returns it with the validation examples."""
+    """Makes the loader of micro-batches, and the validation examples."""
     accumulation, n_judged = config.optim.accumulation or 1, config.keep.evaluate_examples
     how = (config.seed, accumulation, processes.share)
     shares, sources = config.shares, dict[Kind, Source]()
@@ -220,10 +220,10 @@ def _resolve_shares(config: TrainConfig, datasets: list[TokenDataset]) -> Shares
 def _list_free_runs(
     config: TrainConfig, datasets: list[TokenDataset], forward: ForwardPass
 ) -> dict[str, Callable[[FrontEnd], FreeResult]]:
-    """Returns what is measured by free running at each validation: copying, or dialogues if oracles are learnt.
+    """Returns functions that measure a free-running model at each validation, by the kind of their lines in metrics.
 
-    Only with one process, because of several none has all weights. Dialogues also need the vocabulary, and weights of
-    one type, which adapters in bf16-mixed do not have.
+    It is copying, or dialogues if oracles are learnt. Empty with several processes, because none has all weights.
+    Dialogues also need the vocabulary, and weights of one type, which adapters in bf16-mixed do not have.
     """
     if forward.processes.mesh is not None:
         return {}
@@ -287,7 +287,7 @@ def _resolve_accumulation(config: TrainConfig, world: int) -> int:
         ConfigError: it is not a multiple of the number of processes.
     """
     told = config.optim.accumulation
-    if told is None and list_saved(Path(config.out) / CHECKPOINTS):
+    if told is None and list_checkpoints(Path(config.out) / CHECKPOINTS):
         told = read_facts(config.out).config.optim.accumulation
     n_batches = told or 1
     if n_batches % world:
@@ -302,15 +302,15 @@ def _resolve_accumulation(config: TrainConfig, world: int) -> int:
 
 
 def _resolve_best_by(config: TrainConfig, judged: list[ValidationExample]) -> BestBy:
-    """Returns the measure of the best checkpoint: as configured, or as recorded in the run, else the answer.
+    """Returns the measure by which the best checkpoint is chosen: as configured, or as recorded in the run.
 
-    If there are validation examples and none has an answer, it is the text instead.
+    If it is neither, it is "answer", or "text" if there are validation examples and none has an answer.
 
     Raises:
         ConfigError: the configured measure is the answer, and no validation dialogue has one.
     """
     has_answer = any(each.example.answer_mask.any() for each in judged)
-    if config.keep.best_by is None and list_saved(Path(config.out) / CHECKPOINTS):
+    if config.keep.best_by is None and list_checkpoints(Path(config.out) / CHECKPOINTS):
         begun_by = read_facts(config.out).config.keep.best_by
         return "text" if begun_by == "answer" and judged and not has_answer else begun_by or "answer"
     if config.keep.best_by == "answer" and judged and not has_answer:
@@ -322,6 +322,7 @@ def _resolve_best_by(config: TrainConfig, judged: list[ValidationExample]) -> Be
 
 
 def _read_pieces(config: TrainConfig, dataset: TokenDataset) -> copying.Pieces:
+    """Returns the pieces of a run's vocabulary; raises a ConfigError as `_read_vocabulary`."""
     return copying.get_pieces(_read_vocabulary(config, dataset), dataset.layout)
 
 
@@ -347,7 +348,7 @@ def _read_vocabulary(config: TrainConfig, dataset: TokenDataset) -> Tokenizer:
 
 @contextmanager
 def _log_metrics(config: TrainConfig, trainer: Trainer, processes: Processes) -> Iterator[None]:
-    """Context in which the first process logs the run's metrics, and the texts of free running."""
+    """Context manager in which a trainer logs metrics and the texts of free running, in the first process only."""
     if not processes.is_first:
         yield
         return
@@ -363,7 +364,7 @@ def _log_metrics(config: TrainConfig, trainer: Trainer, processes: Processes) ->
 
 @contextmanager
 def _lock_folder(folder: Path, processes: Processes) -> Iterator[None]:
-    """Context that locks a folder, so that only one run at a time uses it; the folder is created if necessary.
+    """Context manager that locks a folder, so that only one run at a time uses it; it is created if necessary.
 
     Of several processes, only the first one locks it.
 

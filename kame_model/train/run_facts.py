@@ -42,7 +42,7 @@ class SpeaksWith(Config):
 
     @classmethod
     def from_dataset(cls, dataset: "TokenDataset") -> Self:
-        """Returns the vocabulary and codec of a dataset."""
+        """Makes the facts of the vocabulary and codec of a dataset."""
         return cls(**{name: getattr(dataset, name) for name in cls.model_fields})
 
 

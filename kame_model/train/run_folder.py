@@ -13,10 +13,17 @@ from data_schemas.errors import ConfigError, DatasetError
 from data_schemas.store import Store
 from kame_model.checkpoint.files import digest_files
 from kame_model.checkpoint.folder import find_place, read_contents
-from kame_model.checkpoint.load import init_from
+from kame_model.checkpoint.load import init_from_checkpoint
 from kame_model.model.front_end import SOUND_WEIGHTS, FrontEnd, build_front_end, make_lm_kwargs
 from kame_model.model.lora import add_lora
-from kame_model.train.checkpoints import CHECKPOINTS, Saved, find_best, list_saved, load_tensors, load_weights_alone
+from kame_model.train.checkpoints import (
+    CHECKPOINTS,
+    SavedCheckpoint,
+    find_best,
+    list_checkpoints,
+    load_tensors,
+    load_weights_only,
+)
 from kame_model.train.parallel import Processes
 from kame_model.train.run_facts import CONFIG, RunFacts, SpeaksWith, read_facts
 
@@ -47,9 +54,9 @@ class FoundRun(NamedTuple):
 
 
 def find_run(place: str | Path) -> FoundRun | None:
-    """Finds the run in a folder of `kame train`: for token rows the folder itself, for datasets OUT/seed-N/run.
+    """Finds the run in a folder of `kame train`: the folder itself, or a folder OUT/seed-N/run in it.
 
-    Of several seeds, it is the first one with a checkpoint. None if there is no run.
+    Of several seeds, it is the lowest one with a checkpoint. None if there is no run.
     """
     folder = Path(place).expanduser()
     if _is_run(folder):
@@ -57,20 +64,22 @@ def find_run(place: str | Path) -> FoundRun | None:
     runs = {seed: each / RUN for seed, each in find_seed_folders(folder).items() if (each / RUN / CONFIG).is_file()}
     if not runs:
         return None
-    first, *others = sorted(runs, key=lambda seed: (not list_saved(runs[seed] / CHECKPOINTS), seed))
+    first, *others = sorted(runs, key=lambda seed: (not list_checkpoints(runs[seed] / CHECKPOINTS), seed))
     return FoundRun(runs[first], first, tuple(sorted(others)))
 
 
 def begin_run(folder: Path, facts: RunFacts) -> None:
-    """Writes the facts of a run, after checking that one with a checkpoint is resumed with the same settings.
+    """Writes the facts of a run into its folder, before it starts or resumes.
+
+    If the folder has a checkpoint, it is checked first that the settings are the same.
 
     Raises:
         ConfigError: a setting that affects the result differs from that of the run.
         StoreError: the disk is full.
     """
-    if list_saved(folder / CHECKPOINTS):
+    if list_checkpoints(folder / CHECKPOINTS):
         before = read_facts(folder)
-        check_base(folder, before, facts.base_digest)
+        check_base_weights(folder, before, facts.base_digest)
         if facts.config.lora is None:  # initial weights are not read again, so the recorded ones stay
             config = facts.config.model_copy(update={"init_from": before.config.init_from})
             facts = facts.model_copy(update={"config": config, "base_digest": before.base_digest})
@@ -83,7 +92,7 @@ def begin_run(folder: Path, facts: RunFacts) -> None:
     Store(str(folder)).write_bytes(CONFIG, json.dumps(facts.model_dump(mode="json"), indent=1).encode())
 
 
-def check_base(folder: str | Path, facts: RunFacts, found: str | None) -> None:
+def check_base_weights(folder: str | Path, facts: RunFacts, found: str | None) -> None:
     """Checks that weights are those with which a run's adapters were trained; a run without adapters needs none.
 
     Args:
@@ -103,14 +112,14 @@ def check_base(folder: str | Path, facts: RunFacts, found: str | None) -> None:
         )
 
 
-def choose_saved(folder: str | Path, which: Literal["last", "best"]) -> Saved:
+def choose_checkpoint(folder: str | Path, which: Literal["last", "best"]) -> SavedCheckpoint:
     """Returns a run's last checkpoint, or the best by `keep.best_by`, which is the last if there was no validation.
 
     Raises:
         DatasetError: it has none.
         StoreError: the state of one cannot be read.
     """
-    saved = list_saved(Path(folder) / CHECKPOINTS)
+    saved = list_checkpoints(Path(folder) / CHECKPOINTS)
     if not saved:
         raise DatasetError(
             f"The run in {folder} has no complete checkpoint.",
@@ -119,7 +128,7 @@ def choose_saved(folder: str | Path, which: Literal["last", "best"]) -> Saved:
     return (find_best(saved, read_facts(folder).config.keep.best_by) if which == "best" else None) or saved[-1]
 
 
-def load_weights(model: FrontEnd, folder: str | Path, which: Literal["last", "best"] = "last") -> Saved:
+def load_weights(model: FrontEnd, folder: str | Path, which: Literal["last", "best"] = "last") -> SavedCheckpoint:
     """Fills a front-end with a run's weights, which are the moving average if one was kept.
 
     Args:
@@ -132,7 +141,7 @@ def load_weights(model: FrontEnd, folder: str | Path, which: Literal["last", "be
         DatasetError: there is no run, or it has no checkpoint.
         StoreError: its checkpoint is damaged.
     """
-    facts, saved = read_facts(folder), choose_saved(folder, which)
+    facts, saved = read_facts(folder), choose_checkpoint(folder, which)
     _check_shapes(model, facts, folder)
     alone, of_sound = Processes(torch.device("cpu")), () if facts.config.shares.has_sound else SOUND_WEIGHTS
     trained = {
@@ -142,7 +151,7 @@ def load_weights(model: FrontEnd, folder: str | Path, which: Literal["last", "be
     }
     weights = get_model_state_dict(model) if facts.config.lora is None else trained
     if not saved.is_full:
-        load_weights_alone(saved, weights, alone)
+        load_weights_only(saved, weights, alone)
         return saved
     load_tensors(saved, {"model": weights}, alone)
     if facts.config.optim.ema_decay is not None:
@@ -150,7 +159,7 @@ def load_weights(model: FrontEnd, folder: str | Path, which: Literal["last", "be
     return saved
 
 
-def load_run(folder: str | Path, which: Literal["last", "best"] = "best") -> tuple[FrontEnd, RunFacts, Saved]:
+def load_run(folder: str | Path, which: Literal["last", "best"] = "best") -> tuple[FrontEnd, RunFacts, SavedCheckpoint]:
     """Loads the front-end of a run on the CPU, with adapters if it has them, for export or evaluation.
 
     Raises:
@@ -160,14 +169,14 @@ def load_run(folder: str | Path, which: Literal["last", "best"] = "best") -> tup
     facts = read_facts(folder)
     model = build_front_end(facts.config.model, facts.speaks_with.text_card, facts.speaks_with.layout)
     if facts.config.lora is not None and facts.config.init_from is not None:  # LoRA requires init_from
-        check_base(folder, facts, digest_weights(facts.config.init_from))
-        start_from(model, facts.config.init_from)
+        check_base_weights(folder, facts, digest_weights(facts.config.init_from))
+        load_initial_weights(model, facts.config.init_from)
         add_lora(model, facts.config.lora)
     return model, facts, load_weights(model, folder, which)
 
 
-def start_from(model: FrontEnd, place: str, speaks_with: SpeaksWith | None = None) -> None:
-    """Fills a front-end from a run, an export, KAME's release or Moshi's.
+def load_initial_weights(model: FrontEnd, place: str, speaks_with: SpeaksWith | None = None) -> None:
+    """Loads the initial weights of a training into a front-end: of a run, an export, KAME's release or Moshi's.
 
     Of a run, the last checkpoint is used, because training continues from there; to start from its best one, give its
     export. If the run never trained audio, the embeddings of codes become zero.
@@ -184,7 +193,7 @@ def start_from(model: FrontEnd, place: str, speaks_with: SpeaksWith | None = Non
     """
     if not _is_run(place):
         digests = (None, None) if speaks_with is None else (speaks_with.tokenizer_digest, speaks_with.codec_digest)
-        init_from(model, place, *digests)
+        init_from_checkpoint(model, place, *digests)
         return
     facts = read_facts(place)
     if facts.config.lora is not None:
@@ -198,17 +207,17 @@ def start_from(model: FrontEnd, place: str, speaks_with: SpeaksWith | None = Non
         )
     load_weights(model, place)
     if not facts.config.shares.has_sound and facts.config.init_from is None:
-        _zero_codes(model)
+        _zero_code_embeddings(model)
 
 
 def digest_weights(place: str) -> str:
-    """Computes a digest of the weights that `start_from` loads: 16 hexadecimal digits. It reads all of them.
+    """Returns a digest of the weights that `load_initial_weights` loads, 16 hexadecimal digits; it reads all of them.
 
     Raises:
-        ConfigError, DatasetError, StoreError, BackendError: see `start_from`.
+        ConfigError, DatasetError, StoreError, BackendError: see `load_initial_weights`.
     """
     if _is_run(place):
-        saved = list_saved(Path(place) / CHECKPOINTS)
+        saved = list_checkpoints(Path(place) / CHECKPOINTS)
         files = saved[-1].list_files() if saved else []
     else:
         files = [read_contents(find_place(place)).weights]
@@ -241,10 +250,11 @@ def _check_shapes(model: FrontEnd, facts: RunFacts, folder: str | Path) -> None:
 
 
 def _is_run(place: str | Path) -> bool:
+    """Returns whether a folder is that of one run, which has configuration and checkpoints."""
     return (Path(place) / CHECKPOINTS).is_dir() and (Path(place) / CONFIG).is_file()
 
 
-def _zero_codes(model: FrontEnd) -> None:
+def _zero_code_embeddings(model: FrontEnd) -> None:
     """Sets the embeddings of codes to zero, which copying never trains.
 
     Random ones, summed over all codebooks, are four times as large as the text's and would dominate what was learnt.

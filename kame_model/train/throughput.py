@@ -72,7 +72,7 @@ def read_memory_gb(device: torch.device) -> float:
 
 
 def count_flops_per_frame(model: FrontEnd, with_audio: bool) -> float:
-    """Counts the floating-point operations of a frame's forward and backward pass, as PyTorch counts a short sequence.
+    """Returns the floating-point operations per frame of a forward and backward pass, as PyTorch counts them.
 
     Trained weights cost six operations per frame, frozen ones four, because they need no gradient. Recomputation is not
     counted, as is usual for MFU.
@@ -132,16 +132,16 @@ class Speedometer:
         self._n_frames, self._spent_s, self._since_s = 0, 0.0, time.perf_counter()
 
     def begin(self) -> None:
-        """Starts the time of a step."""
+        """Starts measuring the time of a step."""
         self._since_s = time.perf_counter()
 
     def end(self, n_frames: int) -> None:
-        """Ends a step; `n_frames`, over all processes, were not padding."""
+        """Ends a step, and adds its time and its frames that are not padding, `n_frames` over all processes."""
         self._spent_s += time.perf_counter() - self._since_s
         self._n_frames += n_frames
 
     def read(self) -> dict[str, float]:
-        """Returns frames and tokens (ids of frames) per second and FLOPs utilisation (0 to 1) since the last reading.
+        """Returns frames and tokens (ids of frames) per second and FLOPs utilisation (0 to 1), and starts anew.
 
         Time outside of steps (evaluation, saving) is not counted, and neither is padding.
         """
@@ -160,6 +160,6 @@ def count_frames(batch: Batch) -> int:
 
 
 def count_weights(model: nn.Module) -> tuple[int, int]:
-    """Counts all weights, and those that are trained."""
+    """Returns the number of all weights, and of those that are trained."""
     sizes = [(each.numel(), each.requires_grad) for each in model.parameters()]
     return sum(size for size, _ in sizes), sum(size for size, trained in sizes if trained)

@@ -68,7 +68,7 @@ SILENT = Silent()
 
 
 class Parts(NamedTuple):
-    """The components of a trainer; `kame_model.train.run` makes them."""
+    """The components of a trainer, made by `kame_model.train.run`; `evaluator` is None without validation examples."""
 
     model: FrontEnd
     loader: Loader
@@ -148,7 +148,7 @@ class Trainer:
         return math.inf if self._config.max_hours is None else self._config.max_hours * 3600
 
     def _agree_to_continue(self, stop: threading.Event) -> bool:
-        """Returns whether no process was asked to stop; all stop before the same step, so that none waits for another.
+        """Returns whether no process was asked to stop: the same in all processes, which must all call it.
 
         It also completes a checkpoint that all processes have written in the background.
         """
@@ -250,7 +250,7 @@ class Trainer:
 
     @torch.no_grad()
     def _replace_with_own_past(self, micro: MicroBatch) -> Batch:
-        """Returns the micro-batch with tokens sampled from the model instead of some that should be said."""
+        """Returns a micro-batch in which some tokens that should be said are replaced by the model's own guesses."""
         batch = micro.batch.to(self._processes.device)
         logits = self._parts.forward(self._parts.model, batch, with_audio=False).text.float().cpu()
         draw = torch.Generator().manual_seed(ids.derive_seed("guesses", self._config.seed, micro.number))

@@ -77,7 +77,7 @@ class Evaluator:
 
 
 def _collate_with_wrong(judged: Sequence[ValidationExample]) -> tuple[Batch, torch.Tensor]:
-    """Returns a batch, and the wrong oracles of its examples: int64[B, S]."""
+    """Combines examples to a batch, and returns it with their wrong oracles, int64[B, S]."""
     batch = collate([each.example for each in judged])
     wrong = torch.full_like(batch.oracle, PADDING_ID)
     for row, each in zip(wrong, judged, strict=True):

@@ -21,7 +21,7 @@ from flows.settings import validate_settings
 from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.train.logs import METRICS, read_metrics
-from kame_model.train.run_folder import choose_saved
+from kame_model.train.run_folder import choose_checkpoint
 from pipelines.figures import Figures, list_tables
 from pipelines.quality.check import check
 from tests.support.codecs import with_validation
@@ -136,7 +136,7 @@ def test_a_cancelled_training_is_saved_and_shown_as_cancelled(
     assert prefect.run_of("train")["state_name"] == "Cancelled", said
     run = quick_config.of_seed / "run"
     told = [line["step"] for line in read_metrics(run / METRICS) if line["kind"] == "train"]
-    assert choose_saved(run, "last").step == told[-1] > 0
+    assert choose_checkpoint(run, "last").step == told[-1] > 0
     assert not (run / "DONE").exists()
 
 

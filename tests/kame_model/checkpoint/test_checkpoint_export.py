@@ -25,7 +25,7 @@ from kame_model.checkpoint.kame_json import (
     choose_voice,
     read_kame_json,
 )
-from kame_model.checkpoint.load import init_from, load_checkpoint
+from kame_model.checkpoint.load import init_from_checkpoint, load_checkpoint
 from kame_model.checkpoint.summary import summarise
 from kame_model.frames.batch import collate
 from kame_model.frames.ids import ZERO_ID
@@ -215,7 +215,7 @@ def test_the_codes_layout_comes_back_and_stock_moshi_has_its_delays(tmp_path: Pa
     with torch.no_grad():
         assert torch.equal(front_end(batch.columns, batch.oracle).text, loaded(batch.columns, batch.oracle).text)
     with pytest.raises(ConfigError, match=r"The delays of text and codes of .* is \[0, 2, 2, 2, 0, 0, 0\]"):
-        init_from(tiny_front_end(), tmp_path / "out")
+        init_from_checkpoint(tiny_front_end(), tmp_path / "out")
 
 
 def test_what_is_set_stands_over_the_checkpoints_sampling_and_nothing_else(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from data_schemas.code_layout import CodeLayout
 from data_schemas.errors import BackendError, ConfigError, StoreError
 from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
-from kame_model.checkpoint.load import init_from, load_checkpoint
+from kame_model.checkpoint.load import init_from_checkpoint, load_checkpoint
 from kame_model.checkpoint.summary import summarise
 from kame_model.model.front_end import FrontEnd, build_front_end
 from tests.support.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, audio_of, random_batch, tiny_config, tiny_front_end
@@ -50,7 +50,7 @@ def test_a_tied_oracle_and_its_table_give_the_same_logits(tmp_path: Path) -> Non
 def test_a_tied_oracle_is_found_again_in_its_table(dtype: torch.dtype, tmp_path: Path) -> None:
     tied = tiny_front_end(oracle="tied", tie_text_head=True)
     begun = tiny_front_end(seed=5, oracle="tied", tie_text_head=True)
-    init_from(begun, exported(tmp_path / "out", tied, dtype))
+    init_from_checkpoint(begun, exported(tmp_path / "out", tied, dtype))
     assert difference(begun, tied) < (SAME if dtype == torch.float32 else 0.1)
 
 
@@ -66,27 +66,27 @@ def test_a_cue_is_found_again(tmp_path: Path) -> None:
     cued, begun = with_cue(), with_cue(seed=5)
     out = exported(tmp_path / "out", cued)
     assert difference(cued, load_checkpoint(out).front_end) < SAME
-    init_from(begun, out)
+    init_from_checkpoint(begun, out)
     assert difference(cued, begun) < SAME
     with pytest.raises(ConfigError, match=r"model\.cue is off"):
-        init_from(tiny_front_end(), out)
+        init_from_checkpoint(tiny_front_end(), out)
 
 
 def test_weights_without_a_cue_say_the_same_with_one_at_first(tmp_path: Path) -> None:
     plain, begun = tiny_front_end(), tiny_front_end(seed=5, cue=True)
-    init_from(begun, exported(tmp_path / "out", plain))
+    init_from_checkpoint(begun, exported(tmp_path / "out", plain))
     assert difference(plain, begun) == 0.0
 
 
 def test_a_free_table_is_no_tied_oracle(tmp_path: Path) -> None:
     out = exported(tmp_path / "out", tiny_front_end(tie_text_head=True))
     with pytest.raises(ConfigError, match=r"model\.oracle is tied"):
-        init_from(tiny_front_end(oracle="tied", tie_text_head=True), out)
+        init_from_checkpoint(tiny_front_end(oracle="tied", tie_text_head=True), out)
 
 
 def test_a_free_text_head_is_no_tied_one(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="has a separate text head"):
-        init_from(tiny_front_end(tie_text_head=True), exported(tmp_path / "out"))
+        init_from_checkpoint(tiny_front_end(tie_text_head=True), exported(tmp_path / "out"))
 
 
 def test_kames_release_is_begun_with(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_kames_release_is_begun_with(tmp_path: Path) -> None:
     (out / "config.json").rename(out / "moshi_lm_kwargs.json")
     (out / "kame.json").unlink()
     begun = tiny_front_end(seed=5)
-    assert init_from(begun, out) is None
+    assert init_from_checkpoint(begun, out) is None
     assert difference(begun, theirs) == 0
     assert difference(load_checkpoint(out).front_end, theirs) == 0
 
@@ -109,7 +109,7 @@ def test_moshis_own_has_no_oracle_and_a_table_starts_as_its_text(oracle: str, tm
     save_file(state, out / "model.safetensors")
     begun = tiny_front_end(seed=5, oracle=oracle)
     before = begun.oracle.make_table(begun.lm.text_emb)
-    init_from(begun, out)
+    init_from_checkpoint(begun, out)
     table, text = begun.oracle.make_table(begun.lm.text_emb), begun.lm.text_emb.weight
     assert torch.equal(text, state["text_emb.weight"])
     assert torch.equal(table, text) == (oracle == "table")
@@ -120,7 +120,7 @@ def test_moshis_own_has_no_oracle_and_a_table_starts_as_its_text(oracle: str, tm
 
 def test_attention_may_look_farther_than_the_checkpoints(tmp_path: Path) -> None:
     begun = tiny_front_end(seed=5, context=128)
-    init_from(begun, exported(tmp_path / "out"))
+    init_from_checkpoint(begun, exported(tmp_path / "out"))
     assert difference(begun, tiny_front_end()) == 0
 
 
@@ -138,17 +138,17 @@ def test_another_shape_is_named_by_both_values(
 ) -> None:
     begun = build_front_end(tiny_config(dim=dim), text_card, CodeLayout.make_mimi(n_codebooks, card))
     with pytest.raises(ConfigError, match=said):
-        init_from(begun, exported(tmp_path / "out"))
+        init_from_checkpoint(begun, exported(tmp_path / "out"))
 
 
 def test_another_vocabulary_or_codec_of_the_same_size_is_named_too(tmp_path: Path) -> None:
     codec = {"name": "mimi", "digest": "cccc", "options": {}}
     out = edited(exported(tmp_path / "out"), tokenizer_digest="aaaa", codec=codec)
-    init_from(tiny_front_end(), out, tokenizer_digest="aaaa", codec_digest="cccc")
+    init_from_checkpoint(tiny_front_end(), out, tokenizer_digest="aaaa", codec_digest="cccc")
     with pytest.raises(ConfigError, match=r"the tokenizer of digest aaaa, but .* with that of digest bbbb"):
-        init_from(tiny_front_end(), out, tokenizer_digest="bbbb")
+        init_from_checkpoint(tiny_front_end(), out, tokenizer_digest="bbbb")
     with pytest.raises(ConfigError, match=r"the codec of digest cccc, but .* with that of digest dddd"):
-        init_from(tiny_front_end(), out, codec_digest="dddd")
+        init_from_checkpoint(tiny_front_end(), out, codec_digest="dddd")
 
 
 def test_a_checkpoint_of_a_newer_kame_is_said_to_be_one(tmp_path: Path) -> None:

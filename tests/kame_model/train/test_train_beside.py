@@ -21,7 +21,7 @@ from kame_model.model.loss import compute_loss
 from kame_model.train import checkpoints
 from kame_model.train import run as run_module
 from kame_model.train import trainer as trainer_module
-from kame_model.train.checkpoints import CHECKPOINTS, Checkpoints, list_saved
+from kame_model.train.checkpoints import CHECKPOINTS, Checkpoints, list_checkpoints
 from kame_model.train.parallel import Processes
 from kame_model.train.run import train
 from kame_model.train.trainer import Silent
@@ -51,7 +51,7 @@ class Seen(Silent):
         self._run, self.by_step = run, dict[int, list[int]]()
 
     def step(self, step: int, figures: Mapping[str, float]) -> None:
-        self.by_step[step] = [each.step for each in list_saved(self._run / CHECKPOINTS)]
+        self.by_step[step] = [each.step for each in list_checkpoints(self._run / CHECKPOINTS)]
 
 
 def test_a_checkpoint_counts_as_soon_as_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from data_schemas.errors import ConfigError
-from kame_model.train.checkpoints import CHECKPOINTS, list_saved
+from kame_model.train.checkpoints import CHECKPOINTS, list_checkpoints
 from kame_model.train.run import train
 from kame_model.train.run_facts import read_facts
 from kame_model.train.run_folder import load_run
@@ -45,7 +45,7 @@ def test_the_best_is_kept_and_exported_by_what_was_asked_for(tmp_path: Path, kee
     config = tiny_run(tmp_path / "run", tiny_dataset(tmp_path / "rows"), max_steps=4, keep=KEEP | keep)
     train(config, Asking(3))
     train(config)  # gone on with, the fourth is no better than those before
-    assert [each.step for each in list_saved(tmp_path / "run" / CHECKPOINTS)] == [best, 4]
+    assert [each.step for each in list_checkpoints(tmp_path / "run" / CHECKPOINTS)] == [best, 4]
     assert load_run(tmp_path / "run", "best")[2].step == best
 
 
@@ -99,7 +99,7 @@ def test_weights_alone_are_those_that_the_whole_checkpoint_would_give(tmp_path: 
         out = tmp_path / str(n_full)
         keep = {"save_every": 2, "keep_full": n_full, "keep_best": False, "evaluate_examples": 0}
         train(tiny_run(out, rows, max_steps=4, keep=keep, hardware={"precision": precision}))
-        before_last, last = list_saved(out / CHECKPOINTS)
+        before_last, last = list_checkpoints(out / CHECKPOINTS)
         assert (before_last.is_full, last.is_full) == (n_full == 2, True)
         shutil.rmtree(last.folder)
         found.append(load_run(out, "last")[0].state_dict())

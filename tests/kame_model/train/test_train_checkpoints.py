@@ -9,7 +9,7 @@ from torch.distributed.checkpoint.filesystem import FileSystemWriter
 
 from data_schemas.config.training import KeepConfig
 from data_schemas.errors import StoreError
-from kame_model.train.checkpoints import CHECKPOINTS, DONE, Checkpoints, find_best, list_saved, load_weights_alone
+from kame_model.train.checkpoints import CHECKPOINTS, DONE, Checkpoints, find_best, list_checkpoints, load_weights_only
 from kame_model.train.parallel import Processes
 
 HERE, ELSEWHERE = Processes(torch.device("cpu")), Processes(torch.device("cuda"))
@@ -35,7 +35,7 @@ def save_now(keeping: Checkpoints, step: int) -> None:
 
 
 def saved_steps(folder: Path) -> list[int]:
-    return [each.step for each in list_saved(folder / CHECKPOINTS)]
+    return [each.step for each in list_checkpoints(folder / CHECKPOINTS)]
 
 
 @pytest.mark.parametrize("processes", [HERE, ELSEWHERE], ids=["within", "beside"])
@@ -74,7 +74,7 @@ def test_the_best_is_told_by_what_was_asked_for(tmp_path: Path) -> None:
         keeping.save(step, tensors(step), looked_at(step, loss=loss, answer=answer))
     keeping.save(4, tensors(4), looked_at(3, loss=0.1, answer=0.1))  # nobody looked at these weights
     assert saved_steps(tmp_path) == [1, 4]
-    saved = list_saved(tmp_path / CHECKPOINTS)
+    saved = list_checkpoints(tmp_path / CHECKPOINTS)
     assert [find_best(saved, by) for by in ("loss", "answer")] == [saved[0], saved[0]]
     assert checkpoints(tmp_path, best_by="loss").find_best_score() == 3.0, "another figure may be asked for at any time"
 
@@ -113,7 +113,7 @@ def test_a_disk_that_is_full_is_told_as_such(tiny_disk: Path) -> None:
 
 def test_without_its_mark_a_checkpoint_does_not_count_and_goes_at_the_next_start(tmp_path: Path) -> None:
     checkpoints(tmp_path).save(1, tensors(1.0), {})
-    (saved,) = list_saved(tmp_path / CHECKPOINTS)
+    (saved,) = list_checkpoints(tmp_path / CHECKPOINTS)
     (saved.folder / DONE).unlink()
     assert checkpoints(tmp_path).find_latest() is None
     assert not saved.folder.exists()
@@ -130,7 +130,7 @@ def test_without_its_mark_a_checkpoint_does_not_count_and_goes_at_the_next_start
 def test_a_damaged_checkpoint_is_told(tmp_path: Path, spoil: Any) -> None:
     keeping = checkpoints(tmp_path)
     keeping.save(1, tensors(1.0), {})
-    (saved,) = list_saved(tmp_path / CHECKPOINTS)
+    (saved,) = list_checkpoints(tmp_path / CHECKPOINTS)
     spoil(saved.folder)
     with pytest.raises(StoreError, match="cannot be read") as told:
         keeping.load(saved, tensors(0.0))
@@ -140,7 +140,7 @@ def test_a_damaged_checkpoint_is_told(tmp_path: Path, spoil: Any) -> None:
 def test_a_checkpoint_of_another_shape_is_told(tmp_path: Path) -> None:
     keeping = checkpoints(tmp_path)
     keeping.save(1, tensors(1.0), {})
-    (saved,) = list_saved(tmp_path / CHECKPOINTS)
+    (saved,) = list_checkpoints(tmp_path / CHECKPOINTS)
     with pytest.raises(StoreError, match=r"step-00000001 cannot be read.*move it elsewhere"):
         keeping.load(saved, {"model": {"weight": torch.zeros(5)}})
 
@@ -167,11 +167,11 @@ def test_those_before_the_last_have_weights_alone(tmp_path: Path) -> None:
     for step, loss in ((1, 1.0), (2, 2.0), (3, 3.0)):
         half = {"weight": torch.full((3, 4), step + 0.5, dtype=torch.bfloat16)}
         keeping.save(step, tensors(step), looked_at(step, loss=loss), half)
-    saved = list_saved(tmp_path / CHECKPOINTS)
+    saved = list_checkpoints(tmp_path / CHECKPOINTS)
     assert [(each.step, each.is_full) for each in saved] == [(1, False), (2, False), (3, True)]
     assert keeping.find_latest() == saved[-1]
     found = {"weight": torch.zeros(3, 4)}
-    load_weights_alone(saved[0], found, HERE)  # into float32
+    load_weights_only(saved[0], found, HERE)  # into float32
     assert torch.equal(found["weight"], torch.full((3, 4), 1.5))
     assert not list(saved[0].folder.glob("*.distcp"))
     assert saved[0].list_files()[0].parent.name == "weights"
@@ -181,7 +181,7 @@ def test_a_run_does_not_go_on_from_weights_alone_nor_begin_anew(tmp_path: Path) 
     keeping = checkpoints(tmp_path)
     for step in (1, 2):
         keeping.save(step, tensors(step), {}, tensors(step)["model"])
-    shutil.rmtree(list_saved(tmp_path / CHECKPOINTS)[-1].folder)
+    shutil.rmtree(list_checkpoints(tmp_path / CHECKPOINTS)[-1].folder)
     with pytest.raises(StoreError, match="only have weights"):
         checkpoints(tmp_path).find_latest()
 
@@ -190,4 +190,4 @@ def test_as_many_full_ones_stay_as_asked_for(tmp_path: Path) -> None:
     keeping = checkpoints(tmp_path, keep_last=3, keep_full=2)
     for step in (1, 2, 3):
         keeping.save(step, tensors(step), {}, tensors(step)["model"])
-    assert [each.is_full for each in list_saved(tmp_path / CHECKPOINTS)] == [False, True, True]
+    assert [each.is_full for each in list_checkpoints(tmp_path / CHECKPOINTS)] == [False, True, True]

@@ -12,7 +12,7 @@ from torch import Tensor
 from data_schemas.config.copying import CopyConfig
 from kame_model.data.copying import Pieces, Trial, draw_trial
 from kame_model.frames.ids import PADDING_ID
-from kame_model.train.free_copying import measure_copying, run_text
+from kame_model.train.free_copying import generate_text, measure_copying
 from tests.support.front_ends import LAYOUT, N_CODEBOOKS, TEXT_CARD, tiny_front_end
 
 PIECES = Pieces(range(4, 30), range(30, TEXT_CARD), TEXT_CARD, LAYOUT)
@@ -82,7 +82,7 @@ def test_a_real_one_says_what_its_training_forward_foresees() -> None:
     with torch.no_grad():
         assert front_end.cue is not None
         front_end.cue.projection.weight.copy_(torch.eye(32))  # its cues are heard
-    said = torch.from_numpy(run_text(front_end, tried, 0.0))
+    said = torch.from_numpy(generate_text(front_end, tried, 0.0))
     n = min(len(each.oracle) for each in tried)
     columns = torch.full((2, 1 + 2 * N_CODEBOOKS, n + 1), -1)
     columns[:, 0, 0], columns[:, 0, 1:] = TEXT_CARD, said[:, :n]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kame_model.train.checkpoints import CHECKPOINTS, list_saved
+from kame_model.train.checkpoints import CHECKPOINTS, list_checkpoints
 from tests.support.train_runs import TINY, tiny_dataset
 
 pytestmark = pytest.mark.slow
@@ -49,4 +49,4 @@ def test_ctrl_c_saves_and_leaves_though_the_loaders_processes_hear_it_too(tmp_pa
     assert done.returncode == 130, done.stderr
     assert "to resume" in done.stderr
     assert "Traceback" not in done.stderr
-    assert [each.step for each in list_saved(tmp_path / "run" / CHECKPOINTS)] == [2]
+    assert [each.step for each in list_checkpoints(tmp_path / "run" / CHECKPOINTS)] == [2]

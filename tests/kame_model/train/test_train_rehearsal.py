@@ -7,7 +7,7 @@ import pytest
 from moshi.models.lm import LMModel
 
 from data_schemas.config.training import TrainConfig
-from kame_model.train.checkpoints import CHECKPOINTS, list_saved
+from kame_model.train.checkpoints import CHECKPOINTS, list_checkpoints
 from kame_model.train.run import train
 from kame_model.train.trainer import Silent
 from tests.support.train_runs import Asking, Forking, assert_same, tiny_dataset, tiny_run, told
@@ -68,7 +68,9 @@ def test_steps_of_copying_are_told_apart_and_make_no_sound(
     assert not any(name.startswith("copy_") for line in of_dialogues for name in line)
     assert all(line.keys() >= {"copy_loss", "copy_gradient_norm", "copy_text"} for line in of_copies)
     assert not any(name in line for line in of_copies for name in ("loss", "text", "copy_semantic", "gradient_norm"))
-    assert list_saved(tmp_path / "run" / CHECKPOINTS)[-1].read_state()["spikes"]["n_seen"] == 3  # copies are no leap
+    assert (
+        list_checkpoints(tmp_path / "run" / CHECKPOINTS)[-1].read_state()["spikes"]["n_seen"] == 3
+    )  # copies are no leap
 
 
 def test_a_line_of_metrics_has_the_steps_of_both_kinds(place: Path, tmp_path: Path) -> None:

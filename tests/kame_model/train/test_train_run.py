@@ -16,9 +16,9 @@ from torch.distributed.checkpoint.filesystem import FileSystemWriter
 from data_schemas.errors import ConfigError, DatasetError, StoreError, TrainingError
 from kame_model.model.loss import compute_loss
 from kame_model.train import trainer as trainer_module
-from kame_model.train.checkpoints import CHECKPOINTS, DONE, list_saved
+from kame_model.train.checkpoints import CHECKPOINTS, DONE, list_checkpoints
 from kame_model.train.logs import SpikeWatch
-from kame_model.train.run import fill_config, set_by_signals, train
+from kame_model.train.run import fill_config, set_on_signals, train
 from kame_model.train.run_folder import load_run
 from kame_model.train.trainer import Silent
 from tests.support.train_runs import Asking, assert_same, tiny_dataset, tiny_run, told
@@ -64,7 +64,7 @@ def test_all_weights_are_trained_on_a_gpu(rows: Path, tmp_path: Path) -> None:
 
 
 def steps_saved(folder: Path) -> list[int]:
-    return [each.step for each in list_saved(folder / CHECKPOINTS)]
+    return [each.step for each in list_checkpoints(folder / CHECKPOINTS)]
 
 
 def test_a_run_tells_losses_validation_and_speed(whole: Path) -> None:
@@ -124,7 +124,7 @@ def test_asked_to_stop_a_run_saves_and_goes_on_as_if_it_had_not(
 def test_a_signal_is_a_request_and_the_second_one_interrupts(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     request = threading.Event()
-    with set_by_signals(request):
+    with set_on_signals(request):
         assert not request.is_set()
         signal.raise_signal(number)
         assert request.is_set()
@@ -142,7 +142,7 @@ def test_a_finished_run_has_nothing_left_to_do(rows: Path, whole: Path, tmp_path
 def test_a_killed_saving_leaves_nothing_that_counts(rows: Path, whole: Path, tmp_path: Path) -> None:
     config = tiny_run(tmp_path / "run", rows)
     train(config, Asking(1))
-    (folder,) = (each.folder for each in list_saved(tmp_path / "run" / CHECKPOINTS))
+    (folder,) = (each.folder for each in list_checkpoints(tmp_path / "run" / CHECKPOINTS))
     for name in (".saving-step-00000004", "step-00000004"):  # killed before the renaming, and before the mark
         half = folder.parent / name
         half.mkdir()
@@ -240,7 +240,7 @@ def test_a_step_is_the_same_however_many_processes_there_are(rows: Path, tmp_pat
 def test_figures_of_validation_have_their_step(rows: Path, tmp_path: Path) -> None:
     train(tiny_run(tmp_path / "run", rows, max_steps=3, keep={"evaluate_every": 2}), Asking(3))
     train(tiny_run(tmp_path / "on", rows, max_steps=9, keep={"evaluate_every": 2, "save_every": 9}), Asking(3))
-    (saved,) = list_saved(tmp_path / "on" / CHECKPOINTS)[-1:]
+    (saved,) = list_checkpoints(tmp_path / "on" / CHECKPOINTS)[-1:]
     assert (saved.step, saved.read_state()["evaluation_step"]) == (3, 2)
 
 

@@ -10,7 +10,7 @@ import torch
 from pydantic import ValidationError
 
 from data_schemas.errors import ConfigError
-from kame_model.train.checkpoints import CHECKPOINTS, list_saved
+from kame_model.train.checkpoints import CHECKPOINTS, list_checkpoints
 from kame_model.train.run import train
 from kame_model.train.run_facts import read_facts
 from kame_model.train.run_folder import load_run
@@ -110,8 +110,8 @@ def test_adapters_alone_are_trained_and_gone_on_with(rows: Path, whole: Path, tm
     train(config, Asking(2))
     train(config)
     assert_same(tmp_path / "run", tmp_path / "straight")
-    size = sum(file.stat().st_size for file in list_saved(tmp_path / "run" / CHECKPOINTS)[-1].folder.iterdir())
-    full = sum(file.stat().st_size for file in list_saved(whole / CHECKPOINTS)[-1].folder.iterdir())
+    size = sum(file.stat().st_size for file in list_checkpoints(tmp_path / "run" / CHECKPOINTS)[-1].folder.iterdir())
+    full = sum(file.stat().st_size for file in list_checkpoints(whole / CHECKPOINTS)[-1].folder.iterdir())
     assert size < full / 2
 
 
