@@ -90,7 +90,7 @@ def evaluate_served(
             is then FastChat's file beside the questions, if there is one.
         settings: further settings, as given by --set.
         anew: whether results of another evaluation in `out` are replaced.
-        register, again: as in `note_look_at_test`; ignored for other kinds than duplex.
+        register, again: as in `record_look_at_test`; ignored for other kinds than duplex.
 
     Raises:
         KameError: a setting is unknown, or the evaluation failed.

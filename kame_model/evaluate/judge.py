@@ -123,7 +123,7 @@ def _find_marks(text: str) -> list[str]:
 
 
 def _hide(quotation: re.Match[str]) -> str:
-    """Returns what stands in place of a quotation; if it ends a sentence, so does this."""
+    """Returns the text that replaces a quotation; it ends a sentence if the quotation does."""
     return f"{_HIDDEN}." if quotation[0][-2:-1] in {".", "!", "?"} else _HIDDEN
 
 
@@ -203,7 +203,7 @@ def _read_prompts(text: str, name: str) -> JudgePrompts:
 
 
 def _read_fastchat(text: str, name: str) -> JudgePrompts:
-    """Reads the rows of type `single`; pairwise comparison is not supported."""
+    """Parses the rows of type `single` of FastChat's file; pairwise comparison is not supported."""
     rows = [row for line in text.splitlines() if line.strip() and (row := json.loads(line))["type"] == "single"]
     prompts = {row["name"]: {"system": row["system_prompt"], "template": row["prompt_template"]} for row in rows}
     return JudgePrompts.model_validate({"version": f"{name} (FastChat's)", "prompts": prompts})
@@ -218,9 +218,17 @@ class JudgeRequest:
     read: Callable[[str], Judgement]
 
 
-def request_rating(questions: Sequence[str], answers: Sequence[str], references: Sequence[str] = ()) -> JudgeRequest:
-    """Makes the request to rate the last of one or two answers, with references if there are any, using FastChat's
-    names of prompts and fields."""
+def make_rating_request(
+    questions: Sequence[str], answers: Sequence[str], references: Sequence[str] = ()
+) -> JudgeRequest:
+    """Makes the request to rate the last of one or two answers from 1 to 10, with FastChat's names of prompts and
+    fields.
+
+    Args:
+        questions: one or two questions.
+        answers: the answer to each.
+        references: the reference answer to each; empty: there are none.
+    """
     prompt = "single-math-v1" if references else "single-v1"
     fields = {"question": questions[-1], "answer": answers[-1]}
     for name, texts in (("question", questions), ("answer", answers), ("ref_answer", references)):
@@ -228,12 +236,12 @@ def request_rating(questions: Sequence[str], answers: Sequence[str], references:
     return JudgeRequest(f"{prompt}-multi-turn" if len(questions) > 1 else prompt, fields, read_rating)
 
 
-def request_verdict(question: str, reference: str, answer: str) -> JudgeRequest:
-    """Makes the request whether an answer agrees with the reference."""
+def make_verdict_request(question: str, reference: str, answer: str) -> JudgeRequest:
+    """Makes the request to decide whether an answer agrees with the reference."""
     return JudgeRequest(VERDICT, {"question": question, "reference": reference, "answer": answer}, read_verdict)
 
 
-def request_relevance(context: str, interruption: str, answer: str) -> JudgeRequest:
+def make_relevance_request(context: str, interruption: str, answer: str) -> JudgeRequest:
     """Makes the request to rate the relevance of an answer to an interruption, from 0 to 5.
 
     Args:
@@ -318,8 +326,8 @@ def _classify_fault(error: RequestError) -> Fault:
     return "refused" if isinstance(error, AnswerRefused) else "failed"
 
 
-def add_up(asked: Iterable[Mapping[str, Any]], price: PriceConfig | None) -> dict[str, Any]:
-    """Adds up token usage and price of requests; each counts once, even if several runs of an evaluation made it.
+def sum_costs(asked: Iterable[Mapping[str, Any]], price: PriceConfig | None) -> dict[str, Any]:
+    """Sums the token usage and price of requests; each counts once, even if several runs of an evaluation made it.
 
     Args:
         asked: records with `n_tokens_in`, `n_tokens_cached` and `n_tokens_out`, and optionally the number of requests
@@ -350,9 +358,10 @@ def describe_reply(reply: ChatReply | None) -> dict[str, Any] | None:
 
 @contextmanager
 def open_judge(config: JudgeConfig, out: str) -> Iterator[Judge]:
-    """Opens a judge for the duration of the block; a server that is started for it is stopped afterwards.
+    """Context manager that yields a judge; a server that is started for it is stopped afterwards.
 
     Args:
+        config: the judge's chat model, prompts and budget.
         out: the evaluation's folder, which also has the cache of replies.
 
     Raises:

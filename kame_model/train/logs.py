@@ -166,7 +166,7 @@ class Windows:
 
 
 def to_means(tallies: list[float]) -> dict[str, float]:
-    """Returns the means of metrics by name, from flattened `LossParts.tallies`; metrics without any value are left out."""
+    """Returns the means of metrics by name from flattened `LossParts.tallies`; metrics without values are left out."""
     return compute_means(torch.tensor(tallies, dtype=torch.float64).view(-1, 2))
 
 

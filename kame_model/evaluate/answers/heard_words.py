@@ -15,7 +15,12 @@ def count_word_errors(text: Sequence[str], heard: Sequence[str]) -> list[int] | 
 
 
 def warn_unheard(rows: Sequence[Mapping[str, Any]], titles: Sequence[str]) -> Iterator[str]:
-    """Yields one warning for a report with the titles of all rows whose `heard_word_errors` is above 80 %, if any."""
+    """Yields at most one warning for a report, which names the rows whose `heard_word_errors` is above 80 %.
+
+    Args:
+        rows: rows of figures.
+        titles: the title of each row.
+    """
     told = zip(rows, titles, strict=True)
     unheard = dict.fromkeys(title for row, title in told if (row.get("heard_word_errors") or 0.0) > _MOST_ERRORS)
     if unheard:

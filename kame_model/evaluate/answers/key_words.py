@@ -76,7 +76,7 @@ class Unit(NamedTuple):
 
 
 def extract_words(text: str) -> list[str]:
-    """Returns a text's words in lower case, without punctuation and without digits, which spoken text does not have."""
+    """Returns a text's words in lower case; punctuation and digits are removed, and separate words."""
     return "".join(char if char.isalpha() or char in "' " else " " for char in text.lower()).split()
 
 
@@ -95,7 +95,7 @@ def split_into_units(words: Sequence[str]) -> list[Unit]:
 
 
 def _split_numbers(words: Sequence[str], at: int, n_words: int) -> list[Unit]:
-    """Splits a run of number words into units: a year is one unit, a repetition starts another ("sixty sixty five")."""
+    """Splits `n_words` number words from position `at` into units; a repetition starts another ("sixty sixty five")."""
     groups: list[list[tuple[int, int]]] = []
     for length in split_numbers(words[at : at + n_words]):
         own = tuple(words[at : at + length])
@@ -121,13 +121,13 @@ def find_content_units(words: Sequence[str]) -> list[Unit]:
 
 
 def _is_pronoun(following: Sequence[str]) -> bool:
-    """Whether "one" before these two words is somebody."""
+    """Returns whether "one" before these (at most two) words is a pronoun, as in "one could argue"."""
     is_question = following[:1] and following[0] in _AUXILIARIES and {*following[1:]} <= _ASKED_ABOUT
     return bool(following) and following[0] in _PRONOUN_ONE and not is_question
 
 
 def find_key_words(answer: Sequence[str]) -> tuple[str, ...]:
-    """Returns the key words of an answer: the number it starts with, if that is the amount, else all content words.
+    """Returns the key words of an answer: the number it starts with, if that is an amount, else all content words.
 
     The key of "thirty six students got B" is 36. The first words of "one could argue so", "first in first out", "four
     to one" and "two dollars and five cents" are no key, because many other answers contain them. For an answer of
@@ -182,7 +182,14 @@ def find_other_answers(
 def _find_other_numbers(
     key: Sequence[str], words: Sequence[str], told: Sequence[str], right: Sequence[Unit]
 ) -> Iterator[Unit]:
-    """Finds the numbers that are neither part of the key nor said by the oracle on the same side of the key."""
+    """Yields the said numbers that are neither part of the key nor said by the oracle on the same side of the key.
+
+    Args:
+        key: key of the right answer.
+        words: the words that were said.
+        told: the oracle's words.
+        right: where the key was said.
+    """
     told_key = find_key(key, told)
     allowed = Counter((unit.text, _is_behind(unit, told_key) and bool(right)) for unit in _find_outside(told, told_key))
     for unit in _find_outside(words, right):
@@ -200,16 +207,17 @@ def _find_outside(words: Sequence[str], keys: Sequence[Unit]) -> list[Unit]:
 
 
 def _is_behind(unit: Unit, keys: Sequence[Unit]) -> bool:
+    """Returns whether a unit starts after the first of the keys; False without keys."""
     return bool(keys) and unit.start > keys[0].start
 
 
 def has_number(key: Sequence[str]) -> bool:
-    """Whether a key contains a number or starts with "one", so that any other number is another answer."""
+    """Returns whether a key contains a number or starts with "one", so that any other number is another answer."""
     return bool(key) and (key[0] == "one" or any(Unit(each, 0, 0).is_number for each in key))
 
 
 def is_denied(words: Sequence[str], start: int, end: int) -> bool:
-    """Whether what is said at the positions [start, end) is denied, as far as words without punctuation show that.
+    """Returns whether what is said at the positions [start, end) is denied, as far as the words show that.
 
     It is denied by a negation before it in its clause ("it is not Paris", "it cannot be Paris"), or by what follows
     ("Paris is wrong", "Paris is not right"). "No, it isn't" and "no, not that" are complete answers, which do not deny
@@ -228,7 +236,7 @@ def is_denied(words: Sequence[str], start: int, end: int) -> bool:
 
 
 def _is_doubted(before: Sequence[str]) -> bool:
-    """Whether the words end as in "I don't think it is", "I do not believe that the answer is"."""
+    """Returns whether the words end as in "I don't think it is", "I do not believe that the answer is"."""
     before = _drop_trailing(before, _DOUBTED_BEGINNINGS)
     return len(before) > 1 and before[-1] in _DOUBTING and before[-2] in _NEGATIONS
 
@@ -242,14 +250,14 @@ def _drop_trailing(words: Sequence[str], dropped: Set[str]) -> Sequence[str]:
 
 
 def _is_complete_answer(words: Sequence[str], at: int) -> bool:
-    """Whether the negation at this position ends "no it isn't", or is that of "no not that"."""
+    """Returns whether the negation at position `at` ends "no it isn't", or is the "not" of "no not that"."""
     if words[at] in _NOT_BEING:
         return at > 1 and words[at - 2] == "no" and words[at - 1] in _PRONOUNS
     return at > 0 and words[at - 1] == "no" and list(words[at : at + 2]) == ["not", "that"]
 
 
 def _is_denied_behind(words: Sequence[str]) -> bool:
-    """Whether these words, which follow an answer, deny it: "is wrong", "is not right", "isn't the answer"."""
+    """Returns whether words that follow an answer deny it: "is wrong", "is not right", "isn't the answer"."""
     verb, *rest = [word for word in words if word not in ("a", "an", "the")] or [""]
     if verb in ("is", "was"):
         return bool(rest) and (rest[0] in _WRONG or (rest[0] == "not" and bool(_RIGHT.intersection(rest[1:2]))))
@@ -257,7 +265,7 @@ def _is_denied_behind(words: Sequence[str]) -> bool:
 
 
 def _is_part_of_more(unit: Unit, words: Sequence[str]) -> bool:
-    """Whether a number continues, as in "seven and a half" or "two dozen"."""
+    """Returns whether a unit is a number that continues after it, as in "seven and a half" or "two dozen"."""
     rest = [word for word in words[unit.end : unit.end + 3] if word not in ("and", "a")]
     return unit.is_number and bool(_PARTS.intersection(rest[:1]))
 
@@ -292,7 +300,7 @@ def _find_possible_lists(sentence: str) -> list[list[str]]:
 
 
 def _is_amount(number: Sequence[str], rest: Sequence[str]) -> bool:
-    """Whether a number at the start of an answer is its complete amount.
+    """Returns whether a number at the start of an answer is a complete amount.
 
     A lone "one" (often a pronoun), ordinals including fractions, and numbers that continue in the rest are not.
     """

@@ -51,7 +51,7 @@ _MARKUP: Final = re.compile(r"[*()\[\]\"_]")
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ResponseScore:
     """The score of a response.
 
     Attributes:
@@ -68,13 +68,16 @@ class Scored:
 
 
 def normalise(text: str) -> list[str]:
-    """Returns the words of a text for comparison: no articles, no possessive "'s", each number one word of digits."""
+    """Returns the words of a text, normalised for comparison.
+
+    They are in spoken form and lower case, without articles and possessive "'s"; each number is one word of digits.
+    """
     words = [_MISSPELT.get(word, word).removesuffix("'s") for word in _speak_words(text)]
     told = _join_money(_convert_numbers(words))
     return [word for at, word in enumerate(told) if word not in _ARTICLES or told[at - 1 : at] == ["option"]]
 
 
-def score(response: str, accepted: Sequence[str], rule: Rule, options: Sequence[str] = ()) -> Scored:
+def score(response: str, accepted: Sequence[str], rule: Rule, options: Sequence[str] = ()) -> ResponseScore:
     """Scores a response against the accepted answers.
 
     Args:
@@ -87,7 +90,7 @@ def score(response: str, accepted: Sequence[str], rule: Rule, options: Sequence[
         is_given = _is_right_option_given(response, said, answers, options)
     else:
         is_given = any(_is_answer_given(said, answer, rule) for answer in answers)
-    return Scored(
+    return ResponseScore(
         is_empty=not any(char.isalnum() for char in response),
         is_degenerate=is_loop,
         is_exact=said in answers or (rule == "option" and normalise(f"option {response}") in answers),
@@ -96,12 +99,15 @@ def score(response: str, accepted: Sequence[str], rule: Rule, options: Sequence[
 
 
 def is_degenerate(text: str) -> bool:
-    """Whether a text repeats itself in a loop: one to eight words, four times or more in a row."""
+    """Returns whether a text repeats itself in a loop: one to eight words, four times or more in a row."""
     return _LOOP.search(" ".join(re.findall(r"\w+", text.lower()))) is not None
 
 
 def list_accepted_forms(answer: str) -> tuple[str, ...]:
-    """Returns a published answer, also without text in brackets: "Many (polytheistic)" gives "Many" as well."""
+    """Returns a published answer and, if it has text in brackets, also the answer without it.
+
+    "Many (polytheistic)" gives "Many (polytheistic)" and "Many".
+    """
     bare = _BRACKETED.sub("", answer).strip()
     return tuple(dict.fromkeys(each for each in (answer.strip(), bare) if each))
 
@@ -162,7 +168,7 @@ def _find_letters(text: str, options: Sequence[str]) -> list[tuple[int, int]]:
         return []
     said, inside = _speak_words(text), set[int]()
     for words in _list_option_phrases(options):
-        inside.update(within for at in _find_runs(said, words) for within in range(at, at + len(words)))
+        inside.update(within for at in _find_occurrences(said, words) for within in range(at, at + len(words)))
     return [(option, place) for option, place in found if len(_speak_words(text[:place])) not in inside]
 
 
@@ -176,13 +182,13 @@ def _list_option_phrases(options: Sequence[str]) -> list[list[str]]:
 def _is_right_option_given(
     response: str, said: Sequence[str], answers: Sequence[Sequence[str]], options: Sequence[str]
 ) -> bool:
-    """Whether the right option is given and no other; options of equal text count as one."""
+    """Returns whether the right option is given and no other; options of equal text count as one."""
     given = _find_given_options(response, said, options)
     return bool(given) and given <= _find_right_options(answers, options)
 
 
 def _find_given_options(response: str, said: Sequence[str], options: Sequence[str]) -> set[int]:
-    """Returns the indices of the options that a response gives: by letter, or, if it has none, by text.
+    """Returns the indices of the options that a response gives: by letter, or, if it has no letter, by text.
 
     An option whose text is part of another option's text is not given by that one; neither is an option after "not".
     """
@@ -212,7 +218,7 @@ def _join_words(words: Sequence[TimedWord]) -> str:
 
 
 def _is_answer_given(said: Sequence[str], answer: Sequence[str], rule: Rule) -> bool:
-    """Whether an answer is given: in consecutive words, or by `last_number` as the last number.
+    """Returns whether an answer is given: in consecutive words, or by the rule `last_number` as the last number.
 
     By `last_number`, an answer that does not contain exactly one number must be given in consecutive words, too.
     """
@@ -230,21 +236,22 @@ def _is_answer_given(said: Sequence[str], answer: Sequence[str], rule: Rule) -> 
 
 
 def _is_amount_of_one(said: Sequence[str], at: int) -> bool:
-    """Whether "one" is certainly an amount: the text ends with "is one" or "equals one"."""
+    """Returns whether the "one" at position `at` is certainly an amount: the text ends with "is one", "equals one"."""
     return at == len(said) - 1 and said[at - 1 : at] in (["is"], ["equals"])
 
 
 def _is_contained(said: Sequence[str], answer: Sequence[str]) -> bool:
+    """Returns whether an answer is said in consecutive words, and not denied."""
     return bool(_find_places(said, answer))
 
 
 def _find_places(said: Sequence[str], answer: Sequence[str]) -> list[int]:
-    """Returns where an answer is said and not denied: "it is not Paris" and "Paris is wrong" do not give Paris."""
-    return [at for at in _find_runs(said, answer) if not is_denied(said, at, at + len(answer))]
+    """Returns the positions at which an answer starts and is not denied, as in "it is not Paris", "Paris is wrong"."""
+    return [at for at in _find_occurrences(said, answer) if not is_denied(said, at, at + len(answer))]
 
 
-def _find_runs(said: Sequence[str], words: Sequence[str]) -> list[int]:
-    """Returns where words are said in a row."""
+def _find_occurrences(said: Sequence[str], words: Sequence[str]) -> list[int]:
+    """Returns the positions in `said` at which `words` occur consecutively."""
     n_words = len(words)
     return [at for at in range(len(said) - n_words + 1) if list(said[at : at + n_words]) == list(words)]
 
@@ -260,6 +267,7 @@ def _speak_words(text: str) -> list[str]:
 
 
 def _speak_word(word: str) -> str:
+    """Returns the spoken form of a word; the word itself if it has none."""
     try:
         return speak(word)
     except Unspeakable:
@@ -267,7 +275,7 @@ def _speak_word(word: str) -> str:
 
 
 def _convert_numbers(words: Sequence[str]) -> list[str]:
-    """Replaces the words of each number by its digits, with "and a half" or "dozen" after it."""
+    """Returns the words with those of each number replaced by its digits; also "and a half" or "dozen" after it."""
     told: list[str] = []
     at = 0
     while at < len(words):
@@ -287,12 +295,12 @@ def _convert_numbers(words: Sequence[str]) -> list[str]:
 
 
 def _trim_number(value: str) -> str:
-    """Converts "18.0" and "18.50" to "18" and "18.5"; ordinals are not changed."""
+    """Returns a decimal number without zeros at its end, as "18" for "18.0"; other texts are not changed."""
     return value.rstrip("0").rstrip(".") if "." in value and _NUMBER.fullmatch(value) else value
 
 
 def _join_money(words: Sequence[str]) -> list[str]:
-    """Converts 18 dollars and 50 cents to 18.5 dollars."""
+    """Returns the words with amounts of dollars and cents joined: "18 dollars and 50 cents" becomes "18.5 dollars"."""
     told = list(words)
     at = 0
     while at < len(told):

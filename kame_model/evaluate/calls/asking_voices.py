@@ -61,11 +61,11 @@ class AskingVoices:
         return {"engine": self._tts.name, "digest": self._tts.digest, "voices": digests}
 
     def draw(self, *by: object) -> str:
-        """Chooses a voice; the same seeds and names give the same voice."""
+        """Returns the name of a voice, chosen by a hash: the same arguments give the same voice."""
         return self.names[ids.derive_seed("voice", *by) % len(self.names)]
 
     def say(self, text: str, voice: str) -> Samples:
-        """Synthesises a text as float32 at 24 kHz; the audio is kept in `out`, and read from there next time.
+        """Returns a text spoken by a voice, float32 [n_samples] at 24 kHz; stored in `out`, so synthesised only once.
 
         Raises:
             SpeechRefused: the voice cannot say it.

@@ -89,18 +89,18 @@ class Call:
 
     def get_oracles(self) -> list[Oracle]:
         """Returns the chat model's answers in the order of the requests, with times of this call."""
-        return self._record().get_oracles()
+        return self._make_record().get_oracles()
 
     def find_oracle_at(self, at_s: float) -> Oracle | None:
-        """Returns the oracle whose words were the last to arrive by that time; None if none had arrived."""
-        return self._record().find_oracle_by(at_s)
+        """Returns the oracle whose words were the last to arrive by the time `at_s`; None if none had arrived."""
+        return self._make_record().find_oracle_by(at_s)
 
     def get_assistant_between(self, start_s: float, end_s: float | None = None) -> Samples:
         """Returns the assistant's audio from `start_s` up to, but not including, `end_s`."""
         end = len(self.assistant) if end_s is None else round(end_s * SAMPLE_RATE_HZ)
         return self.assistant[round(start_s * SAMPLE_RATE_HZ) : end]
 
-    def _record(self) -> TalkRecord:
+    def _make_record(self) -> TalkRecord:
         return TalkRecord(start_s=0.0, events=[asdict(event) for event in self.events])
 
 
@@ -230,7 +230,7 @@ class CalledServer:
         return float(record["took_s"])
 
     async def _run(self, work: Callable[[], Any]) -> Any:
-        """Runs the engine's work in the thread of the event loop, and then waits for the time charged for a step."""
+        """Runs the engine's work in the event loop's thread, and returns its result after the time charged for a step."""
         began_s = time.perf_counter()
         done = work()
         self._steps_s.append(time.perf_counter() - began_s)
@@ -238,7 +238,10 @@ class CalledServer:
         return done
 
     def _wrap_parts(self, parts: Parts, background: BackgroundLoop) -> Parts:
-        """Wraps chat models, text-to-speech and recogniser for the simulated clock; recordings are switched off."""
+        """Returns the parts with chat models, text-to-speech and recogniser wrapped for the simulated clock.
+
+        Recordings are switched off.
+        """
         configs = {each.name: each for each in self._config.back_ends}
         back_ends = {}
         for name, back_end in parts.back_ends.items():
@@ -285,15 +288,15 @@ class _Caller:
         """Plays all utterances as in `CalledServer.call`; returns the end of the answer to each (`Call.ends`)."""
         if isinstance(self.user, np.ndarray):
             await self._play(session, self.user)
-            await self._listen(session, lambda silent_s: silent_s >= self.tail_s)
+            await self._send_silence(session, lambda silent_s: silent_s >= self.tail_s)
             return [None]
         ends: list[float | None] = []
         for index, sound in enumerate(self.user):
             if index:
-                await self._listen(session, lambda silent_s: silent_s >= self.pause_s)
+                await self._send_silence(session, lambda silent_s: silent_s >= self.pause_s)
             self._watch.expect(sound)
             await self._play(session, sound)
-            await self._listen(session, lambda silent_s: silent_s >= self.tail_s or self._has_ended())
+            await self._send_silence(session, lambda silent_s: silent_s >= self.tail_s or self._has_ended())
             ends.append(self._get_time_s() if self._has_ended() else None)
         return ends
 
@@ -309,7 +312,7 @@ class _Caller:
         for frame in padded.reshape(-1, FRAME_N_SAMPLES):
             await self._send(session, frame)
 
-    async def _listen(self, session: Session, is_over: Callable[[float], bool]) -> None:
+    async def _send_silence(self, session: Session, is_over: Callable[[float], bool]) -> None:
         """Sends silence until `is_over`, which gets the duration of that silence in seconds, returns true."""
         n_silent = 0
         while not is_over(round_s(n_silent * FRAME_S)):
@@ -360,7 +363,7 @@ class _Caller:
 
 
 def _place_pieces(said: Sequence[tuple[float, Samples]]) -> Samples:
-    """Places pieces of audio on a time line, each at its time, or after the previous one if that is still playing."""
+    """Returns pieces of audio on one time line from 0 s on, each at its time or, if later, after the previous one."""
     starts, end = [], 0
     for at_s, samples in said:
         starts.append(max(end, round(at_s * SAMPLE_RATE_HZ)))
@@ -373,7 +376,7 @@ def _place_pieces(said: Sequence[tuple[float, Samples]]) -> Samples:
 
 @contextlib.contextmanager
 def _build_parts(config: ServeConfig, background: BackgroundLoop) -> Iterator[Parts]:
-    """Builds the parts that a configuration names in another event loop, and closes them after the block."""
+    """Context manager that builds the parts of a configuration in another event loop, and closes them afterwards."""
     stack = AsyncExitStack()
     try:
         yield background.run(stack.enter_async_context(build_parts(config)))

@@ -56,10 +56,10 @@ def find_audible_spans(sound: Samples, threshold: float | None = None, gap_s: fl
 
 
 def cut_to_audible(sound: Samples) -> Samples:
-    """Returns a sound at 24 kHz from `EDGE_S` before its first audible hop to as much after its last; empty if silent.
+    """Returns a sound at 24 kHz without silence at both ends, of which `EDGE_S` is kept; empty if all is silent.
 
-    Silence before an answer is to be cut before a recogniser gets it: after three seconds or more of it, Moonshine
-    hears music in some answers that it transcribes rightly alone.
+    A recogniser should not get the silence before an answer: after three seconds or more of it, Moonshine transcribes
+    some answers as music that it transcribes rightly alone.
     """
     spans = find_audible_spans(sound, AUDIBLE)
     if not spans:

@@ -86,7 +86,10 @@ class MeasuredTimes:
         return [record for record in self._records.values() if record["kind"] == kind]
 
     def time_synthesis(self, key: str, work: Callable[[], _T]) -> tuple[_T, float]:
-        """Does work whose result is not stored; returns the result and the time of its first run, seconds."""
+        """Calls `work`, and returns its result and the seconds that the first call with this key took.
+
+        Only the time is stored, not the result.
+        """
         began_s = time.perf_counter()
         result = work()
         took_s = time.perf_counter() - began_s
@@ -94,16 +97,16 @@ class MeasuredTimes:
         return result, float(record["took_s"])
 
 
-def count_steps(charged_s: float, steps_s: Iterable[float]) -> dict[str, Any]:
-    """Summarises a call's steps of the device: the charged time, and a histogram of real times in milliseconds."""
+def summarise_steps(charged_s: float, steps_s: Iterable[float]) -> dict[str, Any]:
+    """Returns the record of a call's steps of the device: charged time, and a histogram of real times (`n_by_ms`)."""
     return {"kind": "steps", "charged_s": charged_s, "n_by_ms": Counter(round(1000 * each) for each in steps_s)}
 
 
 def add_up_steps(calls: Iterable[tuple[Mode, Mapping[str, Any] | None]]) -> list[dict[str, Any]]:
-    """Adds up the times of the front-end's steps by mode, in milliseconds.
+    """Summarises the times of the front-end's steps over calls: a row for each mode, with times in milliseconds.
 
     Args:
-        calls: mode and result of `count_steps` for each call; None: it had no steps.
+        calls: mode and result of `summarise_steps` for each call; None: it had no steps.
     """
     found: dict[Mode, list[Mapping[str, Any]]] = {}
     for mode, counted in calls:
@@ -204,7 +207,7 @@ async def _request_answer(chat: LiveChat, payload: dict[str, Any]) -> dict[str, 
 
 
 def _get_usage(chat: LiveChat) -> dict[str, int]:
-    """Returns the token usage of a chat model's client so far; all zero if it does not count."""
+    """Returns the token usage of a chat model's client so far, by name; all zero if the client does not count it."""
     usage = getattr(chat, "usage", None)
     return asdict(usage if isinstance(usage, LiveUsage) else LiveUsage())
 
@@ -254,7 +257,7 @@ def wrap_back_end(
 
 
 class MeasuredSpeaker:
-    """Text-to-speech on a simulated clock."""
+    """Text-to-speech on a simulated clock, on which each sentence takes the measured time."""
 
     def __init__(self, speaker: SentenceSpeaker, times: MeasuredTimes, background: BackgroundLoop) -> None:
         self.voice_name = speaker.voice_name
@@ -268,6 +271,7 @@ class MeasuredSpeaker:
         return spoken
 
     def _say(self, written: str) -> SpokenSentence:
+        """Synthesises a sentence at once, in real time."""
         if isinstance(self._speaker, Speaker):
             return self._speaker.say_now(written)
         return self._background.run(_synthesise(self._speaker, written))
@@ -405,7 +409,7 @@ class _PacedEar:
         self._told.clear()
 
     def _feed_recogniser(self, samples: Samples | None) -> None:
-        """Feeds the recogniser audio, or the turn's end if it is None, and notes the time."""
+        """Feeds the recogniser audio, or ends the turn if `samples` is None, and records the real time."""
         assert self._stream is not None  # it was opened to catch up
         self._fed_s = time.perf_counter()
         if samples is None:

@@ -70,7 +70,7 @@ def list_cut_answers(rows: Sequence[Record]) -> Iterator[str]:
 
 
 def format_costs_table(costs: Mapping[str, Any]) -> str:
-    """Formats the token usage of chat models and the durations of the front-end's steps (`Finished.costs`)."""
+    """Formats the token usage of chat models and the durations of the front-end's steps (`FinishedRun.costs`)."""
     names = ("n_requests", "n_tokens_in", "n_tokens_cached", "n_tokens_out", "usd")
     all_costs = {f"back-end {name}": each for name, each in costs["back_ends"].items()} | {"judge": costs["judge"]}
     lines = [
@@ -137,7 +137,10 @@ def _describe_condition(row: Record) -> dict[str, object]:
 
 
 def _format_figure(row: Record, name: str) -> object:
-    """Formats a figure, with "of" and the count if not all items have it; None if there is no figure."""
+    """Formats a figure with its interval, and "of" and the count if not all items have it; None if there is none.
+
+    Integers, which are counts, are returned unchanged.
+    """
     value = row.get(name)
     if value is None or isinstance(value, int):
         return value

@@ -25,11 +25,11 @@ from kame_model.evaluate.calls.call import Call, CalledServer
 from kame_model.evaluate.calls.measured import (
     MeasuredTimes,
     add_up_steps,
-    count_steps,
     find_model_digest,
     get_endpoint,
+    summarise_steps,
 )
-from kame_model.evaluate.judge import Judge, Judgement, JudgeRequest, add_up, describe_reply, open_judge
+from kame_model.evaluate.judge import Judge, Judgement, JudgeRequest, describe_reply, open_judge, sum_costs
 from kame_model.evaluate.report.folder import EvaluationFolder, write_sound
 from kame_model.serve.parts import Parts
 from kame_model.train.parallel import find_device
@@ -77,7 +77,12 @@ def get_condition(row: Record) -> Condition:
 
 
 def make_rows(records: Sequence[Record], compute_figures: Callable[[Sequence[Record]], Record]) -> list[dict[str, Any]]:
-    """Makes the rows of figures: each condition over all items, then, if items have categories, by category."""
+    """Makes rows of figures: one for each condition and, if its items have categories, one for each category of it.
+
+    Args:
+        records: records of items.
+        compute_figures: computes the figures of a row from its records.
+    """
     rows = []
     for condition in dict.fromkeys(get_condition(each["row"]) for each in records):
         own = [each for each in records if get_condition(each["row"]) == condition]
@@ -103,7 +108,7 @@ class Item(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedRun:
     """A run whose calls are all made and judged.
 
     Attributes:
@@ -138,7 +143,7 @@ def run_calls(
     anew: bool = False,
     scoring: int | None = None,
     look: Callable[[], int | None] = lambda: None,
-) -> Finished:
+) -> FinishedRun:
     """Makes missing calls, and judges items that have no judgement or whose judgement failed.
 
     The judge is opened before the calls, so that an unavailable judge is an error at the start.
@@ -157,7 +162,7 @@ def run_calls(
         scoring: version of the rules that affect items but not calls; if that in `out` is another, the items are made
             again from the stored calls. None: there is none.
         look: records an evaluation on test items, when everything for the calls is ready
-            (`report.looks.note_look_at_test`).
+            (`report.looks.record_look_at_test`).
 
     Raises:
         ConfigError: the configuration names something that does not exist, or `out` holds another evaluation.
@@ -174,13 +179,13 @@ def run_calls(
         n_looks = look()
         missing = [each for each in wanted if each[0] not in calls]
         if missing:
-            with _open_server(config, parts, times) as server, counting("calling", len(missing)) as advance:
+            with _make_server(config, parts, times) as server, counting("calling", len(missing)) as advance:
                 for place, condition, name in missing:
                     record, made = call(server, condition, asked[name])
                     if made is not None and name in kept_as_sound:
                         write_sound(out, place, made.assistant, made.user)
                     if made is not None and made.steps_s:
-                        times.keep(f"steps/{place}", count_steps(made.step_s, made.steps_s))
+                        times.keep(f"steps/{place}", summarise_steps(made.step_s, made.steps_s))
                     calls.keep(place, record)
                     advance(1)
         called = {place: calls[place] for place, *_ in wanted}
@@ -189,15 +194,15 @@ def run_calls(
             for place, condition, name in wanted
             for item in make_items(condition, asked[name], called[place])
         }
-        _judge(items, folder, judge, counting)
+        _judge_items(items, folder, judge, counting)
     records = [folder[name] for name in items]
     folder.machine = calls.machine
     steps = [(condition.mode, times.find(f"steps/{place}")) for place, condition, _ in wanted]
     costs = {**_add_up_costs(config, times, records), "steps": add_up_steps(steps)}
-    return Finished(folder, called, records, times, costs, n_looks)
+    return FinishedRun(folder, called, records, times, costs, n_looks)
 
 
-def _judge(items: Mapping[str, Item], folder: EvaluationFolder, judge: Judge | None, counting: Counting) -> None:
+def _judge_items(items: Mapping[str, Item], folder: EvaluationFolder, judge: Judge | None, counting: Counting) -> None:
     """Judges (if there is a judge) and stores the items that are not stored yet or whose judgement failed."""
     new = [name for name in items if name not in folder or "failed" in folder[name]["faults"].values()]
     judged: dict[str, dict[str, Judgement]] = {name: {} for name in new}
@@ -218,8 +223,8 @@ def _judge(items: Mapping[str, Item], folder: EvaluationFolder, judge: Judge | N
         folder.keep(name, {**record, "measures": measures, "faults": faults, "judged": replies})
 
 
-def _open_server(config: CallsConfig, parts: Parts | None, times: MeasuredTimes) -> CalledServer:
-    """Makes the server to call, with its checkpoint; mode cascade needs none."""
+def _make_server(config: CallsConfig, parts: Parts | None, times: MeasuredTimes) -> CalledServer:
+    """Makes the server to call, which is not started yet, and loads its checkpoint; mode cascade needs none."""
     serving, checkpoint = config.serving, None
     if {*config.modes} != {"cascade"}:
         checkpoint = load_checkpoint(serving.checkpoint, find_device(serving.device))
@@ -244,7 +249,7 @@ def describe_run(kind: str, version: int, config: CallsConfig, recogniser: Recog
 
 
 def _describe_system(serving: ServeConfig) -> dict[str, Any]:
-    """Describes weights, back-ends and settings, with the sampling parameters from the checkpoint.
+    """Returns the field `system` of `run`: weights, back-ends and settings, with defaults from the checkpoint.
 
     `model_digests` has the digest of the model's files for each back-end where it is known: another file may have the
     same path.
@@ -288,11 +293,13 @@ def transcribe(sound: Samples, recogniser: Recogniser) -> str | None:
 
 
 def _add_up_costs(config: CallsConfig, times: MeasuredTimes, records: Sequence[Record]) -> dict[str, Any]:
-    """Adds up the token usage of chat models, each request once, in whatever run it was made (`judge.add_up`):
-    `back_ends` by name, and `judge`, None if there is no judge."""
+    """Returns the token usage and costs (`judge.sum_costs`) of `back_ends`, by name, and of `judge`, None without one.
+
+    Each request counts once, in whatever run it was made.
+    """
     requests = times.list_records("request")
     back_ends = {
-        each.name: add_up(
+        each.name: sum_costs(
             [request["usage"] for request in requests if request["back_end"] == each.name],
             get_price(each.chat, get_endpoint(each.chat).model),
         )
@@ -303,11 +310,11 @@ def _add_up_costs(config: CallsConfig, times: MeasuredTimes, records: Sequence[R
     price = get_price(config.judge.chat, get_endpoint(config.judge.chat).model)
     return {
         "back_ends": back_ends,
-        "judge": add_up([reply for each in records for reply in each["judged"].values()], price),
+        "judge": sum_costs([reply for each in records for reply in each["judged"].values()], price),
     }
 
 
 @contextmanager
 def show_no_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Shows no progress (`Counting`)."""
+    """Context manager that shows no progress; a `Counting` whose function does nothing."""
     yield lambda n: None

@@ -53,7 +53,7 @@ from kame_model.evaluate.calls.report import (
 from kame_model.evaluate.calls.run import (
     Condition,
     Counting,
-    Finished,
+    FinishedRun,
     Item,
     Record,
     describe_run,
@@ -64,15 +64,15 @@ from kame_model.evaluate.calls.run import (
 )
 from kame_model.evaluate.duplex.items import ANNOTATIONS, DuplexItem, find_items
 from kame_model.evaluate.duplex.scores import (
+    compute_divergence,
+    compute_latency_s,
     find_backchannels,
-    find_divergence,
-    find_latency_s,
     find_speech,
     is_turn,
 )
-from kame_model.evaluate.judge import Judgement, JudgeRequest, request_relevance
+from kame_model.evaluate.judge import Judgement, JudgeRequest, make_relevance_request
 from kame_model.evaluate.report.intervals import compute_figures
-from kame_model.evaluate.report.looks import format_looks, note_look_at_test
+from kame_model.evaluate.report.looks import format_looks, record_look_at_test
 from kame_model.serve.client.answer_watch import AUDIBLE
 from kame_model.serve.parts import Parts
 
@@ -102,14 +102,14 @@ def evaluate_duplex(
         parts, counting, anew: as for `run_calls`.
         recogniser: used instead of the one that `config` names.
         find_segments: finds segments of speech in audio at 24 kHz (voice activity detection).
-        register, again: as for `note_look_at_test`, if the dialogues are a dataset's test items.
+        register, again: as for `record_look_at_test`, if the dialogues are a dataset's test items.
 
     Returns:
         The rows of figures.json.
 
     Raises:
         SourceError: the items cannot be read.
-        KameError: as `run_calls` and `note_look_at_test`.
+        KameError: as `run_calls` and `record_look_at_test`.
     """
     items = find_items(config)
     hearer: Recogniser = recogniser or registry.build("asr", config.recogniser, config.recogniser_options)
@@ -122,9 +122,9 @@ def evaluate_duplex(
         user, (mode, delay_s) = item.read(), condition
         seed = ids.derive_seed("duplex", config.seed, item.unit) % 2**31
         made = server.call(user, mode=mode, seed=seed, tail_s=0.0, delay_s=delay_s)
-        scored = _Scored(item, made, len(user), hearer, find_segments)
+        scored = _ScoredCall(item, made, len(user), hearer, find_segments)
         _write_output(Store(out), f"{OUTPUTS}/{condition.name}/{item.unit}", item, scored)
-        return scored.record({**condition._asdict(), "task": item.task, "subset": item.subset}), made
+        return scored.make_record({**condition._asdict(), "task": item.task, "subset": item.subset}), made
 
     def look() -> int | None:
         """Records an evaluation of weights on test items, and returns its number; None if it is not one."""
@@ -133,7 +133,7 @@ def evaluate_duplex(
             return None
         asked_for = config.model_dump(mode="json", exclude={"serving", "judge"})  # the server is in `run`
         place = find_place(config.serving.checkpoint).folder
-        return note_look_at_test(run, asked_for, items.digest, place, register=register, again=again)
+        return record_look_at_test(run, asked_for, items.digest, place, register=register, again=again)
 
     def make_items(condition: Condition, item: DuplexItem, called: dict[str, Any]) -> list[Item]:
         return [Item(called, _make_judge_requests(item, called))]
@@ -166,15 +166,22 @@ def _make_judge_requests(item: DuplexItem, record: Record) -> dict[str, JudgeReq
         return {}
     said = item.annotation[0]
     return {
-        f"relevance{by}": request_relevance(said["context"], said["interrupt"], record[text])
+        f"relevance{by}": make_relevance_request(said["context"], said["interrupt"], record[text])
         if record["measures"][f"take_over{by}"]
         else Judgement(None)
         for by, text in (("", "heard"), ("_text", "text"))
     }
 
 
-class _Scored:
+class _ScoredCall:
     """What the assistant said to an item, and its scores.
+
+    Args:
+        item: the item.
+        call: the call in which its audio was played.
+        n_samples: length of the item's audio.
+        recogniser: recognises the words of segments.
+        find_segments: finds segments of speech in audio at 24 kHz.
 
     Attributes:
         sound: float32 at 24 kHz, as long as the item's audio.
@@ -201,8 +208,8 @@ class _Scored:
         self.words = [word for segment in self.segments for word in self._hear(segment, recogniser)]
         self.text_words = [word for word in time_words(call.pieces) if word.start_s >= from_s]
 
-    def record(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Returns the record to store."""
+    def make_record(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Returns the record of the item to store, with its fields of `row`."""
         return {
             "row": row,
             "unit": self._item.unit,
@@ -225,12 +232,12 @@ class _Scored:
             duration_s = len(self.sound) / SAMPLE_RATE_HZ
             told["take_over"] = found.takes_turn
             told["backchannels_per_s"] = round(len(found.spans) / duration_s, 4)
-            told["jsd"] = None if item.people is None else find_divergence(found.spans, duration_s, item.people)
+            told["jsd"] = None if item.people is None else compute_divergence(found.spans, duration_s, item.people)
             return told | {"turn_text": is_turn(self.text_words)}
         told |= {"take_over": is_turn(self.words), "take_over_text": is_turn(self.text_words)}
         if turn is not None:
-            told["latency_s"] = find_latency_s(self.words, turn[1])
-            told["latency_text_s"] = find_latency_s(self.text_words, turn[1])
+            told["latency_s"] = compute_latency_s(self.words, turn[1])
+            told["latency_text_s"] = compute_latency_s(self.text_words, turn[1])
             told["ttfat_s"] = delays.first_sound_s
         if item.task == "user_interruption" and turn is not None:
             going = next((span for span in assistant if span[0] < turn[0] < span[1]), None)
@@ -250,7 +257,7 @@ class _Scored:
         return [TimedWord(text, *span) for text, span in zip(texts, pairwise(times), strict=True)]
 
 
-def _write_output(store: Store, place: str, item: DuplexItem, scored: _Scored) -> None:
+def _write_output(store: Store, place: str, item: DuplexItem, scored: _ScoredCall) -> None:
     """Writes the files that the benchmark's scripts read, replacing earlier ones."""
     import soxr
 
@@ -266,7 +273,7 @@ def _write_output(store: Store, place: str, item: DuplexItem, scored: _Scored) -
     store.write_bytes(f"{place}/output.json", encode_json(told))
 
 
-def _write_results(done: Finished) -> list[dict[str, Any]]:
+def _write_results(done: FinishedRun) -> list[dict[str, Any]]:
     """Writes figures.json, report.md and the plot; returns the rows of figures.json, ordered by condition."""
     kinds = {json.dumps(record["row"]): record["row"] for record in done.records}.values()
     conditions = list(dict.fromkeys(map(get_condition, kinds)))
@@ -305,7 +312,7 @@ _BETTER: Final = {
 }
 
 
-def _format_markdown(rows: Sequence[Record], done: Finished) -> str:
+def _format_markdown(rows: Sequence[Record], done: FinishedRun) -> str:
     """Renders the report as Markdown: a table for each task, missing judgements, examples and costs."""
     parts = [
         "# Taking turns\n",

@@ -123,7 +123,7 @@ def find_items(config: DuplexConfig) -> DuplexItems:
 def _read_bench_items(config: DuplexConfig) -> tuple[list[DuplexItem], str]:
     """Reads the items of the benchmark's folders (possibly below a folder such as `v1.0`), and their digest."""
     root = Path(config.path)
-    people = _read_people(config)
+    people = _read_backchannel_times(config)
     found, digests = [], [ids.digest("people", people)]
     folders = [each for each in (*root.glob("*/"), *root.glob("*/*/")) if each.is_dir()] if root.is_dir() else []
     for folder in sorted(folders):
@@ -160,8 +160,8 @@ def _read_bench_item(folder: Path, task: DuplexTask, people: dict[str, Sequence[
     return DuplexItem(task, folder.parent.name, folder.name, lambda: read_user(sound), annotation, turn, theirs)
 
 
-def _read_people(config: DuplexConfig) -> dict[str, Sequence[float]]:
-    """Reads the probability of a backchannel in each window of each item, from human listeners; empty without a file.
+def _read_backchannel_times(config: DuplexConfig) -> dict[str, Sequence[float]]:
+    """Reads the probability of a human backchannel in each window of an item, by the item's name; empty without a file.
 
     Raises:
         SourceError: the file is malformed.

@@ -35,7 +35,7 @@ _LEAST_SPEECH, _LEAST_SILENCE, _PAD = 4000, 1600, 480
 
 
 def is_turn(words: Sequence[TimedWord]) -> bool:
-    """Whether what the assistant said is a turn (*take-over*): neither silence nor a backchannel.
+    """Returns whether what the assistant said is a turn (*take-over*): neither silence nor a backchannel.
 
     It is a turn if it lasts a second or more from the first word's start to the last one's end, or has more than three
     words (eval_pause_handling.py, eval_smooth_turn_taking.py, eval_user_interruption.py).
@@ -43,7 +43,7 @@ def is_turn(words: Sequence[TimedWord]) -> bool:
     return bool(words) and (words[-1].end_s - words[0].start_s >= TURN_S or len(words) > TURN_WORDS)
 
 
-def find_latency_s(words: Sequence[TimedWord], user_end_s: float) -> float | None:
+def compute_latency_s(words: Sequence[TimedWord], user_end_s: float) -> float | None:
     """Returns the latency from the user's end to the first word if the turn is taken; 0 if the word started before.
 
     It is None if no turn is taken: the benchmark's average excludes such items too.
@@ -82,7 +82,12 @@ def find_backchannels(segments: Sequence[Span], words: Sequence[TimedWord]) -> B
 
 
 def compute_distribution(spans: Sequence[Span], duration_s: float) -> NDArray[np.float64]:
-    """Returns the distribution of backchannels over windows of 0.2 s: counts of the windows they touch, normalised."""
+    """Returns the distribution of backchannels over windows of 0.2 s, which sums to 1: each counts in all it touches.
+
+    Args:
+        spans: the backchannels.
+        duration_s: length of the audio; it has `int(duration_s / 0.2) + 1` windows.
+    """
     counts = np.full(int(duration_s / WINDOW_S) + 1, _EPSILON)
     for start_s, end_s in spans:
         counts[int(start_s / WINDOW_S) : int(end_s / WINDOW_S) + 1] += 1
@@ -90,7 +95,7 @@ def compute_distribution(spans: Sequence[Span], duration_s: float) -> NDArray[np
     return shares
 
 
-def find_divergence(spans: Sequence[Span], duration_s: float, people: Sequence[float]) -> float:
+def compute_divergence(spans: Sequence[Span], duration_s: float, people: Sequence[float]) -> float:
     """Computes the divergence of backchannel times from those of people (*JSD*); 1 if there is no backchannel.
 
     The benchmark uses scipy's `jensenshannon`: the square root of the Jensen-Shannon divergence in nats, at most 0.83.
@@ -110,6 +115,7 @@ def find_divergence(spans: Sequence[Span], duration_s: float, people: Sequence[f
 
 
 def _compute_relative_entropy(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+    """Returns the Kullback-Leibler divergence of `one` from `other`, in nats."""
     some = one > 0
     return float((one[some] * np.log(one[some] / other[some])).sum())
 

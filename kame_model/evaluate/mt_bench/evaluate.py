@@ -43,7 +43,7 @@ from kame_model.evaluate.calls.run import (
     show_no_progress,
     transcribe,
 )
-from kame_model.evaluate.judge import LOWEST, Judgement, JudgeRequest, request_rating
+from kame_model.evaluate.judge import LOWEST, Judgement, JudgeRequest, make_rating_request
 from kame_model.evaluate.mt_bench.questions import MtBenchQuestion, read_questions
 from kame_model.evaluate.mt_bench.report import SCORES, write_results
 from kame_model.serve.client.answer_watch import AUDIBLE
@@ -163,7 +163,10 @@ def _converse(
 
 
 def _find_last_oracle(call: Call, start_s: float, until_s: float) -> str:
-    """Returns the part that was fed of the last oracle that was requested and started between two times."""
+    """Returns the fed text of the last oracle that was requested from `start_s` on and started before `until_s`.
+
+    Empty if there is none.
+    """
     told = [
         each.text
         for each in call.get_oracles()
@@ -173,7 +176,7 @@ def _find_last_oracle(call: Call, start_s: float, until_s: float) -> str:
 
 
 def _make_items(condition: Condition, asked: _Conversation, called: Record) -> Iterator[Item]:
-    """Yields an item for each turn."""
+    """Yields an item for each turn of a conversation, with its measures and the judge's requests."""
     question = asked.question
     for index, turn in enumerate(called["turns"]):
         record = {
@@ -220,4 +223,4 @@ def _make_judge_request(
     if not said:
         return Judgement(LOWEST)
     n = len(turns)
-    return request_rating(question.turns[:n], [turn[text] or "" for turn in turns], question.references[:n])
+    return make_rating_request(question.turns[:n], [turn[text] or "" for turn in turns], question.references[:n])

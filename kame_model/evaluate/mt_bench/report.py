@@ -15,7 +15,7 @@ from kame_model.evaluate.calls.report import (
     list_examples,
     list_faults,
 )
-from kame_model.evaluate.calls.run import Finished, Record, get_condition, make_rows
+from kame_model.evaluate.calls.run import FinishedRun, Record, get_condition, make_rows
 from kame_model.evaluate.judge import HIGHEST, LOWEST
 from kame_model.evaluate.mt_bench.questions import MtBenchQuestions
 from kame_model.evaluate.report.folder import PLOTS
@@ -47,7 +47,7 @@ _NO_JUDGE: Final = (
 )
 
 
-def write_results(config: MtBenchConfig, questions: MtBenchQuestions, done: Finished) -> list[dict[str, Any]]:
+def write_results(config: MtBenchConfig, questions: MtBenchQuestions, done: FinishedRun) -> list[dict[str, Any]]:
     """Writes figures.json, report.md and the plots; returns the rows of figures.json."""
     rows = make_rows(done.records, _compute_figures)
     refused = {name: each["refused"] for name, each in done.called.items() if "refused" in each}
@@ -81,7 +81,7 @@ def _compute_figures(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def _format_markdown(
-    config: MtBenchConfig, questions: MtBenchQuestions, rows: Sequence[Record], done: Finished, more: Record
+    config: MtBenchConfig, questions: MtBenchQuestions, rows: Sequence[Record], done: FinishedRun, more: Record
 ) -> str:
     """Renders the report as Markdown; `more` is as in figures.json."""
     system, judge = done.folder.run["system"], done.folder.run["judge"]
@@ -129,7 +129,7 @@ def _list_texts(record: Record) -> dict[str, object]:
 
 
 def _has_curve(rows: Sequence[Record]) -> bool:
-    """Whether the rows have two forced delays or more."""
+    """Returns whether the rows have two forced delays or more, so that a curve over the delay can be drawn."""
     return len({row["delay_s"] for row in rows} - {None}) > 1
 
 
@@ -137,8 +137,10 @@ def _is_embedded(chat: ChatConfig) -> bool:
     return chat.engine == "llamacpp" and chat.model is None
 
 
-def _list_missing(questions: MtBenchQuestions, rows: Sequence[Record], done: Finished, more: Record) -> Iterator[str]:
-    """Lists questions that could not be asked, answers that were not rated, and failures."""
+def _list_missing(
+    questions: MtBenchQuestions, rows: Sequence[Record], done: FinishedRun, more: Record
+) -> Iterator[str]:
+    """Yields lines on questions that could not be asked, answers that were not rated, and failures."""
     for question_id, why in questions.unspeakable.items():
         yield f"- Question {question_id} cannot be spoken and was skipped: {why}"
     for name, why in more["left_out"]["refused_by_voice"].items():

@@ -54,7 +54,7 @@ from kame_model.evaluate.calls.run import (
     show_no_progress,
     transcribe,
 )
-from kame_model.evaluate.judge import Judgement, JudgeRequest, request_verdict
+from kame_model.evaluate.judge import Judgement, JudgeRequest, make_verdict_request
 from kame_model.evaluate.questions.report import COUNTED, draw_answers, format_markdown
 from kame_model.evaluate.questions.sets import Question, QuestionSet, load_questions
 from kame_model.evaluate.report.intervals import compute_figures
@@ -155,7 +155,7 @@ def evaluate_questions(
 
 
 def _is_trained_on(checkpoint: str, source: str) -> bool:
-    """Whether a checkpoint's `kame.json` names the question set among the sources of its training data."""
+    """Returns whether a checkpoint's `kame.json` names the question set among the sources of its training data."""
     contents = find_contents(checkpoint)
     licences = None if contents is None or contents.facts is None else contents.facts.training.licences
     return f"questions of {source}" in (licences or {})
@@ -324,7 +324,7 @@ def _make_judge_requests(record: Record) -> dict[str, JudgeRequest | Judgement]:
     """
     texts = {name: record[text] for name, text in _JUDGED.items()}
     return {
-        name: request_verdict(record["question"], " or ".join(record["answers"]), said)
+        name: make_verdict_request(record["question"], " or ".join(record["answers"]), said)
         if said and not is_degenerate(said)
         else Judgement(None if said is None else False)
         for name, said in texts.items()

@@ -301,7 +301,7 @@ def _get_text(row: Row, column: str) -> str:
 
 
 def _format_number(value: object) -> str:
-    """Formats 51.0 as "51"."""
+    """Returns a number as text, without ".0" if it is whole: 51.0 gives "51"."""
     number = float(str(value).replace(",", ""))
     return str(int(number)) if number.is_integer() else str(number)
 

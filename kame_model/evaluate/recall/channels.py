@@ -25,11 +25,14 @@ _SPEECH_DB: Final = 30.0
 """Frames within this level of the loudest are speech; the signal-to-noise ratio is relative to their level."""
 
 
-def send_through(codes: Codes, channel: Channel, codec: Codec, seed: int) -> Codes:
-    """Decodes a user's codes, int16[n, T], degrades the audio by a channel, and encodes it: int16[n, T].
+def degrade_codes(codes: Codes, channel: Channel, codec: Codec, seed: int) -> Codes:
+    """Returns a user's codes, int16[n, T], after their audio was degraded by a channel: decoded, changed and encoded.
 
     Args:
-        channel: `recoded` changes nothing in between.
+        codes: int16[n, T].
+        channel: the kind of degradation; `recoded` changes nothing between decoding and encoding.
+        codec: the codec of the codes.
+        seed: seed of the noise.
     """
     sound = codec.decode(np.ascontiguousarray(codes))
     if channel == "room":

@@ -27,7 +27,7 @@ from kame_model.checkpoint.kame_json import FreeShare, Measure, choose_guesses
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.answers.key_words import extract_words
-from kame_model.evaluate.recall.channels import send_through
+from kame_model.evaluate.recall.channels import degrade_codes
 from kame_model.evaluate.recall.free_running import (
     FreeRun,
     MakesGenerator,
@@ -51,7 +51,7 @@ from kame_model.evaluate.recall.report import draw_plots, format_markdown
 from kame_model.evaluate.recall.turns import GROUPS, Asked, Turn, find_turns
 from kame_model.evaluate.report.folder import EvaluationFolder, write_sound
 from kame_model.evaluate.report.intervals import compute_figures
-from kame_model.evaluate.report.looks import note_look_at_test
+from kame_model.evaluate.report.looks import record_look_at_test
 from kame_model.model.streaming import FrontEndGen
 from kame_model.text.tokenizer import Tokenizer
 
@@ -126,8 +126,8 @@ def evaluate_recall(
     looks = None
     if TEST in config.splits:
         asked_for, place = config.model_dump(mode="json"), checkpoint.place.folder
-        looks = note_look_at_test(run, asked_for, dataset.fingerprint, place, register=register, again=again)
-    running = _Running(checkpoint, tokenizer, config, codec, hear, generator, folder, out, on_batch)
+        looks = record_look_at_test(run, asked_for, dataset.fingerprint, place, register=register, again=again)
+    running = _ConditionRunner(checkpoint, tokenizer, config, codec, hear, generator, folder, out, on_batch)
     records = []
     for each in conditions:
         records += running.run(each, others if each.channel == OTHER_VOICES else asked)
@@ -157,8 +157,8 @@ def _list_conditions(config: RecallConfig, has_voices: bool) -> list[Condition]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Running:
-    """Runs dialogues under one condition after another, and writes the records after each batch."""
+class _ConditionRunner:
+    """Runs dialogues under a condition (`run`), and writes their records after each batch."""
 
     checkpoint: Checkpoint
     tokenizer: Tokenizer
@@ -208,7 +208,7 @@ class _Running:
                 write_sound(self.out, f"{asked.row.dialogue_id}-{condition.name}", *voices)
             for turn, item in zip(asked.turns, _name_items(condition, asked), strict=True):
                 if item not in self.folder:
-                    heard, recorded = (None, None) if stranger else self._listen(asked, turn, ran)
+                    heard, recorded = (None, None) if stranger else self._recognise_turn(asked, turn, ran)
                     after_s = self.config.correction_after_s
                     record = make_record(
                         asked, turn, stranger, ran, condition, heard, recorded, self.tokenizer, after_s
@@ -221,13 +221,16 @@ class _Running:
         if condition.channel not in (None, OTHER_VOICES):
             assert self.codec is not None
             seed = ids.derive_seed("channel", self.config.seed, asked.row.dialogue_id) % 2**63
-            other = send_through(asked.row.b.codes, condition.channel, self.codec, seed)  # type: ignore[arg-type]
+            other = degrade_codes(asked.row.b.codes, condition.channel, self.codec, seed)  # type: ignore[arg-type]
         delay_s, after_s = condition.delay_s or 0.0, self.config.correction_after_s
         guesses = choose_guesses(self.checkpoint.facts, self.config.guesses)
         return make_script(asked, stranger, condition.oracle, delay_s, after_s, self.tokenizer, other, guesses)
 
-    def _listen(self, asked: Asked, turn: Turn, ran: FreeRun) -> tuple[list[str] | None, list[str] | None]:
-        """Recognises the words of a turn in the model's audio and the recording's; None if there is no recogniser."""
+    def _recognise_turn(self, asked: Asked, turn: Turn, ran: FreeRun) -> tuple[list[str] | None, list[str] | None]:
+        """Returns the words that are recognised in a turn of the model's audio, and of the recording's.
+
+        Both are None if there is no recogniser.
+        """
         if self.hear is None or self.codec is None:
             return None, None
         place = (asked.row.dialogue_id, turn.number)
@@ -317,7 +320,7 @@ def _get_name(checkpoint: Checkpoint) -> str:
 
 
 def _add_up_costs(records: Sequence[Record]) -> Record:
-    """Sums the time of the runs, and the duration of the dialogues that were run, in seconds."""
+    """Returns the total time of the runs, and the total duration of the dialogues that were run, in seconds."""
     run_s = sum(each["run_s"] for each in records)
     n_frames = sum(each["n_frames"] for each in records if each["run_s"])
     return {"run_s": round(run_s, 1), "dialogue_s": round(n_frames * FRAME_S, 1)}

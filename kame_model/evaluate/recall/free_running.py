@@ -119,7 +119,7 @@ class Generator(Protocol):
     """Generates a batch of conversations step by step: `FrontEndGen`, or a test double."""
 
     def streaming(self, batch_size: int) -> AbstractContextManager[None]:
-        """Context with fresh state in which `step` may be called."""
+        """Context manager with new state in which `step` may be called."""
 
     def step(self, other: Tensor, oracle: Tensor) -> Frame:
         """Generates one frame of every slot: see `FrontEndGen.step`."""
@@ -130,7 +130,12 @@ MakesGenerator = Callable[[FrontEnd, SamplingConfig], Generator]
 
 
 def plan_batches(n_frames: Sequence[int], batch_size: int) -> list[list[int]]:
-    """Groups scripts of similar length into batches; returns their indices."""
+    """Groups dialogues of similar length into batches; returns the indices of the dialogues of each batch.
+
+    Args:
+        n_frames: length of each dialogue.
+        batch_size: maximum number of dialogues of a batch.
+    """
     order = sorted(range(len(n_frames)), key=lambda at: n_frames[at])
     return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
 
@@ -142,7 +147,7 @@ def run_freely(
     seed: int,
     generator: MakesGenerator = FrontEndGen,
 ) -> list[FreeRun]:
-    """Runs scripts as one batch.
+    """Runs scripts as one batch, and returns what the model said in each.
 
     Args:
         front_end: the model, in evaluation mode.
@@ -209,7 +214,7 @@ class _Slot:
             self._opened_frame = frame
 
     def _is_due(self, frame: int) -> bool:
-        """Whether the correction is to be fed now: once, so many frames after the wrong answer was started."""
+        """Returns whether the correction is to be fed now: once, so many frames after the wrong answer was started."""
         if not self.script.correction or self._opened_frame is None or self.correction_frame is not None:
             return False
         return frame >= self._opened_frame + self.script.correction_after_frames

@@ -104,16 +104,16 @@ def select_rows(dataset: TokenDataset, config: RecallConfig) -> list[TokenRow]:
         if split in config.splits and dataset.n_events_of["a"][number]:
             by_source.setdefault(source, []).append(number)
     turns = zip_longest(
-        *(_select_one_per_item(dataset, source, rows, config) for source, rows in sorted(by_source.items()))
+        *(_iterate_judgeable_rows(dataset, source, rows, config) for source, rows in sorted(by_source.items()))
     )
     drawn = islice((each for turn in turns for each in turn if each is not None), config.n_items)
     return [row for _, row in sorted(drawn, key=lambda each: each[0])]
 
 
-def _select_one_per_item(
+def _iterate_judgeable_rows(
     dataset: TokenDataset, source: str, numbers: list[int], config: RecallConfig
 ) -> Iterator[tuple[int, TokenRow]]:
-    """Returns a source's rows that can be judged, each with its number, in sampling order."""
+    """Yields a source's rows that can be judged, one for each item, with their numbers, in sampling order."""
     seen: set[str] = set()
     random.Random(ids.derive_seed("held out", config.items_seed, source)).shuffle(numbers)
     for number in numbers:
@@ -124,14 +124,17 @@ def _select_one_per_item(
 
 
 def _is_answered(row: TokenRow) -> bool:
-    """Whether an answer follows an oracle that knows it; for an interrupted dialogue, the last answer."""
+    """Returns whether an answer follows an oracle that had heard the whole question.
+
+    If the user interrupts, it is the last such oracle.
+    """
     heard = row.a.oracle.frame[row.a.oracle.ratio >= 1]
     start = 0 if not len(heard) else int(heard[-1] if row.form == INTERRUPTION else heard[0])
     return bool(len(heard) and row.a.answer_mask[start:].any())
 
 
 def append_silence_to_row(row: TokenRow, n_frames: int) -> TokenRow:
-    """Returns a dialogue after whose end the user waits in silence, as callers wait for an answer.
+    """Returns a dialogue with `n_frames` of silence after its end, in which the user waits for an answer.
 
     A recording ends half a second after the recorded answer, when an answer to a late or corrected oracle is not
     finished. A recording in which somebody talks until its last frame is returned unchanged.
@@ -144,14 +147,17 @@ def append_silence_to_row(row: TokenRow, n_frames: int) -> TokenRow:
 
 
 def find_same_dialogues(asked: Sequence[Asked], voices: TokenDataset) -> list[TokenRow]:
-    """Finds the same dialogues with other voices; the words are the same, so that only the voices differ."""
+    """Returns the rows of `voices` that are the same dialogues with the same words, so that only the voices differ."""
     words = {each.row.dialogue_id: (each.row.question, each.row.answer) for each in asked}
     found = [voices[at] for at, dialogue_id in enumerate(voices.dialogue_ids) if dialogue_id in words]
     return [row for row in found if (row.question, row.answer) == words[row.dialogue_id]]
 
 
 def choose_strangers(asked: Sequence[Asked]) -> list[Asked | None]:
-    """Finds for each dialogue the next with another answer, in its own source if possible; None if there is none."""
+    """Returns for each dialogue the next one, cyclically, with another answer, of its own source if possible.
+
+    None for a dialogue without such another one.
+    """
     found = list[Asked | None]()
     for at, each in enumerate(asked):
         later = [*asked[at + 1 :], *asked[:at]]
@@ -262,7 +268,7 @@ def _measure_heard(turn: Turn, said: Sequence[SaidWord], heard: Sequence[str] | 
 
 
 def _is_told_in_time(asked: Asked, turn: Turn, delay_s: float) -> bool:
-    """Whether the complete oracle could be fed before the end of the turn; otherwise it comes too late to be said."""
+    """Returns whether the complete oracle could be fed before the end of the turn; else it is too late to be said."""
     n_tokens = len(asked.row.a.oracle.get_fed(turn.event))
     return turn.start + round(delay_s * FRAMES_PER_S) + 1 + n_tokens < turn.end  # a start id before them
 

@@ -52,7 +52,7 @@ def measure_old_correction(turn: Turn, stranger: Turn, said: Sequence[SaidWord],
 
 
 def count_causes(records: Sequence[_Measures]) -> Counter[str]:
-    """Counts the reasons why turns were right by the old rule but are not `said_once`, or the reverse."""
+    """Counts turns that are right by the old rule but are not `said_once`, or the reverse, by the reason of this."""
     told = (each["measures"] for each in records if each["measures"].get("old_said") is not None)
     return Counter(cause for measures in told if (cause := _explain_difference(measures)))
 

@@ -119,7 +119,10 @@ def format_markdown(
 
 
 def _warn_of_recordings(rows: Sequence[Record]) -> Iterator[str]:
-    """Warns if not all recordings say their answer once: a fault of the rule, which lowers the model's figure too."""
+    """Yields a warning for each row in which not all recordings say their answer once.
+
+    That is a fault of the rule, which lowers the model's figure too.
+    """
     for row in rows:
         recorded, is_first = row.get("recorded_said_once"), row["oracle"] == "right" and row["channel"] is None
         if is_first and recorded is not None and recorded < 1:

@@ -131,7 +131,7 @@ def _split_systems(read: Systems, field: str) -> Systems:
 
 
 def _select_rows(evaluation: Evaluation, field: str, value: Any) -> Evaluation:
-    """Selects the rows and items with one value of a field, and removes the field."""
+    """Returns an evaluation with only the rows and items that have a value of a field, which rows no longer have."""
     having = [key for key in evaluation.keys if field in key and key[field] == value]
     keys = [{name: told for name, told in key.items() if name != field} for key in having]
     items = [item for item in evaluation.items if item["row"].get(field) == value]
@@ -215,7 +215,7 @@ def _format_difference(row: Row) -> str | None:
 
 
 def is_significant(row: Row) -> bool:
-    """Whether the interval of a row's difference excludes 0, over enough items to mean something."""
+    """Returns whether the interval of a row's difference excludes 0, over at least `_FEWEST_IN_BOLD` items."""
     apart = row["difference"]
     is_known = apart is not None and apart["low"] is not None and row["n"] >= _FEWEST_IN_BOLD
     return is_known and not apart["low"] <= 0 <= apart["high"]

@@ -105,7 +105,10 @@ def read_seeds(name: str, folders: Sequence[str]) -> list[Evaluation]:
 
 
 def find_differences(one: Evaluation, other: Evaluation) -> list[str]:
-    """Returns in what the runs of two evaluations differ; if they are equal, the rows whose items differ."""
+    """Returns the names of the fields in which the runs of two evaluations differ, without system and seed.
+
+    If there are none, returns the shared rows whose items differ.
+    """
     unlike = list_unequal(one.run, other.run, _MAY_DIFFER)
     shared = [key for key in other.keys if key in one.keys]
     return unlike or [f"items of {format_title(key)}" for key in shared if one.get_units(key) != other.get_units(key)]
@@ -117,7 +120,7 @@ def list_unequal(one: Mapping[str, Any], other: Mapping[str, Any], but: set[str]
 
 
 def remove_duplicates(keys: Sequence[Key]) -> list[Key]:
-    """Removes duplicates; the order is kept."""
+    """Returns the keys without duplicates, in order."""
     return list({json.dumps(key): key for key in keys}.values())
 
 

@@ -107,6 +107,7 @@ class EvaluationFolder:
         self._items[item] = append_line(self._path, {"item": item, **record})
 
     def _begin(self) -> None:
+        """Writes the head of `items.jsonl` once, which replaces the items of another evaluation."""
         if not self._is_begun:
             Store(self._out).write_bytes(ITEMS, (json.dumps(self._head) + "\n").encode())
             self._is_begun = True
@@ -186,7 +187,7 @@ def find_unequal(one: Any, other: Any, at: str = "") -> list[str]:
 
 
 def describe_machine() -> dict[str, Any]:
-    """Describes the machine: processor, number of cores, and load average of the last minute."""
+    """Returns a description of this machine: processor, number of cores, and load average of the last minute."""
     return {"processor": _name_processor(), "n_cores": os.cpu_count(), "load": round(os.getloadavg()[0], 2)}
 
 

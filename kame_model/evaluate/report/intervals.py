@@ -142,10 +142,11 @@ def compute_difference(one: Sample, other: Sample, quantile: float | None = None
     return _round_estimate(value, low, high)
 
 
-def average(figures: Sequence[Estimate], *, is_one_seed: bool) -> Estimate:
-    """Averages figures of different items; the interval is computed from theirs (Zou and Donner, 2008).
+def average_estimates(figures: Sequence[Estimate], *, is_one_seed: bool) -> Estimate:
+    """Returns the mean of figures of different items; its interval is computed from theirs (Zou and Donner, 2008).
 
     Args:
+        figures: figures that have a value.
         is_one_seed: whether the figures are of one seed and therefore independent; over several seeds, which they
             share, they are assumed to be fully correlated, which gives the widest interval.
     """

@@ -11,7 +11,7 @@ from data_schemas.errors import ConfigError
 from kame_model.checkpoint.registry import Look, record_look
 
 
-def note_look_at_test(
+def record_look_at_test(
     run: Mapping[str, Any],
     asked: Mapping[str, Any],
     data: str,

@@ -33,7 +33,7 @@ from kame_model.evaluate.report.intervals import (
     NOTHING,
     QUANTILES,
     Estimate,
-    average,
+    average_estimates,
     compute_value,
     estimate,
     make_sample,
@@ -180,7 +180,7 @@ def _check_alike(read: Mapping[str, Sequence[Evaluation]]) -> None:
     """Checks that all evaluations of a column have the same settings; raises a ConfigError if not."""
     first: dict[str, Evaluation] = {}
     for each in (each for runs in read.values() for each in runs):
-        against = first.setdefault(_get_set(each), each)
+        against = first.setdefault(_get_set_name(each), each)
         if names := find_differences(against, each):
             raise ConfigError(
                 f"{against.folder} and {each.folder} cannot be compared, because they differ in: {', '.join(names)}.",
@@ -188,7 +188,8 @@ def _check_alike(read: Mapping[str, Sequence[Evaluation]]) -> None:
             )
 
 
-def _get_set(evaluation: Evaluation) -> str:
+def _get_set_name(evaluation: Evaluation) -> str:
+    """Returns the name of an evaluation's question set; `MT_BENCH` if it has none."""
     return str(evaluation.run.get("set", {"name": MT_BENCH})["name"])
 
 
@@ -201,13 +202,13 @@ def _make_rows(name: str, runs: Sequence[Evaluation], measure: str) -> Iterator[
     first_direct: dict[str, int] = {}
     for seed, each in enumerate(runs):
         settings = each.get_settings(has_back_end=False)
-        run = [each.run["system"]["checkpoint"], settings, _get_set(each), each.run["seed"]]
+        run = [each.run["system"]["checkpoint"], settings, _get_set_name(each), each.run["seed"]]
         same = json.dumps(run, sort_keys=True)
         for item in each.items:
             told = item["row"]
             if told["mode"] == MODES[0] and first_direct.setdefault(same, seed) != seed:
                 continue
-            column = str(told["category"]) if each.run["kind"] == MT_BENCH else _get_set(each)
+            column = str(told["category"]) if each.run["kind"] == MT_BENCH else _get_set_name(each)
             back_end = None if told["mode"] == MODES[0] else each.run["system"].get("back_end")
             line = lines.setdefault((told["mode"], back_end, told.get("delay_s")), {})
             line.setdefault(column, {}).setdefault(seed, []).append(item)
@@ -246,17 +247,17 @@ def _check_one_system(name: str, mode: str, runs: Sequence[Evaluation]) -> None:
 
 
 def _compute_quality(seeds: Sequence[Items], measure: str) -> Estimate:
-    """Computes the quality; shares are given in percent, as in papers."""
+    """Computes the mean of the measure of quality with its interval; shares are given in percent, as in papers."""
     sample = make_sample(seeds, measure)
     scale = 100 if sample.is_share else 1
     return Estimate(*(None if each is None else round(each * scale, 4) for each in estimate(sample)))
 
 
 def _average_categories(row: Row, categories: Sequence[str]) -> Estimate:
-    """Computes the mean over all categories; without a value if one is missing."""
+    """Computes a row's mean quality over all categories; `NOTHING` if it lacks one of them."""
     if not {*categories} <= row.quality.keys():
         return NOTHING
-    return average([row.quality[category] for category in categories], is_one_seed=row.n_seeds == 1)
+    return average_estimates([row.quality[category] for category in categories], is_one_seed=row.n_seeds == 1)
 
 
 def _select_published_rows(kind: str, categories: Sequence[str]) -> list[Row]:
@@ -283,7 +284,7 @@ def _select_published_rows(kind: str, categories: Sequence[str]) -> list[Row]:
 
 
 def _make_sort_key(row: Row) -> tuple[int, str, str, float]:
-    """Sorts rows by mode, back-end, system and delay."""
+    """Returns the key by which rows are sorted: mode, back-end, system and delay."""
     mode = MODES.index(row.mode) if row.mode in MODES else len(MODES)
     return mode, row.back_end or "", row.system, -1.0 if row.delay_s is None else row.delay_s
 

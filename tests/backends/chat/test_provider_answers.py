@@ -30,7 +30,7 @@ from backends.chat.remote import RemoteEngine
 from data_schemas.config import ChatConfig
 from data_schemas.config.judge import JudgeConfig
 from data_schemas.errors import AnswerRefused, BackendError, KameError, RequestError
-from kame_model.evaluate.judge import Judge, Judgement, request_rating, request_verdict
+from kame_model.evaluate.judge import Judge, Judgement, make_rating_request, make_verdict_request
 
 ANSWERS = Path(__file__).with_name("provider_answers")
 MODELS = {"openai": "gpt-4.1", "anthropic": "claude-opus-4-1", "google": "gemini-2.5-flash"}
@@ -274,7 +274,7 @@ def test_a_judge_that_the_provider_has_refuse_is_counted_so(
     with ReplyCache(tmp_path / "replies.sqlite") as cache:
         judge = Judge(endpoint_of(provider), JudgeConfig(chat=config_of(provider)), cache)
         asked = "What is half of forty?"
-        requests = [request_rating([asked], ["Twenty."]), request_verdict(asked, "20", "Twenty.")]
+        requests = [make_rating_request([asked], ["Twenty."]), make_verdict_request(asked, "20", "Twenty.")]
         assert judge.judge(requests) == [Judgement(None, "refused")] * 2
 
 

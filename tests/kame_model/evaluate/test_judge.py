@@ -15,13 +15,13 @@ from kame_model.evaluate.judge import (
     Judge,
     Judgement,
     JudgeRequest,
-    add_up,
     describe_reply,
     load_judge_prompts,
+    make_rating_request,
+    make_verdict_request,
     read_rating,
     read_verdict,
-    request_rating,
-    request_verdict,
+    sum_costs,
 )
 from tests.support.chat_server import MODEL, Behaviour, ChatServer, served
 
@@ -150,12 +150,12 @@ def test_a_verdict_has_a_form_of_its_own(text: str, verdict: Judgement) -> None:
 
 def test_fastchats_prompts_are_read_by_path_and_filled_as_there(shared_data: Path) -> None:
     prompts = load_judge_prompts(str(shared_data / "mt_bench" / "judge_prompts.jsonl"))
-    first = request_rating(["Why is the sky blue?"], ["Because of {scattering}."])
+    first = make_rating_request(["Why is the sky blue?"], ["Because of {scattering}."])
     system, user = prompts.make_messages(first.prompt, first.fields)
     assert system["content"] == "You are a helpful assistant."
     ours = "[Question]\nWhy is the sky blue?\n\n[The Start of Assistant's Answer]\nBecause of {scattering}.\n"
     assert ours in user["content"]
-    second = request_rating(["a?", "b?"], ["c.", "d."], ["e.", "f."])
+    second = make_rating_request(["a?", "b?"], ["c.", "d."], ["e.", "f."])
     _, user = prompts.make_messages(second.prompt, second.fields)
     assert user["content"].index("### Reference answer:\nf.") < user["content"].index("### Assistant A:\nd.")
     assert {*RATINGS, "verdict"} <= set(prompts.prompts)
@@ -165,7 +165,7 @@ def test_fastchats_prompts_are_read_by_path_and_filled_as_there(shared_data: Pat
 @pytest.mark.parametrize("has_reference", [False, True])
 def test_each_kind_of_exchange_has_a_prompt_of_ours_that_holds_all_of_it(n_turns: int, has_reference: bool) -> None:
     texts = [tuple(f"<{kind} {number}>" for number in range(n_turns)) for kind in ("question", "answer", "reference")]
-    request = request_rating(texts[0], texts[1], texts[2] if has_reference else ())
+    request = make_rating_request(texts[0], texts[1], texts[2] if has_reference else ())
     _, user = load_judge_prompts("").make_messages(request.prompt, request.fields)
     for text in (*texts[0], *texts[1], *(texts[2] if has_reference else ())):
         assert user["content"].count(text) == 1
@@ -187,7 +187,9 @@ def test_a_template_that_wants_what_there_is_not_says_so(tmp_path: Path) -> None
     prompts = {name: {"system": "", "template": "{question} {context}"} for name in RATINGS}
     (tmp_path / "mine.yaml").write_text(json.dumps({"prompts": prompts}))
     with pytest.raises(ConfigError, match="'context'"):
-        load_judge_prompts(str(tmp_path / "mine.yaml")).make_messages("single-v1", request_rating(["q"], ["a"]).fields)
+        load_judge_prompts(str(tmp_path / "mine.yaml")).make_messages(
+            "single-v1", make_rating_request(["q"], ["a"]).fields
+        )
 
 
 REMOTE = ChatConfig(engine="openai", base_url="http://localhost/v1", model=MODEL, max_attempts=1)
@@ -199,7 +201,7 @@ def judge_at(root: str, cache: ReplyCache, **changes: object) -> Judge:
 
 
 def ratings(n: int) -> list[JudgeRequest]:
-    return [request_rating([f"Question {number}?"], [f"Answer {number}."]) for number in range(n)]
+    return [make_rating_request([f"Question {number}?"], [f"Answer {number}."]) for number in range(n)]
 
 
 def asked_of(server: ChatServer) -> list[str]:
@@ -214,7 +216,7 @@ def test_judgements_are_asked_for_once_at_temperature_0_and_their_costs_repeat(t
             with ReplyCache(tmp_path / "judge.sqlite") as cache:
                 judgements = judge_at(root, cache).judge([*ratings(3), *ratings(1)])
                 assert judgements == [Judgement(7.0)] * 4
-                told.append(add_up([asked for each in judgements if (asked := describe_reply(each.reply))], price))
+                told.append(sum_costs([asked for each in judgements if (asked := describe_reply(each.reply))], price))
         assert len(asked_of(server)) == 3
         assert {body["temperature"] for body in server.counts.bodies} == {0.0}
     assert told[0] == told[1]
@@ -228,11 +230,11 @@ def test_a_judgement_that_fails_is_counted_as_failed_and_asked_for_again(tmp_pat
             assert judge_at(root, cache).judge(ratings(1)) == [Judgement(None, "failed")]
         with served(Behaviour(ending="\n[[correct]]")) as (root, _):
             judge = judge_at(root, cache)
-            assert judge.judge([request_verdict("How many?", "forty two", "It is 42.")]) == [Judgement(True)]
+            assert judge.judge([make_verdict_request("How many?", "forty two", "It is 42.")]) == [Judgement(True)]
             assert judge.judge(ratings(1)) == [Judgement(None, "missing")]
             assert describe_reply(None) is None
             nothing = {"n_requests": 0, "n_tokens_in": 0, "n_tokens_cached": None, "n_tokens_out": 0, "usd": None}
-            assert add_up([], None) == nothing
+            assert sum_costs([], None) == nothing
 
 
 def test_a_budget_stops_the_judge_and_what_came_is_kept(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from backends.engine import Samples
 from backends.listener.protocol import Heard, Window
 from backends.listener.rehearing import Rehearing, RehearingOptions
 from data_schemas.errors import BackendError, StoreError
-from kame_model.evaluate.calls.measured import TIMES, MeasuredTimes, add_up_steps, count_steps, wrap_recogniser
+from kame_model.evaluate.calls.measured import TIMES, MeasuredTimes, add_up_steps, summarise_steps, wrap_recogniser
 
 FRAME = np.zeros(1920, np.float32)
 WINDOW_S = 0.032
@@ -119,8 +119,8 @@ def test_a_line_that_a_kill_cut_is_dropped_and_a_damaged_file_is_told(tmp_path: 
 
 def test_steps_are_told_by_mode_in_milliseconds(tmp_path: Path) -> None:
     times = MeasuredTimes(str(tmp_path))
-    times.keep("steps/a", count_steps(0.02, [0.02] * 97 + [0.081, 0.25]))
-    times.keep("steps/b", count_steps(0.02, [0.03]))
+    times.keep("steps/a", summarise_steps(0.02, [0.02] * 97 + [0.081, 0.25]))
+    times.keep("steps/b", summarise_steps(0.02, [0.03]))
     kept = MeasuredTimes(str(tmp_path))  # as a resumed evaluation finds them
     (told,) = add_up_steps([("tandem", kept.find("steps/a")), ("tandem", kept.find("steps/b")), ("cascade", None)])
     assert told == {

@@ -16,14 +16,14 @@ from kame_model.evaluate.calls.run import (
     CALLS,
     Condition,
     Counting,
-    Finished,
+    FinishedRun,
     Item,
     describe_run,
     list_conditions,
     run_calls,
     show_no_progress,
 )
-from kame_model.evaluate.judge import Judgement, JudgeRequest, request_verdict
+from kame_model.evaluate.judge import Judgement, JudgeRequest, make_verdict_request
 from kame_model.evaluate.report.folder import ITEMS, find_unequal, read_items
 from tests.support.chat_server import MODEL, Behaviour, served
 from tests.support.counting_chat import CountingChat, parts_with
@@ -53,7 +53,7 @@ class Caller:
         counting: Counting = show_no_progress,
         judge: dict[str, Any] | None = None,
         sounds: Sequence[str] | None = None,
-    ) -> Finished:
+    ) -> FinishedRun:
         settings = {"serving": serve_config(checkpoint=NO_CHECKPOINT), "modes": ["cascade"], "n_sounds": 1}
         config = CallsConfig.model_validate({**settings, "judge": judge})
         asked, parts = dict(zip(names, names, strict=True)), parts_with(CountingChat("Nine ", "eggs."))
@@ -65,7 +65,7 @@ class Caller:
 def make_items(condition: Condition, name: str, called: dict[str, Any]) -> list[Item]:
     """One whose text is judged, and whose silence is none."""
     judged: dict[str, JudgeRequest | Judgement] = {
-        "right": request_verdict("How many?", "nine", f"{called['text']} ({name})"),
+        "right": make_verdict_request("How many?", "nine", f"{called['text']} ({name})"),
         "silent": Judgement(False),
     }
     return [Item(called, judged)]

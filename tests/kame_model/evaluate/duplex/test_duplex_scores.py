@@ -9,9 +9,9 @@ from scipy.spatial.distance import jensenshannon
 from kame_model.evaluate.calls.delays import Span, TimedWord
 from kame_model.evaluate.duplex.scores import (
     compute_distribution,
+    compute_divergence,
+    compute_latency_s,
     find_backchannels,
-    find_divergence,
-    find_latency_s,
     find_speech,
     is_turn,
 )
@@ -38,10 +38,10 @@ def test_a_turn_is_a_second_or_more_than_three_words(spans: list[Span], takes: b
 
 
 def test_a_latency_is_of_turns_alone_and_never_negative() -> None:
-    assert find_latency_s(words((2.25, 4.0)), 2.0) == 0.25
-    assert find_latency_s(words((1.0, 4.0)), 2.0) == 0.0
-    assert find_latency_s(words((2.25, 2.5)), 2.0) is None
-    assert find_latency_s([], 2.0) is None
+    assert compute_latency_s(words((2.25, 4.0)), 2.0) == 0.25
+    assert compute_latency_s(words((1.0, 4.0)), 2.0) == 0.0
+    assert compute_latency_s(words((2.25, 2.5)), 2.0) is None
+    assert compute_latency_s([], 2.0) is None
 
 
 @pytest.mark.parametrize(
@@ -74,16 +74,16 @@ spans = st.lists(st.floats(0, 9).map(lambda start_s: (start_s, start_s + 0.5)), 
 @given(ours=spans, people=st.lists(st.floats(0.001, 1), min_size=2, max_size=80))
 def test_the_divergence_is_scipys(ours: list[Span], people: list[float]) -> None:
     stretched = np.interp(np.linspace(0, 1, 51), np.linspace(0, 1, len(people)), people)
-    assert find_divergence(ours, 10.0, people) == pytest.approx(
+    assert compute_divergence(ours, 10.0, people) == pytest.approx(
         jensenshannon(compute_distribution(ours, 10.0), stretched), abs=1e-4
     )
 
 
 def test_who_listens_as_people_do_is_near_and_who_never_does_is_far() -> None:
     people = compute_distribution([(2.0, 2.4), (6.0, 6.4)], 10.0).tolist()
-    assert find_divergence([(2.0, 2.4), (6.0, 6.4)], 10.0, people) < 0.001
-    assert find_divergence([(8.0, 8.4)], 10.0, people) == pytest.approx(np.log(2) ** 0.5, abs=1e-3)
-    assert find_divergence([], 10.0, people) == 1.0
+    assert compute_divergence([(2.0, 2.4), (6.0, 6.4)], 10.0, people) < 0.001
+    assert compute_divergence([(8.0, 8.4)], 10.0, people) == pytest.approx(np.log(2) ** 0.5, abs=1e-3)
+    assert compute_divergence([], 10.0, people) == 1.0
 
 
 def test_segments_are_where_somebody_speaks() -> None:

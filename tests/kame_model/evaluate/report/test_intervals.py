@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 from kame_model.evaluate.report.intervals import (
     Estimate,
     Sample,
-    average,
+    average_estimates,
     compute_difference,
     compute_figures,
     compute_wilson_interval,
@@ -107,9 +107,9 @@ def test_a_difference_of_shares_is_never_narrower_than_newcombes() -> None:
 
 def test_an_average_of_different_items_is_narrower_and_of_shared_seeds_as_wide_as_they_are() -> None:
     figures = [Estimate(10.0, 7.0, 14.0), Estimate(20.0, 16.0, 23.0)]
-    assert average(figures, is_one_seed=True) == Estimate(15.0, 12.5, 17.5)
-    assert average(figures, is_one_seed=False) == Estimate(15.0, 11.5, 18.5)
-    assert average([*figures, Estimate(3.0, None, None)], is_one_seed=True) == Estimate(11.0, None, None)
+    assert average_estimates(figures, is_one_seed=True) == Estimate(15.0, 12.5, 17.5)
+    assert average_estimates(figures, is_one_seed=False) == Estimate(15.0, 11.5, 18.5)
+    assert average_estimates([*figures, Estimate(3.0, None, None)], is_one_seed=True) == Estimate(11.0, None, None)
 
 
 def test_seeds_are_drawn_too() -> None:
