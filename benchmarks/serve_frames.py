@@ -125,7 +125,7 @@ async def measure_served_steps(
     detector = partial(TurnDetector, config.listener.speech_probability, config.listener.turn_end_silence_s)
     async with KameServer(checkpoint, config, Parts(listener, detector, {"default": chat})) as server:
         addresses = [f"192.0.2.{number}" for number in range(n_sessions)]
-        server.meter.learn({})  # else nobody is let in beyond what is to be found here
+        server.meter.set_idle_times({})  # else nobody is let in beyond what is to be found here
         sessions = [await server.open_session(each) for each in addresses]
         await asyncio.gather(*(_run_caller(session, number, seconds) for number, session in enumerate(sessions)))
         meter, n_heard = server.meter, n_sessions * round(seconds / FRAME_S)

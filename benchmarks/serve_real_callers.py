@@ -20,7 +20,7 @@ from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 from kame_model.serve.client.client import Call, play_in_real_time, talk
 from kame_model.serve.client.talk_record import TalkRecord
 from kame_model.serve.web.moshi_protocol import Kind as MessageKind
-from kame_model.serve.web.realtime_events import to_pcm16
+from kame_model.serve.web.realtime_events import encode_pcm16
 from tests.support.arrivals import n_gaps
 from tests.support.soak_verdict import MODES, PATHS, Talk
 
@@ -138,7 +138,9 @@ class BadCaller:
         if self._path == CHAT:
             packet: bytes = self._opus.append_pcm(frame)
             return bytes([MessageKind.AUDIO]) + packet
-        return json.dumps({"type": "input_audio_buffer.append", "audio": base64.b64encode(to_pcm16(frame)).decode()})
+        return json.dumps(
+            {"type": "input_audio_buffer.append", "audio": base64.b64encode(encode_pcm16(frame)).decode()}
+        )
 
 
 async def _play_at_rate(sound: Samples, times_as_fast: float) -> AsyncIterator[Samples]:

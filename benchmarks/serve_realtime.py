@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed
 
 from backends.engine import Samples
 from data_schemas.errors import BackendError
-from kame_model.serve.web.realtime_events import to_pcm16
+from kame_model.serve.web.realtime_events import encode_pcm16
 from tests.support.arrivals import RealtimeSide
 
 _OWED_S = 3.0
@@ -72,7 +72,7 @@ class RealtimeCall:
         """Sends frames as they come, until their end or the server's."""
         try:
             async for frame in frames:
-                sound = base64.b64encode(to_pcm16(frame)).decode()
+                sound = base64.b64encode(encode_pcm16(frame)).decode()
                 await self.send({"type": "input_audio_buffer.append", "audio": sound})
                 self.n_sent += 1
         except ConnectionClosed as error:

@@ -169,9 +169,9 @@ def _make_user_audio(file: Path | None, texts: list[str]) -> "list[Samples]":
         ConfigError: the file is not audio, or a text cannot be said.
         BackendError: the text-to-speech engine failed.
     """
-    from kame_model.serve.client.client import read_user, speak_user
+    from kame_model.serve.client.client import read_user_audio, synthesise_user
 
-    return [read_user(file)] if file is not None else [speak_user(text) for text in texts]
+    return [read_user_audio(file)] if file is not None else [synthesise_user(text) for text in texts]
 
 
 def _check_options(

@@ -28,7 +28,7 @@ from data_schemas.records.recording import FRONT_END
 from data_schemas.units import FRAME_N_SAMPLES
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd
-from kame_model.serve.session.recordings import About, Recordings
+from kame_model.serve.session.recordings import RecordingFacts, Recordings
 from kame_model.serve.voice.speaker import SentenceSpeaker, Speaker
 
 _LOG = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class Parts:
 
 @asynccontextmanager
 async def build_parts(config: ServeConfig) -> AsyncIterator[Parts]:
-    """Builds the components that a configuration names, and starts embedded servers (llama.cpp), for a `with` block.
+    """Context manager that builds the components of a configuration, and starts embedded servers (llama.cpp).
 
     Remote endpoints are not contacted: a back-end that is down must not stop the server.
 
@@ -105,7 +105,7 @@ async def build_parts(config: ServeConfig) -> AsyncIterator[Parts]:
         yield Parts(recogniser, detector, back_ends, speaker, recordings, partial(_collect_usage, config, chats))
 
 
-class UnaskedChat:
+class LazyChat:
     """A remote chat model that is contacted for the first time by the first request.
 
     Args:
@@ -142,7 +142,7 @@ class UnaskedChat:
             await self._chat.aclose()
 
 
-_Chat = UnaskedChat | OpenAILiveChat
+_Chat = LazyChat | OpenAILiveChat
 
 
 async def _start_chats(config: ServeConfig, stack: AsyncExitStack) -> dict[str, _Chat]:
@@ -168,8 +168,10 @@ def _list_models(config: BackEndConfig) -> dict[str, ChatConfig]:
 
 
 def _make_back_end(config: BackEndConfig, chats: Mapping[str, LiveChat]) -> BackEnd:
-    """Returns a back-end with its chat models, from `_start_chats`, and its prompts. Our own prompts for oracles have a
-    counterpart for answers that are read out, which is the default there.
+    """Makes a back-end of a configuration, with its chat models, from `_start_chats`, and its prompts.
+
+    Without a configured prompt for answers that are read out, the counterpart of the oracle's prompt is used, if there
+    is one, else the same prompt.
     """
     answer_prompt = config.answer_prompt or _ANSWER_PROMPTS.get(config.prompt, config.prompt)
     return BackEnd(
@@ -197,9 +199,11 @@ def _collect_usage(config: ServeConfig, chats: Mapping[str, _Chat]) -> dict[Back
 
 
 async def _start_chat(config: ChatConfig, stack: AsyncExitStack) -> _Chat:
-    """Starts the server of an embedded engine, which `stack` stops; a remote one is not contacted."""
+    """Returns a chat model. The server of an embedded engine is started, which `stack` stops; a remote one is not
+    contacted.
+    """
     if config.engine == REMOTE_ENGINE:
-        return UnaskedChat(config)
+        return LazyChat(config)
     engine: ChatEngine = registry.load("chat", config.engine)(config)
     served = engine.serve()
     endpoint = await asyncio.to_thread(served.__enter__)
@@ -231,7 +235,7 @@ async def _open_recordings(
     if config.record.folder is None:
         return None
     voice = "" if speaker is None else speaker.voice_name
-    about = About(
+    about = RecordingFacts(
         checkpoint=config.checkpoint,
         recogniser=recogniser,
         notice=config.record.notice,

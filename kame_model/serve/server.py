@@ -205,7 +205,7 @@ class KameServer:
             session = Session(
                 self._shared,
                 self._stepper,
-                self._observe,
+                self._on_event,
                 address,
                 mode=mode,
                 back_end=back_end or None,
@@ -268,25 +268,31 @@ class KameServer:
         return Shared(config, parts, tokenizer, router, self.requests, self._admit_to_device, self.voice)
 
     def _describe_load(self, mode: Mode) -> tuple[list[str], int, int, float]:
-        """Returns the load with one more session in this mode: the arguments of `Admission` after the address."""
+        """Returns the load with one more session in this mode, as arguments for `Admission.find_refusal`.
+
+        They are the addresses of the open sessions, the number of free slots, the sessions on the device, and the time.
+        """
         present = [session.address for session in self._sessions.values()]
         n_on_device = self._count_on_device() + (mode != "cascade")
         return present, self.n_free, n_on_device, asyncio.get_running_loop().time()
 
     def _count_on_device(self) -> int:
+        """Returns the number of open sessions that the device steps: all but those of mode cascade."""
         return sum(session.mode != "cascade" for session in self._sessions.values())
 
     def _admit_to_device(self) -> None:
+        """Admits an open session of mode cascade to the device; raises Refused if there is no time for it."""
         now_s = asyncio.get_running_loop().time()
         self.admission.admit_to_device(len(self._sessions) - 1, self._count_on_device() + 1, now_s)
 
     def _on_task_done(self, task: "asyncio.Task[None]") -> None:
+        """Ends all sessions and admits nobody if a background task has failed."""
         if not task.cancelled() and task.exception() is not None:
             _LOG.critical("A background task of the server has failed.", exc_info=task.exception())
             self.admission.drain()
             self._end_all("an error inside the server")
 
-    def _observe(self, session: Session, event: SessionEvent) -> None:
+    def _on_event(self, session: Session, event: SessionEvent) -> None:
         """Counts an event of a session; after `ended` the session is removed, and closed in the background."""
         self.n_events[event.kind] += 1
         if session.mode == "tandem" or event.kind == "ended":
@@ -307,16 +313,18 @@ class KameServer:
             session.fail(reason)
 
     async def _wait_until_all_gone(self) -> None:
+        """Waits until the sessions that have ended are closed."""
         while self._leaving:
             await asyncio.wait(self._leaving)
 
     async def _watch(self, slots: Slots | None, stepper: Stepper) -> None:
-        """Checks sessions and slots until it is cancelled. It keeps no session in a variable while it sleeps."""
+        """Every second, ends overdue sessions and lets the slots measure again, until it is cancelled."""
+        # No variable may keep a session alive during the sleep.
         while True:
             await asyncio.sleep(_WATCH_S)
             self._end_overdue()
             if slots is not None:
-                await slots.keep_up(stepper)
+                await slots.remeasure_if_idle(stepper)
 
     def _end_overdue(self) -> None:
         """Ends the sessions whose callers send nothing and those that exceed the maximum duration."""
@@ -335,6 +343,7 @@ def _get_trained_delays(checkpoint: Checkpoint | None) -> TrainedDelays | None:
 
 
 def _start_thread(stack: AsyncExitStack) -> RunInThread:
+    """Starts a thread for the engine, which `stack` ends, and returns a function that runs work in it."""
     thread = ThreadPoolExecutor(1, "engine")
     stack.callback(thread.shutdown)
     return partial(asyncio.get_running_loop().run_in_executor, thread)

@@ -98,4 +98,4 @@ def server_of_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
         return {}
 
     monkeypatch.setattr(call, "build_parts", build_doubles)
-    monkeypatch.setattr(slots, "probe", nothing)
+    monkeypatch.setattr(slots, "measure_idle_device", nothing)

@@ -63,7 +63,7 @@ async def test_what_probes_and_prometheus_ask_for_is_there(
     async def nothing(*_: object) -> dict[int, float]:
         return {}
 
-    monkeypatch.setattr(slots, "probe", nothing)  # how busy this machine is must not decide
+    monkeypatch.setattr(slots, "measure_idle_device", nothing)  # how busy this machine is must not decide
     checkpoint: Checkpoint = tiny_checkpoint(tmp_path)
     template = parts["Deployment"]["spec"]["template"]
     (container,) = template["spec"]["containers"]

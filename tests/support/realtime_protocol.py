@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from backends.engine import Samples
 from data_schemas.units import FRAME_S
-from kame_model.serve.web.realtime_events import to_pcm16
+from kame_model.serve.web.realtime_events import encode_pcm16
 from tests.support.served import AsgiSocket
 from tests.support.serving import saying
 
@@ -32,7 +32,7 @@ def types(events: list[dict[str, Any]]) -> list[str]:
 
 def append(samples: Samples) -> dict[str, Any]:
     """The message that sends sound."""
-    return {"type": "input_audio_buffer.append", "audio": base64.b64encode(to_pcm16(samples)).decode()}
+    return {"type": "input_audio_buffer.append", "audio": base64.b64encode(encode_pcm16(samples)).decode()}
 
 
 async def say(socket: AsgiSocket, word: str | None, n_frames: int) -> None:

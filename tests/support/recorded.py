@@ -16,7 +16,7 @@ from backends.tts.protocol import Speech
 from data_schemas.config.serving import RecordConfig
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ, seconds_to_samples
 from kame_model.serve.session.events import SessionEvent
-from kame_model.serve.session.recordings import About, Recordings
+from kame_model.serve.session.recordings import RecordingFacts, Recordings
 from tests.support.inline_threads import InlineThreads
 
 NOTICE = "If you agree, this is kept."
@@ -62,7 +62,7 @@ def record(folder: Path, sessions: dict[str, Sequence[Line]], more_s: float = 1.
 
 async def _record(folder: Path, sessions: dict[str, Sequence[Line]], more_s: float) -> None:
     started = iter(NOON + timedelta(days=day) for day in range(len(sessions)))
-    about = About(
+    about = RecordingFacts(
         checkpoint="/home/somebody/kame-nano", recogniser="moonshine", notice=NOTICE, cascade_voice="espeak/en-us"
     )
     recordings = Recordings(RecordConfig(folder=str(folder)), about, InlineThreads(), lambda: next(started))

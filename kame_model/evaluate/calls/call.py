@@ -230,7 +230,7 @@ class CalledServer:
         return float(record["took_s"])
 
     async def _run(self, work: Callable[[], Any]) -> Any:
-        """Runs the engine's work in the event loop's thread, and returns its result after the time charged for a step."""
+        """Runs the engine's work in the event loop's thread; returns its result after the time charged for a step."""
         began_s = time.perf_counter()
         done = work()
         self._steps_s.append(time.perf_counter() - began_s)

@@ -34,7 +34,7 @@ from data_schemas.units import SAMPLE_RATE_HZ, round_s
 from kame_model.codec.speech import PCM_SCALE, get_channels
 from kame_model.evaluate.calls.delays import Span
 from kame_model.evaluate.duplex.scores import compute_distribution
-from kame_model.serve.client.client import read_user
+from kame_model.serve.client.client import read_user_audio
 
 INPUT: Final = "input.wav"
 PEOPLE: Final = "icc_gt_distribution.json"
@@ -157,7 +157,7 @@ def _read_bench_item(folder: Path, task: DuplexTask, people: dict[str, Sequence[
     except (LookupError, TypeError, ValueError) as error:
         raise SourceError(f"{folder / ANNOTATIONS[task]} has no valid times: {error!r}.", _REMEDY) from error
     theirs = people.get(folder.name) if task == "backchannel" else None
-    return DuplexItem(task, folder.parent.name, folder.name, lambda: read_user(sound), annotation, turn, theirs)
+    return DuplexItem(task, folder.parent.name, folder.name, lambda: read_user_audio(sound), annotation, turn, theirs)
 
 
 def _read_backchannel_times(config: DuplexConfig) -> dict[str, Sequence[float]]:

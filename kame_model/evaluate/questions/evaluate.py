@@ -59,7 +59,7 @@ from kame_model.evaluate.questions.report import COUNTED, draw_answers, format_m
 from kame_model.evaluate.questions.sets import Question, QuestionSet, load_questions
 from kame_model.evaluate.report.intervals import compute_figures
 from kame_model.serve.client.answer_watch import AUDIBLE
-from kame_model.serve.client.client import read_user
+from kame_model.serve.client.client import read_user_audio
 from kame_model.serve.parts import Parts
 from spoken.reader import speak
 from spoken.spoken_text import Unspeakable
@@ -196,7 +196,7 @@ def _choose_questions(
         if len(chosen) == config.n_questions:
             break
         if question.sound is not None:
-            chosen.append(_AskedQuestion(question, np.concatenate([lead, read_user(question.sound)]), ""))
+            chosen.append(_AskedQuestion(question, np.concatenate([lead, read_user_audio(question.sound)]), ""))
             continue
         assert voices is not None  # as a question needs them
         try:

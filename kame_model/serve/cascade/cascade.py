@@ -11,7 +11,7 @@ from contextlib import suppress
 from backends.engine import Samples
 from backends.tts.protocol import SpeechRefused
 from data_schemas.errors import AnswerCut, UnexpectedThought
-from kame_model.serve.cascade.sentences import Sentences
+from kame_model.serve.cascade.sentences import SentenceSplitter
 from kame_model.serve.oracle.requests import Answer, Requests
 from kame_model.serve.session.conversation import Conversation
 from kame_model.serve.voice.interruptible import InterruptibleWork
@@ -38,7 +38,7 @@ class Cascade:
 
     def on_speech_started(self) -> None:
         """Handles the start of the user's speech: the audio fades out within a frame, and the answer is cancelled."""
-        self._answering.give_up()
+        self._answering.cancel()
         self._sound.cut()
 
     def on_turn_end(self, text: str) -> None:
@@ -67,7 +67,7 @@ class Cascade:
 
     def reset(self) -> None:
         """Cancels the answer and discards its remaining audio."""
-        self._answering.give_up()
+        self._answering.cancel()
         self._sound.clear()
 
     async def aclose(self) -> None:
@@ -76,6 +76,7 @@ class Cascade:
         await self._answering.aclose()
 
     async def _answer(self) -> None:
+        """Requests an answer to the user's turn and speaks it; audio of an answer that was a thought is discarded."""
         self._n_asked += 1
         failure = await self._requests.ask(f"cascade-{self._n_asked}", self._conversation.heard, self._speak_sentences)
         if isinstance(failure, UnexpectedThought):
@@ -107,7 +108,7 @@ async def _queue_sentences(answer: Answer, sentences: asyncio.Queue[str | None])
     Raises:
         UnexpectedThought: the answer was a thought; its sentences that still waited have been removed.
     """
-    parted, n_pieces = Sentences(), 0
+    parted, n_pieces = SentenceSplitter(), 0
 
     def write_sentence(sentence: str) -> None:
         answer.report_words(sentence)

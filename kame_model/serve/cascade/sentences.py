@@ -15,8 +15,8 @@ _NO_WORDS = " *_`#-"
 """The characters of a line between paragraphs, and leftover marks."""
 
 
-class Sentences:
-    """Takes the pieces of a text and returns its sentences, without what is only for the eye."""
+class SentenceSplitter:
+    """Splits a text that arrives in pieces into sentences, without Markdown and code blocks, which are not spoken."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -46,6 +46,7 @@ class Sentences:
         return "" if self._is_code else _remove_markup(sentence)
 
     def _find_end(self) -> int | None:
+        """Returns the index of the end of the first sentence, or where too long a one is split; None: not yet known."""
         end = find_sentence_end(self._text)
         return _find_cut(self._text) if end is None and len(self._text) > MOST_CHARS else end
 

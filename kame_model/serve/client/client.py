@@ -189,7 +189,7 @@ async def play_in_sequence(
             yield frame
 
 
-def speak_user(text: str) -> Samples:
+def synthesise_user(text: str) -> Samples:
     """Synthesises the user's speech with the embedded text-to-speech, in another voice than the servers' default.
 
     Returns:
@@ -206,7 +206,7 @@ def speak_user(text: str) -> Samples:
         raise ConfigError(f"{text!r} cannot be said: {error}.", "Use other words.") from error
 
 
-def read_user(path: Path) -> Samples:
+def read_user_audio(path: Path) -> Samples:
     """Reads the user's speech from a sound file: its only channel, or the right one of two, as in our datasets.
 
     Returns:
@@ -232,8 +232,9 @@ def read_user(path: Path) -> Samples:
 
 
 async def _wait_for_owed_audio(record: TalkRecord, hearing: "asyncio.Task[None]") -> None:
-    """Waits for the server's audio until it is as long as the caller's but one frame, as Moshi's own server skips the
-    first, or until none arrives for `OWED_S`.
+    """Waits until the server's audio is as long as the caller's, or until none arrives for `OWED_S`.
+
+    One frame may be missing, because Moshi's own server skips the first one.
     """
     n_owed = record.n_owed
     while n_owed > FRAME_N_SAMPLES:
@@ -303,7 +304,7 @@ async def _receive_messages(
 
 @asynccontextmanager
 async def _connect(call: Call) -> AsyncIterator[ClientConnection]:
-    """Opens a web socket to a ready server for a `with` block.
+    """Context manager that opens a web socket to a server, and yields it when the server is ready.
 
     Raises:
         BackendError: no server answers, or it rejects the call.
@@ -334,11 +335,12 @@ async def _connect(call: Call) -> AsyncIterator[ClientConnection]:
 
 
 def _make_foreign_error(what: str) -> BackendError:
+    """Makes the error for a server or a message that does not follow Moshi's protocol."""
     return BackendError(f"{what} does not speak Moshi's protocol.", "Is it the server's own URL?")
 
 
 def _find_reason(error: InvalidStatus) -> str:
-    """Returns the server's reason, if the response has one in JSON."""
+    """Returns the server's reason with the HTTP status; only the status if the response has no reason in JSON."""
     status = f"HTTP {error.response.status_code}"
     try:
         told = json.loads(error.response.body or b"")["error"]

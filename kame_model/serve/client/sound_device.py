@@ -46,7 +46,7 @@ class SoundDevice:
 
 @contextmanager
 def open_sound_device() -> Iterator[SoundDevice]:
-    """Opens microphone and loudspeaker for a `with` block, inside a running event loop.
+    """Context manager that opens and yields microphone and loudspeaker, inside a running event loop.
 
     Raises:
         BackendError: there are none, or PortAudio is not installed.

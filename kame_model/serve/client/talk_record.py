@@ -160,7 +160,7 @@ class TalkRecord:
         return self.watch.has_ended(self._compute_time_since_start(at_s))
 
     def end(self, reason: str) -> None:
-        """Records that the server ended it; the first reason counts."""
+        """Records why the server ended the conversation; later reasons are ignored."""
         self.ended = self.ended or reason
 
     def mix_sound(self) -> Samples:
@@ -221,7 +221,7 @@ class TalkRecord:
         return list(found.values())
 
     def find_oracle_by(self, at_s: float) -> Oracle | None:
-        """Returns the oracle whose first words arrived last, at or before this time on the session's clock, or None."""
+        """Returns the oracle whose first words arrived last by this time on the session's clock; None if none had."""
         begun = [each for each in self.get_oracles() if each.age_s is not None and each.asked_s + each.age_s <= at_s]
         return max(begun, key=lambda each: each.asked_s + (each.age_s or 0.0), default=None)
 

@@ -52,7 +52,7 @@ def read_event(body: bytes) -> dict[str, Any]:
 
 
 def _is_of_form(value: object, form: type | UnionType) -> bool:
-    """Returns whether a value has this type; a number is a plausible time in seconds."""
+    """Returns whether a value has this type; for float, whether it is a number that is plausible as seconds."""
     if form is float:
         return isinstance(value, int | float) and abs(value) < _LONGEST_S
     return isinstance(value, form)

@@ -169,11 +169,12 @@ class Admission:
             self._refuse(refusal)
 
     def _refuse(self, refusal: Refused) -> NoReturn:
+        """Counts a refusal, and raises it."""
         self.n_refused[refusal.reason] += 1
         raise refusal
 
     def _find_lack_of_time(self, n_others: int, n_on_device: int, now_s: float) -> Refused | None:
-        """Returns a refusal if the other sessions, if any, would miss real time with one more, as far as is known."""
+        """Returns a refusal if other sessions would miss real time with one more; None if not, or without others."""
         if not n_others or self._meter.can_serve(n_on_device, self._limits.budget_share, now_s):
             return None
         return Refused("busy", "The server has no time for another caller; try again later.")

@@ -29,7 +29,7 @@ N_WARM_UP = 3
 
 
 class RunInThread(Protocol):
-    """Runs work in the engine's thread; awaiting the call returns the result."""
+    """Protocol of a function that runs work in the engine's thread; awaiting the call returns the work's result."""
 
     def __call__(self, work: Callable[[], _T], /) -> Awaitable[_T]:
         """Starts it at once, or when awaited."""
@@ -114,7 +114,7 @@ class Engine:
         self._open.close()
 
     def step(self, inputs: Mapping[int, FrameIn]) -> dict[int, FrameOut]:
-        """Steps these slots by one frame; the others keep their state.
+        """Steps these slots by one frame, and returns the output of each; the others keep their state.
 
         The first step of a slot reads nothing and returns silence: its input frame lies before the model's first
         position (see kame_model/model/streaming.py), for the codec as well.

@@ -49,8 +49,8 @@ class FrameMeter:
         self._by_callers: dict[int, deque[_Step]] = {}
         self._probed_s: dict[int, float] = {}
 
-    def learn(self, probed_s: Mapping[int, float]) -> None:
-        """Stores measured step times of the idle device, seconds, by the number of callers.
+    def set_idle_times(self, probed_s: Mapping[int, float]) -> None:
+        """Sets the measured step times of the idle device, seconds, by the number of callers.
 
         If these show that one caller is served in real time, slow steps with one caller are forgotten.
         """
@@ -137,6 +137,7 @@ class FrameMeter:
         return known[most] + growth_s * (n_callers - most)
 
     def _compute_typical_s(self, n_callers: int) -> float | None:
+        """Returns the typical (`_TYPICAL`) time of recent steps with so many callers; None if there are too few."""
         steps = [each.step_s for each in self._by_callers[n_callers]]
         return _compute_percentile(steps, _TYPICAL) if len(steps) >= _N_KNOWN else None
 
@@ -155,4 +156,5 @@ class FrameMeter:
 
 
 def _compute_percentile(values: list[float], percentile: float) -> float:
+    """Returns a percentile (0 to 100) of values; 0 without values."""
     return float(np.percentile(values, percentile)) if values else 0.0

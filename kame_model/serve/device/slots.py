@@ -90,10 +90,11 @@ class Slots:
         await self._measure(engine, stepper)
         return stepper
 
-    async def keep_up(self, stepper: Stepper) -> None:
-        """Measures again if the measurement may be outdated and the server is idle; else it does nothing.
+    async def remeasure_if_idle(self, stepper: Stepper) -> None:
+        """Measures the device again if the server is idle and the last measurement may be outdated.
 
-        Recreates the slots if another number fits now. After an error everything stays as it was until the next try.
+        The slots are recreated if another number fits now. After an error, which is logged, everything stays as it was
+        until the next try.
         """
         if not self._is_idle():
             self._again_s = MEASURE_AGAIN_S
@@ -133,10 +134,10 @@ class Slots:
         """Measures an idle device; returns the time of a step of all slots, seconds, or None if a caller came."""
         stepper.reset_all()  # now, for callers who come meanwhile
         self._measured_s, self._n_late_known = asyncio.get_running_loop().time(), self._meter.n_late
-        probed_s = await probe(engine, self._run, self._is_idle)
+        probed_s = await measure_idle_device(engine, self._run, self._is_idle)
         if not (self._is_idle() and probed_s):
             return None
-        self._meter.learn(probed_s)
+        self._meter.set_idle_times(probed_s)
         return probed_s[engine.n_slots]
 
     def _needs_another_size(self, n_slots: int, step_s: float) -> bool:
@@ -162,20 +163,20 @@ class Slots:
         try:
             engine = await self._run(self._open)
         except Exception:
-            self._go_on_with(await self._run(partial(self._open, n_before)), stepper)
+            self._switch_engine(await self._run(partial(self._open, n_before)), stepper)
             raise
-        self._go_on_with(engine, stepper)
+        self._switch_engine(engine, stepper)
         _LOG.info("The number of slots is now %d; it was %d.", stepper.n_slots, n_before)
         await self._measure(engine, stepper)
 
-    def _go_on_with(self, engine: Engine, stepper: Stepper) -> None:
+    def _switch_engine(self, engine: Engine, stepper: Stepper) -> None:
+        """Lets the stepper use a new engine, and admits callers again."""
         stepper.use(engine, engine.n_slots)
         self._meter.forget_steps()  # they were those of another engine
         self._admission.is_measuring = False
 
     def _open(self, n_slots: int = 0) -> Engine:
-        """Closes the engine, and returns a new one. It runs in the engine's thread, where it completes even if nobody
-        waits for it.
+        """Closes the engine, and returns a new one that is opened. Runs in the engine's thread.
 
         Args:
             n_slots: the number of slots; 0: as configured, or as many as a frame has time for.
@@ -233,7 +234,7 @@ class Slots:
         return self._checkpoint.codec(str(self._checkpoint.front_end.lm.device))
 
 
-async def probe(engine: Engine, run: RunInThread, goes_on: Callable[[], bool]) -> dict[int, float]:
+async def measure_idle_device(engine: Engine, run: RunInThread, goes_on: Callable[[], bool]) -> dict[int, float]:
     """Returns the time of a step with one caller and with all slots taken, seconds, by the number of callers.
 
     It measures step by step, so that a caller who comes meanwhile waits for one step. All slots must be reset before
@@ -256,7 +257,7 @@ async def probe(engine: Engine, run: RunInThread, goes_on: Callable[[], bool]) -
 
 
 def find_most_that_fit(fits: Callable[[int], bool], most: int) -> int:
-    """Searches the greatest number up to `most` that fits, given that all smaller ones fit, too; at least 1.
+    """Returns the greatest number up to `most` that fits, given that all smaller ones fit, too; at least 1.
 
     Args:
         fits: called at most once per number, and never for 1: first the greatest, then by halves down to one that fits,

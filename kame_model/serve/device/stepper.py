@@ -32,10 +32,10 @@ class Stepped(Protocol):
     def take(self) -> FrameIn | None:
         """Takes its next frame; returns the device's input, or None if no frame waits or no device is needed."""
 
-    def attend(self) -> None:
-        """Passes the frame just taken to speech recognition, while the device works."""
+    def recognise_frame(self) -> None:
+        """Passes the frame just taken to speech recognition; called while the device works."""
 
-    def give(self, said: FrameOut) -> None:
+    def receive_output(self, said: FrameOut) -> None:
         """Receives the device's output for the frame just taken."""
 
     def fail(self, reason: str) -> None:
@@ -180,7 +180,7 @@ class Stepper:
         done = self._run(lambda: self._run_on_device(stale, taken)) if taken or stale else None
         for session in sessions.values():
             with end_session_on_fault(session):
-                session.attend()
+                session.recognise_frame()
         try:
             said = {} if done is None else await done
         except Exception as error:  # noqa: BLE001  any error ends only the sessions of this step
@@ -196,7 +196,7 @@ class Stepper:
             session = sessions[slot]
             if self._sessions.get(slot) is session:  # it has not left meanwhile
                 with end_session_on_fault(session):
-                    session.give(frame_out)
+                    session.receive_output(frame_out)
         return len(taken)
 
     def _count_failure(self, error: Exception) -> None:
@@ -215,6 +215,7 @@ class Stepper:
             ) from error
 
     def _run_on_device(self, stale: set[int], taken: Mapping[int, FrameIn]) -> Said:
+        """Clears stale slots, and steps those with a frame; runs in the device's thread."""
         for slot in stale:
             self._device.reset(slot)
         return self._device.step(taken) if taken else {}
@@ -222,7 +223,7 @@ class Stepper:
 
 @contextmanager
 def end_session_on_fault(session: Stepped) -> Iterator[None]:
-    """Logs an error in the `with` block, ends the session, and lets the program continue after the block."""
+    """Context manager that logs any error in its block and ends the session, but does not raise the error."""
     try:
         yield
     except Exception:  # noqa: BLE001  an error in one session must not stop the others

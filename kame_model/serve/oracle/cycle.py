@@ -159,12 +159,13 @@ class BackEndCycle:
         self._wake_in(None)
 
     def _wake_in(self, wait_s: float | None) -> None:
+        """Wakes the loop of `run` after a time, instead of at an earlier set one; None: not at all."""
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm = None if wait_s is None else asyncio.get_running_loop().call_later(wait_s, self._wake.set)
 
     def _has_lost_its_answer(self) -> bool:
-        """Whether the user's ended turn has no answer because of words that turned out to be noise.
+        """Returns whether the user's ended turn has no answer because of words that turned out to be noise.
 
         A turn whose last request was for the same words has been answered, refused, or answered without a word.
         """
@@ -220,11 +221,13 @@ class BackEndCycle:
         return True
 
     def _withdraw_guesses(self) -> None:
+        """Cancels requests of an unfinished question, and discards their tokens that wait in the queue."""
         self._cancel(*[each for each in self._under_way if each.is_guess])
         if self._fed is not None and self._fed.is_guess:
             self._fed.writer.withdraw()
 
     def _compute_interval_s(self) -> float:
+        """Returns the minimum time between two requests, which doubles with each failure in a row after the first."""
         n_doublings = min(max(self._n_failures - 1, 0), MAX_DOUBLINGS)
         return self._config.interval_s * (1 << n_doublings)
 
@@ -265,6 +268,7 @@ class BackEndCycle:
         return writer.n_tokens
 
     def _report_skipped(self, writer: OracleWriter, answer: Answer) -> None:
+        """Reports the sentences that the writer has skipped since the last call."""
         while writer.left_out:
             self._requests.report_skipped_sentence(answer, writer.left_out.pop(0))
 
@@ -286,12 +290,14 @@ class BackEndCycle:
             self._asked = None
 
     def _cancel(self, *requests: _Request) -> None:
+        """Cancels requests, which no longer count as being under way."""
         for request in requests:
             self._remove(request)
             if request.task is not None:
                 request.task.cancel()
 
     def _remove(self, request: _Request) -> None:
+        """Removes a request from those under way, if it is there, so that another one may be sent."""
         if request in self._under_way:
             self._under_way.remove(request)
             self._wake.set()

@@ -59,7 +59,7 @@ class Prompt(Config):
         return to_messages(system, examples, self._fill(history, heard, is_finished))
 
     def with_instructions(self, text: str) -> "Prompt":
-        """Returns a copy with other instructions."""
+        """Returns a copy of the prompt with other instructions; the form of the answer stays."""
         return self.model_copy(update={"instructions": text})
 
     def _fill(self, history: Sequence[str], heard: str, is_finished: bool) -> str:
@@ -103,7 +103,7 @@ def choose_prompt(wish: str | Instructions, base: Prompt) -> Prompt:
 
 
 def get_prompt_text(wish: str | Instructions) -> str:
-    """Returns the text of a caller's wish."""
+    """Returns the text of a requested prompt: a name, or instructions."""
     return wish.text if isinstance(wish, Instructions) else wish
 
 

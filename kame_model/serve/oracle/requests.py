@@ -138,7 +138,7 @@ class Requests:
         return None
 
     def report_skipped_sentence(self, answer: Answer, refusal: SpeechRefused | UnusableAnswer) -> None:
-        """Logs and emits that a sentence cannot be said: the engine rejects it, or it would be garbled."""
+        """Logs, and emits as an event, that a sentence of an answer is skipped because it cannot be said."""
         who = "Back-end text-to-speech" if isinstance(refusal, SpeechRefused) else f"Back-end {answer.back_end}"
         self._counts.log_fault(who, "", refusal)
         told = {"oracle": answer.oracle, "back_end": answer.back_end, "reason": str(refusal)}
@@ -153,6 +153,7 @@ class Requests:
 
 
 def _is_being_cancelled() -> bool:
+    """Returns whether the cancellation of the current task has been requested."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

@@ -104,7 +104,9 @@ class Router:
         return name
 
     def _begin_call(self, classifier: Classifier, text: str) -> Future[BackendName | None]:
-        """Calls the classifier in a daemon thread, because the program would wait at its end for a pool's threads.
+        """Starts a call of the classifier in a thread, and returns its future result.
+
+        It is a daemon thread, because the program would wait at its end for a pool's threads.
 
         Raises:
             BackendError: too many calls hang.
@@ -194,6 +196,7 @@ class Choice:
         return replace(asked, prompt=choose_prompt(self._wish, asked.prompt))
 
     def _find_back_end(self, name: BackendName) -> BackEnd:
+        """Returns a back-end by its name; raises a ConfigError if there is none."""
         if name not in self._back_ends:
             raise ConfigError(f"There is no back-end {name!r}.", f"Choose one of: {', '.join(self._back_ends)}.")
         return self._back_ends[name]

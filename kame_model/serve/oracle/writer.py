@@ -202,6 +202,7 @@ class SpokenStream:
         return pieces
 
     def _finish_sentences(self, answer: str) -> Iterator[str | UnusableAnswer]:
+        """Yields the rest of each sentence that is complete in the answer so far, or the reason why it is skipped."""
         while (end := find_sentence_end(answer, self._start)) is not None:
             yield self._speak_rest(answer, end)
 
@@ -229,7 +230,7 @@ class _Sentence:
         self._n_said = 0
 
     def may_be_sure(self) -> bool:
-        """Returns whether more words may be certain: later text changes only the last word, without signs before it."""
+        """Returns whether more words may be certain: that is so while all words but the last are simple."""
         settled = max(len(self._tokens) - 1, 0)
         if all(map(_SIMPLE.fullmatch, self._tokens[self._n_simple : settled])):
             self._n_simple = settled
@@ -237,7 +238,7 @@ class _Sentence:
         return False
 
     def grow(self, begun: str) -> str:
-        """Returns the words that can now be spoken, with a space after each; `begun` is the sentence so far."""
+        """Sets the sentence so far (`begun`); returns the new words that are certain, with a space after each."""
         self._tokens = begun.split()
         return self._take_new_words(self._find_certain_words())
 
@@ -279,6 +280,7 @@ class _Sentence:
         return said.removesuffix(last) if is_sure else self._said
 
     def _take_new_words(self, said: str) -> str:
+        """Sets the words released so far; returns those that are new, with a space at the end."""
         new = said[len(self._said) :].strip()
         self._said = said
         return f"{new} " if new else ""

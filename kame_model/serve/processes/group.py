@@ -74,7 +74,9 @@ class Place:
 
     @property
     def rank(self) -> tuple[bool, bool, bool, bool, int]:
-        """Callers go to the place with the lowest rank: it is not ending, has room, and has the fewest connections.
+        """The rank by which new callers are distributed: they go to the place with the lowest one.
+
+        It is a place that is not ending, has room, and has the fewest connections.
 
         If all are ending, those with callers come first: the others may be gone in a moment.
         """
@@ -86,7 +88,7 @@ class Place:
         return self.is_told_to_end, may_be_gone, not has_room, bool(self.report.unready), n_connections
 
     def note(self, report: Report) -> None:
-        """Stores a report."""
+        """Stores a report, and wakes those who wait for `changed`."""
         self.report = report
         self.changed.set()
         self.changed = asyncio.Event()
@@ -158,7 +160,7 @@ class ProcessGroup:
             _LOG.warning(
                 "Process %d will be restarted when its %d callers have left.", place.number, place.report.n_sessions
             )
-            self._counts.note_state(place.number, "draining")
+            self._counts.record_state(place.number, "draining")
             if place.channel is not None:
                 send_order(place.channel, RETIRE)
             while place.launched is not config:
@@ -189,7 +191,7 @@ class ProcessGroup:
         place.is_told_to_end = True
         if process is None:
             return
-        self._counts.note_state(place.number, "draining")
+        self._counts.record_state(place.number, "draining")
         with suppress(ProcessLookupError):
             process.send_signal(signal.SIGTERM)
         if now and place.channel is not None:
@@ -245,7 +247,7 @@ class ProcessGroup:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         get_socket_path(self._folder, place.number).unlink(missing_ok=True)
-        self._counts.note_state(place.number, "loading")
+        self._counts.record_state(place.number, "loading")
         own = ["--channel", str(theirs.fileno()), "--number", str(place.number), "--folder", str(self._folder)]
         with ours:
             try:
@@ -273,7 +275,7 @@ class ProcessGroup:
                 async for report in read_reports(ours):
                     if report.phase == "serving" and not has_served:
                         has_served = True
-                        self._counts.note_state(place.number, "serving")
+                        self._counts.record_state(place.number, "serving")
                     place.note(report)
                 status = await process.wait()
             except asyncio.CancelledError:
@@ -301,7 +303,7 @@ class ProcessGroup:
             )
         is_expected = place.is_told_to_end and status == 0
         if not is_expected and self._has_started and not self._is_ending:
-            self._counts.note_state(place.number, "dead")
+            self._counts.record_state(place.number, "dead")
             _LOG.error("%s It is restarted; %d callers lost their connection.", failed.error_what, n_lost)
         place.note(Report() if is_expected else failed)
 

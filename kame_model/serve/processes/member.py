@@ -12,7 +12,12 @@ from fastapi import FastAPI
 
 from kame_model.serve.processes.channel import END, RETIRE, Phase, Report, receive_message, send_report
 from kame_model.serve.processes.shared_counts import SharedCounts
-from kame_model.serve.processes.siblings import AcrossProcesses, FromSiblings, connect_others, get_socket_path
+from kame_model.serve.processes.siblings import (
+    AllProcessesMiddleware,
+    ForwardedRequestApp,
+    connect_others,
+    get_socket_path,
+)
 from kame_model.serve.server import KameServer
 from kame_model.serve.web.transport import WebServer
 
@@ -21,12 +26,12 @@ _LOOK_S = 0.05
 
 
 class PrivateServer(uvicorn.Server):
-    """A uvicorn server at the Unix socket for the other processes; it leaves signals to its caller."""
+    """A uvicorn server for requests that other processes forward to a Unix socket; it leaves signals to its caller."""
 
     def __init__(self, app: FastAPI) -> None:
         super().__init__(
             uvicorn.Config(
-                FromSiblings(app),
+                ForwardedRequestApp(app),
                 log_level="warning",
                 lifespan="off",
                 ws="none",
@@ -66,7 +71,7 @@ class Member:
 
     @asynccontextmanager
     async def serve_callers(self, server: KameServer, app: FastAPI, web: WebServer) -> AsyncIterator[None]:
-        """Takes callers from the parent, answers other processes' requests, and sends reports, for a `with` block.
+        """Context manager in which callers are taken from the parent, other processes are answered, and reports sent.
 
         Args:
             web: has been started; serves the callers.
@@ -88,8 +93,9 @@ class Member:
             yield
 
     async def wait_for_entering_callers(self, app: FastAPI, within_s: float) -> None:
-        """Waits until all connected callers have a session or an answer, but not longer than `within_s`: they were sent
-        to no other process.
+        """Waits until all connected callers have a session or an answer, but not longer than `within_s` seconds.
+
+        They were sent to no other process.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
@@ -99,7 +105,7 @@ class Member:
     def answer_for_all(self, app: FastAPI) -> None:
         """Adds the middleware that answers for the other processes, too; call it before the app starts."""
         others = partial(connect_others, self._folder, self._number)
-        app.add_middleware(AcrossProcesses, number=self._number, others=others, counts=self._counts)
+        app.add_middleware(AllProcessesMiddleware, number=self._number, others=others, counts=self._counts)
 
     def _take(self, web: WebServer) -> None:
         """Processes one message or client from the parent, if any; many at once would delay the open sessions."""

@@ -55,7 +55,7 @@ class SharedCounts:
 
     @contextmanager
     def hold_decision(self) -> Iterator[None]:
-        """Locks admission and counts in all processes for a `with` block, which runs without the lock if that fails."""
+        """Context manager that locks admission and counts in all processes; if that fails, it runs without the lock."""
         try:
             self._database.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
@@ -101,7 +101,7 @@ class SharedCounts:
         """Removes the sessions of a process (by its id) that has ended; returns how many there were."""
         return len(self._run("DELETE FROM sessions WHERE process = ? RETURNING 1", process))
 
-    def note_state(self, number: int, state: ProcessState) -> None:
+    def record_state(self, number: int, state: ProcessState) -> None:
         """Records the state of a process; `dead` adds one to its deaths."""
         self._run(
             "INSERT INTO processes VALUES (?, ?, ?) ON CONFLICT (number) DO UPDATE SET state = excluded.state, "
@@ -171,4 +171,5 @@ class SharedAllowance:
 
 
 def _log_error(error: sqlite3.Error) -> None:
+    """Logs that the shared counts are unavailable."""
     _LOG.error("The counts shared by the server's processes are unavailable, so each uses its own: %s", error)

@@ -29,7 +29,7 @@ _SHARED = ("/readyz", "/metrics", "/v1/about", *_OF_SESSIONS)
 _LOG = logging.getLogger(__name__)
 
 
-class FromSiblings:
+class ForwardedRequestApp:
     """ASGI app at a process's private socket: handles forwarded requests as if their callers had connected here."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -44,7 +44,7 @@ class FromSiblings:
         await self._app(scope, receive, send)
 
 
-class AcrossProcesses:
+class AllProcessesMiddleware:
     """ASGI middleware that answers for all processes of a server where one alone cannot.
 
     `/readyz` and `/v1/about` report that a caller would be admitted if any process would admit it; `/metrics` has the
@@ -162,11 +162,13 @@ def join_metrics(texts: Mapping[int, str], counts: SharedCounts) -> bytes:
         counts: the states of the processes.
     """
     registry = CollectorRegistry()
-    registry.register(_Joined(texts, counts))
+    registry.register(_JoinedMetrics(texts, counts))
     return generate_latest(registry)
 
 
-class _Joined(Collector):
+class _JoinedMetrics(Collector):
+    """Prometheus collector of the metrics of several processes, with the states and deaths of the processes."""
+
     def __init__(self, texts: Mapping[int, str], counts: SharedCounts) -> None:
         self._texts, self._counts = texts, counts
 
@@ -208,6 +210,7 @@ async def _read_body(receive: Receive) -> bytes:
 
 
 def _join_body(messages: list[Message]) -> bytes:
+    """Returns the whole body of an answer in ASGI messages."""
     return b"".join(each.get("body", b"") for each in messages[1:])
 
 

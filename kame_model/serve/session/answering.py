@@ -154,10 +154,13 @@ class Answering:
         return self._cascade.take_frame() if self.mode == "cascade" and self._cascade is not None else None
 
     def speak(self, own: Samples, text: str) -> tuple[Samples, str]:
-        """Returns what is said with a frame of the front-end: its own audio and text, or its text in the other voice.
+        """Returns the audio (80 ms) and the text that the user hears when the front-end has said a frame.
+
+        They are those of the front-end, or with voice `synthesised` those of text-to-speech, which says its text later.
 
         Args:
-            own, text: the front-end's.
+            own: the front-end's audio of the frame.
+            text: the front-end's text of the frame.
         """
         if self._monologue is None:
             return own, text
@@ -188,6 +191,7 @@ class Answering:
                 await each.aclose()
 
     def _create_writer(self, is_held: bool) -> OracleWriter:
+        """Starts an oracle in the queue, and returns its writer."""
         assert self._tokenizer is not None  # there is no mode tandem without it
         return OracleWriter(self._queue, self._tokenizer, self._max_words, is_held=is_held)
 

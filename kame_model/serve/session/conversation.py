@@ -27,6 +27,8 @@ _ENDS: Final = (".", "?", "!")
 
 @dataclass(slots=True)
 class _Turn:
+    """One turn of a speaker (`role`) in the pieces in which it was said."""
+
     role: str
     pieces: list[str] = field(default_factory=list)
 
@@ -128,6 +130,7 @@ class Conversation:
         self._answer, self._earlier, self._user = None, "", ""
 
     def _is_last(self, role: str) -> bool:
+        """Returns whether the last turn of the history is of this role."""
         return bool(self._before) and self._before[-1].role == role
 
     def _format_history(self) -> list[str]:

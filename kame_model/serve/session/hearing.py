@@ -35,13 +35,13 @@ class TurnTaking(NamedTuple):
         return cls(config.speech_probability, config.turn_end_silence_s)
 
 
-class Ears:
+class TurnRecogniser:
     """The speech recognition of one session. All methods are called on the event loop's thread.
 
     Args:
         recogniser: shared by all sessions.
         detector: the session's turn detector, set up as `turns` says.
-        turns: see `take_turns`.
+        turns: see `set_turn_taking`.
         on_heard: called on the event loop's thread with the user's turn so far; never with a turn before a reset.
         on_turn: called when a turn begins and ends.
         on_fault: called with the reason if recognition is interrupted, and with an empty text when it works again.
@@ -76,8 +76,13 @@ class Ears:
         self._n_listens = 0
         self._open_stream()
 
-    def attend(self, frame: Samples, n_past: int) -> None:
-        """Processes the caller's next 80 ms; `n_past` is the frame's number, from 1 on, and skips dropped frames."""
+    def recognise_frame(self, frame: Samples, n_past: int) -> None:
+        """Processes the caller's next 80 ms: detects turns, and passes audio of turns to the recogniser.
+
+        Args:
+            frame: float32[1920].
+            n_past: the frame's number, from 1 on; dropped frames are counted too.
+        """
         if self._stream is None:
             return
         self._end_requested_turns(n_past - 1)
@@ -98,7 +103,7 @@ class Ears:
         self._report_fault(self._stream.failure or "")
         self._end_requested_turns(n_past)
 
-    def take_turns(self, turns: TurnTaking) -> None:
+    def set_turn_taking(self, turns: TurnTaking) -> None:
         """Changes the parameters of turn detection from the next frame on; a reset keeps them."""
         self.turn_taking = turns
         self._detector.adjust(turns.speech_probability, turns.turn_end_silence_s)
@@ -124,10 +129,12 @@ class Ears:
             on_end(has_ended)
 
     def _cut_turn(self) -> None:
+        """Ends the turn, if any, although the caller may still speak; further speech begins another one."""
         self._end_turn()
         self._detector.reset()
 
     def _end_turn(self) -> None:
+        """Ends the turn in progress, if any."""
         if self._is_in_turn and self._stream is not None:
             self._is_in_turn, self._has_ended = False, True
             self._on_turn("stopped")

@@ -47,7 +47,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class About:
+class RecordingFacts:
     """What all recordings of a server share: fields of `RecordedSession`, and the voice of each mode."""
 
     checkpoint: str
@@ -122,6 +122,7 @@ class _SoundFile:
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
+        """Context manager that raises errors of the file as a StoreError."""
         try:
             yield
         except (OSError, soundfile.LibsndfileError) as error:
@@ -234,6 +235,7 @@ class Recording:
         self._block = []
 
     def _end(self) -> None:
+        """Marks the recording as over; its files are left as they are."""
         self.is_over = True
         self._all.running.pop(self._id, None)
 
@@ -283,7 +285,7 @@ class Recordings:
     def __init__(
         self,
         config: RecordConfig,
-        about: About,
+        about: RecordingFacts,
         thread: Executor | None = None,
         now: Callable[[], datetime] = get_utc_now,
     ) -> None:
@@ -311,7 +313,7 @@ class Recordings:
         self.store.sweep()
 
     def begin(self, session_id: str) -> Recording:
-        """Starts to record a session, whose caller has been informed and agrees."""
+        """Starts and returns the recording of a session, whose caller has been informed and agrees."""
         assert _SAFE.fullmatch(session_id), session_id  # made by the server, never by the caller
         recording = Recording(self, session_id)
         self.running[session_id] = recording
@@ -349,10 +351,11 @@ class Recordings:
         self.thread.shutdown()
 
     async def call(self, call: Callable[..., Result], *args: object) -> Result:
-        """Runs a call that accesses files in their thread, after earlier ones, and returns its result."""
+        """Runs a function that accesses files in their thread, after earlier calls, and returns its result."""
         return await asyncio.wrap_future(self.thread.submit(call, *args))
 
     def _remove(self, session_id: str) -> bool:
+        """Deletes the file of a session's recording; returns False if there is none."""
         is_there = self.store.exists(_get_path(session_id))
         if is_there:
             self.store.remove(_get_path(session_id))

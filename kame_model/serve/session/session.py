@@ -17,7 +17,7 @@ from kame_model.serve.device.stepper import Stepper, end_session_on_fault
 from kame_model.serve.oracle.prompts import Instructions, get_prompt_text
 from kame_model.serve.session.answering import Answering, Shared
 from kame_model.serve.session.events import EventKind, SessionEvent
-from kame_model.serve.session.hearing import Ears, TurnTaking
+from kame_model.serve.session.hearing import TurnRecogniser, TurnTaking
 from kame_model.serve.session.mailbox import EventFeeds, Inbox, Outbox, SaidFrame
 
 _LOG = logging.getLogger(__name__)
@@ -74,7 +74,9 @@ class Session:
         self._answering = Answering(shared, lambda: self.time_s, self._emit)
         self._answering.change(mode, back_end, prompt, model)
         turns, parts = TurnTaking.from_config(shared.config.listener), shared.parts
-        self._ears = Ears(parts.recogniser, parts.detector(), turns, self._on_heard, self._on_turn, self._on_fault)
+        self._ears = TurnRecogniser(
+            parts.recogniser, parts.detector(), turns, self._on_heard, self._on_turn, self._on_fault
+        )
         recordings = shared.parts.recordings if is_recorded else None
         self._recording = None if recordings is None else recordings.begin(self.id)
         self._keeping: list[asyncio.Task[None]] = []
@@ -141,12 +143,12 @@ class Session:
         """Reports audio of the caller that came too late and was dropped, after silence took its place."""
         self._emit("dropped", {"direction": "heard", "n_frames": n_frames, "was_silence": True})
 
-    def take_turns(self, turns: TurnTaking) -> None:
+    def set_turn_taking(self, turns: TurnTaking) -> None:
         """Changes the parameters of turn detection from the next frame on; a reset keeps them."""
-        self._ears.take_turns(turns)
+        self._ears.set_turn_taking(turns)
 
     def end_turn(self, on_end: Callable[[bool], None]) -> None:
-        """Ends the turn after the audio sent so far, at the caller's request: see `Ears.end_turn`."""
+        """Ends the turn after the audio sent so far, at the caller's request: see `TurnRecogniser.end_turn`."""
         self._ears.end_turn(self._inbox.n_begun, on_end)
 
     def read_frames(self) -> AsyncIterator[SaidFrame]:
@@ -223,7 +225,7 @@ class Session:
 
     @property
     def n_waiting(self) -> int:
-        """Frames received and not taken. This and the following methods are for the stepper."""
+        """Number of frames received and not taken. This and the following methods are for the stepper."""
         return self._inbox.n_frames
 
     def take(self) -> FrameIn | None:
@@ -238,13 +240,13 @@ class Session:
         self._n_steps += 1  # position 0 is always idle, as in `make_oracle_stream`
         return FrameIn(self._taken, PADDING_ID if self._n_steps == 1 else self._answering.take_oracle())
 
-    def attend(self) -> None:
+    def recognise_frame(self) -> None:
         """Passes the taken frame to speech recognition."""
         frame, self._unattended = self._unattended, None
         if frame is not None:
-            self._ears.attend(frame, self._inbox.n_past)
+            self._ears.recognise_frame(frame, self._inbox.n_past)
 
-    def give(self, said: FrameOut) -> None:
+    def receive_output(self, said: FrameOut) -> None:
         """Receives the device's output for the taken frame; ignored after a reset or the end."""
         if self._taken is not None:
             self._answer_frame(*self._answering.speak(said.samples, said.text))
@@ -273,30 +275,36 @@ class Session:
         self._emit("listening_failed", {"reason": reason})
 
     def _collect_facts(self) -> dict[str, Any]:
+        """Returns the data of the event `started`."""
         facts = {"session_id": self.id, **self._answering.get_choices(), "voice": self.voice, "notice": self._notice}
         return facts | ({"record_notice": self._record_notice} if self.is_recorded else {})
 
     def _emit_dropped(self, direction: Literal["heard", "said"], n_frames: int) -> None:
+        """Emits that frames were dropped, if any were."""
         if n_frames:
             self._emit("dropped", {"direction": direction, "n_frames": n_frames})
 
     def _emit(self, kind: EventKind, data: dict[str, Any]) -> None:
+        """Delivers an event at the present time, unless the session has ended."""
         if not self.has_ended:
             self._deliver(SessionEvent(kind, self.time_s, data))
 
     def _deliver(self, event: SessionEvent) -> None:
+        """Passes an event to subscribers, recording and server."""
         self._feeds.put(event)
         if self._recording is not None:
             self._recording.add_event(event)
         self._observe(self, event)
 
     def _clear(self) -> None:
+        """Discards waiting audio, and cancels answers."""
         self._taken = self._unattended = None
         self._inbox.clear()
         self._outbox.clear()
         self._answering.reset()
 
     def _end_recording(self) -> None:
+        """Ends the recording, if there is one; it is written in the background."""
         if self._recording is not None:
             self._keeping.append(asyncio.create_task(self._recording.close()))
             self._recording = None

@@ -25,8 +25,8 @@ MOST_WORDS: Final = 12
 _MARKS: Final = (".", "?", "!", ",", ";", ":", "…", "—")
 
 
-class Clauses:
-    """Takes the text of each frame, and returns clauses as soon as they are complete."""
+class ClauseSplitter:
+    """Splits a text that arrives frame by frame into clauses, each as soon as it is complete."""
 
     def __init__(self) -> None:
         self._text = ""

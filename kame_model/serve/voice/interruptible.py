@@ -6,10 +6,10 @@ from typing import Any
 
 
 class InterruptibleWork:
-    """Does some work each time it is started. All methods are called on the event loop's thread.
+    """Does some work each time that `start` is called. All methods are called on the event loop's thread.
 
     Args:
-        work: one run of it, which is cancelled by `give_up`.
+        work: one run of it, which is cancelled by `cancel`.
     """
 
     def __init__(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -27,7 +27,7 @@ class InterruptibleWork:
         """Starts it, or queues one more run if it is running."""
         self._is_due.set()
 
-    def give_up(self) -> None:
+    def cancel(self) -> None:
         """Cancels the running work and the queued one."""
         self._is_due.clear()
         if self._doing is not None:
@@ -48,6 +48,6 @@ class InterruptibleWork:
 
     async def aclose(self) -> None:
         """Cancels the work, and waits until it has ended."""
-        self.give_up()
+        self.cancel()
         if self._doing is not None:
             await asyncio.gather(self._doing, return_exceptions=True)

@@ -14,7 +14,7 @@ from backends.tts.protocol import SpeechRefused
 from backends.tts.sound import PAUSE_AFTER_S
 from data_schemas.errors import BackendError
 from kame_model.serve.oracle.requests import Emit, RequestCounts
-from kame_model.serve.voice.clauses import Clauses
+from kame_model.serve.voice.clauses import ClauseSplitter
 from kame_model.serve.voice.interruptible import InterruptibleWork
 from kame_model.serve.voice.speaker import SentenceSpeaker, SoundQueue
 
@@ -37,7 +37,7 @@ class Monologue:
 
     def __init__(self, speaker: SentenceSpeaker, emit: Emit, counts: RequestCounts) -> None:
         self._speaker, self._emit, self._counts = speaker, emit, counts
-        self._clauses, self._sound = Clauses(), SoundQueue()
+        self._clauses, self._sound = ClauseSplitter(), SoundQueue()
         self._written: deque[tuple[float, str]] = deque()  # the time, and the clause
         self._saying = InterruptibleWork(self._say_written)
 
@@ -61,7 +61,7 @@ class Monologue:
     def on_speech_started(self) -> None:
         """Handles the start of the user's speech: the audio fades out within a frame, and the rest is discarded."""
         self._clauses.abandon()
-        self._give_up()
+        self._cancel_clauses()
         self._sound.cut()
 
     def on_speech_stopped(self) -> None:
@@ -75,7 +75,7 @@ class Monologue:
     def reset(self) -> None:
         """Discards the text and the audio."""
         self._clauses.reset()
-        self._give_up()
+        self._cancel_clauses()
         self._sound.clear()
 
     async def aclose(self) -> None:
@@ -83,9 +83,10 @@ class Monologue:
         self.reset()
         await self._saying.aclose()
 
-    def _give_up(self) -> None:
+    def _cancel_clauses(self) -> None:
+        """Discards the written clauses, and cancels their synthesis."""
         self._written.clear()
-        self._saying.give_up()
+        self._saying.cancel()
 
     async def _say_written(self) -> None:
         """Synthesises the written clauses, the oldest first; one that fails or is too late becomes an event."""
@@ -102,6 +103,7 @@ class Monologue:
                 self._emit("voice_done", {"text": clause})
 
     def _report_failure(self, clause: str, error: Exception) -> None:
+        """Logs, and emits as an event, that a clause could not be said."""
         self._counts.log_fault("Text-to-speech", "", error)
         late = f"It was not said within {MOST_BEHIND_S:g} s after it was written."
         reason = late if isinstance(error, TimeoutError) else str(error)

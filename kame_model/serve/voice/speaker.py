@@ -135,7 +135,7 @@ class SoundQueue:
         return samples_to_seconds(len(self._sound))
 
     async def put(self, sentence: SpokenSentence, pause_s: float) -> None:
-        """Waits until less than `AHEAD_S` is queued, and appends a sentence and a silence."""
+        """Appends a sentence and a silence, as soon as less than `AHEAD_S` of audio is queued."""
         while self.waiting_s >= AHEAD_S:
             self._has_room.clear()
             await self._has_room.wait()

@@ -156,16 +156,17 @@ class AccessControl:
             if hop is None:
                 break
             address = hop
-        return end if address is None else _find_customer(address)
+        return end if address is None else _get_customer_network(address)
 
     def get_counted_address(self, peer: str) -> str | None:
-        """Returns by what a peer's connections are counted, like `find_address`, or None for a trusted proxy, which
-        many callers share.
+        """Returns the address by which a peer's connections are counted, in the form of `find_address`.
+
+        None for a trusted proxy, which many callers share.
         """
         address = _read_ip_address(peer)
         if self._is_proxy(address):
             return None
-        return peer if address is None else _find_customer(address)
+        return peer if address is None else _get_customer_network(address)
 
     def _check(self, connection: HTTPConnection, token: bytes | None, wrong: RateLimiter | SharedAllowance) -> None:
         """Checks host, origin, and the token unless that is None; raises as `check` does, and counts in `wrong`."""
@@ -209,7 +210,7 @@ class AccessControl:
 
 
 def make_consent_word(notice: str) -> str:
-    """Returns the word by which a caller agrees to be recorded, which only readers of the notice can know.
+    """Returns the word that a caller sends to agree to be recorded (`record=`); only readers of the notice know it.
 
     It is derived from the notice alone: nobody has agreed to a changed notice.
     """
@@ -246,6 +247,7 @@ def _find_tokens(connection: HTTPConnection) -> list[bytes]:
 
 
 def _read_protocols(connection: HTTPConnection) -> list[str]:
+    """Returns the subprotocols that a web socket's client offers; [""] if it offers none."""
     return [each.strip() for each in connection.headers.get("sec-websocket-protocol", "").split(",")]
 
 
@@ -287,8 +289,8 @@ def _read_ip_address(text: str) -> _IpAddress | None:
     return mapped or address
 
 
-def _find_customer(address: _IpAddress) -> str:
-    """Returns what limits count by: an IPv4 address, or the /64 of an IPv6 one."""
+def _get_customer_network(address: _IpAddress) -> str:
+    """Returns the address or network by which limits count: an IPv4 address, or the /64 network of an IPv6 one."""
     if address.version == 4:
         return str(address)
     return str(ipaddress.ip_network((int(address), 64), strict=False))

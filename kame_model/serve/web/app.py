@@ -115,6 +115,8 @@ def make_common_headers(care: CareConfig) -> list[tuple[str, str]]:
 
 
 class _LogFilter(logging.Filter):
+    """Removes tokens, and tracebacks of client errors, from log records."""
+
     def filter(self, record: logging.LogRecord) -> bool:
         """Passes every record, without tokens, and a client's invalid UTF-8 as a warning without a traceback."""
         if record.msg == _CLIENTS_FAULT:
@@ -170,7 +172,10 @@ def _make_policy(host: str) -> str:
 
 
 def _limit_body(scope: Scope, receive: Receive) -> Receive:
-    """Returns a `receive` that raises 413 for too long a body, before it is read if the headers announce it."""
+    """Returns a `receive` that raises an HTTPException (413) if the body is too long.
+
+    If the headers announce a length that is too long, it raises before the body is read.
+    """
     promised = Headers(scope=scope).get("content-length", "")
     n_promised = int(promised) if promised.isdecimal() else 0
     n_read = 0
@@ -188,8 +193,9 @@ def _limit_body(scope: Scope, receive: Receive) -> Receive:
 
 
 def _add_error_handlers(app: FastAPI, metrics: Metrics) -> None:
-    """Answers the app's exceptions in the one form of errors (`ErrorBody`): Denied, which is also counted, invalid
-    requests (422), and HTTP errors.
+    """Adds handlers that answer the app's exceptions in the one form of errors (`ErrorBody`).
+
+    They are Denied, which is also counted, invalid requests (422), and HTTP errors.
     """
 
     async def handle_denied(_: Request, error: Exception) -> Response:

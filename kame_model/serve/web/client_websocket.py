@@ -282,10 +282,12 @@ class ClientSocket(ABC):
             raise
 
     async def _leave(self) -> None:
+        """Ends the session because the client has left; nothing is sent any more."""
         self._is_lost = True
         await self.end(GOING_AWAY, "the client left")
 
     async def _close_socket(self) -> None:
+        """Closes the web socket with the code and reason of the session's end."""
         code, reason = self._ended or (DONE, "")
         with suppress(*_GONE, TimeoutError):
             async with asyncio.timeout(SEND_TIMEOUT_S):

@@ -57,7 +57,7 @@ class WsFrameCounter:
         self._n_payload = 0  # remaining bytes of the last frame's payload
 
     def count(self, data: bytes, most: float = float("inf")) -> int:
-        """Returns how many frames' headers end in the next bytes of the connection.
+        """Returns the number of frames whose headers end in the next bytes of the connection.
 
         Args:
             most: if there are more, one more is counted, and the rest is not parsed.
@@ -150,6 +150,7 @@ class Connection:
             self._close("entry_timeout")
 
     def _close(self, reason: Reason) -> bool:
+        """Closes the connection; always returns False."""
         self._home.close(self, reason)
         return False
 
@@ -219,12 +220,12 @@ class Connections(Collector):
         self.n_closed["too_many_requests"] += 1
         return False
 
-    def push_out_oldest(self) -> None:
-        """Closes the oldest connection before its entry, a silent one if possible, to release a descriptor."""
-        self._push_out(lambda _: True)
+    def close_oldest(self) -> None:
+        """Closes the oldest connection before its entry, if possible one that is not asking, to free a descriptor."""
+        self._close_oldest_of(lambda _: True)
 
     def forget(self, connection: Connection) -> None:
-        """Releases its place."""
+        """Releases the place of a connection that has ended."""
         self._all.pop(connection, None)
 
     def close(self, connection: Connection, reason: Reason) -> None:
@@ -253,6 +254,7 @@ class Connections(Collector):
         yield closed
 
     def _list_waiting(self) -> list[Connection]:
+        """Returns the connections before entry, the oldest first."""
         return [each for each in self._all if not each.has_entered]
 
     def _make_room(self, address: str | None) -> bool:
@@ -261,17 +263,20 @@ class Connections(Collector):
         """
         n_here = sum(each.address == address for each in self._all)
         is_full = address is not None and n_here >= self._limits.max_connections_per_address
-        if is_full and not self._push_out(lambda each: each.address == address):
+        if is_full and not self._close_oldest_of(lambda each: each.address == address):
             return False
         before_entry = self._list_waiting()
         if len(before_entry) < self._most_before_entry and len(self._all) < self._most:
             return True
         counts = Counter(each.address for each in before_entry)
         crowded = max(counts, key=counts.__getitem__, default=None)
-        return self._push_out(lambda each: each.address == crowded)
+        return self._close_oldest_of(lambda each: each.address == crowded)
 
-    def _push_out(self, is_meant: Callable[[Connection], bool]) -> bool:
-        """Closes the oldest matching one before its entry, a silent one if possible; returns False if there is none."""
+    def _close_oldest_of(self, is_meant: Callable[[Connection], bool]) -> bool:
+        """Closes the oldest matching connection before its entry, one that is not asking if possible.
+
+        Returns False if there is none.
+        """
         meant = filter(is_meant, self._list_waiting())
         oldest = min(meant, key=lambda each: each.is_asking, default=None)  # the first of equals
         if oldest is not None:

@@ -79,7 +79,7 @@ class Metrics(Collector):
 
 
 def _collect_requests(server: KameServer) -> Iterator[Metric]:
-    """Yields the numbers of requests to chat models by outcome, and of their tokens by back-end and kind."""
+    """Yields metrics of requests to chat models: their number by outcome, and their tokens by back-end and kind."""
     requests = asdict(server.requests)
     outcomes = {name.removeprefix("n_"): n for name, n in requests.items()}
     yield _make_counter("kame_requests", "Requests to chat models, by outcome.", "outcome", outcomes)

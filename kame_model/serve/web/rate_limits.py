@@ -126,8 +126,9 @@ class Pacer:
         return self.n_put - self._n_waiting
 
     def put(self, samples: Samples) -> bool:
-        """Adds audio of any length, and drops late audio, the oldest first; returns False, and changes nothing, if too
-        much waits already.
+        """Adds audio of any length, and drops late audio, the oldest first.
+
+        Returns False, and changes nothing, if too much audio waits already.
         """
         n_late = self._count_late(len(samples))
         if self._n_waiting + len(samples) - n_late > self._max_waiting:
@@ -189,6 +190,7 @@ class Pacer:
         return n_late - n_late % FRAME_N_SAMPLES
 
     def _report_lost(self) -> None:
+        """Reports the frames that were dropped since the last report, if any."""
         n_lost, self._n_lost = self._n_lost, 0
         if n_lost:
             self._lose(n_lost)

@@ -66,11 +66,11 @@ class RealtimeError(Exception):
             "param": self.param,
             "event_id": own_id[:512] if isinstance(own_id, str) else None,
         }
-        return to_event("error", error=error)
+        return make_event("error", error=error)
 
 
-def to_event(kind: str, **fields: Any) -> Event:
-    """Returns a message of the server with a new id."""
+def make_event(kind: str, **fields: Any) -> Event:
+    """Returns a message of the server of this type (`kind`), with a new id."""
     return {"type": kind, "event_id": make_id("event"), **fields}
 
 
@@ -97,12 +97,12 @@ def read_message(message: Message) -> Event:
     return asked
 
 
-def to_pcm16(samples: Samples) -> bytes:
+def encode_pcm16(samples: Samples) -> bytes:
     """Converts audio to the protocol's format: signed 16 bit, little endian."""
     return np.round(np.clip(samples, -1, 1) * 32767).astype("<i2").tobytes()
 
 
-def from_pcm16(data: bytes) -> Samples:
+def decode_pcm16(data: bytes) -> Samples:
     """Converts an even number of bytes in the protocol's format to audio, float32 from -1 to 1."""
     return np.frombuffer(data, "<i2").astype(np.float32) / np.float32(32768)
 
@@ -121,7 +121,7 @@ class Items:
         self._items[item["id"]] = item
         if len(self._items) > MAX_ITEMS:
             self._items.popitem(last=False)
-        return previous_id, to_event("conversation.item.added", item=dict(item), previous_item_id=previous_id)
+        return previous_id, make_event("conversation.item.added", item=dict(item), previous_item_id=previous_id)
 
     def find(self, item_id: object) -> Event:
         """Returns an item by its id.
@@ -184,10 +184,10 @@ class UserTurns:
         self._open.clear()
 
     def start(self, time_s: float) -> list[Event]:
-        """Returns the events for the start of the user's speech, `time_s` after the session began."""
+        """Starts a turn of the user, `time_s` after the session began, unless one has begun; returns its events."""
         turn = self._open[-1] if self.is_speaking else self._begin(time_s)  # its words may have come first
         start_ms = round(time_s * 1000)
-        return [to_event("input_audio_buffer.speech_started", audio_start_ms=start_ms, item_id=turn.item_id)]
+        return [make_event("input_audio_buffer.speech_started", audio_start_ms=start_ms, item_id=turn.item_id)]
 
     def stop(self, time_s: float) -> list[Event]:
         """Ends the user's turn `time_s` after the session began; returns its events, none if no turn is open."""
@@ -195,11 +195,13 @@ class UserTurns:
             return []
         turn = self._open[-1]
         end_ms = round(time_s * 1000)
-        told = to_event("input_audio_buffer.speech_stopped", audio_end_ms=end_ms, item_id=turn.item_id)
+        told = make_event("input_audio_buffer.speech_stopped", audio_end_ms=end_ms, item_id=turn.item_id)
         return [told, *self._commit(turn, time_s)]
 
     def hear(self, text: str, is_final: bool, time_s: float) -> list[Event]:
-        """Returns the events for words of the oldest turn whose transcript is not final; without a turn, one begins.
+        """Adds the transcript of the oldest turn whose transcript is not final, and returns the events for it.
+
+        If there is no such turn, one begins.
 
         Args:
             text: the whole transcript of that turn so far.
@@ -219,6 +221,7 @@ class UserTurns:
         return told
 
     def _begin(self, time_s: float) -> _Turn:
+        """Begins a turn of the user, and returns it."""
         turn = _Turn(make_item("user", "completed", [{"type": "input_audio", "transcript": None}]), time_s)
         self._open.append(turn)
         return turn
@@ -228,9 +231,9 @@ class UserTurns:
         turn.end_s = time_s
         previous_id, added = self._items.add(turn.item)
         return [
-            to_event("input_audio_buffer.committed", item_id=turn.item_id, previous_item_id=previous_id),
+            make_event("input_audio_buffer.committed", item_id=turn.item_id, previous_item_id=previous_id),
             added,
-            to_event("conversation.item.done", item=dict(turn.item), previous_item_id=previous_id),
+            make_event("conversation.item.done", item=dict(turn.item), previous_item_id=previous_id),
         ]
 
     def _make_word_events(self, turn: _Turn, text: str, is_final: bool) -> list[Event]:
@@ -243,7 +246,7 @@ class UserTurns:
             return []
         delta, turn.told = sure[len(turn.told) :], sure
         kind = "conversation.item.input_audio_transcription.delta"
-        return [to_event(kind, item_id=turn.item_id, content_index=0, delta=delta)] if self.wants_transcripts else []
+        return [make_event(kind, item_id=turn.item_id, content_index=0, delta=delta)] if self.wants_transcripts else []
 
     def _make_final_events(self, turn: _Turn, text: str) -> list[Event]:
         """Stores the final transcript in the turn's item; returns its event, none if transcripts are unwanted."""
@@ -252,7 +255,7 @@ class UserTurns:
             return []
         kind = "conversation.item.input_audio_transcription.completed"
         usage = {"type": "duration", "seconds": round(max(0.0, (turn.end_s or 0.0) - turn.start_s), 3)}
-        return [to_event(kind, item_id=turn.item_id, content_index=0, transcript=text, usage=usage)]
+        return [make_event(kind, item_id=turn.item_id, content_index=0, transcript=text, usage=usage)]
 
 
 def _find_agreed_words(before: str, now: str) -> str:
@@ -262,7 +265,7 @@ def _find_agreed_words(before: str, now: str) -> str:
     return " ".join(word for word, _ in alike)
 
 
-class Course(NamedTuple):
+class FrameState(NamedTuple):
     """The state of the session during a frame.
 
     Attributes:
@@ -307,7 +310,7 @@ class _Response:
         """The fields that locate its content, in the protocol's events."""
         return {"response_id": self.id, "item_id": self.item["id"], "output_index": 0, "content_index": 0}
 
-    def count_frame(self, is_heard: bool, course: Course) -> None:
+    def count_frame(self, is_heard: bool, course: FrameState) -> None:
         """Counts down the frames after which the response ends; words or audible sound, and what it still waits for,
         start the count again.
         """
@@ -337,9 +340,10 @@ class Responses:
         self._now: _Response | None = None
         self._n_muted = 0  # frames of silence that are still missing after a cancelled response
 
-    def add_frame(self, frame: SaidFrame, course: Course) -> list[Event]:
-        """Returns the events for the model's next 80 ms, which may begin or end a response; none outside of responses,
-        or while the rest of a cancelled one is withheld.
+    def add_frame(self, frame: SaidFrame, course: FrameState) -> list[Event]:
+        """Adds the model's next 80 ms, which may begin or end a response, and returns the events for it.
+
+        There are none outside of responses, and while the rest of a cancelled one is withheld.
         """
         rms = float(np.sqrt(np.mean(np.square(frame.samples))))
         is_heard = bool(frame.text.strip()) or rms > AUDIBLE_RMS
@@ -393,7 +397,7 @@ class Responses:
         return self.finish("cancelled", "turn_detected")
 
     def unmute(self) -> None:
-        """Sends speech again after the end of the user's turn, because it may be the answer to it."""
+        """Ends the withholding of the model's speech after the user's turn, because it may be the answer to it."""
         self._n_muted = 0
 
     def finish(self, status: str, reason: str | None = None) -> list[Event]:
@@ -405,12 +409,12 @@ class Responses:
         now.item["content"] = [{"type": "output_audio", "transcript": now.text}]
         item, part = dict(now.item), {"type": "audio", "transcript": now.text}
         return [
-            to_event("response.output_audio.done", **now.place),
-            to_event("response.output_audio_transcript.done", **now.place, transcript=now.text),
-            to_event("response.content_part.done", **now.place, part=part),
-            to_event("conversation.item.done", item=item, previous_item_id=now.previous_id),
-            to_event("response.output_item.done", response_id=now.id, output_index=0, item=item),
-            to_event("response.done", response=self._describe(now, status, reason, [item])),
+            make_event("response.output_audio.done", **now.place),
+            make_event("response.output_audio_transcript.done", **now.place, transcript=now.text),
+            make_event("response.content_part.done", **now.place, part=part),
+            make_event("conversation.item.done", item=item, previous_item_id=now.previous_id),
+            make_event("response.output_item.done", response_id=now.id, output_index=0, item=item),
+            make_event("response.done", response=self._describe(now, status, reason, [item])),
         ]
 
     def _begin(self, now: _Response) -> list[Event]:
@@ -418,19 +422,19 @@ class Responses:
         self._now = now
         now.previous_id, added = self._items.add(now.item)
         return [
-            to_event("response.created", response=self._describe(now, "in_progress", None, [])),
-            to_event("response.output_item.added", response_id=now.id, output_index=0, item=dict(now.item)),
+            make_event("response.created", response=self._describe(now, "in_progress", None, [])),
+            make_event("response.output_item.added", response_id=now.id, output_index=0, item=dict(now.item)),
             added,
-            to_event("response.content_part.added", **now.place, part={"type": "audio", "transcript": ""}),
+            make_event("response.content_part.added", **now.place, part={"type": "audio", "transcript": ""}),
         ]
 
     def _make_content_events(self, now: _Response, frame: SaidFrame) -> list[Event]:
         """Returns the events with a frame's content; `kame_frame`, beyond the protocol, is its number."""
-        delta = base64.b64encode(to_pcm16(frame.samples)).decode()
-        told = [to_event("response.output_audio.delta", **now.place, delta=delta, kame_frame=frame.number)]
+        delta = base64.b64encode(encode_pcm16(frame.samples)).decode()
+        told = [make_event("response.output_audio.delta", **now.place, delta=delta, kame_frame=frame.number)]
         if frame.text:
             now.text += frame.text
-            told.append(to_event("response.output_audio_transcript.delta", **now.place, delta=frame.text))
+            told.append(make_event("response.output_audio_transcript.delta", **now.place, delta=frame.text))
         return told
 
     def _describe(self, now: _Response, status: str, reason: str | None, output: list[Event]) -> Event:

@@ -177,7 +177,7 @@ class SessionSettings:
             return
         self.interrupts = wished.interrupt_response
         before_s = round(wished.prefix_padding_ms / 1000 / FRAME_S) * FRAME_S
-        self._session.take_turns(TurnTaking(wished.threshold, wished.silence_duration_ms / 1000, before_s))
+        self._session.set_turn_taking(TurnTaking(wished.threshold, wished.silence_duration_ms / 1000, before_s))
 
 
 def read_changes(wanted: object, param: str) -> Changes:
@@ -213,8 +213,9 @@ def _validate(form: type[_Form], wanted: object, param: str) -> _Form:
 
 
 def _move_former_fields(session: Event) -> Event:
-    """Moves fields of the protocol's first version (2024) to their present places, in the given session; a field whose
-    place is set or cannot be set is dropped.
+    """Moves fields of the protocol's first version (2024) to their present places, in place, and returns the session.
+
+    A field whose present place is set already, or cannot be set, is dropped.
     """
     for name, (*way, last) in _FORMER.items():
         if name not in session:

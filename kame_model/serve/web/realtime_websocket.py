@@ -32,15 +32,15 @@ from kame_model.serve.web.access import Denied
 from kame_model.serve.web.client_websocket import POLICY, ClientSocket, ConnectionManager
 from kame_model.serve.web.rate_limits import Pacer
 from kame_model.serve.web.realtime_events import (
-    Course,
     Event,
+    FrameState,
     Items,
     RealtimeError,
     Responses,
     UserTurns,
-    from_pcm16,
+    decode_pcm16,
+    make_event,
     read_message,
-    to_event,
 )
 from kame_model.serve.web.realtime_session import INSTRUCTIONS, SessionSettings, read_changes
 from kame_model.serve.web.session_changes import Changes
@@ -94,7 +94,7 @@ class RealtimeSocket(ClientSocket):
             unknown_model: the requested model, if no back-end has that name.
         """
         conversation = {"id": self._items.conversation_id, "object": "realtime.conversation"}
-        first = [self._describe("session.created"), to_event("conversation.created", conversation=conversation)]
+        first = [self._describe("session.created"), make_event("conversation.created", conversation=conversation)]
         if unknown_model is not None:
             message = f"There is no model {unknown_model[:80]!r} here; {self._session.back_end!r} answers."
             first.append(RealtimeError("model_not_found", message, "model").to_event())
@@ -144,7 +144,7 @@ class RealtimeSocket(ClientSocket):
 
     def _make_frame_events(self, frame: SaidFrame) -> list[Event]:
         """Returns the answers that were waiting, and the events for a frame."""
-        course = Course(
+        course = FrameState(
             is_behind=self._pacer.n_over < self._n_before,
             is_spoken_to=self._turns.is_speaking,
             is_asking=self._session.is_asking,
@@ -153,6 +153,7 @@ class RealtimeSocket(ClientSocket):
         return [*self._take_late(), *self._responses.add_frame(frame, course)]
 
     def _take_late(self) -> list[Event]:
+        """Removes and returns the answers that had to wait until audio was heard."""
         late, self._late = self._late, []
         return late
 
@@ -187,7 +188,7 @@ class RealtimeSocket(ClientSocket):
             case _:
                 pass
         if self._wants_events:
-            told.append(to_event("kame.event", event=asdict(event)))
+            told.append(make_event("kame.event", event=asdict(event)))
         return told
 
     def _begin(self) -> list[Event]:
@@ -262,7 +263,7 @@ class RealtimeSocket(ClientSocket):
             raise RealtimeError("invalid_value", "audio is not valid base64.", "audio") from error
         if len(data) % 2:
             raise RealtimeError("invalid_value", "audio has half a sample: PCM16 has two bytes each.", "audio")
-        if not self._pacer.put(from_pcm16(data)):
+        if not self._pacer.put(decode_pcm16(data)):
             self.count_drop("too_much_sound")
             message = f"{MAX_WAITING_S:g} s of your audio are already waiting; send it in real time."
             raise RealtimeError("input_audio_buffer_full", message, "audio")
@@ -282,18 +283,22 @@ class RealtimeSocket(ClientSocket):
         return self._take_late()
 
     def _clear(self, asked: Event) -> list[Event]:
+        """Handles `input_audio_buffer.clear`: drops the audio that waits since the last commit."""
         self._pacer.clear_last()
-        return [to_event("input_audio_buffer.cleared")]
+        return [make_event("input_audio_buffer.cleared")]
 
     def _retrieve(self, asked: Event) -> list[Event]:
-        return [to_event("conversation.item.retrieved", item=dict(self._items.find(asked.get("item_id"))))]
+        """Handles `conversation.item.retrieve`; raises a RealtimeError if there is no such item."""
+        return [make_event("conversation.item.retrieved", item=dict(self._items.find(asked.get("item_id"))))]
 
     def _create(self, asked: Event) -> list[Event]:
+        """Handles `response.create`; raises a RealtimeError if a response is in progress or cannot be made so."""
         told = self._responses.create(self._settings.check_response(asked.get("response")))
         self._n_before = self._pacer.n_put
         return told
 
     def _cancel(self, asked: Event) -> list[Event]:
+        """Handles `response.cancel`; raises a RealtimeError if there is no such response in progress."""
         return self._responses.cancel(asked.get("response_id"))
 
     def _describe(self, kind: str, **more: Any) -> Event:
@@ -310,4 +315,4 @@ class RealtimeSocket(ClientSocket):
             "record_notice": self._config.record.notice if session.is_recorded else "",
             **more,
         }
-        return to_event(kind, session=self._settings.describe(), kame=ours)
+        return make_event(kind, session=self._settings.describe(), kame=ours)

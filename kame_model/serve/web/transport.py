@@ -46,8 +46,8 @@ _LONG_ADDRESS = Denied(
 _log = logging.getLogger(__name__)
 
 
-class _Watched(asyncio.Protocol):
-    """Reports the connection's state, for both of uvicorn's protocols."""
+class _ReportingProtocol(asyncio.Protocol):
+    """Base of both of uvicorn's protocols here: reports the connection's state to its `Connection`."""
 
     connection: Connection
 
@@ -83,7 +83,7 @@ class _Requests(h11.Connection):
         return h11.NEED_DATA if isinstance(event, h11.Request) and not self._may_ask() else event
 
 
-class _Http(_Watched, H11Protocol):
+class _HttpProtocol(_ReportingProtocol, H11Protocol):
     """HTTP of one connection, until it becomes a web socket."""
 
     def __init__(
@@ -104,7 +104,7 @@ class _Http(_Watched, H11Protocol):
             self.connection.is_asking = self.cycle is not None and not self.cycle.response_complete
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
-        """Passes the connection on to `_Socket`, or refuses it: too many sockets, or too long a head of the request."""
+        """Passes the connection on to `_WebSocketProtocol`, or refuses it if there are too many or its head is too long."""
         denied = None if self._connections.may_enter else _FULL
         if any(len(name) + len(value) > MAX_LINE_BYTES for name, value in event.headers) or (
             len(event.headers) > MAX_HEADERS
@@ -115,7 +115,7 @@ class _Http(_Watched, H11Protocol):
         if denied is not None:
             _refuse(self.transport, denied)
             return
-        self.ws_protocol_class = cast(type[asyncio.Protocol], partial(_Socket, self.connection))
+        self.ws_protocol_class = cast(type[asyncio.Protocol], partial(_WebSocketProtocol, self.connection))
         super().handle_websocket_upgrade(event)
 
     def _may_ask(self) -> bool:
@@ -139,7 +139,7 @@ class _Http(_Watched, H11Protocol):
         super().on_response_complete()
 
 
-class _Socket(_Watched, WebSocketsSansIOProtocol):
+class _WebSocketProtocol(_ReportingProtocol, WebSocketsSansIOProtocol):
     """The web socket of one connection."""
 
     def __init__(self, connection: Connection, **given: Any) -> None:
@@ -155,7 +155,7 @@ class _Socket(_Watched, WebSocketsSansIOProtocol):
                 super().data_received(data)
                 self.connection.check_unwritten()
             return
-        super().data_received(data)  # the request's head, which `_Http` has read
+        super().data_received(data)  # the request's head, which `_HttpProtocol` has read
         if not self.handshake_initiated:
             _refuse(self.transport, _UNREADABLE)
 
@@ -204,7 +204,7 @@ class WebServer(uvicorn.Server):
         """Starts the app, listens at the sockets, and sets `has_started`."""
         await super().startup([])  # uvicorn itself does not listen
         accept = partial(
-            accept_clients, take=self.take, backlog=self.config.backlog, give_way=self._connections.push_out_oldest
+            accept_clients, take=self.take, backlog=self.config.backlog, give_way=self._connections.close_oldest
         )
         for work in (self._connections.watch(), *map(accept, sockets or [])):
             task = asyncio.create_task(work)
@@ -243,7 +243,7 @@ class WebServer(uvicorn.Server):
         """Closes a client that gets no place, with an HTTP answer unless the server uses TLS."""
         with accepted, suppress(OSError):
             if self.config.ssl is None:
-                accepted.send(_to_bytes(denied))
+                accepted.send(_encode_response(denied))
 
     def _connect(self, accepted: socket.socket, connection: Connection) -> None:
         """Starts a task that passes a client on to uvicorn. Its connection ends if that fails or takes too long."""
@@ -266,7 +266,7 @@ class WebServer(uvicorn.Server):
     async def _hand_over(self, accepted: socket.socket, connection: Connection) -> None:
         """Passes a client's socket to uvicorn's protocol, and waits for the handshake if the server uses TLS."""
         config, limits = self.config, self._limits
-        http = partial(_Http, connection, self._connections, config, self.server_state, self.lifespan.state)
+        http = partial(_HttpProtocol, connection, self._connections, config, self.server_state, self.lifespan.state)
         await asyncio.get_running_loop().connect_accepted_socket(
             http,
             accepted,
@@ -276,22 +276,24 @@ class WebServer(uvicorn.Server):
         )
 
     def _on_work_done(self, task: "asyncio.Task[None]") -> None:
+        """Stops the server if a background task has failed."""
         if not task.cancelled() and task.exception() is not None:
             _log.critical("The server has stopped listening because of an internal error.", exc_info=task.exception())
             self.should_exit = True
 
     def _keep_task(self, task: "asyncio.Task[None]") -> None:
+        """Keeps a reference to a task until it is done, so that it is not garbage-collected."""
         self._work.add(task)
         task.add_done_callback(self._work.discard)
 
 
 def _refuse(transport: asyncio.Transport, denied: Denied) -> None:
     """Answers a request that the app does not see, and closes its connection."""
-    transport.write(_to_bytes(denied))
+    transport.write(_encode_response(denied))
     transport.close()
 
 
-def _to_bytes(denied: Denied) -> bytes:
+def _encode_response(denied: Denied) -> bytes:
     """Returns the bytes of a complete HTTP response that closes the connection."""
     response = denied.make_response()
     status = f"HTTP/1.1 {denied.status} {HTTPStatus(denied.status).phrase}".encode()

@@ -25,7 +25,7 @@ from kame_model.serve.device.engine import Engine
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd
 from kame_model.serve.parts import Parts
-from kame_model.serve.session.recordings import About, Recordings
+from kame_model.serve.session.recordings import RecordingFacts, Recordings
 from kame_model.serve.web import moshi_websocket
 from tests.support.serving import RepeatingChat, doubles, saying, tiny_checkpoint
 
@@ -70,7 +70,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[ServeConfig]:
             only = BackEnd("default", RepeatingChat(), load_prompt("tandem"), models={"big": RepeatingChat()})
             yield replace(doubles(), back_ends={"default": only})
             return
-        about = About(checkpoint=config.checkpoint, recogniser="loudness", notice=config.record.notice)
+        about = RecordingFacts(checkpoint=config.checkpoint, recogniser="loudness", notice=config.record.notice)
         recordings = Recordings(config.record, about)
         yield doubles(recordings=recordings)
         await recordings.aclose()
@@ -131,7 +131,7 @@ def test_each_text_is_said_when_the_one_before_has_been_listened_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sounds = {word: np.concatenate([saying(word, 8), saying(None, 6)]) for word in ("delta", "golf")}
-    monkeypatch.setattr(client, "speak_user", sounds.__getitem__)
+    monkeypatch.setattr(client, "synthesise_user", sounds.__getitem__)
     said = ["--say", "delta", "--say", "golf"]
     options = ["--out", str(tmp_path / "out"), "--silence-s", "3", "--mode", "cascade", *PATIENT, "--json"]
     done = CliRunner().invoke(app, ["talk", *said, *options])

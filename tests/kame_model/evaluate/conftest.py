@@ -23,4 +23,4 @@ def nothing_is_probed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def nothing(*_: object) -> dict[int, float]:
         return {}
 
-    monkeypatch.setattr(slots, "probe", nothing)
+    monkeypatch.setattr(slots, "measure_idle_device", nothing)

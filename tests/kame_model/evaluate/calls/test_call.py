@@ -102,7 +102,7 @@ def test_each_step_is_charged_what_one_took_when_the_server_was_started(
         async def probed(*_: object) -> dict[int, float]:
             return {1: probed_s}
 
-        monkeypatch.setattr(slots, "probe", probed)
+        monkeypatch.setattr(slots, "measure_idle_device", probed)
         with CalledServer(checkpoint, serve_config(), doubles(), MeasuredTimes(str(tmp_path / folder))) as server:
             return server.call([QUESTION], mode="direct", seed=0, tail_s=2)
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kame_model.serve.cascade.sentences import MOST_CHARS, Sentences
+from kame_model.serve.cascade.sentences import MOST_CHARS, SentenceSplitter
 
 
 def parted(*pieces: str) -> list[str]:
-    sentences = Sentences()
+    sentences = SentenceSplitter()
     found = [sentence for piece in pieces for sentence in sentences.add(piece)]
     return [*found, *filter(None, [sentences.take_rest()])]
 
@@ -39,7 +39,7 @@ def test_sentences_end_where_people_pause(text: str, sentences: list[str]) -> No
 
 
 def test_a_sentence_is_given_as_soon_as_the_next_has_begun() -> None:
-    sentences = Sentences()
+    sentences = SentenceSplitter()
     assert sentences.add("It is 3") == []
     assert sentences.add(".") == []
     assert sentences.add("5 exactly.") == []

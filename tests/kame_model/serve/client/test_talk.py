@@ -19,7 +19,7 @@ from backends.engine import Samples
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ
 from kame_model.serve.client import client as talk_module
-from kame_model.serve.client.client import Call, play_in_real_time, read_user, talk
+from kame_model.serve.client.client import Call, play_in_real_time, read_user_audio, talk
 from kame_model.serve.client.talk_record import TalkRecord
 
 Handler = Callable[[ServerConnection], Awaitable[None]]
@@ -308,8 +308,8 @@ def test_of_two_channels_the_user_is_the_right_one(tmp_path: Path) -> None:
     user = tone(24_000)
     soundfile.write(tmp_path / "two.wav", np.stack([np.zeros_like(user), user], axis=1), 24_000)
     soundfile.write(tmp_path / "one.wav", tone(48_000, hz=220), 48_000)  # 440 Hz, played twice as fast
-    assert np.allclose(read_user(tmp_path / "two.wav"), user, atol=1e-4)
-    one = read_user(tmp_path / "one.wav")
+    assert np.allclose(read_user_audio(tmp_path / "two.wav"), user, atol=1e-4)
+    one = read_user_audio(tmp_path / "one.wav")
     assert len(one) == 24_000
     assert np.allclose(one[500:-500], tone(24_000)[500:-500], atol=1e-2)
 
@@ -320,4 +320,4 @@ def test_what_is_no_sound_is_refused(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "three.wav", np.zeros((10, 3)), 24_000)
     for name in ("text.wav", "none.wav", "empty.wav", "three.wav"):
         with pytest.raises(ConfigError, match=name):
-            read_user(tmp_path / name)
+            read_user_audio(tmp_path / name)

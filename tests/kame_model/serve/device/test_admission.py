@@ -96,7 +96,7 @@ def stepped(meter: FrameMeter, n_callers: int, step_s: float, at_s: float = 1.0,
 def test_who_would_cost_the_others_their_real_time_is_refused_before_it_is_so() -> None:
     meter = FrameMeter()
     admission = Admission(LimitsConfig(budget_share=0.8), meter)  # 64 ms
-    meter.learn({1: 0.020, 4: 0.080})  # a device on which each caller costs 20 ms
+    meter.set_idle_times({1: 0.020, 4: 0.080})  # a device on which each caller costs 20 ms
     assert refused(admission, "b", ["a"], 3, 1.0) is None
     assert refused(admission, "c", ["a", "b"], 2, 1.0) is None
     assert refused(admission, "d", ["a", "b", "c"], 1, 1.0) == "busy"
@@ -123,7 +123,7 @@ def test_what_callers_cost_is_learned_as_they_come() -> None:
 
 def test_a_device_whose_step_costs_the_same_for_all_is_filled() -> None:
     meter = FrameMeter()
-    meter.learn({1: 0.050, 8: 0.051})
+    meter.set_idle_times({1: 0.050, 8: 0.051})
     stepped(meter, 1, 0.053)
     assert meter.predict_step_s(8, 1.0) == pytest.approx(0.054, abs=1e-4)
 
@@ -131,7 +131,7 @@ def test_a_device_whose_step_costs_the_same_for_all_is_filled() -> None:
 def test_who_has_no_business_with_the_device_takes_none_of_its_time() -> None:
     meter = FrameMeter()
     admission = Admission(LimitsConfig(budget_share=0.8), meter)  # 64 ms
-    meter.learn({1: 0.020, 4: 0.080})
+    meter.set_idle_times({1: 0.020, 4: 0.080})
     cascades = ["a", "b", "c"]
     assert refused(admission, "d", cascades, 1, 1.0, n_on_device=1) is None
     assert refused(admission, "d", cascades, 1, 1.0, n_on_device=4) == "busy"
@@ -156,7 +156,7 @@ def test_who_would_be_alone_on_a_slow_machine_is_let_in_though_it_is_not_ready(
 ) -> None:
     meter = FrameMeter()
     admission = Admission(LimitsConfig(), meter)
-    meter.learn({1: device_s})
+    meter.set_idle_times({1: device_s})
     stepped(meter, 1, step_s, n_steps=n_steps)
     unreadiness = admission.find_unreadiness([], 4, 1, 1.0)
     assert (None if unreadiness is None else unreadiness.reason) == ("too_slow" if is_slow else None)
@@ -175,7 +175,7 @@ def test_what_keeps_callers_out_makes_a_server_not_ready_too() -> None:
 
 def test_steps_without_anybody_on_the_device_tell_nothing_of_what_callers_cost() -> None:
     meter = FrameMeter()
-    meter.learn({1: 0.020, 4: 0.080})
+    meter.set_idle_times({1: 0.020, 4: 0.080})
     stepped(meter, 0, 0.001)
     assert meter.predict_step_s(1, 1.0) == pytest.approx(0.020)
     assert meter.predict_step_s(0, 1.0) == 0.0

@@ -14,7 +14,7 @@ from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.device import slots as slots_module
 from kame_model.serve.device.engine import Engine, RunInThread
-from kame_model.serve.device.slots import MEASURE_AGAIN_S, MEASURE_EVERY_S, Slots, probe
+from kame_model.serve.device.slots import MEASURE_AGAIN_S, MEASURE_EVERY_S, Slots, measure_idle_device
 from kame_model.serve.server import KameServer
 from kame_model.serve.session.session import Session
 from tests.support.serving import Client, doubles, inline, serve_config
@@ -35,7 +35,7 @@ class Machine:
         self.slot_s, self.n_measured = slot_s, 0
         chance, off = random.Random(0), dict[float, float]()
         self.comes: Callable[[], None] = lambda: None
-        monkeypatch.setattr(slots_module, "probe", probe)  # the real one, on steps of this
+        monkeypatch.setattr(slots_module, "measure_idle_device", measure_idle_device)  # the real one, on steps of this
 
         def step_s(engine: Engine, *_: object) -> float:
             now_s = asyncio.get_running_loop().time()  # it stands still while the device is measured
@@ -145,7 +145,7 @@ async def test_another_number_of_slots_is_looked_for_where_it_is_likely_to_fit_b
 ) -> None:
     """A search at the start finds `n_slots`; a later one would find another number, and shows by that."""
     other = 1 if n_slots == 8 else 8
-    monkeypatch.setattr(slots_module, "probe", probe)
+    monkeypatch.setattr(slots_module, "measure_idle_device", measure_idle_device)
     monkeypatch.setattr(Engine, "time_step", lambda engine, n_callers: found_s)
     monkeypatch.setattr(Engine, "measure", lambda engine, *_: found_s if engine.n_slots <= n_slots else 1.0)
     async with serving(checkpoint, max_sessions=max_sessions) as server:

@@ -65,12 +65,12 @@ class Frames:
         self.taken_s.append(_now_s())
         return FrameIn(np.zeros(FRAME_N_SAMPLES, np.float32), len(self.taken_s))
 
-    def attend(self) -> None:
-        self._break("attend")
+    def recognise_frame(self) -> None:
+        self._break("recognise_frame")
         self.n_attended += 1
 
-    def give(self, said: FrameOut) -> None:
-        self._break("give")
+    def receive_output(self, said: FrameOut) -> None:
+        self._break("receive_output")
         self.given_s.append(_now_s())
 
     def fail(self, reason: str) -> None:
@@ -210,7 +210,7 @@ async def test_a_device_that_fails_again_and_again_stops_the_clock(caplog: pytes
     assert "A step of 1 sessions failed" in caplog.text
 
 
-@pytest.mark.parametrize("where", ["take", "attend", "give"])
+@pytest.mark.parametrize("where", ["take", "recognise_frame", "receive_output"])
 async def test_a_fault_of_one_session_ends_that_one(where: str, caplog: pytest.LogCaptureFixture) -> None:
     async with Clock() as clock:
         good, bad = Frames(clock.stepper), Frames(clock.stepper)

@@ -9,7 +9,7 @@ import pytest
 from backends.chat.remote import CHECK_LIMIT_S
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, ConfigError
-from kame_model.serve.parts import UnaskedChat
+from kame_model.serve.parts import LazyChat
 from tests.support.streaming_chat import DONE, STOP, piece
 
 PAYLOAD: dict[str, Any] = {"messages": [{"role": "user", "content": "Which is nearest?"}], "max_tokens": 20}
@@ -48,12 +48,12 @@ class Server:
         writer.close()
 
 
-def talks(course: Callable[[Server, UnaskedChat], Awaitable[None]]) -> None:
+def talks(course: Callable[[Server, LazyChat], Awaitable[None]]) -> None:
     async def talk() -> None:
         server = Server()
         tcp = await asyncio.start_server(server.handle, "127.0.0.1", 0)
         url = f"http://127.0.0.1:{tcp.sockets[0].getsockname()[1]}/v1"
-        chat = UnaskedChat(ChatConfig(engine="openai", base_url=url))
+        chat = LazyChat(ChatConfig(engine="openai", base_url=url))
         try:
             async with tcp:
                 await asyncio.wait_for(course(server, chat), LIMIT_S)
@@ -63,12 +63,12 @@ def talks(course: Callable[[Server, UnaskedChat], Awaitable[None]]) -> None:
     asyncio.run(talk())
 
 
-async def answer(chat: UnaskedChat) -> str:
+async def answer(chat: LazyChat) -> str:
     return "".join([each async for each in chat.stream(PAYLOAD)])
 
 
 def test_its_server_is_asked_once() -> None:
-    async def course(server: Server, chat: UnaskedChat) -> None:
+    async def course(server: Server, chat: LazyChat) -> None:
         assert [await answer(chat) for _ in range(2)] == ["Saturn."] * 2
         assert server.n_lists == 1
 
@@ -76,7 +76,7 @@ def test_its_server_is_asked_once() -> None:
 
 
 def test_who_gives_up_hangs_up_and_the_next_one_finds_it_back() -> None:
-    async def course(server: Server, chat: UnaskedChat) -> None:
+    async def course(server: Server, chat: LazyChat) -> None:
         server.hangs = True
         asking = asyncio.create_task(answer(chat))
         while not server.n_lists:
@@ -92,7 +92,7 @@ def test_who_gives_up_hangs_up_and_the_next_one_finds_it_back() -> None:
 
 @pytest.mark.parametrize(("status", "kind"), [("503 Busy", BackendError), ("401 Go away", BackendError)])
 def test_a_refusal_is_told_after_one_try_and_the_next_request_asks_anew(status: str, kind: type[Exception]) -> None:
-    async def course(server: Server, chat: UnaskedChat) -> None:
+    async def course(server: Server, chat: LazyChat) -> None:
         server.status = status
         with pytest.raises(kind, match=status[:3]) as raised:
             await answer(chat)
@@ -114,7 +114,7 @@ def test_a_refusal_is_told_after_one_try_and_the_next_request_asks_anew(status: 
     ],
 )
 def test_a_server_that_does_not_tell_one_model_is_told(status: str, models: bytes, kind: type[Exception]) -> None:
-    async def course(server: Server, chat: UnaskedChat) -> None:
+    async def course(server: Server, chat: LazyChat) -> None:
         server.status, server.models = status, models
         with pytest.raises(kind):
             await answer(chat)

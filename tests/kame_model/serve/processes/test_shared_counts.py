@@ -117,11 +117,11 @@ def test_wrong_tokens_are_counted_over_all_processes(pair: tuple[SharedCounts, S
 
 
 def test_states_and_deaths_are_kept_by_number(pair: tuple[SharedCounts, SharedCounts]) -> None:
-    pair[0].note_state(0, "loading")
-    pair[0].note_state(0, "serving")
-    pair[0].note_state(1, "dead")
-    pair[0].note_state(1, "dead")
-    pair[0].note_state(1, "loading")
+    pair[0].record_state(0, "loading")
+    pair[0].record_state(0, "serving")
+    pair[0].record_state(1, "dead")
+    pair[0].record_state(1, "dead")
+    pair[0].record_state(1, "loading")
     assert pair[1].read_states() == {0: ("serving", 0), 1: ("loading", 2)}
 
 

@@ -14,9 +14,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from data_schemas.config.serving import RecordConfig
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.processes.shared_counts import COUNTS, SharedCounts
-from kame_model.serve.processes.siblings import AcrossProcesses, FromSiblings, join_metrics
+from kame_model.serve.processes.siblings import AllProcessesMiddleware, ForwardedRequestApp, join_metrics
 from kame_model.serve.server import KameServer
-from kame_model.serve.session.recordings import About, Recordings
+from kame_model.serve.session.recordings import RecordingFacts, Recordings
 from kame_model.serve.web.access import make_consent_word
 from kame_model.serve.web.app import create_app
 from tests.support.served import AsgiSocket, http_client
@@ -63,10 +63,12 @@ async def processes(checkpoints: list[Checkpoint], folder: Path, **changes: Any)
         for number in range(2):
             counts = SharedCounts(folder / COUNTS, 100 + number)
             stack.callback(counts.close)
-            counts.note_state(number, "serving")
+            counts.record_state(number, "serving")
             config = serve_config(**{"limits": {"max_sessions": 1}, **changes})
             record = RecordConfig(folder=str(folder / str(number)))
-            recordings = Recordings(record, About(checkpoint="tiny", recogniser="loudness", notice=record.notice))
+            recordings = Recordings(
+                record, RecordingFacts(checkpoint="tiny", recogniser="loudness", notice=record.notice)
+            )
             stack.push_async_callback(recordings.aclose)
             config = config.model_copy(update={"record": record})
             server = KameServer(checkpoints[number], config, doubles(recordings=recordings), run=inline, others=counts)
@@ -76,9 +78,9 @@ async def processes(checkpoints: list[Checkpoint], folder: Path, **changes: Any)
             def others(number: int = number) -> dict[int, httpx.AsyncBaseTransport]:
                 return {1 - number: pair.reached[1 - number]}
 
-            app.add_middleware(AcrossProcesses, number=number, others=others, counts=counts)
+            app.add_middleware(AllProcessesMiddleware, number=number, others=others, counts=counts)
             pair.apps.append(app)
-            pair.reached.append(httpx.ASGITransport(FromSiblings(app), client=("", 0)))
+            pair.reached.append(httpx.ASGITransport(ForwardedRequestApp(app), client=("", 0)))
         yield pair
 
 

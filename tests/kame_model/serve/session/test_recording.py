@@ -19,10 +19,10 @@ from data_schemas.records import HeardTurn, RecordedSession, RecordedVoice, Said
 from data_schemas.store import Store
 from data_schemas.units import FRAME_N_SAMPLES
 from kame_model.serve.session.events import SessionEvent
-from kame_model.serve.session.recordings import BLOCK_N_FRAMES, LOCK, MOST_BLOCKS, About, Recording, Recordings
+from kame_model.serve.session.recordings import BLOCK_N_FRAMES, LOCK, MOST_BLOCKS, Recording, RecordingFacts, Recordings
 from tests.support.inline_threads import InlineThreads
 
-ABOUT = About(checkpoint="nano", recogniser="double", notice="This is kept.", cascade_voice="kokoro/af_heart")
+ABOUT = RecordingFacts(checkpoint="nano", recogniser="double", notice="This is kept.", cascade_voice="kokoro/af_heart")
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 

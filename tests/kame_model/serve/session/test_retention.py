@@ -10,11 +10,11 @@ import pytest
 
 from data_schemas.config.serving import RecordConfig
 from data_schemas.store import Store
-from kame_model.serve.session.recordings import SWEEP_EVERY_S, About, Recordings
+from kame_model.serve.session.recordings import SWEEP_EVERY_S, RecordingFacts, Recordings
 from tests.support.inline_threads import InlineThreads
 
 pytestmark = [pytest.mark.looptime]
-ABOUT = About(checkpoint="nano", recogniser="double", notice="This is kept.")
+ABOUT = RecordingFacts(checkpoint="nano", recogniser="double", notice="This is kept.")
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 OLD, NEW = "2026-03-01T12:00:00+00:00", "2026-04-20T12:00:00+00:00"
 

@@ -17,7 +17,7 @@ from kame_model.serve.device.engine import FrameIn
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd
 from kame_model.serve.server import KameServer
-from kame_model.serve.session.recordings import About, Recordings
+from kame_model.serve.session.recordings import RecordingFacts, Recordings
 from kame_model.serve.session.session import Session
 from tests.support.inline_threads import InlineThreads
 from tests.support.serving import (
@@ -268,7 +268,7 @@ async def test_an_error_of_ours_ends_one_session(
 
 
 async def test_who_agreed_is_recorded_until_the_session_begins_anew(checkpoint: Checkpoint, tmp_path: Path) -> None:
-    about = About(checkpoint="tiny", recogniser="loudness", notice="a machine")
+    about = RecordingFacts(checkpoint="tiny", recogniser="loudness", notice="a machine")
     recordings = Recordings(RecordConfig(folder=str(tmp_path)), about, InlineThreads())
     parts = replace(doubles(), recordings=recordings)
     async with KameServer(checkpoint, serve_config(), parts, run=inline) as server:

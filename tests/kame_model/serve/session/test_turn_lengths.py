@@ -9,7 +9,7 @@ from backends.engine import Samples
 from backends.listener.protocol import Heard, Window
 from data_schemas.config.serving import ListenerConfig
 from data_schemas.units import FRAME_S
-from kame_model.serve.session.hearing import Ears, TurnTaking
+from kame_model.serve.session.hearing import TurnRecogniser, TurnTaking
 from tests.support.serving import LoudnessDetector, LoudnessRecogniser, saying
 
 
@@ -19,7 +19,7 @@ async def test_a_turn_without_end_is_parted_and_no_frame_of_it_is_lost() -> None
     turns: list[str] = []
     texts: list[Heard] = []
     fed = 0
-    ears = Ears(
+    ears = TurnRecogniser(
         recogniser,
         LoudnessDetector(),
         TurnTaking.from_config(ListenerConfig()),
@@ -38,7 +38,7 @@ async def test_a_turn_without_end_is_parted_and_no_frame_of_it_is_lost() -> None
     stream.feed = counted  # type: ignore[method-assign]
     n_frames = round(300 / FRAME_S)
     for n_past in range(1, n_frames + 1):
-        ears.attend(saying("alpha"), n_past)
+        ears.recognise_frame(saying("alpha"), n_past)
         await asyncio.sleep(0)
     assert turns == ["started", "stopped", "started", "stopped", "started"]
     assert fed == n_frames
@@ -50,7 +50,7 @@ async def test_a_turn_without_end_is_parted_and_no_frame_of_it_is_lost() -> None
 async def test_a_turn_is_ended_behind_the_frames_that_came_before() -> None:
     texts: list[Heard] = []
     ended: list[tuple[int, bool]] = []
-    ears = Ears(
+    ears = TurnRecogniser(
         LoudnessRecogniser(),
         LoudnessDetector(),
         TurnTaking.from_config(ListenerConfig()),
@@ -63,7 +63,7 @@ async def test_a_turn_is_ended_behind_the_frames_that_came_before() -> None:
     ears.end_turn(9, lambda has_ended: ended.append((9, has_ended)))
     for n_past, word in enumerate(["alpha"] * 5 + ["bravo"] * 5, 1):
         assert all(place < n_past for place, _ in ended)
-        ears.attend(saying(word), n_past)
+        ears.recognise_frame(saying(word), n_past)
         await asyncio.sleep(FRAME_S)
     assert ended == [(5, True), (9, True), (9, False)]
     assert [heard.text for heard in texts if heard.is_final] == ["alpha alpha", "bravo"]
@@ -72,7 +72,7 @@ async def test_a_turn_is_ended_behind_the_frames_that_came_before() -> None:
 @pytest.mark.looptime
 async def test_a_turn_whose_end_was_dropped_ends_before_the_next_frame_that_was_not() -> None:
     texts: list[Heard] = []
-    ears = Ears(
+    ears = TurnRecogniser(
         LoudnessRecogniser(),
         LoudnessDetector(),
         TurnTaking.from_config(ListenerConfig()),
@@ -80,8 +80,8 @@ async def test_a_turn_whose_end_was_dropped_ends_before_the_next_frame_that_was_
         lambda turn: None,
         lambda reason: None,
     )
-    ears.attend(saying("alpha"), 1)
+    ears.recognise_frame(saying("alpha"), 1)
     ears.end_turn(3, lambda has_ended: None)
-    ears.attend(saying("bravo"), 7)
+    ears.recognise_frame(saying("bravo"), 7)
     await asyncio.sleep(FRAME_S)
     assert [heard.text for heard in texts if heard.is_final] == ["alpha"]

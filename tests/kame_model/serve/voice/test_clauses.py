@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from kame_model.serve.voice.clauses import FEWEST_WORDS, MOST_WORDS, PAUSE_N_FRAMES, Clauses
+from kame_model.serve.voice.clauses import FEWEST_WORDS, MOST_WORDS, PAUSE_N_FRAMES, ClauseSplitter
 from tests.support.writing_front_end import words_from
 
 pytestmark = pytest.mark.quick
@@ -12,9 +12,9 @@ pytestmark = pytest.mark.quick
 LONG = "so let me think about how many of the old eggs are still left there"
 
 
-def parted(script: Mapping[int, str], *, is_dry: bool = False, clauses: Clauses | None = None) -> dict[int, str]:
+def parted(script: Mapping[int, str], *, is_dry: bool = False, clauses: ClauseSplitter | None = None) -> dict[int, str]:
     """The clauses of a monologue by the frame on which they were whole."""
-    clauses = clauses or Clauses()
+    clauses = clauses or ClauseSplitter()
     found = {frame: clauses.feed(script.get(frame, ""), is_dry) for frame in range(max(script) + 20)}
     return {frame: clause for frame, clause in found.items() if clause}
 
@@ -57,7 +57,7 @@ def test_a_number_is_not_cut() -> None:
 
 
 def test_what_is_abandoned_counts_again_after_a_pause_or_as_soon_as_is_said() -> None:
-    clauses = Clauses()
+    clauses = ClauseSplitter()
     for piece in (" so", " the"):
         assert clauses.feed(piece, False) == ""
     clauses.abandon()
@@ -70,7 +70,7 @@ def test_what_is_abandoned_counts_again_after_a_pause_or_as_soon_as_is_said() ->
 
 
 def test_who_has_paused_abandons_nothing_that_follows() -> None:
-    clauses = Clauses()
+    clauses = ClauseSplitter()
     clauses.abandon()
     assert list(parted(words_from(0, "all right"), clauses=clauses).values()) == ["all right"]
 

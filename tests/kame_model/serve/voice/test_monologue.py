@@ -20,7 +20,7 @@ from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.device import slots
 from kame_model.serve.parts import Parts, build_parts
 from kame_model.serve.server import KameServer
-from kame_model.serve.session.recordings import About, Recordings
+from kame_model.serve.session.recordings import RecordingFacts, Recordings
 from kame_model.serve.voice.clauses import PAUSE_N_FRAMES
 from kame_model.serve.voice.monologue import MOST_BEHIND_S
 from kame_model.serve.voice.speaker import Speaker, SpokenSentence
@@ -225,7 +225,7 @@ async def test_who_comes_back_from_mode_cascade_does_not_hear_the_rest(checkpoin
 
 async def test_the_recording_is_of_what_was_heard(checkpoint: Checkpoint, writes: Writes, tmp_path: Path) -> None:
     writes(words_from(0, "alpha bravo"))
-    about = About(checkpoint="tiny", recogniser="loudness", notice="n", front_end_voice="double/double_a")
+    about = RecordingFacts(checkpoint="tiny", recogniser="loudness", notice="n", front_end_voice="double/double_a")
     recordings = Recordings(RecordConfig(folder=str(tmp_path)), about, InlineThreads())
     config = serve_config(voice="synthesised", record=RecordConfig(folder=str(tmp_path)))
     async with KameServer(checkpoint, config, doubles(recordings=recordings), run=inline) as server:

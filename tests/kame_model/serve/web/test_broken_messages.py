@@ -13,7 +13,7 @@ import sphn
 
 from data_schemas.units import FRAME_S, SAMPLE_RATE_HZ
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.serve.web.realtime_events import to_pcm16
+from kame_model.serve.web.realtime_events import encode_pcm16
 from tests.support.served import AsgiSocket, app_of
 from tests.support.serving import saying, until
 
@@ -25,7 +25,7 @@ JUNK: tuple[Any, ...] = (
     *(None, True, 0, -1, 10**400, 1e308, "", "x" * 5_000, "\u0000", "\ud800", "../../etc/passwd", [], {}, [[[]]]),
     *({"type": "realtime"}, {"events": True}, {"mode": "cascade"}, {"reset": True}, "AAAA", "====", "item_1"),
 )
-SOUND = base64.b64encode(to_pcm16(saying("alpha"))).decode()
+SOUND = base64.b64encode(encode_pcm16(saying("alpha"))).decode()
 MESSAGES: tuple[dict[str, Any], ...] = (
     {"type": "session.update", "event_id": "e", "session": {"type": "realtime", "instructions": "Be brief, please."}},
     {"type": "session.update", "session": {"audio": {"input": {"transcription": {"model": "moonshine"}}}}},

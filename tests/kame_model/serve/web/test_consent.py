@@ -17,7 +17,7 @@ from data_schemas.config.serving import RecordConfig
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.parts import build_parts
 from kame_model.serve.server import KameServer
-from kame_model.serve.session.recordings import About, Recordings
+from kame_model.serve.session.recordings import RecordingFacts, Recordings
 from tests.support.inline_threads import InlineThreads
 from tests.support.served import AsgiSocket, app_of, http_client
 from tests.support.serving import doubles, serve_config, until
@@ -31,7 +31,7 @@ async def recording(
     checkpoint: Checkpoint, folder: Path, notice: str = NOTICE, **changes: Any
 ) -> AsyncIterator[tuple[KameServer, ASGIApp]]:
     config = RecordConfig(folder=str(folder), notice=notice)
-    about = About(checkpoint="tiny", recogniser="double", notice=notice)
+    about = RecordingFacts(checkpoint="tiny", recogniser="double", notice=notice)
     recordings = Recordings(config, about, thread=InlineThreads())
     async with app_of(checkpoint, doubles(recordings=recordings), record=config, **changes) as (server, app):
         yield server, app
@@ -67,7 +67,7 @@ async def test_a_server_that_records_no_more_keeps_its_word_on_what_it_has(
     config = RecordConfig(folder=str(tmp_path), notice=NOTICE, keep_days=30, enabled=False)
     for name, at in (("old", "2026-03-01T12:00:00+00:00"), ("new", "2026-04-20T12:00:00+00:00")):
         pq.write_table(pa.table({"started_at": [at]}), tmp_path / f"{name}.parquet")
-    about = About(checkpoint="tiny", recogniser="double", notice=NOTICE)
+    about = RecordingFacts(checkpoint="tiny", recogniser="double", notice=NOTICE)
     now = datetime(2026, 5, 1, 12, tzinfo=UTC)
     recordings = Recordings(config, about, thread=InlineThreads(), now=lambda: now)
     sweeping = asyncio.create_task(recordings.run())

@@ -19,7 +19,7 @@ from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.server import KameServer
-from kame_model.serve.session.recordings import About, Recordings
+from kame_model.serve.session.recordings import RecordingFacts, Recordings
 from kame_model.serve.web.access import make_consent_word
 from kame_model.serve.web.app import create_app
 from kame_model.serve.web.metrics import Metrics
@@ -86,7 +86,7 @@ async def test_readiness_follows_the_server(checkpoint: Checkpoint) -> None:
 async def test_readiness_is_whether_a_caller_is_let_in_and_asking_counts_for_nothing(checkpoint: Checkpoint) -> None:
     async with app_of(checkpoint) as (server, app), http_client(app) as client:
         socket, _ = await session_of(app, server)
-        server.meter.learn({1: 0.05, 4: 0.2})  # a device that keeps the time of one caller
+        server.meter.set_idle_times({1: 0.05, 4: 0.2})  # a device that keeps the time of one caller
         busy = await client.get("/readyz")
         assert (busy.status_code, busy.json()["error"]["code"]) == (503, "busy")
         assert busy.headers["retry-after"]
@@ -103,7 +103,7 @@ async def test_readiness_is_whether_a_caller_is_let_in_and_asking_counts_for_not
 @pytest.mark.looptime
 async def test_a_machine_too_slow_for_one_caller_is_not_ready_and_keeps_nobody_out(checkpoint: Checkpoint) -> None:
     async with app_of(checkpoint) as (server, app), http_client(app) as client:
-        server.meter.learn({1: 0.1, 4: 0.4})
+        server.meter.set_idle_times({1: 0.1, 4: 0.4})
         slow = await client.get("/readyz")
         assert (slow.status_code, slow.json()["error"]["code"]) == (503, "too_slow")
         assert "kame_ready 0.0" in (await client.get("/metrics")).text
@@ -186,7 +186,9 @@ async def test_requests_are_told_by_outcome_and_tokens_by_chat_model(checkpoint:
 async def test_a_recording_is_deleted_by_who_knows_its_session(checkpoint: Checkpoint, tmp_path: Path) -> None:
     folder = tmp_path / "recordings"
     config = RecordConfig(folder=str(folder))
-    recordings = Recordings(config, About(checkpoint="tiny", recogniser="double", notice=""), thread=InlineThreads())
+    recordings = Recordings(
+        config, RecordingFacts(checkpoint="tiny", recogniser="double", notice=""), thread=InlineThreads()
+    )
     async with (
         app_of(checkpoint, doubles(recordings=recordings), record=config) as (server, app),
         http_client(app) as me,

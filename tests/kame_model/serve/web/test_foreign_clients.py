@@ -15,7 +15,7 @@ from openai import AsyncOpenAI
 
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.serve.web.realtime_events import to_pcm16
+from kame_model.serve.web.realtime_events import encode_pcm16
 from tests.support.served import Served, served
 from tests.support.serving import saying
 
@@ -136,7 +136,7 @@ async def test_the_openai_package(at: Served) -> None:
 
         async def say() -> None:
             for number in range(30):
-                sound = base64.b64encode(to_pcm16(saying("alpha" if number < 10 else None))).decode()
+                sound = base64.b64encode(encode_pcm16(saying("alpha" if number < 10 else None))).decode()
                 await connection.input_audio_buffer.append(audio=sound)
                 await asyncio.sleep(FRAME_S)
             await connection.response.cancel()

@@ -14,14 +14,14 @@ from kame_model.serve.web.realtime_events import (
     MAX_ITEMS,
     SILENT_N_FRAMES,
     WAIT_N_FRAMES,
-    Course,
+    FrameState,
     Items,
     RealtimeError,
     Responses,
     UserTurns,
-    from_pcm16,
+    decode_pcm16,
+    encode_pcm16,
     make_item,
-    to_pcm16,
 )
 from tests.support.realtime_protocol import checked, types
 
@@ -38,7 +38,7 @@ DONE = [
 
 DELTA = "conversation.item.input_audio_transcription.delta"
 COMPLETED = "conversation.item.input_audio_transcription.completed"
-QUIET = Course()
+QUIET = FrameState()
 
 
 def frame(number: int = 0, loudness: float = 0.0, text: str = "") -> SaidFrame:
@@ -49,7 +49,7 @@ def responses() -> Responses:
     return Responses(Items())
 
 
-def silence(speaker: Responses, n_frames: int, course: Course = QUIET) -> list[dict[str, Any]]:
+def silence(speaker: Responses, n_frames: int, course: FrameState = QUIET) -> list[dict[str, Any]]:
     return [event for _ in range(n_frames) for event in speaker.add_frame(frame(), course)]
 
 
@@ -77,13 +77,13 @@ def test_what_is_sent_is_what_was_said() -> None:
     said = SaidFrame(7, np.sin(np.arange(FRAME_N_SAMPLES, dtype=np.float32) / 9), "")
     (delta,) = [event for event in speaker.add_frame(said, QUIET) if event["type"] == AUDIO]
     assert delta["kame_frame"] == 7
-    heard = from_pcm16(base64.b64decode(delta["delta"]))
+    heard = decode_pcm16(base64.b64decode(delta["delta"]))
     np.testing.assert_allclose(heard, said.samples, atol=1e-4)
 
 
 def test_sound_beyond_full_scale_is_clipped_not_wrapped() -> None:
     loud = np.array([2.0, -2.0, 1.0, -1.0, 0.0], np.float32)
-    assert np.frombuffer(to_pcm16(loud), "<i2").tolist() == [32767, -32767, 32767, -32767, 0]
+    assert np.frombuffer(encode_pcm16(loud), "<i2").tolist() == [32767, -32767, 32767, -32767, 0]
 
 
 def test_a_response_that_was_asked_for_waits_for_the_model() -> None:
@@ -102,8 +102,10 @@ def test_a_response_that_was_asked_for_waits_for_the_model() -> None:
 LONG = 10 * WAIT_N_FRAMES
 
 
-@pytest.mark.parametrize("course", [Course(is_behind=True), Course(is_spoken_to=True), Course(is_asking=True)])
-def test_a_response_that_was_asked_for_waits_for_what_must_come_before_the_answer(course: Course) -> None:
+@pytest.mark.parametrize(
+    "course", [FrameState(is_behind=True), FrameState(is_spoken_to=True), FrameState(is_asking=True)]
+)
+def test_a_response_that_was_asked_for_waits_for_what_must_come_before_the_answer(course: FrameState) -> None:
     speaker = responses()
     speaker.create()
     assert set(types(silence(speaker, LONG, course))) == (set() if course.is_behind else {AUDIO})
@@ -114,7 +116,7 @@ def test_a_response_that_was_asked_for_waits_for_what_must_come_before_the_answe
 def test_what_the_model_says_while_a_file_is_heard_is_not_taken_for_the_answer() -> None:
     speaker = responses()
     speaker.create()
-    behind = Course(is_behind=True)
+    behind = FrameState(is_behind=True)
     speaker.add_frame(frame(text="Hm"), behind)
     assert set(types(silence(speaker, LONG, behind))) == {AUDIO}
     assert "response.done" not in types(silence(speaker, WAIT_N_FRAMES - 1))
@@ -122,20 +124,22 @@ def test_what_the_model_says_while_a_file_is_heard_is_not_taken_for_the_answer()
     assert types(silence(speaker, SILENT_N_FRAMES))[-1] == "response.done"
 
 
-@pytest.mark.parametrize("course", [Course(is_behind=True), Course(is_spoken_to=True), Course(is_asking=True)])
-def test_a_response_of_the_models_own_ends_with_a_silence_whatever_goes_on(course: Course) -> None:
+@pytest.mark.parametrize(
+    "course", [FrameState(is_behind=True), FrameState(is_spoken_to=True), FrameState(is_asking=True)]
+)
+def test_a_response_of_the_models_own_ends_with_a_silence_whatever_goes_on(course: FrameState) -> None:
     speaker = responses()
     speaker.add_frame(frame(text="Hm"), course)
     assert types(silence(speaker, SILENT_N_FRAMES, course))[-1] == "response.done"
 
 
 def test_what_is_read_out_ends_when_all_of_it_has_been_written_and_said() -> None:
-    speaker, reading = responses(), Course(is_asking=True, reads_out=True)
+    speaker, reading = responses(), FrameState(is_asking=True, reads_out=True)
     speaker.add_frame(frame(text="One."), reading)
     assert set(types(silence(speaker, LONG, reading))) == {AUDIO}
     speaker.add_frame(frame(text="Two."), reading)
-    speaker.add_frame(frame(loudness=0.1), Course(reads_out=True))
-    told = silence(speaker, SILENT_N_FRAMES, Course(reads_out=True))
+    speaker.add_frame(frame(loudness=0.1), FrameState(reads_out=True))
+    told = silence(speaker, SILENT_N_FRAMES, FrameState(reads_out=True))
     assert told[-1]["response"]["output"][0]["content"][0]["transcript"] == "One.Two."
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.serve.web.realtime_events import from_pcm16
+from kame_model.serve.web.realtime_events import decode_pcm16
 from tests.support.realtime_protocol import append, checked, of_type, say, types
 from tests.support.served import AsgiSocket, app_of
 from tests.support.serving import saying, until
@@ -34,7 +34,7 @@ async def test_a_conversation(checkpoint: Checkpoint) -> None:
     assert completed["transcript"] == "alpha alpha alpha"
     assert stopped["audio_end_ms"] > started["audio_start_ms"]
     assert of_type(socket, "kame.event") == []
-    sound = [from_pcm16(base64.b64decode(each["delta"])) for each in of_type(socket, "response.output_audio.delta")]
+    sound = [decode_pcm16(base64.b64decode(each["delta"])) for each in of_type(socket, "response.output_audio.delta")]
     assert np.concatenate(sound).any()
     numbers = [each["kame_frame"] for each in of_type(socket, "response.output_audio.delta")]
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
