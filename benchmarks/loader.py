@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.train_step import Bare, make_benchmark_config, make_inputs
 from data_schemas.config.training import DatasetMixConfig, TrainConfig
-from kame_model.data.batch_plan import BatchPlan, Planned
+from kame_model.data.batch_plan import BatchPlan, PlannedExample
 from kame_model.data.example import ExampleMaker
 from kame_model.data.loader import RowSource
 from kame_model.data.mixture import open_datasets
@@ -27,8 +27,8 @@ from kame_model.train.throughput import count_frames
 
 
 def batch_shuffled(
-    batches: list[list[Planned]], batch_frames: int, lengths: "np.ndarray[Any, Any]"
-) -> list[list[Planned]]:
+    batches: list[list[PlannedExample]], batch_frames: int, lengths: "np.ndarray[Any, Any]"
+) -> list[list[PlannedExample]]:
     """Shuffles the dialogues of some batches, and cuts them into batches in the order in which they come.
 
     Args:
@@ -37,7 +37,7 @@ def batch_shuffled(
     """
     planned = [each for batch in batches for each in batch]
     order = np.random.default_rng(0).permutation(len(planned)).tolist()
-    cut: list[list[Planned]] = [[]]
+    cut: list[list[PlannedExample]] = [[]]
     longest = 0
     for place in order:
         length = int(lengths[planned[place].unit.row]) + 1

@@ -334,6 +334,7 @@ def _get_speed(book: RateBook, device: str, is_mixed: bool) -> tuple[float | Non
 
 
 def _is_flop_cost(row: Cost, device: str) -> bool:
+    """Returns whether a cost is the measured time of one floating-point operation on a device."""
     return row.step == "flop" and is_device(row.device, device)
 
 

@@ -141,6 +141,7 @@ def _render_licences(licences: Mapping[str, str | None] | None) -> str:
 
 
 def _render_serving(facts: KameJson) -> str:
+    """Renders the server's defaults and commands, or a sentence that the checkpoint cannot be served."""
     if facts.codec is None or facts.tokenizer_digest is None:
         return "Codec or vocabulary are not in the folder, so it cannot be served: export it again with both."
     return f"{_render_table(('', ''), _format_serving_rows(facts))}\n\n{_SERVE}"

@@ -55,6 +55,7 @@ def learn_codec(readers: Sequence[DatasetReader], config: CodecLearnConfig, out:
 
 
 def _read_record(store: Store) -> dict[str, Any]:
+    """Reads `codec.json`; raises a StoreError if it is damaged."""
     try:
         return dict(json.loads(store.read_bytes(RECORD)))
     except ValueError as error:

@@ -52,6 +52,7 @@ def _compute_distance_at(made: Tensor, true: Tensor, n_window: int, n_mels: int)
 
 
 def _log(magnitude: Tensor) -> Tensor:
+    """Returns the natural logarithm of magnitudes, of which smaller ones count as `FLOOR`."""
     return magnitude.clamp(min=FLOOR).log()
 
 

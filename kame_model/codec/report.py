@@ -99,7 +99,7 @@ class CodecReport:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _ChannelMeasurements:
     """The measurements of one channel of one dialogue."""
 
     dialogue_id: str
@@ -128,7 +128,7 @@ def measure_codec(
     """
     if not rows:
         raise DatasetError("There is no dialogue to measure a codec on.", "Use a dataset with validation dialogues.")
-    seen: list[_Seen] = []
+    seen: list[_ChannelMeasurements] = []
     for row in rows:
         sounds = (get_channels(row).T / np.float32(PCM_SCALE)).astype(np.float32)
         for speaker, sound, codes in zip("AB", sounds, codec.encode(list(sounds)), strict=True):
@@ -163,7 +163,7 @@ def write_report(folder: str, report: CodecReport) -> str:
 
 def _measure_channel(
     row: AudioDialogue, speaker: str, sound: Samples, codes: Codes, decoded: Samples, listen: Listen
-) -> _Seen:
+) -> _ChannelMeasurements:
     """Compares the utterances of a channel with their decoded sound, and finds its silent frames.
 
     Shares and rates are computed later, over all channels.
@@ -178,7 +178,7 @@ def _measure_channel(
         round_trip.append(listen(decoded[span], utterance.spoken_text))
     frames = np.pad(sound, (0, codes.shape[1] * FRAME_N_SAMPLES - len(sound))).reshape(-1, FRAME_N_SAMPLES)
     is_silent = np.sqrt(np.square(frames).mean(axis=1)) < _SILENT_RMS
-    return _Seen(
+    return _ChannelMeasurements(
         row.dialogue_id,
         speaker,
         len(sound),
@@ -232,7 +232,9 @@ def _measure_repetition(codes: Sequence[Codes]) -> float | None:
     return float(np.unique(columns, axis=0, return_counts=True)[1].max() / len(columns))
 
 
-def _compute_word_error_rates(seen: Sequence[_Seen], counts_of: Callable[[_Seen], WordCounts]) -> dict[str, WordErrors]:
+def _compute_word_error_rates(
+    seen: Sequence[_ChannelMeasurements], counts_of: Callable[[_ChannelMeasurements], WordCounts]
+) -> dict[str, WordErrors]:
     """Computes word error rates of all speech ("all") and of each speaker ("A", "B").
 
     Args:
@@ -243,7 +245,9 @@ def _compute_word_error_rates(seen: Sequence[_Seen], counts_of: Callable[[_Seen]
     return {name: _compute_word_error_rate(group, counts_of) for name, group in groups.items()}
 
 
-def _compute_word_error_rate(seen: Sequence[_Seen], counts_of: Callable[[_Seen], WordCounts]) -> WordErrors:
+def _compute_word_error_rate(
+    seen: Sequence[_ChannelMeasurements], counts_of: Callable[[_ChannelMeasurements], WordCounts]
+) -> WordErrors:
     """Computes the word error rate of channels, with its interval by resampling dialogues; 0 without words."""
     by_dialogue: dict[str, list[WordCounts]] = {}
     for each in seen:

@@ -45,7 +45,7 @@ class Unit(NamedTuple):
     chunk: int
 
 
-class Planned(NamedTuple):
+class PlannedExample(NamedTuple):
     """A planned training example: a unit in one epoch, with `n_behind` frames of silence after its dialogue."""
 
     unit: Unit
@@ -64,10 +64,10 @@ class Pool:
     """
 
     seed: int
-    planned: list[Planned] = field(compare=False)
+    planned: list[PlannedExample] = field(compare=False)
     sizes: list[int] = field(compare=False)
 
-    def cut(self, measure: Callable[[Planned], int]) -> list[list[Planned]]:
+    def cut(self, measure: Callable[[PlannedExample], int]) -> list[list[PlannedExample]]:
         """Returns its micro-batches in the order of training.
 
         Examples sorted by their actual lengths never take more frames than sorted by their maximum lengths: the i-th
@@ -238,9 +238,9 @@ class BatchPlan:
         """Returns the number of micro-batches of a round."""
         return sum(len(each.sizes) for each in self.get_pools(number))
 
-    def _make_examples(self, number: int) -> tuple[list[Planned], NDArray[np.int32]]:
+    def _make_examples(self, number: int) -> tuple[list[PlannedExample], NDArray[np.int32]]:
         """Returns a round's examples, not shuffled yet, and the maximum length of each in input positions."""
-        planned: list[Planned] = []
+        planned: list[PlannedExample] = []
         lengths: list[NDArray[np.int32]] = []
         for dataset, (units, share) in enumerate(zip(self._units, self._shares, strict=True)):
             if not units.units:
@@ -257,7 +257,7 @@ class BatchPlan:
             )
             behind = np.minimum(behind, units.n_spare[at])
             planned += [
-                Planned(units.units[place], int(epoch), n_behind)
+                PlannedExample(units.units[place], int(epoch), n_behind)
                 for place, epoch, n_behind in zip(at, epochs, behind.tolist(), strict=True)
             ]
             lengths.append(units.n_positions[at] - -behind // units.n_chunks[at])

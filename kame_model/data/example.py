@@ -23,7 +23,7 @@ from kame_model.data.augment import (
     swap_answer,
 )
 from kame_model.data.augment_timing import FedDialogue, correct_answer, delay_answers
-from kame_model.data.batch_plan import Planned, Speaker, Unit, compute_longest_joined, compute_longest_told
+from kame_model.data.batch_plan import PlannedExample, Speaker, Unit, compute_longest_joined, compute_longest_told
 from kame_model.data.copying import Pieces
 from kame_model.data.oracle_feed import FedEvent, add_slow_gaps, draw_fed_events, shift_events
 from kame_model.data.speech_rows import SpeechRows
@@ -144,7 +144,7 @@ class ExampleMaker:
             {split: np.flatnonzero(np.asarray(each.splits) == split) for split in set(each.splits)} for each in datasets
         ]
 
-    def make_example(self, planned: Planned, step: int) -> tuple[Example, Changes | None]:
+    def make_example(self, planned: PlannedExample, step: int) -> tuple[Example, Changes | None]:
         """Makes a training example and returns the changes of its dialogue, or None for a speech row.
 
         `step` is that of the run; the curriculum depends on it.
@@ -156,7 +156,7 @@ class ExampleMaker:
         changes = None if is_speech else Changes(*(name in draft.changes for name in Changes._fields))
         return self._make_example(sides, columns, chunk, self._make_stream(events, chunk)), changes
 
-    def measure(self, planned: Planned) -> int:
+    def measure(self, planned: PlannedExample) -> int:
         """Returns the number of input positions of a training example after the end of the curriculum.
 
         While hints are fed instead of predictions, an answer may wait differently, so the example itself may be a
@@ -166,7 +166,7 @@ class ExampleMaker:
         chunk = cut_chunks(sides.n_frames + 2, self._config.max_columns)[planned.unit.chunk]
         return chunk.stop - chunk.start - 1
 
-    def _make_draft(self, planned: Planned, step: int) -> tuple[_Draft, Sides]:
+    def _make_draft(self, planned: PlannedExample, step: int) -> tuple[_Draft, Sides]:
         """Returns the draft of an example as augmented for training, and its dialogue with the planned silence."""
         unit, epoch, n_behind = planned
         dataset, config = self._datasets[unit.dataset], self._config
@@ -269,7 +269,10 @@ class ExampleMaker:
         yield stall_answer(draft.sides, fillers if stall is None else [*fillers, stall], draw)
 
     def _draw_leads(self, unit: Unit, draw: random.Random) -> Iterator[Clip]:
-        """For a share of examples, yields what another dialogue's assistant says before its answer, if anything."""
+        """Yields at most one lead: what another dialogue's assistant says before its answer.
+
+        Yields nothing for a share of examples (1 - `FILLER_SHARE`), and if nothing is said there.
+        """
         lead = cut_lead(next(self._draw_partners(unit, draw))) if draw.random() < FILLER_SHARE else None
         if lead is not None:
             yield lead
@@ -309,6 +312,7 @@ class ExampleMaker:
             yield get_sides(self._datasets[unit.dataset][int(rows[draw.randrange(len(rows))])], unit.speaker)
 
     def _get_rows_of_split(self, unit: Unit) -> NDArray[np.int64]:
+        """Returns the numbers of all rows of the unit's dataset that are in the same split as its own, in order."""
         return self._same_split[unit.dataset][self._datasets[unit.dataset].splits[unit.row]]
 
     def _make_columns(self, sides: Sides, unit: Unit) -> tuple[NDArray[np.int32], Chunk]:

@@ -17,7 +17,7 @@ from data_schemas import ids
 from data_schemas.config.training import KINDS, DataConfig, Kind, SharesConfig
 from data_schemas.errors import ConfigError
 from data_schemas.fingerprint import dump_relevant_fields
-from kame_model.data.batch_plan import BatchPlan, Planned, Pool, RowKind
+from kame_model.data.batch_plan import BatchPlan, PlannedExample, Pool, RowKind
 from kame_model.data.copying import Pieces
 from kame_model.data.example import ExampleMaker
 from kame_model.encode.token_dataset import TokenDataset
@@ -330,5 +330,6 @@ class _MicroBatchDataset(Dataset[MicroBatch]):
         counts = Counts(len(changes), *map(sum, zip(*changes, strict=True)))
         return MicroBatch(place.number, collate(examples), names, self._kind, counts)
 
-    def _cut_pool(self, pool: Pool) -> list[list[Planned]]:
+    def _cut_pool(self, pool: Pool) -> list[list[PlannedExample]]:
+        """Measures the examples of a pool, and cuts it into micro-batches."""
         return pool.cut(self._maker.measure)

@@ -176,6 +176,7 @@ class Encoders(WorkerPool):
                 future.cancel()
 
     def _submit(self, window: Sequence[Sound]) -> "Future[Encoded]":
+        """Starts to encode a window in a worker process."""
         with block_interrupts():  # Ctrl-C reaches all processes, but this one ends the workers
             return self.get_started().submit(_encode_in_worker, window)
 
@@ -191,6 +192,7 @@ def _init_worker(codec: str, options: Mapping[str, OptionValue]) -> None:
 
 
 def _encode_in_worker(window: Sequence[Sound]) -> Encoded:
+    """Encodes a window with the codec of this worker process."""
     assert _codec is not None
     return encode_window(_codec, window)
 

@@ -198,4 +198,5 @@ class _Shard:
 
 
 def _compute_duration_s(part: pa.Table) -> float:
+    """Returns the total duration of a part's rows in seconds, from their numbers of frames."""
     return float(sum(part[_N_FRAMES].to_pylist())) / FRAMES_PER_S

@@ -95,6 +95,7 @@ class TokenDataset:
         return type(self), (self.folder,)
 
     def _open(self, number: int) -> RowsFile:
+        """Opens the two files of a shard, which is given by its index in the manifest."""
         entry = self.manifest.shards[number]
         return RowsFile(self._store.at(entry.rows.path), CodesFile(self._store.at(entry.codes.path)))
 

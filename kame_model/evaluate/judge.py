@@ -199,6 +199,7 @@ def load_judge_prompts(path: str) -> JudgePrompts:
 
 
 def _read_prompts(text: str, name: str) -> JudgePrompts:
+    """Parses prompts in kame's format (YAML); `name` becomes their version."""
     return JudgePrompts.model_validate({"version": name, **yaml.safe_load(text)})
 
 
@@ -323,6 +324,7 @@ class Judge:
 
 
 def _classify_fault(error: RequestError) -> Fault:
+    """Returns why a failed request gave no judgement: the judge refused, or the request failed."""
     return "refused" if isinstance(error, AnswerRefused) else "failed"
 
 

@@ -249,6 +249,7 @@ async def _open_recordings(
 
 
 async def _cancel_task(task: "asyncio.Task[None]") -> None:
+    """Cancels a task, and waits until it has ended."""
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task

@@ -24,7 +24,7 @@ from kame_model.serve.oracle.ages import OracleAges
 from kame_model.serve.oracle.requests import RequestCounts
 from kame_model.serve.oracle.routing import Router, load_classifier
 from kame_model.serve.parts import Parts
-from kame_model.serve.session.answering import Shared
+from kame_model.serve.session.answering import SharedContext
 from kame_model.serve.session.events import EventKind, SessionEvent
 from kame_model.serve.session.recordings import Recordings
 from kame_model.serve.session.session import Session
@@ -81,7 +81,7 @@ class KameServer:
         self._tasks: list[asyncio.Task[None]] = []
         self._stack = AsyncExitStack()
         self._stepper: Stepper | None = None
-        self._shared: Shared | None = None
+        self._shared: SharedContext | None = None
         self._is_empty = asyncio.Event()
 
     @property
@@ -251,7 +251,7 @@ class KameServer:
             return None
         return Slots(self._checkpoint, self.config, run, self.meter, self.admission, is_idle=lambda: not self._sessions)
 
-    def _make_shared(self) -> Shared:
+    def _make_shared(self) -> SharedContext:
         """Creates what all sessions share.
 
         Raises:
@@ -265,7 +265,7 @@ class KameServer:
             raise ConfigError(
                 "The configured voice is synthesised, but text-to-speech is not available.", "Choose --voice decoded."
             )
-        return Shared(config, parts, tokenizer, router, self.requests, self._admit_to_device, self.voice)
+        return SharedContext(config, parts, tokenizer, router, self.requests, self._admit_to_device, self.voice)
 
     def _describe_load(self, mode: Mode) -> tuple[list[str], int, int, float]:
         """Returns the load with one more session in this mode, as arguments for `Admission.find_refusal`.

@@ -68,6 +68,8 @@ class SavedCheckpoint(NamedTuple):
 
 
 class _Pending(NamedTuple):
+    """A checkpoint that is being written in the background."""
+
     step: int
     state: Mapping[str, Any]
     future: "Future[Any]"

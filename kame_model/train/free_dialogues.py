@@ -18,7 +18,7 @@ from data_schemas.guesses import Guesses
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.recall.free_running import MakesGenerator, make_script, plan_batches, run_freely
 from kame_model.evaluate.recall.items import select_rows
-from kame_model.evaluate.recall.turns import Asked, Turn, count_words, decode_said_words, find_turns, judge_turn
+from kame_model.evaluate.recall.turns import AskedDialogue, Turn, count_words, decode_said_words, find_turns, judge_turn
 from kame_model.frames.inner_monologue import read_words
 from kame_model.model.front_end import FrontEnd
 from kame_model.model.streaming import FrontEndGen
@@ -33,7 +33,9 @@ _MOST_CHARACTERS: Final = 2000
 """Maximum length of a text that is kept."""
 
 
-def draw_dialogues(datasets: Sequence[TokenDataset], tokenizer: Tokenizer, n_dialogues: int, seed: int) -> list[Asked]:
+def draw_dialogues(
+    datasets: Sequence[TokenDataset], tokenizer: Tokenizer, n_dialogues: int, seed: int
+) -> list[AskedDialogue]:
     """Draws validation dialogues whose answer follows an oracle that contains it, from the datasets in turn.
 
     Args:
@@ -50,7 +52,7 @@ def draw_dialogues(datasets: Sequence[TokenDataset], tokenizer: Tokenizer, n_dia
 
 def measure_dialogues(
     front_end: FrontEnd,
-    asked: Sequence[Asked],
+    asked: Sequence[AskedDialogue],
     tokenizer: Tokenizer,
     generator: MakesGenerator = FrontEndGen,
     guesses: Guesses = "feed",
@@ -90,7 +92,9 @@ def measure_dialogues(
     return FreeResult(figures, [_make_free_dialogue(each, text, tokenizer) for each, text in texts[:N_KEPT]])
 
 
-def _compute_turn_figures(turn: Turn, asked: Asked, text: Sequence[int], tokenizer: Tokenizer) -> dict[str, float]:
+def _compute_turn_figures(
+    turn: Turn, asked: AskedDialogue, text: Sequence[int], tokenizer: Tokenizer
+) -> dict[str, float]:
     """Returns the figures of one turn; `first` is missing if no other answer can be recognised."""
     said = decode_said_words(text, tokenizer, turn.start, turn.end)
     answered = judge_turn(turn, said)
@@ -106,14 +110,14 @@ def _compute_turn_figures(turn: Turn, asked: Asked, text: Sequence[int], tokeniz
     }
 
 
-def _make_free_dialogue(asked: Asked, text: Sequence[int], tokenizer: Tokenizer) -> FreeDialogue:
+def _make_free_dialogue(asked: AskedDialogue, text: Sequence[int], tokenizer: Tokenizer) -> FreeDialogue:
     """Makes the record of a dialogue: its question, and each turn with what the model and the recording say."""
     question = _shorten(asked.turns[0].question)
     turns = [_make_free_turn(each, asked, text, tokenizer) for each in asked.turns]
     return FreeDialogue(dialogue_id=asked.row.dialogue_id, question=question, turns=turns)
 
 
-def _make_free_turn(turn: Turn, asked: Asked, text: Sequence[int], tokenizer: Tokenizer) -> FreeTurn:
+def _make_free_turn(turn: Turn, asked: AskedDialogue, text: Sequence[int], tokenizer: Tokenizer) -> FreeTurn:
     """Makes the record of one turn: its oracle, the model's text, the recording's, and the judgement."""
     answered = judge_turn(turn, decode_said_words(text, tokenizer, turn.start, turn.end))
     return FreeTurn(

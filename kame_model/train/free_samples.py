@@ -57,5 +57,6 @@ class FreeRunningLog:
             self._replace([*self._lines, *(FreeLine(step=step, **dict(each)) for each in dialogues)])
 
     def _replace(self, lines: list[FreeLine]) -> None:
+        """Replaces the file by the last `MOST_LINES` of these lines."""
         self._lines = lines[-MOST_LINES:]
         self._store.write_bytes(FREE_RUNNING, "".join(f"{each.model_dump_json()}\n" for each in self._lines).encode())

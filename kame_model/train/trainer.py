@@ -159,7 +159,7 @@ class Trainer:
         return n_asked == 0
 
     def _is_due(self, every: int) -> bool:
-        """Whether something that is done every `every` steps, and at the end, is due now."""
+        """Returns whether something that is done every `every` steps, and at the end, is due now."""
         return self.step % every == 0 or self.is_done
 
     def resume(self) -> bool:

@@ -278,6 +278,7 @@ class MeasuredSpeaker:
 
 
 async def _synthesise(speaker: SentenceSpeaker, written: str) -> SpokenSentence:
+    """Awaits `speaker.say` in a coroutine, which `BackgroundLoop.run` needs."""
     return await speaker.say(written)
 
 
@@ -395,6 +396,7 @@ class _PacedEar:
             asyncio.get_running_loop().call_later(record["took_s"], self._report, Heard(text, is_final))
 
     def _report(self, heard: Heard) -> None:
+        """Reports recognised words, unless the recognition was closed."""
         if not self._is_closed:
             self._on_heard(heard)
 
@@ -441,4 +443,5 @@ def _digest(samples: Samples) -> str:
 
 
 async def _wait_until(at_s: float) -> None:
+    """Waits until a time of the event loop's clock; returns at once if that is past."""
     await asyncio.sleep(max(0.0, at_s - asyncio.get_running_loop().time()))

@@ -338,5 +338,6 @@ def _format_markdown(rows: Sequence[Record], done: FinishedRun) -> str:
 
 
 def _list_texts(record: Record) -> dict[str, object]:
+    """Returns the texts of an item by column, and whether the turn is taken."""
     takes = "yes" if record["measures"]["take_over"] else "no"
     return {"heard": record["heard"], "text": record["text"], "takes the turn": takes}

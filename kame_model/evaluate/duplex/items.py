@@ -177,6 +177,7 @@ def _read_backchannel_times(config: DuplexConfig) -> dict[str, Sequence[float]]:
 
 
 def _read_json(path: Path) -> Any:
+    """Reads a JSON file; raises a SourceError if it cannot be read."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

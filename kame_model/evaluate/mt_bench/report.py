@@ -134,6 +134,7 @@ def _has_curve(rows: Sequence[Record]) -> bool:
 
 
 def _is_embedded(chat: ChatConfig) -> bool:
+    """Returns whether a chat model is the embedded one that is used by default."""
     return chat.engine == "llamacpp" and chat.model is None
 
 

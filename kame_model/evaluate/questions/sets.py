@@ -95,6 +95,7 @@ class _Form:
 
 
 def _convert_llama_question(row: Row, folder: Path) -> Question:
+    """Makes a question from a row, with its audio file in the folder."""
     name = _get_text(row, "Wav Filename")
     return Question(
         Path(name).stem, _get_text(row, "Questions"), list_accepted_forms(_get_text(row, "Answer")), "", folder / name
@@ -125,22 +126,26 @@ def _convert_trivia_qa(row: Row, folder: Path) -> Question:
 
 
 def _convert_halueval(row: Row, folder: Path) -> Question:
+    """Makes a question from a row, with its right answer only."""
     return _make_question("", _get_text(row, "question"), [_get_text(row, "right_answer")])
 
 
 def _convert_svamp(row: Row, folder: Path) -> Question:
+    """Makes a question from a row: its body, followed by its question."""
     body = _get_text(row, "Body")
     joined = f"{body}{'' if body.endswith(_ENDS_CLAUSE) else ','} {_get_text(row, 'Question')}"
     return _make_question(_get_text(row, "ID"), joined, [_format_number(row["Answer"])])
 
 
 def _convert_multi_arith(row: Row, folder: Path) -> Question:
+    """Makes a question from a row of the published file, or of the Hub, which has other columns."""
     if "sQuestion" in row:
         return _make_question(str(row["iIndex"]), _get_text(row, "sQuestion"), [_format_number(row["lSolutions"][0])])
     return _make_question("", _get_text(row, "question"), [_format_number(row["final_ans"])])
 
 
 def _convert_gsm8k(row: Row, folder: Path) -> Question:
+    """Makes a question from a row, with the number after "####" as its answer."""
     _, mark, final = _get_text(row, "answer").rpartition("####")
     if not mark:
         raise _BadRowError

@@ -48,7 +48,7 @@ from kame_model.evaluate.recall.items import (
     select_rows,
 )
 from kame_model.evaluate.recall.report import draw_plots, format_markdown
-from kame_model.evaluate.recall.turns import GROUPS, Asked, Turn, find_turns
+from kame_model.evaluate.recall.turns import GROUPS, AskedDialogue, Turn, find_turns
 from kame_model.evaluate.report.folder import EvaluationFolder, write_sound
 from kame_model.evaluate.report.intervals import compute_figures
 from kame_model.evaluate.report.looks import record_look_at_test
@@ -171,9 +171,9 @@ class _ConditionRunner:
     on_batch: Callable[[int], None]
     recorded_heard: dict[tuple[str, int], list[str]] = field(default_factory=dict)
 
-    def run(self, condition: Condition, asked: Sequence[Asked]) -> list[Record]:
+    def run(self, condition: Condition, asked: Sequence[AskedDialogue]) -> list[Record]:
         """Returns the records of a condition, including those finished in an earlier run."""
-        pairs: list[tuple[Asked, Asked | None]] = [(each, None) for each in asked]
+        pairs: list[tuple[AskedDialogue, AskedDialogue | None]] = [(each, None) for each in asked]
         if condition.has_stranger:  # a wrong oracle and a correction apply to one turn only
             strangers = zip(asked, choose_strangers(asked), strict=True)
             pairs = [(each._replace(turns=each.turns[:1]), other) for each, other in strangers if other is not None]
@@ -192,7 +192,7 @@ class _ConditionRunner:
         self,
         condition: Condition,
         number: int,
-        group: Sequence[tuple[Asked, Asked | None]],
+        group: Sequence[tuple[AskedDialogue, AskedDialogue | None]],
         with_sound: Container[str],
     ) -> None:
         """Runs the dialogues of a batch, and stores the records that are missing, and audio if it is wanted."""
@@ -215,7 +215,7 @@ class _ConditionRunner:
                     )
                     self.folder.keep(item, record | {"run_s": run_s if turn is asked.turn else 0.0})
 
-    def _make_script(self, condition: Condition, asked: Asked, stranger: Asked | None) -> Script:
+    def _make_script(self, condition: Condition, asked: AskedDialogue, stranger: AskedDialogue | None) -> Script:
         """Makes the script of a dialogue under a condition, with the user's audio through the condition's channel."""
         other: Codes | None = None
         if condition.channel not in (None, OTHER_VOICES):
@@ -226,7 +226,9 @@ class _ConditionRunner:
         guesses = choose_guesses(self.checkpoint.facts, self.config.guesses)
         return make_script(asked, stranger, condition.oracle, delay_s, after_s, self.tokenizer, other, guesses)
 
-    def _recognise_turn(self, asked: Asked, turn: Turn, ran: FreeRun) -> tuple[list[str] | None, list[str] | None]:
+    def _recognise_turn(
+        self, asked: AskedDialogue, turn: Turn, ran: FreeRun
+    ) -> tuple[list[str] | None, list[str] | None]:
         """Returns the words that are recognised in a turn of the model's audio, and of the recording's.
 
         Both are None if there is no recogniser.
@@ -246,7 +248,7 @@ class _ConditionRunner:
         return extract_words(" ".join(self.hear(sound[turn.start * FRAME_N_SAMPLES : turn.end * FRAME_N_SAMPLES])))
 
 
-def _name_items(condition: Condition, asked: Asked) -> list[str]:
+def _name_items(condition: Condition, asked: AskedDialogue) -> list[str]:
     """Returns the names of the items of a dialogue, one for each turn."""
     return [f"{condition.name}/{asked.row.dialogue_id}/{turn.number}" for turn in asked.turns]
 

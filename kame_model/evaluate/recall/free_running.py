@@ -19,7 +19,7 @@ from data_schemas.config.recall import Told
 from data_schemas.guesses import Guesses
 from data_schemas.units import FRAMES_PER_S
 from kame_model.data.oracle_feed import shift_events
-from kame_model.evaluate.recall.turns import Asked
+from kame_model.evaluate.recall.turns import AskedDialogue
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
 from kame_model.frames.oracle_stream import OracleQueue, OracleTokenEvent
 from kame_model.model.front_end import FrontEnd
@@ -70,8 +70,8 @@ class FreeRun:
 
 
 def make_script(
-    asked: Asked,
-    stranger: Asked | None,
+    asked: AskedDialogue,
+    stranger: AskedDialogue | None,
     oracle: Told,
     delay_s: float,
     correction_after_s: float,

@@ -24,7 +24,7 @@ from kame_model.evaluate.recall.free_running import FreeRun
 from kame_model.evaluate.recall.lenient import measure_leniently, measure_old_correction
 from kame_model.evaluate.recall.turns import (
     INTERRUPTION,
-    Asked,
+    AskedDialogue,
     SaidWord,
     Turn,
     count_words,
@@ -146,19 +146,19 @@ def append_silence_to_row(row: TokenRow, n_frames: int) -> TokenRow:
     return replace(row, a=waiting.own, b=waiting.other, n_frames=n_frames, duration_s=n_frames * FRAME_S)
 
 
-def find_same_dialogues(asked: Sequence[Asked], voices: TokenDataset) -> list[TokenRow]:
+def find_same_dialogues(asked: Sequence[AskedDialogue], voices: TokenDataset) -> list[TokenRow]:
     """Returns the rows of `voices` that are the same dialogues with the same words, so that only the voices differ."""
     words = {each.row.dialogue_id: (each.row.question, each.row.answer) for each in asked}
     found = [voices[at] for at, dialogue_id in enumerate(voices.dialogue_ids) if dialogue_id in words]
     return [row for row in found if (row.question, row.answer) == words[row.dialogue_id]]
 
 
-def choose_strangers(asked: Sequence[Asked]) -> list[Asked | None]:
+def choose_strangers(asked: Sequence[AskedDialogue]) -> list[AskedDialogue | None]:
     """Returns for each dialogue the next one, cyclically, with another answer, of its own source if possible.
 
     None for a dialogue without such another one.
     """
-    found = list[Asked | None]()
+    found = list[AskedDialogue | None]()
     for at, each in enumerate(asked):
         later = [*asked[at + 1 :], *asked[:at]]
         others = [other for other in later if other.turn.key != each.turn.key]
@@ -168,9 +168,9 @@ def choose_strangers(asked: Sequence[Asked]) -> list[Asked | None]:
 
 
 def make_record(
-    asked: Asked,
+    asked: AskedDialogue,
     turn: Turn,
-    stranger: Asked | None,
+    stranger: AskedDialogue | None,
     ran: FreeRun,
     condition: Condition,
     heard: Sequence[str] | None,
@@ -267,7 +267,7 @@ def _measure_heard(turn: Turn, said: Sequence[SaidWord], heard: Sequence[str] | 
     return {"heard": bool(find_key(turn.key, heard)), "heard_word_errors": count_word_errors(by_text, by_ear)}
 
 
-def _is_told_in_time(asked: Asked, turn: Turn, delay_s: float) -> bool:
+def _is_told_in_time(asked: AskedDialogue, turn: Turn, delay_s: float) -> bool:
     """Returns whether the complete oracle could be fed before the end of the turn; else it is too late to be said."""
     n_tokens = len(asked.row.a.oracle.get_fed(turn.event))
     return turn.start + round(delay_s * FRAMES_PER_S) + 1 + n_tokens < turn.end  # a start id before them

@@ -11,14 +11,14 @@ from typing import Any
 from rapidfuzz.distance import Levenshtein
 
 from data_schemas.units import FRAMES_PER_S
-from kame_model.evaluate.recall.turns import INTERRUPTION, Asked, SaidWord, Turn, count_words
+from kame_model.evaluate.recall.turns import INTERRUPTION, AskedDialogue, SaidWord, Turn, count_words
 from spoken.number_words import count_number_words
 
 _Measures = Mapping[str, Any]
 
 
 def measure_leniently(
-    asked: Asked, turn: Turn, said: Sequence[SaidWord], later: Sequence[SaidWord], stranger: Turn | None = None
+    asked: AskedDialogue, turn: Turn, said: Sequence[SaidWord], later: Sequence[SaidWord], stranger: Turn | None = None
 ) -> dict[str, Any]:
     """Computes the measures of the rule before version 3 for a turn; empty for a turn that it did not judge.
 

@@ -80,7 +80,7 @@ class Turn:
 GROUPS = ("answer not in the question", "answer in the question", "asked again")
 
 
-class Asked(NamedTuple):
+class AskedDialogue(NamedTuple):
     """A dialogue and its turns that can be judged."""
 
     row: TokenRow
@@ -92,9 +92,9 @@ class Asked(NamedTuple):
         return self.turns[0]
 
 
-def find_turns(rows: Sequence[TokenRow], tokenizer: Tokenizer) -> list[Asked]:
+def find_turns(rows: Sequence[TokenRow], tokenizer: Tokenizer) -> list[AskedDialogue]:
     """Returns dialogues with their turns; dialogues without a turn that can be judged are skipped."""
-    found = [Asked(row, find_answered_turns(row, tokenizer)) for row in rows]
+    found = [AskedDialogue(row, find_answered_turns(row, tokenizer)) for row in rows]
     return [each for each in found if each.turns]
 
 
@@ -144,7 +144,7 @@ def decode_said_words(
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnswerJudgement:
     """The judgement of the answer to a turn.
 
     Attributes:
@@ -170,7 +170,7 @@ class Answered:
         return 1 <= self.n_said <= max(1, self.n_told) and self.n_other == 0
 
 
-def judge_turn(turn: Turn, said: Sequence[SaidWord], early: Sequence[SaidWord] = ()) -> Answered:
+def judge_turn(turn: Turn, said: Sequence[SaidWord], early: Sequence[SaidWord] = ()) -> AnswerJudgement:
     """Judges the answer to a turn by where its key words and other answers are said.
 
     Args:
@@ -185,7 +185,7 @@ def judge_turn(turn: Turn, said: Sequence[SaidWord], early: Sequence[SaidWord] =
     early_wrong = find_other_answers(turn.key, early_words, (), turn.options)
     first, first_wrong = (early_keys, early_wrong) if early_keys or early_wrong else (keys, wrong)
     is_first = bool(first) and (not first_wrong or first[0].start < first_wrong[0].start)
-    return Answered(
+    return AnswerJudgement(
         n_said=len(keys),
         n_told=len(find_key(turn.key, turn.told)),
         n_other=len(wrong),

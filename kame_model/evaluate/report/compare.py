@@ -207,6 +207,7 @@ def _format_figure(row: Row, several: bool) -> str | None:
 
 
 def _format_difference(row: Row) -> str | None:
+    """Formats the difference to the first system with its interval, bold if significant; None without a difference."""
     apart = row["difference"]
     if apart is None:
         return None
@@ -222,6 +223,7 @@ def is_significant(row: Row) -> bool:
 
 
 def _choose_format(row: Row) -> str:
+    """Returns the format specification of a row's figures: percent for shares."""
     return ".1%" if row["is_share"] else ".3g"
 
 

@@ -27,6 +27,8 @@ _TYPICAL = 95
 
 
 class _Step(NamedTuple):
+    """A step: when it began, how long it took, and how late it began, in seconds."""
+
     at_s: float
     step_s: float
     late_s: float

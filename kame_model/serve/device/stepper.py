@@ -22,7 +22,7 @@ _MOST_FAILED = 3
 Said = dict[int, FrameOut]
 
 
-class Stepped(Protocol):
+class SteppedSession(Protocol):
     """A session, as the stepper uses it."""
 
     @property
@@ -85,7 +85,7 @@ class Stepper:
         self._run = run
         self._meter = meter
         self._budget_s = budget_share * FRAME_S
-        self._sessions: dict[int, Stepped] = {}
+        self._sessions: dict[int, SteppedSession] = {}
         self._n_failed = 0  # in a row
 
     @property
@@ -100,7 +100,7 @@ class Stepper:
         self._device, self.n_slots = device, n_slots
         self._stale.clear()
 
-    def join(self, session: Stepped) -> int:
+    def join(self, session: SteppedSession) -> int:
         """Adds a session from the next tick on; returns its slot in the device's batch. One must be free."""
         slot = min(set(range(self.n_slots)) - set(self._sessions))
         self._sessions[slot] = session
@@ -162,7 +162,7 @@ class Stepper:
             await self._step(behind)
         return True
 
-    async def _step(self, sessions: Mapping[int, Stepped]) -> int:
+    async def _step(self, sessions: Mapping[int, SteppedSession]) -> int:
         """Takes frames, steps them and delivers the output; returns the number of sessions that the device stepped.
 
         An error in one session ends that session, an error of the step all sessions of the step.
@@ -222,7 +222,7 @@ class Stepper:
 
 
 @contextmanager
-def end_session_on_fault(session: Stepped) -> Iterator[None]:
+def end_session_on_fault(session: SteppedSession) -> Iterator[None]:
     """Context manager that logs any error in its block and ends the session, but does not raise the error."""
     try:
         yield

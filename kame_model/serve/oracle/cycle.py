@@ -303,6 +303,7 @@ class BackEndCycle:
             self._wake.set()
 
     def _on_end(self, task: asyncio.Task[None]) -> None:
+        """Forgets the task of a request that has ended; an error of our own code is then raised by `run`."""
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             self._fault = task.exception()  # a bug in our code: `run` raises it

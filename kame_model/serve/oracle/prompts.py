@@ -63,6 +63,7 @@ class Prompt(Config):
         return self.model_copy(update={"instructions": text})
 
     def _fill(self, history: Sequence[str], heard: str, is_finished: bool) -> str:
+        """Returns the text of a request: the template of a finished or unfinished turn, filled."""
         return fill_request(self.finished if is_finished else self.unfinished, history, heard)
 
 

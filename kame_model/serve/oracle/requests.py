@@ -148,6 +148,7 @@ class Requests:
         self._emit("oracle_failed", {"oracle": oracle, "back_end": back_end, "reason": reason})
 
     def _emit_words(self, oracle: int | str, asked_s: float, words: str) -> None:
+        """Emits words of an oracle that was requested at `asked_s`, with its age."""
         age_s = asyncio.get_running_loop().time() - asked_s
         self._emit("oracle", {"oracle": oracle, "text": words, "age_s": round(age_s, 3)})
 

@@ -144,6 +144,7 @@ class Member:
 
 
 async def _cancel_task(task: "asyncio.Task[None]") -> None:
+    """Cancels a task, and waits until it has ended."""
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task

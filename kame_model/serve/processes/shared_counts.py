@@ -163,6 +163,7 @@ class SharedAllowance:
         return True
 
     def _compute_amount_left(self, key: str, now_s: float) -> float:
+        """Returns how much a key may use at a time: what it had left, and what has been added since."""
         known = self._counts.read_left(self._name, key)
         if known is None:
             return self._most

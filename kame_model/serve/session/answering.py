@@ -24,7 +24,7 @@ from kame_model.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedContext:
     """What all sessions share; it contains nothing of a caller.
 
     Attributes:
@@ -56,7 +56,7 @@ class Answering:
         choice: the current chat model.
     """
 
-    def __init__(self, shared: Shared, clock_s: Callable[[], float], emit: Emit) -> None:
+    def __init__(self, shared: SharedContext, clock_s: Callable[[], float], emit: Emit) -> None:
         cycle = shared.config.cycle
         self.mode: Mode = "direct"
         self._admit_to_device = shared.admit_to_device

@@ -15,7 +15,7 @@ from kame_model.frames.ids import PADDING_ID
 from kame_model.serve.device.engine import FrameIn, FrameOut
 from kame_model.serve.device.stepper import Stepper, end_session_on_fault
 from kame_model.serve.oracle.prompts import Instructions, get_prompt_text
-from kame_model.serve.session.answering import Answering, Shared
+from kame_model.serve.session.answering import Answering, SharedContext
 from kame_model.serve.session.events import EventKind, SessionEvent
 from kame_model.serve.session.hearing import TurnRecogniser, TurnTaking
 from kame_model.serve.session.mailbox import EventFeeds, Inbox, Outbox, SaidFrame
@@ -47,7 +47,7 @@ class Session:
 
     def __init__(
         self,
-        shared: Shared,
+        shared: SharedContext,
         stepper: Stepper,
         observe: Callable[["Session", SessionEvent], None],
         address: str,

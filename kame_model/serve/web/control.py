@@ -86,6 +86,7 @@ def create_control_routes(manager: ConnectionManager) -> APIRouter:
 
 
 def _describe_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Returns the `responses` of a route that may answer with these HTTP statuses, for its documentation."""
     return {status: {"model": ErrorBody} for status in statuses}
 
 

@@ -56,7 +56,8 @@ class Changes(Config):
     )
 
     @model_validator(mode="after")
-    def _has_one_prompt(self) -> Self:
+    def _check_one_prompt(self) -> Self:
+        """Raises a ValueError if both a prompt and instructions are given."""
         if self.prompt is not None and self.instructions is not None:
             raise ValueError("prompt and instructions exclude each other")
         return self

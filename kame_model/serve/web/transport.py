@@ -104,7 +104,7 @@ class _HttpProtocol(_ReportingProtocol, H11Protocol):
             self.connection.is_asking = self.cycle is not None and not self.cycle.response_complete
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
-        """Passes the connection on to `_WebSocketProtocol`, or refuses it if there are too many or its head is too long."""
+        """Passes the connection on to `_WebSocketProtocol`, or refuses it: too many, or too long a head."""
         denied = None if self._connections.may_enter else _FULL
         if any(len(name) + len(value) > MAX_LINE_BYTES for name, value in event.headers) or (
             len(event.headers) > MAX_HEADERS

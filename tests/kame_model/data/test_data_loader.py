@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.training import DataConfig
 from data_schemas.errors import ConfigError, StoreError
-from kame_model.data.batch_plan import BatchPlan, Planned, make_units
+from kame_model.data.batch_plan import BatchPlan, PlannedExample, make_units
 from kame_model.data.copying import Pieces
 from kame_model.data.example import ExampleMaker
 from kame_model.data.loader import ALONE, ONLY_DIALOGUES, Counts, Loader, MicroBatch, RowSource, Share
@@ -50,7 +50,7 @@ def loader_of(
     return Loader({"dialogues": rows}, ONLY_DIALOGUES)
 
 
-def met(plan: BatchPlan, number: int = 0) -> list[Planned]:
+def met(plan: BatchPlan, number: int = 0) -> list[PlannedExample]:
     """The examples of a round."""
     return [each for pool in plan.get_pools(number) for each in pool.planned]
 

@@ -9,7 +9,7 @@ import torch
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.copying import CopyConfig
 from data_schemas.config.training import KINDS, DataConfig, SharesConfig
-from kame_model.data.batch_plan import Planned
+from kame_model.data.batch_plan import PlannedExample
 from kame_model.data.copying import Pieces
 from kame_model.data.example import ExampleMaker
 from kame_model.data.lessons import CopySource
@@ -59,7 +59,7 @@ def test_dialogues_and_copies_are_numbered_by_the_run(rows: Path) -> None:
 def test_examples_are_made_for_the_runs_step(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[int] = []
 
-    def remember(maker: ExampleMaker, planned: Planned, step: int) -> Any:
+    def remember(maker: ExampleMaker, planned: PlannedExample, step: int) -> Any:
         steps.append(step)
         return make(maker, planned, step)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from data_schemas.config.training import DataConfig, SharesConfig
-from kame_model.data.batch_plan import BatchPlan, Planned, RowKind, make_units
+from kame_model.data.batch_plan import BatchPlan, PlannedExample, RowKind, make_units
 from kame_model.data.example import ExampleMaker
 from kame_model.data.loader import Loader, RowSource
 from kame_model.data.mixture import open_datasets
@@ -100,7 +100,7 @@ def test_answers_are_spoken_by_utterances_with_their_sound(dialogues: Path, spee
     rows = [datasets[1][at].a for at in range(len(datasets[1]))]
     known, n_spoken = utterances(datasets[1], "sentence", "words", "numbers"), 0
     for unit in make_units(0, datasets[0], "train", "a").units:
-        example, changes = maker.make_example(Planned(unit, 0), 0)
+        example, changes = maker.make_example(PlannedExample(unit, 0), 0)
         if changes is None or not changes.substituted:
             continue
         n_spoken += 1
@@ -119,7 +119,7 @@ def test_an_answer_that_no_oracle_tells_is_a_stall_of_the_speech_rows(dialogues:
     config = config_of(dialogues, speech, feed={"drop_share": 0.99})
     datasets = open_datasets(config.datasets)
     maker = ExampleMaker(datasets, config, 0)
-    found = [maker.make_example(Planned(unit, 0), 0) for unit in make_units(0, datasets[0], "train", "a").units]
+    found = [maker.make_example(PlannedExample(unit, 0), 0) for unit in make_units(0, datasets[0], "train", "a").units]
     stalls = [said(example) for example, changes in found if changes is not None and changes.stalled]
     known = utterances(datasets[1], "stall")
     assert all(each in ([], *known) for each in stalls)

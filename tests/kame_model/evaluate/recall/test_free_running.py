@@ -10,7 +10,7 @@ import torch
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.model import SamplingConfig
 from kame_model.evaluate.recall.free_running import FreeRun, Script, make_script, plan_batches, run_freely
-from kame_model.evaluate.recall.turns import Asked, find_turns
+from kame_model.evaluate.recall.turns import AskedDialogue, find_turns
 from kame_model.frames.batch import Example, collate
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
 from kame_model.frames.oracle_stream import OracleTokenEvent, make_oracle_stream
@@ -79,7 +79,7 @@ def test_a_correction_comes_so_long_after_the_opening_was_said_in_a_row() -> Non
     np.testing.assert_array_equal(run.text, text[:24].numpy())
 
 
-def asked_by(tokenizer: Tokenizer, *answers: str) -> list[Asked]:
+def asked_by(tokenizer: Tokenizer, *answers: str) -> list[AskedDialogue]:
     return find_turns(
         [recall_row(at, answer, tokenizer, asked_again=True) for at, answer in enumerate(answers)], tokenizer
     )
