@@ -54,7 +54,7 @@ class CopySource:
         return self._finished
 
     def load_batches(self, step: int) -> list[MicroBatch]:
-        """See `Source`; the micro-batches are of the current lesson, so any step can be loaded."""
+        """See `Source`; the steps may be loaded in any order, and the micro-batches are of the current lesson."""
         first = step * self._accumulation
         mine = range(first + self._share.rank, first + self._accumulation, self._share.world)
         drawn = random.Random(ids.derive_seed("guesses", self._seed, step)).random()  # the same in all processes

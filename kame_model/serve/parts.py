@@ -231,7 +231,10 @@ def _load_voice(config: ServeConfig) -> TextToSpeech | None:
 async def _open_recordings(
     config: ServeConfig, recogniser: str, speaker: SentenceSpeaker | None, stack: AsyncExitStack
 ) -> Recordings | None:
-    """Opens the recordings, and deletes expired ones until the stack closes; None if no folder is configured."""
+    """Opens the recordings, and starts a task that deletes expired ones; both end when the stack is closed.
+
+    None if no folder is configured.
+    """
     if config.record.folder is None:
         return None
     voice = "" if speaker is None else speaker.voice_name

@@ -77,7 +77,7 @@ def normalise(text: str) -> list[str]:
     return [word for at, word in enumerate(told) if word not in _ARTICLES or told[at - 1 : at] == ["option"]]
 
 
-def score(response: str, accepted: Sequence[str], rule: Rule, options: Sequence[str] = ()) -> ResponseScore:
+def score_response(response: str, accepted: Sequence[str], rule: Rule, options: Sequence[str] = ()) -> ResponseScore:
     """Scores a response against the accepted answers.
 
     Args:
@@ -122,7 +122,7 @@ def find_answer_time(
 
     Args:
         pieces: pieces of a text, each with its time, in order; a word's time is that of the piece in which it starts.
-        rule, options: as for `score`.
+        rule, options: as for `score_response`.
     """
     words = time_words(pieces)
     answers = [answer for answer in map(normalise, accepted) if answer]

@@ -37,7 +37,7 @@ from data_schemas.config.questions import QuestionsConfig
 from data_schemas.errors import ConfigError
 from data_schemas.units import round_s, seconds_to_samples
 from kame_model.evaluate.answers.heard_words import count_word_errors
-from kame_model.evaluate.answers.scoring import Rule, find_answer_time, is_degenerate, normalise, score
+from kame_model.evaluate.answers.scoring import Rule, find_answer_time, is_degenerate, normalise, score_response
 from kame_model.evaluate.calls.asking_voices import AskingVoices
 from kame_model.evaluate.calls.call import Call, CalledServer
 from kame_model.evaluate.calls.delays import find_audible_spans, measure_delays
@@ -279,7 +279,7 @@ def _make_item_record(called: Record, question: Question, rule: Rule, condition:
     """Scores the texts of a call, and makes the record for `items.jsonl` from that of the call."""
     own, reference = called["measures"], called["reference"]
     by_ear, by_text, by_reference = (
-        score(said or "", question.answers, rule, question.options)
+        score_response(said or "", question.answers, rule, question.options)
         for said in (called["heard"], called["text"], reference)
     )
     is_reference_right = by_reference.is_right

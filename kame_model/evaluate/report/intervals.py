@@ -203,7 +203,12 @@ def _compute_newcombe_interval(one: Sample, other: Sample) -> tuple[float, float
 
 
 def _join_bounds(one: float, other: float, correlation: float) -> float:
-    """Returns the distance of the difference's bound from two figures' distances to theirs (Newcombe)."""
+    """Returns the distance of a bound from the difference of two figures, by Newcombe's formula.
+
+    Args:
+        one, other: distance of each figure from its own bound.
+        correlation: of the two figures.
+    """
     return math.sqrt(max(0.0, one**2 - 2 * correlation * one * other + other**2))
 
 

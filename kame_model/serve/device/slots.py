@@ -207,8 +207,9 @@ class Slots:
         return engine
 
     def _measure_fits(self, found_s: dict[int, float], n_slots: int) -> bool:
-        """Returns whether a step of so many slots stays within the budget; its time is recorded in `found_s`. Slots
-        beyond the memory do not fit, and are not tried again.
+        """Returns whether a step of so many slots stays within the budget; its time is stored in `found_s`.
+
+        If there is not enough memory for so many slots, they do not fit, and are not tried again.
         """
         try:
             with self._create_engine(n_slots) as tried:

@@ -202,8 +202,9 @@ class Connections(Collector):
         return connection
 
     def may_ask(self, peer: str) -> bool:
-        """Returns whether an address has a request left, without using it up; counts a refusal if not. A client without
-        one need not connect, which costs more than this.
+        """Returns whether a peer has a request left, without using it up; if not, counts that in `n_closed`.
+
+        It is called before a client is connected, because connecting one costs more.
         """
         address = self._counted_as(peer)
         if address is None or self._requests.get_amount_left(address) >= 1:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kame_model.evaluate.answers.scoring import Rule, find_answer_time, list_accepted_forms, normalise, score
+from kame_model.evaluate.answers.scoring import Rule, find_answer_time, list_accepted_forms, normalise, score_response
 
 
 @pytest.mark.parametrize(
@@ -66,19 +66,19 @@ def test_what_differs_stays_different(one: str, other: str) -> None:
 def test_a_response_is_read_by_the_rule_of_its_set(
     response: str, accepted: list[str], rule: str, is_right: bool
 ) -> None:
-    assert score(response, accepted, rule).is_right is is_right  # type: ignore[arg-type]
+    assert score_response(response, accepted, rule).is_right is is_right  # type: ignore[arg-type]
 
 
 def test_empty_exact_and_degenerate_answers_are_told_apart() -> None:
-    assert score(" ... ", ["five"], "said").is_empty
-    assert score("The five.", ["5"], "said").is_exact
-    assert not score("It is five.", ["5"], "said").is_exact
+    assert score_response(" ... ", ["five"], "said").is_empty
+    assert score_response("The five.", ["5"], "said").is_exact
+    assert not score_response("It is five.", ["5"], "said").is_exact
     for loop_of_numbers in ("the first one is the first one. " * 5, "2021-2021-2021-2021-2021-202", "no, no, no, no!"):
-        assert score(loop_of_numbers, ["first one"], "said").is_degenerate
-    loop = score("it is five cents it is five cents it is five cents it is five cents", ["five cents"], "said")
+        assert score_response(loop_of_numbers, ["first one"], "said").is_degenerate
+    loop = score_response("it is five cents it is five cents it is five cents it is five cents", ["five cents"], "said")
     assert loop.is_degenerate
     assert not loop.is_right
-    assert not score("five cents, five cents, five cents", ["five cents"], "said").is_degenerate
+    assert not score_response("five cents, five cents, five cents", ["five cents"], "said").is_degenerate
 
 
 def test_brackets_in_a_published_answer_need_not_be_said() -> None:
@@ -150,17 +150,19 @@ def test_the_time_is_that_of_the_form_said_first_and_of_the_number_that_is_score
 )
 def test_of_options_exactly_the_right_one_is_to_be_given(response: str, is_right: bool) -> None:
     options = ["Paris", "London", "Rome", "Rome of the Roman Empire", "The Roman Empire"]
-    assert score(response, ["Rome", "option C"], "option", options).is_right is is_right
+    assert score_response(response, ["Rome", "option C"], "option", options).is_right is is_right
 
 
 def test_an_option_is_not_given_by_a_longer_one_that_holds_it() -> None:
     options = ["Gravity", "Gravity and friction"]
-    assert score("It is gravity and friction.", ["Gravity and friction", "option B"], "option", options).is_right
-    assert not score("It is gravity and friction.", ["Gravity", "option A"], "option", options).is_right
-    assert not score("A.", ["Gravity and friction", "option B"], "option", options).is_empty
-    assert score("A.", ["Gravity", "option A"], "option", options).is_exact
-    assert score("Not known.", ["Not known", "option B"], "option", ["Known", "Not known"]).is_right
-    assert score("B.", ["Four", "option A"], "option", ["Four", "four", "five"]).is_right, "both are the same"
+    assert score_response(
+        "It is gravity and friction.", ["Gravity and friction", "option B"], "option", options
+    ).is_right
+    assert not score_response("It is gravity and friction.", ["Gravity", "option A"], "option", options).is_right
+    assert not score_response("A.", ["Gravity and friction", "option B"], "option", options).is_empty
+    assert score_response("A.", ["Gravity", "option A"], "option", options).is_exact
+    assert score_response("Not known.", ["Not known", "option B"], "option", ["Known", "Not known"]).is_right
+    assert score_response("B.", ["Four", "option A"], "option", ["Four", "four", "five"]).is_right, "both are the same"
 
 
 @pytest.mark.parametrize(
@@ -184,7 +186,7 @@ def test_a_letter_that_is_part_of_an_options_text_gives_no_option(response: str,
     options = ["T lymphocytes", "Neutrophils", "B lymphocytes", "E. coli", "Mast cells", "A. fumigatus", "C-14"]
     options += ["The D dimer"]
     accepted = [options["ABCDEFGH".index(right)], f"option {right}"]
-    assert score(response, accepted, "option", options).is_right is is_right
+    assert score_response(response, accepted, "option", options).is_right is is_right
 
 
 def test_the_time_of_an_answer_is_not_that_of_a_letter_in_another_options_text() -> None:
