@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from dashboard.timeline import Piece, Timeline, compare, lay_out
+from dashboard.timeline import Piece, Timeline, compare_words, lay_out
 from data_schemas.records import AudioDialogue, Turn, WrittenSpan
 from tests.support.builders import make_turn, make_utterance
 from tests.support.dashboards import heard
@@ -94,8 +94,8 @@ def test_what_was_heard_is_compared_with_what_was_spoken() -> None:
 
 
 def test_words_that_are_missing_or_added_differ() -> None:
-    assert compare(["a", "b", "c"], ["b", "c", "d"]) == (
+    assert compare_words(["a", "b", "c"], ["b", "c", "d"]) == (
         [Piece("a", True), Piece("b c", False)],
         [Piece("b c", False), Piece("d", True)],
     )
-    assert compare([], []) == ([], [])
+    assert compare_words([], []) == ([], [])

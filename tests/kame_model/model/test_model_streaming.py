@@ -153,7 +153,7 @@ def test_cues_are_those_of_the_training_forward_whoever_was_reset_or_rested() ->
     said = [PADDING_ID, 10, PADDING_ID, 11, 11, 10, 10, 11, *[PADDING_ID] * 6]
     heard, gen, places = heard_by(1, 1)[..., 0].expand(2, -1), FrontEndGen(front_end, GREEDY), [0, 0]
     expected = compute_cues([TEXT_CARD, *said[:-1]], oracle, TEXT_CARD)
-    note = gen._gen._note_text
+    note = gen._gen._record_text
     gen._gen.on_text_hook = lambda sampled: note(sampled.copy_(torch.tensor([said[place] for place in places])))
     with gen.streaming(2):
         for call in range(12):
