@@ -24,7 +24,7 @@ from backends.listener.vad import TurnDetector
 from backends.tts.kokoro import Kokoro
 from backends.tts.protocol import Speech
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ, samples_to_seconds
-from pipelines.quality.word_errors import compare
+from pipelines.quality.word_errors import compare_transcript
 
 SENTENCES = (
     "What is the capital of France, and when was it founded?",
@@ -55,7 +55,7 @@ class Player:
     """Plays sentences to a recogniser."""
 
     def __init__(self, recogniser: MoonshineListener, slower: float) -> None:
-        self._ear = recogniser.listen(self._note)
+        self._ear = recogniser.listen(self._record_text)
         self._slower = slower
         self._told: list[tuple[float, Heard]] = []
         self._is_final = threading.Event()
@@ -77,13 +77,13 @@ class Player:
         ended_s = time.monotonic()
         self._ear.end_turn()
         self._is_final.wait()
-        found = compare(said, self._told[-1][1].text)
+        found = compare_transcript(said, self._told[-1][1].text)
         turn = Turn(said, self._told[-1][1].text, found.n_words, found.n_word_errors)
         turn.final_s = (self._told[-1][0] - ended_s) / self._slower
         turn.lags_s = self._compute_lags_s(said, speech, started_s)
         return turn
 
-    def _note(self, heard: Heard) -> None:
+    def _record_text(self, heard: Heard) -> None:
         self._told.append((time.monotonic(), heard))
         if heard.is_final:
             self._is_final.set()
@@ -92,7 +92,7 @@ class Player:
         """Returns the delays of recognised words in seconds, from a word's end to the first text that contains it."""
         first_s: dict[int, float] = {}
         for told_s, heard in self._told:
-            found = compare(said, heard.text)
+            found = compare_transcript(said, heard.text)
             said_tokens = found.said.split()
             if len(said_tokens) != len(speech.words):
                 continue  # numbers of several words have one time for all: such texts are not timed

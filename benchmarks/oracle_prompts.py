@@ -135,10 +135,10 @@ def count_tokens(payloads: Sequence[Payload], open_client: OpenClient) -> Prompt
 def measure_prompts(payloads: Sequence[Payload], n_in_flight: int) -> PromptTokens:
     """Sends all payloads to a new server of the embedded model, at most `n_in_flight` at once; see `count_tokens`."""
     from pipelines.run.execute import open_client
-    from pipelines.run.stages import chat_engine
+    from pipelines.run.stages import build_chat_engine
 
     chat = ChatConfig(n_slots=n_in_flight)
-    with tempfile.TemporaryDirectory() as folder, chat_engine(chat).serve() as endpoint:
+    with tempfile.TemporaryDirectory() as folder, build_chat_engine(chat).serve() as endpoint:
         return count_tokens(payloads, open_client(chat, endpoint, BudgetConfig(), f"{folder}/a.sqlite", lambda _: None))
 
 

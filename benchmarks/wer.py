@@ -21,7 +21,7 @@ from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds, seconds_to_samples
 from pipelines.audio import decode_flac
-from pipelines.quality.word_errors import compare
+from pipelines.quality.word_errors import compare_transcript
 from pipelines.speech.gate import pad_with_silence
 
 CHANNELS = {"A": 0, "B": 1}
@@ -64,7 +64,7 @@ class Rate:
     name_recall: float | None
 
 
-def listen(reader: DatasetReader, recogniser: Recogniser, limit: int | None) -> Iterator[Heard]:
+def transcribe_utterances(reader: DatasetReader, recogniser: Recogniser, limit: int | None) -> Iterator[Heard]:
     """Yields each utterance of a dataset, or of `limit` evenly spread dialogues, with its transcript.
 
     Backchannels are skipped, as by the gate.
@@ -79,7 +79,7 @@ def listen(reader: DatasetReader, recogniser: Recogniser, limit: int | None) -> 
                 assert utterance.end_s is not None
                 span = slice(seconds_to_samples(utterance.start_s), seconds_to_samples(utterance.end_s))
                 cut = pad_with_silence(sound[span, CHANNELS[turn.speaker]])
-                found = compare(utterance.spoken_text, recogniser.transcribe(cut, SAMPLE_RATE_HZ))
+                found = compare_transcript(utterance.spoken_text, recogniser.transcribe(cut, SAMPLE_RATE_HZ))
                 yield Heard(
                     dialogue_id=row.dialogue_id,
                     source=row.source,
@@ -113,12 +113,14 @@ def compute_rate(heard: Sequence[Heard]) -> Rate:
         high=float(high),
         n_words=int(n_words),
         n_utterances=len(heard),
-        number_recall=_share(sum(each.n_numbers_heard for each in heard), sum(each.n_numbers for each in heard)),
-        name_recall=_share(sum(each.n_names_heard for each in heard), sum(each.n_names for each in heard)),
+        number_recall=_compute_share(
+            sum(each.n_numbers_heard for each in heard), sum(each.n_numbers for each in heard)
+        ),
+        name_recall=_compute_share(sum(each.n_names_heard for each in heard), sum(each.n_names for each in heard)),
     )
 
 
-def _share(part: int, whole: int) -> float | None:
+def _compute_share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
@@ -155,7 +157,7 @@ def main() -> None:
     recogniser = Moonshine()
     recogniser.transcribe(np.zeros(SAMPLE_RATE_HZ, dtype=np.float32), SAMPLE_RATE_HZ)  # loads the model, untimed
     started_s = time.monotonic()
-    heard = list(listen(DatasetReader(options.folder), recogniser, options.limit))
+    heard = list(transcribe_utterances(DatasetReader(options.folder), recogniser, options.limit))
     if not heard:
         sys.exit(f"{options.folder} holds no dialogues.")
     factor = (time.monotonic() - started_s) / sum(each.audio_s for each in heard)

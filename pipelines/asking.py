@@ -42,15 +42,15 @@ class Usability:
         self._faults: deque[str] = deque(maxlen=N_JUDGED)
 
     def note(self, attempt: int, fault: str = "", example: str = "") -> None:
-        """Counts an answer.
+        """Counts an answer, and stops the run if nearly all of the last `N_JUDGED` ones are unusable.
 
         Args:
-            attempt: only answers to attempt 0 count.
+            attempt: number of the request; only answers to attempt 0, the first one, count.
             fault: the name of the reason why it is unusable; empty if it is usable.
             example: the text that shows it.
 
         Raises:
-            BackendError: too few of the last answers were usable.
+            BackendError: `TOO_MANY_UNUSABLE` or more of the last `N_JUDGED` first answers are unusable.
         """
         if attempt:
             return
@@ -74,7 +74,10 @@ class AskingStage(StageDescription, Protocol[Out]):
 
 
 def run_alone(stage: AskingStage[Out], batch: Sequence[Any], open_client: OpenClient) -> StageResult[Out]:
-    """Runs a stage that calls a chat model on one batch, with a client of its own."""
+    """Runs a stage that calls a chat model on one batch, with a client that is opened and closed for it.
+
+    Returns the outputs and rejects; it must not be called inside a running event loop.
+    """
 
     async def ask() -> StageResult[Out]:
         async with open_client() as client:
@@ -84,7 +87,10 @@ def run_alone(stage: AskingStage[Out], batch: Sequence[Any], open_client: OpenCl
 
 
 async def gather_all(works: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:
-    """Awaits all coroutines and returns their results in order; the first error cancels the others and is raised."""
+    """Runs all coroutines concurrently and returns their results in order.
+
+    The first error cancels the others and is raised.
+    """
     tasks = [asyncio.create_task(work) for work in works]
     try:
         return list(await asyncio.gather(*tasks))
@@ -95,8 +101,8 @@ async def gather_all(works: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answe
 
 
 @cache
-def read_texts(package: str) -> dict[str, str]:
-    """Returns the contents of a package's `prompt.yaml` by name: its version and the texts of its prompts."""
+def read_prompt_texts(package: str) -> dict[str, str]:
+    """Returns the contents of the `prompt.yaml` of a Python package: its `version`, and its prompt texts by name."""
     text = (files(package) / "prompt.yaml").read_text(encoding="utf-8")
     texts: dict[str, str] = yaml.safe_load(text)
     return texts

@@ -25,14 +25,14 @@ EDGE_S = 0.005
 
 
 def to_flac(sound: Sound) -> bytes:
-    """Encodes as 16-bit FLAC at 24 kHz; the result is deterministic."""
+    """Returns the samples as the bytes of a 16-bit FLAC file at 24 kHz; the same samples give the same bytes."""
     sink = io.BytesIO()
     soundfile.write(sink, sound, SAMPLE_RATE_HZ, format="FLAC", subtype="PCM_16")
     return sink.getvalue()
 
 
 def decode_flac(data: bytes) -> Sound:
-    """Decodes a FLAC file written by `to_flac`."""
+    """Returns the samples of a FLAC file that `to_flac` made; its sample rate is not checked."""
     sound: Sound = soundfile.read(io.BytesIO(data), dtype="float32")[0]
     return sound
 
@@ -48,7 +48,10 @@ def measure_peak_dbfs(sound: Sound) -> float:
 
 
 def scale_to_level(sound: Sound, level_dbfs: float, peak_limit: float = PEAK_LIMIT) -> Sound:
-    """Scales audio to an RMS level, or below it where its peak would exceed `peak_limit`; silence stays as it is."""
+    """Returns the audio scaled to an RMS level, or to less if its peak would exceed `peak_limit`.
+
+    Silence is returned unchanged.
+    """
     rms = 10 ** (measure_rms_dbfs(sound) / 20)
     peak = float(np.abs(sound).max()) if sound.size else 0.0
     if peak == 0.0:
@@ -58,7 +61,7 @@ def scale_to_level(sound: Sound, level_dbfs: float, peak_limit: float = PEAK_LIM
 
 
 def fade_edges(sound: Sound, end_s: float) -> Sound:
-    """Returns a copy of a channel that fades in over `EDGE_S` and fades out over its last `end_s` seconds."""
+    """Returns a copy of a channel that fades in over its first `EDGE_S` seconds and out over its last `end_s`."""
     result = sound.copy()
     n_rise, n_fall = (min(len(sound), seconds_to_samples(each_s)) for each_s in (EDGE_S, end_s))
     result[:n_rise] *= _make_fade_in(n_rise)
@@ -72,11 +75,12 @@ def _make_fade_in(n_samples: int) -> Sound:
 
 
 def _to_dbfs(amplitude: float) -> float:
+    """Returns an amplitude in dB relative to full scale, at least `SILENCE_DBFS`."""
     return round(20 * float(np.log10(amplitude)), 3) if amplitude > 10 ** (SILENCE_DBFS / 20) else SILENCE_DBFS
 
 
 def save_wav(flac: bytes, path: str | Path) -> None:
-    """Writes a FLAC file's audio as 16-bit WAV, for players that do not support FLAC.
+    """Writes the audio of FLAC bytes to a 16-bit WAV file, for players that do not support FLAC.
 
     Raises:
         StoreError: the bytes are not an audio file, or the WAV cannot be written.

@@ -85,8 +85,11 @@ class Figures:
         return sum(self.levels.values())
 
 
-def count(store: Store, entries: Sequence[ShardEntry], oracle_version: str) -> Figures:
-    """Counts the figures of these files: oracle events of one version only, simulators and models of all versions."""
+def count_figures(store: Store, entries: Sequence[ShardEntry], oracle_version: str) -> Figures:
+    """Counts the figures of a dataset from these files.
+
+    Oracle events are counted only for `oracle_version`, simulators and models for all versions.
+    """
     figures = Figures()
     for entry in entries:
         if entry.kind == DATA:
@@ -104,7 +107,10 @@ def count(store: Store, entries: Sequence[ShardEntry], oracle_version: str) -> F
 
 
 def list_tables(figures: Figures) -> list[FigureTable]:
-    """Returns all figures as tables, in the order of display; those of recognition only if a recogniser was used."""
+    """Returns all figures as tables, in the order of display.
+
+    Those of recognition are included only if a recogniser was used.
+    """
     rejects = Counter[str]()
     for (source, _), n in figures.rejects.items():
         rejects[source] += n
@@ -117,39 +123,46 @@ def list_tables(figures: Figures) -> list[FigureTable]:
         FigureTable("dialogues-by-source", "Dialogues", ("source", "dialogues", "minutes", "rejects"), [*per_source]),
         FigureTable("rejects-by-reason", "Rejects", ("source", "reason", "items"), [*reasons]),
         _make_count_table("dialogues-by-split", "Splits", ("split", "dialogues"), figures.splits),
-        FigureTable("dialogues-by-form", "Forms", ("form", "dialogues", "% of all"), _compute_shares(figures.forms)),
+        FigureTable("dialogues-by-form", "Forms", ("form", "dialogues", "% of all"), _make_share_rows(figures.forms)),
         *(_make_hearing_table(figures, kind) for kind in _HEARD_BY if figures.n_utterances_heard),
         _make_count_table("events-by-level", "Oracle events by hint level", ("level", "events"), figures.levels),
         _make_count_table("events-by-status", "Oracle events by status", ("status", "events"), figures.statuses),
-        FigureTable("simulators", "Who wrote the oracles", _SIMULATOR_HEAD, _list_writers(figures)),
-        FigureTable("answered-by", "Which models answered", _ANSWERER_HEAD, _list_answering_models(figures)),
+        FigureTable("simulators", "Who wrote the oracles", _SIMULATOR_HEAD, _make_simulator_rows(figures)),
+        FigureTable("answered-by", "Which models answered", _ANSWERER_HEAD, _make_answerer_rows(figures)),
         _make_count_table("licences", "Licences of the questions", ("licence", "dialogues"), figures.licences),
         _make_count_table("voices", "Voices", ("voice", "utterances"), figures.voices),
-        FigureTable("engines", "What made them", ("role", "engine", "dialogues"), _group_by_role(figures.engines)),
+        FigureTable("engines", "What made them", ("role", "engine", "dialogues"), _make_engine_rows(figures.engines)),
     ]
 
 
 def _make_count_table(key: str, title: str, head: tuple[str, str], counts: Counter[Any]) -> FigureTable:
+    """Makes a table with the rows (key, count), sorted by key."""
     return FigureTable(key, title, head, sorted(counts.items()))
 
 
-def _group_by_role(engines: Counter[tuple[str, str]]) -> list[tuple[object, ...]]:
+def _make_engine_rows(engines: Counter[tuple[str, str]]) -> list[tuple[object, ...]]:
+    """Returns the rows (role, engine, number of dialogues), in the order of `_ROLES`."""
     return [(role, name, n) for wanted in _ROLES for (role, name), n in sorted(engines.items()) if role == wanted]
 
 
-def _list_writers(figures: Figures) -> list[tuple[object, ...]]:
+def _make_simulator_rows(figures: Figures) -> list[tuple[object, ...]]:
+    """Returns a row of the columns `_SIMULATOR_HEAD` for each simulator, sorted."""
     return [(*key, n) for key, n in sorted(figures.simulators.items())]
 
 
-def _list_answering_models(figures: Figures) -> list[tuple[object, ...]]:
-    """Lists the models that answered, by the name that their server gave with each answer."""
+def _make_answerer_rows(figures: Figures) -> list[tuple[object, ...]]:
+    """Returns a row of the columns `_ANSWERER_HEAD` for each pair of the model asked for and the model that answered.
+
+    The latter has the name that its server gave with the answer.
+    """
     return [
         (version, asked, told, "yes" if is_as_asked(told, asked) else "no", n)
         for (version, asked, told), n in sorted(figures.answerers.items())
     ]
 
 
-def _compute_shares(counts: Counter[str]) -> list[tuple[object, ...]]:
+def _make_share_rows(counts: Counter[str]) -> list[tuple[object, ...]]:
+    """Returns the rows (name, count, percent of all), sorted by name."""
     return [(name, n, round(100 * n / counts.total(), 1)) for name, n in sorted(counts.items())]
 
 
@@ -161,9 +174,9 @@ def _make_hearing_table(figures: Figures, kind: str) -> FigureTable:
             name,
             counts["n_utterances"],
             counts["n_takes"] - counts["n_utterances"],
-            _format_percent(counts["n_word_errors"], counts["n_words"]),
-            _format_percent(counts["n_numbers_heard"], counts["n_numbers"]),
-            _format_percent(counts["n_names_heard"], counts["n_names"]),
+            _compute_percent(counts["n_word_errors"], counts["n_words"]),
+            _compute_percent(counts["n_numbers_heard"], counts["n_numbers"]),
+            _compute_percent(counts["n_names_heard"], counts["n_names"]),
         )
         for (of, name), counts in sorted(figures.heard.items())
         if of == kind
@@ -171,7 +184,8 @@ def _make_hearing_table(figures: Figures, kind: str) -> FigureTable:
     return FigureTable(f"heard-by-{kind}", f"What a recogniser heard, by {kind}", head, rows)
 
 
-def _format_percent(part: int, whole: int) -> float | str:
+def _compute_percent(part: int, whole: int) -> float | str:
+    """Returns a share in percent with two decimals; "-" if `whole` is 0."""
     return round(100 * part / whole, 2) if whole else "-"
 
 
@@ -226,18 +240,23 @@ def _count_heard(figures: Figures, table: Any) -> None:
 
 
 def _count_events(figures: Figures, table: Any) -> None:
+    """Adds the oracle events of an oracle file to the figures, by level and by status."""
     events = pc.list_flatten(table["events"])
     figures.levels.update(pc.struct_field(events, "level").to_pylist())
     figures.statuses.update(pc.struct_field(events, "status").to_pylist())
 
 
 def _count_simulators(figures: Figures, table: Any) -> None:
+    """Adds the rows of an oracle file to the figures, by version, simulator, endpoint, model and prompts."""
     columns = (table[name].to_pylist() for name in _SIMULATOR_COLUMNS)
     figures.simulators.update(tuple(cell or "" for cell in row) for row in zip(*columns, strict=True))
 
 
 def _count_answerers(figures: Figures, table: Any) -> None:
-    """Adds the models that answered to the figures: successful answers of a chat model, each request counted once."""
+    """Adds the models that answered the requests of an oracle file to the figures.
+
+    Only successful answers of a chat model count, each request once.
+    """
     events = table["events"].combine_chunks()
     rows, flat = pc.list_parent_indices(events), pc.list_flatten(events)
     is_known = flat.type.get_field_index("answered_by") >= 0  # older files lack the field
@@ -255,5 +274,5 @@ def _count_answerers(figures: Figures, table: Any) -> None:
 
 
 def collect_figures(reader: DatasetReader) -> Figures:
-    """Counts the figures of a dataset, as on its card."""
-    return count(reader.store, reader.manifest.shards, reader.oracle_version)
+    """Counts the figures of a whole dataset, as they are on its card."""
+    return count_figures(reader.store, reader.manifest.shards, reader.oracle_version)

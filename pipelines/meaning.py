@@ -54,7 +54,9 @@ def find_names(spoken_text: str) -> frozenset[str]:
 
 
 def is_common(word: str) -> bool:
-    """Returns whether a lower-case word, or its base form, is written so in running text, not only as part of a name.
+    """Returns whether a lower-case word is common: it or its base form is written in lower case in running text.
+
+    So it is not only a name or a part of one.
 
     Pronouncing dictionaries and word lists do not show this, since they have names in lower case too.
     """
@@ -70,6 +72,7 @@ def is_common(word: str) -> bool:
 
 
 def _split_stems(word: str) -> Iterator[tuple[str, str]]:
+    """Yields pairs that, joined, may be a word's base form: ("driv", "") and ("driv", "e") for "driving"."""
     for ending, last in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
             yield word[: -len(ending)], last
@@ -77,7 +80,7 @@ def _split_stems(word: str) -> Iterator[tuple[str, str]]:
 
 @cache
 def list_common_words() -> tuple[str, ...]:
-    """Returns English words that are written in lower case, without their most frequent forms, sorted."""
+    """Returns common English words in lower case, sorted; regular inflections of a word in the list are not in it."""
     lines = COMMON_WORDS.read_text(encoding="utf-8").splitlines()
     return tuple(sorted(make_word_set(" ".join(line for line in lines if not line.startswith("#")))))
 

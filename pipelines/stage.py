@@ -36,18 +36,18 @@ class StageDescription(Protocol):
     output_type: ClassVar[type]
 
     def matters(self) -> dict[str, Any]:
-        """Returns the configuration and digests that determine the output, for the fingerprint."""
+        """Returns what determines the output besides the inputs, as JSON values: configuration and digests."""
 
 
 class Stage(StageDescription, Protocol[Out]):
     """A stage that calls no chat model; those that call one are `asking.AskingStage`."""
 
     def run(self, batch: Sequence[Any]) -> StageResult[Out]:
-        """Returns the outputs and rejects of the batch; the result is deterministic."""
+        """Returns the outputs and rejects of a batch; the same batch gives the same result."""
 
 
 def make_reject(record: Item | Dialogue, stage: str, reason: str, detail: str) -> Reject:
-    """Makes the reject row of an item, or of the dialogue made from it; the detail is cut at 500 characters."""
+    """Makes the reject of an item or a dialogue, with its reason; the detail is cut at 500 characters."""
     return Reject(
         item_id=record.item_id,
         dialogue_id=record.dialogue_id if isinstance(record, Dialogue) else None,
@@ -68,5 +68,5 @@ class Recipe:
 
 
 def make_recipes(stages: Mapping[str, StageDescription]) -> dict[str, Recipe]:
-    """Makes the recipes of all stages, in their order."""
+    """Returns the recipe of each stage, by name and in the same order."""
     return {name: Recipe(stage.version, stage.inputs, stage.matters()) for name, stage in stages.items()}

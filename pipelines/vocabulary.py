@@ -84,6 +84,7 @@ def _load_dictionary() -> frozenset[str]:
 
 @cache
 def _load_model() -> "NGramModel":
+    """Returns pocketsphinx's language model of English, which has the frequencies of words."""
     from pocketsphinx import NGramModel, get_model_path
 
     return NGramModel.readfile(get_model_path("en-us/en-us.lm.bin"))
@@ -91,17 +92,19 @@ def _load_model() -> "NGramModel":
 
 @cache
 def _load_speller() -> "SpellChecker":
+    """Returns pyspellchecker's spell checker, with its list of 160,000 words and their frequencies."""
     from spellchecker import SpellChecker
 
     return SpellChecker(distance=1)
 
 
 def _is_listed(word: str) -> bool:
+    """Returns whether a word is in the spell checker's list and long enough to be trusted there."""
     return len(word) >= _SHORTEST_LISTED and _load_speller().word_frequency[word] > 0
 
 
 def is_word(word: str) -> bool:
-    """Returns whether a lower-case word, with or without its ending, is in the dictionary or the larger list."""
+    """Returns whether a lower-case word is English: it, or it without a regular ending, is in a word list."""
     words = _load_dictionary()
     return (
         _is_listed(word)
@@ -120,6 +123,7 @@ def is_content(part: str, shortest: int = _SHORTEST_CONTENT) -> bool:
 
 
 def _is_known(word: str) -> bool:
+    """Returns whether a lower-case word is an English word in American or British spelling."""
     return is_word(word) or any(is_word(word.replace(*pair)) for pair in _BRITISH)
 
 
@@ -134,11 +138,12 @@ def _measure_rarity(word: str) -> float:
 
 
 def is_frequent(word: str) -> bool:
-    """Returns whether a lower-case word is so frequent that it is hardly a part of a rare one."""
+    """Returns whether a lower-case word is so frequent that it is hardly ever a part of a rare word."""
     return _measure_rarity(word) <= _RARE_NATS
 
 
 def _is_part(part: str) -> bool:
+    """Returns whether letters may be one of several words that were run together."""
     is_long = len(part) >= _SHORTEST_CONTENT
     return part not in _NEVER_PARTS and (
         is_long or part in SMALL_WORDS or (len(part) == 3 and _measure_rarity(part) < _SHORT_NATS)
@@ -147,7 +152,7 @@ def _is_part(part: str) -> bool:
 
 @lru_cache(maxsize=20_000)
 def split_run_together(word: str) -> tuple[str, ...]:
-    """Splits an unknown lower-case word into its likeliest words; empty if it is a word or may be a term."""
+    """Splits a lower-case word that lost its spaces; returns an empty tuple if it is a word or may be a term."""
     if len(word) > _LONGEST or _is_known(word):
         return ()
     best: list[tuple[float, tuple[str, ...]]] = [(0.0, ()), *[(math.inf, ())] * len(word)]
@@ -161,7 +166,7 @@ def split_run_together(word: str) -> tuple[str, ...]:
 
 
 def _split_small_word(word: str) -> tuple[str, ...]:
-    """Splits off a small word before or after a common one, where few terms have one: "afish", "ableto"."""
+    """Splits a small word off a common one before or after it: "afish", "ableto"; returns an empty tuple for others."""
     for at in range(1, len(word)):
         left, right = word[:at], word[at:]
         if (left in _FIRST and is_very_frequent(right)) or (right in _LAST and is_very_frequent(left)):
@@ -175,7 +180,12 @@ def is_very_frequent(part: str) -> bool:
 
 
 def _are_words(parts: tuple[str, ...], cost: float, n_letters: int) -> bool:
-    """Returns whether the parts are separate words, not parts of a rare one ("induct orson")."""
+    """Returns whether the parts of a split word are separate words, and not parts of one rare word ("induct orson").
+
+    Args:
+        cost: sum of the rarities of the parts, in nats.
+        n_letters: number of letters of all parts.
+    """
     if len(parts) < 2 or parts[0] in _PREFIXES or (parts[0] == "in" and parts[1].endswith(_ENDS_OF_TERMS)):
         return False
     if parts[-1] in {"in", "is"} and (
@@ -190,7 +200,7 @@ def _are_words(parts: tuple[str, ...], cost: float, n_letters: int) -> bool:
 
 
 def stands_alone(part: str) -> bool:
-    """Returns whether the part before a hyphen is a word or a prefix that is written so: "red-eyed", "co-workers"."""
+    """Returns whether a part of a hyphenated word is itself a word or a prefix: "red-eyed", "co-workers"."""
     is_short = len(part) < _SHORTEST_CONTENT
     return (
         part in _PREFIXES or part in SMALL_WORDS or _measure_rarity(part) <= (_ALONE_NATS if is_short else _RARE_NATS)

@@ -43,11 +43,11 @@ def report(
         from data_schemas.reader import DatasetReader
         from pipelines.figures import collect_figures
         from pipelines.oracle.plot import write_report
-        from pipelines.oracle.report import measure
+        from pipelines.oracle.report import measure_ladder
         from pipelines.run.publish import CARD, write_card
 
         reader = DatasetReader(folder, version)
-        measured = measure(reader, _connect_embeddings(embeddings_url, embeddings_model))
+        measured = measure_ladder(reader, _connect_embeddings(embeddings_url, embeddings_model))
         written = [*write_report(reader.store, measured), CARD]
         write_card(reader.store, reader.manifest, collect_figures(DatasetReader(folder)))
         if as_json:

@@ -39,11 +39,11 @@ from pipelines.run.stages import (
     NOBODY,
     ORACLE,
     SCRIPT,
+    build_chat_engine,
     build_chat_stage,
     build_cpu_stages,
     build_recogniser,
     build_stage_without_chat,
-    chat_engine,
     describe_stages,
     get_chat_model,
 )
@@ -367,7 +367,7 @@ def _measure_chat(bench: Bench, stage: str, batch: Sequence[Any], answers: str) 
     usages: list[ChatUsage] = []
     others_bytes = bench.meter.measure().others_bytes
     rest = batch[1:] or batch
-    with chat_engine(chat).serve() as endpoint:
+    with build_chat_engine(chat).serve() as endpoint:
         client = open_client(chat, endpoint, config.budget, answers, usages.append)
         asking = build_chat_stage(config, stage, endpoint)
         first = run_alone(asking, batch[:1], client).outputs

@@ -17,7 +17,7 @@ from flows.runs.tasks import Task, Tasks, run_tasks
 from pipelines.figures import Figures
 from pipelines.recordings import run as recordings
 from pipelines.run.execute import Runner, RunOne, run_chat_stage, run_on_part, start_chat_servers
-from pipelines.run.mirror import mirrored
+from pipelines.run.mirror import mirror_run
 from pipelines.run.parts import Part, PartRecord
 from pipelines.run.plan import Plan, check_request, collect_rejects, lock_dataset, make_plan
 from pipelines.run.publish import compact, publish
@@ -53,7 +53,7 @@ def run_refresh(
     Raises:
         KameError: a step failed; what was finished is reused by the next run.
     """
-    with mirrored(config, progress) as (here, told):
+    with mirror_run(config, progress) as (here, told):
         check_request(here)
         with lock_dataset(here), record_run(here) as record:
             made = run_tasks(make_refresh_tasks(here, told, record, by_shard), run_task)
@@ -66,7 +66,7 @@ def run_recordings(config: RefreshConfig, progress: Progress) -> tuple[RunRecord
     Raises:
         KameError: as `run_refresh`.
     """
-    with mirrored(config, progress) as (here, told):
+    with mirror_run(config, progress) as (here, told):
         recordings.check_request(here)
         with lock_dataset(here), record_run(here) as record:
             made = run_tasks(make_recordings_tasks(here, told, record))

@@ -28,7 +28,7 @@ class AlignmentStage:
         self.aligner = aligner
 
     def matters(self) -> dict[str, Any]:
-        """Returns the configuration and the aligner's digest."""
+        """Returns what determines the word timings besides the inputs: the configuration and the aligner's digest."""
         return {"config": dump_relevant_fields(self.config), "aligner": self.aligner.digest}
 
     def run(self, batch: Sequence[tuple[Dialogue, Clips]]) -> StageResult[DialogueWords]:
@@ -53,16 +53,16 @@ class AlignmentStage:
                 rejects.append(make_reject(dialogue, self.name, "word_outside", str(refusal)))
             except AlignmentRefused as refusal:
                 rejects.append(make_reject(dialogue, self.name, "words_not_found", str(refusal)))
-            except _Doubtful as doubt:
+            except _UnreliableTimings as doubt:
                 rejects.append(make_reject(dialogue, self.name, "score_low", str(doubt)))
         return StageResult(outputs, rejects)
 
     def _align(self, dialogue: Dialogue, clip: Clip) -> UtteranceWords:
-        """Times the words of one clip, from its start.
+        """Returns the timings of the words of one clip, in seconds from its start.
 
         Raises:
             AlignmentRefused: words could not be timed (`TimesRefused`: they are out of order or outside the clip).
-            _Doubtful: their mean score is too low.
+            _UnreliableTimings: their mean score is too low.
         """
         utterance = dialogue.turns[clip.turn_index].utterances[clip.utterance_index]
         words = split_words(utterance.spoken_text)
@@ -78,13 +78,13 @@ class AlignmentStage:
         )
 
     def _find_times(self, clip: Clip, words: list[str]) -> Sequence[WordTiming]:
-        """Returns the speech engine's timings if the aligner prefers them and they are of these words; else aligns."""
+        """Returns the speech engine's timings if the aligner prefers them and they fit, else those of the aligner."""
         if self.aligner.prefers_own_times and [each.word for each in clip.words] == words:
             return clip.words
         return self.aligner.align(decode_flac(clip.flac), SAMPLE_RATE_HZ, words)
 
     def _check_scores(self, timings: Sequence[WordTiming], text: str) -> None:
-        """Raises `_Doubtful` if the mean score of an utterance's words is below the minimum for their method."""
+        """Raises `_UnreliableTimings` if the words' mean score is below the minimum for their method (if any)."""
         if not timings:
             return
         least = self.config.min_mean_score.get(timings[0].method)
@@ -92,14 +92,15 @@ class AlignmentStage:
             return
         mean = sum(timing.score for timing in timings) / len(timings)
         if mean < least:
-            raise _Doubtful(f"the words of {text!r} score {mean:.2f} on average")
+            raise _UnreliableTimings(f"the words of {text!r} score {mean:.2f} on average")
 
 
-class _Doubtful(Exception):
+class _UnreliableTimings(Exception):
     """The word timings are not reliable; the message says why."""
 
 
 def _round_timing(timing: WordTiming) -> WordTiming:
+    """Returns the timing with its times and score rounded as rows store them."""
     return replace(
         timing, start_s=round_s(timing.start_s), end_s=round_s(timing.end_s), score=round(float(timing.score), 4)
     )

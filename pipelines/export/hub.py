@@ -31,10 +31,13 @@ datasets.load_dataset("{{0}}")
 
 
 def offer_dataset(folder: str, repository: str, told: Mapping[str, str]) -> Offer:
-    """Returns the files of a dataset for the Hub; intermediate files, run records, flags and consents are excluded.
+    """Returns the files of a dataset that can be uploaded to the Hub, and its card; nothing is uploaded.
+
+    Intermediate files, run records, flags and consents are excluded.
 
     Args:
-        repository: owner/name, for the card.
+        folder: folder of the dataset.
+        repository: owner/name on the Hub, for the card.
         told: licences of parts whose licence the dataset does not state (`check_licences` names them in its error).
 
     Raises:

@@ -38,7 +38,9 @@ class Exported:
 
 
 def export_moshi_finetune(folder: str, out: str, on_dialogue: Callable[[], None] = lambda: None) -> Exported:
-    """Exports a dataset in moshi-finetune's format; `out` is complete at the end, or does not exist.
+    """Exports a dataset in moshi-finetune's format, without its flagged dialogues.
+
+    `out` is complete at the end, or does not exist.
 
     Args:
         folder: the dataset.
@@ -83,7 +85,10 @@ def _write(reader: DatasetReader, folder: Path, on_dialogue: Callable[[], None])
 
 
 def make_alignments(dialogue: AudioDialogue) -> dict[str, Any]:
-    """Returns the JSON for a WAV file: each speaker's words as [word, [start_s, end_s], label], and the origin."""
+    """Returns the JSON for a dialogue's WAV file: each speaker's words, sorted by start, and where they come from.
+
+    A word is a list [word, [start_s, end_s], label of its speaker].
+    """
     words: dict[str, list[Any]] = {"A": [], "B": []}
     for turn in dialogue.turns:
         for utterance in turn.utterances:

@@ -32,7 +32,7 @@ class NoPlace(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Laid:
+class PlacedUtterance:
     """A placed utterance: it occupies the samples [start, end) of the dialogue.
 
     `words` are those that are still spoken, timed from the start of the utterance. `is_cut` means that it ends before
@@ -47,7 +47,7 @@ class Laid:
     is_cut: bool = False
 
     def get_word_end(self, index: int) -> int:
-        """Returns the index of the first sample after a word; a word's end is never rounded down to before it."""
+        """Returns the first sample of the dialogue after the end of word `index` of this utterance."""
         return self.start + math.ceil(self.words[index].end_s * SAMPLE_RATE_HZ - 0.02)  # 0.02: stored times are rounded
 
 
@@ -55,7 +55,7 @@ class Laid:
 class Layout:
     """All utterances that are spoken, without what follows a cut, and the length of the dialogue."""
 
-    utterances: dict[Key, Laid]
+    utterances: dict[Key, PlacedUtterance]
     cut_turns: frozenset[int]
     n_samples: int
 
@@ -67,7 +67,9 @@ def lay_out(
     config: MixingConfig,
     draw: random.Random,
 ) -> Layout:
-    """Places the speech of a dialogue in order, and the backchannels over a turn as soon as it is placed; adds silence.
+    """Determines when each utterance of a dialogue is spoken, from the first turn to the last.
+
+    The backchannels over a turn are placed as soon as that turn is; silence follows the last utterance.
 
     Raises:
         NoPlace: `lead_too_short` for an early start, `word_not_said` if a placement names a word that the turn does not
@@ -84,28 +86,28 @@ def lay_out(
     for turn in dialogue.turns:
         clock.lay_turn(turn)
         clock.lay_backchannels_over(turn)
-    clock.check()
+    clock.check_placements()
     last = max(each.end for each in clock.laid.values())
     return Layout(clock.laid, frozenset(clock.cut_turns), last + seconds_to_samples(config.after_s))
 
 
 @dataclass(slots=True)
 class _Clock:
-    """The utterances placed so far."""
+    """Places the utterances of a dialogue one after another, and has those placed so far."""
 
     dialogue: Dialogue
     n_samples: Mapping[Key, int]
     words: Mapping[Key, tuple[WordTiming, ...]]
     config: MixingConfig
     draw: random.Random
-    laid: dict[Key, Laid] = field(default_factory=dict)
+    laid: dict[Key, PlacedUtterance] = field(default_factory=dict)
     cut_turns: set[int] = field(default_factory=set)
 
     def lay_turn(self, turn: Turn) -> None:
         """Places the speech of a turn, without its backchannels, which are said over other turns."""
         for index, utterance in enumerate(turn.utterances):
             if utterance.kind == "speech":
-                self._put(turn, index, self._find_start(turn, index))
+                self._add_utterance(turn, index, self._find_start(turn, index))
 
     def lay_backchannels_over(self, other: Turn) -> None:
         """Places all backchannels that are said over a turn, each after the word that its placement names."""
@@ -114,9 +116,9 @@ class _Clock:
                 place = utterance.placement
                 if utterance.kind != "speech" and place.turn_index == other.turn_index:
                     laid, word = self._find_word(other.turn_index, place.word_index)
-                    self._put(turn, index, laid.get_word_end(word) + _to_samples(place))
+                    self._add_utterance(turn, index, laid.get_word_end(word) + _get_offset_samples(place))
 
-    def check(self) -> None:
+    def check_placements(self) -> None:
         """Checks that every backchannel is placed, and that no speaker says two things at once.
 
         Raises:
@@ -137,10 +139,10 @@ class _Clock:
                 raise NoPlace("no_room", f"{laid.speaker} still speaks at {samples_to_seconds(laid.start):.2f} s")
             ends[laid.speaker] = laid.end
 
-    def _put(self, turn: Turn, index: int, start: int) -> None:
-        """Adds a whole utterance that starts at sample `start`."""
+    def _add_utterance(self, turn: Turn, index: int, start: int) -> None:
+        """Places a whole utterance at the sample `start`."""
         key = turn.turn_index, index
-        self.laid[key] = Laid(
+        self.laid[key] = PlacedUtterance(
             speaker=turn.speaker,
             is_speech=turn.utterances[index].kind == "speech",
             start=start,
@@ -149,24 +151,26 @@ class _Clock:
         )
 
     def _find_start(self, turn: Turn, index: int) -> int:
-        """Returns the first sample of an utterance of speech by its placement; an interruption also cuts a turn.
+        """Returns the first sample of an utterance of speech, by its placement.
 
-        Raises:
-            NoPlace, ValueError: as `lay_out`.
+        If that is an interruption, the interrupted turn is cut too.
+
+            Raises:
+                NoPlace, ValueError: as `lay_out`.
         """
         place = turn.utterances[index].placement
         if place.rule == "early":
-            return self._place_early(turn, index)
+            return self._compute_early_start(turn, index)
         if place.rule == "interrupt":
-            return self._place_interruption(turn, place)
+            return self._start_interruption(turn, place)
         if place.rule != "after":
             raise ValueError(f"{self.dialogue.dialogue_id}: speech cannot be placed by the rule {place.rule!r}")
-        return self._place_after(turn, place)
+        return self._compute_start_after_speech(turn, place)
 
-    def _place_after(self, turn: Turn, place: Placement) -> int:
-        """Returns the start after a given or drawn pause following all speech so far.
+    def _compute_start_after_speech(self, turn: Turn, place: Placement) -> int:
+        """Returns the start of an utterance that follows all speech so far, after the given pause or else a drawn one.
 
-        It is also after the speaker's own backchannels.
+        It also follows the speaker's own backchannels.
         """
         ends = [laid.end for laid in self.laid.values() if laid.is_speech]
         config = self.config
@@ -176,8 +180,8 @@ class _Clock:
         asides = [laid.end for laid in self.laid.values() if laid.speaker == turn.speaker and not laid.is_speech]
         return max([start, *(end + seconds_to_samples(_BREATH_S) for end in asides)])
 
-    def _place_early(self, turn: Turn, index: int) -> int:
-        """Returns the start, up to `seconds` before the end of the question.
+    def _compute_early_start(self, turn: Turn, index: int) -> int:
+        """Returns the start of an answer, up to its placement's `seconds` before the end of the question.
 
         The lead must outlast the question by `LEAD_OUTLASTS_S`, and half of the question's last utterance is heard
         alone.
@@ -190,7 +194,7 @@ class _Clock:
         lead = self.words[turn.turn_index, index][:n_lead]
         lead_s = lead[-1].end_s if lead else 0.0
         early = min(
-            _to_samples(turn.utterances[index].placement),
+            _get_offset_samples(turn.utterances[index].placement),
             math.floor((lead_s - LEAD_OUTLASTS_S) * SAMPLE_RATE_HZ),
             (question.end - question.start) // 2,
         )
@@ -198,8 +202,10 @@ class _Clock:
             raise NoPlace("lead_too_short", f"a lead of {lead_s:.2f} s lets turn {turn.turn_index} not start early")
         return question.end - early
 
-    def _place_interruption(self, turn: Turn, place: Placement) -> int:
-        """Returns the start, at a word's end in the other speaker's last turn, and cuts that turn `seconds` later.
+    def _start_interruption(self, turn: Turn, place: Placement) -> int:
+        """Cuts the other speaker's last turn, and returns the start of the interruption.
+
+        It starts at the end of the word that its placement names; the turn is cut the placement's `seconds` later.
 
         Raises:
             NoPlace: a backchannel would come later, or the turn no longer has that word.
@@ -213,10 +219,10 @@ class _Clock:
         start = laid.get_word_end(word)
         if any(each.end > start for each in self.laid.values() if not each.is_speech):
             raise NoPlace("no_room", f"a backchannel comes after turn {turn.turn_index} has interrupted")
-        self._cut(other, start + _to_samples(place))
+        self._cut_turn(other, start + _get_offset_samples(place))
         return start
 
-    def _cut(self, turn_index: int, cut: int) -> None:
+    def _cut_turn(self, turn_index: int, cut: int) -> None:
         """Ends a turn at sample `cut`; an utterance that starts later, or would keep no whole word, is removed."""
         for key, laid in list(self._list_speech(turn_index)):
             if laid.end <= cut:
@@ -228,7 +234,7 @@ class _Clock:
             else:
                 self.laid[key] = replace(laid, end=cut, words=laid.words[:n_words], is_cut=True)
 
-    def _find_word(self, turn_index: int, word_index: int | None) -> tuple[Laid, int]:
+    def _find_word(self, turn_index: int, word_index: int | None) -> tuple[PlacedUtterance, int]:
         """Returns the utterance that contains a turn's word, and the word's index in it.
 
         Raises:
@@ -244,11 +250,13 @@ class _Clock:
             left -= len(laid.words)
         raise NoPlace("word_not_said", f"turn {turn_index} has no word {word_index}")
 
-    def _list_speech(self, turn_index: int) -> Iterator[tuple[Key, Laid]]:
+    def _list_speech(self, turn_index: int) -> Iterator[tuple[Key, PlacedUtterance]]:
+        """Returns the placed utterances of a turn in order, without backchannels."""
         return ((key, laid) for key, laid in sorted(self.laid.items()) if key[0] == turn_index and laid.is_speech)
 
 
-def _to_samples(place: Placement) -> int:
+def _get_offset_samples(place: Placement) -> int:
+    """Returns the seconds of a placement in samples; raises `ValueError` if it has none."""
     if place.seconds is None:
         raise ValueError(f"a placement of the rule {place.rule!r} says no seconds")
     return seconds_to_samples(place.seconds)

@@ -46,7 +46,7 @@ class MixingStage:
         self.seed = seed
 
     def matters(self) -> dict[str, Any]:
-        """Returns the configuration, the seed, and the versions of the libraries that process audio."""
+        """Returns what determines the rows besides the inputs: configuration, seed, and versions of audio libraries."""
         return {
             "config": dump_relevant_fields(self.config),
             "surroundings": dump_relevant_fields(self.surroundings),
@@ -61,7 +61,11 @@ class MixingStage:
         for dialogue, clips, words in batch:
             try:
                 layout = lay_out(
-                    dialogue, clips.clips, words.utterances, self.config, self._draw(dialogue.dialogue_id, "gaps")
+                    dialogue,
+                    clips.clips,
+                    words.utterances,
+                    self.config,
+                    self._make_generator(dialogue.dialogue_id, "gaps"),
                 )
             except NoPlace as refusal:
                 rejects.append(make_reject(dialogue, self.name, refusal.reason, str(refusal)))
@@ -88,7 +92,7 @@ class MixingStage:
 
     def _add_surroundings(self, dialogue_id: str, sound: Sound, layout: Layout) -> Surroundings:
         """Draws surroundings, applies them in place to the user's channel only, and returns them."""
-        plan = draw_plan(self.surroundings, self._draw(dialogue_id, "surroundings"))
+        plan = draw_plan(self.surroundings, self._make_generator(dialogue_id, "surroundings"))
         said = [slice(each.start, each.end) for each in layout.utterances.values() if each.speaker == "B"]
         sound[:, CHANNEL["B"]], surroundings = apply_surroundings(sound[:, CHANNEL["B"]], said, plan)
         return surroundings
@@ -112,7 +116,8 @@ class MixingStage:
             seed=self.seed,
         )
 
-    def _draw(self, dialogue_id: str, what: str) -> random.Random:
+    def _make_generator(self, dialogue_id: str, what: str) -> random.Random:
+        """Makes the random generator of a dialogue for one purpose, which `what` names."""
         return random.Random(ids.derive_seed(self.seed, dialogue_id, what))
 
 

@@ -25,7 +25,10 @@ class Plan:
 
 
 def draw_plan(config: SurroundingsConfig, draw: random.Random) -> Plan:
-    """Draws a plan by the configured shares and ranges; changing one share does not change what is drawn for others."""
+    """Draws level, noise, room and telephone band of a channel by the configured shares and ranges.
+
+    A change of one share does not change what is drawn for the others.
+    """
     has_noise, has_room, is_telephone = (
         draw.random() < share for share in (config.noise_share, config.room_share, config.telephone_share)
     )
@@ -57,9 +60,9 @@ def _draw_room(rt60_s: float, draw: random.Random) -> Room:
 
 
 def apply_surroundings(speech: Sound, spoken: Sequence[slice], plan: Plan) -> tuple[Sound, Surroundings]:
-    """Applies a plan to a channel, whose length is kept; returns it with the surroundings as applied.
+    """Returns a channel as it is heard in the planned surroundings, of the same length, and a description of these.
 
-    Their levels are below the planned ones if the peak would exceed `PEAK_LIMIT`.
+    The levels are below the planned ones if the peak would exceed `PEAK_LIMIT`; the description has the actual ones.
 
     Args:
         speech: clean speech, [n_samples].

@@ -8,7 +8,7 @@ import numpy as np
 from data_schemas.records import Clip, Hearing, Quality, Turn, Utterance, WordTiming
 from data_schemas.units import round_s, samples_to_seconds, seconds_to_samples
 from pipelines.audio import Sound, measure_peak_dbfs, measure_rms_dbfs
-from pipelines.mixing.layout import Key, Laid, Layout
+from pipelines.mixing.layout import Key, Layout, PlacedUtterance
 
 CHANNEL = {"A": 0, "B": 1}
 """The assistant is on the left channel and the user on the right one, as in moshi-finetune."""
@@ -39,14 +39,17 @@ def place_turn(turn: Turn, layout: Layout, clips: Mapping[Key, Clip]) -> Turn:
 
 
 def _add_keyword_delay(turn: Turn, words: Sequence[WordTiming]) -> Turn:
-    """Adds the turn's keyword delay; if the answer's word is cut off, the turn has none."""
+    """Returns the turn with its keyword delay: the time from its first word to the first word of the answer.
+
+    If the turn has no answer, or its word is cut off, it has neither a delay nor an `answer_word_index`.
+    """
     index = turn.answer_word_index
     if index is None or index >= len(words):
         return replace(turn, answer_word_index=None, keyword_delay_s=None)
     return replace(turn, keyword_delay_s=round_s(words[index].start_s - words[0].start_s))
 
 
-def _place_utterance(utterance: Utterance, laid: Laid, clip: Clip) -> Utterance:
+def _place_utterance(utterance: Utterance, laid: PlacedUtterance, clip: Clip) -> Utterance:
     """Returns an utterance with its clip's voice and hearing, and times on the dialogue's clock; a cut shortens it."""
     start_s = samples_to_seconds(laid.start)
     n_words = len(laid.words)
@@ -68,10 +71,10 @@ def _place_utterance(utterance: Utterance, laid: Laid, clip: Clip) -> Utterance:
 
 
 def measure_quality(sound: Sound, turns: Sequence[Turn]) -> Quality:
-    """Measures each speaker's level while they speak, the peak of both channels, and what aligner and recogniser found.
+    """Measures the quality of a dialogue: levels, and what aligner and recogniser found.
 
-    These are the aligner's mean score over all words, and the recogniser's error rate and recalls (None if nothing was
-    counted).
+    The levels are those of each speaker while they speak, and the peak of both channels. There are also the aligner's
+    mean score over all words, and the recogniser's error rate and recalls (None if nothing was counted).
     """
     said = [each for turn in turns for each in turn.utterances]
     heard = [each.hearing for each in said if each.hearing is not None]

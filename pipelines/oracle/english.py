@@ -32,10 +32,10 @@ _IN_NAMES: Final = make_word_set("de la le les las los des el en van von der den
 
 
 def is_english(words: Sequence[str], known: Set[str] = frozenset()) -> bool:
-    """Returns whether lower-case words are English; fewer than `MIN_WORDS` always count as English.
+    """Returns whether a text is English, given its words in lower case; fewer than `MIN_WORDS` always count as English.
 
     Args:
-        known: words that the speakers themselves said, which are not counted against it.
+        known: words that the speakers themselves said, which never count as foreign.
     """
     if len(words) < MIN_WORDS:
         return True

@@ -14,7 +14,7 @@ TOO_MANY_FAILED = "too_many_failed_oracles"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class RequestOutcome:
     """The outcome of a request: the fields of `OracleEvent` with the same names.
 
     `may_pass` marks a failure that may not recur in another run.
@@ -35,16 +35,17 @@ class Said:
 def make_oracle_row(
     dialogue: Dialogue,
     planned: Sequence[PlannedEvent],
-    answers: Sequence[Said],
+    answers: Sequence[RequestOutcome],
     config: OracleConfig,
     endpoint: Endpoint,
     prompts: PromptSet | None,
     seed: int,
 ) -> OracleRow:
-    """Makes a dialogue's row of its planned events; `answers` has the outcome of each request, by its index.
+    """Makes the oracle row of a dialogue from its planned events and the outcomes of their requests.
 
     Args:
-        prompts: None if none were used.
+        answers: outcome of each request, by the index that `PlannedEvent.request` names.
+        prompts: the prompt set that was used; None if there was none.
     """
     first_of: set[int] = set()
     events = [
@@ -81,7 +82,11 @@ def make_oracle_row(
 def add_row_or_reject(
     dialogue: Dialogue, row: OracleRow, max_failed_share: float, result: StageResult[OracleRow]
 ) -> None:
-    """Adds the row to a result, or a reject of the dialogue if too many of its requested events failed."""
+    """Adds the row to `result.outputs`, or a reject to `result.rejects` if too many of its requested events failed.
+
+    Args:
+        max_failed_share: largest share of failed events with which the row is kept.
+    """
     asked = [event for event in row.events if event.status != "truth"]
     failed = [event for event in asked if event.status == "failed"]
     if len(failed) > max_failed_share * len(asked):
@@ -91,12 +96,14 @@ def add_row_or_reject(
         result.outputs.append(row)
 
 
-def _make_event(event_id: str, planned: PlannedEvent, answers: Sequence[Said], first_of: set[int]) -> OracleEvent:
-    """Makes an event with the outcome of its request, or with the true answer if it has none.
+def _make_event(
+    event_id: str, planned: PlannedEvent, answers: Sequence[RequestOutcome], first_of: set[int]
+) -> OracleEvent:
+    """Makes an event with the outcome of its request, or with the true answer if it has no request.
 
-    `first_of` collects the requests met so far: later events of an answered request have the status `shared`.
+    The index of its request is added to `first_of`; if it is there already and was answered, the status is `shared`.
     """
-    said = Said("truth", text=planned.truth)
+    said = RequestOutcome("truth", text=planned.truth)
     if planned.request is not None:
         said = answers[planned.request]
         if said.status == "answered" and planned.request in first_of:

@@ -22,10 +22,11 @@ class FirstAnswers:
         self._refused: dict[int, Counter[str]] = defaultdict(Counter)
 
     def note(self, attempt: int, level: int, reason: str = "") -> None:
-        """Counts an answer and, after `N_LOOKED_AT` first ones, warns if many of a level are unusable.
+        """Counts an answer; after `N_LOOKED_AT` first answers, it logs a warning if many of a level are unusable.
 
         Args:
-            attempt: only answers to attempt 0 are counted.
+            attempt: number of the request; only answers to attempt 0, the first one, count.
+            level: the hint level of the request.
             reason: why the answer is unusable; empty if it is usable.
         """
         if attempt:
@@ -43,10 +44,12 @@ class FirstAnswers:
             )
 
     def _is_high(self, level: int) -> bool:
+        """Returns whether many answers of a level are unusable; False if the level has fewer than `FEWEST` answers."""
         n_asked = self._n_asked[level]
         return n_asked >= FEWEST and self._refused[level].total() > HIGH_SHARE * n_asked
 
     def _format_level(self, level: int) -> str:
+        """Returns the number of a level's unusable answers, of all its answers, and of each reason, as text."""
         refused = self._refused[level]
         reasons = ", ".join(f"{reason} {n}" for reason, n in refused.most_common())
         return f"level {level} {refused.total()} of {self._n_asked[level]} ({reasons})"

@@ -32,7 +32,12 @@ NO_NOTES = "none"
 
 
 def make_hint_fields(hint: str, heard: str) -> dict[str, str]:
-    """Returns the true answer in each form that a prompt may show, by name; `heard` is what the user has said."""
+    """Returns the forms of the true answer that a prompt may show, by their names in `HINT_FIELDS`.
+
+    Args:
+        hint: the true answer.
+        heard: what the user has said so far; its words are no keywords.
+    """
     notes = _make_notes(hint)
     shown = {
         "hint": hint,
@@ -63,7 +68,7 @@ def _find_content_words(words: Sequence[str]) -> list[str]:
 
 
 def _make_notes(hint: str) -> list[str]:
-    """Returns the content words of a text, in order; adjacent ones form one note."""
+    """Returns the content words of a text, in order; those without another word or a mark between them are one note."""
     notes: list[list[str]] = [[]]
     for piece in _PIECE.findall(hint):
         if piece.lower() in _HOLDING or not piece[0].isalpha():

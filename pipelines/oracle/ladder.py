@@ -24,7 +24,7 @@ FEWEST_WORDS, MOST_WORDS = 10, 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Near:
+class Closeness:
     """Closeness of an oracle to its own true answer, and on average to those of other items (level 0 only)."""
 
     own: float
@@ -32,7 +32,7 @@ class Near:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredEvent:
     """One event that was requested; a failed one has nothing but its level.
 
     `found` is 1 if it contains the answer, else 0 (None: unknown); `similarity` is by embeddings, if requested.
@@ -40,9 +40,9 @@ class Measured:
 
     item_id: str
     level: int
-    f1: Near | None = None
-    similarity: Near | None = None
-    found: Near | None = None
+    f1: Closeness | None = None
+    similarity: Closeness | None = None
+    found: Closeness | None = None
     n_words: int = 0
 
     @property
@@ -124,8 +124,13 @@ class LadderReport:
         return asdict(self)
 
 
-def measure_source(measured: Sequence[Measured], seed: int) -> SourceFigures:
-    """Computes the figures of one source by level, and how they depend on it; `seed` is for the intervals."""
+def measure_source(measured: Sequence[MeasuredEvent], seed: int) -> SourceFigures:
+    """Computes the figures of one source's events by level, and how they depend on the level.
+
+    Args:
+        measured: the source's events of all levels.
+        seed: for the resampling by which the intervals are estimated.
+    """
     levels = {level: _measure_level([each for each in measured if each.level == level], seed) for level in LEVELS}
     means = [levels[level].word_f1.value for level in LEVELS]
     return SourceFigures(
@@ -139,17 +144,18 @@ def measure_source(measured: Sequence[Measured], seed: int) -> SourceFigures:
     )
 
 
-def measure_length_shares(measured: Sequence[Measured]) -> dict[int, float | None]:
+def measure_length_shares(measured: Sequence[MeasuredEvent]) -> dict[int, float | None]:
     """Returns, by level, the share of answers with 10 to 30 words; None for a level without answers."""
     return {level: _measure_length_share([each for each in measured if each.level == level]) for level in LEVELS}
 
 
-def _measure_length_share(measured: Sequence[Measured]) -> float | None:
+def _measure_length_share(measured: Sequence[MeasuredEvent]) -> float | None:
+    """Returns the share of answers with 10 to 30 words; None if there are no answers."""
     answered = [each.has_its_length for each in measured if each.f1]
     return sum(answered) / len(answered) if answered else None
 
 
-def _measure_level(own: Sequence[Measured], seed: int) -> LevelFigures:
+def _measure_level(own: Sequence[MeasuredEvent], seed: int) -> LevelFigures:
     """Computes one level's figures from its events; failed events are counted and otherwise left out."""
     f1s = [(each.item_id, each.f1.own) for each in own if each.f1]
     similarities = [(each.item_id, each.similarity.own) for each in own if each.similarity]
@@ -164,8 +170,8 @@ def _measure_level(own: Sequence[Measured], seed: int) -> LevelFigures:
     )
 
 
-def _measure_rise(nears: Sequence[tuple[Measured, Near]], seed: int) -> Rise:
-    """Estimates one measure's value by chance, level 0's distance to that, and the measure's correlation with level."""
+def _measure_rise(nears: Sequence[tuple[MeasuredEvent, Closeness]], seed: int) -> Rise:
+    """Estimates how one measure of closeness depends on the level (see `Rise`), from each event with its value."""
     chances = [(each.item_id, near.own, near.chance) for each, near in nears if near.chance is not None]
     return Rise(
         chance=estimate_mean(_group_by_item((item, chance) for item, _, chance in chances), seed),
@@ -177,7 +183,7 @@ def _measure_rise(nears: Sequence[tuple[Measured, Near]], seed: int) -> Rise:
 
 
 def _group_by_item(pairs: Iterable[tuple[str, Value]]) -> list[list[Value]]:
-    """Groups pairs (item, value) into one list of values per item, in order of the items' ids."""
+    """Returns the values of each item as a list, in order of the items' ids; the pairs are (item, value)."""
     found: dict[str, list[Value]] = defaultdict(list)
     for item, value in pairs:
         found[item].append(value)

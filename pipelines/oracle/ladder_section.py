@@ -22,12 +22,12 @@ _LENGTH = f"{FEWEST_WORDS} to {MOST_WORDS} words %"
 
 
 def list_report_paths(version: str) -> tuple[str, str, str]:
-    """Returns the paths of plot, JSON and page of a version's ladder in a dataset's folder."""
+    """Returns the paths in a dataset of a version's ladder: of its plot (PNG), figures (JSON) and page (Markdown)."""
     return f"report/oracle-{version}.png", f"report/oracle-{version}.json", f"report/oracle-{version}.md"
 
 
 def format_ladders(store: Store, fingerprint: str) -> str:
-    """Formats all reports on the dataset with this fingerprint as Markdown sections; empty if there are none."""
+    """Returns the reports in a dataset as Markdown sections, if they are of this fingerprint; empty if none is."""
     sections = []
     for path in sorted(store.files("report", ".json")):
         report = _read(store, path)
@@ -37,7 +37,7 @@ def format_ladders(store: Store, fingerprint: str) -> str:
 
 
 def _read(store: Store, path: str) -> Mapping[str, Any]:
-    """Reads a report; returns an empty one for other files, which people may keep there."""
+    """Returns the report in a JSON file; an empty one if it is no JSON object, since people may keep others there."""
     try:
         found = json.loads(store.read_bytes(path))
     except ValueError:
@@ -53,7 +53,7 @@ def format_section(report: Mapping[str, Any], picture: str) -> str:
         "",
         f"![nearness by level]({picture})",
         "",
-        *_format_lengths(report),
+        *_format_length_table(report),
         "",
         *_LEGEND,
         "",
@@ -62,7 +62,7 @@ def format_section(report: Mapping[str, Any], picture: str) -> str:
         for source, figures in report.get(group, {}).items():
             lines += [f"### {source}{more}: {figures['n_items']} items, {figures['n_failed']} events failed", ""]
             lines += [
-                *_format_markdown(make_header(report), make_table(report, figures)),
+                *_format_table(make_header(report), make_table(report, figures)),
                 "",
                 *summarise(report, figures),
                 "",
@@ -71,13 +71,13 @@ def format_section(report: Mapping[str, Any], picture: str) -> str:
 
 
 def make_header(report: Mapping[str, Any]) -> list[str]:
-    """Returns the columns of a source's table."""
+    """Returns the column titles of the tables that `make_table` makes."""
     measures = ["word F1", "answer found", *(["similarity"] if report.get("embeddings") else [])]
     return ["level", "answered", "failed", *(f"{each} (95%), n" for each in measures), _LENGTH]
 
 
 def make_table(report: Mapping[str, Any], figures: Mapping[str, Any]) -> list[list[str]]:
-    """Returns the rows of a source's table, one per level."""
+    """Returns a source's figures as the rows of a table, one per level."""
     rows = []
     for level, own in sorted(figures["levels"].items()):
         similar = [_format_estimate(own["similarity"])] if report.get("embeddings") else []
@@ -89,7 +89,11 @@ def make_table(report: Mapping[str, Any], figures: Mapping[str, Any]) -> list[li
 
 
 def summarise(report: Mapping[str, Any], figures: Mapping[str, Any]) -> list[str]:
-    """Returns Markdown lines with Spearman's correlation and level 0's distance to chance, for each measure."""
+    """Returns a source's summary as Markdown list items.
+
+    For each measure, these have Spearman's correlation with the level and level 0's distance to chance; the last one
+    says whether the means of word F1 rise from level to level.
+    """
     lines = _summarise_rise("word F1", figures["word_f1"]) + _summarise_rise("answer found", figures["answer_found"])
     if report.get("embeddings"):
         lines += _summarise_rise(f"similarity (cosine, {report['embeddings']})", figures["similarity"])
@@ -105,6 +109,7 @@ def _summarise_rise(measure: str, rise: Mapping[str, Any]) -> list[str]:
 
 
 def _format_writers(report: Mapping[str, Any]) -> list[str]:
+    """Returns a sentence for each simulator that wrote oracles: its model, endpoint, prompts and dialogues."""
     return [
         f"Written by {each['model']} (endpoint {each['endpoint']}) with prompts {each['prompts']}: "
         f"{each['n_dialogues']} dialogues."
@@ -112,14 +117,15 @@ def _format_writers(report: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _format_lengths(report: Mapping[str, Any]) -> list[str]:
+def _format_length_table(report: Mapping[str, Any]) -> list[str]:
+    """Returns the lines of a Markdown table with the share of answers with 10 to 30 words, by level."""
     shares = sorted(report["length_shares"].items())
-    return _format_markdown(
+    return _format_table(
         ["level", *(str(level) for level, _ in shares)], [[_LENGTH, *(_format_percent(share) for _, share in shares)]]
     )
 
 
-def _format_markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def _format_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in (columns, ["---"] * len(columns), *rows)]
 
 
@@ -128,6 +134,7 @@ def _format_percent(share: float | None) -> str:
 
 
 def _format_estimate(estimate: Mapping[str, float | None]) -> str:
+    """Returns an estimate as "value (low to high), items/events"; "-" if it has no value."""
     if estimate["value"] is None:
         return "-"
     interval = "few" if estimate["low"] is None else f"{estimate['low']:.3f} to {estimate['high']:.3f}"

@@ -46,20 +46,23 @@ NOTHING = Estimate(None, None, None, 0, 0)
 
 
 def compute_word_f1(text: str, truth: str) -> float:
-    """Returns the F1 of the words of two texts, with repetitions: 1 for the same words, 0 for none in common."""
+    """Returns the F1 of two texts' words, counted with repetitions: 1 if all are the same, 0 if none is in both."""
     said, true = Counter(split_lower_words(text)), Counter(split_lower_words(truth))
     n_both = (said & true).total()
     return 2 * n_both / (said.total() + true.total()) if n_both else 0.0
 
 
 def is_found(answer: str, text: str) -> bool:
-    """Returns whether the text contains the answer's words in sequence; numbers only whole, no "two" in "forty two"."""
-    wanted = _split_numbers(answer)
-    return bool(wanted) and find_last_words(wanted, _split_numbers(text)) is not None
+    """Returns whether the text contains the answer's words in sequence; "two" is not found in "forty two".
+
+    An answer without words is never found.
+    """
+    wanted = _split_words_with_marks(answer)
+    return bool(wanted) and find_last_words(wanted, _split_words_with_marks(text)) is not None
 
 
-def _split_numbers(text: str) -> list[str]:
-    """Returns the words in lower case, with a mark between two numbers that punctuation separates.
+def _split_words_with_marks(text: str) -> list[str]:
+    """Returns the words of a text in lower case, with `_MARK` between two numbers that punctuation separates.
 
     "two, three" are two numbers, "thousand, two hundred" is one.
     """
@@ -77,14 +80,21 @@ def _split_numbers(text: str) -> list[str]:
 
 
 def estimate_mean(by_item: Sequence[Sequence[float]], seed: int) -> Estimate:
-    """Estimates the mean of the items' means; items without values are left out. Returns `NOTHING` without any."""
+    """Estimates the mean of the items' means; items without values are left out. Returns `NOTHING` if all are."""
     there = [values for values in by_item if len(values)]
     means = np.array([np.mean(values) for values in there])
     return _estimate(there, lambda chosen: float(means[chosen].mean()), seed) if there else NOTHING
 
 
 def estimate_spearman(by_item: Sequence[Sequence[tuple[float, float]]], seed: int) -> Estimate:
-    """Estimates Spearman's rank correlation of all pairs, grouped by item; `NOTHING` if one of the two is constant."""
+    """Estimates Spearman's rank correlation of the two values of all pairs.
+
+    Returns `NOTHING` if there are no pairs, or one of the two values is constant.
+
+    Args:
+        by_item: the pairs of each item.
+        seed: for the resampling by which the interval is estimated.
+    """
     pairs = [np.array(values, dtype=np.float64) for values in by_item if len(values)]
     if not pairs or any(len(set(column)) < 2 for column in np.concatenate(pairs).T):
         return NOTHING
@@ -102,7 +112,7 @@ def _estimate(
     seed: int,
     n_resamples: int = N_RESAMPLES,
 ) -> Estimate:
-    """Computes a figure of all items, and its 95% interval when items are drawn with replacement; none for few items.
+    """Returns a figure of all items with its 95% interval, by a bootstrap over items; without one for few items.
 
     Args:
         figure: computes it from the indices of the chosen items.

@@ -49,7 +49,7 @@ class Plan:
 
 
 def plan_dialogue(turns: Sequence[Turn], config: OracleConfig) -> Plan:
-    """Plans the oracle events, and the requests for them, of all turns that are answered (`find_answered_turns`)."""
+    """Returns the oracle events of all turns that are answered (`find_answered_turns`), and the requests for them."""
     plan = Plan([], [])
     for turn, answer in find_answered_turns(turns, config.both_directions):
         schedule = make_ticks(list_words(turn), config.interval_s, config.level_bounds, config.max_requests_per_turn)
@@ -64,7 +64,10 @@ def plan_dialogue(turns: Sequence[Turn], config: OracleConfig) -> Plan:
 
 
 def find_answered_turns(turns: Sequence[Turn], both_directions: bool) -> Iterator[tuple[Turn, Turn]]:
-    """Yields each turn of the user with the assistant's next one; with `both_directions` also the reverse."""
+    """Yields each turn of the user with the assistant's next turn; with `both_directions` also the reverse.
+
+    Turns that nobody answers are left out.
+    """
     for place, turn in enumerate(turns):
         answer = next((later for later in turns[place + 1 :] if later.speaker != turn.speaker), None)
         if answer is not None and (both_directions or turn.speaker == "B"):
@@ -84,7 +87,7 @@ def _make_request(turns: Sequence[Turn], turn: Turn, answer: Turn, tick: Tick) -
 
 
 def _format_turn(turn: Turn, t_s: float) -> str:
-    """Returns what has been said of a turn by a time, as a line of history; empty if it has not begun."""
+    """Returns the words of a turn that have ended by a time, as a line of history; empty if none has."""
     words = list_words(turn)
     ended = [word.word for word in words if word.end_s <= t_s]
     if not ended:

@@ -18,23 +18,23 @@ _PATH = re.compile(r"prompts/([^/]+)/([0-9a-f]{16})\.yaml")
 
 
 def is_prompt_file(path: str) -> bool:
-    """Returns whether a file of a dataset is a prompt file, by its name."""
+    """Returns whether the path of a file in a dataset is that of a prompt file; the file is not read."""
     return _PATH.fullmatch(path) is not None
 
 
-def is_as_named(store: Store, path: str) -> bool:
+def is_unchanged_prompt_file(store: Store, path: str) -> bool:
     """Returns whether a file is an unchanged prompt file: its prompts have the digest that is in its name."""
     found = _PATH.fullmatch(path)
     return found is not None and load_stored_prompts(store, found[1], found[2]) is not None
 
 
 def make_prompts_path(version: str, digest: str) -> str:
-    """Returns the path of a version's prompts in a dataset, outside the shards' folders, which tools read whole."""
+    """Returns the path of the prompts with this digest in a dataset, for a version of its oracles."""
     return f"prompts/{version}/{digest}.yaml"
 
 
 def write_prompts(store: Store, version: str, prompts: PromptSet) -> None:
-    """Writes a prompt set that was used for oracles, unless its file exists unchanged."""
+    """Writes the prompt set of a version of the oracles into a dataset, unless its file exists unchanged."""
     path = make_prompts_path(version, prompts.digest)
     if load_stored_prompts(store, version, prompts.digest) is None:
         text = yaml.safe_dump(prompts.model_dump(), sort_keys=False, allow_unicode=True, width=120)
@@ -42,7 +42,7 @@ def write_prompts(store: Store, version: str, prompts: PromptSet) -> None:
 
 
 def find_prompts(store: Store, version: str, digest: str) -> PromptSet | None:
-    """Returns the prompts for rows of a version: the dataset's own, else the built-in ones, else None."""
+    """Returns the prompt set with this digest: the one stored in the dataset, else a built-in one, else None."""
     return load_stored_prompts(store, version, digest) or find_prompt_set(digest)
 
 

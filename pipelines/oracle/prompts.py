@@ -75,7 +75,7 @@ class PromptTexts(Config):
         return to_messages(self.system, examples, self._fill_request(history, heard, level, hint))
 
     def get_instruction_text(self, level: int) -> str:
-        """Returns the system text, a level's instruction and the examples' replies, which an oracle must not quote."""
+        """Returns what an oracle must not quote: system text, the instruction of a level, and the examples' replies."""
         return " ".join([self.system, self.levels[level], *(example.reply for example in self.examples)])
 
     def _fill_request(self, history: Sequence[str], heard: str, level: int, hint: str) -> str:
@@ -117,7 +117,9 @@ class PromptSet(PromptTexts):
 def make_payload(
     prompts: PromptSet, request: PlannedRequest, asked: OracleRow | OracleConfig, seed: int, attempt: int
 ) -> Payload:
-    """Makes the chat-completions payload of a request, without `model`; a pure function, so that checks can repeat it.
+    """Makes the chat-completions payload of a request, without `model`.
+
+    It depends on the arguments alone, so that `kame check` can make it again.
 
     Args:
         asked: the settings, from the configuration or from a row.
@@ -147,7 +149,7 @@ def find_prompt_set(digest: str) -> PromptSet | None:
 
 
 def load_prompts(name: str) -> PromptSet:
-    """Loads a prompt set by the name of a built-in one, or by the path of a YAML file.
+    """Loads the prompt set with the name of a built-in one, or from the YAML file at this path.
 
     Raises:
         ConfigError: it does not exist, or is not a prompt set.

@@ -17,7 +17,7 @@ from data_schemas import ids
 from data_schemas.config import OracleConfig
 from data_schemas.fingerprint import dump_relevant_fields
 from data_schemas.records import Dialogue, OracleRow
-from pipelines.oracle.events import Said, add_row_or_reject, make_oracle_row
+from pipelines.oracle.events import RequestOutcome, add_row_or_reject, make_oracle_row
 from pipelines.oracle.plan import PlannedRequest, plan_dialogue
 from pipelines.oracle.share import select_share
 from pipelines.stage import StageResult, make_reject
@@ -50,7 +50,7 @@ class RandomOracleStage:
         self.dialogues_of = dialogues_of
 
     def matters(self) -> dict[str, Any]:
-        """Returns the schedule's configuration and the seed."""
+        """Returns what determines the rows besides the inputs: the schedule's configuration and the seed."""
         return {"config": dump_relevant_fields(self.config), "seed": self.seed, "simulator": "random"}
 
     def run(self, batch: Sequence[tuple[Dialogue]]) -> StageResult[OracleRow]:
@@ -86,8 +86,15 @@ class RandomOracleStage:
 
     def _draw_answer(
         self, dialogue: Dialogue, number: int, request: PlannedRequest, others: Sequence[Dialogue]
-    ) -> Said:
-        """Draws what the same speaker says in another dialogue, but not the true answer; fails if there is none."""
+    ) -> RequestOutcome:
+        """Returns what the same speaker says in another dialogue, drawn by seed, but not the true answer.
+
+        If there is none, the outcome has the status `failed`.
+
+        Args:
+            number: index of the request among those of the dialogue.
+            others: dialogues to draw from.
+        """
         bodies = [
             (other.dialogue_id, turn.body)
             for other in others
@@ -95,7 +102,7 @@ class RandomOracleStage:
             if turn.speaker == request.speaker and turn.body and turn.body != request.hint
         ]
         if not bodies:
-            return Said("failed", error="random: no other item has such a turn, or all say the same")
+            return RequestOutcome("failed", error="random: no other item has such a turn, or all say the same")
         draw = random.Random(ids.derive_seed(self.seed, dialogue.dialogue_id, "random", number))
         other_id, text = draw.choice(bodies)
-        return Said("answered", text, taken_from=other_id)
+        return RequestOutcome("answered", text, taken_from=other_id)

@@ -24,7 +24,14 @@ from data_schemas.errors import DatasetError
 from data_schemas.manifest import DATA, ORACLE
 from data_schemas.reader import DatasetReader
 from data_schemas.records import OracleEvent, OracleRow
-from pipelines.oracle.ladder import LadderReport, Measured, Near, Simulator, measure_length_shares, measure_source
+from pipelines.oracle.ladder import (
+    Closeness,
+    LadderReport,
+    MeasuredEvent,
+    Simulator,
+    measure_length_shares,
+    measure_source,
+)
 from pipelines.oracle.nearness import compute_word_f1, is_found
 from spoken.reader import Unspeakable, speak
 from spoken.spoken_text import split_words
@@ -52,8 +59,8 @@ class Group(Enum):
     USER_WORDS = auto()
 
 
-def measure(reader: DatasetReader, embeddings: Embeddings | None = None) -> LadderReport:
-    """Measures the hint ladder of the reader's version of the oracles.
+def measure_ladder(reader: DatasetReader, embeddings: Embeddings | None = None) -> LadderReport:
+    """Measures the hint ladder of a dataset, for the version of the oracles that the reader has chosen.
 
     Args:
         embeddings: None to measure no similarity.
@@ -64,7 +71,7 @@ def measure(reader: DatasetReader, embeddings: Embeddings | None = None) -> Ladd
     rows = _read_rows(reader)
     items = _read_items(reader)
     near = _make_nearness(rows, embeddings)
-    ladders: dict[Group, dict[str, list[Measured]]] = {group: {} for group in Group}
+    ladders: dict[Group, dict[str, list[MeasuredEvent]]] = {group: {} for group in Group}
     for source in sorted({row.source for row in rows}):
         own = [row for row in rows if row.source == source]
         for group in Group:
@@ -103,6 +110,7 @@ def _read_rows(reader: DatasetReader) -> list[OracleRow]:
 
 
 def _list_simulators(rows: Sequence[OracleRow]) -> list[Simulator]:
+    """Returns the simulators that wrote these rows, each with its number of dialogues, sorted."""
     writers = Counter((row.simulator, row.endpoint or "", row.model or "", row.prompt_version) for row in rows)
     return [
         Simulator(simulator=simulator, endpoint=endpoint, model=model, prompts=prompts, n_dialogues=n)
@@ -176,6 +184,7 @@ def find_question_turn(turns: Sequence[tuple[int, str, int | None]]) -> int | No
 
 
 def _speak_answer(answer: str) -> str | None:
+    """Returns the spoken form of an answer; None if it has no unambiguous reading."""
     try:
         return speak(answer)
     except Unspeakable:
@@ -183,6 +192,7 @@ def _speak_answer(answer: str) -> str | None:
 
 
 def _select_events(row: OracleRow, item: _Item, group: Group) -> Iterator[OracleEvent]:
+    """Yields the events of a row that belong to a group of turns."""
     for event in row.events:
         of_user = Group.QUESTION if event.turn_index == item.question_turn else Group.OTHER_TURNS
         if group is (of_user if event.speaker == "A" else Group.USER_WORDS):
@@ -194,10 +204,15 @@ def _measure_events(
     items: Mapping[str, _Item],
     group: Group,
     nearness: tuple[Nearness, Nearness | None],
-) -> list[Measured]:
-    """Measures a group's events in rows of one source against their true answers and, at level 0, those of other items.
+) -> list[MeasuredEvent]:
+    """Measures how close the oracles of a group are to their true answers and, at level 0, to those of other items.
 
     An answer that several events share is measured once; failed events have no values.
+
+    Args:
+        rows: the rows of one source.
+        items: what each dialogue is measured by, by dialogue id.
+        nearness: word F1, and similarity or None (`_make_nearness`).
     """
     truths = {
         items[row.dialogue_id].item_id: _make_true_answer(event.text, items[row.dialogue_id])
@@ -212,7 +227,7 @@ def _measure_events(
         for event in _select_events(row, item, group):
             truth = own.get((event.turn_index, event.speaker))
             if event.status == "failed":
-                found.append(Measured(item_id=item.item_id, level=event.level))
+                found.append(MeasuredEvent(item_id=item.item_id, level=event.level))
             elif event.status == "answered" and event.text and truth:
                 has_chance = event.level == 0 and row.simulator != "random"
                 others = _draw_others(event.event_id, item.item_id, truths) if has_chance else []
@@ -227,11 +242,11 @@ def _measure_event(
     truth: _TrueAnswer,
     others: Sequence[_TrueAnswer],
     nearness: tuple[Nearness, Nearness | None],
-) -> Measured:
+) -> MeasuredEvent:
     """Measures one answered event; `of_event` is its item's id and its level, `nearness` has word F1 and similarity."""
     item_id, level = of_event
     f1, similarity = (_measure_near(near, text, truth.text, [other.text for other in others]) for near in nearness)
-    return Measured(
+    return MeasuredEvent(
         item_id=item_id,
         level=level,
         f1=f1,
@@ -249,16 +264,16 @@ def _score_found(text: str, answer: str) -> float:
     return float(is_found(answer, text))
 
 
-def _measure_near(near: Nearness | None, text: str, truth: str | None, others: Sequence[str]) -> Near | None:
-    """Returns the closeness to the true answer, and on average to others; None without a measure or an answer."""
+def _measure_near(near: Nearness | None, text: str, truth: str | None, others: Sequence[str]) -> Closeness | None:
+    """Returns how close a text is to the true answer, and on average to others; None if `near` or `truth` is None."""
     if near is None or truth is None:
         return None
     chance = sum(near(text, other) for other in others) / len(others) if others else None
-    return Near(own=near(text, truth), chance=chance)
+    return Closeness(own=near(text, truth), chance=chance)
 
 
 def _draw_others(event_id: str, item_id: str, truths: Mapping[str, _TrueAnswer]) -> list[_TrueAnswer]:
-    """Draws true answers of other items of the source, by the event's id."""
+    """Draws at most `N_OTHERS` true answers of other items, by the event's id; `truths` has the answers by item."""
     others = sorted(each for each in truths if each != item_id)
     chosen = random.Random(ids.derive_seed("chance", event_id)).sample(others, min(N_OTHERS, len(others)))
     return [truths[other] for other in chosen]

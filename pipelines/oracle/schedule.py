@@ -56,7 +56,7 @@ class Tick:
 
 
 def list_words(turn: Turn) -> list[WordTiming]:
-    """Returns the words that count for r: all of the turn's speech, without backchannels."""
+    """Returns the words of a turn's speech with their times, without backchannels."""
     return [word for utterance in turn.utterances if utterance.kind == "speech" for word in utterance.words]
 
 
@@ -68,10 +68,12 @@ def find_level(r: float, bounds: Sequence[float]) -> int:
 def make_ticks(
     words: Sequence[WordTiming], interval_s: float, bounds: Sequence[float], max_requests: int
 ) -> list[Tick]:
-    """Makes the ticks of one turn, in order; the last one, and no other, has r = 1.
+    """Returns the ticks of one turn, in order; the last one, and no other, has r = 1. A turn without words has none.
 
     Args:
         words: the turn's words, in order of time.
+        interval_s: time between two ticks, in seconds.
+        bounds: greatest shares of words heard of levels 0 to 3 (`find_level`).
         max_requests: maximum number of requests for the turn; each level that occurs has at least one.
     """
     if not words:
@@ -102,7 +104,7 @@ def _list_times(ends_s: Sequence[float], interval_s: float) -> list[float]:
 
 
 def _assign_requests(levels: Sequence[int], n_heard: Sequence[int], max_requests: int) -> list[int | None]:
-    """Returns for each tick the index of the tick with its request.
+    """Returns, for each tick, the index of the tick whose request answers it; None at level 5.
 
     Each level's first tick has a request, so that a later one of the level always finds an answer that knew no more
     words than it has heard itself. The remaining requests are distributed over the levels in turn, and evenly over each
@@ -122,7 +124,11 @@ def _assign_requests(levels: Sequence[int], n_heard: Sequence[int], max_requests
 
 
 def _split_requests(wanted: dict[int, int], max_requests: int) -> dict[int, int]:
-    """Distributes requests over levels, first one each and then in turn, but not more than a level has ticks."""
+    """Returns the number of requests of each level: one each first, then in turn, at most as many as wanted.
+
+    Args:
+        wanted: number of ticks of each level that could have a request of their own.
+    """
     shares = dict.fromkeys(wanted, 0)
     for _ in range(min(max_requests, sum(wanted.values()))):
         level = min((each for each in wanted if shares[each] < wanted[each]), key=lambda each: (shares[each], each))

@@ -8,7 +8,7 @@ from data_schemas.records import Dialogue
 
 
 def select_share(dialogues: Sequence[Dialogue], config: OracleConfig, seed: int) -> list[Dialogue]:
-    """Returns the dialogues for which a version is made."""
+    """Returns the dialogues that are in the share of `config`'s version of the oracles (`is_in_share`)."""
     return [each for each in dialogues if is_in_share(each.dialogue_id, seed, config.share_from, config.share_to)]
 
 

@@ -10,12 +10,12 @@ from data_schemas.errors import RequestError
 from data_schemas.fingerprint import dump_relevant_fields
 from data_schemas.records import Dialogue, OracleRow
 from pipelines.asking import Usability, gather_all
-from pipelines.oracle.events import Said, add_row_or_reject, make_oracle_row
+from pipelines.oracle.events import RequestOutcome, add_row_or_reject, make_oracle_row
 from pipelines.oracle.fit import FirstAnswers
 from pipelines.oracle.plan import PlannedRequest, plan_dialogue
 from pipelines.oracle.prompts import PromptSet, make_payload
 from pipelines.oracle.share import select_share
-from pipelines.oracle.validate import Asked, Unusable, check_answer, is_as_long_as_wanted
+from pipelines.oracle.validate import AnswerContext, Unusable, check_answer, is_as_long_as_wanted
 from pipelines.stage import StageResult
 from spoken.spoken_text import split_words
 
@@ -46,7 +46,7 @@ class OracleStage:
             prompts.get_texts("B")  # raises now if there are none
 
     def matters(self) -> dict[str, Any]:
-        """Returns configuration, seed, the prompts' digest and the model's identity."""
+        """Returns what determines the rows besides the inputs: configuration, seed, prompts and model."""
         return {
             "config": dump_relevant_fields(self.config),
             "seed": self.seed,
@@ -69,11 +69,14 @@ class OracleStage:
             add_row_or_reject(dialogue, row, self.config.max_failed_share, result)
         return result
 
-    async def _ask(self, request: PlannedRequest, client: ChatClient) -> Said:
-        """Requests an answer until one is as long as wanted; returns it, the longest usable one, or a failure."""
+    async def _ask(self, request: PlannedRequest, client: ChatClient) -> RequestOutcome:
+        """Requests an answer, at most `max_asks` times, until one is as long as wanted.
+
+        Returns that one, else the longest usable one, else a failure.
+        """
         instruction = self.prompts.get_texts(request.speaker).get_instruction_text(request.level)
-        asked = Asked(request.level, request.hint, instruction, " ".join([*request.history, request.heard]))
-        longest, failed = None, Said("failed")
+        asked = AnswerContext(request.level, request.hint, instruction, " ".join([*request.history, request.heard]))
+        longest, failed = None, RequestOutcome("failed")
         for attempt in range(self.config.max_asks):
             try:
                 reply = await client.ask(make_payload(self.prompts, request, self.config, self.seed, attempt), attempt)
@@ -81,7 +84,7 @@ class OracleStage:
                 self._usability.note(attempt, "no_answer", error.what)
                 lost = replace(failed, error=f"request: {error.what}")  # keeps the answer before, if there is one
                 return replace(longest or lost, may_pass=True)
-            written = _record_reply(reply, attempt)
+            written = _make_unchecked_outcome(reply, attempt)
             try:
                 text = _check_reply(reply, asked, self.config)
             except Unusable as fault:
@@ -98,9 +101,9 @@ class OracleStage:
         return longest or failed
 
 
-def _record_reply(reply: ChatReply, attempt: int) -> Said:
+def _make_unchecked_outcome(reply: ChatReply, attempt: int) -> RequestOutcome:
     """Returns the outcome of a reply that has not been checked yet: failed, without oracle text."""
-    return Said(
+    return RequestOutcome(
         "failed",
         raw_text=reply.thought + reply.text,
         request_id=reply.request_id,
@@ -110,7 +113,7 @@ def _record_reply(reply: ChatReply, attempt: int) -> Said:
     )
 
 
-def _check_reply(reply: ChatReply, asked: Asked, config: OracleConfig) -> str:
+def _check_reply(reply: ChatReply, asked: AnswerContext, config: OracleConfig) -> str:
     """Returns the oracle text of an answer, without its reasoning.
 
     Raises:
@@ -121,5 +124,6 @@ def _check_reply(reply: ChatReply, asked: Asked, config: OracleConfig) -> str:
     return check_answer(reply.text, reply.finish_reason == "length", asked, config)
 
 
-def _count_words(said: Said) -> int:
+def _count_words(said: RequestOutcome) -> int:
+    """Returns the number of words of an outcome's oracle text; 0 if it has none."""
     return len(split_words(said.text or ""))

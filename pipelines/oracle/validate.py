@@ -38,7 +38,7 @@ _QUOTES = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AnswerContext:
     """What an answer is compared with.
 
     `instruction` is what the model was told besides the conversation and the hint; `conversation` is what was said so
@@ -64,8 +64,8 @@ class Unusable(Exception):
         self.reason = reason
 
 
-def check_answer(raw_text: str, is_cut: bool, asked: Asked, config: OracleConfig) -> str:
-    """Returns the oracle text of a model's answer: of its first paragraph, the whole sentences that fit `max_words`.
+def check_answer(raw_text: str, is_cut: bool, asked: AnswerContext, config: OracleConfig) -> str:
+    """Returns the oracle text of a model's answer: the first sentences of its first paragraph that fit `max_words`.
 
     A paragraph that ends in a colon ("Sure, here is my guess:") only announces the next one and is skipped; emoji,
     emphasis marks and sentences that cannot be spoken are removed.
@@ -97,7 +97,7 @@ def check_answer(raw_text: str, is_cut: bool, asked: Asked, config: OracleConfig
 
 
 def _find_first_paragraph(raw_text: str) -> tuple[str, bool]:
-    """Returns the first paragraph with content, and whether it is the last; raises `Unusable` if there is none."""
+    """Returns the first paragraph with content, and whether it is the last one; raises `Unusable` if there is none."""
     paragraphs = [each for line in raw_text.split("\n") if (each := strip_paragraph(line))]
     announcing = sum(1 for _ in takewhile(says_nothing, paragraphs))
     if announcing == len(paragraphs):
@@ -105,17 +105,17 @@ def _find_first_paragraph(raw_text: str) -> tuple[str, bool]:
     return paragraphs[announcing], announcing + 1 == len(paragraphs)
 
 
-def is_as_long_as_wanted(text: str, asked: Asked, config: OracleConfig) -> bool:
-    """Returns whether a usable answer has so many words that it need not be requested again."""
+def is_as_long_as_wanted(text: str, asked: AnswerContext, config: OracleConfig) -> bool:
+    """Returns whether a usable answer has at least `wanted_words`, so that it is not requested again."""
     return len(split_words(text)) >= _find_least_words(min(config.wanted_words[asked.level], config.max_words), asked)
 
 
-def _find_least_words(n_words: int, asked: Asked) -> int:
-    """Returns the minimum number of words of an answer; if it may be the hint itself, no more than the hint has."""
+def _find_least_words(n_words: int, asked: AnswerContext) -> int:
+    """Returns `n_words`, or the number of words of the hint if that is smaller and the answer may repeat the hint."""
     return min(n_words, len(split_words(asked.hint))) if asked.level > MAX_HINT_LEVEL_COPIED else n_words
 
 
-def _check_text(text: str, asked: Asked, config: OracleConfig) -> None:
+def _check_text(text: str, asked: AnswerContext, config: OracleConfig) -> None:
     """Raises `Unusable` if a text is a refusal, too short, not English, repetitive, or quotes the instruction."""
     words, known = split_lower_words(text), split_lower_words(asked.known)
     lowered = " ".join(words)
@@ -133,7 +133,11 @@ def _check_text(text: str, asked: Asked, config: OracleConfig) -> None:
 
 
 def _keep_whole_sentences(said: str, is_open: bool, max_words: int) -> str:
-    """Keeps as many of the first sentences as fit; `is_open` means that the last one is incomplete."""
+    """Returns the first sentences, as many as fit `max_words`; `is_open` means that the last one is incomplete.
+
+    Raises:
+        Unusable: the first sentence is incomplete or does not fit.
+    """
     words = (said.rstrip(".?!") if is_open else said).split()
     if is_open and not any(word.endswith(ENDS_SENTENCE) for word in words):
         raise Unusable("cut_off", "its first sentence has no end")
@@ -154,7 +158,7 @@ def _find_repetition(words: Sequence[str]) -> str:
 
 
 def _find_quotation(words: Sequence[str], instruction: str, others: str) -> str:
-    """Returns words taken from the instruction that are not in `others`, what the speakers said; empty if none are."""
+    """Returns words that quote the instruction and are not in `others`, what the speakers said; empty if none do."""
     said_too = " ".join(split_words(others.lower()))
     if (found := _QUOTES.search(" ".join(words))) and found[0] not in said_too:
         return found[0]
@@ -172,7 +176,11 @@ def _find_quotation(words: Sequence[str], instruction: str, others: str) -> str:
 
 
 def _find_copy(words: Sequence[str], hint: str) -> str:
-    """Returns what an answer copies from the hint word for word; empty if it is not a copy."""
+    """Returns the words that an answer copies from the hint; empty if it copies nothing.
+
+    A copy is the hint itself, or has at least `COPIED_WORDS` words in sequence that are a sentence of it or more than
+    `COPIED_SHARE` of it.
+    """
     own = split_lower_words(hint)
     if list(words) == own:
         return " ".join(own)
@@ -185,6 +193,6 @@ def _find_copy(words: Sequence[str], hint: str) -> str:
 
 
 def _list_runs(words: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Returns the shortest runs that are more than `COPIED_SHARE` of the words."""
+    """Returns all sequences of adjacent words that are just longer than `COPIED_SHARE` of the words."""
     n_run = int(COPIED_SHARE * len(words)) + 1
     return (words[start : start + n_run] for start in range(len(words) - n_run + 1))

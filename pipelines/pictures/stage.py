@@ -16,9 +16,9 @@ from backends.chat.protocol import ChatClient, ChatReply, Endpoint
 from data_schemas import ids
 from data_schemas.errors import RequestError
 from data_schemas.records import Item, Reject
-from pipelines.asking import read_texts
+from pipelines.asking import read_prompt_texts
 from pipelines.pictures.files import find_picture_file
-from pipelines.script.picture_pointers import describe_picture
+from pipelines.script.picture_pointers import make_pictureless_question
 from pipelines.script.rejections import NotAskable
 from pipelines.stage import StageResult, make_reject
 from spoken.reader import Unspeakable, speak
@@ -51,19 +51,19 @@ class PicturesStage:
         self._endpoint = endpoint
 
     def matters(self) -> dict[str, Any]:
-        """Returns what determines a description besides its picture: model, prompt and limits, or no model."""
+        """Returns what determines the outputs besides the inputs: model, prompt and limits, or no model."""
         if self._endpoint is None:
             return {"model": None}
         model = [self._endpoint.name, self._endpoint.model, self._endpoint.model_digest]
         return {
             "model": model,
-            "prompt": ids.digest(read_texts("pipelines.pictures")),
+            "prompt": ids.digest(read_prompt_texts("pipelines.pictures")),
             "attempts": MAX_ATTEMPTS,
             "words": MAX_WORDS,
         }
 
     def run(self, batch: Sequence[tuple[Item]]) -> StageResult[Item]:
-        """Returns every item unchanged, without a model."""
+        """Returns every item unchanged; no model is called."""
         return StageResult([item for (item,) in batch], [])
 
     async def run_with(self, batch: Sequence[tuple[Item]], client: ChatClient) -> StageResult[Item]:
@@ -103,7 +103,7 @@ class PicturesStage:
         for attempt in range(MAX_ATTEMPTS):
             asked = [item_id for item_id in payloads if not isinstance(outcomes.get(item_id), Item | RequestError)]
             answers = await ask_all(
-                client, [_make_attempt(payloads[item_id], attempt) for item_id in asked], None, attempt
+                client, [_make_attempt_payload(payloads[item_id], attempt) for item_id in asked], None, attempt
             )
             outcomes |= {
                 each: self._check_outcome(waiting[each], answer) for each, answer in zip(asked, answers, strict=True)
@@ -111,7 +111,7 @@ class PicturesStage:
         return outcomes
 
     def _make_payload(self, item: Item) -> dict[str, Any] | Reject:
-        """Makes the request for an item's description, with the picture in it; a reject if the picture is missing."""
+        """Returns the payload that requests a description, with the picture in it; a reject if there is no picture."""
         assert item.picture is not None
         folder = self._folders.get(item.source)
         if folder is None:
@@ -123,7 +123,7 @@ class PicturesStage:
                 item, f"no such picture file ({', '.join(_MEDIA)}) inside the source's folder"
             )
         picture = base64.b64encode(file.read_bytes()).decode()
-        prompt = read_texts("pipelines.pictures")
+        prompt = read_prompt_texts("pipelines.pictures")
         content = [
             {"type": "image_url", "image_url": {"url": f"data:{media};base64,{picture}"}},
             {"type": "text", "text": prompt["request"].strip().replace("{question}", item.question)},
@@ -135,7 +135,7 @@ class PicturesStage:
         return make_reject(item, self.name, "picture_missing", f"{item.picture}: {why}")
 
     def _check_outcome(self, item: Item, answer: ChatReply | RequestError) -> Item | Reject | RequestError:
-        """Returns the item with its description, a reject if that is unusable, or the error of the request."""
+        """Returns the item with the described picture, a reject if the description is unusable, or the error."""
         if isinstance(answer, RequestError):
             return answer
         try:
@@ -145,9 +145,9 @@ class PicturesStage:
 
 
 def check_description(raw_text: str, answer: str) -> str:
-    """Checks a model's description and returns it as it can be inserted into the question.
+    """Checks a model's description, and returns it with single spaces, for insertion into the question.
 
-    An answer that cannot be spoken is not looked for.
+    If the true answer cannot be spoken, whether it is given away is not checked.
 
     Args:
         raw_text: what the model wrote.
@@ -175,12 +175,15 @@ def check_description(raw_text: str, answer: str) -> str:
 def _needs_picture(item: Item) -> bool:
     """Returns whether the question cannot be asked without a description of its picture."""
     try:
-        describe_picture(item)
+        make_pictureless_question(item)
     except NotAskable:
         return True
     return False
 
 
-def _make_attempt(payload: dict[str, Any], attempt: int) -> dict[str, Any]:
-    """Returns the payload of a retry: with a higher temperature, so that a deterministic server answers differently."""
+def _make_attempt_payload(payload: dict[str, Any], attempt: int) -> dict[str, Any]:
+    """Returns the payload with the temperature and seed of an attempt; the temperature is 0 at attempt 0.
+
+    Later ones have a higher one, so that a deterministic server answers differently.
+    """
     return payload | {"temperature": 0.4 * attempt, "seed": attempt}

@@ -14,7 +14,7 @@ from data_schemas.manifest import DATA, MANIFEST, ORACLE, REJECTS, Manifest, Sha
 from data_schemas.reader import open_store, read_manifest
 from data_schemas.records import AudioDialogue, OracleRow, Reject, Turn
 from data_schemas.store import Store
-from pipelines.oracle.prompt_files import find_prompts, is_as_named, is_prompt_file
+from pipelines.oracle.prompt_files import find_prompts, is_prompt_file, is_unchanged_prompt_file
 from pipelines.oracle.prompts import PromptSet
 from pipelines.oracle.share import is_in_share
 from pipelines.quality.dialogue_rules import check_dialogue
@@ -63,7 +63,7 @@ class _Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckResult:
     """All faults of a dataset, and how many oracle rows could not be checked because their prompts are missing."""
 
     faults: list[Fault]
@@ -71,12 +71,14 @@ class Checked:
 
 
 def check(root: str) -> list[Fault]:
-    """Returns the faults that `check_dataset` finds."""
+    """Checks the dataset at `root` as `check_dataset` does, and returns its faults alone."""
     return check_dataset(root).faults
 
 
-def check_dataset(root: str) -> Checked:
-    """Checks a dataset; faults that merely follow from an unreadable file are not reported.
+def check_dataset(root: str) -> CheckResult:
+    """Checks all invariants of the dataset at `root`, and returns what is wrong; nothing is changed.
+
+    Faults that merely follow from an unreadable file are not reported.
 
     Raises:
         DatasetError: there is no manifest to check against.
@@ -92,7 +94,7 @@ def check_dataset(root: str) -> Checked:
         faults += _find_missing_oracles(seen.source)
     faults += _find_stray_files(store, manifest)
     faults += _check_counts(manifest, seen)
-    return Checked(faults, seen.n_not_remade)
+    return CheckResult(faults, seen.n_not_remade)
 
 
 def _make_sort_key(entry: ShardEntry) -> tuple[str, int]:
@@ -100,7 +102,7 @@ def _make_sort_key(entry: ShardEntry) -> tuple[str, int]:
 
 
 def _check_file(store: Store, entry: ShardEntry, seen: _Seen) -> list[Fault]:
-    """Checks one file and its rows, and adds to `seen` what later files are checked against."""
+    """Returns the faults of one file and its rows, and adds to `seen` what later files are checked against."""
     try:
         table = _read(store, entry)
     except StoreError as error:
@@ -135,7 +137,10 @@ def _read(store: Store, entry: ShardEntry) -> pa.Table | Fault:
 
 
 def _compare_columns(table: pa.Table, record: type) -> str:
-    """Returns how a file's columns differ from the record's; empty if only columns of later versions are missing."""
+    """Returns how the columns of a file differ from those of its record class, as text; empty if they fit.
+
+    They fit too if columns are missing that later versions have added.
+    """
     wanted = make_schema(record)
     if foreign := [name for name in table.column_names if name not in wanted.names]:
         return f"columns differ: {', '.join(foreign)}"
@@ -148,7 +153,7 @@ def _compare_columns(table: pa.Table, record: type) -> str:
 
 
 def _check_record(record: object, entry: ShardEntry, seen: _Seen) -> list[Fault]:
-    """Checks one row of any kind, and adds to `seen` what later rows are checked against."""
+    """Returns the faults of one row of any kind, and adds to `seen` what later rows are checked against."""
     if isinstance(record, AudioDialogue):
         return [Fault(record.dialogue_id, *wrong) for wrong in _check_dialogue(record, entry, seen)]
     if isinstance(record, OracleRow):
@@ -222,14 +227,14 @@ def _find_missing_oracles(source: _Source) -> list[Fault]:
 
 
 def _find_stray_files(store: Store, manifest: Manifest) -> list[Fault]:
-    """Returns a fault for each file of data, oracles or rejects that the manifest does not list.
+    """Returns a fault for each file in the folders of data, oracles and rejects that the manifest does not list.
 
-    In `prompts/`, it is for each file that is no prompt set, or was changed.
+    In `prompts/`, each file that is not a prompt set, or was changed, is a fault.
     """
     listed = {entry.path for entry in manifest.shards}
     there = [path for folder in ("data", "oracles", "prompts", "rejects") for path in store.files(folder)]
     strange = [path for path in there if path not in listed and not is_prompt_file(path)]
-    changed = [path for path in there if is_prompt_file(path) and not is_as_named(store, path)]
+    changed = [path for path in there if is_prompt_file(path) and not is_unchanged_prompt_file(store, path)]
     return [
         *(Fault(path, "the manifest lists every file", "not listed") for path in strange),
         *(Fault(path, "prompts are those of their file's name", "changed") for path in changed),
@@ -237,7 +242,10 @@ def _find_stray_files(store: Store, manifest: Manifest) -> list[Fault]:
 
 
 def _check_counts(manifest: Manifest, seen: _Seen) -> list[Fault]:
-    """Compares the manifest's fingerprint with its files, and its counts with all rows, if every file could be read."""
+    """Returns a fault if the manifest's counts are not those of all rows, and one if its fingerprint is wrong.
+
+    The counts are compared only if every file could be read.
+    """
     said = manifest.counts
     found = (seen.n_dialogues, seen.n_events[manifest.oracle_version], seen.n_rejects)
     faults = []

@@ -162,7 +162,7 @@ def _check_overlaps(turns: tuple[Turn, ...]) -> BrokenRules:
 
 
 def _check_interruptions(turns: tuple[Turn, ...]) -> BrokenRules:
-    """Checks that a turn overlaps another only by interrupting the assistant, or by an early start with a lead."""
+    """Checks that turns overlap only if the user interrupts the assistant, or an answer starts early with a lead."""
     spoken = [(turn, turn.start_s, turn.end_s) for turn in turns if turn.start_s is not None and turn.end_s is not None]
     for (one, _, end_s), following in zip_longest(spoken, spoken[1:]):
         other, other_s = following[:2] if following else (one, math.inf)

@@ -28,7 +28,8 @@ def check_knowledge(row: OracleRow, turns: Sequence[Turn], prompts: PromptSet) -
     """Yields a (rule, finding) pair for each level-0 event whose request contained more than had been said.
 
     Args:
-        row: a row that obeys the other rules.
+        row: an oracle row that obeys the other rules.
+        turns: the turns of its dialogue.
         prompts: those used for the row (`prompt_files.find_prompts`).
     """
     config = read_settings(row)
@@ -36,7 +37,7 @@ def check_knowledge(row: OracleRow, turns: Sequence[Turn], prompts: PromptSet) -
     for place, event in enumerate(row.events):
         if event.level > 0 or event.status == "shared" or event.request_id is None:
             continue
-        request = _make_request(place, mask_future(turns, event.t_s), config)
+        request = _find_request(place, mask_future(turns, event.t_s), config)
         payload = make_payload(prompts, request, config, row.seed, event.attempt or 0)
         if event.request_id != make_request_id(make_reply_key(endpoint, payload, event.attempt or 0)):
             yield "level 0 knows only what was said", f"{event.event_id}: its request was another"
@@ -51,7 +52,7 @@ def _mask_turn(turn: Turn, t_s: float) -> Turn:
     """Returns a turn without any words that had not been said by a time; its lead, body and tail are always masked."""
     utterances = tuple(_mask_utterance(utterance, t_s) for utterance in turn.utterances)
     words = list_words(turn)
-    is_said = all(word.end_s <= t_s for word in words) and _says(turn.spoken_text, words)
+    is_said = all(word.end_s <= t_s for word in words) and _has_exact_words(turn.spoken_text, words)
     return replace(
         turn,
         utterances=utterances,
@@ -66,13 +67,14 @@ def _mask_turn(turn: Turn, t_s: float) -> Turn:
 
 
 def _mask_utterance(utterance: Utterance, t_s: float) -> Utterance:
+    """Returns an utterance whose words after a time are masked, and its text too unless all of it had been said."""
     words = tuple(_mask_word(word, t_s) for word in utterance.words)
-    is_said = words == utterance.words and _says(utterance.spoken_text, words)
+    is_said = words == utterance.words and _has_exact_words(utterance.spoken_text, words)
     return replace(utterance, words=words, spoken_text=utterance.spoken_text if is_said else SENTINEL)
 
 
-def _says(text: str, words: Sequence[WordTiming]) -> bool:
-    """Returns whether a text is exactly the words that were heard; the text of a cut-off turn may have more."""
+def _has_exact_words(text: str, words: Sequence[WordTiming]) -> bool:
+    """Returns whether a text consists of exactly these words, in order; that of a cut-off turn may have more."""
     return split_words(text) == [word.word for word in words]
 
 
@@ -80,7 +82,8 @@ def _mask_word(word: WordTiming, t_s: float) -> WordTiming:
     return word if word.end_s <= t_s else replace(word, word=SENTINEL)
 
 
-def _make_request(place: int, turns: Sequence[Turn], config: OracleConfig) -> PlannedRequest:
+def _find_request(place: int, turns: Sequence[Turn], config: OracleConfig) -> PlannedRequest:
+    """Returns the request that is planned for the event at the index `place` of a dialogue with these turns."""
     plan = plan_dialogue(turns, config)
     request = plan.events[place].request
     assert request is not None, "an event of level 0 is asked for"

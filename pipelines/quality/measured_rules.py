@@ -69,7 +69,7 @@ def check_hearings(row: AudioDialogue) -> BrokenRules:
 
 
 def _is_consistent(hearing: Hearing, n_words: int | None) -> bool:
-    """Returns whether the counts of a hearing are possible, also for an utterance of `n_words` spoken words.
+    """Returns whether the counts of a hearing can be true together, and for an utterance of `n_words` spoken words.
 
     `n_words` is None if it is not known; a hearing may count several words of a number as one.
     """
@@ -157,7 +157,10 @@ def check_recorded_silence(row: AudioDialogue, sound: Sound) -> BrokenRules:
 
 
 def _silence_utterances(row: AudioDialogue, sound: Sound) -> Sound:
-    """Returns the assistant's channel with its utterances muted; empty if other rules report their times."""
+    """Returns the assistant's channel with its utterances muted.
+
+    Returns an empty array if there are no utterances, or if their times are invalid, which other rules report.
+    """
     said = [each for turn in row.turns if turn.speaker == "A" for each in turn.utterances]
     if not said or not all(_has_times(each, len(sound)) for each in said):
         return np.zeros(0, np.float32)
@@ -168,7 +171,7 @@ def _silence_utterances(row: AudioDialogue, sound: Sound) -> Sound:
 
 
 def _has_times(said: Utterance, n_samples: int) -> bool:
-    """Returns whether an utterance has words, and times in order and inside the audio; else it cannot be measured."""
+    """Returns whether an utterance has words, and times that are in order and inside the audio."""
     if said.start_s is None or said.end_s is None or not said.words:
         return False
     edges_s = [said.start_s, *(word.start_s for word in said.words), said.end_s]
@@ -177,7 +180,11 @@ def _has_times(said: Utterance, n_samples: int) -> bool:
 
 
 def _measure_outside(channel: Sound, said: Utterance, floor: float) -> float:
-    """Returns the share of an utterance's energy, above the noise floor, that lies outside its words."""
+    """Returns the share of an utterance's energy, less the noise floor's, that does not lie in or near its words.
+
+    Args:
+        floor: power of the noise, relative to full scale.
+    """
     start, end = seconds_to_samples(said.start_s or 0.0), seconds_to_samples(said.end_s or 0.0)
     sound = channel[start:end]
     n_frames = len(sound) // _FRAME
@@ -190,7 +197,7 @@ def _measure_outside(channel: Sound, said: Utterance, floor: float) -> float:
 def _find_frames_near_words(
     words: Sequence[WordTiming], start_s: float, n_frames: int
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Returns which frames of an utterance lie in or near one of its words; [n_frames]."""
+    """Returns, for each frame of an utterance, whether it lies in or near one of its words; [n_frames]."""
     is_near = np.zeros(n_frames, np.bool_)
     for word in words:
         first = seconds_to_samples(max(word.start_s - start_s - BEFORE_WORD_S, 0.0)) // _FRAME

@@ -25,13 +25,13 @@ class AskedTurn:
     truth: str
 
     def make_schedule(self, row: OracleRow) -> list[Tick]:
-        """Returns the expected events, by the settings recorded in the row."""
+        """Returns the events that this turn should have, by the settings recorded in the row."""
         words = [WordTiming(word="", start_s=at_s, end_s=at_s, score=0.0, method="") for at_s in self.ends_s]
         return make_ticks(words, row.interval_s, row.level_bounds, row.max_requests_per_turn)
 
 
 def find_asked_turns(turns: Sequence[Turn]) -> list[AskedTurn]:
-    """Returns the turns of both speakers that the other one answers."""
+    """Returns what the oracles of each turn are checked against, for all turns that the other speaker answers."""
     return [
         AskedTurn(turn.turn_index, answer.speaker, array("d", (word.end_s for word in list_words(turn))), answer.body)
         for turn, answer in find_answered_turns(turns, both_directions=True)
@@ -71,7 +71,7 @@ def check_oracles(row: OracleRow, answered: Sequence[AskedTurn]) -> BrokenRules:
 
 
 def read_settings(row: OracleRow) -> OracleConfig:
-    """Returns the settings recorded in a row, as far as they determine its requests.
+    """Returns the settings recorded in a row as a configuration; settings that do not determine requests are defaults.
 
     Raises:
         ValidationError: the settings are invalid.
@@ -122,7 +122,7 @@ def _format_moment(at: OracleEvent | Tick) -> str:
 
 
 def _check_shared(event: OracleEvent, tick: Tick, asker: OracleEvent | None) -> str:
-    """Returns why an event does not match its tick's request; empty if it does.
+    """Returns why an event does not match the request that its tick has or shares; empty if it does.
 
     `asker` is the other event whose request this one shares; None if it has its own or none. A random text has the
     dialogue that it was taken from in place of a request.

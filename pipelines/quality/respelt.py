@@ -17,7 +17,7 @@ def normalise_word(word: str) -> str:
 
 
 def find_respelt_words(spoken_text: str) -> dict[str, str]:
-    """Returns the lexicon's respellings of a text's words, by word, both normalised for comparison.
+    """Returns the words of a text that the lexicon respells for voices, each with its respelling; both normalised.
 
     A respelling that also occurs in the text as words of its own is excluded, since hearing it would prove nothing.
     """
@@ -31,21 +31,22 @@ def find_respelt_words(spoken_text: str) -> dict[str, str]:
 
 
 def restore_spelling(heard: Sequence[str], spelt: Mapping[str, str]) -> list[str]:
-    """Returns the heard words, with the true word in place of whatever sounds like its respelling.
+    """Returns the heard words, in which words that sound like a respelling are replaced by the true word.
 
     Args:
         spelt: respellings by word (`find_respelt_words`).
     """
-    wanted = {_find_sounds(spelling.split()): word for word, spelling in spelt.items()}
+    wanted = {_join_phones(spelling.split()): word for word, spelling in spelt.items()}
     written: list[str] = []
     at = 0
     while at < len(heard):
         lengths = range(min(_MOST_WORDS, len(heard) - at), 0, -1) if wanted else ()
-        n = next((n for n in lengths if _find_sounds(heard[at : at + n]) in wanted), 0)
-        written.append(wanted[_find_sounds(heard[at : at + n])] if n else heard[at])
+        n = next((n for n in lengths if _join_phones(heard[at : at + n]) in wanted), 0)
+        written.append(wanted[_join_phones(heard[at : at + n])] if n else heard[at])
         at += n or 1
     return written
 
 
-def _find_sounds(words: Sequence[str]) -> str:
+def _join_phones(words: Sequence[str]) -> str:
+    """Returns the phones of all words, joined by `_`."""
     return "_".join(map(find_phones, words))

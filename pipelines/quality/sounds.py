@@ -33,14 +33,14 @@ _VOWELS: Final = make_word_set("AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW")
 
 @lru_cache(maxsize=20_000)
 def find_phones(word: str) -> str:
-    """Returns a word's phones, joined by `_`; the word itself if it has none."""
+    """Returns the phones of a word, joined by `_`; the word itself if it cannot be pronounced."""
     try:
         return pronounce(_SAID_ALIKE.get(word, word)).replace(" ", "_")
     except AlignmentRefused:
         return word
 
 
-def is_near(said: str, heard: str) -> bool:
+def sounds_similar(said: str, heard: str) -> bool:
     """Returns whether two words differ in at most `NEAR_SHARE` of the phones of `said`, or in one."""
     wanted = find_phones(said).split("_")
     most = max(1, int(len(wanted) * NEAR_SHARE))
@@ -56,22 +56,29 @@ def is_spelling_of(said: str, heard: str, is_name: bool) -> bool:
     """
     if find_phones(said) == find_phones(heard) or frozenset({said, heard}) in _CLITICS:
         return True
-    if not heard or _changes_stem(said, heard) or not (is_near(said, heard) or _is_near_by_letters(said, heard)):
+    if (
+        not heard
+        or _changes_stem(said, heard)
+        or not (sounds_similar(said, heard) or _has_similar_letters(said, heard))
+    ):
         return False
     may_differ_in_vowels = is_name or {said, heard} <= _WEAK
     if is_word(said) and is_word(heard):
-        return is_near(said, heard) and may_differ_in_vowels and _list_consonants(said) == _list_consonants(heard)
+        return (
+            sounds_similar(said, heard) and may_differ_in_vowels and _list_consonants(said) == _list_consonants(heard)
+        )
     return True
 
 
 def _changes_stem(said: str, heard: str) -> bool:
-    """Returns whether two words have different prefixes or suffixes that change the meaning of one stem."""
+    """Returns whether two words have different prefixes or suffixes of those that give a stem another meaning."""
     begins = [next((part for part in _PREFIXES if word.startswith(part)), "") for word in (said, heard)]
     ends = [next((part for part in _SUFFIXES if word.endswith(part)), "") for word in (said, heard)]
     return begins[0] != begins[1] or ends[0] != ends[1]
 
 
-def _is_near_by_letters(said: str, heard: str) -> bool:
+def _has_similar_letters(said: str, heard: str) -> bool:
+    """Returns whether two words differ in at most a fifth of the letters of `said`."""
     most = len(said) // 5
     return Levenshtein.distance(said, heard, score_cutoff=most) <= most
 

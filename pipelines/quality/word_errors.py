@@ -22,7 +22,7 @@ import jiwer
 from data_schemas.records import Hearing
 from pipelines.meaning import NEGATIONS, find_names
 from pipelines.quality.respelt import find_respelt_words, normalise_word, restore_spelling
-from pipelines.quality.sounds import find_phones, is_near, is_spelling_of
+from pipelines.quality.sounds import find_phones, is_spelling_of, sounds_similar
 from spoken.number_words import count_number_words, parse_number_words
 from spoken.reader import Unspeakable, speak
 from spoken.spoken_text import split_words
@@ -94,7 +94,7 @@ class Comparison:
 
 
 def make_hearing(found: Comparison, heard_text: str, n_takes: int) -> Hearing:
-    """Returns the counts of one utterance as its row stores them, with `heard_text` as the recogniser wrote it."""
+    """Returns what was heard of one utterance, as a row stores it; `heard_text` is as the recogniser wrote it."""
     return Hearing(
         text=heard_text,
         n_words=found.n_words,
@@ -107,7 +107,7 @@ def make_hearing(found: Comparison, heard_text: str, n_takes: int) -> Hearing:
     )
 
 
-def compare(spoken_text: str, heard_text: str) -> Comparison:
+def compare_transcript(spoken_text: str, heard_text: str) -> Comparison:
     """Compares a transcript with the spoken text.
 
     A number of several words counts as one word and is heard if its value is; a name (`find_names`) is heard if
@@ -133,7 +133,7 @@ def compare(spoken_text: str, heard_text: str) -> Comparison:
         n_numbers=len(numbers),
         n_numbers_heard=sum(at not in gap_of for at in numbers),
         n_names=len(named),
-        n_names_heard=sum(at not in gap_of or _is_near(said[at], gap_of[at]) for at in named),
+        n_names_heard=sum(at not in gap_of or _has_similar_sound(said[at], gap_of[at]) for at in named),
         n_misheard=sum(_count_misheard(gap) for gap in gaps),
         is_heard=tuple(at not in gap_of or at in spelt for at, token in enumerate(said) for _ in range(token.n_words)),
         has_negations=all(_count_negations(gap.said) == _count_negations(gap.heard) for gap in gaps),
@@ -182,7 +182,7 @@ def _make_tokens(
 
 
 def _join_tokens(tokens: Sequence[_Token], others: Sequence[_Token]) -> list[_Token]:
-    """Joins adjacent tokens that the other text has as one word ("per cent", "D N A")."""
+    """Returns the tokens, with adjacent ones joined that the other text has as one word ("per cent", "D N A")."""
     wanted = {other.text for other in others} - {token.text for token in tokens}
     met: list[_Token] = []
     at = 0
@@ -215,7 +215,7 @@ def _is_ordinal(token: _Token) -> bool:
 
 
 def _find_gaps(said: Sequence[_Token], heard: Sequence[_Token]) -> Iterator[_Gap]:
-    """Yields where the texts differ, aligned with the fewest word errors; adjacent errors form one gap."""
+    """Yields the gaps between two texts, aligned with the fewest word errors; adjacent errors form one gap."""
     if not heard:
         if said:
             yield _Gap(0, said, ())
@@ -245,7 +245,7 @@ def _find_respelt(gap: _Gap) -> list[int]:
     whole = "".join(each.text for each in gap.said)
     together = "".join(each.text for each in gap.heard)
     is_name = any(each.is_name for each in gap.said)
-    if _join_keys(gap.said) == _join_keys(gap.heard):
+    if _expand_short_forms(gap.said) == _expand_short_forms(gap.heard):
         return list(range(len(gap.said)))
     if not any(each.is_number or each.text in NEGATIONS for each in (*gap.said, *gap.heard)) and is_spelling_of(
         whole, together, is_name
@@ -260,7 +260,8 @@ def _find_respelt(gap: _Gap) -> list[int]:
     ]
 
 
-def _join_keys(tokens: Sequence[_Token]) -> str:
+def _expand_short_forms(tokens: Sequence[_Token]) -> str:
+    """Returns the words of the tokens as one text, with short forms in full ("dont" is "do not")."""
     return " ".join(_LONG_FORMS.get(each.text, each.text) for each in tokens)
 
 
@@ -276,13 +277,13 @@ def _count_negations(tokens: Sequence[_Token]) -> int:
     return sum(each.text in NEGATIONS for each in tokens)
 
 
-def _is_near(name: _Token, gap: _Gap) -> bool:
+def _has_similar_sound(name: _Token, gap: _Gap) -> bool:
     """Returns whether anything heard in a gap sounds similar to a name."""
-    return any(is_near(form, text) for form in _list_forms(name) for text in _list_texts(gap))
+    return any(sounds_similar(form, text) for form in _list_forms(name) for text in _list_texts(gap))
 
 
 def _list_forms(token: _Token) -> list[str]:
-    """Returns a word as it is written, and as it was respelt for its voice."""
+    """Returns a word, and its respelling for the voice if it has one."""
     return [token.text, token.spelt] if token.spelt else [token.text]
 
 

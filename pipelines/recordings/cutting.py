@@ -57,16 +57,18 @@ class Piece:
         return any(pair == ("B", "A") for pair in pairwise(speakers))
 
 
-def cut(
+def cut_session(
     heard: Sequence[HeardTurn], said: Sequence[SaidPiece], voices: Sequence[RecordedVoice], duration_s: float
 ) -> list[Piece]:
-    """Cuts a session into dialogues, in order; returns none if nobody spoke.
+    """Cuts a session into dialogues, and returns them in order; empty if nobody spoke.
 
     Each begins with a turn of the caller (the first with whatever comes first), after both were silent for `QUIET_S`;
     it is longer than `MOST_S` only if there is no such place in it. A change of mode starts a new dialogue, unless
     somebody speaks then: such a dialogue has several voices.
 
     Args:
+        heard: what the caller said.
+        said: the assistant's text as it was spoken, in order of time.
         voices: the voices of the server in order of time, the first from 0.
     """
     utterances = sorted(
@@ -93,7 +95,10 @@ def cut(
 
 
 def _find_start(start_s: float, first_s: float, changes_s: Sequence[float]) -> float:
-    """Returns where a dialogue starts whose first utterance is at `first_s`: at `start_s` or a later change of mode."""
+    """Returns the start of a dialogue whose first utterance is at `first_s`.
+
+    It is `start_s`, or a change of mode between that and `first_s`; at least 0.
+    """
     return max([0.0, start_s, *(change_s for change_s in changes_s if change_s <= first_s)])
 
 
@@ -104,7 +109,7 @@ def _make_piece(
     changes_s: Sequence[float],
     voices: Sequence[RecordedVoice],
 ) -> Piece:
-    """Makes a dialogue of a group of utterances.
+    """Makes the dialogue that has these utterances, in order of time, and starts at `start_s`.
 
     It ends `AFTER_S` after the last one, but not after `end_s` or a change of mode.
     """
@@ -116,6 +121,7 @@ def _make_piece(
 
 
 def _list_caller_utterances(heard: Sequence[HeardTurn]) -> list[RoughUtterance]:
+    """Makes an utterance of each turn of the caller; blank ones are left out."""
     return [RoughUtterance("B", turn.text, turn.start_s, turn.end_s) for turn in heard if turn.text.strip()]
 
 
@@ -132,7 +138,10 @@ def _list_assistant_utterances(said: Sequence[SaidPiece]) -> list[RoughUtterance
 
 
 def _split_stretches(utterances: Sequence[RoughUtterance], changes_s: Sequence[float]) -> list[list[RoughUtterance]]:
-    """Splits utterances wherever a session may be cut: after silence, or where the mode changed in a pause."""
+    """Groups utterances between which a session must not be cut.
+
+    It may be cut before the caller speaks after a silence of `QUIET_S`, and where the mode changed in a pause.
+    """
     stretches: list[list[RoughUtterance]] = []
     end_s = 0.0
     for each in utterances:
@@ -145,4 +154,5 @@ def _split_stretches(utterances: Sequence[RoughUtterance], changes_s: Sequence[f
 
 
 def _group_turns(utterances: Sequence[RoughUtterance]) -> tuple[tuple[RoughUtterance, ...], ...]:
+    """Groups utterances into turns: successive ones of the same speaker."""
     return tuple(tuple(group) for _, group in groupby(utterances, key=lambda each: each.speaker))

@@ -32,7 +32,7 @@ class SessionText:
     said: tuple[SaidPiece, ...]
 
 
-def open_folder(config: SourceConfig) -> Store:
+def open_recordings_folder(config: SourceConfig) -> Store:
     """Opens the folder of a source's recordings.
 
     Raises:
@@ -46,17 +46,20 @@ def open_folder(config: SourceConfig) -> Store:
     return store
 
 
-def make_path(session_id: str) -> str:
-    """Returns the path of a session in its folder."""
+def make_session_path(session_id: str) -> str:
+    """Returns the path of a session's file in the folder of recordings."""
     return f"{session_id}.parquet"
 
 
-def read_texts(store: Store) -> Iterator[tuple[str, SessionText | StoreError]]:
-    """Yields the path of each file of a folder, sorted by name, with its session or the error of reading it."""
+def read_session_texts(store: Store) -> Iterator[tuple[str, SessionText | StoreError]]:
+    """Yields the path of each file of a folder, sorted by name, with its session or the error of reading it.
+
+    The audio of the session is not read.
+    """
     for path in store.files("", ".parquet"):
         try:
             (text,) = from_table(store.read_table(path, list(SessionText.__annotations__)), SessionText)
-            if path != make_path(text.session_id):
+            if path != make_session_path(text.session_id):
                 raise StoreError(f"{store.at(path)} holds the session {text.session_id}.", "Give it its name back.")
             yield path, text
         except StoreError as error:
@@ -71,29 +74,31 @@ def read_recordings(
     """Reads the recordings of a folder as items, the earliest first; an unusable session is rejected.
 
     Args:
-        limit: maximum number of sessions.
+        limit: maximum number of sessions; None for all.
         contaminated: normalised questions of evaluation sets; a session with one of them is rejected.
 
     Raises:
         SourceError: the folder does not exist.
     """
-    store = open_folder(config)
-    found = sorted(read_texts(store), key=lambda each: getattr(each[1], "started_at", ""))  # stable: then by name
+    store = open_recordings_folder(config)
+    found = sorted(
+        read_session_texts(store), key=lambda each: getattr(each[1], "started_at", "")
+    )  # stable: then by name
     reading = SourceReading([], [], len(found[:limit]), limit is None or len(found) < limit)
     for path, text in found[:limit]:
         if isinstance(text, StoreError):
-            reading.rejects.append(_reject(config.name, path.removesuffix(".parquet"), "damaged", str(text)))
+            reading.rejects.append(_make_reject(config.name, path.removesuffix(".parquet"), "damaged", str(text)))
             continue
         reason = _find_reason(text, contaminated)
         if reason is not None:
-            reading.rejects.append(_reject(config.name, text.session_id, reason, f"of {text.started_at}"))
+            reading.rejects.append(_make_reject(config.name, text.session_id, reason, f"of {text.started_at}"))
             continue
         reading.items.append(_make_item(config, split, text, store.describe(path).sha256[:16]))
     return reading
 
 
 def _find_reason(text: SessionText, contaminated: frozenset[str]) -> str | None:
-    """Returns the reason to reject a session; None if it can be used."""
+    """Returns the name of the reason to reject a session; None if it can be used."""
     if not any(turn.text.strip() for turn in text.heard):
         return "nothing_heard"
     if not "".join(piece.text for piece in text.said).strip():
@@ -127,6 +132,6 @@ def _make_item(config: SourceConfig, split: SplitConfig, text: SessionText, dige
     )
 
 
-def _reject(source: str, session_id: str, reason: str, detail: str) -> Reject:
+def _make_reject(source: str, session_id: str, reason: str, detail: str) -> Reject:
     item_id = ids.make_item_id(source, session_id, "")
     return Reject(item_id=item_id, source=source, stage=STAGE, reason=reason, detail=detail[:500])

@@ -19,13 +19,13 @@ from data_schemas.reader import read_manifest_if_any
 from data_schemas.records import Item
 from data_schemas.store import Store
 from pipelines.figures import Figures
-from pipelines.recordings.reading import open_folder, read_recordings, read_texts
+from pipelines.recordings.reading import open_recordings_folder, read_recordings, read_session_texts
 from pipelines.recordings.stage import RecordingsStage
 from pipelines.run.execute import ANSWERS, Runner
 from pipelines.run.parts import FOLDER, ITEMS, Part, PartRecord
 from pipelines.run.plan import Plan, check_folder, collect_rejects, make_plan
 from pipelines.run.publish import publish
-from pipelines.run.stages import MIXING, ORACLE, describe_chat_stage, remember_last
+from pipelines.run.stages import MIXING, ORACLE, cache_last_result, describe_chat_stage
 from pipelines.stage import StageDescription
 
 STAGES = (MIXING, ORACLE)
@@ -48,7 +48,7 @@ def check_request(config: RefreshConfig) -> None:
     (source,) = config.sources
     before = read_manifest_if_any(Store(config.out))
     is_known = before is not None and any(entry.source == source.name for entry in before.shards)
-    if not is_known and not open_folder(source).files("", ".parquet"):
+    if not is_known and not open_recordings_folder(source).files("", ".parquet"):
         raise SourceError(f"{source.path} holds no recordings.", "Give the folder of `kame serve --record`.")
     _make_stages(config)
     check_folder(config)
@@ -66,10 +66,10 @@ def run_on_part(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
 
 
 def publish_and_forget(config: RefreshConfig, plan: Plan, entries: Sequence[ShardEntry]) -> tuple[Manifest, Figures]:
-    """Publishes the dataset and the consents of its callers, then deletes what is left of removed recordings."""
+    """Publishes the dataset and the consents of its callers, then deletes all data of recordings that were removed."""
     manifest, figures = publish(config, entries, collect_rejects(config, plan))
     _write_consents(config)
-    _forget(Store(config.out), config.sources[0].name, plan.parts)
+    _remove_deleted_sessions(Store(config.out), config.sources[0].name, plan.parts)
     return manifest, figures
 
 
@@ -77,16 +77,18 @@ def _make_stages(config: RefreshConfig) -> dict[str, StageDescription]:
     return {MIXING: _make_recordings_stage(config), ORACLE: describe_chat_stage(config, ORACLE)}
 
 
-@remember_last
+@cache_last_result
 def _make_recordings_stage(config: RefreshConfig) -> RecordingsStage:
     aligner = registry.build("aligner", config.alignment.aligner, config.alignment.aligner_options)
-    return RecordingsStage(open_folder(config.sources[0]), config.alignment, aligner, config.seed)
+    return RecordingsStage(open_recordings_folder(config.sources[0]), config.alignment, aligner, config.seed)
 
 
 def _write_consents(config: RefreshConfig) -> None:
     """Writes `consents/<source>.jsonl`, with one line per session: the notice the caller heard and when they agreed."""
     (source,) = config.sources
-    agreed = [text for _, text in read_texts(open_folder(source)) if not isinstance(text, StoreError)]
+    agreed = [
+        text for _, text in read_session_texts(open_recordings_folder(source)) if not isinstance(text, StoreError)
+    ]
     lines = (
         {"session_id": each.session_id, "consented_at": each.consented_at, "notice": each.notice} for each in agreed
     )
@@ -94,8 +96,8 @@ def _write_consents(config: RefreshConfig) -> None:
     Store(config.out).write_bytes(f"consents/{source.name}.jsonl", text.encode())
 
 
-def _forget(store: Store, source: str, parts: Sequence[Part]) -> None:
-    """Removes outputs with data of sessions that are in no part now, and the cached answers for them.
+def _remove_deleted_sessions(store: Store, source: str, parts: Sequence[Part]) -> None:
+    """Removes stage outputs with data of sessions that are in none of these parts, and the cached answers for them.
 
     Outputs without a record are removed too; those of other oracle versions are kept if all their sessions still exist.
     """
@@ -107,7 +109,7 @@ def _forget(store: Store, source: str, parts: Sequence[Part]) -> None:
     for path in store.files(FOLDER, ".parquet"):
         if _get_source(path) == source:
             requests = _read_request_ids(store, path)
-            if store.exists(_make_record_path(path)) and _read_sessions(store, path) <= here:
+            if store.exists(_make_record_path(path)) and _read_item_ids(store, path) <= here:
                 kept |= requests
             else:
                 forgotten |= requests
@@ -123,15 +125,16 @@ def _forget(store: Store, source: str, parts: Sequence[Part]) -> None:
 
 
 def _get_source(path: str) -> str:
-    """Returns the source of a part's file; parts are named `<source>-<split>-p<number>`."""
+    """Returns the source of a part's file, from its path; parts are named `<source>-<split>-p<number>`."""
     return path.removeprefix(f"{FOLDER}/").partition("/")[0].rsplit("-", 2)[0]
 
 
 def _make_record_path(path: str) -> str:
+    """Returns the path of the record of a stage's output."""
     return f"{path.removesuffix('.parquet')}.json"
 
 
-def _read_sessions(store: Store, path: str) -> set[str]:
+def _read_item_ids(store: Store, path: str) -> set[str]:
     """Returns the item ids of the sessions that an output or its rejects contain."""
     table = store.read_table(path, ["item_id", "dialogue_id"])
     if "item_id" in table.column_names:

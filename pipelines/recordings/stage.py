@@ -43,8 +43,8 @@ from pipelines.alignment.stage import AlignmentStage
 from pipelines.audio import Sound, measure_rms_dbfs, to_flac
 from pipelines.mixing.timing import CHANNEL, measure_quality
 from pipelines.quality.dialogue_rules import check_dialogue
-from pipelines.recordings.cutting import BEFORE_S, MOST_S, Piece, RoughUtterance, cut
-from pipelines.recordings.reading import STAGE, make_path
+from pipelines.recordings.cutting import BEFORE_S, MOST_S, Piece, RoughUtterance, cut_session
+from pipelines.recordings.reading import STAGE, make_session_path
 from pipelines.script.forms.table import RECORDED
 from pipelines.script.forms.turns import make_user_turn
 from pipelines.stage import StageResult, make_reject
@@ -78,7 +78,7 @@ class RecordingsStage:
         self.alignment = AlignmentStage(config, aligner)
 
     def matters(self) -> dict[str, Any]:
-        """Returns the configuration and the aligner's digest; each item has the digest of its recording."""
+        """Returns what determines the rows besides the items, each of which has the digest of its recording."""
         return {
             "stage": STAGE,
             "config": dump_relevant_fields(self.config),
@@ -102,14 +102,14 @@ class RecordingsStage:
         except StoreError as error:
             yield make_reject(item, STAGE, "not_read", str(error))
             return
-        pieces = cut(session.heard, session.said, session.voices, session.duration_s)
+        pieces = cut_session(session.heard, session.said, session.voices, session.duration_s)
         with soundfile.SoundFile(io.BytesIO(session.audio.bytes or b"")) as sound:
             for variant, piece in enumerate(pieces):
                 yield self._make_dialogue(item, session, variant, piece, sound)
 
     def _read(self, item: Item) -> RecordedSession:
-        """Reads a session's recording; raises `StoreError` if that is damaged or has changed since it was planned."""
-        path = make_path(str(item.native_id))
+        """Reads the recording of an item; raises `StoreError` if it is damaged or has changed since it was planned."""
+        path = make_session_path(str(item.native_id))
         if self.folder.describe(path).sha256[:16] != item.revision:
             raise StoreError(f"{self.folder.at(path)} has changed since it was first read.", "Give it another name.")
         (session,) = from_table(self.folder.read_table(path), RecordedSession)
@@ -118,7 +118,7 @@ class RecordingsStage:
     def _make_dialogue(
         self, item: Item, session: RecordedSession, variant: int, piece: Piece, sound: soundfile.SoundFile
     ) -> AudioDialogue | Reject:
-        """Makes the row of one dialogue, which must pass the rules of a dataset; else returns its reject."""
+        """Returns the row of one dialogue, or a reject if it is not usable or breaks a rule of `kame check`."""
         dialogue_id = ids.make_dialogue_id(item.item_id, variant)
 
         def reject(reason: str, detail: str) -> Reject:
@@ -145,7 +145,7 @@ class RecordingsStage:
 
 
 def _read_sound(sound: soundfile.SoundFile, piece: Piece) -> Sound:
-    """Reads the audio of one dialogue only, since an hour of a session would be 700 MB."""
+    """Returns the audio of one dialogue, [n_samples, 2]; the rest of the session is not read (700 MB an hour)."""
     start = seconds_to_samples(piece.start_s)
     sound.seek(start)
     cut_out: Sound = sound.read(seconds_to_samples(piece.end_s) - start, dtype="float32", always_2d=True)
@@ -153,12 +153,14 @@ def _read_sound(sound: soundfile.SoundFile, piece: Piece) -> Sound:
 
 
 def make_draft(item: Item, session: RecordedSession, variant: int, piece: Piece, seed: int) -> Dialogue:
-    """Makes the dialogue with the words of its turns; an assistant's turn is all body, without a lead or tail.
+    """Makes a dialogue of a piece of a session: its turns with their words in spoken form, without times.
+
+    All turns are body alone, without a lead or tail.
 
     Raises:
         Unspeakable: a transcript has no unambiguous reading.
     """
-    voice = name_voice(session, piece)
+    voice = get_voice_name(session, piece)
     turns = tuple(_make_turn(index, rough, voice) for index, rough in enumerate(piece.turns))
     return Dialogue.from_item(
         item,
@@ -172,7 +174,7 @@ def make_draft(item: Item, session: RecordedSession, variant: int, piece: Piece,
 
 
 def _make_turn(index: int, rough: tuple[RoughUtterance, ...], assistant: str) -> Turn:
-    """Makes a turn of either speaker, all of it body."""
+    """Makes a turn of a speaker's utterances; `assistant` is the name of the assistant's voice."""
     speaker = rough[0].speaker
     spoken = [read_aloud(" ".join(each.text.split())) for each in rough]
     starts = [*accumulate(each.n_words for each in spoken)][:-1]
@@ -182,15 +184,15 @@ def _make_turn(index: int, rough: tuple[RoughUtterance, ...], assistant: str) ->
     return replace(turn, speaker=speaker, utterances=utterances)
 
 
-def name_voice(session: RecordedSession, piece: Piece) -> str:
-    """Returns the name of the server's voice: the cascade's, or the checkpoint's without its path."""
+def get_voice_name(session: RecordedSession, piece: Piece) -> str:
+    """Returns the name of the assistant's voice: the cascade's voice, or the checkpoint's name without its path."""
     voice = piece.voices[0].voice
     return PurePath(session.checkpoint).name if voice == FRONT_END else voice
 
 
 def _make_provenance(session: RecordedSession, piece: Piece, seed: int) -> Provenance:
-    """Makes the provenance; `asr` is None, since the recogniser of the session did not check speech."""
-    voice = name_voice(session, piece)
+    """Makes the provenance of a dialogue; `asr` is None, since the session's recogniser did not check speech."""
+    voice = get_voice_name(session, piece)
     return Provenance(
         script_method=f"recorded, heard by {session.recogniser}",
         tts=f"kame serve, {piece.voices[0].mode}",
@@ -206,7 +208,7 @@ def _make_provenance(session: RecordedSession, piece: Piece, seed: int) -> Prove
 
 
 def make_clips(dialogue: Dialogue, piece: Piece, sound: Sound) -> Clips:
-    """Cuts out the audio of each utterance; `sound` is the dialogue's, [n_samples, 2]."""
+    """Cuts out the audio of each utterance, for the aligner; `sound` is the dialogue's, [n_samples, 2]."""
     clips = []
     for turn_index, rough in enumerate(piece.turns):
         for utterance_index, each in enumerate(rough):
@@ -245,7 +247,7 @@ def find_window(piece: Piece, utterance: RoughUtterance) -> tuple[int, int]:
 
 
 def make_row(dialogue: Dialogue, piece: Piece, words: DialogueWords, sound: Sound) -> AudioDialogue:
-    """Makes the row of a dialogue.
+    """Makes the row of a data shard of a dialogue and its word timings, and measures its quality.
 
     Args:
         words: timings from the start of each utterance's window.
@@ -273,7 +275,10 @@ def make_row(dialogue: Dialogue, piece: Piece, words: DialogueWords, sound: Soun
 
 
 def _place_turn(turn: Turn, piece: Piece, found: dict[tuple[int, int], tuple[WordTiming, ...]]) -> Turn:
-    """Returns a turn with its words on the dialogue's clock; its utterances reach a little beyond them."""
+    """Returns a turn with the times of its words on the dialogue's clock; its utterances reach `AROUND_S` beyond them.
+
+    `found` has the word timings from the start of an utterance's window, by the indices of its turn and itself.
+    """
     utterances = []
     for index, utterance in enumerate(turn.utterances):
         start, end = find_window(piece, piece.turns[turn.turn_index][index])

@@ -62,9 +62,9 @@ class DaskCluster:
         self._client.close(timeout=CONNECT_S)
 
     def get_executor(self, needs: StageResources, n_tasks: int) -> Executor:
-        """Returns Dask's executor; a task requests other resources than a GPU only if some worker declares them.
+        """Returns Dask's executor for tasks that request these resources; `n_tasks` does not matter.
 
-        The number of tasks does not matter.
+        A resource other than a GPU is requested only if some worker declares it.
         """
         executor: Executor = self._client.get_executor(
             pure=False, resources=_select_resources(needs, self._list_workers())
@@ -91,6 +91,7 @@ class DaskCluster:
         return self._make_lost_error() if isinstance(error, CancelledError) else None
 
     def _list_workers(self) -> list[dict[str, Any]]:
+        """Returns what the scheduler knows of its workers; raises `BackendError` if it was lost."""
         if self._client.status != "running":
             raise self._make_lost_error()
         return list(self._client.scheduler_info(n_workers=-1)["workers"].values())
@@ -100,6 +101,7 @@ class DaskCluster:
 
 
 def _select_resources(needs: StageResources, workers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Returns the resources that a task requests, by name: GPUs, and others only if some worker declares them."""
     counted = {name for worker in workers for name in worker["resources"]} | {"GPU"}
     amounts = {"CPU": needs.cores, "MEMORY": needs.memory_gb * GIGABYTE, "GPU": needs.gpus}
     return {name: n for name, n in amounts.items() if n and name in counted}

@@ -28,9 +28,9 @@ from data_schemas.rates import (
     make_unknown,
     sum_figures,
 )
-from pipelines.asking import read_texts
+from pipelines.asking import read_prompt_texts
 from pipelines.oracle.prompts import choose_prompts
-from pipelines.run.stages import CHAT_STAGES, NOBODY, ORACLE, SCRIPT, WORDING, chat_engine, get_chat_model
+from pipelines.run.stages import CHAT_STAGES, NOBODY, ORACLE, SCRIPT, WORDING, build_chat_engine, get_chat_model
 
 PAPER: Final[Mapping[str, int]] = {"mmlu_pro": 22_800, "gsm8k": 11_742, "hssbench": 22_040}
 """Number of dialogues in KAME's corpus, by source (arXiv 2510.02327)."""
@@ -51,25 +51,27 @@ _CHAT_FIGURES: Final = {
 
 
 def describe_engines(config: RefreshConfig) -> str:
-    """Returns one name for a run's engines, by which its memory, disk space and startup time were measured."""
+    """Returns a name for a run's engines together, under which rates of memory, disk and startup time are recorded."""
     tts = config.speech.tts if config.speech.tts_b is None else f"{config.speech.tts}, {config.speech.tts_b}"
     return f"{tts}+{config.alignment.aligner}+{config.gate.asr}"
 
 
 def get_prompt_version(stage: str, config: RefreshConfig, chat: ChatConfig) -> str:
-    """Returns the version of the prompts that a stage sends to a chat model, as the measured rates name it."""
+    """Returns the version of the prompts that a stage sends to a chat model, under which its rates are recorded."""
     return (
-        choose_prompts(config.oracle, chat).version if stage == ORACLE else read_texts(f"pipelines.{stage}")["version"]
+        choose_prompts(config.oracle, chat).version
+        if stage == ORACLE
+        else read_prompt_texts(f"pipelines.{stage}")["version"]
     )
 
 
 def get_speech_engine(config: RefreshConfig) -> str:
-    """Returns the name of the text-to-speech engines, by which their rates were measured."""
+    """Returns the name of the text-to-speech engines, under which their rates are recorded; "A, B" if there are two."""
     return describe_engines(config).partition("+")[0]
 
 
 def count_dialogues(config: RefreshConfig, n_items: Mapping[str, int], book: RateBook) -> dict[str, float]:
-    """Estimates the number of dialogues, by source, that are made from these numbers of items."""
+    """Estimates the number of dialogues that are made from these numbers of items, both by source."""
     return {
         source: n * _find_shape(source, book)[0].dialogues_per_item * config.variants for source, n in n_items.items()
     }
@@ -99,7 +101,10 @@ def estimate_dataset(
 
 
 def _find_shape(source: str, book: RateBook) -> tuple[DialogueShape, str]:
-    """Returns the shape of a source's dialogues and its origin; for an unknown source, the mean of the others."""
+    """Returns the shape of a source's dialogues and, as text, where it is from.
+
+    For a source that was not measured, it is the mean of the others.
+    """
     if (found := book.find_shape(source)) is not None:
         return found[0], f"{found[1]}, {found[0].n_spoken} dialogues"
     known = {each.source: each for rates in reversed(book.rates) for each in rates.shapes}
@@ -164,7 +169,7 @@ def _estimate_chat(
 
     All are unknown if the stage was never measured with this model and prompt; for oracles, rates are then assumed.
     """
-    model, prompt = chat_engine(chat).describe().model, get_prompt_version(stage, config, chat)
+    model, prompt = build_chat_engine(chat).describe().model, get_prompt_version(stage, config, chat)
     found: tuple[ChatRate, str] | None
     if stage == ORACLE:
         n_requests, found = amounts["requests"], _find_or_assume_oracle_rate(book, model, prompt)
@@ -216,7 +221,7 @@ class _Assumed(ChatRate):
 
 
 def _find_chat_rate(book: RateBook, stage: str, model: str, prompt: str) -> tuple[ChatRate, str] | None:
-    """Returns the measured rate of a stage's requests to a model with a prompt, and its origin; None if unmeasured."""
+    """Returns the measured rate of a stage's requests to a model with a prompt, and its origin as text, or None."""
     wanted = (stage, model, prompt)
     found = book.find(lambda rates: rates.chat, lambda row: (row.stage, row.model, row.prompt) == wanted)
     return None if found is None else (found[0], f"{found[1]}, {found[0].n_calls} calls")
@@ -300,7 +305,10 @@ def _estimate_wall_time(
 
 
 def _estimate_disk_and_memory(config: RefreshConfig, duration_s: float, book: RateBook, n_workers: int) -> list[Figure]:
-    """Estimates the bytes on disk and at most in memory; memory is unknown if these engines were not measured."""
+    """Estimates the bytes on disk and the peak memory; memory is unknown if these engines were not measured.
+
+    Without rates of these engines, disk space is estimated by those of others.
+    """
     engines, has_server = (
         describe_engines(config),
         config.chat.engine != "openai" and config.oracle.simulator != "random",

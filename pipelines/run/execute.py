@@ -34,10 +34,10 @@ from pipelines.run.parts import ITEMS, Part, PartRecord
 from pipelines.run.stages import (
     CHAT_STAGES,
     MIXING,
+    build_chat_engine,
     build_chat_stage,
     build_cpu_stages,
     build_stage_without_chat,
-    chat_engine,
     get_chat_model,
 )
 from pipelines.stage import Stage, StageDescription, StageResult
@@ -67,7 +67,7 @@ class Runner:
         self.store = store
 
     def put_items(self, parts: Iterable[tuple[Part, Sequence[Item]]]) -> None:
-        """Writes the items of each part, the input of the first stage, unless they are there already."""
+        """Writes the items of each part, the input of the first stage; parts that have theirs are skipped."""
         with self.store.open_batch() as batch:
             for part, items in parts:
                 if self.read_record(part, ITEMS) is None:
@@ -96,7 +96,7 @@ class Runner:
         return record if whole else None
 
     def list_pending(self, stage: str, parts: Sequence[Part], on_found: OnPart = lambda *_: None) -> list[Part]:
-        """Returns the parts whose output is missing or may be improved by a retry; calls `on_found` for the others."""
+        """Returns the parts whose output of a stage is missing or not final; calls `on_found` for the others."""
         lacking = []
         for part in parts:
             record = self.read_record(part, stage)
@@ -107,10 +107,10 @@ class Runner:
         return lacking
 
     def read_finished(self, part: Part, stage: str) -> PartRecord:
-        """Returns the record of an output that must exist.
+        """Returns the record of a stage's output for a part, which must exist.
 
         Raises:
-            StoreError: it does not exist.
+            StoreError: it does not exist, or is damaged.
         """
         record = self.read_record(part, stage)
         if record is None:
@@ -120,34 +120,38 @@ class Runner:
         return record
 
     def read(self, part: Part, stage: str, record_type: type[Record]) -> list[Record]:
-        """Reads a stage's output for a part as records, which may have fewer fields than the file has columns."""
+        """Returns a stage's output for a part as records; the class may have fewer fields than the file has columns.
+
+        Raises:
+            StoreError: the output does not exist, or its checksum is wrong.
+        """
         record = self.read_finished(part, stage)
         names = make_schema(record_type).names
         return from_table(self.store.read_table(part.get_path(stage), names, record.sha256), record_type)
 
     def run(self, part: Part, stage: Stage[Any]) -> PartRecord:
-        """Returns the record of the stage's output for a part, after running the stage if there is no final one."""
+        """Runs a stage on a part unless its output is final already, and returns the record of the output."""
         done = self.read_record(part, stage.name)
         if done is not None and done.is_final:
             return done
         check_fingerprint(part, stage)
-        return self.keep(part, stage, stage.run(self.read_batch(part, stage)))
+        return self.write_result(part, stage, stage.run(self.read_batch(part, stage)))
 
     def read_batch(self, part: Part, stage: StageDescription) -> list[tuple[Any, ...]]:
-        """Reads the inputs of a stage for a part, joined by dialogue."""
+        """Returns the inputs of a stage for a part: a tuple of one record of each input for each dialogue."""
         inputs: list[list[Any]] = [
             self.read(part, name, record_type)
             for name, record_type in zip(stage.inputs, stage.input_types, strict=True)
         ]
         return join_inputs(inputs)
 
-    def keep(self, part: Part, stage: StageDescription, result: StageResult[Any]) -> PartRecord:
-        """Writes and records the result of a stage for a part."""
+    def write_result(self, part: Part, stage: StageDescription, result: StageResult[Any]) -> PartRecord:
+        """Writes the result of a stage for a part and then its record, which is returned."""
         with self.store.open_batch() as batch:
             return self._put(batch, part, stage.name, result, stage.output_type)
 
     def _put(self, batch: Batch, part: Part, stage: str, result: StageResult[Any], record_type: type) -> PartRecord:
-        """Writes a result and its record in a batch, the record last."""
+        """Writes a result and its record in a batch, the record last; returns the record."""
         written = batch.write_table(part.get_path(stage), to_table(result.outputs, record_type))
         record = PartRecord(
             n_rows=len(result.outputs),
@@ -177,7 +181,10 @@ def check_fingerprint(part: Part, stage: StageDescription) -> None:
 
 
 def join_inputs(inputs: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
-    """Returns one tuple for each dialogue that all inputs contain, in the order of the first input."""
+    """Joins the records of several inputs by dialogue id: one tuple for each dialogue that all inputs contain.
+
+    They are in the order of the first input. Records of a single input need no dialogue id.
+    """
     if len(inputs) == 1:
         return [(each,) for each in inputs[0]]
     others = [{each.dialogue_id: each for each in records} for records in inputs[1:]]
@@ -189,7 +196,7 @@ def join_inputs(inputs: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
 
 
 def run_on_part(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
-    """Runs one stage on one part in this process, unless its output is final already."""
+    """Runs one stage on one part in this process, unless its output is final already; returns the output's record."""
     return Runner(Store(config.out)).run(part, build_cpu_stages(config)[stage])
 
 
@@ -243,7 +250,7 @@ def start_chat_servers(config: RefreshConfig, parts: Sequence[Part]) -> Iterator
             server = next((server for asked, server in started if asked == chat), None)
             if server is None:
                 stop = all_servers.enter_context(ExitStack())
-                server = _Server(stop.enter_context(chat_engine(chat).serve()), stop)
+                server = _Server(stop.enter_context(build_chat_engine(chat).serve()), stop)
                 check_price(server.endpoint, get_price(chat, server.endpoint.model), config.budget)
                 started.append((chat, server))
             by_stage[stage] = server
@@ -288,17 +295,20 @@ def run_chat_stage(
 
 
 def run_in_memory(config: RefreshConfig, stage: str, batch: Sequence[Any], cache_path: str) -> StageResult[Any]:
-    """Runs a stage that may call a chat model on one batch, with a server of its own and its answers cached."""
+    """Runs a stage that may call a chat model on one batch without writing its output, and returns the result.
+
+    The server of the model runs only for this call; its answers are cached in `cache_path`.
+    """
     chat = get_chat_model(config, stage)
     if chat is None:
         return build_stage_without_chat(config, stage).run(batch)
-    with chat_engine(chat).serve() as endpoint:
+    with build_chat_engine(chat).serve() as endpoint:
         client = open_client(chat, endpoint, config.budget, cache_path, lambda _: None)
         return run_alone(build_chat_stage(config, stage, endpoint), batch, client)
 
 
 def _read_dialogues(runner: Runner, parts: Sequence[Part], source: str, split: str) -> Iterator[list[Dialogue]]:
-    """Yields the dialogues of a source and split part by part, for random oracles; `parts` is the whole plan."""
+    """Yields the mixed dialogues of a source and split, as one list per part; `parts` are all parts of the plan."""
     for part in sorted(parts, key=lambda part: part.part_id):
         if (part.source, part.split) == (source, split):
             yield runner.read(part, MIXING, Dialogue)
@@ -325,7 +335,7 @@ def open_client(
 
 
 def count_parts_at_once(n_in_flight: int, dialogues_per_part: int) -> int:
-    """Returns how many parts must be in progress to keep so many requests in flight."""
+    """Returns how many parts must be in progress to keep `n_in_flight` requests in flight."""
     return math.ceil(REQUESTS_A_PLACE * n_in_flight / dialogues_per_part)
 
 
@@ -354,7 +364,7 @@ def run_asking(
             async def run_one(part: Part) -> None:
                 async with places:
                     result = await stage.run_with(runner.read_batch(part, stage), client)
-                    on_part(stage.name, part, runner.keep(part, stage, result))
+                    on_part(stage.name, part, runner.write_result(part, stage, result))
 
             await gather_all([run_one(part) for part in parts])
 

@@ -29,17 +29,17 @@ class Place(Protocol):
     ) -> None: ...
 
     def get_executor(self, needs: StageResources, n_tasks: int) -> Executor:
-        """Returns an executor for `n_tasks` tasks with these needs each; the place closes it."""
+        """Returns an executor for `n_tasks` tasks that need these resources each; the caller must not close it."""
 
     def count_slots(self, needs: StageResources) -> int:
-        """Returns how many such tasks can run at once now; 0 if no worker has the resources of one.
+        """Returns how many tasks with these needs can run at once now; 0 if no worker has the resources for one.
 
         Raises:
             BackendError: the place is lost.
         """
 
     def find_fault(self, error: BaseException, stage: str) -> BackendError | None:
-        """Returns the fault of the place that caused the error of a task; None if the error is the task's own."""
+        """Returns the error to raise if the place caused a task's error; None if that is the task's own."""
 
 
 class LocalProcesses(WorkerPool):
@@ -52,7 +52,7 @@ class LocalProcesses(WorkerPool):
         super().__init__(n_workers, leave_with_parent)
 
     def get_executor(self, needs: StageResources, n_tasks: int) -> Executor:
-        """Returns the pool of processes, or this process if one is enough."""
+        """Returns the pool of processes, or this process as an executor if there is one task or one worker."""
         return InThisProcess() if min(self.n_workers, n_tasks) <= 1 else _Processes(self.get_started())
 
     def count_slots(self, needs: StageResources) -> int:
@@ -84,7 +84,7 @@ class InThisProcess(Executor):
     """Runs each task in this process when it is submitted."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Returns a finished future."""
+        """Runs a task at once and returns its future, which is finished and has the result or the error."""
         future: Future[Any] = Future()
         try:
             future.set_result(fn(*args, **kwargs))

@@ -54,7 +54,7 @@ class Lease:
             ) from error
 
     def renew(self) -> None:
-        """Extends the lease by its full time; a lease that another run has taken is lost for good."""
+        """Extends the lease by its full time; once another run has taken it, it is lost, and `check` raises."""
         try:
             self._write(self._state, self._now() + HELD_S)
         except ChangedMeanwhile:
@@ -76,7 +76,7 @@ class Lease:
             )
 
     def release(self) -> None:
-        """Releases the lease, so that others can take it at once."""
+        """Releases the lease, so that others can take it at once; errors of the bucket are ignored."""
         if not self._is_lost:
             try:
                 self._write(self._state, 0.0)
@@ -102,7 +102,7 @@ class Lease:
 
 @contextmanager
 def hold_lease(bucket: Bucket) -> Iterator[Lease]:
-    """Holds the lease of a dataset for a block, renews it in a thread, and releases it at the end.
+    """Takes the lease of a dataset in a bucket for a `with` block, renews it in a thread, and releases it at the end.
 
     Raises:
         StoreError: as `Lease.take`.

@@ -58,7 +58,7 @@ class Progress(Protocol):
 
 
 def get_work_folder(out: str) -> str:
-    """Returns the local folder in which a dataset is built: `out` itself, or the folder that mirrors its bucket."""
+    """Returns the local folder in which a dataset is built: `out` itself, or one of its own if `out` is in a bucket."""
     if not is_in_bucket(out):
         return out
     server = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
@@ -68,11 +68,12 @@ def get_work_folder(out: str) -> str:
 
 
 @contextmanager
-def mirrored(config: RefreshConfig, progress: Progress) -> Iterator[tuple[RefreshConfig, Progress]]:
-    """Yields the configuration and progress for a run; for a dataset in a local folder they are those given.
+def mirror_run(config: RefreshConfig, progress: Progress) -> Iterator[tuple[RefreshConfig, Progress]]:
+    """Yields the configuration and progress for a run on a dataset that may be in a bucket.
 
-    If the block ends without an error the dataset is published; otherwise the finished files are uploaded, so that
-    another run can resume.
+    For a dataset in a local folder they are those given. Otherwise the run works in a local folder, into which the
+    bucket's files are downloaded first. If the block ends without an error, the dataset is published in the bucket; if
+    not, the finished files are uploaded, so that another run can resume.
 
     Raises:
         StoreError: another run writes to the dataset, the bucket fails, or somebody else has published meanwhile.
@@ -145,24 +146,24 @@ class Mirror:
         """
         there = {path: state for path, state in self._bucket.list_states().items() if not _STAYS.fullmatch(path)}
         for path in self._same.keys() - there.keys():
-            if self._is_as_copied(path):
+            if self._is_unchanged(path):
                 self._store.remove(path)
-            self._note(path, None)
-        stale = [path for path, state in there.items() if not self._is_as_copied(path, state)]
+            self._record_copy(path, None)
+        stale = [path for path, state in there.items() if not self._is_unchanged(path, state)]
         self._copy_all(partial(self._download, path, there[path]) for path in stale)
 
     def push_part(self, part: Part, stage: str) -> None:
-        """Starts the upload of a part's output, then its record; raises the error of an earlier upload."""
+        """Starts the upload of a part's output and then its record; raises the error of an earlier upload."""
         done = [each for each in self._copying if each.done()]
         self._copying = [each for each in self._copying if not each.done()]
         for each in done:
             each.result()
-        new = [path for path in (part.get_path(stage), part.get_record_path(stage)) if not self._is_as_copied(path)]
+        new = [path for path in (part.get_path(stage), part.get_record_path(stage)) if not self._is_unchanged(path)]
         if new:
             self._copying.append(self._pool.submit(self._upload, *new))
 
     def push(self) -> None:
-        """Finishes the uploads in progress, then uploads all new files except those of the published dataset."""
+        """Waits for the uploads in progress, then uploads all other new files except those of the published dataset."""
         copying, self._copying = self._copying, []
         for each in copying:
             each.result()
@@ -184,36 +185,36 @@ class Mirror:
             shown = [path for path in self._list_new() if path.startswith(_SHOWN)]
             self._shown_now.update(shown)
             self._copy_all(partial(self._upload, path) for path in shown)
-            self._upload(*(path for path in (MANIFEST,) if not self._is_as_copied(path)))
+            self._upload(*(path for path in (MANIFEST,) if not self._is_unchanged(path)))
         except ChangedMeanwhile as error:
-            self._remove_ours()
+            self._remove_uploaded_shards()
             raise StoreError(
                 f"Another run has published {self._bucket.address} since this one began; its dataset is kept.",
                 "Run the same command again: it reads what was published and makes only what is missing.",
             ) from error
-        self._upload(*(path for path in (CARD,) if not self._is_as_copied(path)))
+        self._upload(*(path for path in (CARD,) if not self._is_unchanged(path)))
         remove_superseded(self._bucket, read_manifest(self._store))
         for path in [path for path in self._same if not self._store.exists(path)]:
             self._bucket.remove(path)
-            self._note(path, None)
+            self._record_copy(path, None)
 
     def _check_manifest(self) -> None:
-        """Checks that nobody has published, before gigabytes are uploaded in vain."""
+        """Raises `ChangedMeanwhile` if somebody has published since this run began, before gigabytes are uploaded."""
         known = self._same.get(MANIFEST)
         if self._bucket.get_state(MANIFEST) != (known[0] if known else None):
             raise ChangedMeanwhile(f"{self._bucket.address}/{MANIFEST} has changed since this run began.")
 
-    def _remove_ours(self) -> None:
-        """Removes the files that this run has uploaded and that the other run's manifest does not list."""
+    def _remove_uploaded_shards(self) -> None:
+        """Removes the Parquet files that this run has uploaded and that the manifest in the bucket does not list."""
         theirs = read_manifest_if_any(self._bucket)
         listed = {entry.path for entry in theirs.shards} if theirs else set()
         for path in self._shown_now - listed:
             if path.endswith(".parquet"):  # surplus prompt files do no harm to a dataset
                 self._bucket.remove(path)
-                self._note(path, None)
+                self._record_copy(path, None)
 
     def _copy_all(self, calls: Iterable[Callable[[], None]]) -> None:
-        """Runs copies in parallel; raises the first error after all have ended."""
+        """Runs these uploads or downloads in parallel; raises the first error after all have ended."""
         futures = [self._pool.submit(call) for call in calls]
         errors = [error for each in futures if (error := each.exception()) is not None]
         if errors:
@@ -235,7 +236,7 @@ class Mirror:
             else:
                 state = self._bucket.put(path, self._store.read_bytes(path), known[0] if known else None)
             if stamp is not None:
-                self._note(path, (state, stamp))
+                self._record_copy(path, (state, stamp))
 
     def _download(self, path: str, state: str) -> None:
         """Downloads a file in the state `state`, and records that it is the same in both places."""
@@ -246,48 +247,57 @@ class Mirror:
         ):
             shutil.copyfileobj(source, sink, 1 << 23)
         if (stamp := self._read_stamp(path)) is not None:
-            self._note(path, (state, stamp))
+            self._record_copy(path, (state, stamp))
 
     def _list_new(self) -> list[str]:
         """Returns the local files that are not in the bucket in their present version."""
         paths = (each.relative_to(self._folder).as_posix() for each in self._folder.rglob("*") if each.is_file())
-        return sorted(path for path in paths if not _STAYS.fullmatch(path) and not self._is_as_copied(path))
+        return sorted(path for path in paths if not _STAYS.fullmatch(path) and not self._is_unchanged(path))
 
     def _read_stamp(self, path: str) -> Stamp | None:
+        """Returns size and modification time of a local file; None if it does not exist."""
         try:
             found = (self._folder / path).stat()
         except FileNotFoundError:
             return None
         return found.st_size, found.st_mtime_ns
 
-    def _is_as_copied(self, path: str, state: str | None = None) -> bool:
-        """Returns whether the local file is as it was copied and, if `state` is given, the one in the bucket too."""
+    def _is_unchanged(self, path: str, state: str | None = None) -> bool:
+        """Returns whether the local file has not changed since it was copied.
+
+        If `state` is given, the file in the bucket must also have had this state then.
+        """
         known = self._same.get(path)
         return known is not None and known[1] == self._read_stamp(path) and state in (None, known[0])
 
     def _read_index(self) -> None:
-        """Reads which files earlier runs on this machine have copied; a line cut off by a kill is ignored."""
+        """Reads the index of files that earlier runs on this machine have copied, and rewrites it without old entries.
+
+        A line that was cut off when a run was killed is ignored.
+        """
         path = self._folder / INDEX
         path.parent.mkdir(parents=True, exist_ok=True)
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         for line in lines:
             with suppress(ValueError):
-                self._take_note(*json.loads(line))
+                self._apply_index_entry(*json.loads(line))
         self._store.write_bytes(INDEX, b"".join(_format_line(path, known) for path, known in self._same.items()))
 
-    def _take_note(self, path: str, known: Any) -> None:
+    def _apply_index_entry(self, path: str, known: Any) -> None:
+        """Updates what is known of a file: its state in the bucket and its local stamp; None removes it."""
         if known is None:
             self._same.pop(path, None)
         else:
             state, (n_bytes, mtime_ns) = known
             self._same[path] = (state, (n_bytes, mtime_ns))
 
-    def _note(self, path: str, known: tuple[str, Stamp] | None) -> None:
-        """Records in the index at which state and stamp a file is the same in both places; None if it is in none."""
+    def _record_copy(self, path: str, known: tuple[str, Stamp] | None) -> None:
+        """Records that a file is the same in both places at this state and stamp; None if it is in neither."""
         with self._lock, (self._folder / INDEX).open("ab") as index:
-            self._take_note(path, known)
+            self._apply_index_entry(path, known)
             index.write(_format_line(path, known))
 
 
 def _format_line(path: str, known: tuple[str, Stamp] | None) -> bytes:
+    """Returns an entry of the index as a line of JSON."""
     return f"{json.dumps([path, known])}\n".encode()

@@ -43,7 +43,7 @@ class Part:
         return f"{FOLDER}/{self.part_id}/{stage}-{self.fingerprints[stage]}.parquet"
 
     def get_record_path(self, stage: str) -> str:
-        """Returns the path of the record, which exists if the output is complete."""
+        """Returns the path of the record of a stage's output, which exists if the output is complete."""
         return f"{FOLDER}/{self.part_id}/{stage}-{self.fingerprints[stage]}.json"
 
 
@@ -124,14 +124,16 @@ class MembershipBook:
         kept, dropped = _drop_contaminated(contaminated, staying)
         there = {member.item.item_id for member in staying}
         members = kept + self._assign_parts(known, [item for item in reading.items if item.item_id not in there])
-        rejects = self._collect_rejects(reading, [*dropped, *(_reject_removed(each.item) for each in gone)], members)
+        rejects = self._collect_rejects(
+            reading, [*dropped, *(_make_removed_reject(each.item) for each in gone)], members
+        )
         table = to_table(members, Member)
         metadata = {**(table.schema.metadata or {}), _PLAN: self._plan.encode()}
         self.store.write_table(self._members_path, table.replace_schema_metadata(metadata))
         return Membership(members, rejects)
 
     def _assign_parts(self, known: Sequence[Member], items: Sequence[Item]) -> list[Member]:
-        """Assigns new items to new parts and shards, numbered after the existing ones."""
+        """Returns the items as members of new parts and shards, numbered after those of `known`."""
         by_split: dict[str, list[Item]] = defaultdict(list)
         for item in items:
             by_split[item.split].append(item)
@@ -153,7 +155,9 @@ class MembershipBook:
     def _collect_rejects(
         self, reading: SourceReading, dropped: Sequence[Reject], members: Sequence[Member]
     ) -> list[Reject]:
-        """Returns and records the rejects of reading, also of earlier runs beyond this limit, and all items dropped.
+        """Records and returns the rejects of reading and of dropped items, with those of earlier runs that still apply.
+
+        Rejects of rows that this run did not read because of its limit still apply.
 
         They are written before the members are, so that a run killed in between drops the same items again.
         """
@@ -177,7 +181,7 @@ class MembershipBook:
 
 
 def make_part(members: Sequence[Member], recipes: Mapping[str, Recipe]) -> Part:
-    """Makes a part of these members, with the fingerprints of all its outputs."""
+    """Makes the part that has these members, with a fingerprint for the output of each stage in `recipes`."""
     first = members[0]
     items = [member.item for member in members]
     prints = {ITEMS: ids.digest("items", [asdict(item) for item in items])}
@@ -196,7 +200,7 @@ def make_part(members: Sequence[Member], recipes: Mapping[str, Recipe]) -> Part:
 
 
 def _refresh_member(member: Member, read: dict[str, Item]) -> Member:
-    """Returns the member with its item as read now, unless only the revision of the data set has changed."""
+    """Returns the member with its item as read now; unchanged if it was not read, or only its revision differs."""
     now = read.get(member.item.item_id)
     if now is None or replace(now, revision=member.item.revision) == member.item:
         return member
@@ -216,12 +220,12 @@ def _drop_contaminated(contaminated: frozenset[str], members: Iterable[Member]) 
     return kept, dropped
 
 
-def _reject_removed(item: Item) -> Reject:
+def _make_removed_reject(item: Item) -> Reject:
     return make_reject(item, STAGE, "removed_at_source", "stood in the source when it was read before")
 
 
 def _find_next_numbers(known: Sequence[Member], field: str) -> Counter[str]:
-    """Returns the next free number of a part (or shard) in each split: the largest one that has members, plus one."""
+    """Returns the next free number of a part or shard in each split; `field` is `part_id` or `shard_id`."""
     greatest: Counter[str] = Counter()
     for member in known:
         number = int(getattr(member, field).rsplit("-", 1)[1][1:]) + 1

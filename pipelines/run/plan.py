@@ -79,7 +79,7 @@ def lock_dataset(config: RefreshConfig) -> Iterator[None]:
 
 
 def check_request(config: RefreshConfig) -> None:
-    """Checks that this run can start; writes nothing.
+    """Checks that a run with this configuration can start; nothing is written.
 
     Raises:
         ConfigError: there are no sources, two with one name, one without a description, a missing back-end or voice, a
@@ -102,7 +102,7 @@ def check_request(config: RefreshConfig) -> None:
 
 
 def check_folder(config: RefreshConfig) -> None:
-    """Checks that a run may write to its folder: it must be empty, or a dataset.
+    """Checks that a run may write to its folder: it must not exist, be empty, or be a dataset.
 
     Sources of the dataset that this run does not name must have the same split and oracle version.
 
@@ -140,9 +140,10 @@ ReadItems = Callable[[SourceConfig, int | None, SplitConfig, frozenset[str]], So
 def make_plan(
     config: RefreshConfig, read: ReadItems = read_items, stages: Mapping[str, StageDescription] | None = None
 ) -> Plan:
-    """Reads the sources, assigns items to parts, records the membership, and writes the parts' items.
+    """Reads the sources, assigns items to parts, records the membership, and writes the parts' items; returns the plan.
 
     Args:
+        read: reads the items of one source.
         stages: the stages to run; by default all stages of the configuration.
 
     Raises:
@@ -201,7 +202,7 @@ def collect_rejects(config: RefreshConfig, plan: Plan) -> dict[str, list[Reject]
 
 
 def _make_parts(members: Sequence[Member], recipes: Mapping[str, Recipe], runner: Runner) -> list[Part]:
-    """Makes the parts of these members, and writes their items."""
+    """Returns the parts that these members make, after writing the items of each."""
     by_part = sorted(members, key=lambda member: member.part_id)  # stable: source order inside a part
     groups = [list(group) for _, group in groupby(by_part, key=lambda member: member.part_id)]
     parts = [make_part(group, recipes) for group in groups]

@@ -22,7 +22,7 @@ from data_schemas.reader import read_manifest_if_any
 from data_schemas.records import AudioDialogue, OracleRow, Reject
 from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ
-from pipelines.figures import LISTENER, NOBODY, Figures, count, list_tables
+from pipelines.figures import LISTENER, NOBODY, Figures, count_figures, list_tables
 from pipelines.oracle.ladder_section import format_ladders
 from pipelines.oracle.prompt_files import remove_unused_prompts, write_prompts
 from pipelines.oracle.prompts import choose_prompts
@@ -34,9 +34,10 @@ _OURS = re.compile(r"/[a-z0-9_]+(-[a-z0-9_]+)?-[0-9a-f]{16}\.parquet$")
 
 
 def compact(config: RefreshConfig, group: Sequence[Part]) -> list[ShardEntry]:
-    """Writes the data shard and the oracle shard of one group of parts; an existing, intact shard is not written again.
+    """Writes the data shard and the oracle shard of one group of parts, and returns their entries for the manifest.
 
-    Flagged dialogues are excluded, and a shard without rows is not written.
+    An existing, intact shard is not written again. Flagged dialogues are excluded, and a shard without rows is neither
+    written nor returned.
     """
     store, first = Store(config.out), group[0]
     runner, before = Runner(store), read_manifest_if_any(store)
@@ -50,7 +51,7 @@ def compact(config: RefreshConfig, group: Sequence[Part]) -> list[ShardEntry]:
         path = f"{folder}/{first.split}-{first.source}-{name}.parquet"
         entry = known.get(path)
         if entry is None or not _is_intact(store, entry):
-            n_rows = _write(store, path, _make_schema(record_type), _read_tables(runner, group, stage, hidden))
+            n_rows = _write_shard(store, path, _make_schema(record_type), _read_tables(runner, group, stage, hidden))
             if n_rows == 0:
                 continue
             written = store.describe(path)
@@ -70,7 +71,7 @@ def compact(config: RefreshConfig, group: Sequence[Part]) -> list[ShardEntry]:
 
 
 def _identify_part(runner: Runner, part: Part, stage: str) -> list[str]:
-    """Returns what a part adds to its shard's digest: its fingerprint and, while it is not final, its checksum."""
+    """Returns what identifies a stage's output for a part: the fingerprint and, if it is not final, the checksum."""
     record = runner.read_finished(part, stage)
     return [part.fingerprints[stage]] if record.is_final else [part.fingerprints[stage], record.sha256]
 
@@ -93,7 +94,7 @@ def _find_flagged(runner: Runner, group: Sequence[Part], flagged: frozenset[str]
 
 
 def _read_tables(runner: Runner, group: Sequence[Part], stage: str, hidden: Sequence[str]) -> Iterator[pa.Table]:
-    """Yields the rows of each part, with one part in memory at a time."""
+    """Yields a stage's output for each part as a table, without the dialogues whose ids are in `hidden`."""
     for part in group:
         record = runner.read_finished(part, stage)
         table = runner.store.read_table(part.get_path(stage), sha256=record.sha256)
@@ -102,8 +103,8 @@ def _read_tables(runner: Runner, group: Sequence[Part], stage: str, hidden: Sequ
         yield table
 
 
-def _write(store: Store, path: str, schema: pa.Schema, tables: Iterator[pa.Table]) -> int:
-    """Writes a shard with one row group per part and returns its number of rows; writes nothing if there are none."""
+def _write_shard(store: Store, path: str, schema: pa.Schema, tables: Iterator[pa.Table]) -> int:
+    """Writes a shard with one row group per table, and returns its number of rows; writes nothing if there are none."""
     filled = (table for table in tables if table.num_rows)
     first = next(filled, None)
     if first is None:
@@ -134,6 +135,8 @@ def publish(
 ) -> tuple[Manifest, Figures]:
     """Writes rejects, prompts, card and manifest, then removes files that no longer belong to the dataset.
 
+    Returns the new manifest and the figures.
+
     Sources that this run does not name are kept, and so are oracles of other versions whose data file is unchanged.
     """
     store = Store(config.out)
@@ -157,7 +160,7 @@ def publish(
     shown = _choose_shown_version(config, every, before)
     if config.oracle.simulator == "llm" and any(entry.kind == ORACLE for entry in entries):
         write_prompts(store, config.oracle.version, choose_prompts(config.oracle, config.chat))
-    figures = count(store, every, shown)
+    figures = count_figures(store, every, shown)
     counts = Counts(
         dialogues=figures.n_dialogues,
         audio_s=figures.total_audio_s,
@@ -205,9 +208,13 @@ def _read_earlier_rejects(
     entries: Sequence[ShardEntry],
     rejects: Sequence[Reject],
 ) -> list[Reject]:
-    """Returns the oracle rejects of an earlier run for dialogues that still exist and have no oracles of any version.
+    """Returns the oracle rejects of earlier runs for dialogues that still exist and have no oracles of any version.
 
-    This run's own rejects cover its own version only.
+    This run's own rejects, `rejects`, cover its own version only; their dialogues are left out.
+
+    Args:
+        earlier: entries of the manifest before this run.
+        entries: entries of data and oracles of the new manifest.
     """
     refused = [
         each
@@ -261,7 +268,7 @@ def remove_superseded(store: Store, manifest: Manifest) -> None:
 
 
 def write_rejects(store: Store, source: str, rejects: Sequence[Reject]) -> list[ShardEntry]:
-    """Writes all rejects of one source to one file; returns no entry if there are none."""
+    """Writes all rejects of one source to one file, and returns its entry in a list; an empty list without any."""
     if not rejects:
         return []
     table = to_table(list(rejects), Reject)
@@ -319,6 +326,7 @@ def _describe_recognition(figures: Figures) -> str:
 
 
 def _format_recognisers(figures: Figures) -> str:
+    """Returns the names of the recognisers that were used, separated by commas."""
     names = sorted(name for role, name in figures.engines if role == LISTENER and name != NOBODY)
     return ", ".join(names)
 
@@ -336,6 +344,7 @@ def _make_configs(manifest: Manifest) -> list[dict[str, Any]]:
 
 
 def _list_data_files(entries: Iterable[ShardEntry]) -> list[dict[str, Any]]:
+    """Returns the paths of these files by split, in the form of a dataset config's `data_files`."""
     paths: dict[str, list[str]] = {}
     for entry in entries:
         paths.setdefault(entry.split or "train", []).append(entry.path)

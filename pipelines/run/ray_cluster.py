@@ -63,7 +63,7 @@ class RayCluster:
         return RayExecutor(num_cpus=needs.cores, memory=int(needs.memory_gb * GIGABYTE), num_gpus=needs.gpus)
 
     def count_slots(self, needs: StageResources) -> int:
-        """Returns how many tasks all living nodes can run at once."""
+        """Returns how many tasks with these needs all living nodes can run at once."""
         asked = {"CPU": needs.cores, "memory": needs.memory_gb * GIGABYTE, "GPU": needs.gpus}
         try:
             nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
@@ -99,7 +99,7 @@ class RayExecutor(Executor):
         self._remote = _REMOTE.options(**needs)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Submits a task; cancelling its future cancels it if it has not started."""
+        """Submits a task and returns its future; cancelling that cancels the task if it has not started."""
         ref = self._remote.remote(fn, args, kwargs)
         future = _RayFuture(ref)
         ref.future().add_done_callback(future.take)
@@ -107,6 +107,8 @@ class RayExecutor(Executor):
 
 
 class _RayFuture(Future[Any]):
+    """The future of a Ray task, as `concurrent.futures` has it; cancelling it cancels the task."""
+
     def __init__(self, ref: Any) -> None:
         super().__init__()
         self._ref = ref

@@ -45,8 +45,11 @@ NOBODY = "none"
 Built = TypeVar("Built")
 
 
-def remember_last(build: Callable[[RefreshConfig], Built]) -> Callable[[RefreshConfig], Built]:
-    """Caches the last result, for equal configurations: a worker process unpickles an equal one with each part."""
+def cache_last_result(build: Callable[[RefreshConfig], Built]) -> Callable[[RefreshConfig], Built]:
+    """Returns a function that calls `build` only if the configuration differs from that of the last call.
+
+    For an equal one it returns the last result: a worker process unpickles an equal configuration with each part.
+    """
     kept: list[tuple[RefreshConfig, Built]] = []
 
     @wraps(build)
@@ -58,9 +61,11 @@ def remember_last(build: Callable[[RefreshConfig], Built]) -> Callable[[RefreshC
     return build_or_take
 
 
-@remember_last
+@cache_last_result
 def build_cpu_stages(config: RefreshConfig) -> dict[str, Stage[Any]]:
-    """Builds the stages that never call a chat model, in order; engines are loaded once per process, at first use.
+    """Builds the stages that never call a chat model, by name and in order; engines are loaded when first used.
+
+    The stages of the last configuration are kept, so that engines are loaded once per process.
 
     Raises:
         ConfigError: a back-end is not installed, or a language is not supported.
@@ -79,7 +84,9 @@ def build_cpu_stages(config: RefreshConfig) -> dict[str, Stage[Any]]:
 
 
 def build_tts(config: SpeechConfig, lexicon: Lexicon) -> TextToSpeech:
-    """Builds the assistant's text-to-speech, also the user's unless another is configured, with the lexicon applied.
+    """Builds the text-to-speech engine of the assistant, and of the user unless another is configured.
+
+    It speaks words by the lexicon's pronunciations.
 
     Raises:
         ConfigError: the back-end is not installed, or rejects its options.
@@ -88,7 +95,7 @@ def build_tts(config: SpeechConfig, lexicon: Lexicon) -> TextToSpeech:
 
 
 def build_tts_b(config: SpeechConfig, lexicon: Lexicon) -> TextToSpeech | None:
-    """Builds the text-to-speech of the user alone; returns None if the assistant's is used.
+    """Builds the text-to-speech engine that only the user has; returns None if both speakers have the same.
 
     Raises:
         ConfigError: as `build_tts`.
@@ -127,7 +134,7 @@ def list_user_voices(config: RefreshConfig) -> list[str]:
 
 
 def list_missing(language: str, engines: Iterable[TextToSpeech], aligner: Aligner) -> list[str]:
-    """Returns what is missing before dialogues can be made in a language; empty if nothing is.
+    """Returns descriptions of what is missing for dialogues in a language; empty if they can be made.
 
     Args:
         language: a two-letter code, such as `en`.
@@ -172,7 +179,7 @@ def describe_chat_stage(config: RefreshConfig, stage: str) -> StageDescription:
     chat = get_chat_model(config, stage)
     if chat is None:
         return build_stage_without_chat(config, stage)
-    return build_chat_stage(config, stage, chat_engine(chat).describe())
+    return build_chat_stage(config, stage, build_chat_engine(chat).describe())
 
 
 def get_chat_model(config: RefreshConfig, stage: str) -> ChatConfig | None:
@@ -182,14 +189,14 @@ def get_chat_model(config: RefreshConfig, stage: str) -> ChatConfig | None:
     return config.pictures if stage == PICTURES else config.wording
 
 
-def chat_engine(config: ChatConfig) -> ChatEngine:
-    """Returns the engine that serves, or connects to, the chat model."""
+def build_chat_engine(config: ChatConfig) -> ChatEngine:
+    """Builds the engine that serves, or connects to, the chat model of a configuration; nothing is started yet."""
     engine: ChatEngine = registry.load("chat", config.engine)(config)
     return engine
 
 
 def build_chat_stage(config: RefreshConfig, stage: str, endpoint: Endpoint) -> AskingStage[Any]:
-    """Builds one of `CHAT_STAGES` with the chat model it calls."""
+    """Builds one of `CHAT_STAGES` that calls the chat model at an endpoint."""
     if stage == PICTURES:
         folders = {source.name: source.pictures for source in config.sources if source.pictures}
         return PicturesStage(folders, endpoint)

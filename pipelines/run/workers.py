@@ -36,7 +36,7 @@ _one_at_a_time = threading.Lock()
 
 
 def open_place(config: RefreshConfig) -> Place:
-    """Opens the place that a configuration names.
+    """Returns the place to run parts that a configuration names: local processes, or a cluster (it connects to it).
 
     Raises:
         BackendError: its package is not installed, or nothing answers at its address.
@@ -119,10 +119,10 @@ class Workers:
             run.cancel()
 
     def make_task(self, stage: str, part: Part) -> "partial[PartRecord]":
-        """Returns the task that runs a stage on a part, in the form that is submitted to an executor."""
+        """Returns a function without arguments that runs a stage on a part, for submission to an executor."""
         if self.config.executor == LOCAL:
             return partial(self._run_one, self._sent, stage, part)
-        return partial(_run_alone, self._run_one, self._sent, stage, part)
+        return partial(_run_one_at_a_time, self._run_one, self._sent, stage, part)
 
 
 class StageRun:
@@ -147,7 +147,7 @@ class StageRun:
         return self._workers.config.resources.get_stage_resources(self._stage)
 
     def finish(self, parts: Sequence[Part]) -> None:
-        """Returns when these parts are made; parts of later groups are started and made meanwhile.
+        """Waits until these parts are made; parts of later groups are started and made meanwhile.
 
         Raises:
             KameError: the first error of any of these parts; what is recorded is kept.
@@ -171,7 +171,7 @@ class StageRun:
             future.cancel()
 
     def _query_capacity(self) -> None:
-        """Queries the capacity of the place, unless it did in the last few seconds, and sets how many parts may run.
+        """Queries the capacity of the place, at most every `LOOK_EVERY_S`, and sets how many parts may be submitted.
 
         Raises:
             BackendError: it is lost, or for too long no worker has had the resources that a part needs.
@@ -229,8 +229,8 @@ class StageRun:
         self._left.discard(part.part_id)
 
 
-def _run_alone(run_one: RunOne, config: RefreshConfig, stage: str, part: Part) -> PartRecord:
-    """Runs a task in a cluster's worker, one at a time: its engines are loaded once, and are not thread-safe."""
+def _run_one_at_a_time(run_one: RunOne, config: RefreshConfig, stage: str, part: Part) -> PartRecord:
+    """Calls `run_one` in a worker of a cluster, where only one thread at a time does: engines are not thread-safe."""
     with _one_at_a_time:
         return run_one(config, stage, part)
 
@@ -247,6 +247,6 @@ def _make_paths_absolute(config: RefreshConfig) -> RefreshConfig:
 
 
 def _count_bytes_made(runner: Runner, part: Part) -> int:
-    """Returns the size in bytes of what earlier stages made of a part, which predicts the time of later stages."""
+    """Returns the size in bytes of all outputs that a part has so far, which predicts the time of later stages."""
     records = (runner.read_record(part, stage) for stage in part.fingerprints)
     return sum(record.n_bytes for record in records if record is not None)

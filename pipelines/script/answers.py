@@ -188,7 +188,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class ExplainedAnswers:
     """The answers of an item with a solution: in the words of the solution if these can be spoken, and alone.
 
     `calculation` is the one that yields the answer, "Twelve times four equals forty eight."; None if there is none.
@@ -200,7 +200,9 @@ class Explained:
 
 
 def find_conclusion(answer: str, last_line: str, question: str) -> str | None:
-    """Returns the final number with its currency, percent sign, unit or counted thing, as in the reasoning's last line.
+    """Returns the answer's number with its currency, percent sign, unit or counted thing, as the last line has it.
+
+    If the line shows none of these, the question may; else the number is returned alone.
 
     Returns None if that line does not have the number, or has it in another currency than the question.
     """
@@ -216,7 +218,7 @@ def find_conclusion(answer: str, last_line: str, question: str) -> str | None:
 
 
 def _add_unit_of_question(number: str, question: str) -> str:
-    """Adds the unit to a number if the question asks for an amount and names exactly one currency or measure.
+    """Returns the number with its unit if the question asks for an amount and names exactly one currency or measure.
 
     Else the number is returned as it is.
     """
@@ -246,16 +248,19 @@ def _add_unit_of_line(number: str, line: str, found: re.Match[str], question: st
 
 
 def _is_asked_for(counted: str, question: str) -> bool:
-    """Returns whether a question "how many apples" asks for these, or a "how much" leaves open what is counted."""
+    """Returns whether `counted`, a plural, is what the question asks for.
+
+    That is so after "how many apples", or if "how much …?" leaves open what is counted.
+    """
     asked = re.findall(r"how (?:many|much)(?: more| fewer| less| total)? ([a-z]+)\b(?! (?:and|or)\b)", question.lower())
     is_open = re.search(r"(?i)\bhow much\b[^?]*\?\s*$", question) is not None
     return _PLURAL.fullmatch(counted) is not None and (is_open or counted in asked[-1:])
 
 
 def to_asked_form(answer: str, question: str) -> str:
-    """Returns the answer without a final stop and ".0", as a time or a year in words if the question asks for one.
+    """Returns a written answer in the form that the question asks for, without a final stop and ".0".
 
-    A number gets the unit that the question asks for.
+    An hour becomes a time ("5:00"), a year is put in words, and other numbers get the unit that the question asks for.
     """
     bare = re.sub(r"^(-?\d+)\.0$", r"\1", answer.strip().rstrip("."))
     if re.fullmatch(r"[1-9]|1[0-2]", bare) and re.search(r"(?i)\bwhat time\b[^.?]*\?\s*$", question):
@@ -270,13 +275,13 @@ def to_asked_form(answer: str, question: str) -> str:
 
 
 def find_last_step(explanation: str) -> str:
-    """Returns the last line of the reasoning, without the line of the result (`####`); empty if there is none."""
+    """Returns the last line of a solution that is not the result (`####`); empty if there is none."""
     lines = [line.strip() for line in explanation.splitlines()]
     lines = [line for line in lines if line and not line.startswith("####")]
     return lines[-1] if lines else ""
 
 
-def answer_by_reasoning(item: Item, max_words: int, rng: random.Random) -> Explained:
+def answer_by_reasoning(item: Item, max_words: int, rng: random.Random) -> ExplainedAnswers:
     """Makes the spoken answers of an item with a solution; each is one sentence that says the number once.
 
     The full answer is, in most cases, the statement in the solution's last line, if that is a plain sentence of at most
@@ -291,21 +296,21 @@ def answer_by_reasoning(item: Item, max_words: int, rng: random.Random) -> Expla
     shown = to_asked_form(concluded or item.answer, item.question)
     short = _frame_answer(rng.choice(_COUNTED if shown.split()[1:] else _SHORT), shown)
     if concluded is None:
-        return Explained(short, short, None)
+        return ExplainedAnswers(short, short, None)
     stated, calculation = find_sentence(line, number), find_calculation(line, number)
     full = None
     if stated is not None and not _agrees_with_question(stated, item.question):
         stated = None
     if stated is not None and rng.random() < _STATED_SHARE and ("$" in stated) == ("$" in shown):
-        full = _find_single_answer(f"{stated}.", [shown, number], max_words)
+        full = _read_single_answer(f"{stated}.", [shown, number], max_words)
     worked = (
-        None if calculation is None else _find_single_answer(f"{calculation} = {shown}.", [shown, number], max_words)
+        None if calculation is None else _read_single_answer(f"{calculation} = {shown}.", [shown, number], max_words)
     )
-    return Explained(full or short, short, None if worked is None else worked.said)
+    return ExplainedAnswers(full or short, short, None if worked is None else worked.said)
 
 
 def _agrees_with_question(stated: str, question: str) -> bool:
-    """Returns whether a sentence has the question's tense, and tells possession only if the question asks for it."""
+    """Returns whether a sentence has the tense of a question, and tells what somebody has only if that is asked."""
     sentences = re.split(r"(?<=[.!?]) +(?=[A-Z])", _TITLES.sub(r"\1", question.strip()))
     last = next((each for each in reversed(sentences) if each.endswith("?")), sentences[-1])
     asked = re.split(r"(?i)\b(?:how|what|which|who|when)\b", last, maxsplit=1)[-1]
@@ -315,15 +320,18 @@ def _agrees_with_question(stated: str, question: str) -> bool:
 
 
 def _find_tense(text: str) -> str:
-    """Returns the tense of the first auxiliary, else of the first other verb that shows it, else present."""
+    """Returns the tense of the first auxiliary of a text (`_TENSES`), else past if a verb shows it, else present."""
     words = re.findall(r"[a-z']+", text.lower())
     told = [_TENSES[word] for word in words if word in _TENSES]
     told += ["past" for word in words if word in _PAST | _PAST_VERBS or re.search("[^e]ed$", word)]
     return next(iter(told), "present")
 
 
-def _find_single_answer(written: str, answers: list[str], max_words: int) -> Answer | None:
-    """Reads a sentence that says the answer, in one of its wordings, exactly once; None for other sentences."""
+def _read_single_answer(written: str, answers: list[str], max_words: int) -> Answer | None:
+    """Returns a sentence as a spoken answer; None if it cannot be spoken, or has more than `max_words`.
+
+    It must say the answer, in one of the wordings `answers`, exactly once; else None is returned too.
+    """
     try:
         said = read_aloud(written)
     except Unspeakable:
@@ -337,7 +345,7 @@ def _find_single_answer(written: str, answers: list[str], max_words: int) -> Ans
 
 
 def _frame_answer(frame: str, answer: str) -> Answer:
-    """Puts an answer into a sentence; it starts after the frame's words, all of them plain."""
+    """Makes the spoken answer of a sentence with `{answer}` in it, in whose place the answer is put."""
     return Answer(read_aloud(frame.format(answer=answer)), len(split_words(frame.partition("{")[0])))
 
 
@@ -399,18 +407,22 @@ def answer_alone(option: str, completes: bool, rng: random.Random) -> Answer:
 
 
 def is_no_verdict(answer: str) -> bool:
-    """Returns whether an answer is a number or a few words without a verdict, so that it implies neither yes nor no."""
+    """Returns whether an answer cannot answer a yes-no question: it is a number, or a few words without a verdict."""
     text = _strip_option(answer)
     is_short = len(text.split()) <= _MAX_SHORT_WORDS and _FINITE.search(text) is None
     return _VERDICT.match(text) is None and (is_short or re.match(r"[^A-Za-z]*\d", text) is not None)
 
 
 def _strip_option(option: str) -> str:
+    """Returns an option without marks at its end, with "and" before the last number of a list and joined signs."""
     return _LIST.sub(r"\1and ", join_sign(re.sub(r"[\s.;,:]+$", "", option.strip())))
 
 
 def to_noun_phrase(option: str) -> str | None:
-    """Returns an option of a few words as it stands in "Isn't it …?"; None if it is a sentence or too long for that."""
+    """Returns an option as it can stand in "Isn't it …?".
+
+    Returns None if it is a sentence, has more than four words, or refers to other options.
+    """
     text = _strip_option(option)
     words = text.split()
     if not 1 <= len(words) <= _MAX_SHORT_WORDS or _FINITE.search(text) or re.search(r"[,;:]\s", text):
@@ -434,7 +446,10 @@ def is_same_number(left: str, right: str) -> bool:
 
 
 def find_sentence(line: str, number: str) -> str | None:
-    """Returns a solution's last line as one plain sentence with the number once; None if it is not plain enough."""
+    """Returns a solution's last line as one plain sentence that has the number once, without calculations.
+
+    Returns None if it cannot be made so plain.
+    """
     line = line.replace("’", "'").strip().rstrip(" .:,;")
     text = _EQUATION.sub(lambda found: _replace_equation(found, number), line)
     text = _REASON.sub("", _CONNECTIVES.sub("", _CONCLUDES.sub("", text)))
@@ -450,22 +465,23 @@ def find_sentence(line: str, number: str) -> str | None:
 
 
 def find_calculation(line: str, number: str) -> str | None:
-    """Returns the calculation that yields the number, as "40 - 10"; None if the line has none."""
+    """Returns the last calculation in a line that yields the number, such as "40 - 10"; None if there is none."""
     worked = [found["worked"].strip() for found in _EQUATION.finditer(line) if _equals_number(found, number)]
     return worked[-1] if worked else None
 
 
 def _replace_equation(found: re.Match[str], number: str) -> str:
-    """Replaces an equation by its result if that is the number; keeps other equations."""
+    """Returns the result of an equation if that is the number, else the equation unchanged."""
     return f" {found['result']}" if _equals_number(found, number) else found[0]
 
 
 def _equals_number(found: re.Match[str], number: str) -> bool:
+    """Returns whether the result of a matched equation is the number."""
     return is_same_number(found["result"].strip("$£€ "), number)
 
 
 def _has_subject_and_verb(before: str) -> bool:
-    """Returns whether the words before a result are a subject with its verb, and the last one can be followed by it."""
+    """Returns whether the words before a number are a subject and a verb, and the number can follow the last one."""
     words = [word.strip(",").lower() for word in before.split()]
     is_named = before[:1].isupper() and words[0] not in _VERBS and _MEASURED.match(before) is None
     verbs = {at for at, word in enumerate(words) if word in _VERBS}

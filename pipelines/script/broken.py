@@ -86,7 +86,7 @@ def _is_broken(word: str) -> bool:
 
 
 def _is_broken_name(word: str) -> bool:
-    """Detects "Aspaceship", "Ricardomodifythis", "Lewisand", but neither "Isabela" nor "Legoland"."""
+    """Returns whether a capitalised word is several joined words: "Aspaceship", "Lewisand", but not "Legoland"."""
     if len(word) < _FAIRLY_LONG or is_word(word.lower()):
         return False
     parts = split_run_together(word.lower())
@@ -109,7 +109,7 @@ def _differ_once(left: str, right: str) -> bool:
 
 
 def _is_cut(match: re.Match[str]) -> bool:
-    """Returns whether two parts are one word: "mul-tiplier" and "dis- tance", not "two-part" and "co-habiting"."""
+    """Returns whether a hyphen splits one word, as at a line's end: "mul-tiplier", "dis- tance", but not "two-part"."""
     left, right = match[1].lower(), match[2]
     is_right_whole = is_word(right) if left in _BEFORE_HYPHEN else stands_alone(right.removesuffix("s"))
     return is_word(left + right) and not (stands_alone(left) and is_right_whole)

@@ -33,7 +33,7 @@ _TITLE: Final = re.compile(r"(?: (?:of|and|the|in|for|to|an?|on))* (?:[A-Z][a-z]
 
 
 def lower_start(text: str) -> str:
-    """Lowers the start of a sentence for use inside another one; a capital stays if it may be a name's or a title's."""
+    """Returns a sentence with a small letter at its start, unless it may start with a name or a title."""
     start = _WORD_START.match(text)
     if start is None or not (_SMALL_STARTS.fullmatch(start[1]) or is_common(start[1].lower())):
         return text
@@ -41,8 +41,8 @@ def lower_start(text: str) -> str:
     return text if is_title else text[0].lower() + text[1:]
 
 
-def choose(quiz: Quiz, room: int, config: ScriptConfig, rng: random.Random) -> tuple[str, ...] | None:
-    """Chooses options to be read out: the right one and randomly drawn wrong ones; None if not enough can be.
+def choose_options(quiz: Quiz, room: int, config: ScriptConfig, rng: random.Random) -> tuple[str, ...] | None:
+    """Chooses options to be read out: the right one and randomly drawn wrong ones; None if too few can be read out.
 
     They are in random order, but a closing answer is last ("none of these"); "all of these" needs all other options.
     There are `max_spoken_options` at most; none is added to two or more that have more than `_ENOUGH_WORDS` words.
@@ -79,22 +79,26 @@ def choose(quiz: Quiz, room: int, config: ScriptConfig, rng: random.Random) -> t
 
 
 def can_be_followed(choices: Sequence[str], *, is_needed: bool) -> bool:
-    """Returns whether a listener can follow choices: ones that can be listed, or a few longer ones if `is_needed`."""
+    """Returns whether a listener can follow these choices: they can be listed, or, if `is_needed`, are not too long."""
     n_words = sum(len(each.split()) for each in choices)
     return _can_be_listed(choices) or (is_needed and n_words <= _MOST_LISTED_WORDS)
 
 
 def _trim_option(option: str) -> str:
+    """Returns an option without marks and spaces at its end, and with the sign of a negative number joined to it."""
     return join_sign(re.sub(r"[\s.;,:]+$|[.;,]+(?=[\"'”’]$)", "", option.strip()))
 
 
 def join_sign(option: str) -> str:
-    """Joins the sign of a negative number: "- 4 J" is not a dash and four joules."""
+    """Returns an option with its sign joined to the number: "- 4 J" becomes "-4 J", which is not read as a dash."""
     return re.sub(r"^([-−–]) +(?=[\d.$√(]|[a-zπ](?![a-z]))", r"\1", option)
 
 
 def _count_words(option: str, limit: int) -> int | None:
-    """Returns the number of spoken words of an option; None if it cannot be followed by ear, or is a question."""
+    """Returns the number of spoken words of an option; None if it cannot be read out.
+
+    That is so if they are more than `limit`, it has no reading, cannot be followed by ear, or is a question.
+    """
     if re.search(r"[?!]", option):
         return None
     try:
@@ -104,8 +108,8 @@ def _count_words(option: str, limit: int) -> int | None:
     return said.n_words if said.n_words <= limit and find_unclear_words(said.text) is None else None
 
 
-def ask_with(shape: Shape, choices: Sequence[str], rng: random.Random) -> str:
-    """Words a question with choices read out after it."""
+def word_question_with_choices(shape: Shape, choices: Sequence[str], rng: random.Random) -> str:
+    """Returns the written form of a question with its choices after it."""
     listed = _list_choices(choices)
     last = re.sub(r"^Of the following\b", "Of these", shape.last)
     last = re.sub(r"(\b[Ww]hich (?:one )?(?:of )?(?:the )?[a-z]+) below\b", r"\1", last)

@@ -89,7 +89,9 @@ class Quiz:
 
 
 def make_quiz(item: Item, question: str) -> Quiz:
-    """Makes a quiz of an item with `question` as its question; references to labels or other options become words.
+    """Makes a quiz of an item, with `question` as its question.
+
+    References to labels and to other options become words, such as "Both are true" or "None of them".
 
     Raises:
         NotAskable: `answer_refers_to_options`; `needs_options` for "none of these" beside too few options; or
@@ -122,7 +124,7 @@ def make_quiz(item: Item, question: str) -> Quiz:
     offered = tuple(text for text in wrong if not refers_to_options(text) and not _LABELLED.search(text))
     if two := _rewrite_two_parts(question, answer):
         return Quiz(*two, ())
-    question, answer = _make_sentence(question), _make_sentence(answer)
+    question, answer = _remove_lone_label(question), _remove_lone_label(answer)
     if item.options and _NONE.fullmatch(answer) and answer.lower() != "none":
         if len(offered) < _FEWEST_BESIDE_NONE:
             raise NotAskable("needs_options", answer[:80])
@@ -142,7 +144,7 @@ def _strip_label(option: str) -> str:
 
 
 def _add_article(article: str, option: str) -> str:
-    """Adds the article at the end of the question to an option, unless it has one of its own."""
+    """Returns an option with the article with which the question ended, unless it has one of its own or needs none."""
     if refers_to_options(option) or re.match(r"(?:the|an?|its|their|his|her|my|your|one|no) |[^A-Za-z]", option, re.I):
         return option
     if article in {"a", "an"}:
@@ -151,7 +153,7 @@ def _add_article(article: str, option: str) -> str:
 
 
 def _rewrite_two_parts(question: str, answer: str) -> tuple[str, str] | None:
-    """Removes the labels of a question for two values and joins these in its answer; None for other questions."""
+    """Returns question and answer without labels, the two values joined by "and"; None unless two are asked for."""
     values = _TWO_VALUES.fullmatch(re.sub(r"(?<![\w(])\(?[abAB]\)\s*", "", answer).strip(" ."))
     if values is None or (values["two"].count(" and ") + values["one"].count(" and ")):
         return None
@@ -194,7 +196,7 @@ def _to_asked_form(option: str, question: str) -> str:
 
 
 def _rewrite_statements(question: str, answer: str) -> Quiz | None:
-    """Rephrases a question about numbered statements and the answer that says which are true; None for others."""
+    """Returns the quiz of a question about numbered statements, whose answer says which are true; None for others."""
     if (truths := _TRUTHS.fullmatch(answer)) is not None:
         styles = (r"(?:Statement )?{n} ?[|:.]", r"\(?{n}[.)]")
         asked = _rewrite_labels(question, styles, ("1", "2", "3"))
@@ -211,6 +213,7 @@ def _rewrite_statements(question: str, answer: str) -> Quiz | None:
 
 
 def _state_truths(first: str, second: str) -> str:
+    """Returns the answer that says which of two statements is "true" and which "false"."""
     return f"Both are {first}" if first == second else f"The first is {first}, and the second is {second}"
 
 
@@ -227,7 +230,12 @@ def _state_names(answer: str) -> str:
 
 
 def _rewrite_labels(question: str, styles: Sequence[str], names: Sequence[str]) -> str | None:
-    """Rewrites labels, from the first on without a gap and at least two, as "Statement one:"; else None."""
+    """Returns the question with its labels rewritten as "Statement one:"; None if fewer than two follow one another.
+
+    Args:
+        styles: patterns of a label, with `{n}` for its name; the first style that fits is used.
+        names: names of the labels in order, such as "i", "ii".
+    """
     for style in styles:
         text, at, count = question, 0, 0
         for name, ordinal in zip(names, _ORDINALS, strict=False):
@@ -243,8 +251,8 @@ def _rewrite_labels(question: str, styles: Sequence[str], names: Sequence[str]) 
     return None
 
 
-def _make_sentence(text: str) -> str:
-    """Returns a text without a label that stands alone.
+def _remove_lone_label(text: str) -> str:
+    """Returns a text without a label, such as "(a)", that has no other one beside it.
 
     Raises:
         NotAskable: `needs_writing`: it has several parts.

@@ -11,7 +11,7 @@ from pipelines.script.answers import Answer
 from pipelines.script.broken import find_broken_span
 from pipelines.script.exam_forms import Quiz, make_quiz
 from pipelines.script.question_kinds import is_verdict
-from pipelines.script.questions import Asked
+from pipelines.script.questions import WordedQuestion
 from pipelines.script.rejections import NotAskable, check_heard, check_wording
 from spoken.reader import Unspeakable, read_aloud
 from spoken.rules.rule import use_topic
@@ -48,11 +48,11 @@ def make_exchange(item: Item, config: ScriptConfig, seed: int) -> Exchange:
 
 
 def _make_exchange(item: Item, config: ScriptConfig, rng: random.Random) -> Exchange:
-    """Makes the exchange of `make_exchange` with draws from `rng`; raises as it does."""
-    told = picture_pointers.describe_picture(item)
+    """Makes the exchange for `make_exchange`, with random choices from `rng`; raises the same errors."""
+    told = picture_pointers.make_pictureless_question(item)
     check_wording(told, item.answer, item.options)
     quiz = make_quiz(item, told)
-    asked = questions.ask(quiz, config, rng)
+    asked = questions.word_question(quiz, config, rng)
     question = _check_length(read_aloud(asked.text), questions.count_most_words(config), "question_too_long")
     if answers.is_no_verdict(quiz.answer) and is_verdict(asked.text):
         raise NotAskable("answer_of_other_kind", quiz.answer[:80])
@@ -74,7 +74,7 @@ def _make_exchange(item: Item, config: ScriptConfig, rng: random.Random) -> Exch
 
 
 def _make_answers(
-    item: Item, quiz: Quiz, asked: Asked, config: ScriptConfig, rng: random.Random
+    item: Item, quiz: Quiz, asked: WordedQuestion, config: ScriptConfig, rng: random.Random
 ) -> tuple[Answer, Answer, SpokenText | None]:
     """Returns the full answer, the answer alone, and the calculation that yields it (None if there is none)."""
     if item.explanation and not item.options:
@@ -97,7 +97,7 @@ def _choose_distractor(quiz: Quiz, rng: random.Random) -> SpokenText | None:
 
 
 def capitalise_sentences(spoken: SpokenText) -> SpokenText:
-    """Capitalises sentences that began with a digit, and adds a full stop to the last one."""
+    """Returns a spoken text with a capital at the start of each sentence, and a full stop if it has no final mark."""
     text = re.sub(r"(^|(?<!\b[A-Z])[.?!] )([a-z])", lambda m: m[1] + m[2].upper(), spoken.text)
     text = text if text.endswith((".", "?", "!")) else f"{text}."
     return replace(spoken, text=text)

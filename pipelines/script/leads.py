@@ -117,7 +117,7 @@ def list_leads(exchange: Exchange) -> list[Lead]:
 
 
 def list_long_leads(exchange: Exchange) -> list[Lead]:
-    """Returns leads of at least `LONG_LEAD_WORDS` without an echo of the question, whose end may not be heard yet."""
+    """Returns leads of at least `LONG_LEAD_WORDS` words, without those that repeat words of the question."""
     return [
         lead for lead in _combine_leads(exchange, _list_plain_cores(exchange)) if count_words(lead) >= LONG_LEAD_WORDS
     ]
@@ -129,7 +129,7 @@ def count_words(lead: Lead) -> int:
 
 
 def format_lead(lead: Lead) -> str:
-    """Joins a lead to running text: with a capital after a full stop, none after a comma."""
+    """Returns a lead as running text, with a capital at the start and after a full stop, but not after a comma."""
     text = ""
     for part in lead:
         if part:
@@ -139,7 +139,7 @@ def format_lead(lead: Lead) -> str:
 
 
 def draw_general_lead(rng: random.Random) -> str:
-    """Draws a lead or a tail that fits any question, without an echo of it."""
+    """Draws a lead or a tail as text, independently of any question."""
     if rng.random() < _TAIL_SHARE:
         return rng.choice((*_TAILS, *chain.from_iterable(_TAILS_BY_KIND.values())))
     core = rng.choice([each for each in (*_ANY, *chain.from_iterable(_CORES.values())) if each])
@@ -148,7 +148,7 @@ def draw_general_lead(rng: random.Random) -> str:
 
 
 def draw_stall(rng: random.Random) -> str:
-    """Draws an honest reply of a speaker who does not know the answer yet."""
+    """Draws a sentence of a speaker who does not know the answer yet ("I'm still thinking.")."""
     return f"{rng.choice(_STALL_OPENERS)} {rng.choice(_STALLS)}".strip()
 
 
@@ -163,13 +163,17 @@ def list_answer_words(exchange: Exchange) -> list[str]:
 
 
 def drop_answer_words(parts: Iterable[str], exchange: Exchange) -> list[str]:
-    """Returns the texts without words of the answer, except words that reveal nothing or are in the question."""
+    """Returns those of the texts that contain no word of the answer.
+
+    Function words and words of the question do not count, since they reveal nothing.
+    """
     secret = set(list_answer_words(exchange)) - FUNCTION_WORDS
     secret -= {word.lower() for word in split_words(exchange.question.text)}
     return [part for part in parts if not secret & {word.lower() for word in split_words(part)}]
 
 
 def _list_plain_cores(exchange: Exchange) -> list[str]:
+    """Returns the cores that fit the kind of the question and do not repeat it."""
     return [*_ANY, *_CORES[classify_question(exchange.question.text)]]
 
 
@@ -200,4 +204,5 @@ def _combine_leads(exchange: Exchange, cores: Iterable[str]) -> list[Lead]:
 
 @lru_cache(maxsize=1024)
 def _count_words(part: str) -> int:
+    """Returns the number of words of one part of a lead."""
     return len(part.split())

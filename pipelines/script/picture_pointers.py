@@ -100,21 +100,23 @@ _LABELS: Final = re.compile(r"\b(?:to|from|at|point|area) [A-Z]\d?\b|\$?\d")
 """Options that are labels or numbers of a figure, and those that contain some."""
 
 
-def describe_picture(item: Item) -> str:
-    """Returns the question without its picture: with the needed description first, and without references.
+def make_pictureless_question(item: Item) -> str:
+    """Returns the question as it can be asked without its picture: without references to the picture.
+
+    If the picture is described (`picture_text`), the description comes first.
 
     An item with a picture that is not described is judged more strictly than one without: any mention of something
     visible, labels of points and areas, and values that may be read off it, cause a rejection.
 
     Raises:
-        NotAskable: `needs_picture`.
+        NotAskable: `needs_picture`: the question depends on a picture that is not described.
     """
     if item.picture_text and item.picture_text.strip():
         told = item.picture_text.strip()
         told += "" if told.endswith((".", "!", "?")) else "."
         return f"{told[:1].upper()}{told[1:]} {_strip_pointers(item.question)}"
     if item.picture is None:
-        return _strip_below(item.question)
+        return _reword_references(item.question)
     if standing := _STANDING.search(item.question):
         raise NotAskable("needs_picture", standing[0])
     question = _strip_pointers(item.question)
@@ -135,20 +137,21 @@ def describe_picture(item: Item) -> str:
 
 
 def _find_unknown_role(question: str) -> str | None:
-    """Returns a person whom a question treats as known without having named them: "How much has the lender earned?"."""
+    """Returns a person that a question has not introduced but treats as known ("the lender"); None if there is none."""
     named = (each for each in _ROLE.finditer(question) if each[1].rstrip("s") not in question[: each.start()].lower())
     return next((each[0] for each in named), None)
 
 
 def _strip_pointers(question: str) -> str:
+    """Returns a question without the words that refer to its picture."""
     text = _STANDING.sub(r"\1 there", _SENDING.sub("", " ".join(question.split())))
     text = _PLACING.sub("", text).strip()
     text = re.sub(r"\s+([?.,])", r"\1", text)
     return text[:1].upper() + text[1:]
 
 
-def _strip_below(question: str) -> str:
-    """Rewords references of a question without a picture; "the values listed below" may refer to its own text.
+def _reword_references(question: str) -> str:
+    """Returns a question without a picture, with references to its own text reworded ("listed below": "as follows").
 
     Raises:
         NotAskable: `needs_picture`: it refers to a picture or table nevertheless.

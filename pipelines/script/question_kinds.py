@@ -56,7 +56,7 @@ _MAX_NAMED_WORDS: Final = 7
 
 
 def classify_question(question: str) -> Kind:
-    """Returns the kind of a spoken question: by its frame, else by the last question word of its last sentence."""
+    """Returns the kind of a spoken question: by its wording, else by the question word of its last sentence."""
     text = question.lower()
     for pattern, kind in _SIGNS:
         if re.search(pattern, text):

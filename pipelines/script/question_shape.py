@@ -152,7 +152,7 @@ _LEFT_OUT: Final = re.compile(r"(?<=[a-z]{2}) \.\.\. (?=[a-z]{2})")
 
 
 def tidy_question(question: str) -> str:
-    """Removes numbers, points and labels at the edges of a question, and upper-case emphasis ("NOT").
+    """Returns a question without numbers, points and labels at its edges, and without upper-case emphasis ("NOT").
 
     Notes and values that follow the question are moved into it, and slips of its typesetting are corrected.
     """
@@ -174,7 +174,7 @@ def tidy_question(question: str) -> str:
 
 
 def find_shape(text: str) -> Shape:
-    """Returns the shape of a tidied question."""
+    """Returns the kind of a question, and its text split before the last sentence; `tidy_question` has tidied it."""
     found = _LAST_SENTENCE.fullmatch(text)
     last = found[1] if found else text
     before = text[: len(text) - len(last)]
@@ -182,7 +182,9 @@ def find_shape(text: str) -> Shape:
         return Shape("blank", before, last)
     bare = last.rstrip(" .:;,…")
     is_open = not last.endswith((".", "!", '"', ")"))
-    is_told = is_order(last) and not (_IMPERATIVE.match(last) is None and _WAITS.search(bare) and _AIMS.search(last))
+    is_told = is_instruction(last) and not (
+        _IMPERATIVE.match(last) is None and _WAITS.search(bare) and _AIMS.search(last)
+    )
     asks = is_told or _ASKING.match(bare) is not None or _ASKS_INSIDE.search(bare) is not None
     if before and is_open and not asks and "?" not in last and BREAKS_OFF.search(bare):
         return Shape("stem", before, last)
@@ -190,7 +192,7 @@ def find_shape(text: str) -> Shape:
     if (
         ("?" in text and not (is_quoted and text.endswith(_OPEN_ENDS)))
         or _ASKS_INSIDE.search(text)
-        or is_order(last)
+        or is_instruction(last)
         or _ASKING.match(bare)
         or _ASKING_LATE.search(bare)
     ):
@@ -199,29 +201,29 @@ def find_shape(text: str) -> Shape:
         return Shape("asks", before, last)
     if before and is_open and re.fullmatch(r"Consider [^.?!]*\. ", before):
         return Shape("stem", before, last)
-    if before and (is_order_somewhere(before) or _asks_somewhere(before)):
+    if before and (has_instruction(before) or _has_unmarked_question(before)):
         return Shape("asks", before, last)
     return Shape("states" if last.endswith((".", "!", '"')) else "stem", before, last)
 
 
 def has_pause(sentence: str) -> bool:
-    """Returns whether there is a pause between an incomplete sentence and what completes it."""
+    """Returns whether a speaker pauses between an incomplete sentence and what completes it, as after a clause."""
     is_clause = _CLAUSE.match(sentence) is not None and BREAKS_OFF.search(sentence.rstrip(" .:")) is None
     return is_clause or sentence.rstrip(" .:").endswith(",")
 
 
-def is_order(sentence: str) -> bool:
+def is_instruction(sentence: str) -> bool:
     """Returns whether a sentence instructs to find, name or explain something."""
     return _IMPERATIVE.match(sentence) is not None or _LATE_IMPERATIVE.search(sentence) is not None
 
 
-def is_order_somewhere(text: str) -> bool:
+def has_instruction(text: str) -> bool:
     """Returns whether any sentence of a text is an instruction."""
-    return any(is_order(sentence) for sentence in re.split(r"(?<=[.:?])\s+", text))
+    return any(is_instruction(sentence) for sentence in re.split(r"(?<=[.:?])\s+", text))
 
 
-def _asks_somewhere(text: str) -> bool:
-    """Returns whether an earlier sentence asks without a question mark: "At what temperature will it boil. The …"."""
+def _has_unmarked_question(text: str) -> bool:
+    """Returns whether any sentence of a text asks without a question mark: "At what temperature will it boil."."""
     return any(_ASKING_AT_START.match(sentence) for sentence in re.split(r"(?<=[.:])\s+", text))
 
 
@@ -231,8 +233,11 @@ def asks_by_word(sentence: str) -> bool:
 
 
 def is_question(sentence: str) -> bool:
-    """Returns whether a sentence without its final mark needs a question mark: it asks, and has none inside."""
-    return asks_by_word(sentence) and not is_order(sentence) and "?" not in sentence
+    """Returns whether a sentence, given without its final mark, must end with a question mark.
+
+    That is so if it asks by a question word, is no instruction, and has no question mark inside.
+    """
+    return asks_by_word(sentence) and not is_instruction(sentence) and "?" not in sentence
 
 
 def find_negation(question: str) -> str | None:
@@ -242,7 +247,7 @@ def find_negation(question: str) -> str | None:
 
 
 def find_need_of_options(text: str) -> str | None:
-    """Returns the words that show that a question is about its options; None if it stands alone."""
+    """Returns the words that show that a question cannot be asked without its options; None if it can."""
     last = find_shape(text).last
     found = _NEEDS_OPTIONS.search(text) or _NEGATED.search(last)
     return found[0][-80:] if found else None

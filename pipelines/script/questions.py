@@ -70,7 +70,7 @@ _ENDS_OPEN: Final = re.compile(r"\b(?:the|its|their)[ .:;,]*$")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WordedQuestion:
     """A question in written form.
 
     `stem` is the sentence that its answer completes, with `___` in place of the answer; empty if there is none.
@@ -85,8 +85,8 @@ def count_most_words(config: ScriptConfig) -> int:
     return int(config.max_question_s * WORDS_PER_S)
 
 
-def ask(quiz: Quiz, config: ScriptConfig, rng: random.Random) -> Asked:
-    """Words a question for speech.
+def word_question(quiz: Quiz, config: ScriptConfig, rng: random.Random) -> WordedQuestion:
+    """Returns a quiz's question as it is asked, in written form, with or without options.
 
     Questions that stand alone are asked without options, except for the configured share.
 
@@ -96,9 +96,9 @@ def ask(quiz: Quiz, config: ScriptConfig, rng: random.Random) -> Asked:
     """
     text = question_shape.tidy_question(quiz.question)
     if quiz.is_true_or_false:
-        return Asked(_ask_true_or_false(text))
+        return WordedQuestion(_ask_true_or_false(text))
     if quiz.has_statements:
-        return Asked(text)
+        return WordedQuestion(text)
     shape = question_shape.find_shape(text)
     is_negated = question_shape.find_negation(quiz.question)
     if quiz.wrong and (
@@ -113,26 +113,26 @@ def ask(quiz: Quiz, config: ScriptConfig, rng: random.Random) -> Asked:
     if quiz.wrong and can_pause and (alone is None or by_choice):
         n_words = _count_spoken_words(text)
         room = min(config.max_options_words, count_most_words(config) - n_words - _FRAME_WORDS)
-        offered = choices.choose(quiz, room, config, rng)
+        offered = choices.choose_options(quiz, room, config, rng)
         if offered is not None and choices.can_be_followed(offered, is_needed=alone is None):
-            return Asked(choices.ask_with(shape, offered, rng), _find_stem(shape))
+            return WordedQuestion(choices.word_question_with_choices(shape, offered, rng), _find_stem(shape))
         alone = alone or (None if needs else _ask_without_options(shape, quiz, text, rng))
-        if alone is None and offered is None and choices.choose(quiz, config.max_options_words, config, rng):
+        if alone is None and offered is None and choices.choose_options(quiz, config.max_options_words, config, rng):
             raise NotAskable("question_too_long", f"{n_words} words without its options")
     if alone is None:
         raise NotAskable("needs_options", needs or text[-80:])
     return alone
 
 
-def _ask_without_options(shape: Shape, quiz: Quiz, text: str, rng: random.Random) -> Asked | None:
-    """Words a question without options; None if it needs them.
+def _ask_without_options(shape: Shape, quiz: Quiz, text: str, rng: random.Random) -> WordedQuestion | None:
+    """Returns a question as it is asked without options; None if it needs them and the item has some.
 
     Raises:
         NotAskable: it cannot be asked, and the item has no options.
     """
     try:
         if not quiz.wrong and shape.kind in {"stem", "states"}:
-            return Asked(_complete_phrase(shape))
+            return WordedQuestion(_make_phrase_question(shape))
         return _ask_alone(text, rng)
     except NotAskable:
         if not quiz.wrong:
@@ -148,8 +148,8 @@ def _count_spoken_words(text: str) -> int:
         return len(text.split())
 
 
-def _complete_phrase(shape: Shape) -> str:
-    """Turns the phrase of an open item into a question: "capital of France".
+def _make_phrase_question(shape: Shape) -> str:
+    """Returns the phrase of an item without options as a question: "capital of France?".
 
     Raises:
         NotAskable: `not_a_question`: it is a statement or a formula.
@@ -159,47 +159,52 @@ def _complete_phrase(shape: Shape) -> str:
     return f"{shape.before}{shape.last.rstrip(' .:;,')}?"
 
 
-def _ask_alone(text: str, rng: random.Random) -> Asked:
-    """Words a question that stands alone; an incomplete sentence becomes a question that asks for its missing end.
+def _ask_alone(text: str, rng: random.Random) -> WordedQuestion:
+    """Returns a question that stands alone as it is asked; an incomplete sentence is made to ask for its missing end.
 
     Raises:
         NotAskable: `needs_options` if it asks about its options, or `not_a_question`.
     """
-    made = open_question(text)
+    made = make_open_question(text)
     if made is None:
         raise NotAskable("needs_options", text[-80:])
     shape = question_shape.find_shape(made)
     bare = shape.last.rstrip(" .:;,")
     if shape.kind == "asks":
         if shape.last.endswith("?"):
-            return Asked(made)
-        return Asked(f"{shape.before}{bare}{'?' if question_shape.is_question(bare) else '.'}")
+            return WordedQuestion(made)
+        return WordedQuestion(f"{shape.before}{bare}{'?' if question_shape.is_question(bare) else '.'}")
     if shape.kind == "blank":
         stem = made.rstrip(" .:?")
-        return Asked(rng.choice(_FILL).format(stem=stem), _find_stem(shape))
+        return WordedQuestion(rng.choice(_FILL).format(stem=stem), _find_stem(shape))
     n_words = len(re.findall(r"\b[^\W\d_]{2,}\b", bare))
     if shape.kind == "stem" and n_words >= _FEWEST_WORDS and bare.count("(") == bare.count(")"):
         stem = re.sub(r"[\s:,;.\-–—…_]+$", "", bare)
         if shape.last.rstrip().endswith(":") and (asked := _THIS_ONE.sub(r"which \1", stem)) != stem:
-            return Asked(f"{shape.before}{asked}?")
+            return WordedQuestion(f"{shape.before}{asked}?")
         if (named := _NAMED_FIRST.fullmatch(stem)) and re.search(r" (?:of|for|to|in|between) ", named[1]):
-            return Asked(f"{shape.before}What {named[2]} {choices.lower_start(named[1]).strip()}?", _make_stem(stem))
+            return WordedQuestion(
+                f"{shape.before}What {named[2]} {choices.lower_start(named[1]).strip()}?", _make_stem(stem)
+            )
         if _ASKABLE_END.search(named_by := re.sub(r" (?:an?|the)$", "", stem)):
-            return Asked(f"{shape.before}{named_by} what?", _make_stem(stem))
+            return WordedQuestion(f"{shape.before}{named_by} what?", _make_stem(stem))
         if stem.endswith(" to"):
-            return Asked(f"{shape.before}{stem} do what?", _make_stem(stem))
+            return WordedQuestion(f"{shape.before}{stem} do what?", _make_stem(stem))
     raise NotAskable("not_a_question", shape.last[-80:])
 
 
 def _find_stem(shape: Shape) -> str:
-    """Returns the sentence that the answer completes: the last one, unless there is a blank elsewhere."""
+    """Returns the sentence that the answer completes, with `___` in its place; empty if there is none."""
     if shape.kind == "blank":
         return "" if BLANK.search(shape.before) else _make_stem(shape.last)
     return _make_stem(shape.last) if shape.kind == "stem" else ""
 
 
 def _make_stem(sentence: str) -> str:
-    """Returns the sentence with one place for the answer; empty if it is not such a sentence, or has several places."""
+    """Returns an incomplete sentence with `___` in the place of the answer.
+
+    Returns an empty text if it has several blanks, or refers to options ("these").
+    """
     bare = re.sub(r"[\s:,;.\-–—…]+$", "", sentence)
     if not bare or re.search(r"(?i)\bfollowing\b|\bthese\b", bare):
         return ""
@@ -211,7 +216,7 @@ def _make_stem(sentence: str) -> str:
 
 
 def _ask_true_or_false(text: str) -> str:
-    """Words a statement as a question for true or false.
+    """Returns a statement as a true-or-false question.
 
     Raises:
         NotAskable: it is not one statement.
@@ -224,16 +229,19 @@ def _ask_true_or_false(text: str) -> str:
     return f"True or false: {choices.lower_start(text.rstrip(' .:'))}."
 
 
-def open_question(text: str) -> str | None:
-    """Replaces "which of the following" by a question without options; None if it would have too many answers."""
+def make_open_question(text: str) -> str | None:
+    """Returns a question without references to its options ("which of the following").
+
+    Returns None if such a reference is left, or if the question would then have many answers.
+    """
     points = _WHICH_OF.search(text) is not None
-    made = _WHICH_OF.sub(_open_which, text)
+    made = _WHICH_OF.sub(_rewrite_which, text)
     if _STILL_POINTS.search(made) or (points and not _UNIQUE.search(made)):
         return None
     return made
 
 
-def _open_which(match: re.Match[str]) -> str:
+def _rewrite_which(match: re.Match[str]) -> str:
     """Makes "what is …" of "which of the following is …", "which gas is …" of "which of the following gases is …"."""
     start, between, noun, verb, only = match.groups()
     first = (only or between or noun).split()[0].lower()
@@ -241,10 +249,11 @@ def _open_which(match: re.Match[str]) -> str:
         return f"{'What' if start == 'W' else 'what'} {only or between + noun}"
     if only:
         return f"{start}hich {only}"
-    return f"{start}hich {between}{noun if _is_of_several(verb) else _make_singular(noun)}"
+    return f"{start}hich {between}{noun if _is_plural_verb(verb) else _make_singular(noun)}"
 
 
-def _is_of_several(verb: str) -> bool:
+def _is_plural_verb(verb: str) -> bool:
+    """Returns whether a verb has a plural subject ("are", "cause")."""
     return verb in {"are", "were", "have", "do"} or f"{verb}s" in _VERBISH
 
 

@@ -42,7 +42,7 @@ class NotAskable(Exception):
 
 
 def join_patterns(*patterns: str, flags: re.RegexFlag = re.IGNORECASE) -> re.Pattern[str]:
-    """Joins several patterns into one."""
+    """Compiles a pattern that matches where any of these patterns does."""
     return re.compile("|".join(patterns), flags)
 
 
@@ -179,7 +179,7 @@ _SEVERAL: Final = re.compile(
 
 
 def check_wording(question: str, answer: str, options: Sequence[str] = ()) -> None:
-    """Rejects a question about something written, and text with two readings.
+    """Checks that neither question, answer nor options are about something written or have two readings.
 
     Raises:
         NotAskable: `needs_writing`.
@@ -207,7 +207,7 @@ def check_wording(question: str, answer: str, options: Sequence[str] = ()) -> No
 
 
 def _find_run_of_cells(text: str) -> str | None:
-    """Returns words of a table whose cells were run together: mostly numbers, or many numbers with nothing between."""
+    """Returns words of a text that are a table whose cells were run together; None if there is no such place."""
     words = text.split()
     is_cell = [_CELL.fullmatch(word) is not None for word in words]
     joins = [word[-1] in ",;.?!" or word.lower().strip("(") in _JOINING for word in words]
@@ -230,7 +230,7 @@ def find_unclear_words(spoken: str, most_of_formula: int = _MOST_IN_ANSWER) -> s
 
 
 def check_heard(question: str, answer: str) -> None:
-    """Rejects a spoken question or answer that cannot be followed, or given, by ear.
+    """Checks that a spoken question and its answer can be followed by ear, and that the answer is what is asked for.
 
     Raises:
         NotAskable: `needs_writing` if it is mostly a formula or has several values as answer; `answer_of_other_kind` if
@@ -257,6 +257,7 @@ def check_heard(question: str, answer: str) -> None:
 
 
 def _strip_frame(answer: str) -> str:
+    """Returns a spoken answer without the words that introduce it, such as "That would be"."""
     return re.sub(r"^(?:That's|That would be|It's|The answer is) (?:minus )?", "", answer)
 
 

@@ -47,7 +47,7 @@ class ScriptStage:
         self._lexicon = load_lexicon(config.lexicon)
 
     def matters(self) -> dict[str, Any]:
-        """Returns configuration, lexicon digest, variants and seed; the stage's version identifies the rules."""
+        """Returns what determines the dialogues besides the inputs; `version` identifies the rules."""
         return {
             "config": dump_relevant_fields(self._config),
             "forms": dump_relevant_fields(self._forms) | {"shares": self._forms.shares.get_relevant_shares()},
@@ -88,6 +88,7 @@ class ScriptStage:
         return StageResult(outputs, rejects)
 
     def _count_variants(self, item: Item) -> int:
+        """Returns the number of dialogues wanted of an item; the fractional part of the mean is drawn by seed."""
         whole = math.floor(self._variants)
         draw = random.Random(ids.derive_seed(self._seed, item.item_id, "variants")).random()
         return whole + (draw < self._variants - whole)
@@ -107,7 +108,7 @@ class ScriptStage:
         return list(made.values())
 
     def _make_dialogue(self, item: Item, variant: int, draw: int) -> Dialogue | None:
-        """Makes one dialogue of an item; returns None if no form fits it."""
+        """Makes dialogue number `variant` of an item, with other words for each `draw`; None if no form fits."""
         seed = ids.derive_seed(self._seed, item.item_id, self.name, variant, draw)
         exchange, rng = make_exchange(item, self._config, seed), random.Random(ids.derive_seed(seed, "form"))
         form = draw_form(exchange, self._forms, rng)
@@ -118,7 +119,7 @@ class ScriptStage:
 
 
 def _make_record(item: Item, variant: int, form: str, turns: tuple[Turn, ...], seed: int) -> Dialogue:
-    """Makes the record of a dialogue of its item and its turns."""
+    """Makes the record of a dialogue from its item, form and turns."""
     return Dialogue.from_item(
         item,
         variant,

@@ -100,7 +100,7 @@ def read_corpus(config: SpeechRowsConfig, left_out: frozenset[str] = frozenset()
 
 
 def draw_sentence(corpus: Corpus, config: SpeechRowsConfig, position: int) -> Sentence:
-    """Draws the sentence at a position; all sentences of the sources occur before one is repeated."""
+    """Returns the sentence at a position, drawn by seed; all sentences of the sources occur before one is repeated."""
     rng = random.Random(ids.derive_seed(config.seed, "sentence", position))
     kind: SentenceKind = rng.choices(_KINDS, [getattr(config.shares, kind) for kind in _KINDS])[0]
     line = _draw_line(corpus, config.seed, position) if kind == "sentence" else None
@@ -111,26 +111,29 @@ def draw_sentence(corpus: Corpus, config: SpeechRowsConfig, position: int) -> Se
         source=line.source if line else kind,
         item_id=line.item_id if line else None,
         about=line.about if line else "",
-        written=line.text if line else _make_up(kind, corpus, rng),
+        written=line.text if line else _make_up_text(kind, corpus, rng),
     )
 
 
 def _split_item(item: Item) -> list[str]:
+    """Returns the sentences of an item's question, explanation and answer."""
     return [text for part in (item.question, item.explanation, item.answer) if part for text in split_sentences(part)]
 
 
 def _draw_line(corpus: Corpus, seed: int, position: int) -> Line:
+    """Returns the sentence of a source for a position; their order is random, and a new one after all were used."""
     epoch, at = divmod(position, len(corpus.lines))
     return corpus.lines[int(_draw_order(len(corpus.lines), seed, epoch)[at])]
 
 
 @lru_cache(maxsize=2)
 def _draw_order(n_lines: int, seed: int, epoch: int) -> NDArray[np.int64]:
+    """Returns the indices of all sentences in the random order of an epoch."""
     return np.random.default_rng(ids.derive_seed(seed, "lines", epoch)).permutation(n_lines)
 
 
-def _make_up(kind: SentenceKind, corpus: Corpus, rng: random.Random) -> str:
-    """Makes a sentence that is not from a source: a lead, a stall, numbers, or random words."""
+def _make_up_text(kind: SentenceKind, corpus: Corpus, rng: random.Random) -> str:
+    """Returns the text of a sentence that is not from a source: a lead, a stall, numbers, or random words."""
     if kind == "lead":
         return draw_general_lead(rng)
     if kind == "stall":
@@ -139,18 +142,19 @@ def _make_up(kind: SentenceKind, corpus: Corpus, rng: random.Random) -> str:
 
 
 def _draw_words(corpus: Corpus, rng: random.Random) -> str:
+    """Draws random words as one sentence, with some commas."""
     words = [_draw_word(corpus, rng) for _ in range(rng.randint(*_N_RANDOM_WORDS))]
     marked = [word + "," * (rng.random() < _COMMA_SHARE) for word in words[:-1]]
     return " ".join([*marked, words[-1]]).capitalize() + "."
 
 
 def _draw_word(corpus: Corpus, rng: random.Random) -> str:
-    """Draws from the sources' words or from common English words, with equal probability for each list."""
+    """Draws a word of the sources or a common English word, with equal probability."""
     return rng.choice(corpus.words if rng.random() < 0.5 else list_common_words())
 
 
 def _draw_numbers(corpus: Corpus, rng: random.Random) -> str:
-    """Draws one to three numbers in digits, some with a word behind them, as one sentence."""
+    """Draws one to three numbers in digits, some followed by a word, as one sentence."""
     pieces, n_digits = list[str](), 0
     for _ in range(rng.randint(*_N_NUMBERS)):
         size = rng.randint(1, 9)

@@ -51,9 +51,9 @@ class SentenceSpeaker:
         return ids.digest("sentence speaker", self._lexicon_digest, stages)
 
     def say(self, sentences: Sequence[Sentence]) -> tuple[list[Said], list[Reject]]:
-        """Returns the spoken sentences, in order, and the rejects of reading, engine, gate and aligner."""
+        """Synthesises sentences; returns the spoken ones with their audio, in order, and rejects of the others."""
         read, rejects = self.read(sentences)
-        dialogues = [_as_dialogue(sentence, said) for sentence, said in read]
+        dialogues = [_make_dialogue(sentence, said) for sentence, said in read]
         spoken = self._speech.run([(each,) for each in dialogues])
         clips = {each.dialogue_id: each for each in spoken.outputs}
         heard = [(each, clips[each.dialogue_id]) for each in dialogues if each.dialogue_id in clips]
@@ -62,12 +62,12 @@ class SentenceSpeaker:
         made = []
         for words in timed.outputs:
             (clip,) = clips[words.dialogue_id].clips
-            spoken_sentence = _record(*sentence_of[words.dialogue_id], clip.voice, clip.speed, words)
+            spoken_sentence = _make_spoken_sentence(*sentence_of[words.dialogue_id], clip.voice, clip.speed, words)
             made.append((spoken_sentence, decode_flac(clip.flac)))
         return made, [*rejects, *spoken.rejects, *timed.rejects]
 
     def read(self, sentences: Sequence[Sentence]) -> tuple[list[tuple[Sentence, SpokenText]], list[Reject]]:
-        """Returns the sentences in spoken form, and the rejects: no unambiguous reading, or a wrong length."""
+        """Returns sentences with their spoken form, and rejects of those without a clear reading or of wrong length."""
         read, rejects = list[tuple[Sentence, SpokenText]](), list[Reject]()
         with use_reader(self._reader):
             for each in sentences:
@@ -106,7 +106,9 @@ def _make_reject(sentence: Sentence, reason: str, detail: str) -> Reject:
     )
 
 
-def _record(sentence: Sentence, said: SpokenText, voice: str, speed: float, words: DialogueWords) -> SpokenSentence:
+def _make_spoken_sentence(
+    sentence: Sentence, said: SpokenText, voice: str, speed: float, words: DialogueWords
+) -> SpokenSentence:
     """Makes the record of a spoken sentence, with the timings of its only utterance."""
     return SpokenSentence(
         sentence_id=sentence.sentence_id,
@@ -121,8 +123,8 @@ def _record(sentence: Sentence, said: SpokenText, voice: str, speed: float, word
     )
 
 
-def _as_dialogue(sentence: Sentence, said: SpokenText) -> Dialogue:
-    """Returns the sentence as a dialogue for the stages, in which only the assistant speaks."""
+def _make_dialogue(sentence: Sentence, said: SpokenText) -> Dialogue:
+    """Makes a dialogue of one turn of the assistant, since the pipeline's stages process dialogues."""
     return Dialogue(
         dialogue_id=sentence.sentence_id,
         item_id=sentence.item_id or sentence.sentence_id,

@@ -12,7 +12,7 @@ _CALCULATOR_MARK = re.compile(r"<<[^<>]*>>")
 
 
 def make_draft(row: Row) -> Draft:
-    """Makes a draft with the final number as answer and the reasoning, without calculator marks, as explanation."""
+    """Makes a draft of a row: the answer is the final number, the explanation the text without calculator marks."""
     reasoning, mark, final = text_of(row, "answer").rpartition("####")
     if not mark or not final.strip():
         raise BadRowError("no_final_answer", "the answer has no '#### number' at its end")

@@ -37,7 +37,7 @@ def select_language(row: Row, language: str) -> Row:
 
 
 def make_draft(row: Row) -> Draft:
-    """Makes a draft; options are an object of letters and texts.
+    """Makes a draft of a row, whose options are an object of letters and texts; the answer is the right option's text.
 
     Raises:
         BadRowError: a field is missing or has a wrong type, options are not lettered from A on without a gap, or the

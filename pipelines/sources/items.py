@@ -51,7 +51,7 @@ def read_items(
     _check_columns(spec, rows, str(where))
     reading = _Reading(spec, config, split, contaminated)
     for index, row in enumerate(rows):
-        reading.take(index, row)
+        reading.add_row(index, row)
     is_whole = limit is None or len(rows) < limit
     return SourceReading(list(reading.items.values()), reading.rejects, len(rows), is_whole, reading.n_left)
 
@@ -68,21 +68,25 @@ class _Reading:
     rejects: list[Reject] = field(default_factory=list)
     n_left: Counter[str] = field(default_factory=Counter)
 
-    def take(self, index: int, row: Row | NotARow) -> None:
-        """Adds an item, or a reject, for each requested language that the row has, and counts its other languages."""
+    def add_row(self, index: int, row: Row | NotARow) -> None:
+        """Adds an item or a reject for each requested language of a row, and counts its other languages.
+
+        Args:
+            index: number of the row in the file, from 0.
+        """
         row_id = f"{self.spec.name}-row-{index}"
         if isinstance(row, NotARow):
-            self._refuse(row_id, BadRowError("not_json", row.detail))
+            self._add_reject(row_id, BadRowError("not_json", row.detail))
             return
         row = self.spec.rename_row(row)
         there = self.spec.languages_of(row)
         self.n_left.update(set(there) - set(self.config.languages))
         for language in self.config.languages:
             if language in there:
-                self._take_language(index, row_id, row, language)
+                self._add_language(index, row_id, row, language)
 
-    def _take_language(self, index: int, row_id: str, row: Row, language: str) -> None:
-        """Adds the item that a row makes in one language, or its reject."""
+    def _add_language(self, index: int, row_id: str, row: Row, language: str) -> None:
+        """Adds the item of a row in one language, or a reject if the row is invalid, repeated or contaminated."""
         try:
             draft = self.spec.draft(self.spec.in_language(row, language))
             # All languages of a row are one question, in one split: that of its first language.
@@ -96,15 +100,17 @@ class _Reading:
                 raise BadRowError("contaminated", f"row {index} stands in an evaluation set")
             self.items[item.item_id] = item
         except BadRowError as bad:
-            self._refuse(row_id, bad)
+            self._add_reject(row_id, bad)
 
-    def _refuse(self, row_id: str, bad: BadRowError) -> None:
+    def _add_reject(self, row_id: str, bad: BadRowError) -> None:
         refused = Reject(item_id=row_id, source=self.spec.name, stage=STAGE, reason=bad.reason, detail=bad.detail[:500])
         self.rejects.append(refused)
 
 
 def read_evaluation_questions(paths: Sequence[str]) -> frozenset[str]:
-    """Returns normalised questions of evaluation sets: of each row `question`, `prompt`, or all `turns` (MT-Bench).
+    """Returns the questions of evaluation sets, normalised for comparison.
+
+    Those of a row are its `question` or `prompt`, or all of its `turns` (MT-Bench).
 
     Raises:
         SourceError: a file is unreadable, or a row has none of these.
@@ -123,6 +129,7 @@ def read_evaluation_questions(paths: Sequence[str]) -> frozenset[str]:
 
 
 def _read_rows(spec: SourceSpec, config: SourceConfig) -> Iterator[Row | NotARow]:
+    """Returns the rows of the configured file, else of the Hub's data set; raises `ConfigError` without either."""
     if config.path is not None:
         return read_file(config.path)
     if spec.hub_id is None:
@@ -165,14 +172,14 @@ def _make_item(
         answer_index=draft.answer_index,
         category=draft.category,
         picture=draft.picture,
-        picture_digest=_digest_picture(config.pictures, draft.picture),
+        picture_digest=_compute_picture_digest(config.pictures, draft.picture),
         picture_text=None,
         licence=config.licence or spec.licence,
         revision=" read by ".join(filter(None, (config.revision, spec.package))) or None,
     )
 
 
-def _digest_picture(folder: str | None, picture: str | None) -> str | None:
-    """Returns the digest of a picture, so that a change of the picture remakes its item's part; None without a file."""
+def _compute_picture_digest(folder: str | None, picture: str | None) -> str | None:
+    """Returns the digest of a picture's file, by which changes are noticed; None if there is no file."""
     file = find_picture_file(folder, picture) if folder and picture else None
     return ids.compute_sha256(file)[:16] if file else None

@@ -8,7 +8,7 @@ from pipelines.sources.spec import BadRowError, Draft, Row, SourceSpec, chosen, 
 
 
 def make_draft(row: Row) -> Draft:
-    """Makes a draft with the right option's text as answer.
+    """Makes a draft of a row; the answer is the text of the right option.
 
     Raises:
         BadRowError: a field is missing or has a wrong type, or letter and index do not name the same option.

@@ -44,7 +44,7 @@ class OwnOptions(HubOptions):
 
 
 def make_spec(config: SourceConfig, options: OwnOptions) -> SourceSpec:
-    """Makes the specification of a source that a column map describes.
+    """Makes the specification of a source that is not built in, from the column map of its configuration.
 
     Raises:
         ConfigError: there is no file, or the map lacks `question` or `answer` or names something unknown.
@@ -73,7 +73,7 @@ def make_spec(config: SourceConfig, options: OwnOptions) -> SourceSpec:
 
 
 def _make_draft(columns: Mapping[str, str], options: OwnOptions, row: Row) -> Draft:
-    """Makes the draft of a row; an error names the row's own id, if one is mapped."""
+    """Makes the draft of a row as `_read_draft` does; an error also names the row's own id, if one is mapped."""
     try:
         return _read_draft(columns, options, row)
     except BadRowError as bad:
@@ -124,14 +124,14 @@ def read_labelled_options(row: Row, column: str) -> tuple[tuple[str, ...], tuple
 
 
 def _find_pair(given: Mapping[str, Any]) -> tuple[Any, Any] | None:
-    """Returns labels and texts of an object that contains nothing else."""
+    """Returns the values of an object's label and text columns; None unless it has exactly these two columns."""
     uses = {name: "label" if name in _LABELS else "text" for name in given if name in _LABELS + _TEXTS}
     by_use = {use: given[name] for name, use in uses.items()}
     return (by_use["label"], by_use["text"]) if len(by_use) == len(given) == 2 else None
 
 
 def _find_chosen(labels: tuple[str, ...], texts: tuple[str, ...], answer: object, options: OwnOptions) -> int:
-    """Returns the index of the option that an answer names.
+    """Returns the index of the option that an answer names by its label, place or text.
 
     Raises:
         BadRowError: it names none, or several by different ways of naming.

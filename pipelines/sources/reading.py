@@ -82,7 +82,7 @@ def resolve_hub_revision(hub_id: str, revision: str | None) -> str | None:
 
 @contextmanager
 def _translate_hub_errors(hub_id: str) -> Iterator[None]:
-    """Raises any error inside the block as a `SourceError` about the data set."""
+    """Converts every error in a `with` block to a `SourceError` that names the data set."""
     try:
         yield
     except Exception as error:  # the Hub's clients raise errors of many libraries
@@ -112,7 +112,7 @@ def _read_jsonl(path: str) -> Iterator[Row | NotARow]:
 
 
 def _parse_row(line: bytes) -> Row | NotARow:
-    """Returns the object of a JSON line; `NotARow` if it is invalid or not an object."""
+    """Returns the object in a line of JSON; `NotARow` if the line is not valid JSON or no object."""
     try:
         row = json.loads(line)
         if b"\\u" in line:

@@ -38,7 +38,7 @@ class SourceEntry:
     plugin: "Plugin | None" = None
 
     def get_options_class(self) -> "type[BaseModel]":
-        """Returns the class of its options; `HubOptions` if it is a `SourceSpec` and makes none.
+        """Returns the class of the source's options; `HubOptions` if it is a `SourceSpec` and so has none of its own.
 
         Raises:
             ConfigError: a package's source cannot be imported, or is not a source.
@@ -59,7 +59,7 @@ class SourceEntry:
         return taken
 
     def make_spec(self, options: Any) -> "SourceSpec":
-        """Makes its specification with options of the class that `get_options_class` returns.
+        """Makes the source's specification with options of the class that `get_options_class` returns.
 
         Raises:
             ConfigError: a package's source has another name than its entry point.
@@ -79,7 +79,7 @@ class SourceEntry:
         return replace(made, package=self.plugin.package)
 
     def find_missing(self) -> str:
-        """Returns why a package's source cannot be used; empty if it can."""
+        """Returns why the source of a package cannot be used, as text; empty if it can."""
         try:
             self.get_options_class()
         except ConfigError as error:
@@ -99,11 +99,12 @@ class SourceEntry:
         return told or (self.plugin and self.plugin.get_metadata("License-Expression")) or "not stated"
 
     def _load(self) -> Any:
+        """Imports and returns the source: a `SourceSpec`, or a function that makes one from options."""
         return resolve_name(self.where) if self.plugin is None else self.plugin.load()
 
 
 def list_sources() -> list[SourceEntry]:
-    """Returns all sources that need no description.
+    """Returns all sources that can be named: those built in and those of installed packages.
 
     Raises:
         ConfigError: the name of an entry point is already used.
@@ -115,7 +116,9 @@ def list_sources() -> list[SourceEntry]:
 
 
 def get_spec(config: "SourceConfig") -> "SourceSpec":
-    """Returns the source that a configuration names, or describes by its columns, with its options and column map.
+    """Returns the specification of the source that a configuration names, or describes by a column map.
+
+    The configured options and the column map are applied.
 
     Raises:
         ConfigError: it is unknown and not described, or does not accept these options or columns.

@@ -53,7 +53,7 @@ class HubOptions(Options):
 
 
 def list_only_english(row: Row) -> tuple[str, ...]:
-    """Returns the languages of a row of an English-only source."""
+    """Returns English alone as the languages of a row, for sources that have no others."""
     return (ENGLISH,)
 
 
@@ -134,7 +134,7 @@ def text_of(row: Row, column: str) -> str:
 
 
 def optional_text(row: Row, column: str) -> str | None:
-    """Returns a column's text, or None if there is none; numbers become text, as ids often are numbers."""
+    """Returns the text of a column, or a whole number as text; None if it is missing, empty or of another type."""
     value = value_of(row, column)
     return str(value).strip() or None if isinstance(value, str | int) else None
 
@@ -154,7 +154,7 @@ def chosen(options: tuple[str, ...], letter: str) -> int:
 
 
 def option_texts(values: object) -> tuple[str, ...]:
-    """Returns options as texts.
+    """Returns a row's options, which must be a list of texts, without surrounding white space.
 
     Raises:
         BadRowError: they are not a list of texts, or fewer than two.

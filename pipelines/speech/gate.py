@@ -17,7 +17,7 @@ from data_schemas.config import GateConfig
 from data_schemas.records import Hearing, Turn, Utterance
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds, seconds_to_samples
 from pipelines.audio import measure_rms_dbfs
-from pipelines.quality.word_errors import Comparison, compare, make_hearing
+from pipelines.quality.word_errors import Comparison, compare_transcript, make_hearing
 from pipelines.speech.in_flight import InFlight
 from spoken.spoken_text import split_words
 
@@ -74,7 +74,7 @@ class Gate:
     def judge(
         self, utterance: Utterance, samples: Samples, speed: float, n_takes: int, answer: range = range(0)
     ) -> Verdict:
-        """Judges one take, float32 [n_samples] at 24 kHz as the engine returned it.
+        """Judges one take of an utterance; its audio is float32 [n_samples] at 24 kHz, as the engine returned it.
 
         The recogniser listens only to speech, not to backchannels, and only if the audio itself has no fault.
 
@@ -93,7 +93,7 @@ class Gate:
                 heard = self.recogniser.transcribe(pad_with_silence(samples), SAMPLE_RATE_HZ)
         except HearingRefused as refusal:
             return Verdict(None, Fault("not_heard", refusal.what))
-        found = compare(utterance.spoken_text, heard)
+        found = compare_transcript(utterance.spoken_text, heard)
         return Verdict(make_hearing(found, heard, n_takes), self._check_hearing(utterance.spoken_text, found, answer))
 
     def _check_sound(self, text: str, samples: Samples, speed: float) -> Fault | None:
@@ -129,7 +129,7 @@ class Gate:
 
 
 def _check_backchannel(text: str, samples: Samples, speed: float) -> Fault | None:
-    """Returns a fault of a backchannel that would not matter in longer speech; None if there is none."""
+    """Returns the fault of a backchannel with too little sound or a silence inside; None if it has none."""
     if (sound_s := measure_heard_s(samples)) < BACKCHANNEL_LEAST_S / speed:
         return Fault("too_short_for_words", f"{text!r} is heard for {sound_s:.2f} s")
     if (pause_s := measure_longest_pause_s(samples)) > BACKCHANNEL_PAUSE_S:
@@ -156,7 +156,7 @@ def find_answer_words(turn: Turn, utterance_index: int) -> range:
 
 
 def pad_with_silence(samples: Samples) -> Samples:
-    """Adds a quarter of a second of silence at both ends."""
+    """Returns the samples with a quarter of a second of silence at both ends."""
     return np.pad(samples, seconds_to_samples(LISTENING_SILENCE_S))
 
 
@@ -171,7 +171,7 @@ def measure_heard_s(samples: Samples) -> float:
 
 
 def _find_audible_frames(samples: Samples) -> NDArray[np.intp]:
-    """Returns the indices of frames of 20 ms that are not silent: at most 40 dB below the mean."""
+    """Returns the indices of the frames of 20 ms that are not silent: less than 40 dB below the mean power."""
     n_frame = seconds_to_samples(_FRAME_S)
     power = np.square(samples[: len(samples) // n_frame * n_frame].reshape(-1, n_frame)).mean(axis=1)
     return np.flatnonzero(power > power.mean() * 1e-4) if power.size else np.zeros(0, np.intp)
@@ -189,9 +189,10 @@ def measure_longest_clipped_run(samples: Samples) -> int:
 
 
 def count_letters(text: str) -> int:
-    """Counts the letters of a spoken text; letters that are spelt out count as several."""
+    """Returns the number of letters of a spoken text; those of acronyms, which are spelt out, count as four each."""
     return sum(len(word) * (_N_LETTERS_SPELT if _is_spelt(word) else 1) for word in split_words(text))
 
 
 def _is_spelt(word: str) -> bool:
+    """Returns whether a word is spoken letter by letter: it is in capitals, and not "I" or "A"."""
     return word.isupper() and word not in {"I", "A"}

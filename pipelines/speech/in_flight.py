@@ -55,7 +55,7 @@ class InFlight:
 
     @contextmanager
     def call(self, engine: Engine) -> Iterator[None]:
-        """Context of a call of an engine: other threads run meanwhile if it accepts concurrent calls.
+        """Lets other threads run during a `with` block in which an engine is called, if it accepts concurrent calls.
 
         Raises:
             CancelledError: the batch of `map` has ended, because another element failed.
@@ -72,7 +72,7 @@ class InFlight:
             self._here.acquire()
 
     def _run_one(self, work: Callable[[Given], Made], each: Given) -> Made:
-        """Applies `work` in a thread once no other one runs; after an error no thread starts another element."""
+        """Applies `work` to an element while no other thread runs; an error also ends the work of other threads."""
         with self._here:
             try:
                 return work(each)

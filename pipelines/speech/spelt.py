@@ -48,7 +48,7 @@ class SpeltSpeech:
         return self._tts.voices()
 
     def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
-        """Synthesises `text` in its respelling, split if that is too long for the engine.
+        """Synthesises a text in its respelling, in several pieces if that is too long for the engine.
 
         There are no word timings if the engine does not time all words of the respelling.
 
@@ -107,7 +107,10 @@ class SpeltAligner:
 def _merge_timings(
     words: Sequence[str], groups: Sequence[Sequence[str]], timings: Sequence[WordTiming]
 ) -> Iterator[WordTiming]:
-    """Yields one timing for each word; its score is the mean of its parts' scores, weighted by their duration."""
+    """Yields one timing for each word, from those of the words `groups` by which it is respelt.
+
+    Its score is the mean of their scores, weighted by their duration.
+    """
     at = 0
     for word, group in zip(words, groups, strict=True):
         parts = timings[at : at + len(group)]

@@ -69,7 +69,7 @@ class SpeechStage:
         self._reader = Reader(lexicon or load_lexicon(None))
 
     def matters(self) -> dict[str, Any]:
-        """Returns configuration, seed, digests of engines and voices, and versions of the packages that compare."""
+        """Returns what determines the clips besides the inputs, also the packages that compare transcripts."""
         recogniser = self.gate.recogniser
         return {
             "config": dump_relevant_fields(self.config),
@@ -141,7 +141,9 @@ class SpeechStage:
     def _speak_until_passed(
         self, dialogue: Dialogue, place: Place, voice: str, speed: float, n_takes: Counter[Place]
     ) -> Clip:
-        """Returns the first take that passes the gate and counts takes; a voice that rejects the text is not retried.
+        """Returns the clip of the first take of an utterance that passes the gate; `n_takes` counts the takes.
+
+        If the engine refuses the text in this voice, no other take is tried.
 
         Raises:
             _Failed: no take passed; with the fault of the last one.
@@ -151,7 +153,7 @@ class SpeechStage:
         utterance, answer = turn.utterances[place[1]], find_answer_words(turn, place[1])
         fault: Fault | None = None
         for take in range(self.gate.config.max_takes):
-            take_speed = _find_speed(speed, take) if tts.has_speed else speed
+            take_speed = _compute_take_speed(speed, take) if tts.has_speed else speed
             n_takes[place] += 1
             try:
                 with self._in_flight.call(tts):
@@ -191,5 +193,6 @@ class _Failed(Exception):
         self.fault = fault
 
 
-def _find_speed(speed: float, take: int) -> float:
+def _compute_take_speed(speed: float, take: int) -> float:
+    """Returns the speed of a take, given the speaker's: another for each take, within the limits."""
     return round(min(max(speed * SPEED_OF_TAKE[take], _SPEED_MIN), _SPEED_MAX), 3)

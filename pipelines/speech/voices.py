@@ -29,8 +29,8 @@ def resolve_voices(config: SpeechConfig, tts: TextToSpeech, tts_b: TextToSpeech 
     there_b = [voice.name for voice in tts_b.voices()]
     voice_a = config.voice_a or there[0]
     voices_b = [name for name in there_b if name != voice_a] if config.voices_b is None else config.voices_b
-    _check_there(tts, [voice_a], there)
-    _check_there(tts_b, voices_b, there_b)
+    _check_voices_exist(tts, [voice_a], there)
+    _check_voices_exist(tts_b, voices_b, there_b)
     if not voices_b:
         raise ConfigError(
             f"The speech back-end {tts_b.name} has no voice for the user other than the assistant's, {voice_a}: it "
@@ -41,7 +41,8 @@ def resolve_voices(config: SpeechConfig, tts: TextToSpeech, tts_b: TextToSpeech 
     return voice_a, voices_b
 
 
-def _check_there(tts: TextToSpeech, wanted: Sequence[str], there: Sequence[str]) -> None:
+def _check_voices_exist(tts: TextToSpeech, wanted: Sequence[str], there: Sequence[str]) -> None:
+    """Raises `ConfigError` if one of the wanted voices is not among those that are there."""
     if missing := sorted(set(wanted) - set(there)):
         raise ConfigError(
             f"The speech back-end {tts.name} has no voice {', '.join(missing)}.", f"Choose one of: {', '.join(there)}."
@@ -49,7 +50,10 @@ def _check_there(tts: TextToSpeech, wanted: Sequence[str], there: Sequence[str])
 
 
 def is_held_out(voice: str, seed: int) -> bool:
-    """Returns whether validation and test reserve a voice, by name and seed: added voices change no others."""
+    """Returns whether a user's voice is reserved for validation and test, drawn by its name and the seed.
+
+    So additional voices do not change this for others.
+    """
     return int(ids.digest("held-out voice", seed, voice), 16) / 16**16 < HELD_OUT_SHARE
 
 
@@ -70,7 +74,7 @@ class Cast:
         self.voice_a, self.voices_b = resolve_voices(config, engines["A"], engines["B"])
         self._voices = {speaker: {voice.name: voice for voice in tts.voices()} for speaker, tts in engines.items()}
         if config.disjoint_voices:
-            self._check_both_kinds(engines["B"].name)
+            self._check_disjoint_voices(engines["B"].name)
 
     def list_voices(self) -> list[Voice]:
         """Returns all voices that may speak, the assistant's first."""
@@ -84,26 +88,29 @@ class Cast:
         return round(draw.uniform(self.config.speed_min, self.config.speed_max), 2)
 
     def list_candidates(self, dialogue: Dialogue, speaker: str, n_most: int) -> Sequence[str]:
-        """Returns the first voice to try and alternatives in case it is not understood; at most `n_most`.
+        """Returns the voices to try for a speaker of a dialogue, in order: at most `n_most`, drawn by seed.
+
+        Another one is tried if the one before is not understood.
 
         The assistant has one voice in all dialogues and therefore only one candidate.
 
         Raises:
             SpeechRefused: there is no voice of the dialogue's language.
         """
-        names = [self.voice_a] if speaker == "A" else self._list_users(dialogue.split)
+        names = [self.voice_a] if speaker == "A" else self._list_user_voices(dialogue.split)
         names = [name for name in names if self._voices[speaker][name].language.split("-")[0] == dialogue.language]
         if not names:
             raise SpeechRefused(f"speaker {speaker} has no voice of the language {dialogue.language!r}")
         draw = random.Random(ids.derive_seed(self.seed, dialogue.dialogue_id, "voice", speaker))
         return draw.sample(names, min(n_most, len(names)))
 
-    def _list_users(self, split: str) -> list[str]:
+    def _list_user_voices(self, split: str) -> list[str]:
+        """Returns the users' voices of a split; with `disjoint_voices`, the reserved ones if it is not "train"."""
         if not self.config.disjoint_voices:
             return self.voices_b
         return [name for name in self.voices_b if is_held_out(name, self.seed) == (split != "train")]
 
-    def _check_both_kinds(self, engine: str) -> None:
+    def _check_disjoint_voices(self, engine: str) -> None:
         """Raises `ConfigError` unless there are voices both for training and for validation and test."""
         n_held_out = sum(is_held_out(name, self.seed) for name in self.voices_b)
         if not 0 < n_held_out < len(self.voices_b):

@@ -21,7 +21,7 @@ class NotFaithful(Exception):
 
 
 def check_wording(raw_text: str, said: str, answer: str, *, must_answer: bool) -> SpokenText:
-    """Checks a model's wording of a spoken text, and returns it as it will be spoken.
+    """Checks that a model's wording keeps the meaning of a spoken text, and returns its spoken form.
 
     Args:
         raw_text: what the model wrote.
@@ -74,7 +74,7 @@ def _check_meaning(said: str, new: str) -> None:
 
 
 def list_numbers(words: list[str]) -> list[str]:
-    """Returns the values of all runs of number words in order, since swapped numbers change the meaning."""
+    """Returns the numbers in a list of spoken words, as digits and in order."""
     found: list[str] = []
     at = 0
     while at < len(words):

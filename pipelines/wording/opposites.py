@@ -121,12 +121,12 @@ _POLE_OF: Final = {
 
 
 def count_negations(words: Sequence[str]) -> int:
-    """Returns how many words, in lower case, are negations."""
+    """Returns how many of the lower-case words are negations or deny something ("false", "hardly")."""
     return sum(is_negation(word) or word in _DENIALS for word in words)
 
 
 def find_opposites(old: Sequence[str], new: Sequence[str]) -> list[str]:
-    """Returns lower-case words, new or missing, by which a wording has another direction than the old one.
+    """Returns the lower-case words, new or missing, that may give a new wording the opposite meaning; empty if none do.
 
     These are the words of a pole of which the new wording has more or fewer ("rises" and "grows" belong to one pole),
     and words that differ from an old one in their prefix ("stable", "unstable"; "import", "export").
@@ -139,13 +139,16 @@ def find_opposites(old: Sequence[str], new: Sequence[str]) -> list[str]:
 
 
 def _find_pole(word: str) -> tuple[int, int] | None:
+    """Returns axis and pole of a word or its base form, as indices into `_AXES`; None if it is on no axis."""
     stems = (word.removesuffix(ending) for ending in _ENDINGS if word.endswith(ending))
     return next((_POLE_OF[form] for stem in stems for form in (stem, f"{stem}e") if form in _POLE_OF), None)
 
 
 def _is_prefixed_anew(word: str, other: str) -> bool:
+    """Returns whether two words have a common stem with different prefixes, or with and without one."""
     return any(len(stem) >= _SHORTEST_STEM for stem in _list_stems(word) & _list_stems(other))
 
 
 def _list_stems(word: str) -> set[str]:
+    """Returns a word, and what is left of it without each prefix that it may have."""
     return {word, *(word.removeprefix(prefix) for prefix in _PREFIXES if word.startswith(prefix))}

@@ -14,7 +14,7 @@ from backends.chat.protocol import ChatClient, ChatReply, Endpoint
 from data_schemas import ids
 from data_schemas.errors import RequestError
 from data_schemas.records import Dialogue, Turn, WrittenSpan
-from pipelines.asking import read_texts
+from pipelines.asking import read_prompt_texts
 from pipelines.script.forms.turns import make_spoken
 from pipelines.stage import StageResult
 from pipelines.wording.faithful import NotFaithful, check_wording
@@ -57,25 +57,25 @@ class WordingStage:
         self._seed = seed
 
     def matters(self) -> dict[str, Any]:
-        """Returns what determines wordings: model, prompt, number of attempts and seed; without a model, only that."""
+        """Returns what determines the wordings besides the inputs: model, prompt and seed; or that no model is used."""
         if self._endpoint is None:
             return {"model": None}
         model = [self._endpoint.name, self._endpoint.model, self._endpoint.model_digest]
         return {
             "model": model,
-            "prompt": ids.digest(read_texts("pipelines.wording")),
+            "prompt": ids.digest(read_prompt_texts("pipelines.wording")),
             "attempts": MAX_ATTEMPTS,
             "seed": self._seed,
         }
 
     def run(self, batch: Sequence[tuple[Dialogue]]) -> StageResult[Dialogue]:
-        """Returns every dialogue in the rules' words, without a model."""
+        """Returns every dialogue unchanged, in the rules' words; no model is called."""
         return StageResult([dialogue for (dialogue,) in batch], [])
 
     async def run_with(self, batch: Sequence[tuple[Dialogue]], client: ChatClient) -> StageResult[Dialogue]:
-        """Returns every dialogue, with new wordings where they can be had and are faithful.
+        """Returns every dialogue, with new wordings where the model has written some that keep the meaning.
 
-        Else it keeps the rules' words; failed requests are retried by a later run.
+        Others keep the rules' words; failed requests are repeated by a later run.
         """
         dialogues = [dialogue for (dialogue,) in batch]
         wanted = {
@@ -103,7 +103,7 @@ class WordingStage:
 
     def _make_payload(self, place: Place, wanted: _Wanted, attempt: int) -> dict[str, Any]:
         """Makes the request for a wording; each attempt has its own seed."""
-        prompt = read_texts("pipelines.wording")
+        prompt = read_prompt_texts("pipelines.wording")
         request = prompt[wanted.kind].strip().replace("{text}", wanted.said)
         return {
             "messages": [{"role": "system", "content": prompt["system"].strip()}, {"role": "user", "content": request}],
@@ -152,6 +152,7 @@ def _find_wanted(dialogue: Dialogue, turn: Turn) -> _Wanted | None:
 
 
 def _is_first_answer(dialogue: Dialogue, turn_index: int) -> bool:
+    """Returns whether a turn is the first one that contains the answer."""
     bearing = [turn.turn_index for turn in dialogue.turns if turn.answer_word_index is not None]
     return bool(bearing) and bearing[0] == turn_index
 
@@ -167,7 +168,7 @@ def _find_counted_turns(dialogue: Dialogue) -> set[int]:
 
 
 def _check_answer(answer: ChatReply, wanted: _Wanted) -> SpokenText | None:
-    """Returns the new wording of a reply; None if it fails the checks."""
+    """Returns the new wording in a model's reply; None if it fails the checks."""
     try:
         return check_wording(answer.text, wanted.said, wanted.answer, must_answer=wanted.kind == "answer")
     except NotFaithful:

@@ -9,7 +9,7 @@ from data_schemas.arrow import to_table
 from data_schemas.manifest import Counts, ShardEntry, make_manifest
 from data_schemas.records import AudioDialogue, Hearing, OracleEvent, OracleRow
 from data_schemas.store import Store
-from pipelines.figures import Figures, count, list_tables
+from pipelines.figures import Figures, count_figures, list_tables
 from pipelines.run.publish import render_card
 from tests.support import mixed as made
 from tests.support.token_rows import event, oracle_row
@@ -43,7 +43,7 @@ def counted(tmp_path: Path, rows: list[AudioDialogue]) -> tuple[Figures, str]:
     entry = ShardEntry(
         path=PATH, kind="data", source="mine", split="train", n_rows=len(rows), n_bytes=written.n_bytes, sha256="0" * 64
     )
-    figures = count(store, [entry], "default")
+    figures = count_figures(store, [entry], "default")
     manifest = make_manifest([entry], Counts(dialogues=len(rows), audio_s=0.0, events=0, rejects=0), "default")
     return figures, render_card(manifest, figures)
 
@@ -128,7 +128,7 @@ def test_answers_are_counted_by_the_model_that_gave_them(tmp_path: Path) -> None
         path="oracles.parquet", kind="oracle", source="mine", split="train", oracle_version="default", n_rows=2,
         n_bytes=written.n_bytes, sha256="0" * 64,
     )  # fmt: skip
-    assert rows_of(count(store, [entry], "default"), "answered-by") == [
+    assert rows_of(count_figures(store, [entry], "default"), "answered-by") == [
         ("default", "", "not told", "no", 1),
         ("default", "big", "big-2025-04-14", "yes", 1),
         ("default", "big", "small", "no", 1),

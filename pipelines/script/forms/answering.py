@@ -13,19 +13,19 @@ _BRIEF_LEADS: Final = ("Sure.", "Of course.", "Okay.", "Sorry.", "Right.", "No p
 
 
 def answer(exchange: Exchange, config: FormsConfig, rng: random.Random, has_tail: bool = True) -> Reply:
-    """Makes the full answer; `has_tail` is false if the dialogue goes on after it."""
+    """Makes a reply with the full answer after a lead, and with a tail in some cases; none if `has_tail` is False."""
     lead = draw_lead(exchange, config, rng)
     tail = draw_tail(exchange, config, rng) if has_tail else None
     return Reply(lead, exchange.answer, tail, exchange.answer_word_index)
 
 
 def make_short_reply(exchange: Exchange, config: FormsConfig, rng: random.Random) -> Reply:
-    """Makes the short answer after a usual lead, for a question whose reasoning is asked for afterwards."""
+    """Makes a reply with the short answer after a usual lead, for a user who then asks for the reasoning."""
     return Reply(draw_lead(exchange, config, rng), exchange.short_answer, None, exchange.short_answer_word_index)
 
 
 def make_repeated_reply(exchange: Exchange, config: FormsConfig, rng: random.Random) -> Reply:
-    """Makes the short answer after a word or two (none of the answer's), for a user who interrupts or asks again."""
+    """Makes a reply with the short answer after a word or two, for a user who interrupts or asks again."""
     lead = (
         make_spoken(rng.choice(drop_answer_words(_BRIEF_LEADS, exchange)))
         if rng.random() >= config.share_without_lead
@@ -36,7 +36,7 @@ def make_repeated_reply(exchange: Exchange, config: FormsConfig, rng: random.Ran
 
 
 def draw_tail(exchange: Exchange, config: FormsConfig, rng: random.Random) -> SpokenText | None:
-    """Draws a few words after the answer, in the configured share of answers."""
+    """Draws the words after an answer; returns None except in the configured share of answers."""
     if rng.random() >= config.tail_share:
         return None
     return make_spoken(rng.choice(list_tails(exchange)))

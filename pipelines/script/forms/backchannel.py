@@ -9,7 +9,7 @@ from data_schemas.config import FormsConfig
 from data_schemas.records import Turn, Utterance
 from pipelines.script.exchange import Exchange
 from pipelines.script.forms.answering import answer
-from pipelines.script.forms.clauses import is_clause
+from pipelines.script.forms.clauses import starts_clause
 from pipelines.script.forms.turns import make_assistant_turn, make_backchannel, make_user_turn
 
 _WORDS: Final = ("Okay.", "Right.", "I see.", "All right.", "Uh huh.", "Got it.", "Yeah.", "Sure.")
@@ -50,27 +50,31 @@ def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[
 
 
 def _find_question_places(exchange: Exchange) -> list[int]:
+    """Returns the words of the question after which the assistant may be heard; none if it is too short."""
     return _find_places(exchange.question.text.split(), _MIN_QUESTION)
 
 
 def _find_answer_places(exchange: Exchange) -> list[int]:
-    """Returns places in the body, since a lead contains nothing to agree with."""
+    """Returns the words of the answer, without its lead, after which the user may be heard; none if it is too short."""
     return _find_places(exchange.answer.text.split(), _MIN_ANSWER)
 
 
 def _find_places(words: Sequence[str], least_words: int) -> list[int]:
-    """Returns the words after which the other may be heard: at punctuation, else at the end of a clause."""
+    """Returns the indices of words after which the other speaker may be heard: at punctuation, else at a clause's end.
+
+    Returns none if there are fewer than `least_words`.
+    """
     if len(words) < least_words:
         return []
     starts = [at for at in range(len(words)) if at == 0 or words[at - 1][-1] in ".?!"]
     opening = {start + k for start in starts for k in range(_OPENING)}
     inside = [at for at in range(_MARGIN - 1, len(words) - _MARGIN) if at not in opening]
     marked = [at for at in inside if not words[at][-1].isalpha()]
-    return marked or [at for at in inside if is_clause(words, at + 1)]
+    return marked or [at for at in inside if starts_clause(words, at + 1)]
 
 
 def _draw_backchannels(turn_index: int, places: Sequence[int], rng: random.Random) -> tuple[Utterance, ...]:
-    """Draws one backchannel over the turn, or two, a few words apart; none if there is no place."""
+    """Draws one or two backchannels over the turn, after words at these places; none if there is no place."""
     if not places:
         return ()
     chosen = [rng.choice(places)]

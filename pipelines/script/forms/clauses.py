@@ -17,7 +17,7 @@ _LONG_CLAUSE: Final = 12
 
 
 def find_breath_breaks(text: str) -> list[int]:
-    """Returns indices of words that may start a second utterance, with at least `_MIN_BREATH` words on either side.
+    """Returns the indices of words before which a speaker may take a breath, with `_MIN_BREATH` words on either side.
 
     Breaks are after sentences; else at clause boundaries: after a comma or before a conjunction; else, in a single
     clause that is too long for one breath, before a phrase ("of the", "in the").
@@ -25,8 +25,8 @@ def find_breath_breaks(text: str) -> list[int]:
     words = text.split()
     inside = range(_MIN_BREATH, len(words) - _MIN_BREATH + 1)
     sentences = [at for at in inside if words[at - 1][-1] in ".?!;:"]
-    clauses = [at for at in inside if is_clause(words, at)]
-    phrases = [at for at in inside if len(words) >= _LONG_CLAUSE and _is_phrase(words, at)]
+    clauses = [at for at in inside if starts_clause(words, at)]
+    phrases = [at for at in inside if len(words) >= _LONG_CLAUSE and _starts_phrase(words, at)]
     return _keep_middle_breaks(sentences or clauses or phrases, len(words))
 
 
@@ -38,22 +38,22 @@ def find_pause_breaks(text: str) -> list[int]:
     words = text.split()
     inside = range(_MIN_BREATH, len(words) - 1)
     within = [at for at in inside if words[at - 1][-1] not in ".?!;:"]
-    clauses = [at for at in within if is_clause(words, at)]
-    phrases = [at for at in within if _is_phrase(words, at)]
+    clauses = [at for at in within if starts_clause(words, at)]
+    phrases = [at for at in within if _starts_phrase(words, at)]
     return clauses or phrases or [at for at in inside if at not in within]
 
 
 def _keep_middle_breaks(breaks: list[int], n_words: int) -> list[int]:
-    """Returns the breaks that leave a fifth of the words on either side, if there are any, else all."""
+    """Returns the breaks that have at least a fifth of the words on either side; all breaks if there are none."""
     return [at for at in breaks if n_words / 5 <= at <= n_words * 4 / 5] or breaks
 
 
-def is_clause(words: Sequence[str], at: int) -> bool:
+def starts_clause(words: Sequence[str], at: int) -> bool:
     """Returns whether word `at` starts a clause inside a sentence."""
     return words[at - 1][-1] == "," or words[at].lower() in _JOINING
 
 
-def _is_phrase(words: Sequence[str], at: int) -> bool:
+def _starts_phrase(words: Sequence[str], at: int) -> bool:
     """Returns whether word `at` starts a phrase ("of the"), but not inside a formula: "ten to the power of five"."""
     if words[at].lower() not in _BEFORE_A_PHRASE:
         return False

@@ -16,7 +16,7 @@ _EARLY_S: Final = (0.2, 0.8)
 
 
 def fits(exchange: Exchange) -> bool:
-    """Returns whether the question is much longer than the overlap, and there is a long lead."""
+    """Returns whether the question is long enough for an answer that overlaps its end, and there is a long lead."""
     return exchange.question.n_words >= LONG_LEAD_WORDS and bool(list_long_leads(exchange))
 
 

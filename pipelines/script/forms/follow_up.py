@@ -39,18 +39,20 @@ def fits(exchange: Exchange) -> bool:
 
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
-    """Makes question and answer; then asks for the reasoning, for a wrong alternative, or for the answer again."""
+    """Makes question and answer; the user then asks for the reasoning, about a wrong answer, or for a repetition."""
     if exchange.step is not None and rng.random() < 2 / 3:
-        return _ask_how(exchange, exchange.step, config, rng)
+        return _make_reasoning_turns(exchange, exchange.step, config, rng)
     if exchange.distractor is not None and rng.random() < 2 / 3:
-        return _ask_about_wrong(exchange, exchange.distractor, config, rng)
+        return _make_correction_turns(exchange, exchange.distractor, config, rng)
     told = answer(exchange, config, rng, has_tail=False)
     is_shorter = exchange.short_answer.n_words <= min(_BRIEF, exchange.answer.n_words // 2)
     asked = rng.choice(_JUST_AGAIN if is_shorter else _AGAIN)
     return _make_four_turns(exchange, told, make_spoken(asked), make_repeated_reply(exchange, config, rng))
 
 
-def _ask_how(exchange: Exchange, step: SpokenText, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
+def _make_reasoning_turns(
+    exchange: Exchange, step: SpokenText, config: FormsConfig, rng: random.Random
+) -> tuple[Turn, ...]:
     """Makes the turns of a short answer, whose calculation the user then asks for."""
     told = make_short_reply(exchange, config, rng)
     lead = make_spoken(rng.choice(_HOW_LEADS)) if rng.random() >= config.share_without_lead else None
@@ -59,7 +61,7 @@ def _ask_how(exchange: Exchange, step: SpokenText, config: FormsConfig, rng: ran
     return _make_four_turns(exchange, told, make_spoken(rng.choice(_HOW)), shown)
 
 
-def _ask_about_wrong(
+def _make_correction_turns(
     exchange: Exchange, wrong: SpokenText, config: FormsConfig, rng: random.Random
 ) -> tuple[Turn, ...]:
     """Makes the turns of an answer after which the user asks about a wrong one and is corrected."""
@@ -82,4 +84,5 @@ def _make_four_turns(exchange: Exchange, told: Reply, asked: SpokenText, replied
 
 
 def _make_question(said: SpokenText) -> SpokenText:
+    """Returns the text with a question mark at its end."""
     return replace(said, written=f"{said.written}?", text=said.text.rstrip(",.?!;:") + "?")

@@ -39,7 +39,7 @@ _NUMBER_SAID: Final = ("Sorry, what was the number?", "Wait, what number was tha
 
 
 def fits(exchange: Exchange) -> bool:
-    """Returns whether the answer is long enough to be cut, or a lead makes it so."""
+    """Returns whether the answer is long enough to be interrupted, or can have a lead that makes it so."""
     return bool(_find_places(_plan_reply(None, exchange), exchange) or list_long_leads(exchange))
 
 
@@ -63,6 +63,7 @@ def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[
 
 
 def _plan_reply(lead: SpokenText | None, exchange: Exchange) -> Reply:
+    """Returns the full answer with this lead, as it is before the interruption cuts it."""
     return Reply(lead, exchange.answer, None, exchange.answer_word_index)
 
 
@@ -76,7 +77,7 @@ def _find_places(planned: Reply, exchange: Exchange) -> list[int]:
 
 
 def _list_cut_ins(exchange: Exchange, was_said: bool) -> tuple[str, ...]:
-    """Returns what the user may say: that the answer should come now, or be repeated if it was said."""
+    """Returns the sentences with which the user may interrupt: to have the answer now or, if it was said, again."""
     if not was_said:
         return (*_NOT_YET, *_SHORTER) if exchange.short_answer.n_words <= _BRIEF else _NOT_YET
     return (*_SAID, *_NUMBER_SAID) if classify_question(exchange.question.text) in {"sum", "number"} else _SAID

@@ -38,7 +38,7 @@ def fits(exchange: Exchange) -> bool:
 
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
-    """Adds a wrong number if the question has a suitable one, else a wrong question word or a false start."""
+    """Makes question and answer; in the question, the user takes back a wrong number or word, or starts again."""
     numbers, asking = _find_numbers(exchange), _find_asking_words(exchange.question)
     if numbers and rng.random() < 2 / 3:
         question = _insert_mistake(exchange.question, rng.choice(numbers), rng)
@@ -52,7 +52,10 @@ def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[
 
 
 def _insert_mistake(question: SpokenText, place: tuple[int, list[str]], rng: random.Random) -> SpokenText:
-    """Inserts a wrong word before the right one, with words that take it back ("no, sorry, I mean")."""
+    """Inserts a wrong word before the right one, and after it words that take it back ("no, sorry, I mean").
+
+    `place` has the index of the right word, and the wrong ones to draw from.
+    """
     at, others = place
     words = question.text.split()
     wrong = rng.choice(others)
@@ -63,7 +66,7 @@ def _insert_mistake(question: SpokenText, place: tuple[int, list[str]], rng: ran
 
 
 def _find_numbers(exchange: Exchange) -> list[tuple[int, list[str]]]:
-    """Returns places of single number words, each with words to confuse it with, but never the answer's number."""
+    """Returns the indices of single number words of the question, each with wrong ones that are not the answer."""
     words = [word.lower() for word in split_words(exchange.question.text)]
     secret = set(list_answer_words(exchange))
     return [
@@ -75,7 +78,7 @@ def _find_numbers(exchange: Exchange) -> list[tuple[int, list[str]]]:
 
 
 def _find_asking_words(question: SpokenText) -> list[tuple[int, list[str]]]:
-    """Returns places where a sentence starts with a question word, each with others of its kind."""
+    """Returns the indices of question words that start a sentence, each with other question words."""
     words = question.text.split()
     starts = [at for at in range(len(words)) if at == 0 or words[at - 1][-1] in ".?!"]
     return [(at, list(_ASKING[words[at].lower()])) for at in starts if words[at].lower() in _ASKING]

@@ -24,6 +24,7 @@ class Form:
 
 
 def _load_form(name: str) -> Form:
+    """Returns the form whose functions are in the file with its name."""
     file = import_module(f"pipelines.script.forms.{name}")
     return Form(file.fits, file.write)
 

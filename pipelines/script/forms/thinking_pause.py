@@ -22,7 +22,7 @@ def fits(exchange: Exchange) -> bool:
 
 
 def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[Turn, ...]:
-    """Makes a pause within the question, two times in three with a filler."""
+    """Makes question and answer, with a pause within the question and, two times in three, a filler before it."""
     question, at = exchange.question, rng.choice(find_pause_breaks(exchange.question.text))
     if rng.random() < 2 / 3:
         filler = rng.choice(_FILLERS)
@@ -35,7 +35,7 @@ def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[
 
 
 def _insert_filler(question: SpokenText, at: int, filler: str) -> SpokenText:
-    """Inserts the filler before word `at`, between commas, or as a sentence of its own after one."""
+    """Inserts the filler before word `at`: between commas, or as a sentence of its own if a sentence starts there."""
     words = question.text.split()
     if words[at - 1][-1] in ".?!":
         return insert_words(question, at, f"{filler.capitalize()}.")

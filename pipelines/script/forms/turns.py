@@ -23,7 +23,7 @@ class Reply:
 
 
 def make_spoken(text: str) -> SpokenText:
-    """Makes a spoken text of our own, whose written and spoken forms are the same.
+    """Makes a spoken text of fixed words, whose written and spoken forms are the same.
 
     Raises:
         ValueError: it is not in spoken form.
@@ -39,7 +39,7 @@ def make_spoken(text: str) -> SpokenText:
 
 
 def insert_words(said: SpokenText, word_index: int, text: str) -> SpokenText:
-    """Inserts spoken words before word `word_index`; the written text stays, since the speaker takes them back."""
+    """Returns the text with spoken words inserted before word `word_index`, without a written form."""
     words = said.text.split()
     return replace(
         said,
@@ -97,6 +97,7 @@ def _make_utterance(kind: str, text: str, spans: tuple[tuple[int, int] | None, .
 
 
 def _split_span(span: tuple[int, int] | None) -> tuple[int | None, int | None]:
+    """Returns start and end of a span; twice None if there is none."""
     return (None, None) if span is None else span
 
 

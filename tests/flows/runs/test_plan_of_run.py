@@ -14,7 +14,7 @@ from flows.cli.app import app
 from flows.runs.bench import run_bench
 from flows.runs.plan import check_device, count_items, open_rates, plan_dataset, plan_settings, save_rates
 from flows.runs.refresh import run_refresh
-from pipelines.asking import read_texts
+from pipelines.asking import read_prompt_texts
 from pipelines.run.estimate import count_dialogues
 from pipelines.wording.stage import MAX_ATTEMPTS
 from tests.support.runs import Silent, config_on_doubles
@@ -78,7 +78,7 @@ def test_the_bench_counts_what_words_dialogues_anew(config: RefreshConfig) -> No
     rates = run_bench(config.model_copy(update={"wording": config.chat}), 12, None, lambda _: None)
     by_stage = {each.stage: each for each in rates.chat}
     assert by_stage.keys() == {"oracle", "wording"}
-    assert by_stage["wording"].prompt == read_texts("pipelines.wording")["version"]
+    assert by_stage["wording"].prompt == read_prompt_texts("pipelines.wording")["version"]
     assert 0 < by_stage["wording"].calls_per_request <= 2 * MAX_ATTEMPTS
     assert by_stage["wording"].wall_s > 0
 

@@ -41,7 +41,7 @@ class Speaker:
     def train(self, mode: bool) -> None:
         assert mode, "the mode in which it was"
 
-    def condition(self, oracle: Tensor, cues: Tensor) -> Tensor:
+    def compute_condition(self, oracle: Tensor, cues: Tensor) -> Tensor:
         said = cues[:, 0].clone()
         said[said == self._leaves_out] = PADDING_ID
         if self._repeats and len(self._last):

@@ -20,7 +20,7 @@ from pipelines.oracle.ladder_section import format_ladders, list_report_paths
 from pipelines.oracle.nearness import NOTHING
 from pipelines.oracle.plot import plot_ladder, write_report
 from pipelines.oracle.random_answers import RandomOracleStage
-from pipelines.oracle.report import find_question_turn, measure
+from pipelines.oracle.report import find_question_turn, measure_ladder
 from tests.support.embedding_server import embedding_server
 from tests.support.oracle_datasets import dataset, rows_of
 from tests.support.oracle_dialogues import Scripted, batch_of, greeting, plain
@@ -72,7 +72,7 @@ def made(tmp_path: Path) -> Path:
 
 
 def test_a_ladder_that_rises_is_measured_as_such(made: Path) -> None:
-    report = measure(DatasetReader(str(made)))
+    report = measure_ladder(DatasetReader(str(made)))
     assert report.simulators == [
         Simulator(simulator="llm", endpoint="double", model="double", prompts="v2", n_dialogues=10)
     ]
@@ -89,7 +89,7 @@ def test_a_ladder_that_rises_is_measured_as_such(made: Path) -> None:
 
 
 def test_level_0_that_knows_nothing_is_no_nearer_than_chance(made: Path) -> None:
-    figures = measure(DatasetReader(str(made))).sources["mine"]
+    figures = measure_ladder(DatasetReader(str(made))).sources["mine"]
     assert figures.word_f1.above_chance.value == pytest.approx(0)
     assert figures.word_f1.above_chance.low == pytest.approx(0)
     assert figures.word_f1.above_chance.high == pytest.approx(0)
@@ -97,12 +97,12 @@ def test_level_0_that_knows_nothing_is_no_nearer_than_chance(made: Path) -> None
 
 
 def test_answers_found_have_their_chance_too(made: Path, tmp_path: Path) -> None:
-    figures = measure(DatasetReader(str(made))).sources["mine"]
+    figures = measure_ladder(DatasetReader(str(made))).sources["mine"]
     assert figures.answer_found.chance.value == 0
     dialogues = [answered_by_two(number) for number in range(10)]
     knowing = Scripted(lambda *_: "I would guess that it is two bags of them.")
     rows = dataset(tmp_path / "two", {"default": rows_of(dialogues, knowing)}, dialogues)
-    figures = measure(DatasetReader(str(rows))).sources["mine"]
+    figures = measure_ladder(DatasetReader(str(rows))).sources["mine"]
     assert figures.levels[0].answer_found.value == 0.5
     assert figures.answer_found.chance.value == pytest.approx(0.5)
     assert figures.answer_found.above_chance.value == pytest.approx(0)
@@ -120,7 +120,7 @@ def answered_by_two(number: int) -> Dialogue:
 def test_few_items_have_no_intervals_on_page_and_picture(tmp_path: Path) -> None:
     dialogues = [answered_by_two(number) for number in range(9)]
     reader = DatasetReader(str(dataset(tmp_path, {"default": rows_of(dialogues, Scripted(climbing))}, dialogues)))
-    write_report(reader.store, measure(reader))
+    write_report(reader.store, measure_ladder(reader))
     page = (tmp_path / list_report_paths("default")[2]).read_text(encoding="utf-8")
     assert re.search(r"\| 0 \| \d+ \| 0 \| 0\.\d+ \(few\), 9/\d+ \|", page)
     assert " to 0." not in page
@@ -128,25 +128,25 @@ def test_few_items_have_no_intervals_on_page_and_picture(tmp_path: Path) -> None
 
 
 def test_oracles_that_never_change_have_no_ladder(made: Path) -> None:
-    figures = measure(DatasetReader(str(made), "deaf")).sources["mine"]
+    figures = measure_ladder(DatasetReader(str(made), "deaf")).sources["mine"]
     assert figures.word_f1.spearman == NOTHING
     assert not figures.rises
 
 
 def test_json_and_a_picture_are_written_alike_each_time(made: Path) -> None:
     reader = DatasetReader(str(made))
-    written = write_report(reader.store, measure(reader))
+    written = write_report(reader.store, measure_ladder(reader))
     picture, figures, page = list_report_paths("default")
     assert written == [picture, figures, page]
     assert (made / picture).read_bytes()[:4] == b"\x89PNG"
     told = json.loads((made / figures).read_text())
     assert told["sources"]["mine"]["levels"]["4"]["word_f1"]["value"] == 1
-    assert plot_ladder(measure(reader)) == (made / picture).read_bytes()
+    assert plot_ladder(measure_ladder(reader)) == (made / picture).read_bytes()
 
 
 def test_a_version_that_is_not_there_is_answered_with_those_that_are(made: Path) -> None:
     with pytest.raises(DatasetError, match=r"no oracles of version 'other'\. Choose one with --version: deaf, default"):
-        measure(DatasetReader(str(made), "other"))
+        measure_ladder(DatasetReader(str(made), "other"))
 
 
 def test_the_command_shows_the_ladder(made: Path) -> None:
@@ -160,7 +160,7 @@ def test_the_command_shows_the_ladder(made: Path) -> None:
 def test_a_report_is_for_the_card_of_the_files_that_it_measured_alone(made: Path) -> None:
     reader = DatasetReader(str(made))
     assert format_ladders(reader.store, reader.manifest.fingerprint) == ""
-    write_report(reader.store, measure(reader))
+    write_report(reader.store, measure_ladder(reader))
     (made / "report" / "notes.json").write_text("mine", encoding="utf-8")
     shown = format_ladders(reader.store, reader.manifest.fingerprint)
     assert shown.startswith("## The ladder measured, version default\n")
@@ -178,7 +178,7 @@ def test_a_report_is_for_the_card_of_the_files_that_it_measured_alone(made: Path
 
 def test_the_page_beside_the_picture_has_all_of_it(made: Path) -> None:
     reader = DatasetReader(str(made))
-    write_report(reader.store, measure(reader))
+    write_report(reader.store, measure_ladder(reader))
     page = (made / list_report_paths("default")[2]).read_text(encoding="utf-8")
     assert "Written by double (endpoint double) with prompts v2: 10 dialogues." in page
     assert "![nearness by level](oracle-default.png)" in page
@@ -239,7 +239,7 @@ def greeted(number: int) -> Dialogue:
 def test_turns_that_ask_something_else_are_figures_of_their_own(tmp_path: Path) -> None:
     dialogues = [greeted(number) for number in range(2)]
     rows = rows_of(dialogues, Scripted(lambda *_: "Hello, what is it?"), both_directions=True)
-    report = measure(DatasetReader(str(dataset(tmp_path / "greeted", {"default": rows}, dialogues))))
+    report = measure_ladder(DatasetReader(str(dataset(tmp_path / "greeted", {"default": rows}, dialogues))))
     nearest = {
         name: max(own.word_f1.value or 0 for own in figures["mine"].levels.values())
         for name, figures in (("question", report.sources), ("other", report.other_turns))
@@ -258,7 +258,9 @@ def test_failures_are_counted_by_level_and_short_answers_told(tmp_path: Path) ->
     dialogues = [greeted(number) for number in range(2)]
     model = Scripted(lambda payload, _: "" if "none" in payload["messages"][-1]["content"] else "It may be so.")
     rows = rows_of(dialogues, model, max_failed_share=1.0)
-    figures = measure(DatasetReader(str(dataset(tmp_path / "failed", {"default": rows}, dialogues)))).sources["mine"]
+    figures = measure_ladder(DatasetReader(str(dataset(tmp_path / "failed", {"default": rows}, dialogues)))).sources[
+        "mine"
+    ]
     failed = Counter(
         event.level for row in rows for event in row.events if event.status == "failed" and event.turn_index == 2
     )
@@ -276,7 +278,7 @@ def test_random_answers_have_no_chance_beside_them(made: Path, tmp_path: Path) -
     others = [replace(each, group_id=f"q-{number}") for number, each in enumerate(dialogues)]
     varied = [replace(each, turns=(*each.turns[:-1], _saying(each, number))) for number, each in enumerate(others)]
     rows = RandomOracleStage(OracleConfig(simulator="random", version="random"), 0).run(batch_of(varied)).outputs
-    figures = measure(DatasetReader(str(dataset(tmp_path / "random", {"random": rows}, varied)))).sources["mine"]
+    figures = measure_ladder(DatasetReader(str(dataset(tmp_path / "random", {"random": rows}, varied)))).sources["mine"]
     assert figures.levels[0].n_events > 0
     assert figures.word_f1.chance == figures.word_f1.above_chance == NOTHING
     assert figures.answer_found.chance == NOTHING

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from data_schemas.config import OracleConfig
 from pipelines.oracle.english import is_english
-from pipelines.oracle.validate import Asked, Unusable, check_answer
+from pipelines.oracle.validate import AnswerContext, Unusable, check_answer
 from spoken.spoken_text import split_words
 
 HINT = "She has forty eight apples, because four times twelve is forty eight."
@@ -23,7 +23,9 @@ def usable(
     is_cut: bool = False,
     **oracle: int,
 ) -> str:
-    return check_answer(raw, is_cut, Asked(level, hint, INSTRUCTION, heard), OracleConfig.model_validate(oracle))
+    return check_answer(
+        raw, is_cut, AnswerContext(level, hint, INSTRUCTION, heard), OracleConfig.model_validate(oracle)
+    )
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from data_schemas.reader import read_manifest
 from data_schemas.records import Audio, AudioDialogue, OracleRow, Reject
 from data_schemas.store import Store
 from pipelines.audio import decode_flac, to_flac
-from pipelines.figures import count
+from pipelines.figures import count_figures
 from pipelines.mixing.timing import measure_quality
 from pipelines.quality.check import check
 
@@ -39,7 +39,7 @@ def relist(store: Store, path: str, recount: bool = True) -> None:
     entries = [each.model_copy(update=changes) if each.path == path else each for each in manifest.shards]
     counts = manifest.counts
     if recount:
-        figures = count(store, entries, manifest.oracle_version)
+        figures = count_figures(store, entries, manifest.oracle_version)
         made = {"dialogues": figures.n_dialogues, "audio_s": figures.total_audio_s, "events": figures.n_events}
         counts = counts.model_copy(update=made)
     put_manifest(store, make_manifest(entries, counts, manifest.oracle_version))

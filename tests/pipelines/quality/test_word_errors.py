@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.quality.word_errors import compare, make_hearing
+from pipelines.quality.word_errors import compare_transcript, make_hearing
 from spoken.number_words import count_number_words, parse_number_words
 from spoken.rules.numerals import spell_cardinal, spell_ordinal, spell_year
 
@@ -68,7 +68,7 @@ def test_other_words_are_no_numbers(said: str) -> None:
     ],
 )
 def test_another_way_of_writing_is_no_error(said: str, heard: str) -> None:
-    found = compare(said, heard)
+    found = compare_transcript(said, heard)
     assert found.n_word_errors == 0
     assert found.n_numbers_heard == found.n_numbers
 
@@ -87,13 +87,13 @@ def test_another_way_of_writing_is_no_error(said: str, heard: str) -> None:
     ],
 )
 def test_what_is_heard_otherwise_is_counted(said: str, heard: str, n_errors: int, numbers: tuple[int, int]) -> None:
-    found = compare(said, heard)
+    found = compare_transcript(said, heard)
     assert found.n_word_errors == n_errors
     assert (found.n_numbers, found.n_numbers_heard) == numbers
 
 
 def test_names_are_capitalised_words_inside_sentences_and_are_heard_by_sound() -> None:
-    found = compare(
+    found = compare_transcript(
         "Then Natalia met Siobhan in Kyoto. Trees grew, and I saw DNA.", "Then Natalya met Shivon in Boston"
     )
     assert (found.n_names, found.n_names_heard) == (3, 2)
@@ -101,14 +101,18 @@ def test_names_are_capitalised_words_inside_sentences_and_are_heard_by_sound() -
 
 
 def test_names_that_begin_sentences_count_and_options_that_do_not_bear_names_do_not() -> None:
-    found = compare("Weng earns two dollars. Natalia sold clips.", "She earns two dollars. Natalya sold clips.")
+    found = compare_transcript(
+        "Weng earns two dollars. Natalia sold clips.", "She earns two dollars. Natalya sold clips."
+    )
     assert (found.n_names, found.n_names_heard) == (2, 1)
-    found = compare("Is it: first, Fever; second, Shivering; or third, Be laid off?", "is it first fever second third")
+    found = compare_transcript(
+        "Is it: first, Fever; second, Shivering; or third, Be laid off?", "is it first fever second third"
+    )
     assert found.n_names == 0
 
 
 def test_a_name_that_is_left_out_is_not_heard() -> None:
-    found = compare("She asked Peter to leave.", "She asked to leave.")
+    found = compare_transcript("She asked Peter to leave.", "She asked to leave.")
     assert (found.n_names, found.n_names_heard) == (1, 0)
 
 
@@ -118,13 +122,13 @@ WORDS = st.lists(st.sampled_from(["two", "hundred", "and", "Paul", "the", "seven
 @given(words=WORDS)
 def test_what_is_heard_as_said_has_no_errors(words: list[str]) -> None:
     text = " ".join(words)
-    found = compare(text, text + ".")
+    found = compare_transcript(text, text + ".")
     assert found.n_word_errors == 0
     assert (found.n_numbers_heard, found.n_names_heard) == (found.n_numbers, found.n_names)
 
 
 def test_a_row_keeps_the_transcript_as_it_was_written() -> None:
-    hearing = make_hearing(compare("Twenty cars.", "20 cars!"), "20 cars!", n_takes=2)
+    hearing = make_hearing(compare_transcript("Twenty cars.", "20 cars!"), "20 cars!", n_takes=2)
     assert (hearing.text, hearing.n_words, hearing.n_word_errors, hearing.n_takes) == ("20 cars!", 2, 0, 2)
 
 
@@ -154,7 +158,7 @@ def test_a_row_keeps_the_transcript_as_it_was_written() -> None:
     ],
 )
 def test_a_spelling_of_a_rare_word_is_forgiven_and_another_word_is_not(said: str, heard: str, n_misheard: int) -> None:
-    found = compare(said, heard)
+    found = compare_transcript(said, heard)
     assert found.n_misheard == n_misheard
     assert all(found.is_heard) == (n_misheard == 0)
 
@@ -173,9 +177,9 @@ def test_a_spelling_of_a_rare_word_is_forgiven_and_another_word_is_not(said: str
     ],
 )
 def test_negations_are_heard_or_not(said: str, heard: str, has_negations: bool) -> None:
-    assert compare(said, heard).has_negations == has_negations
+    assert compare_transcript(said, heard).has_negations == has_negations
 
 
 @given(words=WORDS)
 def test_there_is_a_verdict_for_each_spoken_word(words: list[str]) -> None:
-    assert len(compare(" ".join(words), "the hundred cars").is_heard) == len(words)
+    assert len(compare_transcript(" ".join(words), "the hundred cars").is_heard) == len(words)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_schemas.records import HeardTurn, RecordedVoice, SaidPiece
-from pipelines.recordings.cutting import MOST_S, QUIET_S, Piece, cut
+from pipelines.recordings.cutting import MOST_S, QUIET_S, Piece, cut_session
 
 LENGTH_S = 600.0
 
@@ -32,25 +32,25 @@ def told(pieces: list[Piece]) -> list[list[tuple[str, list[str]]]]:
 
 def test_pieces_of_words_are_joined_and_a_pause_parts_utterances_of_one_turn() -> None:
     pieces = said((" Let", 3.0), (" me", 3.1), (" thin", 3.2), ("k.", 3.3), (" Nine", 6.0), (".", 6.1))
-    (dialogue,) = cut([heard("How many?", 1.0, 2.5)], pieces, ALONE, 20.0)
+    (dialogue,) = cut_session([heard("How many?", 1.0, 2.5)], pieces, ALONE, 20.0)
     assert told([dialogue]) == [[("B", ["How many?"]), ("A", ["Let me think.", "Nine."])]]
     assert (dialogue.start_s, dialogue.end_s) == (0.6, 6.1 + 1.0 + 0.5)
 
 
 def test_who_speaks_in_does_not_part_what_is_being_said() -> None:
     pieces = said((" It", 3.0), (" is", 3.4), (" nine", 3.8), (" or", 4.2), (" ten", 4.6))
-    (dialogue,) = cut([heard("How many?", 1.0, 2.5), heard("Wait.", 3.9, 4.4)], pieces, ALONE, 20.0)
+    (dialogue,) = cut_session([heard("How many?", 1.0, 2.5), heard("Wait.", 3.9, 4.4)], pieces, ALONE, 20.0)
     assert told([dialogue]) == [[("B", ["How many?"]), ("A", ["It is nine or ten"]), ("B", ["Wait."])]]
 
 
 def test_a_greeting_comes_before_the_first_turn_of_the_caller() -> None:
-    dialogues = cut([heard("Hello.", 3.0, 4.0)], said((" Hi", 0.2), (" there", 5.0)), ALONE, 20.0)
+    dialogues = cut_session([heard("Hello.", 3.0, 4.0)], said((" Hi", 0.2), (" there", 5.0)), ALONE, 20.0)
     assert told(dialogues) == [[("A", ["Hi"]), ("B", ["Hello."]), ("A", ["there"])]]
 
 
 def test_where_the_mode_changes_in_a_pause_another_dialogue_begins_with_its_own_voice() -> None:
     voices = [*ALONE, voice(7.0, "cascade", "kokoro/af_heart")]
-    dialogues = cut(
+    dialogues = cut_session(
         [heard("How many?", 1.0, 2.0), heard("And now?", 7.4, 8.5)],
         said((" Nine", 3.0), (" eggs", 3.5), (" Ten", 10.0)),
         voices,
@@ -63,13 +63,13 @@ def test_where_the_mode_changes_in_a_pause_another_dialogue_begins_with_its_own_
 
 def test_a_dialogue_in_which_the_mode_changes_while_somebody_speaks_has_both_voices() -> None:
     voices = [*ALONE, voice(3.2, "cascade", "kokoro/af_heart")]
-    (dialogue,) = cut([heard("How many?", 1.0, 2.0)], said((" Nine", 3.0), (" eggs", 3.5)), voices, 20.0)
+    (dialogue,) = cut_session([heard("How many?", 1.0, 2.0)], said((" Nine", 3.0), (" eggs", 3.5)), voices, 20.0)
     assert [each.mode for each in dialogue.voices] == ["tandem", "cascade"]
 
 
 def test_another_chat_model_is_no_other_voice() -> None:
     voices = [*ALONE, voice(3.2, "tandem", back_end="math")]
-    (dialogue,) = cut([heard("How many?", 1.0, 2.0)], said((" Nine", 3.0), (" eggs", 3.5)), voices, 20.0)
+    (dialogue,) = cut_session([heard("How many?", 1.0, 2.0)], said((" Nine", 3.0), (" eggs", 3.5)), voices, 20.0)
     assert list(dialogue.voices) == ALONE
 
 
@@ -79,14 +79,14 @@ def test_no_dialogue_of_one_voice_holds_sound_of_another(changes_s: list[float],
     voices = [*ALONE, *(voice(at_s, mode, mode) for at_s, mode in zip(sorted(changes_s), modes, strict=False))]
     heards = [heard(f"b{number}", 4.0 * number, 4.0 * number + 1.5) for number in range(14)]
     pieces = said(*((f" a{number}", time_s) for number, time_s in enumerate(sorted(times_s))))
-    for dialogue in cut(heards, pieces, voices, 60.0):
+    for dialogue in cut_session(heards, pieces, voices, 60.0):
         inside = [each for each in changes_s if dialogue.start_s < each < dialogue.end_s]
         assert len(dialogue.voices) == 1 + len(inside)
         assert dialogue.voices[0] == [each for each in voices if each.start_s <= dialogue.start_s][-1]
 
 
 def test_nobody_who_speaks_leaves_nothing() -> None:
-    assert cut([heard("  ", 1.0, 2.0)], said((" ", 1.0)), ALONE, 20.0) == []
+    assert cut_session([heard("  ", 1.0, 2.0)], said((" ", 1.0)), ALONE, 20.0) == []
 
 
 TURNS = st.lists(st.tuples(st.floats(0.1, 20.0), st.floats(0.2, 8.0)), min_size=1, max_size=30)
@@ -104,7 +104,7 @@ def test_every_word_is_in_one_dialogue_and_no_cut_goes_through_speech(
         if at_s < LENGTH_S - 2:
             heards.append(heard(f"b{number}", start_s, at_s))
     pieces = said(*((f" a{number}", time_s) for number, time_s in enumerate(sorted(times_s))))
-    dialogues = cut(heards, pieces, ALONE, LENGTH_S)
+    dialogues = cut_session(heards, pieces, ALONE, LENGTH_S)
     utterances = [each for dialogue in dialogues for turn in dialogue.turns for each in turn]
     words = sorted(word for each in utterances for word in each.text.split())
     assert words == sorted([each.text for each in heards] + [each.text.strip() for each in pieces])

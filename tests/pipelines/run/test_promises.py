@@ -83,7 +83,7 @@ def test_a_request_that_failed_is_asked_again_by_the_next_run(tmp_path: Path, mo
     }
     once = config(tmp_path, **often)
     with monkeypatch.context() as patched:
-        patched.setattr(execute, "chat_engine", lambda chat: DoubleEngine(chat, faults=[None, 500, None, 400]))
+        patched.setattr(execute, "build_chat_engine", lambda chat: DoubleEngine(chat, faults=[None, 500, None, 400]))
         before, first, figures = run_refresh(once, Silent())
     assert figures.statuses["failed"] >= 2
     record, second, figures = run_refresh(once, Silent())

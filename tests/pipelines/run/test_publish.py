@@ -22,7 +22,7 @@ from flows.cli.oracle import app as oracle_app
 from flows.runs.refresh import run_refresh
 from pipelines.oracle.ladder_section import list_report_paths
 from pipelines.oracle.prompts import PromptSet, load_prompts
-from pipelines.quality.check import Checked, check, check_dataset
+from pipelines.quality.check import CheckResult, check, check_dataset
 from pipelines.run.publish import CARD
 from tests.support.runs import Silent, config_on_doubles
 
@@ -210,7 +210,7 @@ def own_prompts(folder: Path) -> str:
 def test_level_0_is_asked_again_with_the_datasets_own_prompts(config: RefreshConfig, tmp_path: Path) -> None:
     refresh(config, oracle=OracleConfig(prompt=own_prompts(tmp_path)))
     (tmp_path / "mine.yaml").unlink()
-    assert check_dataset(config.out) == Checked([], 0)
+    assert check_dataset(config.out) == CheckResult([], 0)
     (path,) = prompt_files(config)
     text = Path(config.out, path).read_text(encoding="utf-8")
     Path(config.out, path).write_text(text.replace("Be brief.", "Be long."), encoding="utf-8")
@@ -218,7 +218,7 @@ def test_level_0_is_asked_again_with_the_datasets_own_prompts(config: RefreshCon
     assert [(fault.where, fault.rule) for fault in found.faults] == [(path, "prompts are those of their file's name")]
     assert found.n_not_remade == len(ROWS)
     Path(config.out, path).unlink()
-    assert check_dataset(config.out) == Checked([], len(ROWS))
+    assert check_dataset(config.out) == CheckResult([], len(ROWS))
 
 
 def test_shares_of_a_corpus_are_versions_with_no_dialogue_in_common(config: RefreshConfig) -> None:

@@ -6,7 +6,7 @@ from data_schemas.config import ChatConfig, OracleConfig, PriceConfig, RefreshCo
 from data_schemas.config.speech import AlignmentConfig, GateConfig
 from data_schemas.errors import ConfigError
 from data_schemas.rates import ChatRate, Cost, DialogueShape, Figure, Origin, PromptSize, RateBook, Rates, Sizes
-from pipelines.asking import read_texts
+from pipelines.asking import read_prompt_texts
 from pipelines.oracle.prompts import choose_prompts
 from pipelines.run.estimate import PAPER, count_dialogues, estimate_dataset
 
@@ -106,7 +106,7 @@ def test_calls_and_tokens_count_what_is_asked_again_and_a_versions_share() -> No
 
 WORDS = ChatRate(
     model="double",
-    prompt=read_texts("pipelines.wording")["version"],
+    prompt=read_prompt_texts("pipelines.wording")["version"],
     stage="wording",
     n_calls=10,
     calls_per_request=1.25,

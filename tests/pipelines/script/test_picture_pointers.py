@@ -8,7 +8,7 @@ import pytest
 from data_schemas.config import ScriptConfig, SourceConfig, SplitConfig
 from data_schemas.records import Item
 from pipelines.script.exchange import make_exchange
-from pipelines.script.picture_pointers import describe_picture
+from pipelines.script.picture_pointers import make_pictureless_question
 from pipelines.script.rejections import NotAskable
 from pipelines.sources.items import read_items
 from tests.support.builders import make_item
@@ -20,7 +20,7 @@ not be redistributed."""
 
 def told(question: str, options: tuple[str, ...] = (), picture_text: str | None = None) -> str:
     item = make_item(question, "a fish", options=options, picture="p.png", picture_text=picture_text)
-    return describe_picture(item)
+    return make_pictureless_question(item)
 
 
 def test_without_a_picture_a_table_is_a_thing() -> None:
@@ -83,7 +83,7 @@ def test_rules_let_pass_what_stands_alone_and_little_else(shared_data: Path) -> 
 
 def _passes(item: Item) -> bool:
     try:
-        describe_picture(item)
+        make_pictureless_question(item)
     except NotAskable:
         return False
     return True

@@ -12,7 +12,7 @@ from backends.tts.protocol import Speech
 from data_schemas.config import AlignmentConfig, GateConfig, SpeechConfig
 from data_schemas.records import Clips, Dialogue, WordTiming
 from pipelines.alignment.stage import AlignmentStage
-from pipelines.quality.word_errors import compare
+from pipelines.quality.word_errors import compare_transcript
 from pipelines.speech.spelt import SpeltAligner, SpeltSpeech
 from pipelines.speech.stage import SpeechStage
 from spoken.lexicon import Lexicon, load_lexicon
@@ -124,15 +124,15 @@ def test_either_spelling_may_be_heard(heard: str, n_errors: int) -> None:
     assert (clip.hearing.n_names, clip.hearing.n_names_heard) == (2, 2)
     assert clip.hearing.n_word_errors == n_errors
     with use_reader(Reader(LEXICON)):
-        assert compare(QUESTION, heard).n_misheard == 0
+        assert compare_transcript(QUESTION, heard).n_misheard == 0
 
 
 def test_another_name_is_not_heard_as_the_spelling() -> None:
     with use_reader(Reader(LEXICON)):
-        found = compare("It was Goethe.", "It was Schiller.")
+        found = compare_transcript("It was Goethe.", "It was Schiller.")
         assert (found.n_names_heard, found.n_misheard) == (0, 1)
-        assert compare("It is my sequel to SQL.", "It is my sequel to SQL.").n_word_errors == 0
-        assert compare("It is the film.", "It is Gerta.").n_word_errors == 2
+        assert compare_transcript("It is my sequel to SQL.", "It is my sequel to SQL.").n_word_errors == 0
+        assert compare_transcript("It is the film.", "It is Gerta.").n_word_errors == 2
 
 
 def test_engines_keep_what_else_they_are() -> None:

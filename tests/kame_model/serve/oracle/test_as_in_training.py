@@ -9,7 +9,7 @@ from data_schemas.errors import RequestError
 from kame_model.frames.oracle_stream import OracleQueue
 from kame_model.serve.oracle.writer import OracleWriter
 from kame_model.text.tokenizer import Tokenizer
-from pipelines.oracle.validate import Asked, Unusable, check_answer
+from pipelines.oracle.validate import AnswerContext, Unusable, check_answer
 from tests.support.answers import pieces_of
 from tests.support.vocabularies import make_vocabulary
 
@@ -23,7 +23,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
 
 def in_training(answer: str) -> str:
     try:
-        return check_answer(answer, False, Asked(0, "", "", ""), OracleConfig(min_words=1))
+        return check_answer(answer, False, AnswerContext(0, "", "", ""), OracleConfig(min_words=1))
     except Unusable as refused:
         return refused.reason
 

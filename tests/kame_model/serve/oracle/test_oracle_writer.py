@@ -15,7 +15,7 @@ from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_stream import OracleQueue
 from kame_model.serve.oracle.writer import OracleWriter
 from kame_model.text.tokenizer import Tokenizer
-from pipelines.oracle.validate import Asked, Unusable, check_answer
+from pipelines.oracle.validate import AnswerContext, Unusable, check_answer
 from spoken.chat_answers import speak_answer
 from spoken.first_paragraph import strip_paragraph
 from spoken.oracle_text import OracleTextFilter
@@ -35,7 +35,7 @@ def tokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 def trained_on(answer: str, *, is_cut: bool = False) -> str:
     """What training makes of an answer, as a writer of oracles that knows no hint is held to."""
-    asked = Asked(level=0, hint="", instruction="", conversation="")
+    asked = AnswerContext(level=0, hint="", instruction="", conversation="")
     return check_answer(answer, is_cut, asked, OracleConfig(min_words=1))
 
 
