@@ -21,7 +21,7 @@ _TOLD: Final = 500
 
 
 def speak_sentence(sentence: str, before: str = "") -> str:
-    """Returns a sentence as spoken; it ends where the written one does: "by 5 p.m." is "by five in the evening."
+    """Returns a written sentence in spoken form, with its final mark: "by 5 p.m." is "by five in the evening."
 
     Args:
         sentence: without Markdown and emoji (`spoken.plain_text`).
@@ -39,7 +39,7 @@ def speak_sentence(sentence: str, before: str = "") -> str:
 
 
 def speak_answer(answer: str) -> list[str | Unspeakable]:
-    """Returns each sentence of an answer as spoken, or the reason why it is left out.
+    """Returns, for each sentence of an answer in order, its spoken form or the error why it has none.
 
     Args:
         answer: one paragraph, without Markdown and emoji (`spoken.first_paragraph.strip_paragraph`).

@@ -23,12 +23,18 @@ CUT_OFF: Final = " ..."
 
 
 def format_history_line(role: str, said: str, *, is_whole: bool) -> str:
-    """Formats one turn of the history; `is_whole` states whether the turn was spoken to its end."""
+    """Returns a turn as a line of the history, such as "User: what is ..."; " ..." marks one that is not whole.
+
+    Args:
+        role: the speaker's name in prompts (`ROLES`).
+        said: what was said.
+        is_whole: whether the turn was spoken to its end.
+    """
     return f"{role}: {said}{'' if is_whole else CUT_OFF}"
 
 
 def fill_request(form: str, history: Sequence[str], heard: str) -> str:
-    """Fills the history and the current turn into a prompt template.
+    """Returns a prompt template with the history and the current turn filled in.
 
     Args:
         form: the template from a prompt file; `{history}` and `{heard}` are replaced, in this order.
@@ -40,7 +46,7 @@ def fill_request(form: str, history: Sequence[str], heard: str) -> str:
 
 
 def to_messages(system: str, examples: Iterable[tuple[str, str]], request: str) -> list[Message]:
-    """Builds the chat messages of a request; `examples` are pairs of request and reply.
+    """Returns the chat messages of a request: system text, examples (pairs of request and reply), then the request.
 
     The part that all requests share comes first, so that a server's prefix cache can reuse it.
     """

@@ -24,22 +24,22 @@ _ANNOUNCEMENT: Final = regex.compile(
 
 
 def strip_paragraph(line: str) -> str:
-    """Returns a line as plain text, without surrounding quotation marks."""
+    """Returns a line of a chat model's text without Markdown, emoji and surrounding quotation marks."""
     return strip_markdown(line).strip().strip('"').strip()
 
 
 def says_nothing(paragraph: str) -> bool:
-    """Whether a whole paragraph is empty, or only announces the next one ("Sure, here is my guess:")."""
+    """Returns whether a complete paragraph is empty, or only announces the next one ("Sure, here is my guess:")."""
     return not paragraph or paragraph.endswith(":")
 
 
 def may_announce(begun: str) -> bool:
-    """Whether a paragraph that begins like this may only announce the next one."""
+    """Returns whether an incomplete paragraph that begins like this may turn out to only announce the next one."""
     return _ANNOUNCEMENT.fullmatch(begun, partial=True) is not None
 
 
 def cut_own_words(paragraph: str) -> tuple[str, bool]:
-    """Returns a paragraph without its label, up to a line of another speaker; and whether there is one."""
+    """Returns a paragraph without its label, up to the label of another turn; and whether there is another turn."""
     own = OTHER_LABEL.sub("", OWN_LABEL.sub("", paragraph))
     other = ROLE.search(own)
     return (own[: other.start()], True) if other else (own, False)

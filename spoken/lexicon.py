@@ -54,13 +54,17 @@ class Lexicon:
         return Pronunciations(self.spelt)
 
     def merge_over(self, other: "Lexicon") -> "Lexicon":
-        """Merges two lexicons; this one has priority, also for the respelling of words in its spoken forms."""
+        """Returns a lexicon with the entries of both; those of this one have priority.
+
+        A respelling of the other lexicon is dropped if the word is a spoken form of this one.
+        """
         said = set(self.entries.values())
         kept = {word: spelt for word, spelt in other.spelt.items() if word not in said}
         return Lexicon({**other.entries, **self.entries}, {**kept, **self.spelt})
 
     @cached_property
     def _pattern(self) -> re.Pattern[str] | None:
+        """Pattern that matches every written form as a whole word, the longest first; None without entries."""
         if not self.entries:
             return None
         forms = "|".join(re.escape(form) for form in sorted(self.entries, key=len, reverse=True))
@@ -121,7 +125,7 @@ def read_lexicon(path: Path) -> Lexicon:
 
 
 def load_lexicon(path: str | None) -> Lexicon:
-    """Loads the default lexicon, overridden by the file at `path` if there is one.
+    """Returns the default lexicon, with the entries of the file at `path` added or in place of its own; None: no file.
 
     Raises:
         ConfigError: see `read_lexicon`.

@@ -54,7 +54,7 @@ def find_cardinal(word: str) -> str | None:
 
 
 def count_number_words(words: Sequence[str], at: int) -> int:
-    """Counts the words from `at` on that make one run of numbers; 0 if none starts there.
+    """Returns how many words, from `at` on, are number words that follow one another; 0 if none is there.
 
     "a hundred", "point five" and "minus five" start one; "and", "point" and "oh" belong to it only inside.
     """
@@ -78,14 +78,17 @@ def count_number_words(words: Sequence[str], at: int) -> int:
 
 
 def _joins_number(words: Sequence[str], at: int) -> bool:
-    """Whether the word belongs to the numbers around it; "and" does so only after a hundred or more."""
+    """Returns whether word `at` ("and", "point", "oh") belongs to the numbers on both sides of it.
+
+    "and" does so only after a hundred or a larger unit.
+    """
     if words[at] not in _JOINERS or at + 1 == len(words) or find_cardinal(words[at + 1]) is None:
         return False
     return words[at] != "and" or words[at - 1] in {"hundred", *_SCALES}
 
 
 def split_numbers(words: Sequence[str]) -> list[int]:
-    """Returns the number of words of each number in a run of `count_number_words`: two in "seventy two seventy two".
+    """Returns the number of words of each number in number words: [2, 2] for "seventy two seventy two".
 
     Which of them belong together ("nineteen fourteen") depends on the meaning.
     """
@@ -107,7 +110,7 @@ def split_numbers(words: Sequence[str]) -> list[int]:
 
 
 def parse_number_words(words: Sequence[str]) -> str:
-    """Returns the digits of a run of number words, as found by `count_number_words`, with `#` after an ordinal.
+    """Returns the digits of number words that `count_number_words` found, with `#` after an ordinal.
 
     "two thousand eight" is 2008, and so is "twenty oh eight"; "three point one four" is 3.14; "twenty first" is 21#;
     "minus two" is -2.
@@ -136,7 +139,7 @@ def parse_number_words(words: Sequence[str]) -> str:
 
 
 def _parse_whole_number(words: Sequence[str]) -> tuple[int, int]:
-    """Returns the whole number at the start of the words, and how many words it has."""
+    """Returns the value of the whole number at the start of the words, and its number of words; (0, 0) without one."""
     total, part, n_words = 0, 0, 0
     room = 10**15  # the next value must be less than this: 10 after twenty, 1000 after a thousand
     scale_room = 10**15

@@ -21,7 +21,7 @@ _REFUSED: Final = "The chat model refuses to answer."
 
 
 def count_usable_words(words: Sequence[str], max_words: int, *, is_ended: bool) -> int:
-    """Counts the words of the whole sentences that fit the limit; 0 if the first sentence does not fit.
+    """Returns the number of words of the first whole sentences that fit the limit; 0 if not even the first one fits.
 
     Args:
         words: spoken words of the answer, with their punctuation.
@@ -56,7 +56,7 @@ class OracleTextFilter:
         self._n_whole = 0  # words of whole sentences
 
     def add_words(self, said: str) -> str:
-        """Adds words and returns those that can be released now, each followed by a space; it may be none.
+        """Adds words of the answer, and returns all that can be released now, each followed by a space.
 
         Raises:
             UnusableAnswer: the model refuses to answer.
@@ -105,7 +105,7 @@ class OracleTextFilter:
         self.is_over = self._n_whole == self._max_words
 
     def _count_sure_words(self) -> int:
-        """Counts the words that can be released now: whole sentences, or the first one up to a possible refusal."""
+        """Returns how many words can be released now: whole sentences, or the first one up to a possible refusal."""
         n_words = self._n_whole or len(self._words)
         text = "".join(f"{word.lower()} " for word in self._words[:n_words])
         unsure = _IS_UNSURE.search(text, partial=not self._n_whole)
@@ -119,7 +119,7 @@ class OracleTextFilter:
         return "".join(f"{word.strip(_MARKS).lower()} " for word in self._words)
 
     def _release(self, n_words: int) -> str:
-        """Returns the words up to the n-th that have not been released, each followed by a space."""
+        """Releases the first `n_words` words; returns those not released before, each followed by a space."""
         new = self._words[self._n_out : n_words]
         self._n_out = max(self._n_out, n_words)
         return "".join(f"{word} " for word in new)

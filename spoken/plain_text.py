@@ -37,7 +37,7 @@ _OPERAND_BEGINS: Final = re.compile(r"\s*[+-]?(?:\d|\(|[A-Za-z](?![A-Za-z]))")
 
 
 def strip_markdown(written: str) -> str:
-    """Removes emoji, Markdown headings and emphasis, source numbers and link addresses; the result may be empty."""
+    """Returns a text without emoji, headings, emphasis, source numbers and link addresses; it may be empty."""
     if _FENCE.fullmatch(written):
         return ""
     if not written.isascii():
@@ -46,7 +46,7 @@ def strip_markdown(written: str) -> str:
 
 
 def _replace_emoji(picture: re.Match[str]) -> str:
-    """Returns the replacement of emoji: nothing at either end, inside brackets or before a mark, otherwise a space."""
+    """Returns what replaces emoji: nothing at an end of the text, after a bracket or before a mark; else a space."""
     text, (start, end) = picture.string, picture.span()
     if picture[1] is None:  # only joiners
         return ""
@@ -56,12 +56,12 @@ def _replace_emoji(picture: re.Match[str]) -> str:
 
 
 def _strip_emphasis(text: str) -> str:
-    """Removes `*`, `_` and backticks that format words; those that are signs or blanks are kept."""
+    """Returns a text without `*`, `_` and backticks that format words; those that are signs or blanks are kept."""
     pieces: list[str] = []
     at, is_open = 0, False
     for mark in _MARK.finditer(text):
         opens, closes = _find_sides(text, *mark.span())
-        is_kept = not (opens or closes) or _is_meant(text, mark, is_open=is_open and closes, opens=opens)
+        is_kept = not (opens or closes) or _is_sign(text, mark, is_open=is_open and closes, opens=opens)
         if not is_kept:
             is_open = opens
             pieces.append(text[at : mark.start()])
@@ -70,14 +70,22 @@ def _strip_emphasis(text: str) -> str:
 
 
 def _find_sides(text: str, start: int, end: int) -> tuple[bool, bool]:
-    """Returns whether a mark is before a word, and whether after one; neither between two letters or two spaces."""
+    """Returns whether a mark may open an emphasis, before a word, and whether it may close one, after a word.
+
+    Both are False between two letters or two spaces.
+    """
     left, right = text[start - 1 : start] or " ", text[end : end + 1] or " "
     opens = bool(_OPENS.match(left) and _BEFORE_WORD.match(right))
     return opens, not opens and bool(_AFTER_WORD.match(left) and _CLOSES.match(right))
 
 
-def _is_meant(text: str, mark: re.Match[str], *, is_open: bool, opens: bool) -> bool:
-    """Whether the mark is a sign and not formatting; the end of an emphasis never is."""
+def _is_sign(text: str, mark: re.Match[str], *, is_open: bool, opens: bool) -> bool:
+    """Returns whether a mark is a sign ("3 * 4") or a blank, and not formatting.
+
+    Args:
+        is_open: whether it may close an emphasis that is open; then it is formatting.
+        opens: whether it may open one.
+    """
     if is_open:
         return False
     if "*" in mark[0]:

@@ -24,14 +24,14 @@ class Pronunciations:
         return ids.digest("pronunciations", sorted(self.spelt.items()))
 
     def respell_word(self, word: str) -> str:
-        """Returns the spelling of one spoken word, also with "'s" at its end; unchanged if it has no other."""
+        """Returns the spelling of a word for engines, also with "'s" at its end; the word itself if it has none."""
         plain = word.removesuffix("'s")
         return self.spelt[plain] + word[len(plain) :] if plain in self.spelt else word
 
     def respell_text(self, spoken_text: str) -> str:
-        """Respells a spoken text, and keeps its punctuation."""
+        """Returns a spoken text with its words in their spelling for engines, and its punctuation."""
         return re.sub(WORD, lambda match: self.respell_word(match[0]), spoken_text)
 
     def respell_words(self, words: Iterable[str]) -> list[list[str]]:
-        """Returns the words that engines get for each word."""
+        """Returns, for each word, the words of its spelling for engines."""
         return [self.respell_word(word).split() for word in words]

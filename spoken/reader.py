@@ -56,7 +56,7 @@ class Reader:
         self.lexicon = lexicon
 
     def read(self, text: str) -> SpokenText:
-        """Reads a text: words and the marks `, . ? ! ; :` that fully match `SPOKEN`, with written spans.
+        """Returns the spoken form of a written text, which fully matches `SPOKEN`, with the written span of each word.
 
         Acronyms remain in capitals ("DNA": the phonemiser spells them); initials with dots, and capitals that look like
         a word to phonemiser or aligner, become single letters ("U S").
@@ -140,7 +140,7 @@ def _resolve_saying(saying: Saying, entries: Mapping[str, str], depth: int) -> s
 
 
 def _make_unspeakable(text: str, at: int) -> Unspeakable:
-    """Returns the error for a character that no rule reads; its reason depends on the kind of character."""
+    """Returns the error to raise for a character that no rule reads; its reason depends on the kind of character."""
     char, near = text[at], text[max(0, at - 15) : at + 15]
     if char in _FORMULA_SIGNS:
         return Unspeakable("formula", near)
@@ -150,7 +150,7 @@ def _make_unspeakable(text: str, at: int) -> Unspeakable:
 
 
 def _read_words(text: str, entries: Mapping[str, str], depth: int = 0) -> list[Word]:
-    """Returns the words and marks of a normalised text; `depth` above 0: a nested formula."""
+    """Returns the spoken words and marks of a normalised text; it is a nested formula if `depth` is above 0."""
     line = Line(_make_tokens(text, entries, depth), is_formula=depth > 0)
     brackets = read_brackets(line)
     words: list[Word] = []
@@ -169,7 +169,7 @@ def _read_words(text: str, entries: Mapping[str, str], depth: int = 0) -> list[W
 
 
 def _attach_marks(words: list[Word]) -> list[Word]:
-    """Attaches punctuation marks to the preceding word; of several in a row, the strongest is kept.
+    """Returns the words with punctuation marks joined to the word before; of several in a row, the strongest is kept.
 
     Marks before the first word are dropped; after the last word only one that ends a sentence is kept.
     """
@@ -195,12 +195,13 @@ def _find_spans(words: list[Word], normal: TracedText) -> tuple[Span, ...]:
 
 
 def list_rule_names() -> list[str]:
-    """Lists the names of all rules as `record_fired_rules` records them; readings of signs are not included."""
+    """Returns the names of all rules as `record_fired_rules` records them; readings of signs are not included."""
     return [each.name for each in (*REWRITINGS, *RULES)]
 
 
 @cache
 def _make_default_reader() -> Reader:
+    """Returns the reader with the default lexicon; the same one each time."""
     return Reader(load_lexicon(None))
 
 
@@ -223,7 +224,7 @@ def get_reader() -> Reader:
 
 
 def read_aloud(text: str) -> SpokenText:
-    """Reads a text with the current reader, see `Reader.read`.
+    """Returns the spoken form of a text with written spans, by the current reader (`get_reader`); see `Reader.read`.
 
     Raises:
         Unspeakable: see `Reader.read`.
@@ -232,7 +233,7 @@ def read_aloud(text: str) -> SpokenText:
 
 
 def speak(text: str) -> str:
-    """Returns only the spoken text.
+    """Returns the spoken form of a text as a string, by the current reader (`get_reader`).
 
     Raises:
         Unspeakable: see `Reader.read`.

@@ -30,23 +30,31 @@ _LISTED: Final = re.compile(r"\d{1,2}")
 
 
 def find_sentence_end(text: str, start: int = 0) -> int | None:
-    """Returns the end of the sentence that starts at `start`, after its punctuation; None if no end is certain yet.
+    """Returns the index at which the sentence that starts at `start` ends, after its punctuation.
 
-    The end of a line ends it. A point does not end it after "Dr." or a list number, nor before a lower-case letter
+    Returns None if no end is certain yet, because text may follow.
+
+    The end of a line ends a sentence. A point does not after "Dr." or a list number, nor before a lower-case letter
     unless after an ordinary word; after "U.S.", "etc." or "5 ft." only if the next word typically begins sentences.
     """
     for end in _END.finditer(text, start):
         if end["stop"] is None:
             return end.end()
-        if (ends := _ends(text[start : end.start()], end["stop"], end["next"])) is None:
+        if (ends := _is_sentence_end(text[start : end.start()], end["stop"], end["next"])) is None:
             return None
         if ends:
             return end.start("gap")
     return None
 
 
-def _ends(before: str, stop: str, following: str) -> bool | None:
-    """Whether a mark ends a sentence; None if that depends on text that has not arrived yet."""
+def _is_sentence_end(before: str, stop: str, following: str) -> bool | None:
+    """Returns whether a mark ends a sentence; None if that depends on text that has not arrived yet.
+
+    Args:
+        before: the sentence up to the mark.
+        stop: the mark, such as "." or "?!".
+        following: the next word, with the space after it if that has arrived.
+    """
     word = _BEFORE_WORD.split(before[-_LONGEST:])[-1]
     if (stop == "." and _is_ordinary(word)) or not ("." in stop or "…" in stop or re.search(r"[\d)]$", before)):
         return True
@@ -54,15 +62,16 @@ def _ends(before: str, stop: str, following: str) -> bool | None:
         return None
     if following[0].islower() or (stop != "." and following[0] in _SIGNS):
         return False
-    return stop != "." or _ends_at_point(before, word, following)
+    return stop != "." or _is_point_sentence_end(before, word, following)
 
 
 def _is_ordinary(word: str) -> bool:
+    """Returns whether a point after a word always ends the sentence: it is no abbreviation and no unit."""
     return _ORDINARY.fullmatch(word) is not None and not (word in FULL or word in PLACES or word in _UNITS)
 
 
-def _ends_at_point(before: str, word: str, following: str) -> bool | None:
-    """Whether a point after `word` ends a sentence; None if that depends on text that has not arrived yet."""
+def _is_point_sentence_end(before: str, word: str, following: str) -> bool | None:
+    """Returns whether a point after `word` ends a sentence; None if that depends on text that has not arrived yet."""
     is_numbered = word.lower() in PLACES and following[0] in "(0123456789"
     if word in _NEVER_ENDS or is_numbered or _is_listed(before, word):
         return False
@@ -73,7 +82,7 @@ def _ends_at_point(before: str, word: str, following: str) -> bool | None:
 
 
 def _is_listed(before: str, word: str) -> bool:
-    """Whether a number before a point numbers the lines of a list: at the start, or after the previous number."""
+    """Returns whether a number before a point is that of a list: at the start, or after the previous number."""
     if _LISTED.fullmatch(word) is None:
         return False
     rest = before[: -len(word)].rstrip(" *_`")

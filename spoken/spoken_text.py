@@ -85,22 +85,22 @@ def join_spoken(pieces: Sequence[SpokenText]) -> SpokenText:
 
 
 def split_words(text: str) -> list[str]:
-    """Splits a spoken text into words without punctuation, as the aligner and all word counts use them."""
+    """Returns the words of a spoken text without punctuation, as the aligner and all word counts use them."""
     return re.findall(WORD, text)
 
 
 def split_lower_words(text: str) -> list[str]:
-    """Splits a spoken text into lower-case words, for comparison."""
+    """Returns the words of a spoken text in lower case and without punctuation, for comparison."""
     return [word.lower() for word in split_words(text)]
 
 
 def find_last_words(wanted: Sequence[str], words: Sequence[str]) -> int | None:
-    """Returns the index of the last occurrence of some words in others, or None (see `find_words`)."""
+    """Returns the index at which `wanted` last occurs in `words`; None if it does not (see `find_words`)."""
     return next(reversed(find_words(wanted, words)), None)
 
 
 def find_words(wanted: Sequence[str], words: Sequence[str]) -> list[int]:
-    """Returns the indices at which some words occur in others, ignoring case.
+    """Returns the indices at which the sequence `wanted` occurs in `words`, ignoring case.
 
     A number is found only as a whole: "six" neither in "thirty six" nor in "six and a half" or "minus six".
     """
@@ -124,7 +124,7 @@ def _find_inner_places(words: Sequence[str]) -> set[int]:
 
 
 def _count_fraction_words(words: Sequence[str]) -> int:
-    """Counts the words after a whole number that are its fraction: "and a half", "quarters"."""
+    """Returns how many of the words after a whole number are its fraction: 3 for "and a half", 1 for "quarters"."""
     if words[:1] and words[0] in _FRACTIONS:
         return 1
     is_part = len(words) == len(("and", "a", "half")) and words[0] == "and"
@@ -133,5 +133,5 @@ def _count_fraction_words(words: Sequence[str]) -> int:
 
 
 def make_word_set(text: str) -> frozenset[str]:
-    """Makes a set from words written as one string, for the word lists of the rules."""
+    """Returns the set of the words in a string, separated by spaces."""
     return frozenset(text.split())

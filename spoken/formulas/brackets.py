@@ -76,6 +76,7 @@ class Pair:
 
 
 def _is_maths(token: Token) -> bool:
+    """Returns whether a token may be in a formula: it is not a word of several letters, except "and" and "or"."""
     if token.kind in {"operator", "mark"}:
         return token.text in "=+*×÷/<>≤≥≠≈±√∛-^→•|…%,"
     return token.kind != "word" or token.text in {"and", "or"} or max(map(len, token.text.split())) == 1
@@ -120,12 +121,12 @@ def _read_pair(pair: Pair) -> tuple[str, str]:
     if before is not None and before.kind == "function":
         return _read_call(pair)
     if pair.line.tokens[pair.start].text != "(" or pair.line.tokens[pair.end].text != ")":
-        if pair.is_maths or pair.is_glued or _joins(pair):
+        if pair.is_maths or pair.is_glued or _is_beside_formula(pair):
             raise pair.line.make_refusal(pair.start)
         return ",", ","
     if not pair.inside and pair.is_glued:
         raise pair.line.make_refusal(pair.start)  # "a density f()"
-    if not pair.inside or not (pair.is_maths and _joins(pair)):
+    if not pair.inside or not (pair.is_maths and _is_beside_formula(pair)):
         return _read_prose(pair)
     if before is not None and is_operand(before) and pair.is_glued:
         if _is_called(pair) and pair.n_commas < _MAX_ARGUMENTS:
@@ -145,7 +146,7 @@ def _read_pair(pair: Pair) -> tuple[str, str]:
 
 
 def _read_prose(pair: Pair) -> tuple[str, str]:
-    """Returns the readings of both brackets in prose: commas, but "" around a year or a number of a name."""
+    """Returns the readings of both brackets in prose: mostly commas, but "" around a year or a number."""
     is_number = len(pair.inside) == 1 and pair.inside[0].kind == "number"
     if is_number and (pair.is_glued or re.fullmatch(r"1[5-9]\d\d|20\d\d", pair.inside[0].written)):
         return "", ""  # "a VAR(6) model", "Kendall (1999)"
@@ -155,7 +156,7 @@ def _read_prose(pair: Pair) -> tuple[str, str]:
 
 
 def _read_call(pair: Pair) -> tuple[str, str]:
-    """Returns the readings of both brackets in "f(x)" or "P(A | B)"; an argument that is a sum keeps its brackets."""
+    """Returns the readings of the brackets around a function's argument, as in "f(x)"; those of a sum are named too."""
     opening = "" if pair.before is not None and pair.before.kind == "function" else "of"
     if not any(token.kind == "operator" and token.text in "+-=<>≤≥±" for token in pair.inside[1:]):
         divides = any(token.text == "/" for token in pair.inside)
@@ -164,7 +165,7 @@ def _read_call(pair: Pair) -> tuple[str, str]:
 
 
 def _is_factor(pair: Pair) -> bool:
-    """Whether a letter is not a function of the brackets after it: "y(4 - y)", "RT(1 + B/V)", "P(1 + r)"."""
+    """Returns whether the letter before the brackets is multiplied by them: "y(4 - y)", "RT(1 + B/V)", "P(1 + r)"."""
     letter, inside = pair.line.tokens[pair.start - 1].written, [token.written for token in pair.inside]
     is_sum = inside[:1] == ["1"] and inside[1:2] in (["+"], ["-"])
     is_product = letter == "π" and any(sign in inside for sign in "+-×")
@@ -173,7 +174,7 @@ def _is_factor(pair: Pair) -> bool:
 
 
 def _is_called(pair: Pair) -> bool:
-    """Whether the brackets contain the argument of a function: "f(x)", "f'(2)", "F_1(x)"."""
+    """Returns whether the brackets contain the argument of a function: "f(x)", "f'(2)", "F_1(x)"."""
     at = pair.start - 1
     tokens = pair.line.tokens
     if _is_factor(pair):
@@ -195,8 +196,8 @@ def _is_called(pair: Pair) -> bool:
     return letter.text in _CALLED or bool(is_value) or (letter.text in _CALLED_OF and inside in _ARGUMENTS)
 
 
-def _joins(pair: Pair) -> bool:
-    """Whether the neighbours of the brackets make them part of a formula."""
+def _is_beside_formula(pair: Pair) -> bool:
+    """Returns whether the tokens before and after the brackets show that they are part of a formula."""
     before, after, line = pair.before, pair.after, pair.line
     if before is not None and _is_sign(line, pair.start - 1, before):
         return True
@@ -213,6 +214,7 @@ def _joins(pair: Pair) -> bool:
 
 
 def _is_sign(line: Line, at: int, token: Token) -> bool:
+    """Returns whether the token at `at` is a sign of a formula; a hyphen is only if it can be a minus."""
     if token.kind != "operator":
         return False
     is_minus = token.text == "-" and (line.in_equation[at] or token.space_before == token.space_after)

@@ -37,7 +37,7 @@ _RATES: Final = make_word_set(
 
 
 def read_sign(line: Line, at: int) -> str:
-    """Returns the reading of the sign at `at`: "," for a dash, "" for a hyphen.
+    """Returns the words for the sign that is token `at` of the line; "," for a dash, "" for a hyphen inside a word.
 
     Raises:
         Unspeakable: it has no clear reading there.
@@ -49,7 +49,7 @@ def read_sign(line: Line, at: int) -> str:
     if sign in _COMPARED:
         return _read_comparison(place)
     if sign in _ROOTS and starts_term(place):
-        return f"times {_ROOTS[sign]}" if is_operand(place.left) or _closes(place.left) else _ROOTS[sign]
+        return f"times {_ROOTS[sign]}" if is_operand(place.left) or _is_closing(place.left) else _ROOTS[sign]
     if sign in _FIXED and not (sign == "%" and (place.left is None or place.left.kind not in {"word", "quantity"})):
         return "minus" if sign == "—" and place.in_equation and is_operand(place.left) else _FIXED[sign]
     named = {"=": _read_equals, "/": _read_slash, "-": _read_hyphen, "~": _read_prefix, "#": _read_prefix,
@@ -59,12 +59,13 @@ def read_sign(line: Line, at: int) -> str:
     return named[sign](place)
 
 
-def _closes(token: Token | None) -> bool:
+def _is_closing(token: Token | None) -> bool:
+    """Returns whether a token is a closing bracket."""
     return token is not None and token.kind == "close"
 
 
 def _read_binary(place: Place) -> str:
-    """Reads a sign such as plus or times between two terms or before a number; "," for a bullet.
+    """Returns the words for a sign such as plus or times, between two terms or before a number; "," for a bullet.
 
     Raises:
         Unspeakable: it has no clear reading there.
@@ -75,7 +76,7 @@ def _read_binary(place: Place) -> str:
     is_list = sign.text == "•" and are_words and not place.in_equation
     if sign.text in "•*" and sign.space_after and (is_list or not ends_term(left)):
         return ","  # a bullet
-    if starts_term(place) and (is_operand(left) or _closes(left)):
+    if starts_term(place) and (is_operand(left) or _is_closing(left)):
         is_unit_lost = left is not None and left.kind == "quantity" and _is_long_word(place.right)  # "0.2 cal/g × Cdeg"
         if sign.text == "×" and (is_unit_lost or (not place.in_equation and _is_size(place))):
             raise place.make_refusal()
@@ -93,11 +94,12 @@ def _read_binary(place: Place) -> str:
 
 
 def _is_long_word(token: Token | None) -> bool:
+    """Returns whether a token is a word of at least two letters."""
     return token is not None and token.kind == "word" and len(token.text) > 1
 
 
 def _is_size(place: Place) -> bool:
-    """Whether it is "a 4 m × 3 m room", or "of dimensions 3 × 4"."""
+    """Returns whether the sign is between the sides of a size: "a 4 m × 3 m room", "of dimensions 3 × 4"."""
     cue = place.get_neighbour(-2)
     if cue is not None and cue.text.lower() in {"dimension", "dimensions", "size"}:
         return True
@@ -106,14 +108,18 @@ def _is_size(place: Place) -> bool:
 
 
 def _read_prefix(place: Place) -> str:
-    """Reads signs that belong to the number after them: about five, number one."""
+    """Returns the words for a sign before a number: "about" for "~5", "number" for "#1".
+
+    Raises:
+        Unspeakable: no number follows, or a term is before it.
+    """
     if place.right is not None and place.right.kind in NUMBERS and not is_operand(place.left):
         return {"~": "about", "#": "number"}[place.sign.text]
     raise place.make_refusal()
 
 
 def _read_slash(place: Place) -> str:
-    """Reads a slash as "divided by", "over", "per", "or" or "slash".
+    """Returns the words for a slash: "divided by", "over", "per", "or" or "slash".
 
     Raises:
         Unspeakable: it has no clear reading there.
@@ -151,7 +157,7 @@ def _read_slash(place: Place) -> str:
 
 
 def _read_arrow(place: Place) -> str:
-    """Reads "yields" in a reaction, otherwise "to"; an arrow in both directions is "in equilibrium with".
+    """Returns the words for an arrow: "yields" in a reaction, else "to"; "in equilibrium with" for "⇌".
 
     Raises:
         Unspeakable: it is not between two terms, or means "approaches" ("as x → 0").
@@ -189,7 +195,7 @@ _SCORED: Final = re.compile(
 
 
 def _find_term_start(place: Place) -> int:
-    """Returns the index of the token at which the term before a sign begins.
+    """Returns the index of the first token of the term before a sign; that of the sign if there is no term.
 
     A term has numbers, letters, signs and whole brackets, but no words.
     """
@@ -210,7 +216,7 @@ def _find_term_start(place: Place) -> int:
 
 
 def _read_comparison(place: Place) -> str:
-    """Reads "is less than", without "is" after "for all x", and "less than" or "more than" before a number alone.
+    """Returns the words for a comparison: "is less than", but "less than" after "for all x" and before a lone number.
 
     Raises:
         Unspeakable: it is one of a chain ("0 < x < 1"), stands between names ("Settings > Privacy"), or compares
@@ -238,7 +244,7 @@ def _read_comparison(place: Place) -> str:
 
 
 def _read_equals(place: Place) -> str:
-    """Reads "equals", or "equal" after "let x"; refuses a sign without a term on both sides."""
+    """Returns "equals", or "equal" after "let x"; raises `Unspeakable` unless there is a term on both sides."""
     if ends_term(place.left) and starts_term(place):
         start = _find_term_start(place)
         follows_let = 0 < start < place.at and place.line.tokens[start - 1].text.lower() == "let"
@@ -255,7 +261,7 @@ _UNCOUNTED: Final = (FUNCTION_WORDS - {"people", "per", "more"}) | {"today", "no
 
 
 def _read_hyphen(place: Place) -> str:
-    """Reads "minus", "to" or "and" in a range, "," for a dash, and nothing inside a word.
+    """Returns the words for a hyphen: "minus"; "to" or "and" in a range; "," for a dash; "" inside a word.
 
     Raises:
         Unspeakable: beside a number, a unit or a bracket, it may be a minus, a range or a dash.
@@ -299,24 +305,24 @@ def _read_hyphen(place: Place) -> str:
 
 
 def _is_numbered(token: Token) -> bool:
-    """Whether a token is like "j50"."""
+    """Returns whether a token is a small letter with digits, such as "j50"."""
     return re.fullmatch(r"[a-z]\d+", token.written) is not None
 
 
 def _opens_formula(place: Place) -> bool:
-    """Whether the bracket after a sign contains only letters and numbers, no words: "-(x - 4)"."""
+    """Returns whether the bracket after a sign contains only letters and numbers, no words: "-(x - 4)"."""
     inside = takewhile(lambda token: token.kind != "close", place.line.tokens[place.at + 2 :])
     return all(token.kind != "word" or is_operand(token) for token in inside)
 
 
 def _is_symbolic(left: Token, right: Token) -> bool:
-    """Whether a hyphen between two operands without spaces can only be a minus sign."""
+    """Returns whether a hyphen between two operands, without spaces, can only be a minus sign."""
     small = any(token.kind == "variable" and not token.written[:1].isupper() for token in (left, right))
     return bool({left.kind, right.kind} & {"suffix", "function"}) or small or left.text in OVER_LETTERS
 
 
 def _read_minus_or_dash(place: Place) -> str:
-    """Reads a hyphen that has nothing before it to subtract from: "minus" if it is a sign, "," if it is a dash."""
+    """Returns "minus" or "," for a hyphen with nothing before it to subtract from: a sign or a dash."""
     right, left = place.right, place.left
     if right is None:
         return ","
@@ -334,7 +340,7 @@ def _read_minus_or_dash(place: Place) -> str:
 
 
 def _read_between_numbers(place: Place, left: Token, right: Token) -> str:
-    """Reads a hyphen between numbers: "minus" in an equation, else "to" or "and" in a range, or "" ("a 50-50 chance").
+    """Returns the words for a hyphen between two numbers: "minus", "to" or "and" in a range, or "" ("a 50-50 chance").
 
     Raises:
         Unspeakable: it may be a difference or a range.
@@ -367,12 +373,13 @@ def _read_between_numbers(place: Place, left: Token, right: Token) -> str:
 
 
 def _is_rising(left: Token, right: Token) -> bool:
-    """Whether the second number is greater, or the two cannot be compared here, such as times of day."""
+    """Returns whether the second number is greater; True too if they cannot be compared, such as times of day."""
     low, high = _get_value(left), _get_value(right)
     return low is None or high is None or low < high
 
 
 def _get_value(token: Token) -> float | None:
+    """Returns the number at the start of a token, also after a currency sign; None for other tokens and times."""
     found = re.match(r"[$£€¥]? ?(\d[\d.,]*)(?![\d:/]| ?[ap]\.?m)", token.written)
     return float(found[1].replace(",", "").rstrip(".")) if found else None
 
@@ -382,7 +389,7 @@ _MULTIPLIES: Final = make_word_set("expression product products multiply multipl
 
 
 def read_letter_x(line: Line, at: int) -> str:
-    """Reads the letter x between two numbers: "times" in an equation, "by" in sizes, otherwise the letter."""
+    """Returns the word for the letter x that is token `at`: "times" or, in sizes, "by" between numbers; else "x"."""
     place = Place(line, at)
     left, right = place.left, place.right
     if left is None or right is None or right.kind not in NUMBERS:

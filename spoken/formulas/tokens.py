@@ -45,7 +45,7 @@ class Line:
         self.tokens = [self._convert_to_variable(at) for at in range(len(tokens))]
 
     def _convert_to_variable(self, at: int) -> Token:
-        """Returns the token at `at`; two or three capitals beside a sign in an equation are variables: "v = RT/P"."""
+        """Returns token `at`, as a variable if it is two or three capitals beside a sign in an equation: "v = RT/P"."""
         token = self.tokens[at]
         if token.kind != "word" or not (
             token.written.isalpha()
@@ -75,11 +75,11 @@ class Line:
         return flags
 
     def has_nearby(self, pattern: re.Pattern[str], at: int) -> bool:
-        """Whether a pattern occurs in the 20 tokens before the one at `at`, or in the four after it."""
+        """Returns whether a pattern occurs in the text from 20 tokens before token `at` to four after it."""
         return pattern.search(" ".join(token.text for token in self.tokens[max(0, at - 20) : at + 5])) is not None
 
     def make_refusal(self, at: int, reason: str = "formula") -> Unspeakable:
-        """Returns the error for the token at `at`, with its neighbours as detail."""
+        """Returns the error to raise for token `at`, with the tokens around it as its detail."""
         return Unspeakable(reason, " ".join(token.written for token in self.tokens[max(0, at - 3) : at + 4]))
 
 
@@ -121,12 +121,12 @@ class Place:
         return not (self.sign.space_before or self.sign.space_after)
 
     def make_refusal(self, reason: str = "formula") -> Unspeakable:
-        """Returns the error for this token."""
+        """Returns the error to raise for this token, with the tokens around it as detail."""
         return self.line.make_refusal(self.at, reason)
 
 
 def is_operand(token: Token | None) -> bool:
-    """Whether a token may be to the left of a sign."""
+    """Returns whether a token is an operand, to the left of a sign: a number, a variable or a single letter."""
     if token is None:
         return False
     is_letter = token.kind == "word" and (len(token.text) == 1 or token.text in OVER_LETTERS)
@@ -134,17 +134,17 @@ def is_operand(token: Token | None) -> bool:
 
 
 def is_term(token: Token | None) -> bool:
-    """Whether a token is a number, a letter or a word."""
+    """Returns whether a token is a number, a letter, a word or the name of a function; False for None."""
     return token is not None and (token.kind in OPERANDS or token.kind in {"word", "function"})
 
 
 def ends_term(token: Token | None) -> bool:
-    """Whether a sum or product may end with a token: an operand, a word, or a closing bracket."""
+    """Returns whether a token may end a term: it is as in `is_term`, or a closing bracket."""
     return is_term(token) or (token is not None and token.kind == "close")
 
 
 def starts_term(place: Place) -> bool:
-    """Whether a number, letter, word or bracket follows, possibly after a sign of its own."""
+    """Returns whether a term follows: a number, letter, word or opening bracket, also after a sign of its own."""
     right = place.right
     if right is None:
         return False

@@ -27,7 +27,7 @@ _IONS: Final = (
 
 
 def spell_compound(text: str) -> str:
-    """Spells the letters and counts of a chemical formula."""
+    """Returns the letters and counts of a chemical formula in words: "H2SO4" is "H two S O four"."""
     spoken: list[str] = []
     for piece in re.findall(rf"{_ELEMENT}|\d+", text):
         if piece.startswith("0"):
@@ -37,7 +37,7 @@ def spell_compound(text: str) -> str:
 
 
 def _read_compound(match: Match) -> str:
-    """Reads a formula, optionally with its charge and state."""
+    """Reads a chemical formula with its charge and state, if it has these."""
     said = spell_compound(match["formula"])
     if sign := match["sign"] or match["sign3"]:
         size = match["size"] or match["size3"] or ("2" if match["sign2"] else "")
@@ -49,6 +49,7 @@ def _read_compound(match: Match) -> str:
 
 
 def _read_ion(match: Match) -> str:
+    """Reads an ion with a charge of one: "Na+" is "N A plus"."""
     return f"{spell_compound(match[1])} {spell_charge('', match[2])}"
 
 

@@ -127,7 +127,7 @@ are counts."""
 
 
 def is_year(match: Match) -> bool:
-    """Whether four digits are read in pairs as a year, judged by the text on both sides; never above 2049."""
+    """Returns whether matched digits are a year, by the text on both sides; only four digits up to 2049 are."""
     if not re.fullmatch(r"1\d\d\d|20[0-4]\d", match[0]):
         return False
     left, right = get_text_before(match), get_text_after(match)

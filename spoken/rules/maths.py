@@ -71,12 +71,12 @@ def read_exponent(exponent: str) -> Saying:
 
 
 def spell_charge(size: str, sign: str) -> str:
-    """Spells the charge of an ion: "two plus", "minus"."""
+    """Returns the charge of an ion in words: "two plus" for size "2" and sign "+"; "minus" if the size is empty."""
     return f"{spell_cardinal(int(size)) if size else ''} {'plus' if sign == '+' else 'minus'}".strip()
 
 
 def _read_power(match: Match) -> Saying:
-    """Reads "3^x - x^2" as "three to the power of x, minus x squared"."""
+    """Reads an exponent, with a comma after it if the formula goes on: "three to the power of x, minus x squared"."""
     said = read_exponent(_find_first_group(match, 1) or "")
     goes_on = (
         isinstance(said, str) and said.startswith("to the power") and re.match(r" ?[-+*×•] ?\w", get_text_after(match))
@@ -106,7 +106,7 @@ def _read_index(match: Match) -> Saying:
 
 
 def _read_letters(letters: str) -> str:
-    """Reads a group of letters as a word if possible, otherwise letter by letter."""
+    """Returns a group of letters as a word if it can be pronounced, else letter by letter."""
     is_word = len(letters) > 2 and re.search("[aeiouy]", letters) and not re.search("[a-z][A-Z]", letters)
     return letters if is_word and not letters.isupper() else " ".join(letters)
 

@@ -37,11 +37,15 @@ _JOINED: Final = "(?:,|,? (?:and|or))"
 
 
 def _make_plural(name: str) -> str:
+    """Returns the plural of a unit of money: "dollars", "pence"."""
     return {"penny": "pence", "yen": "yen"}.get(name, name + "s")
 
 
-def measures_noun(match: Match) -> bool:
-    """Whether the noun that "the 5 kg ..." describes follows; "the 5 km covered" is ambiguous."""
+def describes_next_noun(match: Match) -> bool:
+    """Returns whether a quantity after "the" or "each" describes the noun after it, as in "the 5 kg bag".
+
+    False for "the 5 km covered", which is ambiguous.
+    """
     noun = re.match(r" ([a-z]{3,})", get_text_after(match))
     is_one = (
         re.search(rf"\b(?:the|this|that|each|its|another|{_OWN}) $", get_text_before(match), re.IGNORECASE) is not None
@@ -50,7 +54,7 @@ def measures_noun(match: Match) -> bool:
 
 
 def is_before_noun(match: Match) -> bool:
-    """Whether the amount or quantity is before a noun that it describes: "a $5 ticket", "a 5 kg bag"."""
+    """Returns whether an amount or quantity describes the noun after it: "a $5 ticket", "a 5 kg bag"."""
     mark = re.escape(match.groupdict().get("sign") or match["unit"])
     other = rf"(?:{mark} ?{_FIGURES}|{_FIGURES} ?{mark})"
     noun = re.match(rf"(?:{_JOINED} {other})*[ -](?:\d+-|off )?([a-z]+)", get_text_after(match))

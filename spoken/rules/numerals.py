@@ -19,6 +19,7 @@ _NAMED_DENOMINATORS: Final = {1: ("over one", "over one"), 2: ("half", "halves")
 
 
 def _strip_hyphens(words: str) -> str:
+    """Returns number words without hyphens, commas and "and"."""
     return " ".join(word for word in words.replace("-", " ").replace(",", "").split() if word != "and")
 
 
@@ -63,7 +64,7 @@ def spell_number(text: str) -> str:
 
 
 def is_one(text: str) -> bool:
-    """Whether the singular follows a written number: "1", but not "1.0" or "0.5"."""
+    """Returns whether the singular follows a written number: only after "1", not after "1.0" or "0.5"."""
     return text == "1"
 
 
@@ -74,7 +75,7 @@ def spell_fraction(numerator: int, denominator: int) -> str:
 
 
 def spell_power(exponent: str) -> str:
-    """Returns what is said after a base: "2" is "squared", "-4" is "to the power of minus four"."""
+    """Returns the words for an exponent, a number or letter: "squared", "to the power of minus four"."""
     if exponent in {"2", "3"}:
         return "squared" if exponent == "2" else "cubed"
     sign = "minus " if exponent.startswith("-") else ""

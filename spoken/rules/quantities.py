@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Final
 
 from spoken.rules.dates import is_year
-from spoken.rules.money import FUNCTION_WORDS, is_before_noun, measures_noun
+from spoken.rules.money import FUNCTION_WORDS, describes_next_noun, is_before_noun
 from spoken.rules.numerals import (
     END,
     NUM,
@@ -34,11 +34,12 @@ from spoken.spoken_text import Unspeakable
 
 
 def _read_ordinal(match: Match) -> str:
+    """Reads "22nd" as "twenty second"."""
     return spell_ordinal(int(match[1].replace(",", "")))
 
 
 def _spell_parts(top: int, bottom: int) -> str:
-    """Spells a fraction as parts if people say it like that, otherwise as one number over the other."""
+    """Returns a fraction in words: "three quarters" if people say it like that, else "three over seventy"."""
     is_proper = 0 < top < bottom and (bottom <= 20 or (top == 1 and (bottom <= 100 or bottom in {1000, 10_000})))
     is_improper = 1 < bottom <= 10 and bottom < top <= 20 and top % bottom
     return (
@@ -161,7 +162,7 @@ def _read_unit(match: Match, plural: bool) -> str:
 
 @lru_cache(maxsize=256)
 def _is_quantity_symbol(letter: str, text: str) -> bool:
-    """Whether a letter is the symbol of a quantity in a text: "mass m", "a voltage V", "V = 3"."""
+    """Returns whether a text uses a letter as the symbol of a quantity: "mass m", "a voltage V", "V = 3"."""
     named = (
         r"\b(?:mass(?:es)?|voltage|difference|lengths?|force|weight|area|width|period|volume|radius|distance|height"
         rf"|time) \$?{letter}(?![\w'°])"
@@ -183,7 +184,7 @@ _BY_SIDES: Final = re.compile(rf"((?: ?(?:by|x|×) ?{_SIDE})*) ([a-z]{{3,}})")
 
 
 def _is_side(match: Match) -> bool:
-    """Whether a length is a side in "a 4 m by 3 m room"."""
+    """Returns whether a length is the side of something, as in "a 4 m by 3 m room"."""
     sides, beyond = _OF_ONE.search(get_text_before(match)), _BY_SIDES.match(get_text_after(match))
     if sides is None or beyond is None or not (beyond[1] or re.search("by|x|×", sides[0])):
         return False
@@ -191,13 +192,13 @@ def _is_side(match: Match) -> bool:
 
 
 def _describes_noun(match: Match) -> bool:
-    """Whether a quantity is before the noun that it describes, so that its unit is singular."""
+    """Returns whether a quantity describes the noun after it, so that its unit is in the singular."""
     if re.match(r" ?[x×] ?\d", get_text_after(match)):
         return _is_side(match)
     return (
         _is_side(match)
         or is_before_noun(match)
-        or measures_noun(match)
+        or describes_next_noun(match)
         or _MEASURED.match(get_text_after(match)) is not None
         or (
             re.search(r"\ban? $", get_text_before(match)) is not None

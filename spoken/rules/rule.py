@@ -60,7 +60,7 @@ class Rule:
 def make_rule(
     name: str, kind: str, pattern: str, reading: str | Callable[[Match], Saying], example: str, expected: str
 ) -> Rule:
-    """Makes a rule whose reading is a function of the match, or a template."""
+    """Makes a rule; its `reading` is a function of the match, or a template as for `re.Match.expand`."""
     template = reading if isinstance(reading, str) else ""
     read = reading if callable(reading) else lambda match: match.expand(template)
     return Rule(name, kind, re.compile(pattern), read, example, expected)
@@ -92,7 +92,10 @@ _ABOUT: ContextVar[str] = ContextVar("what a text is about", default="")
 
 @contextmanager
 def use_topic(text: str) -> Iterator[None]:
-    """Context in which this text adds to the topic of a short text, such as an option: whether "30 C" are degrees."""
+    """Adds a text to the topic of all texts that are read in a `with` block.
+
+    The topic of a short text, such as an option, decides how it is read: whether "30 C" are degrees.
+    """
     token = _ABOUT.set(text[:_TOPIC])
     try:
         yield
@@ -101,7 +104,7 @@ def use_topic(text: str) -> Iterator[None]:
 
 
 def get_topic(match: Match) -> str:
-    """Returns the text of a match with that of `use_topic`, limited in length."""
+    """Returns the text that decides how a match is read: its own text and that of `use_topic`, limited in length."""
     told = _ABOUT.get()
     return f"{match.string[:_TOPIC]}\n{told}" if told else match.string[:_TOPIC]
 
@@ -111,7 +114,7 @@ _FIRED: ContextVar[set[str] | None] = ContextVar("rules that fired", default=Non
 
 @contextmanager
 def record_fired_rules() -> Iterator[set[str]]:
-    """Context that yields a set, to which the names of all rules are added that read or rewrite something."""
+    """Yields a set, to which the names of all rules are added that read or rewrite something in the `with` block."""
     fired = set[str]()
     token = _FIRED.set(fired)
     try:
@@ -121,7 +124,7 @@ def record_fired_rules() -> Iterator[set[str]]:
 
 
 def record_fired_rule(name: str) -> None:
-    """Records that a rule has read or rewritten something."""
+    """Records that the rule of this name has read or rewritten something, if a `record_fired_rules` block is active."""
     if (fired := _FIRED.get()) is not None:
         fired.add(name)
 
@@ -135,15 +138,15 @@ _STARTERS: Final = re.compile(
 
 
 def starts_sentence(text: str) -> bool:
-    """Whether a text after an abbreviation begins with a word that typically begins sentences."""
+    """Returns whether a text begins with a space and a word that typically begins sentences."""
     return _STARTERS.match(text) is not None
 
 
 def get_text_before(match: Match) -> str:
-    """Returns the text just before a match."""
+    """Returns the text before a match, at most 60 characters."""
     return match.string[max(0, match.start() - _SEEN) : match.start()]
 
 
 def get_text_after(match: Match) -> str:
-    """Returns the text just after a match."""
+    """Returns the text after a match, at most 60 characters."""
     return match.string[match.end() : match.end() + _SEEN]

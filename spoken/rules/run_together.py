@@ -43,7 +43,7 @@ _LETTER_AND: Final = re.compile(
 
 
 def is_run_together(word: str) -> bool:
-    """Whether a word of ASCII letters has certainly lost a space inside, by its capitals, its length or small words."""
+    """Returns whether a word of ASCII letters has certainly lost a space inside: "isthe", "productsA"."""
     if len(word) > _MAX_LETTERS and word.lower() not in _LONG_WORDS:
         return True
     if re.search("[A-Z]{2,}[a-z]{2,}", word) and not _ENZYME.search(word):

@@ -15,11 +15,16 @@ from spoken.spoken_text import Unspeakable
 
 
 def _read_marks(match: Match) -> str:
+    """Reads several punctuation marks as the strongest of them."""
     return next(mark for mark in "?!.;:," if mark in match[0])
 
 
 def _read_quote(match: Match) -> str:
-    """Reads a quote as nothing; after a number, a double quote that closes nothing may be an inch mark."""
+    """Reads a quotation mark as nothing.
+
+    Raises:
+        Unspeakable: it is after a number and closes no quotation, so that it may be an inch mark.
+    """
     left, is_open = get_text_before(match), match.string.count('"', 0, match.start()) % 2 == 1
     is_closed = is_open and match.string.count('"') % 2 == 0
     opens = left.endswith(" ") and re.match(r"\w", get_text_after(match)) is not None
@@ -33,6 +38,7 @@ _OF_FACTORIALS: Final = re.compile(r"(?i)factorial|permut|combinat|arrange|\bway
 
 
 def _read_exclamation(match: Match) -> str:
+    """Reads an exclamation mark after a number; raises `Unspeakable` if the topic suggests a factorial."""
     if _OF_FACTORIALS.search(get_topic(match)):
         raise Unspeakable("formula", get_text_before(match)[-15:] + match[0])
     return "!"

@@ -62,7 +62,7 @@ def _name_unit(abbreviation: str, plural: bool) -> str:
     """Returns the name of an abbreviated unit, without its power, in singular or plural."""
     if abbreviation in UNCHANGING:
         words = UNCHANGING[abbreviation]
-        return words if plural else _COUNTED_WORD.sub(_read_single_unit, words, count=1)
+        return words if plural else _COUNTED_WORD.sub(_make_word_singular, words, count=1)
     if abbreviation in IRREGULAR:
         return IRREGULAR[abbreviation][plural]
     name = "coulomb" if abbreviation == "C" else REGULAR.get(abbreviation, abbreviation)
@@ -74,7 +74,8 @@ def _name_unit(abbreviation: str, plural: bool) -> str:
     return {"henry": "henries", "foot": "feet", "child": "children"}.get(name, name + "s")
 
 
-def _read_single_unit(match: re.Match[str]) -> str:
+def _make_word_singular(match: re.Match[str]) -> str:
+    """Returns the singular of a matched word: "foot" for "feet"."""
     return {"feet": "foot", "inches": "inch"}.get(match[0], match[0].removesuffix("s"))
 
 
@@ -88,7 +89,7 @@ def _name_factor(name: str, exponent: str, plural: bool) -> str:
 
 
 def is_unit(text: str) -> bool:
-    """Whether a text is exactly a unit."""
+    """Returns whether a text as a whole is the notation of a unit, such as "kg" or "m/s^2"."""
     return re.fullmatch(UNIT, text) is not None
 
 
@@ -115,7 +116,11 @@ def read_unit(text: str, plural: bool) -> str:
 
 
 def _split_units(text: str) -> list[re.Match[str]]:
-    """Splits a product into units; between them there must only be signs."""
+    """Returns a match of `_NAMED` for each unit of a product.
+
+    Raises:
+        Unspeakable: `formula`: there are letters or digits besides the units.
+    """
     found = list(_NAMED.finditer(text))
     rest = _NAMED.sub("", text)
     if re.search(r"[A-Za-z\d°]", rest):

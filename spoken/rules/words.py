@@ -59,7 +59,7 @@ PLAIN: Final = re.compile(r"[A-Za-z]?[a-z]{2,19}(?=[ ,?;]|\. |$)")
 
 @lru_cache(maxsize=100_000)
 def is_plain(word: str) -> bool:
-    """Whether a word that matched `PLAIN` is always read unchanged, so that no rule needs to be tried."""
+    """Returns whether a word that matched `PLAIN` is always read unchanged, so that no rule needs to be tried."""
     lower = word.lower()
     return (
         lower not in _RESERVED
@@ -121,7 +121,7 @@ def _is_unpronounceable(letters: str, word: str) -> bool:
 
 
 def spell(letters: str) -> str:
-    """Spells letters one by one, as in variables, symbols and codes."""
+    """Returns letters separated by spaces, so that they are spoken one by one: "abc" is "a b c"."""
     return " ".join(letters)
 
 
@@ -166,7 +166,7 @@ def _read_short_form(match: Match) -> str:
 
 
 def _read_saint_or_street(match: Match) -> str:
-    """Reads "In St. Paul", "on 5th St. at noon"; "Main St. Paul" is ambiguous."""
+    """Reads "St." as "Saint" ("in St. Paul") or "Street" ("on 5th St."); raises `Unspeakable` if it may be both."""
     name = re.search(r"([A-Z]\w*|\d(?:st|nd|rd|th)) $", get_text_before(match))
     is_street = name is not None and not starts_sentence(f" {name[1]} ") and name[1] not in {"Mount", "Lake", "Fort"}
     if is_street and (not get_text_after(match).strip() or starts_sentence(get_text_after(match))):
@@ -187,6 +187,7 @@ def _read_initials(match: Match) -> str:
 
 
 def _read_numbered(match: Match) -> str:
+    """Reads a Roman numeral after a title or a ruler's name: "World War two", "Henry the Eighth"."""
     if match["ruler"]:
         return f"{match['ruler']} the {spell_ordinal(short.ROMAN_VALUES[match['th']]).title()}{match['of'] or ''}"
     return f"{match['title']} {spell_cardinal(short.ROMAN_VALUES[match['roman']])}"

@@ -34,7 +34,7 @@ _ONE_FORM: Final = {
 
 
 def replace_characters(text: TracedText) -> TracedText:
-    """Replaces variants of marks, signs and digits by one form; super- and subscripts become powers and indexes."""
+    """Returns a text with one form of each mark, sign and digit; superscripts are written "^2", subscripts "_2"."""
     text = text.sub("(?s).[\u0300-\u036f]+", lambda m: unicodedata.normalize("NFC", m[0]))
     text = text.sub("[\U0001d400-\U0001d7ff]", lambda m: unicodedata.normalize("NFKC", m[0]))
     raised, lowered = "".join(_SUPERSCRIPTS), "".join(_SUBSCRIPTS)
@@ -44,11 +44,12 @@ def replace_characters(text: TracedText) -> TracedText:
 
 
 def _wrap_in_braces(script: str) -> str:
+    """Returns a superscript or subscript in braces, unless it is one character or a number."""
     return script if len(script) == 1 or script.isdigit() or script.lstrip("+-").isdigit() else f"{{{script}}}"
 
 
 def strip_accents(text: TracedText) -> TracedText:
-    """Strips accents from letters; "Å" by itself is a unit."""
+    """Returns a text with letters without accents, except "Å" by itself, which is a unit."""
     text = text.sub(r"Å (?=ngstr)|Å(?=[^\W\d_])|(?<=[^\W\d_])Å", "A")
     folded = {char: unicodedata.normalize("NFD", char)[0] for char in set(text.text) & _ACCENTED - {"Å"}}
     return text.translate({**folded, **_LIGATURES})

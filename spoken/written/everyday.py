@@ -27,21 +27,23 @@ _VALUED: Final = re.compile(r"(?i)\b(?:rat(?:e|ed|es|ing)|scor(?:e|ed|es)|grades
 
 
 def _expand_name(short: str) -> str:
-    """Returns the full name of a day or a month."""
+    """Returns the full name of a day or month that is cut short: "Mon", "Sept"."""
     return next(name for name in (*_DAY_NAMES, *MONTH_NAMES) if name.startswith(short[:3]))
 
 
 def _rewrite_day_name(match: Match) -> str:
+    """Rewrites "Mon." as "Monday"."""
     return _expand_name(match[1])
 
 
 def _rewrite_range(match: Match) -> str:
+    """Rewrites "Mon-Fri" as "Monday to Friday"; so for months."""
     first, last = filter(None, match.groups())
     return f"{_expand_name(first)} to {_expand_name(last)}"
 
 
 def _rewrite_date(match: Match) -> str:
-    """Rewrites a date only if its parts have one possible order: "5/6/2020" depends on the country."""
+    """Rewrites "12/25/2020" as "December 25, 2020"; dates with two possible readings, like "5/6/2020", are kept."""
     if match["iso"]:
         year, month, day = map(int, match[0].split("-"))
     else:
@@ -52,8 +54,8 @@ def _rewrite_date(match: Match) -> str:
     return f"{MONTH_NAMES[month - 1]} {day}, {year}" if is_sure else match[0]
 
 
-def _rewrite_in_parts(large: str, small: str) -> Callable[[Match], str]:
-    """Makes a rewriting of "2h 5m" with both units in full."""
+def _make_parts_rewriting(large: str, small: str) -> Callable[[Match], str]:
+    """Returns a function that rewrites a match such as "2h 5m" with the names of both units in full."""
 
     def read(match: Match) -> str:
         units = [name if match[group] == "1" else f"{name}s" for group, name in ((1, large), (2, small))]
@@ -63,6 +65,7 @@ def _rewrite_in_parts(large: str, small: str) -> Callable[[Match], str]:
 
 
 def _rewrite_height(match: Match) -> str:
+    """Rewrites feet and inches: 5'10" as "five foot ten", other lengths as "20 feet 3 inches"."""
     feet, inches = int(match[1]), int(match[2])
     if inches >= 12:
         return match[0]
@@ -70,12 +73,13 @@ def _rewrite_height(match: Match) -> str:
 
 
 def _rewrite_inches(match: Match) -> str:
-    """Replaces the inch mark, unless it may close a quotation."""
+    """Rewrites inch marks as "inch", unless they may close a quotation."""
     quoted = re.sub(r'(?<=\d)"', "", match.string[: match.start()]).count('"') % 2
     return match[0] if quoted else match[0].replace('"', " inch")
 
 
 def _rewrite_out_of(match: Match) -> str:
+    """Rewrites points of a scale: "8/10" as "8 out of 10", if the context shows that it is not a fraction."""
     is_valued = (
         match[1] == match[2] or _VALUED.search(get_text_before(match)) or re.match(" stars", get_text_after(match))
     )
@@ -83,6 +87,7 @@ def _rewrite_out_of(match: Match) -> str:
 
 
 def _rewrite_shares(match: Match) -> str:
+    """Rewrites "80/20" as "eighty twenty", if the shares add up to 100 or are equal."""
     first, second = int(match[1]), int(match[2])
     return f"{spell_cardinal(first)} {spell_cardinal(second)}" if first + second == 100 or first == second else match[0]
 
@@ -94,26 +99,33 @@ def _rewrite_version(match: Match) -> str:
 
 
 def _rewrite_power_of_ten(match: Match) -> str:
+    """Rewrites "1e-5" as "1 × 10^-5"."""
     return f"{match[1]} × 10^{int(match[2])}"
 
 
 def _rewrite_money_range(match: Match) -> str:
+    """Rewrites "$20-30" as "20 to $30", unless it is a subtraction."""
     low, high = (float(match[group].replace(",", "")) for group in ("low", "high"))
     is_sum = low >= high or "=" in get_text_after(match) or "=" in get_text_before(match)
     return match[0] if is_sum else f"{match['low']} to {match['sign']}{match['high']}"
 
 
 def _rewrite_digits(match: Match) -> str:
+    """Rewrites a telephone number digit by digit in words, with commas between its parts."""
     return ", ".join(" ".join(spell_cardinal(int(digit)) for digit in part) for part in re.findall(r"\d+", match[0]))
 
 
 def _rewrite_address(match: Match) -> str:
+    """Rewrites an address or file as it is said: "help at example dot com"."""
     person = f"{match['person']} at " if match["person"] else ""
     return f"{person}{match['name'].replace('.', ' dot ')} dot {match['ending']}"
 
 
 def _rewrite_list_number(match: Match) -> str:
-    """Rewrites a list number with a pause after it; the first one is at the start, or after a colon."""
+    """Rewrites the number of a list's line with a pause after it ("1. Paris" as "1, Paris"); keeps other numbers.
+
+    The first number of a list is at the start or after a colon; others follow the number before.
+    """
     told = match.string[: match.start()]
     number = int(match[2])
     is_first = not told.strip() or told.rstrip(" ").endswith((":", ";", "\n"))
@@ -166,9 +178,9 @@ EVERYDAY: Final[tuple[Rule, ...]] = (
     make_rewriting("grade with a minus", r"(?<![\w-])([A-D])-(?=[.,;!?](?: |$)|$)", r"\1 minus",
               "an A-.", "an A minus."),
     make_rewriting("hours and minutes", r"(?<![\w.])(\d+) ?h(?:rs?)? ?(\d{1,2}) ?m(?:in)?s?(?![\w^/])",
-              _rewrite_in_parts("hour", "minute"), "a flight of 3h 30m", "a flight of 3 hours 30 minutes"),
+              _make_parts_rewriting("hour", "minute"), "a flight of 3h 30m", "a flight of 3 hours 30 minutes"),
     make_rewriting("minutes and seconds", r"(?<![\w.])(\d+)m(?:in)? ?(\d{1,2})s(?:ec)?(?![\w^/])",
-              _rewrite_in_parts("minute", "second"), "in 2m 1s", "in 2 minutes 1 second"),
+              _make_parts_rewriting("minute", "second"), "in 2m 1s", "in 2 minutes 1 second"),
     make_rewriting("feet and inches", r"""(?<![\w.'])(\d+)' ?(\d{1,2})(?:"|'')(?!\w)""", _rewrite_height,
               "5'10\" tall", "five foot ten tall"),
     make_rewriting("feet by feet", rf"(?<![\w.'])({_LENGTH})'{_BY}({_LENGTH})'(?!\w| ?[x×])", r"\1 ft x \2 ft",

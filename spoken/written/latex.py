@@ -60,9 +60,11 @@ class _LatexRenderer:
         self._source = source
 
     def render_nodes(self, nodes: Sequence[Any]) -> TracedText:
+        """Returns the linear notation of all nodes, joined; raises `Unspeakable` if one has none."""
         return TracedText.join(self._render_node(node, self._opens_script(node)) for node in nodes if node is not None)
 
     def _opens_script(self, node: Any) -> bool:
+        """Returns whether a node is an exponent or index: it follows "^" or "_"."""
         return self._source.text[: node.pos].rstrip(" ")[-1:] in {"^", "_"} and node.pos > 0
 
     def _render_node(self, node: Any, is_script: bool = False) -> TracedText:
@@ -94,18 +96,22 @@ class _LatexRenderer:
         if name in _SIGNS or name in _FUNCTIONS:
             sign = _SIGNS.get(name, name)
             is_called = sign.isalpha() and self._source.text[node.pos + node.len :].startswith("(")
-            return _as(whole, sign if sign in {"°", "'", "¢"} else f" {sign}{'' if is_called else ' '}")
+            return _make_traced(whole, sign if sign in {"°", "'", "¢"} else f" {sign}{'' if is_called else ' '}")
         if name in _DROPPED or name in _SPACES:
-            return _as(whole, ", " if name in {"quad", "qquad"} else " " if name in _SPACES else "")
+            return _make_traced(whole, ", " if name in {"quad", "qquad"} else " " if name in _SPACES else "")
         if name in _ESCAPED:
-            return _as(whole, name)
+            return _make_traced(whole, name)
         if name in _UNWRAPPED and arguments:
             return arguments[-1]
         if name == "frac" and len(arguments) == 2:
             gap = "" if self._source.text[: node.pos].endswith("-") else " "
-            return _glue(whole, gap, _group(arguments[0], whole), "/", _group(arguments[1], whole), " ")
+            return _join_pieces(
+                whole, gap, _wrap_in_brackets(arguments[0], whole), "/", _wrap_in_brackets(arguments[1], whole), " "
+            )
         is_factor = self._source.text[node.pos + node.len :][:1].isdigit()  # "\\sqrt{2}3"
-        return _glue(whole, self._render_call(name, whole, arguments), " × " if is_factor and name == "sqrt" else "")
+        return _join_pieces(
+            whole, self._render_call(name, whole, arguments), " × " if is_factor and name == "sqrt" else ""
+        )
 
     def _render_call(self, name: str, whole: TracedText, given: list[TracedText]) -> TracedText:
         """Renders a root, or a mark over a letter, with its arguments.
@@ -116,26 +122,29 @@ class _LatexRenderer:
         if name == "sqrt" and given:
             index = given[0].text.strip("[] ") if len(given) == 2 else ""
             if index in _ROOTS or index == "":
-                return _glue(whole, f" {_ROOTS[index]}", _group(given[-1], whole))
+                return _join_pieces(whole, f" {_ROOTS[index]}", _wrap_in_brackets(given[-1], whole))
         if name in _BEFORE and given:
-            return _glue(whole, f" {_BEFORE[name]}", *given)
+            return _join_pieces(whole, f" {_BEFORE[name]}", *given)
         if name in _AFTER and given and re.fullmatch(r"\s*\S{1,2}\s*", given[0].text):
-            return _glue(whole, *given, _AFTER[name])
+            return _join_pieces(whole, *given, _AFTER[name])
         raise Unspeakable("formula", whole.text[:40])
 
 
-def _as(whole: TracedText, new: str) -> TracedText:
+def _make_traced(whole: TracedText, new: str) -> TracedText:
+    """Returns `new` as a traced text, each character of which comes from all of `whole`."""
     return TracedText(new, (whole.find_span(0, len(whole.text)),) * len(new))
 
 
-def _glue(whole: TracedText, *pieces: str | TracedText) -> TracedText:
-    return TracedText.join(_as(whole, piece) if isinstance(piece, str) else piece for piece in pieces)
+def _join_pieces(whole: TracedText, *pieces: str | TracedText) -> TracedText:
+    """Joins the pieces; those that are strings come from all of `whole`."""
+    return TracedText.join(_make_traced(whole, piece) if isinstance(piece, str) else piece for piece in pieces)
 
 
-def _group(piece: TracedText, whole: TracedText) -> TracedText:
+def _wrap_in_brackets(piece: TracedText, whole: TracedText) -> TracedText:
+    """Returns a piece of a formula without spaces at its ends, in brackets unless it is one number or letter."""
     bare = piece.text.strip()
     piece = piece[piece.text.find(bare) :][: len(bare)]
-    return piece if _ATOM.fullmatch(piece.text) else _glue(whole, "(", piece, ")")
+    return piece if _ATOM.fullmatch(piece.text) else _join_pieces(whole, "(", piece, ")")
 
 
 def convert_latex(text: TracedText) -> TracedText:

@@ -34,17 +34,17 @@ def _rewrite_fraction(match: Match) -> str:
 
 
 def _rewrite_possessive(match: Match) -> str:
-    """Rewrites "Mr. Atlas' car"; after an opening quote, the mark may close it."""
+    """Rewrites "Mr. Atlas' car" with "Atlas's"; after an opening quotation mark it is kept, since it may close that."""
     return match[0] if _OPENED_QUOTE.search(match.string[: match.start()]) else f"{match[1]}'s"
 
 
 def _remove_brackets(match: Match) -> str:
-    """Removes the brackets of "5 (kg)"."""
+    """Rewrites "5 (kg)" as "5 kg"; brackets around other texts than units are kept."""
     return f"{match[1]} {match[2]}" if is_unit(match[2]) else match[0]
 
 
 def _rewrite_inches(match: Match) -> str:
-    """Rewrites "a 4 in. pipe", and "It is 2 in. The box", in which the dot also ends the sentence."""
+    """Rewrites "in." after a number as "inch", and keeps its dot if that also ends the sentence."""
     ends = re.match(r" (?![IO]\. ?D)[A-Z]", match.string[match.end() :])
     return f"{match[1]}inch{'.' if ends else ''}"
 
@@ -56,8 +56,8 @@ def _remove_initials(match: Match) -> str:
     return match[0] if is_short is None or is_used_again else match[1]
 
 
-def _pause(match: Match) -> str:
-    """Replaces dots for omitted words: a pause inside a sentence, its end before a capital."""
+def _replace_dots(match: Match) -> str:
+    """Returns what replaces dots for omitted words: a comma inside a sentence, a full stop before a capital."""
     return ". " if match.string[match.end()].isupper() else ", "
 
 
@@ -84,7 +84,7 @@ FIGURES: Final[tuple[Rule, ...]] = (
               "a magnetic resonance imaging (MRI) scan", "a magnetic resonance imaging scan"),
     make_rewriting("span of days or months", rf"\b({_DAYS}|{MONTHS}) ?- ?(?=(?:{_DAYS}|{MONTHS})\b)", r"\1 to ",
               "each day, Monday - Friday", "each day, Monday to Friday"),
-    make_rewriting("dots for words left out", r"(?<=[a-z]{2})&? ?(?:\. ?){3,}(?=[A-Za-z][a-z])", _pause,
+    make_rewriting("dots for words left out", r"(?<=[a-z]{2})&? ?(?:\. ?){3,}(?=[A-Za-z][a-z])", _replace_dots,
               "roads . . . lead here....Then she left", "roads, lead here. Then she left"),
     make_rewriting("degrees apart",
               r"(?<=\d) *° +([CFK]\b(?! (?:major|minor|sharp|flat))|[NSEW]\b(?= (?:lat|long|and)|[,.;)?]|$))",

@@ -26,10 +26,10 @@ _TABLE: Final = re.compile(r"\|[^|\n]{0,60}\n[^|\n]{0,60}\||\|[^|]{0,40} \| [^|]
 
 
 def check_markup(text: str) -> None:
-    """Refuses markup that no rewriting has removed.
+    """Checks that a text has no markup, such as tags, addresses or programs, that no rewriting has removed.
 
     Raises:
-        Unspeakable: `markup`.
+        Unspeakable: `markup`: it has some.
     """
     for markup in _MARKUP.finditer(text):
         if not _NOT_MARKUP.fullmatch(markup[0]):
@@ -37,10 +37,10 @@ def check_markup(text: str) -> None:
 
 
 def check_table(text: str) -> None:
-    """Refuses tables: cells between vertical bars.
+    """Checks that a text has no table: cells between vertical bars.
 
     Raises:
-        Unspeakable: `table`.
+        Unspeakable: `table`: it has one.
     """
     if _TABLE.search(text):
         raise Unspeakable("table", text[text.index("|") :][:40])

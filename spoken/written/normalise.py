@@ -27,7 +27,7 @@ _TOO_LONG: Final = re.compile(r"\d{25}|\d(?:,\d{3}){8}")
 
 
 def normalise(written: TracedText) -> TracedText:
-    """Normalises written text: straight quotes, plain letters, no LaTeX, one line.
+    """Returns a written text in the notation that the rules read: straight quotes, plain letters, no LaTeX, one line.
 
     Raises:
         Unspeakable: broken text, markup, a table, or LaTeX without a reading.

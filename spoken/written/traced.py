@@ -30,12 +30,12 @@ class TracedText:
         return TracedText(self.text[part], self.origins[part])
 
     def find_span(self, start: int, end: int) -> Span:
-        """Returns the written span of the characters `[start, end)` of `text`, at least one."""
+        """Returns the written span of the characters `[start, end)` of `text`, of which there must be at least one."""
         covered = self.origins[start:end]
         return min(first for first, _ in covered), max(last for _, last in covered)
 
-    def replace(self, start: int, end: int, new: str) -> "TracedText":
-        """Replaces the characters `[start, end)` by `new`.
+    def make_replacement(self, start: int, end: int, new: str) -> "TracedText":
+        """Returns `new` alone as a traced text, which is to replace the characters `[start, end)`.
 
         Characters of the old text that `new` keeps, at its start, at its end or as one run, keep their origin; the
         other ones get all of the old span.
@@ -56,22 +56,26 @@ class TracedText:
         return TracedText(new, old.origins[:head] + middle + old.origins[len(old.text) - tail :])
 
     def _get_span(self, position: int) -> Span:
+        """Returns the written span of the character at a position, or of the last one; (0, 0) if there are none."""
         if not self.origins:
             return 0, 0
         return self.origins[min(position, len(self.origins) - 1)]
 
     def sub(self, pattern: str | re.Pattern[str], new: str | Callable[[re.Match[str]], str]) -> "TracedText":
-        """Like `re.sub`, with the written origin of every character."""
+        """Returns the text with all matches of a pattern replaced, as by `re.sub`, and the origin of each character.
+
+        Without a match, this object itself is returned.
+        """
         compiled = re.compile(pattern) if isinstance(pattern, str) else pattern
         pieces, at = [], 0
         for match in compiled.finditer(self.text):
             made = match.expand(new) if isinstance(new, str) else new(match)
-            pieces += [self[at : match.start()], self.replace(match.start(), match.end(), made)]
+            pieces += [self[at : match.start()], self.make_replacement(match.start(), match.end(), made)]
             at = match.end()
         return TracedText.join([*pieces, self[at:]]) if pieces else self
 
     def translate(self, table: dict[str, str]) -> "TracedText":
-        """Replaces each character by its entry in the table (none, one or several characters); others are kept."""
+        """Returns the text with each character replaced by its entry in the table, of any length; others are kept."""
         if not any(char in table for char in self.text):
             return self
         made = [table.get(char, char) for char in self.text]
@@ -80,7 +84,7 @@ class TracedText:
 
 
 def _count_common(left: str, right: str) -> int:
-    """Counts the characters that two texts have in common at their start."""
+    """Returns the number of characters that two texts have in common at their start."""
     for at, (one, other) in enumerate(zip(left, right, strict=False)):
         if one != other:
             return at
