@@ -33,10 +33,12 @@ _TEXT_CARD, _CARD, _N_CODEBOOKS = 1_500, 512, 6
 
 
 def measure_speed(n_frames: int, multiple: int, seconds: float) -> float:
-    """Returns the median frames per second of steps of about `n_frames` frames, without the first three.
+    """Runs training steps for a while, and returns their median frames per second, without the first three steps.
 
     Args:
+        n_frames: approximate number of frames of a step.
         multiple: lengths are rounded up to a multiple of it; their padding does not count as frames.
+        seconds: duration of the measurement; at least eight steps are made.
     """
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -65,7 +67,14 @@ def measure_speed(n_frames: int, multiple: int, seconds: float) -> float:
 
 
 def compare(n_frames: Sequence[int], seconds: float) -> list[dict[str, Any]]:
-    """Returns the frames per second of each combination of frames, multiple and cache, the better of two processes."""
+    """Measures each combination of frames, multiple and cache twice, each time in a process of its own.
+
+    Returns a row for each combination; its `frames_per_s` is the better of the two.
+
+    Args:
+        n_frames: numbers of frames of a step.
+        seconds: duration of one measurement.
+    """
     combinations = list(product(n_frames, (1, LENGTH_MULTIPLE), (4, 1_024)))
     runs = [[_measure_in_process(*each, seconds) for each in combinations] for _ in range(2)]
     return [
@@ -75,7 +84,7 @@ def compare(n_frames: Sequence[int], seconds: float) -> list[dict[str, Any]]:
 
 
 def _measure_in_process(n_frames: int, multiple: int, cache: int, seconds: float) -> float:
-    """Measures in a process of its own, because oneDNN reads the size of its cache when it is first used."""
+    """Returns the result of `measure_speed` in another process, because oneDNN reads its cache size only once."""
     alone = [sys.executable, "-m", "benchmarks.batch_shapes", "--alone", str(n_frames), str(multiple), str(seconds)]
     environment = {**os.environ, _CACHE: str(cache), "OMP_NUM_THREADS": "1"}
     ran = subprocess.run(alone, env=environment, check=True, stdout=subprocess.PIPE)  # noqa: S603
@@ -83,7 +92,7 @@ def _measure_in_process(n_frames: int, multiple: int, cache: int, seconds: float
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Runs the benchmark and prints its figures."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.batch_shapes", description="Compares the shapes of training batches."
     )

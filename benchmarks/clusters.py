@@ -50,7 +50,9 @@ def time_run(config: RefreshConfig) -> float:
 
 
 def compare(folder: Path, kind: str, whole: Path, source: SourceConfig, n_workers: int) -> dict[str, float]:
-    """Makes the three runs on one kind of cluster, compares their bytes with `whole`, and returns their seconds.
+    """Makes the three runs on one kind of cluster, and compares their files with those of the dataset `whole`.
+
+    Returns the seconds of each run.
 
     Raises:
         RunError: a byte differs.
@@ -80,12 +82,15 @@ def compare(folder: Path, kind: str, whole: Path, source: SourceConfig, n_worker
 
 
 def do_nothing(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
-    """Returns an empty record: a task without work."""
+    """Returns an empty record at once; it is the task of `measure_queue`."""
     return PartRecord(n_rows=0, n_bytes=0, sha256="", n_to_retry=0, rejects=[])
 
 
 def measure_queue(folder: Path, kind: str, n_tasks: int, n_workers: int) -> dict[str, float]:
-    """Runs empty tasks; returns their seconds, and MiB of the scheduler and of this process before and after."""
+    """Runs empty tasks on a cluster; returns their seconds, and memory before and after them.
+
+    That is the memory of the scheduler and of this process, in MiB.
+    """
     prints = {ITEMS: "0" * 16, SCRIPT: "1" * 16}
     alike = {"shard_id": "s", "source": "s", "split": "train", "n_items": 16, "fingerprints": prints}
     parts = [Part(part_id=f"s-p{number:05d}", **alike) for number in range(n_tasks)]  # type: ignore[arg-type]

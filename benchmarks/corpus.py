@@ -41,14 +41,14 @@ FROM_NOTHING, AGAIN, GROWN = "from nothing", "the same again", "1 % new question
 
 
 def configure(out: Path, source: SourceConfig, n_workers: int, simulator: str) -> RefreshConfig:
-    """Builds the configuration of a run on test doubles, with parts and oracles of the default settings."""
+    """Returns the configuration of a run on test doubles, with parts and oracles of the default settings."""
     oracle = OracleConfig() if simulator == "llm" else OracleConfig(simulator="random", version="random")
     changes = {"sources": [source], "parts": PartConfig(), "oracle": oracle}
     return config_on_doubles(out, n_workers).model_copy(update=changes)
 
 
 def run_command(config: RefreshConfig, folder: Path) -> dict[str, Any]:
-    """Runs `kame refresh` as a command and returns its figures.
+    """Runs `kame refresh` as a command, and returns its times, memory, number of files and size.
 
     Raises:
         RunError: it failed.
@@ -75,7 +75,7 @@ def run_command(config: RefreshConfig, folder: Path) -> dict[str, Any]:
 
 
 def measure_size(folder: Path, n_questions: int, n_workers: int, simulator: str) -> dict[str, dict[str, Any]]:
-    """Makes the three runs at one size, and returns the figures of each."""
+    """Makes the three runs with this number of questions, and returns the figures of each by its name."""
     folder.mkdir(parents=True)
     source = write_questions(folder / "own.jsonl", n_questions, 1)
     config = configure(folder / "out", source, n_workers, simulator)
@@ -85,7 +85,7 @@ def measure_size(folder: Path, n_questions: int, n_workers: int, simulator: str)
 
 
 def run_loop(config: RefreshConfig) -> tuple[int, dict[str, float]]:
-    """Runs a plain loop over the stages before the oracles; returns the dialogues, and processor seconds by stage."""
+    """Runs the stages before the oracles in a plain loop; returns the number of dialogues, and CPU seconds by stage."""
     items, n_in_batch = read_items(config.sources[0], None, config.split).items, config.parts.dialogues_per_part
     runs = build_cpu_stages(config) | {each: build_stage_without_chat(config, each) for each in (PICTURES, WORDING)}
     stages = [each for each in describe_stages(config).items() if each[0] != ORACLE]
@@ -102,7 +102,10 @@ def run_loop(config: RefreshConfig) -> tuple[int, dict[str, float]]:
 
 
 def compare_with_loop(run: dict[str, Any], n_looped: int, loop_s: dict[str, float]) -> dict[str, dict[str, float]]:
-    """Compares milliseconds of processor time per dialogue by step, in the run and in the loop (0 if it has none)."""
+    """Returns the milliseconds of processor time per dialogue in the run and in the loop, by step of the run.
+
+    For steps that the loop does not have, its time is 0.
+    """
     return {
         step: {
             "run_ms": round(1000 * used_s / run["dialogues"], 2),

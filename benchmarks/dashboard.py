@@ -91,7 +91,7 @@ def main() -> None:
         root = options.folder or Path(scratch) / "root"
         for name, is_changed in (("large", False), ("second", True)):
             if not (root / name / MANIFEST).is_file():
-                write_large(root / name, options.dialogues, is_changed)
+                write_large_dataset(root / name, options.dialogues, is_changed)
         if not (root / "tokens" / TOKENS_MANIFEST).is_file():
             write_large_tokens(root / "tokens", root / "large")
         for number in range(N_TRAININGS):
@@ -116,8 +116,8 @@ def main() -> None:
         sys.exit(f"{options.limit_s} s or more: {', '.join(slow)}")
 
 
-def write_large(folder: Path, n_dialogues: int, is_changed: bool = False) -> None:
-    """Writes a dataset of any size by repeating the rows of a shard with new ids and figures.
+def write_large_dataset(folder: Path, n_dialogues: int, is_changed: bool = False) -> None:
+    """Writes a dataset with `n_dialogues`, by repeating the rows of one shard with new ids and figures.
 
     Args:
         is_changed: whether it is another version: other questions in each tenth shard, other oracles in each seventh.
@@ -165,7 +165,7 @@ def write_large(folder: Path, n_dialogues: int, is_changed: bool = False) -> Non
 
 
 def write_large_tokens(folder: Path, dataset: Path) -> None:
-    """Writes token rows for a dataset of `write_large` by repeating the rows of a shard with new ids."""
+    """Writes token rows for a dataset of `write_large_dataset` by repeating the rows of a shard with new ids."""
     draw, tokenizer = random.Random(0), Tokenizer(VOCABULARY)
     rows = []
     for number in range(SHARD):
@@ -249,7 +249,11 @@ def draw_oracles(row: AudioDialogue, draw: random.Random) -> OracleRow:
 
 
 def measure(root: Path, cache: Path, rounds: int) -> dict[str, Any]:
-    """Returns seconds of building the index and of each page (medians of the rounds), and memory in MB by round."""
+    """Measures building the index, and requesting each page in several rounds, of the dashboard of `root`.
+
+    Returns the seconds of both (for pages medians), the size of the index, and this process's memory in MB after each
+    round.
+    """
     process = psutil.Process()
     runs = [replace(RUN, run_id=f"r{number}", state="completed") for number in range(N_RUNS)]
     with client_of(root, cache, runs=runs) as client:
@@ -292,7 +296,7 @@ def measure(root: Path, cache: Path, rounds: int) -> dict[str, Any]:
 
 
 def list_pages(number: int) -> Iterator[tuple[str, str]]:
-    """Yields name and URL of each request of round `number`, which chooses the dialogue."""
+    """Yields name and path of each page to request; `number`, that of the round, chooses the dialogue."""
     yield from (("datasets", "/"), ("one dataset", "/datasets/large"), ("rows", "/datasets/large/rows"))
     yield from ((f"rows?{query}", f"/datasets/large/rows?{query}") for query in FILTERS)
     yield "rejects", "/datasets/large/rejects"

@@ -59,6 +59,7 @@ class ReadingGen(FrontEndGen):
         return frame
 
     def _replace(self, sampled: Tensor) -> None:
+        """Replaces the sampled text tokens of this frame by those of the given texts, in place."""
         told = [int(text[self._frame]) if self._frame < len(text) else PADDING_ID for text in self._texts]
         sampled.copy_(torch.tensor(told))
         self._gen.said = told
@@ -77,7 +78,10 @@ def draw_sentences(dataset: TokenDataset, n: int) -> list[Sides]:
 
 
 def measure_reading(checkpoint: Checkpoint, sentences: Sequence[Sides], hear: Hearing) -> dict[str, Any]:
-    """Returns [errors, words] of the model (`heard`) and the recording (`recorded`), and all transcripts (`rows`)."""
+    """Lets the model read sentences, and compares transcripts of its audio and of the recordings with the text.
+
+    Returns [errors, words] of the model (`heard`) and of the recordings (`recorded`), and all transcripts (`rows`).
+    """
     tokenizer, codec = checkpoint.tokenizer(), checkpoint.codec()
     texts = [each.own.text for each in sentences]
     scripts = [Script(each.other.codes, [(_ORACLE_FRAME, each.own.oracle.get_fed(0).tolist())]) for each in sentences]
@@ -115,7 +119,7 @@ def _sum_errors(rows: Sequence[dict[str, str]], by: str) -> list[int]:
 
 
 def format_report(told: dict[str, Any]) -> Iterator[str]:
-    """Yields the sums and a table of the transcripts."""
+    """Yields the lines of a report: the sums, and a Markdown table of the transcripts."""
     for by, name in (("heard", "model"), ("recorded", "recorded voice after the codec")):
         n_errors, n_words = told[by]
         yield f"{name}: {n_errors} of {n_words} words wrong, {n_errors / max(1, n_words):.0%}"
@@ -124,7 +128,7 @@ def format_report(told: dict[str, Any]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Runs the benchmark and prints its figures."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.decoded_sound", description="Measures the word errors of decoded audio."
     )

@@ -56,7 +56,7 @@ def write_output(store: Store) -> None:
 
 
 def make_plan_case(n_parts: int) -> Case:
-    """Returns the case that writes the items of many parts, as the plan stage does."""
+    """Returns a case that writes the items of `n_parts` parts in one batch, as the planning of a run does."""
 
     def write(store: Store) -> None:
         with store.open_batch() as batch:
@@ -73,8 +73,8 @@ def run_on_doubles(store: Store) -> None:
 
 
 @contextmanager
-def enable_fsync(is_on: bool) -> Iterator[list[int]]:
-    """Counts the calls of `os.fsync` in a `with` block in the yielded list; with `is_on` False, they do nothing."""
+def count_fsync_calls(is_on: bool) -> Iterator[list[int]]:
+    """Yields a list to which each call of `os.fsync` in a `with` block is added; with `is_on` False, none is made."""
     calls, fsync = [], os.fsync
 
     def count(descriptor: int) -> None:
@@ -87,12 +87,12 @@ def enable_fsync(is_on: bool) -> Iterator[list[int]]:
 
 
 def measure(case: Case, n_rounds: int, folder: str | None) -> dict[str, float]:
-    """Measures the median seconds of a case with and without `fsync`, and its number of calls."""
+    """Runs a case with and without `fsync`, in turn; returns the median seconds of both and the number of calls."""
     taken_s: dict[bool, list[float]] = {True: [], False: []}
     n_calls = 0
     for n in range(2 * n_rounds):
         is_on = n % 2 == 0
-        with tempfile.TemporaryDirectory(dir=folder) as root, enable_fsync(is_on) as calls:
+        with tempfile.TemporaryDirectory(dir=folder) as root, count_fsync_calls(is_on) as calls:
             started_s = time.perf_counter()
             case(Store(root))
             taken_s[is_on].append(time.perf_counter() - started_s)

@@ -59,7 +59,7 @@ def group_into_windows(sounds: Sequence[Sound], window_s: float) -> list[list[So
 
 @contextmanager
 def open_options(codec: str, path: str | None, device: str) -> Iterator[dict[str, OptionValue]]:
-    """Yields a codec's options; without a file of weights, Mimi gets random ones meanwhile."""
+    """Yields the options of a codec; if it is Mimi and has no `path`, it has random weights during the `with` block."""
     if codec == "codec2" or path is not None:
         yield {} if codec == "codec2" else {"path": str(path), "device": device}
         return
@@ -72,7 +72,9 @@ def open_options(codec: str, path: str | None, device: str) -> Iterator[dict[str
 
 
 def measure_encoding(codec_name: str, options: dict[str, OptionValue], n: int) -> dict[str, float]:
-    """Measures dialogues per second in three ways, and the fastest way's ratio to the first and to real time.
+    """Encodes `n` dialogues of noise in three ways; returns the dialogues per second of each way.
+
+    The result also has the ratios of the fastest way to the first one and to real time.
 
     Exits with a message if the codes of the ways differ.
     """

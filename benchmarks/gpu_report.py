@@ -113,7 +113,7 @@ def choose_sizes(cpu_shapes: bool) -> Sizes:
 
 
 def list_steps(sizes: Sizes) -> Iterator[Step]:
-    """Yields all measurements, in order."""
+    """Yields all steps of a report with these sizes, in order; nothing is run."""
     yield Step("computed", "As computed", "computed", (("-m", "benchmarks.memory_table", "--presets", *sizes.tabled),))
     for rank, what in ((None, "all weights"), (sizes.lora_rank, f"LoRA {sizes.lora_rank}")):
         name = f"train-large-{'full' if rank is None else 'lora'}"
@@ -188,7 +188,7 @@ def read_figures(step: Step, printed: str, file: Path) -> Any:
 
 
 def describe_end(code: int, log: str) -> str:
-    """Returns why a step has no figures: the line about a lack of memory, or the last line."""
+    """Returns why a step has no figures: the line of its log about a lack of memory, else exit code and last line."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     told = [line for line in lines if any(sign in line for sign in _NO_MEMORY)]
     return told[-1] if told else f"exit code {code}: {lines[-1] if lines else 'no output'}"
@@ -224,7 +224,7 @@ class Report:
     results: list[Result] = field(default_factory=list)
 
     def add(self, result: Result) -> None:
-        """Adds the result of a step, and rewrites the report."""
+        """Adds the result of a step, and writes it and the whole report to the folder."""
         self.results.append(result)
         text = json.dumps(asdict(result), indent=1) + "\n"
         if result.state != "left out":
@@ -297,6 +297,7 @@ def _format_oracles(results: Sequence[Result]) -> Iterator[str]:
 
 
 def _format_computed(results: Sequence[Result]) -> Iterator[str]:
+    """Yields the lines of computed tables as they are."""
     for each in results:
         yield from each.figures
 
@@ -310,7 +311,10 @@ _TABLES = {
 
 
 def make_report(out: Path, steps: Sequence[Step], machine: dict[str, Any]) -> Report:
-    """Runs all steps without an earlier result that can be reused, and rewrites the report after each."""
+    """Runs the steps, and rewrites the report in the folder `out` after each.
+
+    A step is not run if an earlier result can be reused (`find_known`), or if the machine lacks something (`needs`).
+    """
     (out / "steps").mkdir(parents=True, exist_ok=True)
     report, name = Report(out, machine), json.dumps(machine, sort_keys=True)
     for step in steps:

@@ -61,7 +61,7 @@ class Kill:
 
 
 def find_reached_step(out: Path, whole: Path) -> str:
-    """Returns the step in which a run ended, by comparing its files with those of a whole run."""
+    """Returns the step in which a run was killed, by comparing the files in `out` with those of a whole run."""
     if not (out / ".store" / "lock").exists():
         return "start"
     for step, patterns in _STEPS.items():
@@ -89,7 +89,7 @@ class Killing:
         self._whole_s: dict[Kind, float] = {"time": fork_s, "command": self._time_command()}
 
     def kill(self, kind: Kind, share: float, number: int) -> Kill:
-        """Kills a run after a share of a whole run, and runs it again at once.
+        """Kills a run after a share of a whole run, runs it again, checks its result, and returns how it was killed.
 
         If a run ends before it is killed, its duration becomes the new estimate, and another run is started.
 
@@ -172,7 +172,9 @@ class Killing:
 
 
 def kill_many(folder: Path, n: int, n_commands: int, seed: int = 0) -> Iterator[Kill]:
-    """Kills `n` runs, `n_commands` of them as the real command; moments of each kind are stratified over the run.
+    """Kills `n` runs, `n_commands` of them as the real command, and yields each kill after its result was checked.
+
+    The moments of each kind are spread evenly over the run, each at random within its share.
 
     Raises:
         RunError: at the first run with a wrong result.
@@ -192,7 +194,7 @@ def _run(config: RefreshConfig) -> None:
 
 
 def _run_counting(config: RefreshConfig, sender: "Connection[int, int]") -> None:
-    """Makes a refresh, and sends the number of its file operations."""
+    """Runs a refresh, and sends the number of its file operations."""
     count = _count_operations(config.out, None)
     _run(config)
     sender.send(count[0])
@@ -205,7 +207,10 @@ def _run_until(config: RefreshConfig, n_operations: int) -> None:
 
 
 def _count_operations(folder: str, last: int | None) -> list[int]:
-    """Counts file operations of this process in a folder, and kills the process before the `last` one."""
+    """Starts to count the file operations of this process in a folder, and to kill the process before the `last` one.
+
+    Returns a list with the count, which is updated; with `last` None, nothing is killed.
+    """
     count = [0]
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:

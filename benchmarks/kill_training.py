@@ -42,7 +42,7 @@ N_CHANGES = 30
 
 
 def make_recipe_run(out: Path, dataset: Path, vocabulary: Path, workers: int = 0) -> TrainConfig:
-    """Builds a tiny run in which some steps copy and some answers have other words."""
+    """Returns the configuration of a tiny training in which some steps copy and some answers have other words."""
     return tiny_run(
         out,
         dataset,
@@ -55,7 +55,7 @@ def make_recipe_run(out: Path, dataset: Path, vocabulary: Path, workers: int = 0
 
 
 def kill(forking: Forking, config: TrainConfig, draw: random.Random, target: Target, latest: int) -> int:
-    """Kills a run at a moment drawn up to the latest, and returns its number.
+    """Kills a run at a moment drawn from 1 to `latest`, and returns that moment.
 
     A run that ends before its moment is deleted, and an earlier moment is drawn.
 
@@ -75,7 +75,9 @@ def kill(forking: Forking, config: TrainConfig, draw: random.Random, target: Tar
 
 
 def kill_many(folder: Path, n: int, seed: int = 0) -> Iterator[str]:
-    """Kills `n` runs and yields how, after comparing each result with that of an uninterrupted run.
+    """Kills `n` trainings and resumes them; yields how each was killed, after checking its result.
+
+    The result must be that of an uninterrupted run.
 
     Raises:
         RunError: at the first run with another result.
@@ -102,7 +104,7 @@ def kill_many(folder: Path, n: int, seed: int = 0) -> Iterator[str]:
 
 
 def make_random_vocabulary(path: Path) -> Tokenizer:
-    """Makes a vocabulary of random letters: pieces that begin words, and pieces that continue them."""
+    """Trains a tokenizer on words of random letters, writes it to `path`, and returns it."""
     draw = random.Random(0)
     words = ("".join(draw.choices(string.ascii_lowercase, k=draw.randint(2, 7))) for _ in range(300))
     return train_tokenizer(words, 200, path).tokenizer

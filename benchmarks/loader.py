@@ -27,9 +27,9 @@ from kame_model.train.throughput import count_frames
 
 
 def batch_shuffled(
-    batches: list[list[PlannedExample]], batch_frames: int, lengths: "np.ndarray[Any, Any]"
-) -> list[list[PlannedExample]]:
-    """Shuffles the dialogues of some batches, and cuts them into batches in the order in which they come.
+    batches: list[list[Planned]], batch_frames: int, lengths: "np.ndarray[Any, Any]"
+) -> list[list[Planned]]:
+    """Returns the dialogues of all batches in random order, cut into new batches.
 
     Args:
         batch_frames: maximum number of frames of a batch, with padding.
@@ -55,7 +55,10 @@ def compute_padding_share(batches: list[Batch]) -> float:
 
 
 def measure(config: TrainConfig, n_steps: int) -> dict[str, Any]:
-    """Measures seconds per step of loading, sorting by length and computing, and padding and speed of both ways."""
+    """Measures the loading of batches, and the padding and speed of both ways of batching.
+
+    Times are seconds per step: `loading_s`, of it `measuring_s` to measure lengths, and `step_s` of each way.
+    """
     datasets = open_datasets(config.data.datasets)
     source = RowSource(datasets, config.data, config.seed, 1)
     source.load_batches(0)  # opens files, plans the first round

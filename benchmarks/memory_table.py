@@ -28,7 +28,7 @@ HEAD = [
 
 
 def list_rows(presets: Sequence[str], lora_rank: int, gpus: Sequence[int]) -> Iterator[list[str]]:
-    """Yields the rows of the table as text: by preset, then all weights and adapters, then number of GPUs."""
+    """Yields the rows of the table as text: by preset, then all weights or adapters, then number of GPUs."""
     for preset in presets:
         for rank in (None, lora_rank):
             yield from _list_rows_of(preset, rank, gpus)

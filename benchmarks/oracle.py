@@ -66,9 +66,11 @@ def make_payloads(n: int) -> list[dict[str, Any]]:
 def ask(
     root: str, folder: Path, asked: Sequence[dict[str, Any]], config: ChatConfig, done: Counter[int] | None = None
 ) -> list[ChatReply | RequestError]:
-    """Sends all requests with the client, whose cache is in `folder`; returns answers and errors in their order.
+    """Sends all requests with the client; returns the answer or the error of each, in order.
 
     Args:
+        root: URL of the server.
+        folder: folder of the client's cache.
         asked: the requests.
         done: counter of the outcomes of each request, by its index.
     """
@@ -88,14 +90,14 @@ def check_outcomes(done: Counter[int], n: int) -> bool:
 
 
 def read_counts(root: str) -> dict[str, Any]:
-    """Returns the server's counters."""
+    """Returns the counters of the simulated server, such as requests, faults and answers."""
     with urllib.request.urlopen(f"{root}/counts") as response:  # noqa: S310 - our own server
         told: dict[str, Any] = json.load(response)
     return told
 
 
-def ask_as_the_recipe(root: str, asked: Sequence[dict[str, Any]]) -> float:
-    """Sends requests one after another, as the released recipe does, and returns the mean seconds per request."""
+def measure_sequential_s(root: str, asked: Sequence[dict[str, Any]]) -> float:
+    """Sends requests one after another, as the released recipe does; returns the mean seconds per request."""
     import openai
 
     begun_s = time.monotonic()
@@ -106,7 +108,7 @@ def ask_as_the_recipe(root: str, asked: Sequence[dict[str, Any]]) -> float:
 
 
 def _measure_slots(n: int, config: ChatConfig) -> dict[str, Any]:
-    """Measures how many of `n` requests were answered in which time, and the share of busy slots."""
+    """Sends `n` requests to a new server; returns how many were answered, the seconds, and the share of busy slots."""
     with served_apart(SPEED) as root, tempfile.TemporaryDirectory() as folder:
         begun_s, before_s = time.monotonic(), time.process_time()
         answered = ask(root, Path(folder), make_payloads(n), config)
@@ -127,7 +129,7 @@ def measure_throughput(n: int = 2_000, n_sequential: int = 20) -> dict[str, Any]
     """
     filled, by_default = _measure_slots(n, CONFIG), _measure_slots(n, DEFAULT_CONFIG)
     with served_apart(SPEED) as root:
-        sequential_s = ask_as_the_recipe(root, make_payloads(n_sequential))
+        sequential_s = measure_sequential_s(root, make_payloads(n_sequential))
     return {
         "requests": n,
         **filled,

@@ -22,9 +22,10 @@ from tests.support.runs import Silent, config_on_doubles
 
 
 def measure_engine(engine: str, model: str | None, n_items: int, max_in_flight: int) -> dict[str, Any]:
-    """Runs the pipeline once and reads what its record says about the chat model.
+    """Runs the pipeline once with a chat engine; returns its times, usage, speeds, and events by status.
 
     Args:
+        engine: name of the chat engine.
         model: name on the Hub, folder or file; None for the engine's default.
         n_items: maximum number of items of each source.
         max_in_flight: maximum number of concurrent requests.
@@ -53,7 +54,7 @@ def measure_engine(engine: str, model: str | None, n_items: int, max_in_flight: 
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Runs the benchmark and prints its figures."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.oracle_engine", description="A chat engine's speed.")
     parser.add_argument("--engine", default="vllm", help="chat.engine of kame refresh")
     parser.add_argument("--model", help="chat.model")

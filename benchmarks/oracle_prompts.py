@@ -115,7 +115,7 @@ def _make_turn_payloads(dialogue: Dialogue, turn: Turn, answer: Turn, config: Or
 
 
 def count_tokens(payloads: Sequence[Payload], open_client: OpenClient) -> PromptTokens:
-    """Sends all payloads concurrently, as the oracle stage does, and sums the prompt tokens that the server reports.
+    """Sends all payloads concurrently, as the oracle stage does, and returns the prompt tokens that the server reports.
 
     Raises:
         ValueError: the server did not report cached tokens.

@@ -15,7 +15,7 @@ WHERE = ("in the market", "near the river", "before the winter", "on a Monday", 
 
 
 def generate_texts(n_texts: int, seed: int) -> Iterator[str]:
-    """Generates texts of one to three sentences; the same for the same seed."""
+    """Yields `n_texts` generated texts of one to three sentences; the same for the same seed."""
     draw = random.Random(seed)
     for _ in range(n_texts):
         yield " ".join(_make_sentence(draw) for _ in range(draw.randint(1, 3)))
@@ -32,5 +32,6 @@ def write_questions(file: Path, n_questions: int, seed: int) -> SourceConfig:
 
 
 def _make_sentence(draw: random.Random) -> str:
+    """Returns a random sentence with a number in words: "A farmer sold ninety eggs near the river."."""
     number = spell_cardinal(draw.randint(2, 900))
     return f"{draw.choice(WHO)} {draw.choice(DID)} {number} {draw.choice(WHAT)} {draw.choice(WHERE)}."

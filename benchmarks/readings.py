@@ -44,7 +44,7 @@ class Reading:
 
 
 def read_item(item: Item, config: ScriptConfig) -> Reading:
-    """Returns the reading of an item by the script stage, with a seed of the item."""
+    """Returns an item as the script stage speaks it, with a seed that depends on the item's id alone."""
     with record_fired_rules() as fired:
         try:
             said = make_exchange(item, config, ids.derive_seed("readings", item.item_id))
@@ -54,12 +54,15 @@ def read_item(item: Item, config: ScriptConfig) -> Reading:
 
 
 def draw_items(items: Sequence[Item], n_items: int, seed: int) -> list[Item]:
-    """Draws items by seed, in the order in which they were drawn."""
+    """Draws at most `n_items` items by seed, and returns them in the order in which they were drawn."""
     return random.Random(seed).sample(items, min(n_items, len(items)))
 
 
 def format_readings(readings: Iterable[Reading]) -> Iterator[str]:
-    """Formats a line for each reading: id, question and answer as written, question and answer as spoken."""
+    """Yields a line for each reading: id, question and answer as written, question and answer as spoken.
+
+    In place of the spoken texts, rejected items have the reason and its detail.
+    """
     for each in readings:
         said = [each.question, each.answer] if each.reason is None else [f"REFUSED {each.reason}", each.detail]
         cells = [each.item.item_id, each.item.question, each.item.answer, *said]
@@ -67,7 +70,7 @@ def format_readings(readings: Iterable[Reading]) -> Iterator[str]:
 
 
 def format_rule_counts(readings: Iterable[Reading]) -> Iterator[str]:
-    """Formats a line for each rule, the most frequent first: number of items in which it is applied, and its name."""
+    """Yields a line for each rule, the most frequent first: number of items in which it was applied, and its name."""
     counts = Counter(dict.fromkeys(list_rule_names(), 0))
     for each in readings:
         counts.update(each.rules)
@@ -76,7 +79,7 @@ def format_rule_counts(readings: Iterable[Reading]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints the sample; figures of rejects go to standard error."""
+    """Prints the sample, and figures of rejects to standard error; returns the exit code 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--source", required=True, help="question set: gsm8k, mmlu_pro, hssbench")
     parser.add_argument("--path", required=True, help="file of the question set")

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.reference_tools import CARD, MAX_COLUMNS, N_CODEBOOKS, PADDING_ID, digest_columns, find_best_s
+from benchmarks.reference_tools import CARD, MAX_COLUMNS, N_CODEBOOKS, PADDING_ID, digest_columns, measure_best_s
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config import OracleConfig
 from data_schemas.reader import DatasetReader
@@ -68,7 +68,7 @@ def list_words(dialogue: AudioDialogue, speaker: str) -> list[WordTiming]:
 
 
 def make_rows(dialogues: Sequence[AudioDialogue], tokenizer: Tokenizer) -> Rows:
-    """Makes rows of our texts with random codes."""
+    """Returns, for each dialogue and speaker, our text stream above random codes, int32 [1 + N_CODEBOOKS, n_frames]."""
     draw, rows = np.random.default_rng(0), []
     for each in dialogues:
         n_frames = int(each.duration_s / FRAME_S)
@@ -79,7 +79,10 @@ def make_rows(dialogues: Sequence[AudioDialogue], tokenizer: Tokenizer) -> Rows:
 
 
 def pack(rows: Rows, text_card: int) -> list[list[NDArray[np.int32]]]:
-    """Packs each dialogue into chunks of columns, and makes their labels, which are not returned; A is learnt."""
+    """Returns the columns of each dialogue for training, cut into chunks; speaker A is the one that is learnt.
+
+    The labels of the chunks are made too, since the time is measured, but not returned.
+    """
     packed = []
     for a, b in rows:
         columns = make_columns(a[0], a[1:], b[1:], text_card, LAYOUT)
@@ -93,7 +96,10 @@ def pack(rows: Rows, text_card: int) -> list[list[NDArray[np.int32]]]:
 def measure_ours(
     dialogues: Sequence[AudioDialogue], rows: Rows, tokenizer: Tokenizer, n_rounds: int
 ) -> tuple[dict[str, float], list[int], list[str]]:
-    """Measures our processor seconds by step; also returns each dialogue's number of requests and digest of columns."""
+    """Measures our implementation.
+
+    Returns the processor seconds by step, the number of requests of each dialogue, and the digest of its columns.
+    """
     words = [[list_words(each, speaker) for speaker in "AB"] for each in dialogues]
     config = OracleConfig()
 
@@ -103,7 +109,7 @@ def measure_ours(
                 place_text(each, tokenizer, row[0].shape[1])
 
     def run(work: Callable[[], Any]) -> tuple[float, Any]:
-        return find_best_s(lambda: work, n_rounds)
+        return measure_best_s(lambda: work, n_rounds)
 
     schedule_s, plans = run(lambda: [plan_dialogue(each.turns, config) for each in dialogues])
     text_s, _ = run(lay_texts)
@@ -130,12 +136,19 @@ def run_theirs(
 
 
 def _format_word(word: WordTiming) -> dict[str, Any]:
-    """Formats a word as their tools read it."""
+    """Returns a word with its times in the form that their tools read."""
     return {"word": word.word, "start": word.start_s, "end": word.end_s}
 
 
 def count_other_frames(rows: Rows, texts: Sequence[Sequence[Sequence[int]]]) -> tuple[int, int]:
-    """Counts the frames on which their text differs from ours, and all frames; theirs gets the length of ours."""
+    """Returns the number of frames on which their text differs from ours, and of all frames.
+
+    Their texts are cut or padded to the length of ours.
+
+    Args:
+        rows: ours, as `make_rows` makes them.
+        texts: theirs, by dialogue and speaker.
+    """
     n_other = n_all = 0
     for row, of_dialogue in zip(rows, texts, strict=True):
         for ours, theirs in zip(row, of_dialogue, strict=True):

@@ -25,8 +25,8 @@ DELAYS = [0, *2 * [0, *[1] * (N_CODEBOOKS - 1)]]
 """Delays of the text and then of the codes of both voices."""
 
 
-def find_best_s(make_work: Callable[[], Callable[[], Any]], n_rounds: int) -> tuple[float, Any]:
-    """Returns the minimum processor seconds of some rounds of work, and its last result.
+def measure_best_s(make_work: Callable[[], Callable[[], Any]], n_rounds: int) -> tuple[float, Any]:
+    """Does work in several rounds; returns the minimum of its processor seconds, and its last result.
 
     Args:
         make_work: prepares the inputs of a round, which is not timed, and returns the work.
@@ -41,7 +41,7 @@ def find_best_s(make_work: Callable[[], Callable[[], Any]], n_rounds: int) -> tu
 
 
 def count_requests(dialogues: Sequence[Any]) -> list[int]:
-    """Counts the requests of each dialogue for the words of speaker A, every half second."""
+    """Returns, for each dialogue, how many requests their tool makes for the words of speaker A, every half second."""
     tools = importlib.import_module("tools.oracle_generation")
     found = []
     for each in dialogues:
@@ -52,7 +52,7 @@ def count_requests(dialogues: Sequence[Any]) -> list[int]:
 
 
 def make_texts(dialogues: Sequence[Any], tokenizer: SentencePieceProcessor) -> list[list[list[int]]]:
-    """Makes the text streams of both speakers of each dialogue: a token id for each frame."""
+    """Returns the text streams of both speakers of each dialogue, made by their tool: a token id for each frame."""
     tools = importlib.import_module("tools.tokenize_text")
     return [
         [
@@ -72,7 +72,10 @@ def make_texts(dialogues: Sequence[Any], tokenizer: SentencePieceProcessor) -> l
 
 
 def pack(rows: Sequence[Any], text_card: int) -> list[Any]:
-    """Packs each dialogue for training without oracles, and returns the chunks of its columns; A is learnt."""
+    """Returns the columns of each dialogue for training, in chunks, made by their tool without oracles.
+
+    Speaker A is the one that is learnt.
+    """
     tools = importlib.import_module("utils.data")
     initial = [text_card, *[CARD] * (2 * N_CODEBOOKS)]
     packed = []
@@ -106,14 +109,14 @@ def main() -> None:
     sys.path.insert(0, str(Path.cwd()))
     warnings.simplefilter("ignore")  # their remarks on single tokens
     seconds: dict[str, float] = {}
-    seconds["schedule"], n_requests = find_best_s(lambda: lambda: count_requests(dialogues), n_rounds)
+    seconds["schedule"], n_requests = measure_best_s(lambda: lambda: count_requests(dialogues), n_rounds)
 
     def make_text_work() -> Callable[[], Any]:
         copied = copy.deepcopy(dialogues)  # the tool writes into its input
         return lambda: make_texts(copied, tokenizer)
 
-    seconds["text"], texts = find_best_s(make_text_work, n_rounds)
-    seconds["packing"], packed = find_best_s(lambda: lambda: pack(rows, tokenizer.get_piece_size()), n_rounds)
+    seconds["text"], texts = measure_best_s(make_text_work, n_rounds)
+    seconds["packing"], packed = measure_best_s(lambda: lambda: pack(rows, tokenizer.get_piece_size()), n_rounds)
     print(
         json.dumps({"s": seconds, "n_requests": n_requests, "texts": texts, "columns": [*map(digest_columns, packed)]})
     )

@@ -26,7 +26,7 @@ from benchmarks import serve_attack, serve_delays, serve_frames
 from benchmarks.serve_checkpoint import make_random_checkpoint
 from benchmarks.serve_questions import draw_questions
 from benchmarks.serve_soak_real import run_real_soak
-from benchmarks.serve_swap import swap
+from benchmarks.serve_swap import run_swaps
 from data_schemas.presets import PRESETS
 from kame_model.checkpoint.load import load_checkpoint
 from tests.support.serving import tiny_checkpoint
@@ -82,20 +82,21 @@ def run_soak(options: argparse.Namespace) -> bool:
 def run_swap(options: argparse.Namespace) -> bool:
     """Switches the chat model during a conversation between two real servers; returns False if a check failed."""
     with _open_checkpoint(options.checkpoint, "nano") as folder:
-        report = swap(str(folder), options.swaps, options.settings, _print_line)
+        report = run_swaps(str(folder), options.swaps, options.settings, _print_line)
     return _conclude(report.as_json(), options.json)
 
 
 def run_attacks(options: argparse.Namespace) -> bool:
     """Runs attacks beside a good caller, each on its own server, and prints what they cost."""
     with _open_checkpoint(options.checkpoint, "nano") as folder:
-        outcomes = serve_attack.attack(str(folder), options.only, options.settings, _print_line)
+        outcomes = serve_attack.run_attacks(str(folder), options.only, options.settings, _print_line)
     print(serve_attack.format_table(outcomes))
     _write_json(options.json, serve_attack.to_json(outcomes))
     return True
 
 
 def _print_line(what: object) -> None:
+    """Prints a line to standard error."""
     print(what, file=sys.stderr, flush=True)
 
 
@@ -107,6 +108,7 @@ def _conclude(figures: dict[str, Any], file: Path | None) -> bool:
 
 
 def _write_json(file: Path | None, figures: dict[str, Any]) -> None:
+    """Writes figures to a file; does nothing if it is None."""
     if file is not None:
         file.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 

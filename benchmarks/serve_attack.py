@@ -78,7 +78,7 @@ class Harm:
         self.n_closed = 0
 
     async def flood(self, piece: bytes, bytes_per_s: float, first: bytes = b"", reads: bool = True) -> None:
-        """Attack of an accepted socket that sends the same data until it is closed or the time is over.
+        """Opens a socket and sends the same data until the server closes it or the time is over.
 
         Args:
             piece: the data, which is repeated at `bytes_per_s`.
@@ -100,13 +100,13 @@ class Harm:
                 reading.cancel()
 
     async def talk_without_reading(self) -> None:
-        """Attack of a caller that sends audio in real time, requests as many answers as allowed, and reads none."""
+        """Opens a socket, sends audio in real time, requests as many answers as allowed, and reads none."""
         sound = base64.b64encode(bytes(2 * FRAME_N_SAMPLES)).decode()
-        said = _text_frame({"type": "input_audio_buffer.append", "audio": sound})
-        none = _text_frame({"type": "none", "event_id": "x" * 512})
-        asked = none * _N_ASKED + _text_frame({"type": "response.create"})
+        said = _make_text_frame({"type": "input_audio_buffer.append", "audio": sound})
+        none = _make_text_frame({"type": "none", "event_id": "x" * 512})
+        asked = none * _N_ASKED + _make_text_frame({"type": "response.create"})
         async with self._open_socket(_SMALL_BYTES) as (_, writer):
-            writer.write(_text_frame({"type": "session.update", "kame": {"events": True}}))
+            writer.write(_make_text_frame({"type": "session.update", "kame": {"events": True}}))
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._seconds):
                     while not writer.is_closing():
@@ -115,7 +115,7 @@ class Harm:
             await self.ends.wait()
 
     async def ask_often(self, source: str) -> None:
-        """Attack of a client without a token that sends requests on one connection after another, faster than allowed.
+        """Sends requests without a token, on one connection after another, faster than allowed.
 
         Args:
             source: IP address of the client.
@@ -143,10 +143,11 @@ class Harm:
             writer.transport.abort()
 
     async def send_slowly(self, number: int, head: bytes, source: str) -> None:
-        """Attack of a client without a token that sends one byte of its request's head per second, and reconnects.
+        """Sends the head of a request without a token at one byte per second, and reconnects when the server closes.
 
         Args:
             number: number of the client; clients start in turn within the first second.
+            head: the data; if it is empty, nothing is sent.
             source: IP address of the client.
         """
         await self.begins.wait()
@@ -162,7 +163,7 @@ class Harm:
     async def _send_until_closed(self, head: bytes, source: str) -> None:
         """Sends the head of a request byte by byte on one connection until the server closes it."""
         reader, writer = await asyncio.open_connection(*self._place, local_addr=(source, 0))
-        sending = asyncio.create_task(_trickle(writer, head))
+        sending = asyncio.create_task(_send_byte_by_byte(writer, head))
         try:
             await _read_all(reader)  # until it is closed
         finally:
@@ -207,8 +208,8 @@ async def _read_all(reader: asyncio.StreamReader) -> None:
             pass
 
 
-async def _trickle(writer: asyncio.StreamWriter, head: bytes) -> None:
-    """Sends one byte per second."""
+async def _send_byte_by_byte(writer: asyncio.StreamWriter, head: bytes) -> None:
+    """Sends the data at one byte per second, until all is sent or the connection is lost."""
     with suppress(*_LOST):
         for at in range(len(head)):
             writer.write(head[at : at + 1])
@@ -216,7 +217,8 @@ async def _trickle(writer: asyncio.StreamWriter, head: bytes) -> None:
             await asyncio.sleep(1.0)
 
 
-def _text_frame(message: dict[str, Any]) -> bytes:
+def _make_text_frame(message: dict[str, Any]) -> bytes:
+    """Returns a message as a WebSocket frame with JSON."""
     return frame(TEXT, json.dumps(message).encode())
 
 
@@ -245,7 +247,7 @@ _HERE, _ELSEWHERE = "127.0.0.1", "127.0.0.2"
 
 
 def _make_slow_attack(name: str, head: bytes, source: str) -> Attack:
-    """Makes the attack of clients without a token that send no or slow requests, with few file descriptors."""
+    """Makes an attack of many clients that run `Harm.send_slowly`, on a server with few file descriptors."""
 
     def do(harm: Harm) -> list[Awaitable[None]]:
         return [harm.send_slowly(number, head, source) for number in range(_N_SILENT)]
@@ -300,10 +302,10 @@ class Outcome:
     n_closed: int = 0
 
 
-def attack(
+def run_attacks(
     checkpoint: str, only: Sequence[str], settings: Sequence[str], on_outcome: Callable[[Outcome], None]
 ) -> list[Outcome]:
-    """Runs each attack in turn, on its own server.
+    """Runs each attack in turn, each on a server of its own; returns their results.
 
     Args:
         only: parts of the names of the attacks to run; if empty, all are run.
@@ -322,7 +324,7 @@ def attack(
 
 
 def _run_on_server(checkpoint: str, settings: Sequence[str], attack: Attack) -> Outcome:
-    """Runs one attack on a new server, and on another one if the machine was too busy for the server to let callers in.
+    """Runs one attack on a new server, and again on another one, at most five times, if it refuses the good caller.
 
     Raises:
         RunError: no server lets the good caller in, or a server does not start or end.
@@ -369,7 +371,7 @@ async def _measure_attack(server: Running, attack: Attack) -> Outcome:
 
 
 async def _watch(process: psutil.Process, url: str, before_mib: float, outcome: Outcome) -> None:
-    """Adds the server's memory, descriptors and health to the result until it is cancelled."""
+    """Records the server's memory, descriptors and health in the result, twice a second, until it is cancelled."""
     loop = asyncio.get_running_loop()
     next_s = loop.time()
     while True:
@@ -388,11 +390,12 @@ async def _watch(process: psutil.Process, url: str, before_mib: float, outcome: 
 
 
 def _measure_mib(process: psutil.Process) -> float:
+    """Returns the resident memory of a process in MiB."""
     return float(process.memory_info().rss) / 2**20
 
 
 def format_table(outcomes: Sequence[Outcome]) -> str:
-    """Formats a row for each attack."""
+    """Returns the results as a table with a row for each attack."""
     head = ("attack", "answered", "dropped", "gap ms", "+MiB", "descriptors", "/healthz", "closed")
     rows = [
         (
@@ -414,5 +417,5 @@ def format_table(outcomes: Sequence[Outcome]) -> str:
 
 
 def to_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Converts results to JSON."""
+    """Returns the results as JSON values."""
     return {"attacks": [asdict(each) for each in outcomes]}

@@ -39,11 +39,13 @@ def make_random_checkpoint(
 
 
 def _make_codec2(folder: Path) -> LearntCodec2:
+    """Makes a codec codec2-learnt with random codebooks, which are written to the folder."""
     write_codebooks(folder, n_stages=2, card=512)
     return LearntCodec2(LearntCodec2Options(path=str(folder)))
 
 
 def _make_mimi(folder: Path) -> Mimi:
+    """Makes a codec Mimi with random weights, which are written to the folder."""
     kwargs = dict(loaders._mimi_config)
     write_mimi(folder, random_model(kwargs), kwargs)
     return Mimi(MimiOptions(path=str(folder), n_codebooks=8, device="cpu"))

@@ -116,6 +116,7 @@ class _Caller:
             wait.keyword_s = round(now_s - self.end_s, 3)
 
     def _is_over(self, now_s: float) -> bool:
+        """Returns whether the answer is finished: it has begun, and there were no words for 4 s."""
         return self.wait.answer_s is not None and now_s - max(self.last_said_s, self.end_s) > _LISTEN_ON_S
 
 
@@ -149,7 +150,7 @@ class WaitsFile:
 
 
 def estimate_duration_s(missing: Sequence[tuple[Question, str]], most_wait_s: float) -> tuple[float, float]:
-    """Returns the shortest and the longest duration in seconds: if every answer comes at once, and if none comes."""
+    """Returns the shortest and longest duration in seconds: if all answers come at once, and if none comes."""
     sound_s = sum(samples_to_seconds(len(question.sound)) for question, _ in missing)
     return sound_s + len(missing) * _LISTEN_ON_S, sound_s + len(missing) * most_wait_s
 
@@ -163,6 +164,8 @@ def measure_delays(
     on_line: Callable[[str], None],
 ) -> list[Wait]:
     """Measures every question in every mode in turn on one server, after a warm-up in each mode.
+
+    Returns the waits of all these questions, also those that were known.
 
     Args:
         most_wait_s: maximum wait after a question, in seconds.
@@ -215,7 +218,7 @@ def summarise(waits: Sequence[Wait]) -> list[dict[str, Any]]:
 
 
 def format_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Formats the rows of `summarise` as a Markdown table."""
+    """Returns the rows of `summarise` as a Markdown table."""
     lines = [
         "| mode | n | first answer frame | keyword | age of the oracle | talking already | failed | dropped |",
         "|---|---|---|---|---|---|---|---|",
@@ -228,7 +231,7 @@ def format_table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def to_json(waits: Sequence[Wait]) -> list[dict[str, Any]]:
-    """Converts all waits to JSON."""
+    """Returns all waits as JSON values."""
     return [asdict(each) for each in waits]
 
 
@@ -242,6 +245,7 @@ def _compute_spread(values: Sequence[float | None]) -> dict[str, float] | None:
 
 
 def _format_spread(spread: dict[str, float] | None) -> str:
+    """Returns a spread as text: "1.20 s [0.80, 2.50] of 30"; "none" if there is none."""
     if spread is None:
         return "none"
     return f"{spread['p50']:.2f} s [{spread['p10']:.2f}, {spread['p90']:.2f}] of {spread['n']}"

@@ -57,7 +57,7 @@ class FrameTimes:
 
     @property
     def is_real_time(self) -> bool:
-        """Whether callers hear hardly any gap: 99 of 100 frames take at most 80 ms, and none is dropped."""
+        """Whether callers hear hardly any gap: 99 % of frames take at most 80 ms, at most 1 % are late or dropped."""
         in_time = self.server_p99_ms <= 1000 * FRAME_S and self.late_share <= _LATE_SHARE
         return in_time and self.dropped_share <= _LATE_SHARE
 
@@ -65,9 +65,10 @@ class FrameTimes:
 def measure_frames(
     checkpoint: Checkpoint, numbers: Sequence[int], seconds: float, n_rounds: int = 3, cuda_graphs: bool = True
 ) -> list[FrameTimes]:
-    """Measures frame times for each number of sessions, up to the first that exceeds the GPU's memory.
+    """Measures frame times for each number of sessions; ends at the first one that exceeds the GPU's memory.
 
     Args:
+        numbers: numbers of sessions, in ascending order.
         cuda_graphs: whether both use CUDA graphs, if CUDA is available.
         seconds: real time in each round for each server, at most 30 (the meter keeps no more); the bare step runs for
             as many frames.
@@ -147,6 +148,7 @@ async def _run_caller(session: Session, number: int, seconds: float) -> None:
 
 
 async def _read(session: Session) -> None:
+    """Reads and discards the frames of a session until it is closed."""
     async for _ in session.read_frames():
         pass
 
@@ -168,7 +170,7 @@ def find_largest_in_real_time(times: Sequence[FrameTimes]) -> int:
 
 
 def format_table(times: Sequence[FrameTimes]) -> str:
-    """Formats a Markdown table with a row for each number of sessions."""
+    """Returns a Markdown table with a row for each number of sessions."""
     lines = [
         "| sessions | bare step p50 | p99 | server's frame p50 | p99 | late | dropped | real time |",
         "|---|---|---|---|---|---|---|---|",

@@ -25,7 +25,9 @@ class Running:
 
 @contextmanager
 def run_server(checkpoint: str, settings: Sequence[str], n_descriptors: int | None = None) -> Iterator[Running]:
-    """Yields a server on a free port of this machine, with the embedded chat model if the settings name no other.
+    """Runs `kame serve` on a free port of this machine for a `with` block, and yields how to reach it.
+
+    It has the embedded chat model if the settings name no other.
 
     Args:
         settings: options for `kame serve --set`.

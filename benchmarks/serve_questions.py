@@ -36,7 +36,7 @@ class Question:
 
 
 def draw_questions(folder: str, checkpoint: str, splits: Sequence[str], n: int, seed: int) -> list[Question]:
-    """Draws at most `n` questions of dialogues of some splits by seed, without those of interruptions.
+    """Draws at most `n` questions of the dialogues in some splits by seed, without dialogues with an interruption.
 
     Args:
         folder: folder of a dataset, whose audio is played; or of token rows, whose codes are first decoded by the

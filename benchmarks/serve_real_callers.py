@@ -32,7 +32,7 @@ SILENCE_S = 6.0
 
 
 async def talk_once(url: str, talked: Talk, sound: Samples) -> None:
-    """Says a sentence in real time, and records the result in `talked`.
+    """Calls the server, says a sentence in real time, listens to the answer, and records the result in `talked`.
 
     Raises:
         BackendError, InvalidStatus: the server refused it; the caller may try again.
@@ -41,7 +41,7 @@ async def talk_once(url: str, talked: Talk, sound: Samples) -> None:
     talked.began_s = clock()
     if talked.path == CHAT:
         call = Call(url=url, mode=talked.mode)
-        _note_chat(talked, await talk(call, play_in_real_time(sound, SILENCE_S)))
+        _record_chat_call(talked, await talk(call, play_in_real_time(sound, SILENCE_S)))
         talked.n_sent = -(-(len(sound) + round(SILENCE_S * SAMPLE_RATE_HZ)) // FRAME_N_SAMPLES)
         talked.ended_s = clock()
         return
@@ -49,34 +49,35 @@ async def talk_once(url: str, talked: Talk, sound: Samples) -> None:
         await realtime.say(play_in_real_time(sound, SILENCE_S))
         talked.ended_s = clock()
         await realtime.wait_until_answered()
-    _note_realtime(talked, realtime)
+    _record_realtime_call(talked, realtime)
 
 
-def _note_chat(talked: Talk, came: TalkRecord) -> None:
-    """Copies the figures of a finished call over the other socket to its record."""
+def _record_chat_call(talked: Talk, came: TalkRecord) -> None:
+    """Copies the figures of a finished call over `/api/chat` to its record `talked`."""
     talked.n_answered, talked.n_gaps = came.player.n_samples // FRAME_N_SAMPLES, came.player.n_gaps
     talked.n_dropped.update(came.count_dropped_frames())
-    _note_events(talked, came.events)
+    _record_events(talked, came.events)
     talked.ended = came.ended
 
 
-def _note_realtime(talked: Talk, call: RealtimeCall) -> None:
-    """Copies the figures of a finished call over `/v1/realtime` to its record."""
+def _record_realtime_call(talked: Talk, call: RealtimeCall) -> None:
+    """Copies the figures of a finished call over `/v1/realtime` to its record `talked`."""
     talked.n_sent = call.n_sent
     talked.n_answered = min(call.n_answered, call.n_sent - call.side.n_missing_in_responses)
     talked.n_gaps = sum(n_gaps(run) for run in call.side.runs())
     talked.n_dropped.update(_count_dropped(call.side.events))
-    _note_events(talked, call.side.events)
+    _record_events(talked, call.side.events)
     talked.ended = call.ended
 
 
-def _note_events(talked: Talk, events: list[dict[str, Any]]) -> None:
+def _record_events(talked: Talk, events: list[dict[str, Any]]) -> None:
+    """Adds the texts of a call's events, and their numbers by kind, to its record `talked`."""
     talked.texts = collect_texts(events)
     talked.n_events.update(event["kind"] for event in events)
 
 
 def _count_dropped(events: list[dict[str, Any]]) -> Counter[str]:
-    """Counts dropped frames by direction."""
+    """Returns the number of dropped frames that events report, by direction."""
     counted: Counter[str] = Counter()
     for event in events:
         if event["kind"] == "dropped":
@@ -99,13 +100,13 @@ class BadCaller:
         self._opus = sphn.OpusStreamWriter(SAMPLE_RATE_HZ)
 
     async def run(self, kind: Kind, sound: Samples) -> str:
-        """Runs the whole call; returns a failed check, or an empty text.
+        """Makes a call that misbehaves in the way that `kind` names; returns a failed check, or an empty text.
 
         Raises:
             InvalidStatus: it was refused.
         """
         socket = await connect(self._address, proxy=None, open_timeout=60)
-        hearing = asyncio.create_task(_drain(socket))
+        hearing = asyncio.create_task(_discard_messages(socket))
         try:
             with suppress(ConnectionClosed):
                 return await self._behave(socket, kind, sound)
@@ -135,6 +136,7 @@ class BadCaller:
         return ""
 
     def _make_message(self, frame: Samples) -> bytes | str:
+        """Returns a frame of audio as a message of the protocol of this caller's socket."""
         if self._path == CHAT:
             packet: bytes = self._opus.append_pcm(frame)
             return bytes([MessageKind.AUDIO]) + packet
@@ -151,7 +153,7 @@ async def _play_at_rate(sound: Samples, times_as_fast: float) -> AsyncIterator[S
         await asyncio.sleep(FRAME_S / times_as_fast)
 
 
-async def _drain(socket: Any) -> None:
+async def _discard_messages(socket: Any) -> None:
     """Reads and discards all messages until the connection is closed."""
     with suppress(ConnectionClosed):
         async for _ in socket:

@@ -65,11 +65,11 @@ class RealtimeCall:
         await self._socket.send(json.dumps(message))
 
     async def change(self, **changes: object) -> None:
-        """Changes mode, back-end or prompt during the conversation."""
+        """Changes settings of the conversation, given by name: mode, back-end or prompt."""
         await self.send({"type": "session.update", "kame": changes})
 
     async def say(self, frames: AsyncIterator[Samples]) -> None:
-        """Sends frames as they come, until their end or the server's."""
+        """Sends frames as they come, until there are no more or the server has ended the call."""
         try:
             async for frame in frames:
                 sound = base64.b64encode(encode_pcm16(frame)).decode()
@@ -79,7 +79,7 @@ class RealtimeCall:
             self.ended = self.ended or f"connection lost: {error}"
 
     async def wait_until_answered(self) -> None:
-        """Waits at most 3 s for frames that a busy server has not sent yet."""
+        """Waits until the server has sent a frame for each one that it received, at most 3 s."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_OWED_S):
                 while self.n_answered < self.n_sent and not self._hearing.done():
@@ -115,6 +115,6 @@ class RealtimeCall:
 
 
 def collect_texts(events: list[dict[str, Any]]) -> dict[str, str]:
-    """Returns all text of the events that a caller received, joined, by their kind: heard, oracle, said."""
+    """Returns the text of a caller's events, joined to one string for each kind: heard, oracle, said."""
     pieces = {kind: [e["data"]["text"] for e in events if e["kind"] == kind] for kind in ("heard", "oracle", "said")}
     return {kind: ("" if kind == "said" else " ").join(texts) for kind, texts in pieces.items()}

@@ -62,7 +62,7 @@ class RealReport:
     broken: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
-        """Converts it to JSON, with sums over the calls."""
+        """Returns the report as JSON values, with sums over the calls."""
         talks = self.talks
         return {
             "n_callers": dict(self.n_callers),
@@ -127,7 +127,7 @@ class RealSoak:
         self._on_round(self._held[-1])
 
     async def _run_round(self, is_killed: bool) -> None:
-        """Runs concurrent callers, in each place one after another; every other one is normal; the chat model stalls.
+        """Runs several callers at a time for about 45 s, every other one normal; the chat model is suspended once.
 
         Args:
             is_killed: whether the recogniser's process is killed.
@@ -238,7 +238,9 @@ class RealSoak:
 def run_real_soak(
     checkpoint: str, minutes: float, n_at_once: int, settings: Sequence[str], on_round: Callable[[Held], None]
 ) -> RealReport:
-    """Runs the soak test on two servers, one after the other.
+    """Runs the soak test on two servers, one after the other, and returns the report.
+
+    The first has the recogniser in its own process, the second in another one, which is killed and restarted.
 
     Raises:
         RunError: a server or the recogniser does not start, or does not end.

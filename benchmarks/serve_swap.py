@@ -35,7 +35,7 @@ PROMPTS = {"plain": "You are friendly.", "pirate": "You are a pirate."}
 """Short prompts, for machines without an accelerator."""
 
 
-def swap(checkpoint: str, n_swaps: int, settings: Sequence[str], on_swap: Callable[[Swap], None]) -> SwapReport:
+def run_swaps(checkpoint: str, n_swaps: int, settings: Sequence[str], on_swap: Callable[[Swap], None]) -> SwapReport:
     """Switches the chat model `n_swaps` times during a call to a new server, and returns the report.
 
     Args:

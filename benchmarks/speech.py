@@ -96,7 +96,7 @@ class Alignment:
 
 
 def prepare_scripts(folder: Path, n_dialogues: int, n_workers: int) -> tuple[RefreshConfig, list[Part]]:
-    """Prepares a run with that many dialogues, one per part: all stages before that of speech."""
+    """Runs all stages before speech for this number of dialogues, one per part; returns configuration and parts."""
     source = write_questions(folder / "own.jsonl", n_dialogues, 1)
     config = RefreshConfig(
         out=str(folder / "out"),
@@ -115,7 +115,7 @@ def prepare_scripts(folder: Path, n_dialogues: int, n_workers: int) -> tuple[Ref
 
 
 def measure_speed(n_dialogues: int) -> Speed:
-    """Measures the speed in one process and in one per core, in rounds of `n_dialogues` per process."""
+    """Returns the speed of the speech stage in one process and in one per core, with `n_dialogues` per process."""
     n_cores = os.cpu_count() or 1
     with tempfile.TemporaryDirectory() as folder:
         config, parts = prepare_scripts(Path(folder), n_dialogues * n_cores, n_cores)
@@ -130,7 +130,7 @@ def measure_speed(n_dialogues: int) -> Speed:
 
 
 def _measure_rate(workers: Workers, parts: Sequence[Part]) -> float:
-    """Returns the seconds of speech per second of the speech stage on some parts, and deletes their output."""
+    """Runs the speech stage on some parts, deletes its output, and returns the seconds of speech made per second."""
     runner = Runner(Store(workers.config.out))
     started_s = time.monotonic()
     workers.run(SPEECH, parts, lambda *_: None)
@@ -143,7 +143,7 @@ def _measure_rate(workers: Workers, parts: Sequence[Part]) -> float:
 
 
 def measure_memory(n_utterances: int) -> Memory:
-    """Measures memory while each worker, one per core, synthesises about `n_utterances`, which are more than 100."""
+    """Returns the memory of the workers, one per core, while each synthesises about `n_utterances` (more than 100)."""
     n_cores = os.cpu_count() or 1
     with tempfile.TemporaryDirectory() as folder:
         config, parts = prepare_scripts(Path(folder), -(-n_utterances * n_cores // LEAST_UTTERANCES), n_cores)
@@ -161,7 +161,7 @@ def measure_memory(n_utterances: int) -> Memory:
 
 
 def run_watched(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
-    """Calls `run_on_part`, and records the memory of this process afterwards."""
+    """Calls `run_on_part`, then appends the memory of this process to a file of its own, and returns the record."""
     record = run_on_part(config, stage, part)
     process = psutil.Process()
     file = Path(config.out) / f"rss-{process.pid}.jsonl"
@@ -173,6 +173,7 @@ def run_watched(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
 
 
 def _read_readings(file: Path) -> list[Reading]:
+    """Returns the memory readings that `run_watched` has written to a file, in order."""
     return [Reading(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
@@ -183,7 +184,7 @@ def _count_utterances(config: RefreshConfig, part: Part) -> int:
 
 
 def measure_alignment(n_texts: int) -> Alignment:
-    """Measures the alignment of `n_texts` synthesised texts on one core, by processor time."""
+    """Returns the speed of aligning `n_texts` synthesised texts on one core, by processor time."""
     tts, aligner = Kokoro(), PocketsphinxAligner()
     spoken: list[tuple[str, Samples]] = [
         (text, tts.synthesise(text, tts.voices()[0].name, 1.0).samples) for text in generate_texts(n_texts, 2)

@@ -119,7 +119,7 @@ class Station:
 
 
 def collect_items(n: int) -> list[Item]:
-    """Returns sample items with explanations and questions with options in turn, then generated questions."""
+    """Returns `n` items: sample items of GSM8K and MMLU-Pro in turn, then generated questions if these are too few."""
     of_source = [
         _read_source(SourceConfig(name=name, path=str(ITEMS / f"{name}.jsonl"))) for name in ("gsm8k", "mmlu_pro")
     ]
@@ -131,11 +131,12 @@ def collect_items(n: int) -> list[Item]:
 
 
 def _read_source(source: SourceConfig) -> list[Item]:
+    """Returns all items of a source."""
     return read_items(source, None, SplitConfig()).items
 
 
 def make_dialogues(form: str, chosen: Sequence[Item]) -> list[Dialogue]:
-    """Returns dialogues of one form of the items that it fits."""
+    """Makes dialogues of one form from these items; items that it does not fit are left out."""
     shares = FormShares(**{name: float(name == form) for name in FormShares.model_fields})
     made = ScriptStage(ScriptConfig(), FormsConfig(shares=shares), 1.0, SEED).run([(item,) for item in chosen]).outputs
     return [each for each in made if each.form == form]
@@ -144,7 +145,7 @@ def make_dialogues(form: str, chosen: Sequence[Item]) -> list[Dialogue]:
 def mix_dialogues(
     spoken: Sequence[tuple[Dialogue, Clips, DialogueWords]], surroundings: dict[str, float]
 ) -> Iterator[Any]:
-    """Mixes dialogues in some surroundings; yields rows of a data shard, each with the clips that are in it."""
+    """Mixes dialogues in these surroundings; yields pairs of a row of a data shard and the clips that are in it."""
     stage = MixingStage(MixingConfig(), SurroundingsConfig(**surroundings), SEED)
     for each in spoken:  # one by one: an item is a dialogue of one id in every form
         for row in stage.run([each]).outputs:
@@ -152,12 +153,12 @@ def mix_dialogues(
 
 
 def count_words(dialogue: Dialogue) -> int:
-    """Counts the words of all utterances, as they were to be spoken."""
+    """Returns the number of words of all utterances of a dialogue, as they were to be spoken."""
     return sum(len(split_words(each.spoken_text)) for turn in dialogue.turns for each in turn.utterances)
 
 
-def compare(row: AudioDialogue, clips: Clips, tally: Tally) -> None:
-    """Adds the errors of a dialogue's word starts to a tally, except those of cut words."""
+def add_start_errors(row: AudioDialogue, clips: Clips, tally: Tally) -> None:
+    """Adds the errors of a dialogue's word starts, relative to the synthesiser's, to a tally, without cut words."""
     sound = decode_flac(row.flac)
     by_place = {(clip.turn_index, clip.utterance_index): clip for clip in clips.clips}
     for turn in row.turns:
@@ -175,7 +176,10 @@ def compare(row: AudioDialogue, clips: Clips, tally: Tally) -> None:
 
 
 def find_true_start_s(channel: Sound, clip: Clip, turn: Turn, utterance: Utterance) -> float:
-    """Finds the start of a clip in its channel in seconds, by cross-correlation around its position in the row."""
+    """Returns the time in seconds at which a clip starts in its channel.
+
+    It is found by cross-correlation around the start of its utterance in the row.
+    """
     assert utterance.start_s is not None
     assert utterance.end_s is not None
     said = decode_flac(clip.flac)
@@ -191,7 +195,10 @@ def find_true_start_s(channel: Sound, clip: Clip, turn: Turn, utterance: Utteran
 
 
 def measure(truth: str, aligner: str, n: int) -> Figures:
-    """Returns figures by form and surroundings; forms that fit none of the items are skipped."""
+    """Measures the errors of an aligner's word starts, with a synthesiser `truth` as the reference, on `n` items.
+
+    Returns figures by form and surroundings; forms that fit none of the items are left out.
+    """
     station, chosen = Station(truth, aligner), collect_items(n)
     tallies: dict[tuple[str, str], Tally] = defaultdict(lambda: Tally([]))
     for form in FormShares.model_fields:
@@ -202,7 +209,7 @@ def measure(truth: str, aligner: str, n: int) -> Figures:
         for name, surroundings in SURROUNDINGS.items():
             own = Tally([], n_words=n_refused)
             for row, clips in mix_dialogues(spoken, surroundings):
-                compare(row, clips, own)
+                add_start_errors(row, clips, own)
             for key in ((form, name), (ALL, name)):
                 tallies[key].add(own)
     found: Figures = defaultdict(dict)
@@ -213,7 +220,7 @@ def measure(truth: str, aligner: str, n: int) -> Figures:
 
 
 def format_table(found: Figures) -> Iterator[str]:
-    """Formats a row for each form and a column for each surrounding with mean and 95th percentile."""
+    """Yields the lines of a table: mean and 95th percentile, a row for each form, a column for each surrounding."""
     yield f"{'ms: mean / 95 %':18}{''.join(f'{name:>15}' for name in SURROUNDINGS)}{'bias':>7}{'words':>7}{'timed':>8}"
     for form in sorted(found, key=lambda each: each == ALL):
         cells = [f"{each['mean_ms']:.1f} / {each['p95_ms']:.1f}" for each in found[form].values()]

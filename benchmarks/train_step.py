@@ -101,7 +101,7 @@ def make_benchmark_config(
     batch_frames: int | None = None,
     minutes: float | None = None,
 ) -> TrainConfig:
-    """Builds a run by a preset's recipe on the rows and weights that `make_inputs` writes to the folder.
+    """Returns the configuration of a training by a preset's recipe, on inputs that `make_inputs` writes.
 
     Args:
         precision, device, batch_frames: None for those of the recipe.
@@ -134,7 +134,7 @@ def make_benchmark_config(
 
 
 def make_inputs(config: TrainConfig, n_rows: int = 64) -> None:
-    """Writes random dialogues of 15 to 40 s, as in the corpus, and the base weights for adapters."""
+    """Writes random dialogues of 15 to 40 s as token rows and, if adapters are trained, random base weights."""
     is_nano = config.model.preset == "nano"
     by = made_with(text_card=1500, card=512, n_codebooks=6) if is_nano else made_with(32_000, 2048, 8)
     write_made(Path(config.data.datasets[0].path), n_rows, 1, by, n_words=(20, 50))
@@ -143,7 +143,7 @@ def make_inputs(config: TrainConfig, n_rows: int = 64) -> None:
 
 
 def make_random_base(folder: Path, model: ModelConfig, by: MadeWith, device: torch.device) -> None:
-    """Makes a checkpoint of random weights in bf16."""
+    """Writes a checkpoint with random weights in bf16 to the folder; `by` has the sizes of its vocabulary and codec."""
     front_end = build_front_end(model, by.text_card, by.layout, device)
     export_checkpoint(front_end, None, None, folder, TrainingFacts(), torch.bfloat16)
 
@@ -184,11 +184,12 @@ class Bare:
 
 
 def _cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Returns the mean cross-entropy over all positions with a label other than -1."""
     return functional.cross_entropy(logits.float().flatten(0, -2), labels.flatten(), ignore_index=-1)
 
 
 def measure_whole(config: TrainConfig) -> dict[str, Any]:
-    """Trains, and returns speed and memory of the steps, with the memory that `kame plan` computes."""
+    """Runs a training; returns speed and memory of its steps, and the memory that `kame plan` computes."""
     watch = Stopwatch(None if config.max_hours else config.max_steps)
     with suppress(MeasuredError):
         train(config, watch)
@@ -275,7 +276,7 @@ def _parse_options() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Runs the benchmark and prints its figures."""
     options = _parse_options()
     chosen = (options.preset, options.steps, options.precision, options.device, options.lora_rank)
     with _open_folder(options.folder) as folder:

@@ -65,7 +65,7 @@ class Rate:
 
 
 def transcribe_utterances(reader: DatasetReader, recogniser: Recogniser, limit: int | None) -> Iterator[Heard]:
-    """Yields each utterance of a dataset, or of `limit` evenly spread dialogues, with its transcript.
+    """Yields the utterances of a dataset, or of `limit` evenly spread dialogues, with a recogniser's transcripts.
 
     Backchannels are skipped, as by the gate.
     """
@@ -121,6 +121,7 @@ def compute_rate(heard: Sequence[Heard]) -> Rate:
 
 
 def _compute_share(part: int, whole: int) -> float | None:
+    """Returns the ratio of two counts; None if the whole is 0."""
     return part / whole if whole else None
 
 
@@ -135,7 +136,7 @@ def compute_rates(heard: Sequence[Heard]) -> dict[str, Rate]:
 
 
 def _select_rows(reader: DatasetReader, limit: int | None) -> Iterator[AudioDialogue]:
-    """Returns all dialogues, or `limit` of them, evenly spread."""
+    """Yields all dialogues, or `limit` of them that are evenly spread over the dataset."""
     n_rows = sum(shard.n_rows for shard in reader.shards())
     wanted = set(np.linspace(0, n_rows - 1, min(limit or n_rows, n_rows)).round().astype(int).tolist())
     return (row for index, row in enumerate(reader.dialogues()) if index in wanted)
