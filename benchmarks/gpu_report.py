@@ -235,6 +235,7 @@ class Report:
         self._write("report.md", "\n".join(self._list_lines()) + "\n")
 
     def _write(self, name: str, text: str) -> None:
+        """Writes a file of the report's folder."""
         Store(str(self.out)).write_bytes(name, text.encode())
 
     def _list_lines(self) -> Iterator[str]:

@@ -190,6 +190,7 @@ def kill_many(folder: Path, n: int, n_commands: int, seed: int = 0) -> Iterator[
 
 
 def _run(config: RefreshConfig) -> None:
+    """Runs a refresh in this process, without output."""
     run_refresh(config, Silent())
 
 

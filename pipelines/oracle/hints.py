@@ -64,6 +64,7 @@ def find_keywords(hint: str, heard: str) -> list[str]:
 
 
 def _find_content_words(words: Sequence[str]) -> list[str]:
+    """Returns the words without function words, such as "the" or "is"."""
     return [word for word in words if word.lower() not in _HOLDING]
 
 

@@ -47,7 +47,7 @@ class MeasuredEvent:
 
     @property
     def has_its_length(self) -> bool:
-        """Whether it has as many words as the paper's oracles."""
+        """Whether the oracle has 10 to 30 words, as those of the paper have."""
         return FEWEST_WORDS <= self.n_words <= MOST_WORDS
 
 

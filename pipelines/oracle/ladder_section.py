@@ -101,6 +101,7 @@ def summarise(report: Mapping[str, Any], figures: Mapping[str, Any]) -> list[str
 
 
 def _summarise_rise(measure: str, rise: Mapping[str, Any]) -> list[str]:
+    """Returns the list items of one measure: correlation with the level, and level 0's distance to chance."""
     return [
         f"- Spearman of level and {measure}: {_format_estimate(rise['spearman'])}.",
         f"- Level 0 less chance, {measure}: {_format_estimate(rise['above_chance'])}; chance "

@@ -257,10 +257,12 @@ def _measure_event(
 
 
 def _make_true_answer(text: str, item: _Item) -> _TrueAnswer:
+    """Makes the true answer of a turn whose body is `text`."""
     return _TrueAnswer(text, item.answer if item.answer and is_found(item.answer, text) else None)
 
 
 def _score_found(text: str, answer: str) -> float:
+    """Returns 1 if the text contains the answer (`is_found`), else 0."""
     return float(is_found(answer, text))
 
 

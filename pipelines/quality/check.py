@@ -98,6 +98,7 @@ def check_dataset(root: str) -> CheckResult:
 
 
 def _make_sort_key(entry: ShardEntry) -> tuple[str, int]:
+    """Returns the key by which files are sorted: by source, and then data, oracles and rejects."""
     return entry.source, {DATA: 1, ORACLE: 2, REJECTS: 3}.get(entry.kind, 0)
 
 

@@ -79,6 +79,7 @@ def _has_exact_words(text: str, words: Sequence[WordTiming]) -> bool:
 
 
 def _mask_word(word: WordTiming, t_s: float) -> WordTiming:
+    """Returns a word as it is if it has ended by a time, else with `SENTINEL` as its text."""
     return word if word.end_s <= t_s else replace(word, word=SENTINEL)
 
 

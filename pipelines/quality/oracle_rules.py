@@ -118,6 +118,7 @@ def _find_off_schedule(events: Sequence[OracleEvent], schedule: Sequence[Tick]) 
 
 
 def _format_moment(at: OracleEvent | Tick) -> str:
+    """Returns time, words heard, r and level of an event or tick as text."""
     return f"at {at.t_s} s, {at.n_words_heard}/{at.n_words} words, r {at.r:.3f}, level {at.level}"
 
 

@@ -84,4 +84,5 @@ def _has_similar_letters(said: str, heard: str) -> bool:
 
 
 def _list_consonants(word: str) -> list[str]:
+    """Returns the phones of a word that are not vowels."""
     return [phone for phone in find_phones(word).split("_") if phone not in _VOWELS]

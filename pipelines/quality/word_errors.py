@@ -156,6 +156,7 @@ def normalise_words(text: str) -> list[str]:
 
 
 def _normalise_token(token: str) -> str:
+    """Returns a token as it is spoken; its letters if it has no reading, and "unreadable" if it has no letters."""
     try:
         return speak(token)
     except Unspeakable:
@@ -211,6 +212,7 @@ def _key_by_sound(tokens: Sequence[_Token]) -> list[_Token]:
 
 
 def _is_ordinal(token: _Token) -> bool:
+    """Returns whether a token is an ordinal number, such as "third"."""
     return token.is_number and token.key.endswith("#")
 
 
@@ -274,6 +276,7 @@ def _count_misheard(gap: _Gap) -> int:
 
 
 def _count_negations(tokens: Sequence[_Token]) -> int:
+    """Returns how many tokens are words of `NEGATIONS`."""
     return sum(each.text in NEGATIONS for each in tokens)
 
 

@@ -133,5 +133,6 @@ def _make_item(config: SourceConfig, split: SplitConfig, text: SessionText, dige
 
 
 def _make_reject(source: str, session_id: str, reason: str, detail: str) -> Reject:
+    """Makes the reject of a session; the detail is cut at 500 characters."""
     item_id = ids.make_item_id(source, session_id, "")
     return Reject(item_id=item_id, source=source, stage=STAGE, reason=reason, detail=detail[:500])

@@ -74,11 +74,13 @@ def publish_and_forget(config: RefreshConfig, plan: Plan, entries: Sequence[Shar
 
 
 def _make_stages(config: RefreshConfig) -> dict[str, StageDescription]:
+    """Returns the descriptions of the stages in `STAGES`, by name; no chat model is started."""
     return {MIXING: _make_recordings_stage(config), ORACLE: describe_chat_stage(config, ORACLE)}
 
 
 @cache_last_result
 def _make_recordings_stage(config: RefreshConfig) -> RecordingsStage:
+    """Makes the stage for recordings with the configured aligner; the last one is kept."""
     aligner = registry.build("aligner", config.alignment.aligner, config.alignment.aligner_options)
     return RecordingsStage(open_recordings_folder(config.sources[0]), config.alignment, aligner, config.seed)
 

@@ -97,6 +97,7 @@ class DaskCluster:
         return list(self._client.scheduler_info(n_workers=-1)["workers"].values())
 
     def _make_lost_error(self) -> BackendError:
+        """Makes the error for a lost scheduler."""
         return BackendError(f"The Dask scheduler at {self._address} was lost.", f"Start it and its workers. {AGAIN}")
 
 

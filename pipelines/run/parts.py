@@ -221,6 +221,7 @@ def _drop_contaminated(contaminated: frozenset[str], members: Iterable[Member]) 
 
 
 def _make_removed_reject(item: Item) -> Reject:
+    """Makes the reject of an item that its source no longer has."""
     return make_reject(item, STAGE, "removed_at_source", "stood in the source when it was read before")
 
 

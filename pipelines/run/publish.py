@@ -352,5 +352,6 @@ def _list_data_files(entries: Iterable[ShardEntry]) -> list[dict[str, Any]]:
 
 
 def _format_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Returns a Markdown table, with a line end after it."""
     lines = [f"| {' | '.join(str(cell) for cell in row)} |" for row in (head, ["---"] * len(head), *rows)]
     return "\n".join([*lines, ""])

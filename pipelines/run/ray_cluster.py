@@ -85,6 +85,7 @@ class RayCluster:
         )
 
     def _make_lost_error(self) -> BackendError:
+        """Makes the error for a lost head."""
         return BackendError(f"The Ray head at {self._address} was lost.", f"Start it. {AGAIN}")
 
 
@@ -114,6 +115,7 @@ class _RayFuture(Future[Any]):
         self._ref = ref
 
     def cancel(self) -> bool:
+        """Cancels the future and Ray's task unless it is done or runs; returns whether the future is cancelled."""
         if not self.done() and super().cancel():
             with suppress(ConnectionError):  # a lost head has no task to cancel
                 ray.cancel(self._ref)

@@ -101,4 +101,5 @@ def find_echo(question: str) -> str | None:
 
 
 def _lower_start(text: str) -> str:
+    """Returns a text with its first letter in lower case."""
     return text[0].lower() + text[1:]

@@ -258,6 +258,7 @@ def _is_plural_verb(verb: str) -> bool:
 
 
 def _make_singular(noun: str) -> str:
+    """Returns the singular of a regular plural; other nouns are returned unchanged."""
     if noun.endswith("ies"):
         return noun[:-3] + "y"
     if re.search(r"(?:x|ch|sh|ss)es$", noun):

@@ -103,6 +103,7 @@ class _Reading:
             self._add_reject(row_id, bad)
 
     def _add_reject(self, row_id: str, bad: BadRowError) -> None:
+        """Adds the reject of a row; `row_id` is the id of its item, or stands for it if there is none."""
         refused = Reject(item_id=row_id, source=self.spec.name, stage=STAGE, reason=bad.reason, detail=bad.detail[:500])
         self.rejects.append(refused)
 

@@ -92,4 +92,5 @@ def list_kept_words(said: str) -> set[str]:
 
 
 def _strip_possessive(word: str) -> str:
+    """Returns a word without "'s" at its end."""
     return word.removesuffix("'s")
