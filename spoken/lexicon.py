@@ -71,7 +71,7 @@ class Lexicon:
         return re.compile(rf"(?<![A-Za-z\d])(?:{forms})(?=(?:'s)?(?![A-Za-z\d]))")
 
     def replace_entries(self, text: TracedText) -> tuple[TracedText, dict[str, str]]:
-        """Replaces each entry found by one character of the private use area.
+        """Replaces each written form of an entry by one character of the private use area.
 
         Returns the text, and the spoken form for each of these characters. "an" before an entry becomes "a" if its
         spoken form begins with a consonant.

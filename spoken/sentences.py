@@ -90,7 +90,7 @@ def _is_listed(before: str, word: str) -> bool:
 
 
 def split_sentences(text: str) -> list[str]:
-    """Splits a complete text into sentences, each with its punctuation and without surrounding spaces."""
+    """Returns the sentences of a complete text, each with its punctuation and without surrounding spaces."""
     sentences, at = [], 0
     while (end := find_sentence_end(text, at)) is not None:
         sentences.append(text[at:end].strip())

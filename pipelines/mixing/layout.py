@@ -67,7 +67,7 @@ def lay_out(
     config: MixingConfig,
     draw: random.Random,
 ) -> Layout:
-    """Determines when each utterance of a dialogue is spoken, from the first turn to the last.
+    """Returns when each utterance of a dialogue is spoken, and the length of the dialogue.
 
     The backchannels over a turn are placed as soon as that turn is; silence follows the last utterance.
 
@@ -223,7 +223,7 @@ class _Clock:
         return start
 
     def _cut_turn(self, turn_index: int, cut: int) -> None:
-        """Ends a turn at sample `cut`; an utterance that starts later, or would keep no whole word, is removed."""
+        """Ends a placed turn at the sample `cut`; an utterance that would keep no whole word is removed."""
         for key, laid in list(self._list_speech(turn_index)):
             if laid.end <= cut:
                 continue

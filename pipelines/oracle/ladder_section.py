@@ -46,7 +46,7 @@ def _read(store: Store, path: str) -> Mapping[str, Any]:
 
 
 def format_section(report: Mapping[str, Any], picture: str) -> str:
-    """Formats a report as Markdown; `picture` is the path of its plot, relative to the text."""
+    """Returns a report as a section of Markdown; `picture` is the path of its plot, relative to the text."""
     lines = [f"## The ladder measured, version {report['version']}", ""]
     lines += [
         *_format_writers(report),

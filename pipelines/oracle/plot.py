@@ -32,7 +32,7 @@ def write_report(store: Store, report: LadderReport) -> list[str]:
 
 
 def plot_ladder(report: LadderReport) -> bytes:
-    """Plots the ladder as PNG; the same report gives the same bytes.
+    """Returns a plot of the ladder as the bytes of a PNG file; the same report gives the same bytes.
 
     Raises:
         ConfigError: matplotlib is not installed.

@@ -149,7 +149,7 @@ class _TrueAnswer:
 
 
 def _read_items(reader: DatasetReader) -> dict[str, _Item]:
-    """Reads, by dialogue id, what the oracles of each dialogue are measured by."""
+    """Reads from the data shards what the oracles of each dialogue are measured by; returns it by dialogue id."""
     found = {}
     for entry in reader.manifest.select_kind(DATA):
         table = reader.store.read_table(entry.path, ["dialogue_id", "item_id", "answer", "turns"])

@@ -108,7 +108,7 @@ def make_hearing(found: Comparison, heard_text: str, n_takes: int) -> Hearing:
 
 
 def compare_transcript(spoken_text: str, heard_text: str) -> Comparison:
-    """Compares a transcript with the spoken text.
+    """Compares a recogniser's transcript with the text that was spoken, and returns the counts of errors.
 
     A number of several words counts as one word and is heard if its value is; a name (`find_names`) is heard if
     something that sounds similar is in its place.

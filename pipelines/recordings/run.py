@@ -55,7 +55,7 @@ def check_request(config: RefreshConfig) -> None:
 
 
 def plan(config: RefreshConfig) -> Plan:
-    """Plans a run over recordings, as `make_plan` does."""
+    """Reads the recordings, records parts and items, and returns the plan of a run over them, as `make_plan` does."""
     return make_plan(config, read_recordings, _make_stages(config))
 
 

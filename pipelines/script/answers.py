@@ -350,7 +350,7 @@ def _frame_answer(frame: str, answer: str) -> Answer:
 
 
 def answer_by_option(option: str, stem: str, rng: random.Random) -> Answer:
-    """Words an option's text as a spoken answer; sometimes as the whole sentence that it completes.
+    """Returns an option as a spoken answer; in some cases, drawn by `rng`, as the whole sentence that it completes.
 
     Args:
         stem: the unfinished sentence, with `___` in place of the option; empty if there is none.
@@ -373,7 +373,7 @@ def answer_by_option(option: str, stem: str, rng: random.Random) -> Answer:
 
 
 def answer_alone(option: str, completes: bool, rng: random.Random) -> Answer:
-    """Words an option's text as a spoken answer that stands by itself.
+    """Returns an option as a spoken answer that stands by itself.
 
     A completion, a sentence, a phrase such as "by heating" or a capitalised one is spoken as it is; a name, a thing
     with its article or a number is put into a sentence; anything else stands alone.

@@ -140,7 +140,7 @@ def _can_be_listed(choices: Sequence[str]) -> bool:
 
 
 def _list_choices(choices: Sequence[str]) -> str:
-    """Lists choices as "X, Y, or Z"; as "first, X; second, Y; or third, Z" if they are long or contain commas."""
+    """Returns choices as "X, Y, or Z"; as "first, X; second, Y; or third, Z" if they are long or have commas."""
     if _can_be_listed(choices):
         few = [lower_start(each) for each in choices]
         if any(re.search(r"\d,\d{3}|\d{4}", each) for each in few):

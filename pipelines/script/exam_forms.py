@@ -137,7 +137,7 @@ def make_quiz(item: Item, question: str) -> Quiz:
 
 
 def _strip_label(option: str) -> str:
-    """Removes an option's own letter: "(A) rising" becomes "rising"."""
+    """Returns an option without its own letter: "(A) rising" becomes "rising"."""
     text = option.strip()
     has_parts = re.search(r"\(a\).*\(b\)", text, re.IGNORECASE | re.DOTALL) is not None
     return text if has_parts else re.sub(r"^\([A-J]\) +", "", text)
@@ -218,7 +218,7 @@ def _state_truths(first: str, second: str) -> str:
 
 
 def _state_names(answer: str) -> str:
-    """Words an answer that names statements by numerals: "I and II" becomes "Statements one and two"."""
+    """Returns an answer that names statements by numerals in words: "I and II" becomes "Statements one and two"."""
     if _NONE.fullmatch(answer):
         return "None of them"
     bare = re.sub(r"^statements? ", "", answer.lower())

@@ -100,7 +100,11 @@ class SpeechStage:
             return make_reject(dialogue, self.name, failure.fault.reason, failure.fault.detail)
 
     def _speak(self, dialogue: Dialogue) -> Clips:
-        """Synthesises all utterances of a dialogue, with the names and digests of the engines that were used."""
+        """Synthesises all utterances of a dialogue; returns the clips with the names and digests of their engines.
+
+        Raises:
+            _Failed, SpeechRefused: as `_speak_as`.
+        """
         clips = {place: clip for speaker in ("A", "B") for place, clip in self._speak_as(speaker, dialogue).items()}
         recogniser = self.gate.recogniser
         tts, tts_digest = self.tts.name, self.tts.digest

@@ -113,7 +113,7 @@ class WordingStage:
         }
 
     def _apply_wordings(self, dialogue: Dialogue, said: Mapping[Place, SpokenText]) -> Dialogue:
-        """Replaces the bodies of turns that have a new wording, and names these turns and the model in provenance."""
+        """Returns a dialogue with the new wordings of its turns; provenance names these turns and the model."""
         turns, by_model = [], []
         for turn in dialogue.turns:
             new = said.get((dialogue.dialogue_id, turn.turn_index))

@@ -24,35 +24,43 @@ def _strip_hyphens(words: str) -> str:
 
 
 def spell_cardinal(number: int) -> str:
-    """Spells a whole number, 0 or more: 1234 is "one thousand two hundred thirty four"."""
+    """Returns a whole number, 0 or more, in words: "one thousand two hundred thirty four" for 1234.
+
+    Raises:
+        Unspeakable: `number`: it has more than `MAX_DIGITS` digits.
+    """
     if len(str(number)) > MAX_DIGITS:
         raise Unspeakable("number", str(number))
     return _strip_hyphens(num2words(number))
 
 
 def spell_ordinal(number: int) -> str:
-    """Spells an ordinal: 1 is "first", 22 is "twenty second"."""
+    """Returns an ordinal in words: "first" for 1, "twenty second" for 22.
+
+    Raises:
+        Unspeakable: `number`: it has more than `MAX_DIGITS` digits.
+    """
     if len(str(number)) > MAX_DIGITS:
         raise Unspeakable("number", str(number))
     return _strip_hyphens(num2words(number, to="ordinal"))
 
 
 def spell_year(number: int) -> str:
-    """Spells a year: 1914 is "nineteen fourteen", 1905 "nineteen oh five", 2008 "two thousand eight"."""
+    """Returns a year in words: "nineteen fourteen" for 1914, "nineteen oh five", "two thousand eight"."""
     return _strip_hyphens(num2words(number, to="year"))
 
 
 def spell_decade(number: int) -> str:
-    """Spells a decade: 1960 is "nineteen sixties", 20 is "twenties"; `number` ends in zero."""
+    """Returns a decade in words: "nineteen sixties" for 1960, "twenties" for 20; `number` must end in zero."""
     words = spell_year(number)
     return words[:-1] + "ies" if words.endswith("y") else words + "s"
 
 
 def spell_number(text: str) -> str:
-    """Spells a number, also with thousands commas or a decimal point: "25.3" is "twenty five point three".
+    """Returns a written number, also with thousands commas or decimals, in words: "twenty five point three" for "25.3".
 
     Raises:
-        Unspeakable: it begins with a needless zero, or has too many decimals.
+        Unspeakable: `number`: it begins with a needless zero, or has too many digits or decimals.
     """
     whole, _, decimals = text.replace(",", "").partition(".")
     if (len(whole) > 1 and whole.startswith("0")) or len(decimals) > MAX_DECIMALS:
@@ -69,7 +77,7 @@ def is_one(text: str) -> bool:
 
 
 def spell_fraction(numerator: int, denominator: int) -> str:
-    """Spells a fraction: 3/4 is "three quarters", 1/20 "one twentieth"; the denominator is at least 2."""
+    """Returns a fraction in words: "three quarters", "one twentieth"; the denominator must be at least 2."""
     one, many = _NAMED_DENOMINATORS.get(denominator, (spell_ordinal(denominator), spell_ordinal(denominator) + "s"))
     return f"{spell_cardinal(numerator)} {one if numerator == 1 else many}"
 

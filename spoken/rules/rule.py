@@ -81,7 +81,7 @@ def make_refusal(name: str, reason: str, pattern: str, example: str) -> Rule:
 
 
 def apply_rewritings(text: TracedText, rules: Sequence[Rule]) -> TracedText:
-    """Applies rewritings to a text, in order."""
+    """Returns a text after all rewritings, which are applied in order."""
     for each in rules:
         text = each.rewrite(text)
     return text

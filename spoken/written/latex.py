@@ -148,7 +148,7 @@ def _wrap_in_brackets(piece: TracedText, whole: TracedText) -> TracedText:
 
 
 def convert_latex(text: TracedText) -> TracedText:
-    """Converts LaTeX to plain signs; a text without backslashes is returned unchanged.
+    """Returns a text with its LaTeX as plain signs: "(a+b)/2"; a text without backslashes is returned unchanged.
 
     Raises:
         Unspeakable: `formula`: commands without a reading, matrices, LaTeX that does not parse.

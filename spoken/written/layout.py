@@ -50,7 +50,7 @@ def _rewrite_inches(match: Match) -> str:
 
 
 def _remove_initials(match: Match) -> str:
-    """Removes the abbreviation of "positron emission tomography (PET) scan", unless the text uses it again."""
+    """Rewrites "positron emission tomography (PET)" without its abbreviation, unless the text uses that again."""
     is_short = re.search(rf"\b{'.*'.join(match[2].lower())}", match[1].lower())
     is_used_again = re.search(rf"\b{match[2]}", match.string[match.end() :]) is not None
     return match[0] if is_short is None or is_used_again else match[1]
