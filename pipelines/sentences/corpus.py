@@ -100,7 +100,10 @@ def read_corpus(config: SpeechRowsConfig, left_out: frozenset[str] = frozenset()
 
 
 def draw_sentence(corpus: Corpus, config: SpeechRowsConfig, position: int) -> Sentence:
-    """Returns the sentence at a position, drawn by seed; all sentences of the sources occur before one is repeated."""
+    """Returns the sentence at a position, drawn by seed.
+
+    Of every `len(corpus.lines)` positions, from 0 on, no two have the same sentence of a source.
+    """
     rng = random.Random(ids.derive_seed(config.seed, "sentence", position))
     kind: SentenceKind = rng.choices(_KINDS, [getattr(config.shares, kind) for kind in _KINDS])[0]
     line = _draw_line(corpus, config.seed, position) if kind == "sentence" else None
@@ -121,7 +124,7 @@ def _split_item(item: Item) -> list[str]:
 
 
 def _draw_line(corpus: Corpus, seed: int, position: int) -> Line:
-    """Returns the sentence of a source for a position; their order is random, and a new one after all were used."""
+    """Returns the sentence of a source for a position: each once in `len(corpus.lines)` positions, in random order."""
     epoch, at = divmod(position, len(corpus.lines))
     return corpus.lines[int(_draw_order(len(corpus.lines), seed, epoch)[at])]
 
