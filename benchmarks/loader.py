@@ -27,8 +27,8 @@ from kame_model.train.throughput import count_frames
 
 
 def batch_shuffled(
-    batches: list[list[Planned]], batch_frames: int, lengths: "np.ndarray[Any, Any]"
-) -> list[list[Planned]]:
+    batches: list[list[PlannedExample]], batch_frames: int, lengths: "np.ndarray[Any, Any]"
+) -> list[list[PlannedExample]]:
     """Returns the dialogues of all batches in random order, cut into new batches.
 
     Args:
