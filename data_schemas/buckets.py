@@ -6,7 +6,7 @@ Files that several machines may write are written with a precondition (optimisti
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import fsspec
@@ -66,11 +66,8 @@ class Bucket(Store):
 
     def remove(self, path: str) -> None:
         """See `Store.remove`; a file that does not exist is not an error."""
-        with self.translate_errors(path, "remove"):
-            try:
-                super().remove(path)
-            except FileNotFoundError:
-                return
+        with self.translate_errors(path, "remove"), suppress(FileNotFoundError):
+            self.fs.rm_file(self.at(path))
 
     def list_states(self) -> dict[str, str]:
         """Returns the states of all files by path; a state changes with the content."""

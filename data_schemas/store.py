@@ -79,8 +79,13 @@ class Store:
         return sorted(str(name) for name in found if str(name).endswith(suffix))
 
     def remove(self, path: str) -> None:
-        """Deletes an existing file."""
-        self.fs.rm_file(self.at(path))
+        """Deletes an existing file.
+
+        Raises:
+            StoreError: it does not exist or cannot be deleted.
+        """
+        with self.translate_errors(path, "remove"):
+            self.fs.rm_file(self.at(path))
 
     def sweep(self) -> None:
         """Deletes all temporary files, which killed runs have left. No other process may be writing to this store."""
@@ -273,7 +278,7 @@ class Batch:
 
     def _remove(self, path: str) -> None:
         """Deletes a file if it exists; errors are ignored, so that the first error is reported."""
-        with suppress(OSError):
+        with suppress(OSError, StoreError):
             if self._store.exists(path):
                 self._store.remove(path)
 

@@ -86,6 +86,8 @@ def test_a_removed_file_is_gone(store: Store) -> None:
     store.write_bytes("file", b"x")
     store.remove("file")
     assert not store.exists("file")
+    with pytest.raises(StoreError, match=r"Cannot remove .*/file: No such file"):
+        store.remove("file")
 
 
 def test_the_same_table_gives_the_same_bytes(store: Store) -> None:

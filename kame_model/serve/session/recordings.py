@@ -89,8 +89,8 @@ class _SoundFile:
                     self._file = soundfile.SoundFile(self._path, "w", SAMPLE_RATE_HZ, **form)
                 self._file.write(block)
         except StoreError as error:
-            self.discard()
             self._failure = error
+            self.discard()
 
     def take(self) -> bytes:
         """Returns the complete audio as FLAC and deletes the file; empty if there was none.
@@ -110,7 +110,11 @@ class _SoundFile:
             self.discard()
 
     def discard(self) -> None:
-        """Closes and deletes the file, even if it cannot be closed."""
+        """Closes and deletes the file, even if it cannot be closed.
+
+        Raises:
+            StoreError: it cannot be deleted.
+        """
         file, self._file = self._file, None
         try:
             if file is not None:
@@ -118,7 +122,8 @@ class _SoundFile:
         except soundfile.LibsndfileError:
             _log.warning("The audio file %s could not be closed; it is deleted anyway.", self._path)
         finally:
-            self._path.unlink(missing_ok=True)
+            with self._translate_errors():
+                self._path.unlink(missing_ok=True)
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
@@ -170,7 +175,11 @@ class Recording:
             self._said.append(SaidPiece(text=str(data["text"]), time_s=time_s))
 
     async def discard(self) -> None:
-        """Stops recording, and deletes everything of this session."""
+        """Stops recording, and deletes what is recorded so far; a file that `close` has written stays.
+
+        Raises:
+            StoreError: it cannot be deleted.
+        """
         self._end()
         sound = self._sound
         self._clear()
@@ -346,7 +355,7 @@ class Recordings:
         return await self.call(self._sweep)
 
     async def aclose(self) -> None:
-        """Releases the folder; open sessions have been closed before."""
+        """Releases the folder and ends the thread; `run` has been cancelled and open sessions closed before."""
         await self.call(self._lock.release)
         self.thread.shutdown()
 

@@ -1,6 +1,7 @@
 """HTTP beside the sockets."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -182,8 +183,14 @@ async def test_requests_are_told_by_outcome_and_tokens_by_chat_model(checkpoint:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
+def refuse(path: str) -> None:
+    raise PermissionError(errno.EACCES, "Permission denied", path)
+
+
 @pytest.mark.looptime
-async def test_a_recording_is_deleted_by_who_knows_its_session(checkpoint: Checkpoint, tmp_path: Path) -> None:
+async def test_a_recording_is_deleted_by_who_knows_its_session(
+    checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "recordings"
     config = RecordConfig(folder=str(folder))
     recordings = Recordings(
@@ -201,6 +208,11 @@ async def test_a_recording_is_deleted_by_who_knows_its_session(checkpoint: Check
         await socket.leave()
         await until(lambda: any(folder.glob("*.parquet")))
         assert (await me.delete("/v1/recordings/somebody")).status_code == 404
+        with monkeypatch.context() as broken:
+            broken.setattr(recordings.store.fs, "rm_file", refuse)
+            failed = await me.delete(f"/v1/recordings/{session_id}")
+        assert (failed.status_code, any(folder.glob("*.parquet"))) == (500, True)
+        assert "could not be deleted" in failed.text
         assert (await me.delete(f"/v1/recordings/{session_id}")).status_code == 204
         assert not any(folder.glob("*.parquet"))
         assert (await me.delete(f"/v1/recordings/{session_id}")).status_code == 404
