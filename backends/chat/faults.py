@@ -2,8 +2,7 @@
 
 import email.utils
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -102,16 +101,6 @@ class FaultTranslator:
     api_key: str
     api_key_env: str
     longest_wait_s: float
-
-    @contextmanager
-    def translate_errors(self, request: str) -> Iterator[None]:
-        """Translates openai's errors that are raised in the block."""
-        import openai
-
-        try:
-            yield
-        except openai.APIError as error:
-            raise self.translate(error, request) from None  # its text may quote the key
 
     def translate(self, error: "openai.APIError", request: str) -> Exception:
         """Returns a `TryAgainError`, or a `RequestError` or `BackendError` if a retry does not help.
