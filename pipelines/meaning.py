@@ -21,6 +21,8 @@ NEGATIONS: Final = make_word_set(
 
 COMMON_WORDS: Final = Path(__file__).with_name("common_words.txt")
 _MARKED_WORD: Final = re.compile(r"([A-Za-z]+(?:'[A-Za-z]+)*)([,.?!;:]?)")
+_NAME: Final = re.compile(r"[A-Z](?:(?:[a-z]+|')[A-Z])?[a-z]+(?:'[a-z]+)*")
+"""A word with one capital, or with two as in "McDonald" and "O'Brien"."""
 _SHORT_FORMS: Final = re.compile(r"'(?:s|m|d|ll|re|ve)$")
 _ENDINGS: Final = (("s", ""), ("es", ""), ("d", ""), ("ed", ""), ("ing", ""), ("ing", "e"), ("ly", ""), ("ness", ""))
 """Endings of inflected forms that the list lacks, and what the base form has in their place."""
@@ -37,7 +39,7 @@ def is_negation(word: str) -> bool:
 
 
 def find_names(spoken_text: str) -> frozenset[str]:
-    """Returns the words of a spoken text that are names, as written in it ("Weng", "Bob's"), without acronyms.
+    """Returns the words of a spoken text that are names, as written in it ("Weng", "McDonald's"), without acronyms.
 
     Names are capitalised. At the start of a sentence, and after any other punctuation mark, where options and
     quotations begin, a word that is also written in lower case is not a name.
@@ -46,8 +48,7 @@ def find_names(spoken_text: str) -> frozenset[str]:
     may_begin = True
     for word, mark in _MARKED_WORD.findall(spoken_text):
         plain = _SHORT_FORMS.sub("", word)
-        has_capital = plain[0].isupper() and plain[1:].replace("'", "").islower() and plain != "I"
-        if has_capital and not (may_begin and is_common(plain.lower())):
+        if _NAME.fullmatch(plain) and not (may_begin and is_common(plain.lower())):
             names.add(word)
         may_begin = bool(mark)
     return frozenset(names)

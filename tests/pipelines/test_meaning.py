@@ -18,6 +18,7 @@ from pipelines.meaning import find_names, is_common, is_negation
         ("What's that? It'll rain. Don't go. Let's see. Seventeen men.", set()),
         ("Older workers are there: Boston, Weng, and Kyoto.", {"Boston", "Weng", "Kyoto"}),
         ("D N A and U S farms. P equals four.", set()),
+        ("McDonald and O'Brien's sister saw DNAs on YouTube.", {"McDonald", "O'Brien's", "YouTube"}),
     ],
 )
 def test_names_are_capitals_that_no_small_word_explains(text: str, names: set[str]) -> None:
