@@ -319,9 +319,9 @@ class KeepConfig(Config):
     )
     best_by: BestBy | None = Field(
         default=None,
-        description="Validation loss that selects the best checkpoint, with the right oracle: answer: text of the "
-        "answers' words; text: text of all words; loss: the whole loss, mostly audio. Empty: unchanged if the run is "
-        "resumed, else answer (text if there are no answers).",
+        description="Validation loss that selects the best checkpoint, with the right oracle: text: text of all words; "
+        "answer: text of the answers' words; loss: the whole loss, mostly audio. Empty: unchanged if the run is "
+        "resumed, else text.",
     )
     save_async: bool = Field(default=True, description="Whether checkpoints are written in the background on a GPU.")
     log_every: int = Field(default=10, ge=1, description="Number of steps between two lines of metrics.")

@@ -302,23 +302,20 @@ def _resolve_accumulation(config: TrainConfig, world: int) -> int:
 
 
 def _resolve_best_by(config: TrainConfig, judged: list[ValidationExample]) -> BestBy:
-    """Returns the measure by which the best checkpoint is chosen: as configured, or as recorded in the run.
-
-    If it is neither, it is "answer", or "text" if there are validation examples and none has an answer.
+    """Returns the measure by which the best checkpoint is chosen: as configured, else as recorded in the run, else text.
 
     Raises:
-        ConfigError: the configured measure is the answer, and no validation dialogue has one.
+        ConfigError: the measure is the answer, and no validation dialogue has one.
     """
-    has_answer = any(each.example.answer_mask.any() for each in judged)
-    if config.keep.best_by is None and list_checkpoints(Path(config.out) / CHECKPOINTS):
-        begun_by = read_facts(config.out).config.keep.best_by
-        return "text" if begun_by == "answer" and judged and not has_answer else begun_by or "answer"
-    if config.keep.best_by == "answer" and judged and not has_answer:
+    best_by = config.keep.best_by
+    if best_by is None and list_checkpoints(Path(config.out) / CHECKPOINTS):
+        best_by = read_facts(config.out).config.keep.best_by
+    if best_by == "answer" and judged and not any(each.example.answer_mask.any() for each in judged):
         raise ConfigError(
             "No validation dialogue has an answer, by whose loss the best checkpoint should be chosen.",
             "Set keep.best_by to text or loss.",
         )
-    return config.keep.best_by or ("answer" if has_answer or not judged else "text")
+    return best_by or "text"
 
 
 def _read_pieces(config: TrainConfig, dataset: TokenDataset) -> copying.Pieces:
