@@ -182,10 +182,18 @@ class RunScheduler(Protocol):
         """
 
     def set_schedule_active(self, kind: str, schedule_id: str, is_active: bool) -> None:
-        """Pauses or resumes a schedule."""
+        """Pauses or resumes a schedule.
+
+        Raises:
+            MissingError: there is no such schedule.
+        """
 
     def remove_schedule(self, kind: str, schedule_id: str) -> None:
-        """Deletes a schedule."""
+        """Deletes a schedule.
+
+        Raises:
+            MissingError: there is no such schedule.
+        """
 
     def train_after_refresh(self, dataset: str, settings: Mapping[str, Any]) -> None:
         """Adds an automation that starts a training whenever a refresh has changed a dataset.

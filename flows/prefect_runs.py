@@ -206,7 +206,11 @@ class PrefectRuns:
             )
 
     def remove_schedule(self, kind: str, schedule_id: str) -> None:
-        """Deletes a schedule."""
+        """Deletes a schedule.
+
+        Raises:
+            MissingError: there is no such schedule.
+        """
         with self._translate_errors(f"schedule {schedule_id!r}"):
             deployment = self._client.read_deployment_by_name(f"{kind}/{kind}")
             self._client.delete_deployment_schedule(deployment.id, _parse_uuid(schedule_id))

@@ -219,7 +219,7 @@ class Spending:
             self._cache.run(_ADD_ANSWERER, (*whose, *who))
 
     def count_retry(self, _: object = None) -> None:
-        """Counts a retry of a request; used as `on_retry` of `make_retry_options`."""
+        """Counts a retry in `usage`, not on disk; used as `on_retry` of `make_retry_options`."""
         self.usage.n_retries += 1
 
     def _reserve(self, n_tokens: int, usd: float, n_requests: int) -> None:

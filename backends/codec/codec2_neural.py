@@ -232,7 +232,7 @@ class NeuralCodec2(VocoderCodec):
 
     @cached_property
     def layout(self) -> CodeLayout:
-        """What is said in the first and second half of a frame, and the prosody of the frame."""
+        """Three codes a frame of equal weight in the loss: the sounds of its first and second half, and its prosody."""
         n_entries, n_prosody = len(self._net.entries), len(self._net.prosody)
         return CodeLayout.make_parametric([n_entries] * N_HALVES + [n_prosody], _TEXT_LEAD, _TEMP)
 

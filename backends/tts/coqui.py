@@ -124,7 +124,7 @@ class Coqui:
 
     @cached_property
     def _described(self) -> dict[str, Any]:
-        """The worker's description of the model: voices, digests of files, licence and limits."""
+        """The worker's description of the model: `voices`, `files` (digests), `licence`, `has_speed`, `max_chars`."""
         described: dict[str, Any] = self._worker.call("describe", {})[0]
         return described
 

@@ -35,7 +35,7 @@ def config_diff(
     right: Annotated[str, typer.Argument(help="Name of a profile, or a YAML file.")],
     as_json: AsJson = False,
 ) -> None:
-    """List the fields in which two configurations differ."""
+    """List the fields in which two whole configurations differ; a YAML file changes the profile "embedded"."""
     with report_errors(as_json):
         from data_schemas.profiles import PROFILES
         from flows.cli import show

@@ -208,7 +208,7 @@ def _measure_scripts(bench: Bench, stage: Stage[Any]) -> dict[str, list[Dialogue
 
 
 def _read_items(config: RefreshConfig, source: SourceConfig) -> list[Item]:
-    """Reads at most `N_READ` items of a source, fewer if the configuration has a lower limit."""
+    """Reads the items in the first `N_READ` rows of a source, fewer rows if the configuration has a lower limit."""
     limit = min(config.limit or N_READ, N_READ)
     return read_items(source, limit, config.split).items
 

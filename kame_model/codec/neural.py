@@ -84,9 +84,10 @@ def learn_networks(clips: Sequence[Clip], config: NeuralCodecConfig) -> NeuralCo
     """Trains encoder, codebook and decoder together; deterministic for the same clips and settings on one machine.
 
     The loss is that of the phonemes, which a small network finds in the codes, plus that of Codec 2's parameters.
+    The first 5 % of the clips, at least one, are held out, and the trained networks are measured on them.
 
     Raises:
-        DatasetError: there is less than a minute of speech.
+        DatasetError: the other clips are less than a minute of speech.
     """
     names = sorted({SILENCE} | {phone.phone for clip in clips for phone in clip.phones})
     frames = [_compute_frames(clip, names) for clip in clips]

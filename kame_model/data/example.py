@@ -235,10 +235,11 @@ class ExampleMaker:
         draft.sides, draft.fed = late  # never longer than planned
 
     def _draw_substituted(self, sides: Sides, n_spare: int, draw: random.Random) -> Iterator[Sides | None]:
-        """Yields at most one candidate: the dialogue with its answer in other words.
+        """Yields at most one candidate: the dialogue with its answer in other words; the caller draws whether to ask.
 
-        The words are those of a speech row or, if there are no such rows, other pieces. The candidate is None if the
-        dialogue is not suitable.
+        The words are those of a speech row, whose answer may be up to `n_spare` frames longer, or, if no source has
+        such rows, other pieces. Yields nothing if there are neither. The candidate is None if the dialogue is not
+        suitable or no row is short enough.
         """
         if self._speech.has_answers:
             yield self._draw_utterance(sides, n_spare, draw)

@@ -58,11 +58,11 @@ class AlignmentStage:
         return StageResult(outputs, rejects)
 
     def _align(self, dialogue: Dialogue, clip: Clip) -> UtteranceWords:
-        """Returns the timings of the words of one clip, in seconds from its start.
+        """Returns the checked timings of the words of one clip, in seconds from its start (`_find_times`).
 
         Raises:
             AlignmentRefused: words could not be timed (`TimesRefused`: they are out of order or outside the clip).
-            _UnreliableTimings: their mean score is too low.
+            _UnreliableTimings: their mean score is below the minimum for their method.
         """
         utterance = dialogue.turns[clip.turn_index].utterances[clip.utterance_index]
         words = split_words(utterance.spoken_text)

@@ -221,7 +221,7 @@ class _Assumed(ChatRate):
 
 
 def _find_chat_rate(book: RateBook, stage: str, model: str, prompt: str) -> tuple[ChatRate, str] | None:
-    """Returns the measured rate of a stage's requests to a model with a prompt, and its origin as text, or None."""
+    """Returns the rate measured for exactly this stage, model and prompt, and its origin as text; None without one."""
     wanted = (stage, model, prompt)
     found = book.find(lambda rates: rates.chat, lambda row: (row.stage, row.model, row.prompt) == wanted)
     return None if found is None else (found[0], f"{found[1]}, {found[0].n_calls} calls")

@@ -411,7 +411,10 @@ class _PacedEar:
         self._told.clear()
 
     def _feed_recogniser(self, samples: Samples | None) -> None:
-        """Feeds the recogniser audio, or ends the turn if `samples` is None, and records the real time."""
+        """Feeds the recogniser audio, or ends the turn if `samples` is None.
+
+        `_fed_s` becomes the real time at which this began, and `failure` the recogniser's.
+        """
         assert self._stream is not None  # it was opened to catch up
         self._fed_s = time.perf_counter()
         if samples is None:
