@@ -183,6 +183,13 @@ class DataConfig(Config):
         "small corpus are not memorised: by an utterance of the speech rows among the datasets, with its audio, or, "
         "if there are none, by random words without audio, which need the tokenizer file.",
     )
+    reframe_share: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Share of examples whose lead and tail, what is said before and after the answer, are replaced by "
+        "those of other dialogues, so that they are not memorised with questions and answers.",
+    )
     wait_share: float = Field(
         default=0.0,
         ge=0,
@@ -217,7 +224,7 @@ class DataConfig(Config):
     @property
     def lengthens(self) -> bool:
         """Whether an example may become longer than its dialogue."""
-        shares = self.swap_share + self.correct_share + self.substitute_share
+        shares = self.swap_share + self.correct_share + self.substitute_share + self.reframe_share
         return shares > 0 or not (self.feed.is_silent or self.feed.comes_at_once)
 
 

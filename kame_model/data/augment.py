@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from kame_model.data.copying import Pieces
 from kame_model.data.splicing import (
     LAST_FRAMES,
+    SOUND_FRAMES,
     Clip,
     Sides,
     cut_clip,
@@ -30,6 +31,7 @@ from kame_model.data.splicing import (
     overlay_clip,
     splice_clip,
 )
+from kame_model.encode.rows import SpeakerTokens
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
 from kame_model.frames.inner_monologue import find_words
 from kame_model.frames.oracle_stream import OracleTokens
@@ -230,17 +232,95 @@ def prepend_oracle(utterance: Sides, frame: int, n_before: int) -> Sides | None:
     return Sides(replace(own, oracle=event), splice_clip(other, 0, 0, meanwhile))
 
 
+def exchange_lead(sides: Sides, lead: Clip) -> Sides | None:
+    """Replaces the lead by that of another dialogue, so that leads are not memorised with their questions.
+
+        QQQQQ...........       QQQQQ..............
+        ......lllaaa.tt.   →   ......mmmmm.aaa.tt.
+            A                      A
+
+    Args:
+        sides: the dialogue.
+        lead: the other lead, from `cut_lead`.
+
+    Returns:
+        The dialogue; None if it has no lead, or the user talks from the end of the question to the answer.
+    """
+    own, place, event = sides.own, _find_lead(sides.own), sides.own.find_answering_event()
+    said = [] if place is None else np.flatnonzero(find_words(own.text[place]))
+    if place is None or event is None or len(said) == 0 or not has_been_asked(sides, event, place.stop):
+        return None
+    return _exchange_frames(sides, slice(place.start + int(said[0]), place.stop), lead)
+
+
+def exchange_tail(sides: Sides, tail: Clip) -> Sides | None:
+    """Replaces the tail by that of another dialogue, so that tails are not memorised with their answers.
+
+        QQQQQ...........       QQQQQ...........
+        ......lllaaa.tt.   →   ......lllaaa.u..
+            A                      A
+
+    Args:
+        sides: the dialogue.
+        tail: the other tail, from `cut_tail`.
+
+    Returns:
+        The dialogue; None if it has no whole tail.
+    """
+    place = _find_tail(sides)
+    return None if place is None else _exchange_frames(sides, place, tail)
+
+
 def cut_lead(sides: Sides) -> Clip | None:
     """Returns the lead: what the speaker to learn says between the question and the answer.
 
     None if nothing is said there, or question or answer are not found.
     """
-    own, cut = sides.own, find_handover(sides.own)
-    event = own.find_answering_event()
+    own, place = sides.own, _find_lead(sides.own)
+    return None if place is None else cut_clip(own.text[place], own.codes[:, place])
+
+
+def cut_tail(sides: Sides) -> Clip | None:
+    """Returns the tail: what the speaker to learn says after the answer and before the user speaks again.
+
+    None if nothing is said there, the answer is not found or not complete, or the user interrupts the tail.
+    """
+    own, place = sides.own, _find_tail(sides)
+    return None if place is None else Clip(own.text[place], own.codes[:, place])
+
+
+def _find_lead(own: SpeakerTokens) -> slice | None:
+    """Returns the frames between the question and the first word of the answer; None if one of them is not found."""
+    cut, event = find_handover(own), own.find_answering_event()
     frames = None if cut is None or event is None else find_told_frames(own, event)
-    if cut is None or frames is None:
+    return None if cut is None or frames is None else slice(cut, int(frames[0]))
+
+
+def _find_tail(sides: Sides) -> slice | None:
+    """Returns the frames from the first word of the tail until its last one is over; see `cut_tail`."""
+    own, other = sides
+    event = own.find_answering_event()
+    frames = None if event is None else find_told_frames(own, event)
+    if event is None or frames is None or len(frames) < len(own.oracle.get_fed(event)):
         return None
-    return cut_clip(own.text[cut : frames[0]], own.codes[:, cut : frames[0]])
+    after = int(frames[-1]) + 1
+    user_words = np.flatnonzero(find_words(other.text[after:]))
+    end = after + int(user_words[0]) if len(user_words) else sides.n_frames
+    said = after + np.flatnonzero(find_words(own.text[after:end]))
+    stop = int(said[-1]) + 1 + SOUND_FRAMES[1] if len(said) else end
+    return slice(int(said[0]), stop) if len(said) and stop <= end else None
+
+
+def _exchange_frames(sides: Sides, place: slice, clip: Clip) -> Sides | None:
+    """Replaces frames by a clip, during which the other speaker is silent; None if it has no silence to repeat."""
+    own, other = sides
+    quiet = find_quiet_frames(other)
+    if len(quiet) == 0:
+        return None
+    meanwhile = make_silence(other, quiet, place.start, len(clip.text))
+    return Sides(
+        splice_clip(own, place.start, place.stop, clip), splice_clip(other, place.start, place.stop, meanwhile)
+    )
 
 
 def _find_frame_before_next_word(sides: Sides, last: int) -> int:

@@ -15,6 +15,9 @@ from data_schemas.guesses import Guesses
 from kame_model.data.augment import (
     append_silence,
     cut_lead,
+    cut_tail,
+    exchange_lead,
+    exchange_tail,
     find_answer_span,
     prepend_oracle,
     replace_answer,
@@ -62,6 +65,7 @@ class Changes(NamedTuple):
     Attributes:
         swapped: it has another dialogue's answer.
         substituted: its answer has other words.
+        reframed: it has another dialogue's lead or tail.
         stalled: it has a stall instead of an answer.
         delayed: its answer waits for the oracle.
         corrected: its answer is replaced by another one while it is said.
@@ -69,6 +73,7 @@ class Changes(NamedTuple):
 
     swapped: bool
     substituted: bool
+    reframed: bool
     stalled: bool
     delayed: bool
     corrected: bool
@@ -208,6 +213,10 @@ class ExampleMaker:
             draft.take("swapped", (swap_answer(draft.sides, each) for each in self._draw_partners(unit, draw)))
         if draw.random() < config.substitute_share:
             draft.take("substituted", self._draw_substituted(draft.sides, draft.n_spare, draw))
+        if draw.random() < config.reframe_share:
+            for cut, exchange in ((cut_lead, exchange_lead), (cut_tail, exchange_tail)):
+                clips = filter(None, map(cut, self._draw_partners(unit, draw)))
+                draft.take("reframed", (exchange(draft.sides, each) for each in clips))
         if draw.random() < config.feed.drop_share and draft.take("stalled", self._draw_stalled(draft, unit, draw)):
             return
         draft.fed = draw_fed_events(draft.sides.own.oracle, config.feed, step, draw)

@@ -44,6 +44,7 @@ class Counts(NamedTuple):
     examples: int = 0
     swapped: int = 0
     substituted: int = 0
+    reframed: int = 0
     stalled: int = 0
     delayed: int = 0
     corrected: int = 0

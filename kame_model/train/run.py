@@ -302,7 +302,7 @@ def _resolve_accumulation(config: TrainConfig, world: int) -> int:
 
 
 def _resolve_best_by(config: TrainConfig, judged: list[ValidationExample]) -> BestBy:
-    """Returns the measure by which the best checkpoint is chosen: as configured, else as recorded in the run, else text.
+    """Returns the measure that selects the best checkpoint: as configured, else as recorded in the run, else text.
 
     Raises:
         ConfigError: the measure is the answer, and no validation dialogue has one.

@@ -7,6 +7,9 @@ from data_schemas.code_layout import CodeLayout
 from kame_model.data.augment import (
     append_silence,
     cut_lead,
+    cut_tail,
+    exchange_lead,
+    exchange_tail,
     find_answer_span,
     prepend_oracle,
     replace_answer,
@@ -216,3 +219,70 @@ def test_a_lead_is_what_stands_between_the_question_and_the_answer() -> None:
     assert lead is not None
     assert "".join(map(chr, lead.codes[0])) == "ll.."
     assert cut_lead(dialogue("QQQ...........", "..........abcd", (7, "abcd"))) is None
+
+
+def test_a_lead_is_exchanged_for_anothers() -> None:
+    said = exchange_lead(ONE, clip("mmm..mm..."))
+    assert said is not None
+    assert picture(said) == drawn(
+        "......QQQQQQ..................................",
+        "...................mmm..mm...abcde.f..t.......",
+        ".........|xy.|abcdef..........................",
+    )
+    assert sounds_as_said(said)
+    assert said.own.answer_mask.sum() == 6
+
+
+def test_a_tail_is_exchanged_for_anothers() -> None:
+    said = exchange_tail(ONE, clip("mmm..mm......."))
+    assert said is not None
+    assert picture(said) == drawn(
+        "......QQQQQQ..................................",
+        "...................ll..abcde.f..mmm..mm.......",
+        ".........|xy.|abcdef..........................",
+    )
+    assert sounds_as_said(said)
+
+
+def test_a_tail_ends_before_the_users_next_turn() -> None:
+    followed = dialogue(
+        "....QQ.......................RRR.............",
+        "..........abcd...tt.t......................u.", (6, "abcd"),
+    )  # fmt: skip
+    tail = cut_tail(followed)
+    assert tail is not None
+    assert words(tail.text) == "tt.t......."
+    said = exchange_tail(followed, clip("m......."))
+    assert said is not None
+    assert picture(said).splitlines()[:2] == [
+        "....QQ....................RRR.............",
+        "..........abcd...m......................u.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "sides",
+    [
+        TWO,
+        dialogue("QQQ......", "......abcd"),
+        dialogue("QQQ.................R", "..........abcd...tt..", (6, "abcd")),
+        dialogue("QQQ..................", "..........ab.t.......", (6, "abcd")),
+    ],
+    ids=["no tail", "no oracle", "interrupted tail", "half an answer"],
+)
+def test_without_a_whole_tail_none_is_exchanged(sides: Sides) -> None:
+    assert cut_tail(sides) is None
+    assert exchange_tail(sides, clip("m.......")) is None
+
+
+@pytest.mark.parametrize(
+    "sides",
+    [
+        dialogue("QQQ......", "......abcd"),
+        dialogue("QQQ..................", "..............abcd.....", (6, "abcd")),
+        dialogue("QQQ.........RR.......", "..........ll.....abcd..", (6, "abcd")),
+    ],
+    ids=["no oracle", "no lead", "the user talks"],
+)
+def test_without_a_lead_of_its_own_a_dialogue_gets_none(sides: Sides) -> None:
+    assert exchange_lead(sides, clip("m.......")) is None

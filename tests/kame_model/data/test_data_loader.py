@@ -3,6 +3,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -16,6 +17,8 @@ from kame_model.data.copying import Pieces
 from kame_model.data.example import ExampleMaker
 from kame_model.data.loader import ALONE, ONLY_DIALOGUES, Counts, Loader, MicroBatch, RowSource, Share
 from kame_model.data.mixture import open_datasets
+from kame_model.data.splicing import Clip, splice_clip
+from kame_model.encode.rows import TokenRow
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.batch import Batch, round_length
 from kame_model.frames.ids import PADDING_ID
@@ -208,6 +211,34 @@ def test_what_was_made_of_dialogues_is_counted(rows: Path, changes: dict[str, An
     assert n_examples > 20
     assert {name for name, n in zip(Counts._fields[1:], changed, strict=True) if n} == made
     assert all(n <= n_examples for n in changed)
+
+
+def make_framed_row(number: int) -> TokenRow:
+    """A dialogue with one word before its answer, which no other dialogue has, and another after it."""
+    row = make_row(number, "train", made_with())
+    said = np.full(12, PADDING_ID, np.int32)
+    said[2] = 100 + number  # no word of a made row
+    clip, quiet = Clip(said, np.zeros((4, 12), np.int16)), Clip(np.full(12, PADDING_ID, np.int32), row.b.codes[:, :12])
+    a, b = row.a, row.b
+    for at in (row.n_frames, int(np.flatnonzero(a.text > PADDING_ID)[0]) - 2):
+        a, b = splice_clip(a, at, at, clip), splice_clip(b, at, at, quiet)
+    return replace(row, a=a, b=b, n_frames=row.n_frames + 24, duration_s=row.duration_s + 1.92)
+
+
+def test_leads_and_tails_meet_questions_and_answers_of_others(tmp_path: Path) -> None:
+    rows = [make_framed_row(number) for number in range(20)]
+    write_token_rows(tmp_path, rows, made_with=made_with())
+    loader = loader_of(config_of(tmp_path, **NOTHING | {"reframe_share": 0.5}))
+    kept: list[tuple[bool, bool]] = []
+    n_reframed = 0
+    for each in [batch for _ in range(20) for batch in loader.load_next_step()]:
+        n_reframed += each.counts.reframed
+        for dialogue_id, labels in zip(each.dialogue_ids, each.batch.text_labels, strict=True):
+            said, own = labels[labels > PADDING_ID], 100 + int(dialogue_id.split("-")[1])
+            assert {int(said[0]), int(said[-1])} <= set(range(100, 120))
+            kept.append((int(said[0]) == own, int(said[-1]) == own))
+    assert 0.3 < n_reframed / len(kept) < 0.7
+    assert {(True, True), (False, False)} <= set(kept)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5])
