@@ -37,8 +37,9 @@ def test_a_window_tells_means_over_its_steps() -> None:
     window.add(2.0, 0.5, NO_CHANGES, text)
     window.add(4.0, 1.0, NO_CHANGES, text)
     assert window.compute_figures() == {"loss": 3.0, "gradient_norm": 0.75, "text": 2.0}
-    window.add(3.0, 0.75, [8.0, 4.0, 0.0, 1.0, 6.0, 2.0], text)
-    shares = {"swapped": 0.5, "substituted": 0.0, "stalled": 0.125, "delayed": 0.75, "corrected": 0.25}
+    window.add(3.0, 0.75, [8.0, 4.0, 0.0, 3.0, 1.0, 6.0, 2.0], text)
+    shares = {"swapped": 0.5, "substituted": 0.0, "reframed": 0.375, "stalled": 0.125}
+    shares |= {"delayed": 0.75, "corrected": 0.25}
     assert window.compute_figures() == {"loss": 3.0, "gradient_norm": 0.75, "text": 2.0, **shares}
     assert Window(**asdict(window)) == window
 
