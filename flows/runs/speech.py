@@ -274,7 +274,11 @@ class _PartMakers(WorkerPool):
         return n_parts
 
     def say(self, wanted_s: float) -> list[Clip]:
-        """Synthesises parts until a codec can learn from `wanted_s` seconds; returns a clip of each sentence."""
+        """Synthesises parts until a codec can learn from `wanted_s` seconds of them.
+
+        Returns:
+            A clip of each sentence that is not rejected, with those that the codec cannot learn from.
+        """
 
         def compute_length_s(clips: list[Clip]) -> float:
             usable = [each for each in clips if each.phones or self._config.codec != _NEURAL]
