@@ -185,7 +185,8 @@ class PrefectRuns:
         """Adds a schedule that starts runs of a kind with these settings.
 
         Raises:
-            RefusedRunError: the cron expression or time zone is invalid, or the kind has no deployment.
+            RefusedRunError: the cron expression or time zone is invalid, the kind has no deployment, or the server
+                rejects the settings.
         """
         try:
             when = CronSchedule(cron=cron, timezone=timezone)
@@ -254,7 +255,11 @@ class PrefectRuns:
         return {"sources": sources} if sources else {}
 
     def plan(self, kind: str, settings: Mapping[str, Any]) -> list[Figure]:
-        """Estimates a run with these settings, without starting it; an empty list for kinds without an estimate."""
+        """Estimates a run with these settings, without starting it; an empty list for kinds without an estimate.
+
+        Raises:
+            KameError: a setting is invalid, a source cannot be read, or something that is named does not exist.
+        """
         from flows.runs.plan import plan_settings
 
         return plan_settings(validate_settings(KINDS[kind].config, settings)) if kind in PLANNED_KINDS else []

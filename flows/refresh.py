@@ -65,7 +65,7 @@ class ShownProgress:
         self._n_stages, self._n_done, self._n_items = self._n_stages + 1, 0, max(1, n_items)
 
     def on_part(self, stage: str, part: Part, record: PartRecord) -> None:
-        """Counts a finished part, and updates the progress artifact in steps of `PERCENT_EVERY`."""
+        """Counts the items of a finished part, and updates the progress artifact in steps of `PERCENT_EVERY`."""
         self._n_done += part.n_items
         percent = 100 * (self._n_stages - 1 + self._n_done / self._n_items) / (len(STAGES) + 1)
         if percent >= self._shown + self.PERCENT_EVERY:

@@ -254,7 +254,10 @@ def _run_warm(stage: Stage[Any], batch: Sequence[Any]) -> tuple[list[Any], float
 
 
 def _add_stage_cost(bench: Bench, name: str, made: dict[str, list[Any]], processor_s: float) -> None:
-    """Adds the rate of a stage; for speech, the recogniser's share is measured by a second transcription."""
+    """Adds the rate of a stage; for speech, those of text-to-speech and of the recogniser.
+
+    The recogniser's share is measured by a second transcription, and subtracted.
+    """
     speech_s = sum(_sum_speech_s(each) for each in made["speech"])
     if name == "speech":
         listened_s = _measure_recogniser(bench, made["speech"])

@@ -162,7 +162,10 @@ def _is_codec_learnt(config: SpeechRowsConfig) -> bool:
 
 
 def _make_codec_options(config: SpeechRowsConfig, makers: "_PartMakers", store: Store) -> dict[str, OptionValue]:
-    """Returns the codec's options; if it is to be learnt, learns it and adds the path of its folder."""
+    """Returns the codec's options; if it is to be learnt, with the path of its folder.
+
+    It is learnt only if the folder has none yet.
+    """
     if not _is_codec_learnt(config):
         return dict(config.codec_options)
     file = f"codec/{LEARNT_FILES[config.codec]}"

@@ -358,6 +358,8 @@ def train_stage(config: TrainConfig, progress: Progress) -> RunResult:
 def export(config: FrontEndConfig, tokenizer: str, codec: dict[str, OptionValue]) -> str:
     """Exports the checkpoint into the folder of checkpoints and returns its name; an existing one of this run is kept.
 
+    The name is PRESET-FOLDER-STEPS, with -seed-N after it unless the seed is 0.
+
     Raises:
         ConfigError: a checkpoint of another run has the name.
     """
