@@ -52,6 +52,8 @@ def _make_resource_id(dataset: str) -> str:
 def emit_if_changed(out: str, manifest: Manifest) -> bool:
     """Emits an event to Prefect if the content of a dataset differs from that of the last event, or there was none.
 
+    The content is then recorded in the dataset (`TOLD`) as that of the last event.
+
     Args:
         out: folder of the dataset.
 
@@ -75,7 +77,7 @@ def emit_if_changed(out: str, manifest: Manifest) -> bool:
 
 
 def mark_as_emitted(out: str, manifest: Manifest) -> None:
-    """Records the content of a manifest as that of the last event, without emitting one."""
+    """Records the fingerprint of a manifest in the dataset (`TOLD`) as that of the last event, without emitting one."""
     Store(out).write_bytes(TOLD, json.dumps({"fingerprint": manifest.fingerprint}).encode())
 
 

@@ -50,7 +50,7 @@ class Component:
         )
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Sends a signal to the process and to all others of its process group."""
+        """Sends a signal to the process and to all others of its process group; does nothing if all have ended."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, number)
 
@@ -105,7 +105,11 @@ class Components:
         self._lock.release()
 
     def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> Component:
-        """Starts and returns a process that writes to NAME.log, in a process group that Ctrl-C does not reach."""
+        """Starts and returns a process that writes to NAME.log, in a process group that Ctrl-C does not reach.
+
+        Args:
+            environment: all environment variables of the process; none are inherited.
+        """
         log = self._folder / f"{name}.log"
         name_of_mark, _, mark = self._mark.partition("=")
         with log.open("wb") as file:

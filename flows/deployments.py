@@ -39,10 +39,10 @@ STOP_S: Final = 40.0
 def deploy(client: SyncPrefectClient, folder: Path, *, has_gpu: bool) -> None:
     """Creates or updates work pools, limits and deployments.
 
-    Existing schedules, and limits of pools and of the chat model, are kept; limits of deployments are set again.
+    Existing schedules and existing limits of pools and of the chat model are kept; limits of deployments are set again.
 
     Args:
-        folder: folder that relative paths of runs are relative to.
+        folder: working folder of runs, to which relative paths in their settings are relative.
         has_gpu: whether the workers' machine has a GPU, which servers and trainings use in turn; without one, servers
             run in the pool `local`, beside trainings.
     """
@@ -106,10 +106,10 @@ def end_lost_runs(client: SyncPrefectClient) -> None:
 
 
 def stop_runs(client: SyncPrefectClient, report: Callable[[int], None]) -> None:
-    """Cancels active runs, and waits until their workers have ended them, at most `STOP_S`.
+    """Cancels the active runs of this project's flows, and waits until all have ended, at most `STOP_S`.
 
     Args:
-        report: called with the number of runs, if there are any.
+        report: called once with the number of runs, before they are cancelled; not called if there are none.
     """
     if runs := read_runs_at_work(client):
         report(len(runs))

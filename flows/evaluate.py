@@ -40,7 +40,7 @@ def show_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
     n_done, shown = 0, 0.0
 
     def advance(n: int) -> None:
-        """Counts `n` finished items, and updates the artifact in steps of `PERCENT_EVERY`."""
+        """Counts `n` finished items, and updates the artifact in steps of `PERCENT_EVERY` and at the last item."""
         nonlocal n_done, shown
         n_done += n
         percent = 100 * n_done / max(1, total)

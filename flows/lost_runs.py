@@ -66,7 +66,10 @@ class LostRuns:
     def end_silent_runs(self) -> list[FlowRun]:
         """Marks the active runs that have given no sign of life for too long as ended, and returns them.
 
+        They become crashed, or cancelled if a cancellation was requested.
+
         Raises:
+            ObjectNotFound: a run was deleted meanwhile.
             httpx.HTTPError: the server does not answer; then all runs have their full time again.
         """
         try:

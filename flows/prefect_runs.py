@@ -84,6 +84,9 @@ class PrefectRuns:
         """Returns up to `n` runs of some kinds and states, the newest first, from an offset on; no states: all of them.
 
         Runs that are scheduled for later than the next minute are left out.
+
+        Args:
+            n: at most `MAX_PAGE`.
         """
         soon = datetime.now(UTC) + timedelta(minutes=1)
         with self._translate_errors():
@@ -101,7 +104,11 @@ class PrefectRuns:
             return self._make_runs(runs)
 
     def read_run(self, run_id: str) -> Run:
-        """Returns the current state of a run."""
+        """Returns a run with its current state.
+
+        Raises:
+            MissingError: there is no such run, or it is not one of this project's.
+        """
         with self._translate_errors(f"run {run_id!r}"):
             flow_run = self._client.read_flow_run(_parse_uuid(run_id))
             if flow_run.flow_id not in self._kinds:
@@ -110,7 +117,11 @@ class PrefectRuns:
             return run
 
     def read_log(self, run_id: str, first: int, n: int) -> list[LogLine]:
-        """Returns up to `n` lines of a run's log in order, from an offset on."""
+        """Returns up to `n` lines of a run's log in order, from an offset on; none if there is no such run.
+
+        Raises:
+            MissingError: the id is not a UUID.
+        """
         log_filter = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[_parse_uuid(run_id)]))
         lines: list[LogLine] = []
         with self._translate_errors(f"run {run_id!r}"):
@@ -174,7 +185,8 @@ class PrefectRuns:
         """Adds a schedule that starts runs of a kind with these settings.
 
         Raises:
-            RefusedRunError: the cron expression or time zone is invalid, or the kind has no deployment.
+            RefusedRunError: the cron expression or time zone is invalid, the kind has no deployment, or the server
+                rejects the settings.
         """
         try:
             when = CronSchedule(cron=cron, timezone=timezone)
@@ -216,7 +228,13 @@ class PrefectRuns:
             self._client.delete_deployment_schedule(deployment.id, _parse_uuid(schedule_id))
 
     def train_after_refresh(self, dataset: str, settings: Mapping[str, Any]) -> None:
-        """Adds an automation that starts a training whenever a refresh has changed a dataset."""
+        """Adds an automation that starts a training whenever a refresh has changed a dataset.
+
+        It replaces an earlier one of the same dataset; see `flows.automations.train_after_refresh`.
+
+        Raises:
+            ConfigError: the server has no deployment of trainings.
+        """
         with self._translate_errors("deployment train/train"):
             train_after_refresh(self._client, dataset, settings)
 
@@ -237,7 +255,11 @@ class PrefectRuns:
         return {"sources": sources} if sources else {}
 
     def plan(self, kind: str, settings: Mapping[str, Any]) -> list[Figure]:
-        """Estimates a run with these settings, without starting it; an empty list for kinds without an estimate."""
+        """Estimates a run with these settings, without starting it; an empty list for kinds without an estimate.
+
+        Raises:
+            KameError: a setting is invalid, a source cannot be read, or something that is named does not exist.
+        """
         from flows.runs.plan import plan_settings
 
         return plan_settings(validate_settings(KINDS[kind].config, settings)) if kind in PLANNED_KINDS else []
@@ -323,12 +345,13 @@ class PrefectRuns:
         """Translates errors of Prefect's client in a `with` block to those of the protocol.
 
         Args:
-            what: the requested object, for the message if it does not exist.
+            what: the requested object, for the message if it does not exist; text that begins with `deployment`
+                means a deployment.
 
-            Raises:
-                MissingError: it does not exist.
-                RefusedRunError: the request was rejected, or it is a deployment that does not exist.
-                SchedulerGoneError: the server does not answer, or failed.
+        Raises:
+            MissingError: the object does not exist, and is not a deployment.
+            RefusedRunError: the request was rejected, or the object is a deployment that does not exist.
+            SchedulerGoneError: the server does not answer, or failed.
         """
         try:
             yield
@@ -359,7 +382,11 @@ def _make_line(log: Log, task_names: Mapping[UUID, str]) -> LogLine:
 
 
 def _make_run(flow_run: FlowRun, kind: str, artifacts: Mapping[str, Artifact], step: str) -> Run:
-    """Converts a flow run of Prefect to a run; only a running server has a URL."""
+    """Converts a flow run of Prefect to a run.
+
+    A completed run has 100 percent; others have the percentage of their progress artifact, or None. Only a running
+    server has a URL.
+    """
     state = flow_run.state
     state_type = _STATES[state.type.value.lower()] if state else "pending"
     took = flow_run.estimated_run_time if state and not state.is_final() else flow_run.total_run_time
@@ -384,7 +411,7 @@ def _make_run(flow_run: FlowRun, kind: str, artifacts: Mapping[str, Artifact], s
 
 
 def _make_schedule(kind: str, deployment: DeploymentResponse, index: int, next_at: Mapping[UUID, datetime]) -> Schedule:
-    """Converts one of the schedules of a deployment.
+    """Converts one of the schedules of a deployment; without settings of its own, it has those of the deployment.
 
     Args:
         next_at: start of the next run by id of the schedule.
@@ -420,7 +447,7 @@ def _parse_uuid(text: str) -> UUID:
 
 
 def _get_detail(answer: httpx.Response) -> str:
-    """Returns the error message in a response of the server, at most 500 characters."""
+    """Returns the error message in a response of the server, or without one the whole body; at most 500 characters."""
     try:
         told = answer.json()
     except ValueError:
@@ -431,7 +458,10 @@ def _get_detail(answer: httpx.Response) -> str:
 
 @cache
 def _list_choices() -> Mapping[str, Sequence[str]]:
-    """Returns the installed engines by kind, and the names of sources, voices and sample files; found once."""
+    """Returns the installed engines by kind, and the sources, voices and paths of sample files; found once.
+
+    Chat engines have the key `engine`, and doubles for tests are left out.
+    """
     from backends.registry import list_backends
     from backends.tts import kokoro_assets
     from flows.settings import list_sample_sources

@@ -60,12 +60,12 @@ class ShownProgress:
         self._shown = 0.0
 
     def begin_stage(self, name: str, n_items: int) -> None:
-        """Logs the start of a stage."""
+        """Logs the start of a stage, and counts its finished items from 0."""
         get_run_logger().info("%s: %d items", name, n_items)
         self._n_stages, self._n_done, self._n_items = self._n_stages + 1, 0, max(1, n_items)
 
     def on_part(self, stage: str, part: Part, record: PartRecord) -> None:
-        """Counts a finished part, and updates the progress artifact in steps of `PERCENT_EVERY`."""
+        """Counts the items of a finished part, and updates the progress artifact in steps of `PERCENT_EVERY`."""
         self._n_done += part.n_items
         percent = 100 * (self._n_stages - 1 + self._n_done / self._n_items) / (len(STAGES) + 1)
         if percent >= self._shown + self.PERCENT_EVERY:
@@ -144,7 +144,10 @@ def _silence_repeated_messages() -> None:
 
 
 def _is_new_to_user(record: logging.LogRecord) -> bool:
-    """Returns whether a log record is to be shown: not errors that are raised as well, nor that the server stops."""
+    """Returns whether a log record is to be shown.
+
+    Failures of flow and task runs are not, because they are raised as well, nor is the end of a temporary server.
+    """
     said = record.getMessage()
     of_run = record.name in ("prefect.flow_runs", "prefect.task_runs")
     raised = of_run and (record.levelno >= logging.ERROR or said.startswith("Finished in state Failed"))

@@ -16,7 +16,8 @@ MAX_NAME = 160
 def name_run(client: SyncPrefectClient, kind: str, settings: Mapping[str, Any]) -> str:
     """Returns the name of a new run: its kind, its subject, the date (UTC), and a number.
 
-    The number is one more than that of existing runs whose names are the same up to it.
+    Kind and subject are cut to `MAX_NAME` characters. The number is one more than the count of existing runs with the
+    same kind, subject and date in their names.
     """
     told = " ".join(filter(None, (kind, _describe(kind, settings))))[:MAX_NAME]
     begin = f"{told} {datetime.now(UTC):%Y-%m-%d}"
@@ -42,7 +43,11 @@ def make_namer(kind: str) -> Callable[[], str]:
 
 
 def _describe(kind: str, settings: Mapping[str, Any]) -> str:
-    """Returns the subject of a run in a few words: its sources, datasets or checkpoint; may be empty."""
+    """Returns the subject of a run in a few words; it may be empty.
+
+    It has the sources of a refresh or of speech, preset and datasets of a training, kind and checkpoint of an
+    evaluation, or the checkpoint of a server.
+    """
     if kind in ("refresh", "speech"):
         return "+".join(_get_last_part(each["name"]) for each in settings.get("sources", ()))
     if kind == "train":

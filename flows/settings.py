@@ -20,6 +20,8 @@ Model = TypeVar("Model", bound=BaseModel)
 def parse_settings(settings: Sequence[str], option: str = "--set") -> dict[str, Any]:
     """Parses `dotted.name=value` options to values by dotted name; values are YAML, and null is an error.
 
+    If a name is given twice, the last value counts.
+
     Args:
         option: name of the option, for messages.
 
@@ -70,7 +72,7 @@ def parse_sources(
         maps: `[NAME:]field=column,…`; the last one of a source counts.
         licences: `NAME=LICENCE`.
         pictures: `NAME=FOLDER`.
-        options: `[NAME:]option=value,…`; the last ones of a source count.
+        options: `[NAME:]option=value,…` with YAML values; the last text of a source counts.
 
     Raises:
         ConfigError: a source is given twice, another option names no given source, or an option has another form.
@@ -127,7 +129,8 @@ def build_config(profile: str, file: Path | None, options: Mapping[str, Any]) ->
     """Builds the configuration of a refresh from a profile, a YAML file and options, each overriding those before.
 
     Args:
-        options: settings by dotted name (`chat.base_url`); those that are None are ignored.
+        options: settings by dotted name (`chat.base_url`); those that are None are ignored, and a mapping replaces a
+            whole section.
 
     Raises:
         ConfigError: the profile or a setting is unknown, the YAML cannot be read, or a value is out of bounds.
@@ -160,7 +163,8 @@ def build(model: type[Model], start: Mapping[str, Any], *layers: Mapping[str, An
 
     Args:
         start: nested settings to begin with.
-        layers: settings by dotted name; those that are None are ignored.
+        layers: settings by dotted name; those that are None are ignored, and mappings are merged by name, as those of
+            a YAML file are.
 
     Raises:
         ConfigError: a value is out of bounds, or a name is unknown.
@@ -184,6 +188,8 @@ def make_chat_settings(place: str, url: str | None, model: str | None, provider:
 
 def _set_nested(settings: Any, path: Sequence[str], value: Any) -> None:
     """Sets a value in nested settings, in place; a mapping is merged by name, and numbers are indices of lists.
+
+    Sections below the first level are replaced by changed copies.
 
     Raises:
         ConfigError: the path goes through a value, or beyond the end of a list.

@@ -34,7 +34,13 @@ class EncodedRows:
         self._manifests: dict[Path, tuple[tuple[int, int], TokenManifest, dict[str, TokenShard]]] = {}
 
     def find(self, roots: Sequence[Path], data_path: str) -> list[TokenFolder]:
-        """Returns the folders with rows of a dataset's file, and with their error those that cannot be read."""
+        """Returns the folders at or below `roots` with rows of a dataset's file, sorted by key.
+
+        Folders whose manifest cannot be read are returned as well, with `error`, whichever files they have rows of.
+
+        Args:
+            data_path: path of the file in its dataset.
+        """
         found = []
         for key, folder in sorted(find_folders(roots, lambda each: (each / MANIFEST).is_file())):
             try:
@@ -114,6 +120,7 @@ class EncodedRows:
         """Loads the tokenizer beside the rows, with a cache.
 
         Raises:
+            BackendError: the file is missing, or is not a vocabulary for this model.
             StoreError: it is outside the folder, or not the one that the rows were encoded with.
         """
         tokenizer = _read_tokenizer(_resolve_inside(folder, TOKENIZER), digest)

@@ -149,7 +149,7 @@ def check(folder: Folder, as_json: AsJson = False) -> None:
 
 
 def _show_version(is_asked: bool) -> None:
-    """Prints the installed version and exits; does nothing if the option was not given."""
+    """Prints the installed version and exits, with code 1 if none is installed; does nothing without the option."""
     if not is_asked:
         return
     from importlib.metadata import PackageNotFoundError, version

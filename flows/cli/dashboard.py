@@ -61,6 +61,8 @@ def read_token(variable: str) -> str:
 def serve_pages(roots: list[Path], host: str, port: int, token: str | None, ready: Callable[[str], None]) -> None:
     """Serves the dashboard until it is interrupted; with PREFECT_API_URL, also the runs of that Prefect server.
 
+    If it is not read-only, runs of that server whose process is gone are marked as ended meanwhile.
+
     Args:
         token: access token for changes; None if the dashboard is read-only.
         ready: called with the URL as soon as it can be reached.

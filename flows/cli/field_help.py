@@ -52,7 +52,10 @@ class _FieldHelpCommand(TyperCommand):
 
 
 def _read_help(text: str) -> str:
-    """Makes the help text of an option from `MODULE:CLASS.FIELD` and, after a line break, text that is added."""
+    """Makes the help text of an option from `MODULE:CLASS.FIELD` and, after a line break, text that is added.
+
+    `Empty:` in the field's description becomes `Default:`, and markup of Rich is escaped.
+    """
     place, _, more = text.partition("\n")
     model, _, name = place.rpartition(".")
     field = pkgutil.resolve_name(model).model_fields[name]

@@ -256,7 +256,10 @@ def print_comparison(run: str, compared: "Mapping[str, Mapping[str, Any]]") -> N
 
 
 def format_value(value: float | None, unit: str) -> str:
-    """Formats a figure with a readable unit: hours from 3600 seconds on, GB for bytes; `unknown` for None."""
+    """Formats a figure with a readable unit: hours from 3600 seconds on, GB for bytes; `unknown` for None.
+
+    Hours, GB and US dollars have two decimals; all others are rounded to whole numbers.
+    """
     if value is None:
         return UNKNOWN
     if unit == "s":

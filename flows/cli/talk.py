@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kame_model.serve.client.talk_record import TalkRecord
 
 ALONE = {"limits.max_sessions": 1}
-"""Settings of a server that is started for one talk; others that are given override them."""
+"""Settings of a server that is started for one talk; they override those of --config, and --set overrides them."""
 
 
 def talk(
@@ -147,7 +147,9 @@ def talk(
 
 @contextmanager
 def _save_after(kept: "TalkRecord", out: Path) -> Iterator[None]:
-    """Saves the record of the conversation when the `with` block ends, also after an error or an interruption.
+    """Saves the record of the conversation when the `with` block ends.
+
+    After an error or an interruption, which is raised again, it is saved only if the conversation has begun.
 
     Raises:
         StoreError: the folder cannot be written.
@@ -306,7 +308,7 @@ def _print_event(event: dict[str, Any]) -> None:
 
 
 def _format_choice(data: dict[str, Any]) -> str:
-    """Formats the mode, back-end, model and voice of a session that has started."""
+    """Formats the mode, back-end and model of a session that has started, and whether its text is read out."""
     model = data.get("model")
     chosen = f"{data['mode']}, back-end {data['back_end']}" + (f", model {model}" if model else "")
     is_read_out = data.get("voice") == "synthesised" and data["mode"] != "cascade"

@@ -32,7 +32,10 @@ def print_json(value: object) -> None:
 def report_errors(as_json: bool, how_to_resume: str = HOW_TO_RESUME) -> Iterator[None]:
     """Context manager that reports a KameError or Ctrl-C as one message with an exit code; other errors pass.
 
+    The message is on standard error.
+
     Args:
+        as_json: whether a KameError is also printed as JSON on standard output.
         how_to_resume: sentence that is added to the message after Ctrl-C.
     """
     from data_schemas.errors import KameError

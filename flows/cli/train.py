@@ -259,7 +259,7 @@ def _are_datasets(folders: list[str]) -> bool:
     """Returns whether the folders are datasets rather than token rows; addresses on the Hub or in a bucket always are.
 
     Raises:
-        ConfigError: some of them do and some do not.
+        ConfigError: some of them are datasets, and some are not.
     """
     from data_schemas.buckets import is_in_bucket
     from data_schemas.config.front_end import parse_dataset_share

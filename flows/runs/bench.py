@@ -122,11 +122,13 @@ def run_bench(
 def measure_dataset(config: RefreshConfig, n_dialogues: int, meter: UsageMeter, tell: Tell) -> Bench:
     """Makes dialogues of each source, and returns the measurements of each step.
 
+    Pictures are skipped, and so are oracles if no chat model writes them.
+
     Args:
         tell: called with the name of each step before it is measured.
 
     Raises:
-        SourceError: no item of a source can be spoken, or all dialogues are rejected.
+        SourceError: no item of a source can be spoken, or all dialogues of a source are rejected.
         KameError: as in a run.
     """
     bench = Bench(config, n_dialogues, meter)
@@ -185,6 +187,8 @@ def describe_machine() -> str:
 
 def _measure_scripts(bench: Bench, stage: Stage[Any]) -> dict[str, list[Dialogue]]:
     """Measures scripts of all items that are read, and returns evenly chosen dialogues of each source by its name.
+
+    Adds their cost and the shape of each source to `bench`.
 
     Raises:
         SourceError: no item of a source can be spoken.
@@ -250,7 +254,10 @@ def _run_warm(stage: Stage[Any], batch: Sequence[Any]) -> tuple[list[Any], float
 
 
 def _add_stage_cost(bench: Bench, name: str, made: dict[str, list[Any]], processor_s: float) -> None:
-    """Adds the rate of a stage; for speech, the recogniser's share is measured by a second transcription."""
+    """Adds the rate of a stage; for speech, those of text-to-speech and of the recogniser.
+
+    The recogniser's share is measured by a second transcription, and subtracted.
+    """
     speech_s = sum(_sum_speech_s(each) for each in made["speech"])
     if name == "speech":
         listened_s = _measure_recogniser(bench, made["speech"])
@@ -318,7 +325,10 @@ def _complete_shapes(bench: Bench, scripted: dict[str, list[Dialogue]], speech: 
 
 
 def _measure_prompt_sizes(bench: Bench) -> list[PromptSize]:
-    """Estimates the mean prompt tokens of each prompt set, corrected by the ratio of counted to estimated tokens."""
+    """Estimates the mean prompt tokens of each prompt set; empty if no oracle of the assistant is requested.
+
+    If the chat model counted tokens, all are corrected by the ratio of counted to estimated tokens of its prompt set.
+    """
     oracle, sizes = bench.config.oracle, dict[str, list[int]]()
     plans = [plan_dialogue(row.turns, oracle) for row in bench.dialogues]
     asked = [each for plan in plans for each in plan.requests if each.speaker == "A"]
@@ -357,7 +367,10 @@ def _measure_sizes(bench: Bench, speech: Sequence[Clips], folder: Path, first_by
 
 
 def _measure_chat(bench: Bench, stage: str, batch: Sequence[Any], answers: str) -> list[Any]:
-    """Runs a stage with its chat model on a batch and returns the results; adds the rate of its requests, if any.
+    """Runs a stage with its chat model on a batch and returns the results.
+
+    If requests were made, their rate is added to `bench`, and `chat_bytes` of its sizes are raised to the memory that
+    the chat model took.
 
     Args:
         answers: file of the chat model's cached answers.

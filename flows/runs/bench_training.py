@@ -87,7 +87,10 @@ def _write_rows(
     oracles: Sequence[OracleRow],
     n_frames: int,
 ) -> Cost:
-    """Writes token rows of the dialogues, repeated up to `n_frames`, all of split train; returns their codes' cost."""
+    """Writes token rows of the dialogues, all of split train, and returns the cost of encoding them by the codec.
+
+    The dialogues are repeated until they have at least `n_frames` frames.
+    """
     codec, tokenizer, store = checkpoint.codec(), checkpoint.tokenizer(), Store(str(folder))
     sounds = [Sound(each.dialogue_id, each.n_samples, each.flac) for each in dialogues]
     encode_window(codec, sounds[:1])
@@ -117,10 +120,11 @@ def _write_rows(
 
 
 def _measure_steps(folder: Path, preset: str) -> tuple[list[Cost], float]:
-    """Trains a few steps of each stage but those on speech rows.
+    """Trains a few steps of each stage but those on speech rows, for which the figures of dialogues are used.
 
     Returns:
-        The processor seconds per frame, and the peak memory of the process in bytes without weights and activations.
+        The costs in processor seconds of a thread, per frame of each kind of training and per floating-point operation;
+        and the peak memory of the process in bytes without weights and activations.
     """
     costs, counted = [], 0.0
     for plan in PRESETS[preset].plan:

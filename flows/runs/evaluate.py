@@ -86,8 +86,8 @@ def evaluate_served(
         kind: any except recall, which calls no server.
         serving: configuration of that server.
         out: folder of the evaluation; the same folder resumes.
-        typed: settings of the kind by dotted name; those that are None are ignored. For kind mt-bench, `judge.prompts`
-            is then FastChat's file beside the questions, if there is one.
+        typed: settings of the kind by dotted name; those that are None are ignored. For kind mt-bench, `path` is
+            required, and `judge.prompts` is by default FastChat's file beside the questions, if there is one.
         settings: further settings, as given by --set.
         anew: whether results of another evaluation in `out` are replaced.
         register, again: as in `record_look_at_test`; ignored for other kinds than duplex.

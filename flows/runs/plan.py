@@ -66,6 +66,8 @@ def open_rates(file: Path | None = None) -> RateBook:
 def parse_sizes(texts: Sequence[str]) -> dict[str, float]:
     """Parses texts `NAME=NUMBER` to numbers of dialogues by source; without texts, returns those of the paper's corpus.
 
+    NUMBER is a positive integer; the last one of a name counts.
+
     Raises:
         ConfigError: a text is not of this form.
     """

@@ -37,6 +37,7 @@ class RunRecord:
     is the estimate for `parts`, those that were incomplete when the run began. `n_kept` is the number of items of
     earlier runs that were not read because of a limit; `languages_left` counts, by source and language, questions in
     languages that are not selected; `usages` is the usage of the chat model, one entry a part, written as one sum.
+    `outcome` is `done`, or the type and text of the error that ended the run.
     """
 
     run_id: str
@@ -71,7 +72,7 @@ class RunRecord:
 
 @contextmanager
 def record_run(config: RefreshConfig) -> Iterator[RunRecord]:
-    """Yields a run's record, and writes it to `runs/` when the block ends, also after an error.
+    """Yields a run's record, and writes it to `runs/` when the block ends, also after an error, which is raised again.
 
     Requests to chat models in the block are counted for this run, and logged beside the record.
     """

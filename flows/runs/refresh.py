@@ -74,7 +74,10 @@ def run_recordings(config: RefreshConfig, progress: Progress) -> tuple[RunRecord
 
 
 def make_refresh_tasks(config: RefreshConfig, progress: Progress, record: RunRecord, by_shard: bool) -> Tasks[Dataset]:
-    """Yields the tasks of a refresh of question sets."""
+    """Yields the tasks of a refresh of question sets, and returns the manifest and figures of the dataset.
+
+    Adds to `record` the incomplete parts and the estimate of them, as soon as they are known.
+    """
     plan = yield from _plan(partial(make_plan, config), record)
     record.parts = Runner(Store(config.out)).list_pending(ORACLE, plan.parts)
     record.planned = plan_parts(config, record.parts, open_rates())
@@ -112,7 +115,8 @@ def _run_stages(
     """Yields the tasks of each stage on all parts; worker processes and chat servers run only while they are used.
 
     Args:
-        by_shard: one task for the parts of each shard, instead of one for all.
+        by_shard: one task for the parts of each shard, instead of one for all. Oracles without a chat model always
+            have one task.
     """
     n_items = sum(part.n_items for part in plan.parts)
     with Workers(config, run_one) as workers, ExitStack() as while_asked:

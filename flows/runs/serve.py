@@ -76,7 +76,8 @@ async def run_server(config: ServeConfig) -> AsyncIterator[Serving]:
     """Runs a server of one process for the duration of a `with` block, and yields it when it accepts connections.
 
     Raises:
-        ConfigError: the address is in use or not available, or the configuration names something that does not exist.
+        ConfigError: the address is in use or not available, or the configuration has several processes or names
+            something that does not exist.
         BackendError: the checkpoint or a component cannot be loaded.
         StoreError: a file of the checkpoint is damaged.
     """

@@ -46,7 +46,7 @@ async def run_group(
         on_drain: called when new callers are refused and running sessions may finish.
 
     Raises:
-        KameError: a process did not start.
+        KameError: a process did not start, the address is not available, or the certificate cannot be read.
     """
     check_certificate(config.care)
     launch = Launch([sys.executable, "-m", "flows.runs.serve_process"], make_environment(config))
@@ -90,7 +90,10 @@ def make_environment(config: ServeConfig) -> Callable[[int], Mapping[str, str]]:
 
 
 def find_gpus() -> list[str]:
-    """Returns the GPUs that may be used, as CUDA_VISIBLE_DEVICES names them; torch counts them in another process."""
+    """Returns the GPUs that may be used, as CUDA_VISIBLE_DEVICES names them; none if torch finds none or fails.
+
+    torch counts them in another process.
+    """
     done = subprocess.run([sys.executable, "-c", _COUNT_GPUS], capture_output=True, text=True, check=False)  # noqa: S603
     n_gpus = int(done.stdout) if done.returncode == 0 else 0
     named = [each.strip() for each in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if each.strip()]
@@ -108,7 +111,7 @@ def _restart_on_signal(
     loop, restarts = asyncio.get_running_loop(), set[asyncio.Task[None]]()
 
     def restart() -> None:
-        """Begins a restart with the current configuration, unless it is invalid or a restart is going on."""
+        """Begins a restart with the current configuration; only logs if that is invalid or a restart is going on."""
         if restarts:
             _LOG.warning("The processes are already being restarted; send SIGHUP again when that has finished.")
             return

@@ -23,7 +23,9 @@ from kame_model.serve.web.transport import WebServer
 
 
 async def serve_member(config: ServeConfig, channel: socket.socket, number: int, folder: Path) -> None:
-    """Serves the connections that the parent passes, until SIGTERM, a message of the parent, or the parent's end.
+    """Serves the connections that the parent passes, until SIGTERM, SIGINT, a message of the parent, or its end.
+
+    Running sessions may then finish; a second signal or message ends them.
 
     Raises:
         KameError: as flows/runs/serve.py, `run_server`, or the device failed.

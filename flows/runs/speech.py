@@ -162,7 +162,10 @@ def _is_codec_learnt(config: SpeechRowsConfig) -> bool:
 
 
 def _make_codec_options(config: SpeechRowsConfig, makers: "_PartMakers", store: Store) -> dict[str, OptionValue]:
-    """Returns the codec's options; if it is to be learnt, learns it and adds the path of its folder."""
+    """Returns the codec's options; if it is to be learnt, with the path of its folder.
+
+    It is learnt only if the folder has none yet.
+    """
     if not _is_codec_learnt(config):
         return dict(config.codec_options)
     file = f"codec/{LEARNT_FILES[config.codec]}"
@@ -274,7 +277,11 @@ class _PartMakers(WorkerPool):
         return n_parts
 
     def say(self, wanted_s: float) -> list[Clip]:
-        """Synthesises parts until a codec can learn from `wanted_s` seconds; returns a clip of each sentence."""
+        """Synthesises parts until a codec can learn from `wanted_s` seconds of them.
+
+        Returns:
+            A clip of each sentence that is not rejected, with those that the codec cannot learn from.
+        """
 
         def compute_length_s(clips: list[Clip]) -> float:
             usable = [each for each in clips if each.phones or self._config.codec != _NEURAL]

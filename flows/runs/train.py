@@ -133,6 +133,8 @@ def make_front_end_tasks(config: FrontEndConfig, progress: Progress, hear: Heari
 def take_from_speech(config: FrontEndConfig) -> FrontEndConfig:
     """Returns the configuration with the vocabulary and codec of its speech rows; unchanged if it has none.
 
+    Options of the codec are replaced without an error by those of the speech rows.
+
     Raises:
         ConfigError: it names another vocabulary or codec, or the preset requires another codec.
         DatasetError: the folder holds no token rows.
@@ -275,8 +277,8 @@ def encode(config: FrontEndConfig, name: str, tokenizer: str, codec: dict[str, O
 def list_stages(config: FrontEndConfig) -> tuple[str, ...]:
     """Returns the stages of the preset's plan that are trained, in order.
 
-    Skipped are stages with 0 steps or hours, speech stages without speech rows, and, if `init_from` is set, all stages
-    before the last for which neither steps nor hours are set.
+    The last stage is always one of them. Of those before it, stages with 0 steps or hours are skipped, speech stages
+    without speech rows, and, if `init_from` is set, stages for which neither steps nor hours are set.
     """
     *others, last = PRESETS[config.preset].plan
     return (*(each.name for each in others if _is_trained(config, each)), last.name)
@@ -312,7 +314,11 @@ def get_stage_folder(config: FrontEndConfig, stage: str) -> Path:
 def make_train_config(config: FrontEndConfig, stage: str, tokenizer: str, tokens: Sequence[str]) -> TrainConfig:
     """Builds the configuration of one stage's training run, which starts from the weights of the stage before.
 
+    The first stage starts from `init_from`, if that is set. `max_steps` and `max_hours` of `config` hold for the last
+    stage only.
+
     Args:
+        stage: one of `list_stages`.
         tokens: folders of token rows, in the order of the datasets.
 
     Raises:
@@ -351,6 +357,8 @@ def train_stage(config: TrainConfig, progress: Progress) -> RunResult:
 
 def export(config: FrontEndConfig, tokenizer: str, codec: dict[str, OptionValue]) -> str:
     """Exports the checkpoint into the folder of checkpoints and returns its name; an existing one of this run is kept.
+
+    The name is PRESET-FOLDER-STEPS, with -seed-N after it unless the seed is 0.
 
     Raises:
         ConfigError: a checkpoint of another run has the name.
@@ -418,7 +426,10 @@ def evaluate(config: FrontEndConfig, checkpoint: str, rows: str, hear: Hearing |
 
 
 def make_hearing() -> Hearing:
-    """Returns a function that transcribes audio by the embedded recogniser, with digits spelled out."""
+    """Returns a function that recognises the words of audio by the embedded recogniser, as `normalise_words` does.
+
+    The words are in lower case, and digits are spelled out.
+    """
     from backends import registry
     from data_schemas.units import SAMPLE_RATE_HZ
     from pipelines.quality.word_errors import normalise_words

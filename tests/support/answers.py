@@ -28,12 +28,12 @@ _TEMPLATES = (
 
 
 def drawn_answer(draw: random.Random) -> str:
-    """One to four sentences."""
+    """Returns one to four random sentences."""
     return " ".join(_sentence(draw) for _ in range(draw.randint(1, 4)))
 
 
 def for_the_eye(answer: str, draw: random.Random) -> str:
-    """The same with emphasis, code and emoji, as many models write."""
+    """Returns an answer with emphasis, code and emoji at one to four random words, as many models write."""
     words = answer.split(" ")
     for _ in range(draw.randint(1, 4)):
         at = draw.randrange(len(words))
@@ -42,6 +42,8 @@ def for_the_eye(answer: str, draw: random.Random) -> str:
 
 
 def _wrapped(mark: str) -> Callable[[str], str]:
+    """Returns a function that writes a mark before and after a word, inside the punctuation at its end."""
+
     def wrap(word: str) -> str:
         bare = word.rstrip(",.?!;:")
         return f"{mark}{bare}{mark}{word[len(bare) :]}" if bare else word
@@ -58,7 +60,7 @@ _DECORATIONS: tuple[Callable[[str], str], ...] = (
 
 
 def pieces_of(text: str, draw: random.Random, longest: int = 9) -> Iterator[str]:
-    """A text cut at random."""
+    """Yields a text in pieces of random lengths from 1 to `longest`."""
     at = 0
     while at < len(text):
         end = at + draw.randint(1, longest)
@@ -67,6 +69,7 @@ def pieces_of(text: str, draw: random.Random, longest: int = 9) -> Iterator[str]
 
 
 def _sentence(draw: random.Random) -> str:
+    """Returns a random template, filled in at random."""
     written = draw.choice(_TEMPLATES)
     kinds: dict[str, Callable[[], str]] = {
         "name": lambda: draw.choice(_NAMES),

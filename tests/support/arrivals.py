@@ -18,12 +18,12 @@ class Arrived(NamedTuple):
 
 
 def n_missing(frames: Sequence[Arrived]) -> int:
-    """Frames that stand between others and did not come; a number that comes twice or too early counts as well."""
+    """Returns how many frames are missing between others; a number that comes twice or too early counts as well."""
     return sum(abs(after.number - before.number - 1) for before, after in pairwise(frames))
 
 
 def n_gaps(frames: Sequence[Arrived]) -> int:
-    """How often a player that holds back `PLAYER_S` runs dry, as `talk_record.Player` counts it."""
+    """Returns how often a player that holds back `PLAYER_S` runs dry, as `talk_record.Player` counts it."""
     gaps, held_s = 0, float("-inf")
     for index, frame in enumerate(frames):
         way_s = frame.at_s - frame.number * FRAME_S
@@ -34,7 +34,7 @@ def n_gaps(frames: Sequence[Arrived]) -> int:
 
 
 def longest_wait_s(frames: Sequence[Arrived]) -> float:
-    """The longest time between a frame and the next."""
+    """Returns the longest time between a frame and the next, in seconds; 0 for fewer than two frames."""
     return max((after.at_s - before.at_s for before, after in pairwise(frames)), default=0.0)
 
 
@@ -58,7 +58,7 @@ class RealtimeSide:
     errors: Counter[str] = field(default_factory=Counter)
 
     def take(self, message: dict[str, Any], at_s: float) -> None:
-        """The next message."""
+        """Takes the next message, which came at `at_s`; messages that are not kept are ignored."""
         match message["type"]:
             case "response.created":
                 self.responses.append([])
@@ -80,7 +80,7 @@ class RealtimeSide:
         return bool(message["type"] in ("session.created", "response.done"))
 
     def runs(self) -> Iterator[list[Arrived]]:
-        """The frames of each beginning of the session; their numbers start anew with each."""
+        """Yields the frames of each beginning of the session; their numbers start anew with each."""
         for start, end in pairwise((0, *self.resets, len(self.responses))):
             yield [frame for response in self.responses[start:end] for frame in response]
 

@@ -8,7 +8,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run_benchmark(module: str, *arguments: str | Path, codes: tuple[int, ...] = (0,)) -> str:
-    """What a benchmark prints; it must end with one of these exit codes."""
+    """Runs a benchmark and returns its standard output; asserts that its exit code is one of `codes`."""
     command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode in codes, f"{done.stdout}\n{done.stderr}"

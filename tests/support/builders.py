@@ -12,7 +12,7 @@ AFTER = Placement(rule="after", seconds=None, turn_index=None, word_index=None)
 
 
 def make_item(question: str = "What is one and one?", answer: str = "two", **fields: Any) -> Item:
-    """An open question of a source called `mine`."""
+    """Makes an open question of a source called `mine`; `fields` replace its usual ones."""
     values: dict[str, Any] = {
         "item_id": "mine-1",
         "group_id": splits.make_group_id(question),
@@ -34,7 +34,7 @@ def make_item(question: str = "What is one and one?", answer: str = "two", **fie
 
 
 def make_utterance(text: str, words: Sequence[WordTiming] = (), **fields: Any) -> Utterance:
-    """An utterance said after what came before; its times are those of `words`, where they are given."""
+    """Makes an utterance that is placed after what came before; its times are those of `words`, if there are any."""
     values: dict[str, Any] = {
         "kind": "speech",
         "written_spans": tuple(WrittenSpan(start_char=None, end_char=None) for _ in split_words(text)),
@@ -49,7 +49,7 @@ def make_utterance(text: str, words: Sequence[WordTiming] = (), **fields: Any) -
 
 
 def make_turn(turn_index: int, speaker: str, utterances: Sequence[Utterance], **fields: Any) -> Turn:
-    """A turn that says what its utterances do, all of it body."""
+    """Makes a turn whose texts are those of its utterances without backchannels, with all of it as its body."""
     said = " ".join(each.spoken_text for each in utterances if each.kind == "speech")
     values: dict[str, Any] = {
         "written_text": said,
@@ -67,7 +67,7 @@ def make_turn(turn_index: int, speaker: str, utterances: Sequence[Utterance], **
 
 
 def make_dialogue(*turns: Turn, **fields: Any) -> Dialogue:
-    """A dialogue of these turns, made from `make_item()`."""
+    """Makes a dialogue of these turns for the item of `make_item()`; `fields` replace its usual ones."""
     item = make_item()
     values: dict[str, Any] = {
         "dialogue_id": ids.make_dialogue_id(item.item_id, 0),
@@ -90,6 +90,6 @@ def make_dialogue(*turns: Turn, **fields: Any) -> Dialogue:
 
 
 def make_forms(*names: str, **fields: Any) -> FormsConfig:
-    """Settings under which dialogues have one of these forms and no other, all equally often."""
+    """Returns settings under which dialogues have one of these forms and no other, all equally often."""
     shares = FormShares(**{name: float(name in names) for name in FormShares.model_fields})
     return FormsConfig(shares=shares, **fields)

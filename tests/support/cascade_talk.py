@@ -25,7 +25,10 @@ ANSWER = ["It is ", "eighteen eggs. ", "She sells ", "nine of them. ", "That mak
 
 
 class SlowChat:
-    """Writes a piece of each answer every `gap_s`; an exception among the pieces is raised."""
+    """A chat model that writes a piece of an answer every `gap_s`; an exception among the pieces is raised.
+
+    Each request takes the next one of the answers.
+    """
 
     def __init__(self, *answers: Sequence[str | Exception], gap_s: float = 0.2) -> None:
         self.answers, self.gap_s = list(answers), gap_s
@@ -79,11 +82,12 @@ class Talk:
         self.cascade = Cascade(requests, self.conversation, speaker)
 
     def ask(self, text: str) -> None:
+        """Ends a turn of the user, who has said this text."""
         self.conversation.add_user_text(text, is_final=True)
         self.cascade.on_turn_end(text)
 
     async def listen(self, n_frames: int) -> list[tuple[Samples, str]]:
-        """The next frames, one each 80 ms."""
+        """Takes the next frames, one every 80 ms, and returns them."""
         for _ in range(n_frames):
             await asyncio.sleep(FRAME_S)
             frame = self.cascade.take_frame()
@@ -93,9 +97,11 @@ class Talk:
 
     @property
     def text(self) -> str:
+        """The text of all frames so far."""
         return "".join(text for _, text in self.frames)
 
     def told(self, kind: str) -> list[dict[str, Any]]:
+        """Returns the data of all events of a kind, in order."""
         return [data for each, data in self.events if each == kind]
 
 

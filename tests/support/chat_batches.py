@@ -44,7 +44,7 @@ class BatchBehaviour(Protocol):
 
 
 class BatchRoutes:
-    """`/files` and `/batches`.
+    """The routes `/files` and `/batches` of OpenAI's Batch API.
 
     Args:
         behaviour: how batches end.
@@ -79,7 +79,10 @@ class BatchRoutes:
         ]
 
     def _faulty(self, call: str, handler: Handler) -> Handler:
-        """A handler whose first requests meet what was ordered for them."""
+        """Returns a handler that counts the call, and whose first requests meet the faults of `call`, one each.
+
+        "lost" handles the request and cuts the connection, "gone" answers 404, and a status is answered with an error.
+        """
 
         async def handle(request: web.Request) -> web.StreamResponse:
             self.calls.append((call, time.monotonic()))
@@ -98,6 +101,7 @@ class BatchRoutes:
         return handle
 
     async def _upload(self, request: web.Request) -> web.Response:
+        """Stores the text of an uploaded file, and answers its id."""
         form = await request.post()
         upload = form["file"]
         assert isinstance(upload, web.FileField)
@@ -110,6 +114,7 @@ class BatchRoutes:
         return web.Response(text=self.files[request.match_info["id"]])
 
     async def _make(self, request: web.Request) -> web.Response:
+        """Stores a new batch, which is in progress, and answers it."""
         asked = await request.json()
         batch = {
             "id": f"batch-{next(self._numbers)}",
@@ -126,6 +131,7 @@ class BatchRoutes:
         return web.json_response({"object": "list", "data": list(self.batches.values()), "has_more": False})
 
     async def _look(self, request: web.Request) -> web.Response:
+        """Counts a look at a batch, ends the batch if that is due, and answers its state."""
         batch = self.batches[request.match_info["id"]]
         batch["n_looks"] += 1
         if batch["status"] == "in_progress" and (self._status == "full" or self._is_over(batch)):
@@ -144,6 +150,11 @@ class BatchRoutes:
         return 0 < self._max_enqueued < n_enqueued
 
     def _end(self, batch: dict[str, Any]) -> None:
+        """Ends a batch as the behaviour says, and stores the files of its answers and errors.
+
+        A batch that failed has no answers, and one that expired has those to the first half of its lines. They are in
+        reverse order; the first of them are cut in half while `n_bad_lines` are left.
+        """
         batch["status"] = self._status
         if self._status == "failed":
             batch["errors"] = {"object": "list", "data": [{"message": "the model does not exist", "line": 1}]}
@@ -165,6 +176,7 @@ class BatchRoutes:
                 batch[name] = self._store("\n".join(done[succeeded]) + "\n")
 
     def _store(self, text: str) -> str:
+        """Stores a text as a file with a new id, and returns the id."""
         file_id = f"file-{next(self._numbers)}"
         self.files[file_id] = text
         return file_id

@@ -19,7 +19,7 @@ class Counts:
         self.first_s = self.last_s = self._since_s = 0.0
 
     def busy(self, change: int) -> None:
-        """A slot is taken or free again."""
+        """Records that `change` more slots are in use; a negative number for slots that are free again."""
         now_s = time.monotonic()
         self.first_s = self.first_s or now_s
         self.busy_slot_s += self.n_busy * (now_s - (self._since_s or now_s))

@@ -102,7 +102,7 @@ class ChatServer:
         self._list_faults = list(behaviour.list_faults)
 
     def app(self) -> web.Application:
-        """The application, once."""
+        """Makes the application; it is called once."""
         app = web.Application(client_max_size=2**28, middlewares=[self._only_with_key_and_query])
         prefix = self.behaviour.prefix
         batches = self.batches = BatchRoutes(self.behaviour, self._line_answer)
@@ -129,6 +129,7 @@ class ChatServer:
         return web.json_response({"object": "list", "data": [{"id": MODEL}]})
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
+        """Answers a request for a completion: refused, with a fault, too many waiting, or with an answer."""
         body = await request.json()
         self.counts.bodies.append(body)
         refusal = self._refusal(body)
@@ -145,6 +146,7 @@ class ChatServer:
 
     @web.middleware
     async def _only_with_key_and_query(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answers 401 without the right key, and 404 without the right query."""
         like = self.behaviour
         bearer = "Bearer " if like.key_header == "Authorization" else ""
         given = request.headers.get(like.key_header, "")
@@ -157,12 +159,14 @@ class ChatServer:
         return await handler(request)
 
     def _refusal(self, body: dict[str, Any]) -> web.Response | None:
+        """Returns the error for another model or a refused field; None if the request is allowed."""
         if body["model"] != MODEL:
             return _error(404, f"The model {body['model']!r} does not exist")
         refused = [name for name in self.behaviour.refused_fields if name in body]
         return _error(400, f'Unknown name "{refused[0]}": Cannot find field.') if refused else None
 
     def _fault(self, body: dict[str, Any]) -> str | None:
+        """Counts a try of a request, and returns the fault that it meets; None for no fault."""
         key = ids.digest(body)
         self.counts.n_tries[key] += 1
         drawn = random.Random(ids.derive_seed("fault", self.behaviour.seed, key, self.counts.n_tries[key]))
@@ -174,6 +178,7 @@ class ChatServer:
         return response
 
     async def _misbehave(self, request: web.Request, fault: str) -> web.StreamResponse:
+        """Answers with a fault."""
         if fault == "429":
             return self._slow_down()
         if fault.isdigit():
@@ -193,6 +198,7 @@ class ChatServer:
         return response
 
     async def _answer(self, body: dict[str, Any]) -> web.Response:
+        """Waits for a slot, and then as long as the answer takes, and answers."""
         self._n_waiting += 1
         async with self._slots:
             self._n_waiting -= 1
@@ -206,6 +212,7 @@ class ChatServer:
         return web.json_response(completion)
 
     def _completion(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Makes the body of an answer, and counts it."""
         self.counts.n_answers[ids.digest(body)] += 1
         text, reason = make_answer(body) + self.behaviour.ending, "stop"
         if self.behaviour.thinks and body.get("chat_template_kwargs", {}).get("enable_thinking", True):
@@ -221,7 +228,7 @@ class ChatServer:
         return {"object": "chat.completion", "model": model, "choices": [choice], **told}
 
     def _with_thought(self, text: str, body: dict[str, Any]) -> tuple[str, str]:
-        """An answer behind its thoughts, cut where it may not be longer, and why it ends."""
+        """Returns an answer behind its thoughts, cut at the maximum number of tokens, and the reason of its end."""
         words = f"<think>\n{self.behaviour.thought}\n</think>\n\n{text}".split(" ")
         n_most = body.get("max_tokens") or body.get("max_completion_tokens") or len(words)
         return " ".join(words[:n_most]), "length" if len(words) > n_most else "stop"
@@ -251,7 +258,7 @@ async def _start(server: ChatServer, port: int = 0) -> tuple[web.AppRunner, str]
 
 @contextmanager
 def served(behaviour: Behaviour) -> Iterator[tuple[str, ChatServer]]:
-    """Root URL of a server in a thread of this process, and the server itself."""
+    """Runs a server in a thread of this process during a `with` block, and yields its root URL and the server."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -270,7 +277,7 @@ def served(behaviour: Behaviour) -> Iterator[tuple[str, ChatServer]]:
 
 @contextmanager
 def served_apart(behaviour: Behaviour) -> Iterator[str]:
-    """Root URL of a server in a process of its own."""
+    """Runs a server in a process of its own during a `with` block, and yields its root URL."""
     command = [sys.executable, "-m", "tests.support.chat_server", json.dumps(dataclasses.asdict(behaviour))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -13,16 +13,16 @@ from tests.support.evaluations import write_evaluation
 
 
 def share(n: int, of: int = 40, low: float = 0.1, high: float = 0.9) -> FreeShare:
-    """How often the answer was said in free runs."""
+    """Makes the fact that the answer was said in `n` of `of` free runs."""
     return FreeShare(measure="said_once", oracle="right", group="all", n=n, of=of, low=low, high=high)
 
 
 def write_checkpoint(folder: Path, seed: int = 0, card: str | None = None, **facts: Any) -> Path:
-    """A checkpoint of six numbers, which its seed decides.
+    """Writes a checkpoint of six weights that equal `seed`, which also decides its facts, and returns its folder.
 
     Args:
-        card: in the place of the usual one.
-        facts: of kame.json, beside what is usual.
+        card: model card in place of the usual one.
+        facts: fields of kame.json that replace the usual ones.
     """
     folder.mkdir(parents=True)
     save_file({"weight": np.full((2, 3), seed, np.float32)}, folder / WEIGHTS)
@@ -48,7 +48,10 @@ def write_checkpoint(folder: Path, seed: int = 0, card: str | None = None, **fac
 
 
 def evaluate(checkpoint: Path, folder: Path, n_right: int, of: int = 40, **run: Any) -> str:
-    """An evaluation of a checkpoint with made figures, of which so many items were answered rightly."""
+    """Writes an evaluation of a checkpoint and returns its folder.
+
+    In mode tandem, the first `n_right` of `of` items have the right answer; mode direct has the first half of them.
+    """
     items = [{"answer_accuracy": n < n_right, "delay_s": 1.0 + n / 100} for n in range(of)]
     system = {"name": checkpoint.name, "checkpoint": digest_files([checkpoint / WEIGHTS]), "back_end": "gpt"}
     return write_evaluation(folder, {"tandem": items, "direct": items[: of // 2]}, system=system, **run)

@@ -27,7 +27,11 @@ ITSELF = 0
 
 
 def kill_once(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
-    """`run_on_part`, but the first call kills what the file `OUT.victim` names, half a file of its own written."""
+    """Runs a stage on a part by `run_on_part`, but first kills a process group if the file `OUT.victim` exists.
+
+    The file holds the id of the group, or `ITSELF`. It is renamed to `OUT.killed`, so that only one task kills. A file
+    that is half written is left in the dataset.
+    """
     victim = Path(f"{config.out}.victim")
     killed = Path(f"{config.out}.killed")
     with suppress(FileNotFoundError):
@@ -41,12 +45,12 @@ def kill_once(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
 
 
 class LocalCluster:
-    """A cluster's programs on this machine; all are gone after the `with` block.
+    """A cluster's programs on this machine, which run during a `with` block.
 
     Args:
         kind: dask or ray.
         folder: for logs and what workers write beside the store.
-        port: of the scheduler; another than 0: that of one that was killed.
+        port: port of the scheduler, such as that of one that was killed; 0: a free one.
     """
 
     def __init__(self, kind: str, folder: Path, n_workers: int = 2, port: int = 0) -> None:
@@ -92,10 +96,11 @@ class LocalCluster:
         shutil.rmtree(self._short_folder(), ignore_errors=True)
 
     def _short_folder(self) -> Path:
-        """Ray makes sockets in it, whose names may have a hundred characters."""
+        """Returns Ray's folder, of a short path: Ray makes sockets in it, whose names may have a hundred characters."""
         return Path(tempfile.gettempdir()) / f"kame-ray-{os.getpid()}-{self.port}"
 
     def _start(self, name: str, program: str, *arguments: object) -> None:
+        """Starts a program that logs to NAME.log, in its own process group; if it is the scheduler, waits for it."""
         variables = os.environ | {
             "PYTHONPATH": str(ROOT),
             "RAY_memory_monitor_refresh_ms": "0",
@@ -117,6 +122,11 @@ class LocalCluster:
             self._wait_for_scheduler()
 
     def _wait_for_scheduler(self) -> None:
+        """Waits until the scheduler accepts connections.
+
+        Raises:
+            RuntimeError: it ended, or does not start within `START_S`.
+        """
         until_s = time.monotonic() + START_S
         while True:
             try:
@@ -132,7 +142,11 @@ class LocalCluster:
 
 @contextmanager
 def dying(config: RefreshConfig, group: int) -> Iterator[None]:
-    """While it lasts, the next task of `kill_once` kills that process group; in the end it must have."""
+    """Makes the next task of `kill_once` in a `with` block kill a process group.
+
+    Raises:
+        FileNotFoundError: no task has killed it when the block ends.
+    """
     Path(f"{config.out}.victim").write_text(str(group))
     yield
     Path(f"{config.out}.killed").unlink()

@@ -39,7 +39,7 @@ _DIM = 16
 def count_encoded(
     codec: type[MoshiCodec] | type[DoubleCodec] | type[VocoderCodec], monkeypatch: pytest.MonkeyPatch
 ) -> list[int]:
-    """How many samples codecs of a class are given from now on, sound by sound."""
+    """Returns a list to which `encode` of a class of codecs adds the number of samples of each sound from now on."""
     given: list[int] = []
     encode = codec.encode
 
@@ -52,7 +52,7 @@ def count_encoded(
 
 
 def with_validation(made: Path, folder: Path) -> Path:
-    """A copy of a dataset whose first file of dialogues counts as its validation split."""
+    """Copies a dataset into a folder, with its first file of dialogues as validation split, and returns the folder."""
     shutil.copytree(made, folder, ignore=shutil.ignore_patterns(".store"))
     manifest = json.loads((folder / MANIFEST).read_text())
     next(each for each in manifest["shards"] if each["kind"] == DATA)["split"] = "validation"
@@ -61,7 +61,7 @@ def with_validation(made: Path, folder: Path) -> Path:
 
 
 def tiny_kwargs(n_codebooks: int = TINY_LAYOUT.n_codebooks) -> dict[str, Any]:
-    """Moshi's keyword arguments of a Mimi of some thousand weights, at 12.5 Hz throughout: no resampling of latents."""
+    """Returns Moshi's arguments of a Mimi of some thousand weights, at 12.5 Hz throughout: no resampling of latents."""
     known: dict[str, Any] = loaders._mimi_config
     seanet: dict[str, Any] = {"dimension": _DIM, "n_filters": 2, "n_residual_layers": 0, "ratios": [8, 8, 6, 5]}
     quantizer = {"dimension": 8, "n_q": n_codebooks, "bins": TINY_LAYOUT.card}
@@ -76,7 +76,7 @@ def tiny_kwargs(n_codebooks: int = TINY_LAYOUT.n_codebooks) -> dict[str, Any]:
 
 
 def random_model(kwargs: dict[str, Any], seed: int = 0) -> MimiModel:
-    """A model of random weights whose codebooks lie where its latents do, and whose sound is no louder than speech."""
+    """Makes a model of random weights, with its codebooks where its latents lie, and a sound no louder than speech."""
     torch.manual_seed(seed)
     model = loaders.get_mimi(None, kwargs, num_codebooks=kwargs["quantizer"]["n_q"])
     for module in model.modules():
@@ -87,7 +87,7 @@ def random_model(kwargs: dict[str, Any], seed: int = 0) -> MimiModel:
     last = [each for each in model.decoder.modules() if isinstance(each, nn.Conv1d)][-1]
 
     def rescale(module: nn.Module, inputs: tuple[Tensor], output: Tensor) -> Tensor:
-        """Moshi's classes start with weights under which speech fades from layer to layer."""
+        """Scales weights and output of a layer; with the first weights of Moshi's classes, speech fades in each."""
         scale = (0.1 if module is last else 1.0) / output.std().clamp(min=1e-8)
         module.get_parameter("weight").mul_(scale)
         return output.mul(scale)
@@ -104,7 +104,7 @@ def random_model(kwargs: dict[str, Any], seed: int = 0) -> MimiModel:
 
 
 def write_mimi(folder: Path, model: MimiModel, kwargs: dict[str, Any]) -> None:
-    """A folder that the codec `mimi` reads."""
+    """Writes a folder that the codec `mimi` reads."""
     folder.mkdir(parents=True, exist_ok=True)
     safetensors.torch.save_file(
         {name: each.contiguous() for name, each in model.state_dict().items()}, folder / WEIGHTS
@@ -118,14 +118,14 @@ def open_mimi(folder: Path, n_codebooks: int = TINY_LAYOUT.n_codebooks) -> Mimi:
 
 
 def tiny_mimi(folder: Path, seed: int = 0) -> Mimi:
-    """A codec of random weights, written to `folder`."""
+    """Writes a tiny Mimi of random weights to a folder, and opens it."""
     kwargs = tiny_kwargs()
     write_mimi(folder, random_model(kwargs, seed), kwargs)
     return open_mimi(folder)
 
 
 def write_codebooks(folder: Path, n_stages: int, card: int, seed: int = 0) -> None:
-    """A folder that the codec `codec2-learnt` reads, with codebooks of noise about the middle of what speech has."""
+    """Writes a folder that the codec `codec2-learnt` reads, with random codebooks near the middle of real speech."""
     draw = np.random.default_rng(seed)
     lines = draw.normal(0, 1, (n_stages, card, 10)).astype(np.float32)
     lines[0] = np.sort(draw.uniform(4, 20, (card, 10)), axis=1)
@@ -136,7 +136,7 @@ def write_codebooks(folder: Path, n_stages: int, card: int, seed: int = 0) -> No
 
 
 def write_networks(folder: Path, card: int = 16, seed: int = 0) -> None:
-    """A folder that the codec `codec2-neural` reads, with small networks of random weights."""
+    """Writes a folder that the codec `codec2-neural` reads, with small networks of random weights."""
     folder.mkdir(parents=True, exist_ok=True)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -30,7 +30,7 @@ SCRIPT = "<script>window.was_run = true</script>"
 
 
 def heard(row: AudioDialogue, text: str, n_words: int, n_word_errors: int) -> AudioDialogue:
-    """A dialogue whose answer a recogniser listened to."""
+    """Returns a dialogue with a recogniser's transcript of its answer, and the word error rate of that."""
     hearing = Hearing(
         text=text,
         n_words=n_words,
@@ -81,7 +81,12 @@ def write_small(
     shards: Sequence[Sequence[AudioDialogue]] | None = None,
     says: str = "a few eggs",
 ) -> Path:
-    """A dataset of five dialogues, or of those of other shards, with rejects."""
+    """Writes a dataset of five dialogues, or of those of `shards`, with rejects, and returns its folder.
+
+    Args:
+        refused: rejects; None for those of `rejects`.
+        says: text of an oracle event of each dialogue.
+    """
     write_dataset(folder, dialogues() if shards is None else shards, says=says)
     store = Store(str(folder))
     refused = rejects() if refused is None else refused
@@ -100,31 +105,31 @@ def write_small(
 
 
 def encode_small(dataset: Path, out: str = "tokens", **fields: Any) -> TokenDataset:
-    """Token rows of a dataset in a folder beside it, by the double codec and the vocabulary that ships."""
+    """Encodes a dataset by the double codec and the shipped vocabulary to a folder beside it, and opens that folder."""
     encode_dataset(encode_settings(dataset, str(TOKENIZER), out, **fields))
     return TokenDataset(str(dataset.with_name(out)))
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Puts another manifest into a dataset."""
+    """Replaces the manifest of a dataset."""
     Store(str(folder)).write_bytes(MANIFEST, manifest.model_dump_json().encode())
 
 
 def opened(folder: Path) -> Dataset:
-    """The dataset of a folder."""
+    """Returns the dataset in a folder, as the dashboard's catalog has it."""
     (found,) = Catalog([folder]).list_datasets()
     assert isinstance(found, Dataset)
     return found
 
 
 def indexed(folder: Path, file: Path) -> Index:
-    """The index of a dataset, made anew."""
+    """Builds the index of a dataset in a file, and opens it."""
     build_index(opened(folder), file, lambda: None)
     return Index(file)
 
 
 def client_of(root: Path, cache: Path, token: str | None = TOKEN, runs: Sequence[Run] = (RUN,)) -> TestClient:
-    """A browser of the dashboard over a folder, with some runs; it shows errors as a server would."""
+    """Returns a browser of the dashboard over a folder, with some runs; errors of the app are answered, not raised."""
     headers = {"Accept": "text/html,*/*"}
     app = create_app([root], cache, token, scheduler=KeptScheduler(*runs), token_rows=EncodedRows())
     return TestClient(app, base_url="http://localhost", headers=headers, raise_server_exceptions=False)
@@ -132,7 +137,7 @@ def client_of(root: Path, cache: Path, token: str | None = TOKEN, runs: Sequence
 
 @contextmanager
 def indexed_client(root: Path, cache: Path) -> Iterator[TestClient]:
-    """The same, once the dataset `small` in the folder is indexed."""
+    """Yields a client as `client_of`, once the dataset `small` in the folder is indexed."""
     with client_of(root, cache) as client:
         while client.get("/datasets/small").status_code == 202:
             pass

@@ -12,12 +12,12 @@ N_DIMENSIONS = 64
 
 
 class EmbeddingServer(http.server.ThreadingHTTPServer):
-    """Answers on a free port.
+    """A server on a free port of this machine.
 
     Attributes:
-        asked: the requests' bodies, in order.
-        keys: the `Authorization` of each.
-        statuses: what the next requests are answered with in place of vectors.
+        asked: bodies of the requests that were answered with vectors, in order.
+        keys: the `Authorization` of each request.
+        statuses: statuses of the next answers, instead of vectors; each is used once.
         answer: makes the body; replaced by tests.
     """
 
@@ -38,7 +38,7 @@ class EmbeddingServer(http.server.ThreadingHTTPServer):
 
     @property
     def texts(self) -> list[str]:
-        """All texts it was given."""
+        """All texts of the requests in `asked`, in order."""
         return [text for body in self.asked for text in body["input"]]
 
 
@@ -56,12 +56,13 @@ def embedding_server() -> Iterator[EmbeddingServer]:
 
 
 def counted(texts: list[str]) -> dict[str, Any]:
-    """Vectors of any length, in no order; empty texts have none."""
+    """Returns an answer with a vector for each text, in reverse order; vectors are not normalised."""
     data = [{"object": "embedding", "index": at, "embedding": _counts(text)} for at, text in enumerate(texts)]
     return {"object": "list", "data": data[::-1], "model": "counts", "usage": {"prompt_tokens": 1, "total_tokens": 1}}
 
 
 def _counts(text: str) -> list[float]:
+    """Returns how often each of `N_DIMENSIONS` classes of words is in a text; all zeros for an empty text."""
     places = [zlib.crc32(word.strip(".,?!").lower().encode()) % N_DIMENSIONS for word in text.split()]
     return [float(places.count(place)) for place in range(N_DIMENSIONS)]
 

@@ -19,7 +19,7 @@ def write_evaluation(
     system: Mapping[str, Any] | None = None,
     **run: Any,
 ) -> str:
-    """An evaluation with a row of figures a mode.
+    """Writes an evaluation with one row of figures for each mode, and returns its folder.
 
     Args:
         row: further fields of all rows.
@@ -41,5 +41,9 @@ def write_evaluation(
 
 
 def right(n: int, of: int, **measures: Any) -> list[dict[str, Any]]:
-    """So many items of which the first n were answered rightly."""
+    """Returns the measures of `of` items, of which the first `n` have the right answer.
+
+    Args:
+        measures: further measures of each item.
+    """
     return [{"answer_accuracy": number < n, **measures} for number in range(of)]

@@ -11,10 +11,12 @@ METALS = ("gold", "iron", "copper", "zinc", "silver", "lead")
 
 
 def sums(n: int) -> list[Item]:
+    """Makes `n` items of the same sum, with its steps."""
     return [make_item(SUM, "10", explanation=STEP, item_id=f"mine-{k}") for k in range(n)]
 
 
 def metals(n: int) -> list[Item]:
+    """Makes `n` items of the same multiple-choice question."""
     fields = {"options": METALS, "answer_index": 0}
     return [
         make_item("Which metal keeps its shine in wet air for ages?", "gold", item_id=f"mine-{k}", **fields)
@@ -23,6 +25,11 @@ def metals(n: int) -> list[Item]:
 
 
 def written(items: list[Item], *names: str, **fields: float) -> list[Dialogue]:
+    """Writes a dialogue for each item in one of the named forms, and asserts that none is rejected.
+
+    Args:
+        fields: further settings of forms.
+    """
     stage = ScriptStage(ScriptConfig(), make_forms(*names, **fields), 1.0, seed=1)
     result = stage.run([(item,) for item in items])
     assert result.rejects == []
@@ -30,8 +37,10 @@ def written(items: list[Item], *names: str, **fields: float) -> list[Dialogue]:
 
 
 def said(turn: Turn) -> str:
+    """Returns the text of a turn's utterances without backchannels."""
     return " ".join(each.spoken_text for each in turn.utterances if each.kind == "speech")
 
 
 def all_of(*parts: str | None) -> str:
+    """Joins parts by spaces; empty ones and None are left out."""
     return " ".join(part for part in parts if part)

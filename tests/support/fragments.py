@@ -12,7 +12,7 @@ ROMAN = st.sampled_from(sorted(ROMAN_VALUES))
 
 
 def filled(*forms: str) -> st.SearchStrategy[str]:
-    """One of some forms, with numbers in place of each # and each §, of two digits there, and Roman numerals for ¤."""
+    """Returns texts of these forms; # becomes a number, § a number of two digits, and ¤ a Roman numeral."""
     places = {"#": NUMBER, "§": TEN, "¤": ROMAN}
     pieces = [
         st.tuples(*[places.get(part, st.just(part)) for part in re.split("([#§¤])", form) if part]) for form in forms

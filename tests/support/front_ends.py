@@ -42,7 +42,7 @@ def tiny_config(**changes: Any) -> ModelConfig:
 def tiny_front_end(
     seed: int = 0, dtype: torch.dtype = torch.float32, layout: CodeLayout = LAYOUT, **changes: Any
 ) -> FrontEnd:
-    """A front-end with random weights, in evaluation mode; its oracle's vectors are none of its text's."""
+    """Makes a front-end with random weights, in evaluation mode; the vectors of oracle and text differ."""
     torch.manual_seed(seed)
     front_end = build_front_end(tiny_config(**changes), TEXT_CARD, layout).to(dtype).eval()
     with torch.no_grad():
@@ -69,13 +69,13 @@ def random_batch(batch_size: int = 2, n_frames: int = 20) -> Batch:
 
 
 def stock_logits(lm: LMModel, batch: Batch, condition: Tensor | None = None) -> Logits:
-    """What moshi's own functions make of a batch; not compiled, so that kernels are the same as ours."""
+    """Computes the logits of a batch by moshi's own functions, not compiled, so that kernels are the same as ours."""
     with torch.no_grad(), no_compile():
         hidden, text = lm.forward_text(batch.inputs, condition)
         return Logits(text[:, 0], lm.forward_depformer_training(batch.columns[..., 1:], hidden))
 
 
 def audio_of(logits: Logits) -> Tensor:
-    """The codes' logits, which must be there."""
+    """Returns the logits of the codes; asserts that there are some."""
     assert logits.audio is not None
     return logits.audio

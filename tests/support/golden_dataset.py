@@ -23,12 +23,12 @@ ROWS = "expected_rows.json"
 
 
 def golden_folder(version: int) -> Path:
-    """The dataset of one schema."""
+    """Returns the folder of the dataset that was written with a version of the schema."""
     return GOLDEN / f"dataset_schema_{version}"
 
 
 def read_rows(folder: Path) -> Iterator[dict[str, Any]]:
-    """All that its rows hold, with the sound's size."""
+    """Yields each row of a dataset as JSON, with the size of its sound in bytes."""
     reader = DatasetReader(str(folder))
     for shard in reader.shards():
         for row, oracle in reader.rows(shard):

@@ -20,7 +20,11 @@ PARTS = ("loss", "text", "padding", "semantic", "acoustic", "answer", "text_fed"
 
 
 def golden_losses(folder: Path) -> list[dict[str, Any]]:
-    """Each step's losses of a run of eight steps with all randomness of training, and validation at the last."""
+    """Returns the losses of each step of a run of eight steps with all randomness, and of its validation at the end.
+
+    Args:
+        folder: where its rows and the run are written.
+    """
     rows = tiny_dataset(folder / "rows")
     train(tiny_run(folder / "run", rows, max_steps=8, keep={"evaluate_every": 8}))
     lines = told(folder / "run")

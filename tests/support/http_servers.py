@@ -10,15 +10,15 @@ class QuietHandler(BaseHTTPRequestHandler):
     """Answers as its subclass says, and writes no log."""
 
     def got(self) -> None:
-        """Answers a GET."""
+        """Answers a GET or a HEAD; with status 405 unless a subclass does otherwise."""
         self.answer(405, b"{}")
 
     def posted(self, body: bytes) -> None:
-        """Answers a POST."""
+        """Answers a POST; with status 405 unless a subclass does otherwise."""
         self.answer(405, b"{}")
 
     def put(self, body: bytes) -> None:
-        """Answers a PUT."""
+        """Answers a PUT; with status 405 unless a subclass does otherwise."""
         self.answer(405, b"{}")
 
     def answer(self, status: int, body: bytes, kind: str = "application/json", **headers: str) -> None:
@@ -50,7 +50,7 @@ class QuietHandler(BaseHTTPRequestHandler):
 
 @contextmanager
 def http_server(handler: type[QuietHandler]) -> Iterator[str]:
-    """The server's URL, for the time of the block."""
+    """Runs a server during a `with` block, and yields its URL without a final slash."""
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()

@@ -39,10 +39,12 @@ class HubRepository:
         return self.commits[-1][0]
 
     def files(self, revision: str) -> "dict[str, bytes | Pointer] | None":
+        """Returns the files of a commit, or of the last one for `main`; None for any other revision."""
         names = {name: files for name, _, files in self.commits} | {"main": self.commits[-1][2]}
         return names.get(revision)
 
     def commit(self, message: str, files: "dict[str, bytes | Pointer]") -> str:
+        """Adds a commit that has these files and no others, and returns its name."""
         name = hashlib.sha1(f"{len(self.commits)} {message} {sorted(files)}".encode()).hexdigest()
         self.commits.append((name, message, files))
         return name
@@ -91,11 +93,16 @@ _BATCH = re.compile(r"/(datasets/)?([^/]+/[^/]+)\.git/info/lfs/objects/batch")
 
 
 def _handler(hub: HubServer) -> type[QuietHandler]:
+    """Makes the class that answers the requests to a stand-in."""
+
     class Handler(QuietHandler):
         protocol_version = "HTTP/1.1"
 
         def _arrives(self) -> bool:
-            """Whether the request is to be answered."""
+            """Records a request, and returns whether it is still to be answered.
+
+            If not, it has been answered: the stand-in breaks off, `before` gave a status, or a change lacks the token.
+            """
             self.asked = urlsplit(self.path)
             self.target = unquote(self.asked.path)
             hub.requests.append(f"{self.command} {self.path}")
@@ -167,6 +174,7 @@ def _handler(hub: HubServer) -> type[QuietHandler]:
             self.answer_json({"transfer": "basic", "objects": objects})
 
         def _act(self, kind: str, name: str, what: str, body: bytes) -> None:
+            """Answers a POST to a repository: what is to be uploaded how, a commit, or facts of some paths."""
             repository = hub.repositories.get((kind, name))
             if repository is None:
                 self.missing("RepoNotFound")
@@ -203,6 +211,7 @@ def _handler(hub: HubServer) -> type[QuietHandler]:
                 self.missing("EntryNotFound")
 
         def _commit(self, repository: HubRepository, place: str, lines: list[dict[str, Any]]) -> None:
+            """Adds a commit; answers 412 if its parent is not the last commit."""
             (header,) = [line["value"] for line in lines if line["key"] == "header"]
             if header.get("parentCommit", repository.head) != repository.head:
                 self.answer_json({"error": "A commit has happened since. Please refresh and try again."}, 412)
@@ -221,6 +230,7 @@ def _handler(hub: HubServer) -> type[QuietHandler]:
             self.answer_json({"commitUrl": f"{hub.url}/{place}/commit/{oid}", "commitOid": oid, "success": True})
 
         def _tell(self, kind: str, name: str, what: str) -> None:
+            """Answers a GET on a repository: access to Xet, a folder's content, or facts of the repository."""
             repository = hub.repositories.get((kind, name))
             if repository is None or (repository.private and self.headers.get("Authorization") != f"Bearer {TOKEN}"):
                 self.missing("RepoNotFound")
@@ -250,6 +260,7 @@ def _handler(hub: HubServer) -> type[QuietHandler]:
                 )
 
         def _resolve(self, kind: str, name: str, revision: str, path: str) -> None:
+            """Answers a file, or the requested range of it."""
             repository = hub.repositories.get((kind, name))
             if repository is None or (repository.private and self.headers.get("Authorization") != f"Bearer {TOKEN}"):
                 self.missing("RepoNotFound")
@@ -297,6 +308,12 @@ def _folder(path: str) -> dict[str, Any]:
 
 
 def _tree(files: dict[str, bytes | Pointer], folder: str, is_recursive: bool) -> list[dict[str, Any]]:
+    """Returns what a folder has: its folders first, then its files.
+
+    Args:
+        files: files below the folder, by path in the repository.
+        is_recursive: whether files of inner folders are returned as well; of folders, only those directly in it are.
+    """
     start = len(folder) + 1 if folder else 0
     folders = {path[: path.index("/", start)] for path in files if "/" in path[start:]}
     shown = [_file(path, each) for path, each in files.items() if is_recursive or "/" not in path[start:]]
@@ -305,7 +322,7 @@ def _tree(files: dict[str, bytes | Pointer], folder: str, is_recursive: bool) ->
 
 @contextmanager
 def hub_server(xet_folder: Path | None = None) -> Iterator[HubServer]:
-    """A stand-in for the time of the block."""
+    """Runs a stand-in during a `with` block, and yields it."""
     hub = HubServer(xet_folder)
     with http_server(_handler(hub)) as hub.url:
         yield hub
@@ -327,12 +344,12 @@ def use_hub(hub: HubServer, cache: Path, patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_commits(reading: Any) -> None:
-    """As in a new process: the state of a repository is asked for again."""
+    """Forgets the states of repositories, so that they are asked for again as in a new process."""
     reading._find_commit.cache_clear()
     reading._fetch.cache_clear()
 
 
 def environment(hub: HubServer, cache: Path) -> dict[str, str]:
-    """Of a process of its own that asks the stand-in."""
+    """Returns the environment variables of a process that asks the stand-in, without Xet."""
     told = {"HF_ENDPOINT": hub.url, "HF_TOKEN": TOKEN, "HF_HUB_OFFLINE": "0", "HF_HOME": str(cache)}
     return {**os.environ, **told, "HF_HUB_DISABLE_XET": "1"}

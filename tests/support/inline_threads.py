@@ -6,7 +6,7 @@ from typing import Any
 
 
 class InlineThreads(Executor):
-    """Runs each call when it is submitted; `on_call` is told before."""
+    """An executor that runs each call in the caller's thread when it is submitted; `on_call` is called before each."""
 
     def __init__(self, on_call: Callable[[], None] = lambda: None) -> None:
         self._on_call = on_call

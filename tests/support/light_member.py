@@ -17,7 +17,7 @@ from kame_model.serve.processes.channel import END, RETIRE, Phase, Report, recei
 
 
 class LightMember:
-    """Its callers, and what it tells of them."""
+    """A member of a server's processes: its callers, and what it tells the parent of them."""
 
     def __init__(self, channel: socket.socket, number: int, config: ServeConfig) -> None:
         self.is_over = asyncio.Event()
@@ -27,7 +27,7 @@ class LightMember:
         self.tell()
 
     def tell(self) -> None:
-        """Tells the parent how it stands."""
+        """Tells the parent how it stands; if it is draining and has no callers, it is over."""
         n, most = len(self._callers), self._config.limits.max_sessions
         unready = "draining" if self._is_draining else "full" if n >= most else ""
         phase: Phase = "draining" if self._is_draining else "serving"
@@ -44,7 +44,7 @@ class LightMember:
         self.tell()
 
     def take(self) -> None:
-        """Does what the parent says next."""
+        """Receives from the parent a connection to take, or a message to end soon or at once."""
         given = receive_message(self._channel)
         if isinstance(given, socket.socket):
             given.setblocking(False)
@@ -59,6 +59,7 @@ class LightMember:
             self.is_over.set()
 
     async def _talk(self, caller: socket.socket) -> None:
+        """Tells a caller who serves it, and waits until it leaves; kills this process if it says `die`."""
         loop = asyncio.get_running_loop()
         with caller:
             address = "{}:{}".format(*caller.getpeername())
@@ -74,7 +75,7 @@ class LightMember:
 
 
 async def serve(channel: socket.socket, number: int, config: ServeConfig) -> None:
-    """Serves until it is told to end."""
+    """Serves until the parent or SIGTERM ends it."""
     member, loop = LightMember(channel, number, config), asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, member.drain)
     loop.add_reader(channel, member.take)
@@ -82,7 +83,7 @@ async def serve(channel: socket.socket, number: int, config: ServeConfig) -> Non
 
 
 def main() -> None:
-    """The process."""
+    """Entry point of the process."""
     parser = argparse.ArgumentParser()
     for name in ("--channel", "--number"):
         parser.add_argument(name, type=int)

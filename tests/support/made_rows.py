@@ -24,7 +24,7 @@ SILENCE = 1
 
 
 def made_with(text_card: int = 200, card: int = 32, n_codebooks: int = 4, tokenizer_digest: str = "made") -> MadeWith:
-    """Of a vocabulary and a codec that nobody has."""
+    """Returns the facts of a made-up vocabulary and a made-up codec."""
     return MadeWith(
         codec="made",
         codec_digest="made",
@@ -35,7 +35,12 @@ def made_with(text_card: int = 200, card: int = 32, n_codebooks: int = 4, tokeni
 
 
 def make_row(number: int, split: str, by: MadeWith, n_words: tuple[int, int] = (4, 12)) -> TokenRow:
-    """One dialogue: a question of B's, events while it is asked, an answer of A's; each of so many words."""
+    """Makes a dialogue: B asks, events come while B asks, and A answers.
+
+    Args:
+        number: seed of everything in it.
+        n_words: least and greatest number of words of the question, and of the answer.
+    """
     draw = random.Random(ids.derive_seed("made-row", number))
     words = [_drawn_words(draw, by, n_words) for _ in range(2)]
     asked = _placed(words[0], draw.randint(2, 8), draw)
@@ -64,7 +69,7 @@ def make_row(number: int, split: str, by: MadeWith, n_words: tuple[int, int] = (
 def write_made(
     folder: Path, n_train: int, n_validation: int, by: MadeWith, n_words: tuple[int, int] = (4, 12)
 ) -> TokenManifest:
-    """A folder of made-up token rows: one shard a split."""
+    """Writes a folder of made-up token rows with a shard for each split, and returns its manifest."""
     store = Store(str(folder))
     shards, number = [], 0
     for split, n_rows in (("train", n_train), ("validation", n_validation)):
@@ -100,6 +105,7 @@ def _drawn_words(draw: random.Random, by: MadeWith, n_words: tuple[int, int]) ->
 
 
 def _placed(words: list[int], first: int, draw: random.Random) -> _Placed:
+    """Places words on frames, the first one on frame `first`, and each 2 to 5 frames after the one before."""
     placed, frame = [], first
     for word in words:
         placed.append((frame, word))
@@ -108,6 +114,7 @@ def _placed(words: list[int], first: int, draw: random.Random) -> _Placed:
 
 
 def _text(placed: _Placed, n_frames: int) -> NDArray[np.int32]:
+    """Returns a text stream with each word on its frame, and the end of padding on the frame before it."""
     text = np.full(n_frames, PADDING_ID, np.int32)
     for frame, word in placed:
         text[frame - 1 : frame + 1] = END_OF_PADDING_ID, word
@@ -115,6 +122,7 @@ def _text(placed: _Placed, n_frames: int) -> NDArray[np.int32]:
 
 
 def _codes(placed: _Placed, n_frames: int, by: MadeWith) -> NDArray[np.int16]:
+    """Returns codes that are silence, but for the three frames from each word on, which have a hash of the word."""
     codes = np.full((by.layout.n_codebooks, n_frames), SILENCE, np.int16)
     for frame, word in placed:
         for codebook in range(by.layout.n_codebooks):
@@ -123,6 +131,7 @@ def _codes(placed: _Placed, n_frames: int, by: MadeWith) -> NDArray[np.int16]:
 
 
 def _oracle(answer: list[int], asked: _Placed, heard: int, by: MadeWith, draw: random.Random) -> OracleTokens:
+    """Makes events every `TICK_FRAMES` from the second word of the question on, and the answer at frame `heard`."""
     ticks = [*range(asked[1][0], heard, TICK_FRAMES), heard]
     ratios = [*(sum(frame <= tick for frame, _ in asked) / len(asked) * 0.99 for tick in ticks[:-1]), 1.0]
     return OracleTokens.pack(
@@ -136,7 +145,7 @@ def _oracle(answer: list[int], asked: _Placed, heard: int, by: MadeWith, draw: r
 
 
 def make_speech_row(number: int, split: str, by: MadeWith, form: str = "sentence") -> TokenRow:
-    """An utterance as `kame speech` makes them: A says it, B is silent, no oracle."""
+    """Makes an utterance as `kame speech` does: A says it, B is silent, and there is no oracle."""
     draw = random.Random(ids.derive_seed("made-speech", number))
     placed = _placed(_drawn_words(draw, by, (3, 9)), 1, draw)
     n_frames = placed[-1][0] + 9

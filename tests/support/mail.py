@@ -27,7 +27,7 @@ class _Session(socketserver.StreamRequestHandler):
 
 @contextmanager
 def mail_server() -> Iterator[tuple[int, list[str]]]:
-    """Its port, and the messages that have come, for the time of the block."""
+    """Runs a mail server during a `with` block, and yields its port and the list to which it adds each message."""
     messages: list[str] = []
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Session) as server:
         server.messages = messages  # type: ignore[attr-defined]

@@ -34,31 +34,38 @@ ANSWER = "It is as blue as the sky."
 
 
 def after(seconds: float | None = None) -> Placement:
+    """Returns the placement `after`: some seconds after all speech before it; None: the mixing draws the pause."""
     return Placement(rule="after", seconds=seconds, turn_index=None, word_index=None)
 
 
 def early(seconds: float) -> Placement:
+    """Returns the placement `early`: the assistant starts at most so many seconds before the user's turn ends."""
     return Placement(rule="early", seconds=seconds, turn_index=None, word_index=None)
 
 
 def interrupt(word_index: int, seconds: float) -> Placement:
+    """Returns the placement `interrupt`: at the end of a word of the other's last turn, which stops `seconds` later."""
     return Placement(rule="interrupt", seconds=seconds, turn_index=None, word_index=word_index)
 
 
 def over(turn_index: int, word_index: int, seconds: float) -> Placement:
+    """Returns the placement `over`: some seconds after the end of a word of the other's turn, which goes on."""
     return Placement(rule="over", seconds=seconds, turn_index=turn_index, word_index=word_index)
 
 
 def question(text: str = "What colour has the flag of that old town?", starts: Placement | None = None) -> Turn:
+    """Makes turn 0, in which the user asks."""
     return make_turn(0, "B", [make_utterance(text, placement=starts or after())])
 
 
 def answer(starts: Placement | None = None, lead: str | None = None) -> Turn:
+    """Makes turn 1, in which the assistant says `ANSWER`, after a lead if there is one."""
     said = f"{lead} {ANSWER}" if lead else ANSWER
     return make_turn(1, "A", [make_utterance(said, placement=starts or after())], lead=lead, body=ANSWER)
 
 
 def plain() -> Dialogue:
+    """Makes a dialogue of a question and its answer."""
     return make_dialogue(question(), answer())
 
 
@@ -68,7 +75,10 @@ def early_start(seconds: float = 0.4, lead: str = LEAD) -> Dialogue:
 
 
 def interrupted(word_index: int = 3, seconds: float = 0.25, answer_word_index: int | None = 3) -> Dialogue:
-    """The user comes in at the end of a word of the answer, which has seven."""
+    """Makes a dialogue in which the user comes in at the end of a word of the answer, which stops `seconds` later.
+
+    The answer has seven words.
+    """
     cut = replace(answer(), answer_word_index=answer_word_index)
     stop = make_utterance("Wait, which town do you mean?", placement=interrupt(word_index, seconds))
     last = make_turn(3, "A", [make_utterance("The one by the river.")])
@@ -83,7 +93,11 @@ def backchannelled(word_index: int = 2, seconds: float = 0.05) -> Dialogue:
 
 
 def clips_of(dialogue: Dialogue, hearings: Sequence[Hearing | None] = (), speed: float = 1.0) -> Clips:
-    """The double's speech of every utterance, at -27 dBFS."""
+    """Returns the double's speech of every utterance, at -27 dBFS.
+
+    Args:
+        hearings: what a recogniser heard in each utterance, in order; missing ones are None.
+    """
     tts = DoubleTts()
     heard = iter(hearings)
     clips = []
@@ -114,7 +128,7 @@ def clips_of(dialogue: Dialogue, hearings: Sequence[Hearing | None] = (), speed:
 
 
 def words_of(dialogue: Dialogue, clips: Clips) -> DialogueWords:
-    """The double's own times of every word."""
+    """Returns the double's own times of every word."""
     aligner = DoubleAligner()
     timed = tuple(
         UtteranceWords(
@@ -140,28 +154,28 @@ def mix(
     seed: int = 0,
     clips: Clips | None = None,
 ) -> StageResult[AudioDialogue]:
-    """What the mixing stage makes of one dialogue."""
+    """Returns what the mixing stage makes of one dialogue."""
     clips = clips or clips_of(dialogue)
     stage = MixingStage(mixing or MixingConfig(), surroundings, seed)
     return stage.run([(dialogue, clips, words_of(dialogue, clips))])
 
 
 def mixed(dialogue: Dialogue, surroundings: SurroundingsConfig = CLEAN, seed: int = 0) -> AudioDialogue:
-    """The row of a dialogue that is not refused."""
+    """Returns the row of a dialogue; asserts that it is not rejected."""
     result = mix(dialogue, surroundings=surroundings, seed=seed)
     assert result.rejects == []
     return result.outputs[0]
 
 
 def span(turn: Turn) -> slice:
-    """Where a turn lies in its row's sound."""
+    """Returns the samples of a row's sound in which a turn lies."""
     assert turn.start_s is not None
     assert turn.end_s is not None
     return slice(seconds_to_samples(turn.start_s), seconds_to_samples(turn.end_s))
 
 
 def at(*times_s: float | None) -> list[float]:
-    """Times that are there."""
+    """Returns times as they are; asserts that none of them is None."""
     assert None not in times_s
     return [each for each in times_s if each is not None]
 

@@ -14,7 +14,7 @@ from tests.support.oracle_dialogues import Scripted, batch_of, opened, oracle_st
 
 
 def silent(dialogue: Dialogue) -> AudioDialogue:
-    """The dialogue as a row of a dataset, without sound."""
+    """Converts a dialogue to a row of a dataset without sound."""
     own = {each.name: getattr(dialogue, each.name) for each in fields(Dialogue)}
     unknown = dict.fromkeys(("wer", "number_recall", "name_recall"))
     quality = Quality(rms_dbfs_a=-20.0, rms_dbfs_b=-20.0, peak_dbfs=-3.0, mean_word_score=0.0, **unknown)
@@ -24,7 +24,11 @@ def silent(dialogue: Dialogue) -> AudioDialogue:
 
 
 def dataset(folder: Path, oracles: dict[str, list[OracleRow]], dialogues: list[Dialogue]) -> Path:
-    """A folder that holds just what the report reads."""
+    """Writes a dataset with just what the oracle report reads, and returns its folder.
+
+    Args:
+        oracles: rows by version; the first version is the dataset's default.
+    """
     store = Store(str(folder))
     tables = {
         ("data/train-mine-1.parquet", "data", None): to_table([silent(each) for each in dialogues], AudioDialogue)
@@ -54,6 +58,10 @@ def dataset(folder: Path, oracles: dict[str, list[OracleRow]], dialogues: list[D
 
 
 def rows_of(dialogues: list[Dialogue], model: Scripted, version: str = "default", **oracle: Any) -> list[OracleRow]:
-    """The oracles that a model writes for some dialogues."""
+    """Returns the oracles that a scripted model writes for some dialogues.
+
+    Args:
+        oracle: further fields of the configuration of oracles.
+    """
     stage = oracle_stage(OracleConfig(version=version, **oracle))
     return run_alone(stage, batch_of(dialogues), opened(model)).outputs

@@ -27,7 +27,7 @@ NEXT_ANSWER = "Then thirty eight apples are left in her basket."
 
 
 def said(text: str, start_s: float, n_words: int | None = None, **fields: Any) -> Utterance:
-    """A breath that begins at a time; of its words only the first `n_words` were said."""
+    """Makes an utterance that begins at a time; of its words, only the first `n_words` were said (None: all)."""
     words = [
         WordTiming(
             word=word,
@@ -43,7 +43,7 @@ def said(text: str, start_s: float, n_words: int | None = None, **fields: Any) -
 
 
 def ends_s(utterance: Utterance) -> float:
-    """When a breath is over."""
+    """Returns the end of the last word of an utterance, in seconds."""
     return utterance.words[-1].end_s
 
 
@@ -125,7 +125,7 @@ FORMS: tuple[Callable[..., Dialogue], ...] = (
 
 
 def laid_out(dialogue: Dialogue) -> Dialogue | None:
-    """A dialogue of the script stage on the mixing stage's clock, a word every 0.35 s; None where it cannot lie."""
+    """Places a dialogue of the script stage on the mixing stage's clock, a word every 0.35 s; None if that fails."""
     clips, words = [], []
     for turn in dialogue.turns:
         for index, each in enumerate(turn.utterances):
@@ -169,22 +169,22 @@ class Scripted:
 
 
 def refused_request() -> RequestError:
-    """What a client raises for a request that is lost."""
+    """Makes the error that a client raises for a request that is lost."""
     return RequestError("Request 1 was refused.")
 
 
 def oracle_stage(config: OracleConfig, seed: int = 0, endpoint: Endpoint = DOUBLE) -> OracleStage:
-    """The stage with the prompts that a run with the embedded model would give it."""
+    """Makes the stage with the prompts that a run with the embedded model would give it."""
     return OracleStage(config, seed, endpoint, choose_prompts(config, ChatConfig()))
 
 
 def batch_of(dialogues: Sequence[Dialogue]) -> list[tuple[Dialogue]]:
-    """What a stage is given."""
+    """Converts dialogues to the inputs of a stage."""
     return [(dialogue,) for dialogue in dialogues]
 
 
 def opened(client: Scripted) -> Callable[[], AbstractAsyncContextManager[ChatClient]]:
-    """How a stage is given the client."""
+    """Returns a function that opens the client, as a stage takes it."""
 
     @asynccontextmanager
     async def open_client() -> AsyncIterator[ChatClient]:

@@ -22,7 +22,7 @@ LOOKS = [*((scheme, width) for scheme in ("light", "dark") for width in (1280, 3
 
 @contextmanager
 def served(app: FastAPI) -> Iterator[str]:
-    """The URL of an app behind a socket."""
+    """Serves an app on a free port during a `with` block, and yields its URL."""
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -49,7 +49,11 @@ def browsing() -> Iterator["Browser"]:
 
 @contextmanager
 def opened(browser: "Browser", address: str, **options: Any) -> Iterator["Page"]:
-    """A page on which nothing may go wrong unseen: no error, nothing that its policy forbids."""
+    """Opens a page during a `with` block, after which it asserts that nothing went wrong on the page.
+
+    Errors, messages of errors on the console (as for what the page's policy forbids), and scripts of the data that were
+    run are faults.
+    """
     page = browser.new_context(**{"viewport": {"width": 1280, "height": 800}} | options).new_page()
     page.set_default_timeout(PATIENCE_MS)
     faults: list[str] = []
@@ -77,9 +81,12 @@ _PAUSE_AT_A_WORD = """() => new Promise((done) => {
 
 
 def play_until_a_word(page: "Page") -> tuple[float, list[str]]:
-    """Plays a dialogue until a word is under the cursor; gives the moment, and the words that are marked then.
+    """Plays a dialogue until a word is under the cursor.
 
-    The cursor must have moved, and stand where its ruler has that moment.
+    Asserts that the cursor has moved, and is where its ruler has the time that the page shows.
+
+    Returns:
+        The time in seconds, and the words that are marked at it.
     """
     play_slowly(page)
     before_s = _read_cursor_s(page)
@@ -97,7 +104,7 @@ def play_until_a_word(page: "Page") -> tuple[float, list[str]]:
 
 
 def _read_cursor_s(page: "Page") -> float:
-    """Where the cursor is drawn, by the ruler above it, in seconds."""
+    """Returns where the cursor is drawn, by the ruler above it, in seconds."""
     drawn = """() => {
       const left = (id) => document.getElementById(id).getBoundingClientRect().left;
       const px = getComputedStyle(document.getElementById('timeline')).getPropertyValue('--px');
@@ -107,7 +114,11 @@ def _read_cursor_s(page: "Page") -> float:
 
 
 def grave_faults(page: "Page", width: int) -> list[str]:
-    """What keeps people out of a page: serious findings of axe-core, and a page wider than its window."""
+    """Returns the serious and critical findings of axe-core on a page, and a fault if it is wider than its window.
+
+    Args:
+        width: width of the window in pixels.
+    """
     found = [
         f"{each['id']} at {node['target']}"
         for each in (page.add_script_tag(path=AXE), page.evaluate("axe.run()"))[1]["violations"]

@@ -25,14 +25,20 @@ ANSWERS = "abcdefghijk"
 
 
 def clip(said: str) -> Clip:
-    """A text with its sound."""
+    """Makes a clip of a drawn text: its tokens, and its sound in two codebooks that are alike."""
     codes = np.array([[ord(each) for each in said]] * 2, np.int16)
     text = np.array([PADDING_ID if each == "." else ord(each) for each in said], np.int32)
     return Clip(mark_padding_ends(text), codes)
 
 
 def dialogue(user: str, own: str, *oracle: tuple[int, str]) -> Sides:
-    """A dialogue whose oracles come at frames; of capital words the user's, the last event is the one that knows."""
+    """Makes a dialogue from the drawn texts of its user and of its own side.
+
+    Letters of `ANSWERS` are part of the answer.
+
+    Args:
+        oracle: frame and drawn text of each event; the last one knows the answer, and those before are guesses.
+    """
     width = max(len(user), len(own))
     sides = []
     for said in (user.ljust(width, "."), own.ljust(width, ".")):
@@ -54,24 +60,31 @@ def dialogue(user: str, own: str, *oracle: tuple[int, str]) -> Sides:
 
 
 def fed_at(frame: int, told: str, event: int = 0) -> FedEvent:
-    """An event as it comes; a point is a gap."""
+    """Makes an event that comes at a frame; a point in its drawn text is a gap."""
     return FedEvent(event, frame, [PADDING_ID if each == "." else ord(each) for each in told])
 
 
 def words(text: np.ndarray) -> str:
-    """A text as letters; the end of padding, which is announced, as padding."""
+    """Draws a text as letters, and padding and the end of padding as points.
+
+    Asserts that the end of padding is before each word after a pause, and nowhere else.
+    """
     assert (mark_padding_ends(text) == text).all(), "the end of padding does not stand before each word after a pause"
     return "".join("." if token <= PADDING_ID else chr(token) for token in text.tolist())
 
 
 def sound(side: SpeakerTokens) -> str:
-    """The sound as letters."""
+    """Draws a sound as letters, and `UNHEARD` where it is not fed; asserts that its two codebooks are alike."""
     assert (side.codes[0] == side.codes[1]).all()
     return "".join(UNHEARD if code == ZERO_ID else chr(code) for code in side.codes[0].tolist())
 
 
 def picture(sides: Sides, fed: Iterable[FedEvent] | None = None) -> str:
-    """The three lines; the oracle as its own stream has it, unless it comes otherwise."""
+    """Draws the three lines of a dialogue; asserts that its arrays have the right lengths and types.
+
+    Args:
+        fed: events of the line of the oracle; None for those of the dialogue itself.
+    """
     events: list[OracleTokenEvent] = (
         sides.own.oracle.list_events() if fed is None else [(each.frame, each.tokens) for each in fed]
     )

@@ -30,7 +30,7 @@ class Prefect:
     folder: Path
 
     def type(self, *words: str, timeout_s: float = 600) -> str:
-        """Runs `prefect …` in the repository's folder to its end; gives what it printed."""
+        """Runs `prefect …` in the repository's folder to its end, and returns its output; asserts that it succeeded."""
         done = subprocess.run(
             [sys.executable, "-m", "prefect", *words],
             cwd=ROOT,
@@ -45,7 +45,11 @@ class Prefect:
 
     @contextmanager
     def started(self, *words: str, into: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
-        """`prefect …` in the background for the time of a block; whatever it started ends with it."""
+        """Runs `prefect …` in the background during a `with` block, after which it and whatever it started are ended.
+
+        Args:
+            into: file descriptor of its output; None: NAME.log in the folder, after its first word.
+        """
         with (self.folder / f"{words[0]}.log").open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "prefect", *words],
@@ -61,12 +65,12 @@ class Prefect:
                 _stop(process)
 
     def run_of(self, flow: str) -> dict[str, Any]:
-        """The one run of a flow, as it is now."""
+        """Returns the only run of a flow, as it is now."""
         (flow_run,) = self.ask("/flow_runs/filter", flows={"name": {"any_": [flow]}})
         return dict(flow_run)
 
     def ask(self, path: str, **body: Any) -> Any:
-        """What the server's API answers."""
+        """Sends a POST request to the server's API, and returns the JSON that it answers."""
         answer = httpx.post(f"{self.url}/api{path}", json=body, timeout=30)
         answer.raise_for_status()
         return answer.json()
@@ -103,7 +107,11 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def wait_until(look: Callable[[], Answer], limit_s: float, what: str) -> Answer:
-    """Looks again and again until there is an answer that is true; gives it."""
+    """Calls a function several times a second until its answer is true, and returns the answer.
+
+    Raises:
+        AssertionError: it is not true after `limit_s`.
+    """
     until = time.monotonic() + limit_s
     while not (answer := look()):
         assert time.monotonic() < until, f"not within {limit_s:.0f} s: {what}"

@@ -9,7 +9,7 @@ TEXT, BINARY, CONTINUED, PING, RESERVED = 1, 2, 0, 9, 5
 
 
 def frame(opcode: int, payload: bytes, is_last: bool = True, is_masked: bool = True) -> bytes:
-    """One frame."""
+    """Returns the bytes of one frame of a web socket; the mask is random."""
     n = len(payload)
     if n < 126:
         length, more = n, b""
@@ -23,10 +23,10 @@ def frame(opcode: int, payload: bytes, is_last: bool = True, is_masked: bool = T
 
 
 def asking(target: str, place: str = "127.0.0.1", headers: str = "") -> bytes:
-    """A request for a web socket.
+    """Returns the bytes of an HTTP request that opens a web socket.
 
     Args:
-        headers: more of them, each with its line's end.
+        headers: further headers, each with its end of line.
     """
     key = base64.b64encode(os.urandom(16)).decode()
     return (
@@ -36,7 +36,7 @@ def asking(target: str, place: str = "127.0.0.1", headers: str = "") -> bytes:
 
 
 async def connected(place: str, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A web socket that was let in."""
+    """Opens a web socket at a place (host:port), and asserts that the server accepts it."""
     host, port = place.split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(asking(path, place))

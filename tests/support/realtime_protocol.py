@@ -18,7 +18,11 @@ _SERVER: TypeAdapter[Any] = TypeAdapter(RealtimeServerEvent)
 
 
 def checked(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The events as they are, after each has been read by the class of its type; ValidationError where it is none."""
+    """Returns the events as they are, after each has been read by the class of its type.
+
+    Raises:
+        pydantic.ValidationError: an event is none of the protocol.
+    """
     for event in events:
         read = RealtimeErrorEvent.model_validate(event) if event["type"] == "error" else _SERVER.validate_python(event)
         assert read.type == event["type"]
@@ -26,12 +30,12 @@ def checked(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def types(events: list[dict[str, Any]]) -> list[str]:
-    """What each event is."""
+    """Returns the type of each event."""
     return [event["type"] for event in events]
 
 
 def append(samples: Samples) -> dict[str, Any]:
-    """The message that sends sound."""
+    """Returns the message that sends sound."""
     return {"type": "input_audio_buffer.append", "audio": base64.b64encode(encode_pcm16(samples)).decode()}
 
 

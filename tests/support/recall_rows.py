@@ -25,13 +25,13 @@ ASKED, AGAIN, N_FRAMES = 12, 84, 130
 
 
 def make_vocabulary(folder: Path) -> Tokenizer:
-    """A piece a word."""
+    """Makes a vocabulary of whole words: the special pieces, and as many of `WORDS` as `TEXT_CARD` pieces hold."""
     pieces = ["<end-of-padding>", "<s>", "<unk>", "<pad>", *(f"▁{word}" for word in WORDS)][:TEXT_CARD]
     return vocabulary_of(pieces, folder / "words.model")
 
 
 def lay(tokens: Sequence[int], start: int, text: np.ndarray) -> None:
-    """Puts tokens into a text stream, one a frame."""
+    """Writes tokens into a text stream in place, one for each frame from `start` on."""
     text[start : start + len(tokens)] = tokens
 
 
@@ -47,12 +47,12 @@ def recall_row(
     source: str = "mine",
     n_frames: int = N_FRAMES,
 ) -> TokenRow:
-    """A dialogue in which "well it is ANSWER" is said to a question, and "it is ANSWER" to a second one.
+    """Makes a dialogue in which "well it is ANSWER" is said to a question, and "it is ANSWER" to a second one.
 
     Args:
-        asked_again: whether there is a second one.
-        cut: it cuts the first answer off, before anything of it was said.
-        n_frames: its length; at least 30, and 100 with a second question.
+        asked_again: whether there is a second question.
+        cut: whether a second question cuts the first answer off after "well", before anything of ANSWER is said.
+        n_frames: length of the dialogue; at least 30, and 100 with a second question.
     """
     body, lead, guess = tokenizer.encode(f"it is {answer}"), tokenizer.encode("well"), tokenizer.encode("no")
     n_body = len(body) - len(tokenizer.encode("it is"))
@@ -97,7 +97,11 @@ def recall_row(
 
 
 def write_recall_rows(folder: Path, rows: Sequence[TokenRow], tokenizer: Tokenizer, **made: str | int) -> TokenDataset:
-    """A folder of token rows, a shard a split and source."""
+    """Writes a folder of token rows with a shard for each split and source, and opens it.
+
+    Args:
+        made: fields of its `MadeWith` that differ from those of the tiny front-ends.
+    """
     by = {
         "codec": "made",
         "codec_digest": "c",

@@ -35,7 +35,7 @@ class RecogniserProcess:
 
     @property
     def settings(self) -> list[str]:
-        """With these a server listens by it (`kame serve --set`)."""
+        """Settings with which a server listens by this process (`kame serve --set`)."""
         return [
             "listener.engine=websocket",
             f"listener.options.url=ws://127.0.0.1:{self._port}",
@@ -88,7 +88,7 @@ async def serve_recogniser(recogniser: StreamingRecogniser, port: int) -> None:
 
 
 async def converse(recogniser: StreamingRecogniser, connection: ServerConnection) -> None:
-    """One caller's ear."""
+    """Passes the sound of a connection to a recogniser, and sends back what it hears, until the connection closes."""
     loop = asyncio.get_running_loop()
     told: asyncio.Queue[Heard] = asyncio.Queue()
 
@@ -118,7 +118,7 @@ async def converse(recogniser: StreamingRecogniser, connection: ServerConnection
 
 
 def main() -> None:
-    """The process."""
+    """Entry point of the process."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
     port: int = parser.parse_args().port

@@ -50,13 +50,18 @@ EGGS = (
 
 @cache
 def speech_of(speaker: str, text: str) -> Speech:
-    """What eSpeak says, quietly enough to be no shout."""
+    """Returns what eSpeak says, quietly enough to be no shout, and with words timed."""
     speech = Espeak().synthesise(text, "en-us" if speaker == "A" else "en-gb", 1.0)
     return Speech(0.3 * speech.samples, speech.words)
 
 
 def record(folder: Path, sessions: dict[str, Sequence[Line]], more_s: float = 1.5) -> None:
-    """Records sessions, a day apart, as the server does."""
+    """Records sessions a day apart, as the server does.
+
+    Args:
+        sessions: lines by id of the session.
+        more_s: silence after the last line, in seconds.
+    """
     asyncio.run(_record(folder, sessions, more_s))
 
 
@@ -95,6 +100,7 @@ def sound_of(lines: Sequence[Line], speaker: str, more_s: float) -> Samples:
 
 
 def _events(lines: Sequence[Line]) -> list[tuple[float, Any, dict[str, Any]]]:
+    """Returns the events of a session's lines: time in seconds, kind and data."""
     events: list[tuple[float, Any, dict[str, Any]]] = []
     for each in lines:
         if each.speaker == MODE:

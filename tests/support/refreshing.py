@@ -31,11 +31,18 @@ class Bench:
         self.file("good.jsonl", GOOD)
 
     def file(self, name: str, content: bytes) -> Path:
+        """Writes a file into the folder, and returns its path."""
         (self.folder / name).write_bytes(content)
         return self.folder / name
 
     def refresh(self, *typed: object, source: str | None = None, **settings: Any) -> Result:
-        """`kame refresh`, in this process, on doubles but for what is said otherwise."""
+        """Runs `kame refresh` on doubles in this process, and returns its result.
+
+        Args:
+            typed: further arguments of the command.
+            source: value of --source; None for the good source.
+            settings: sections of the YAML file, which replace those of the doubles.
+        """
         file = self.file(
             "my.yaml", yaml.safe_dump({**DOUBLES, "out": str(self.out), "workers": 1, **settings}).encode()
         )
@@ -44,20 +51,25 @@ class Bench:
         return CliRunner().invoke(app, arguments)
 
     def state(self) -> dict[str, bytes]:
-        """Manifest, card and shards: what a run that fails must leave alone."""
+        """Returns manifest, card and shards by path: what a run that fails must not change."""
         files = [path for path in self.out.rglob("*") if path.is_file()]
         kept = ("dataset.json", "README.md", "data", "oracles", "rejects")
         return {str(p.relative_to(self.out)): p.read_bytes() for p in files if p.relative_to(self.out).parts[0] in kept}
 
     def refresh_by(self, engine: DoubleEngine, *typed: object, **chat: Any) -> Result:
-        """A refresh against a chat model's double that runs as a server of its own."""
+        """Runs a refresh against a chat model's double that is a server of its own, and returns its result.
+
+        Args:
+            typed: further arguments of the command.
+            chat: further settings of the section `chat`.
+        """
         with engine.serve() as endpoint:
             reached = {"engine": "openai", "base_url": endpoint.base_url, "model": "double", "endpoint": "mine", **chat}
             return self.refresh(*typed, chat=reached)
 
 
 def assert_one_message(result: Result, exit_code: int, *says: str) -> None:
-    """The command ended with this exit code and one message, in which all these patterns stand."""
+    """Asserts that the command ended with this exit code and one message `kame: …`, in which all patterns are found."""
     said = [line for line in result.stderr.splitlines() if line.startswith("kame: ")]
     assert result.exit_code == exit_code, f"{result.output}\n{result.exception!r}"
     assert len(said) == 1, result.stderr

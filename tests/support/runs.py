@@ -60,9 +60,9 @@ def config_on_doubles(out: Path, workers: int = 1, sources: tuple[Path, ...] = (
 
 
 def contents(out: Path) -> dict[str, bytes]:
-    """Every file of a dataset and its store by name, less what differs between equal runs.
+    """Returns the content of every file of a dataset and its store by name, without what differs between equal runs.
 
-    Left out: `runs/` (times), the lock, and SQLite's file of answers, for which its sorted rows stand.
+    Left out are `runs/` (times), the lock, and SQLite's file of answers; `answers` has its sorted rows instead.
     """
     files = {str(path.relative_to(out)): path for path in sorted(out.rglob("*")) if path.is_file()}
     skipped = ("runs/", ".store/lock", ".store/answers.sqlite")
@@ -93,7 +93,11 @@ def assert_same(found: Path, expected: Path) -> None:
 
 
 def start_command(config: RefreshConfig, folder: Path) -> subprocess.Popen[str]:
-    """`kame refresh` in a session of its own; all its processes hold the pipe that is its output."""
+    """Starts `kame refresh` with a configuration, in its own session; all its processes hold the pipe of its output.
+
+    Args:
+        folder: where the YAML file of the configuration is written.
+    """
     file = folder / f"{Path(config.out).name}.yaml"
     file.write_text(yaml.safe_dump(config.model_dump(mode="json")), encoding="utf-8")
     return subprocess.Popen(

@@ -17,7 +17,12 @@ Decide = Callable[[str, str], Fault | None]
 
 
 class S3:
-    """The server's address, and what goes wrong with it."""
+    """The server's address, and what goes wrong with it.
+
+    Attributes:
+        decide: chooses the fault of each request; replaced by tests.
+        asked: method and path of each request, in order.
+    """
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -26,6 +31,7 @@ class S3:
         self.asked: list[tuple[str, str]] = []
 
     def forward(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> http.client.HTTPResponse:
+        """Sends a request to the server, and returns its answer; only one request that may write is sent at a time."""
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
         if method == "GET" or method == "HEAD":
             connection.request(method, path, body or None, headers)
@@ -37,7 +43,7 @@ class S3:
 
 @contextmanager
 def s3_server(bucket: str) -> Iterator[tuple[S3, str]]:
-    """A server with an empty bucket, and the URL of the proxy in front of it."""
+    """Runs a server with an empty bucket during a `with` block; yields it and the URL of the proxy in front of it."""
     moto = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     moto.start()
     _, port = moto.get_host_and_port()

@@ -26,7 +26,11 @@ RUN = Run(
 
 
 class KeptScheduler:
-    """Implements `dashboard.runs.RunScheduler`; `started` and `cancelled` are what was asked of it."""
+    """Implements `dashboard.runs.RunScheduler` in memory.
+
+    Schedules are kept. Other requests are only recorded, in `started`, `cancelled`, `trained_after` and `planned`, and
+    runs do not change. While `is_gone`, methods that concern runs raise `SchedulerGoneError`.
+    """
 
     def __init__(self, *runs: Run) -> None:
         self.runs = {each.run_id: each for each in runs}
@@ -58,6 +62,7 @@ class KeptScheduler:
         self.cancelled.append(run_id)
 
     def start(self, kind: str, settings: Mapping[str, Any]) -> str:
+        """Records the start, and returns `r1` for any run."""
         self._answer()
         self.started.append((kind, settings))
         return "r1"

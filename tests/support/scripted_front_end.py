@@ -64,7 +64,7 @@ class _Slot:
 
 
 class ScriptedGenerator:
-    """In the place of `FrontEndGen`; its sound tells its words (`ScriptedCodec`)."""
+    """Stands in for `FrontEndGen`; its codes tell its words (`ScriptedCodec`)."""
 
     def __init__(self, front_end: FrontEnd, sampling: SamplingConfig, habits: Habits) -> None:
         self._start_id, self._n_codebooks, self._habits = front_end.text_card, front_end.n_codebooks, habits
@@ -73,12 +73,12 @@ class ScriptedGenerator:
 
     @contextmanager
     def streaming(self, batch_size: int) -> Iterator[None]:
-        """Fresh dialogues."""
+        """Begins new dialogues, one for each slot of a batch."""
         self._slots, self._n_calls = [_Slot() for _ in range(batch_size)], 0
         yield
 
     def step(self, other: Tensor, oracle: Tensor) -> Frame:
-        """As `FrontEndGen.step`."""
+        """Returns the next frame of each dialogue, as `FrontEndGen.step`; the first one is unsaid."""
         said = [
             self._say(slot, bool(codes[0] == SILENCE), int(token))
             for slot, codes, token in zip(self._slots, other, oracle, strict=True)
@@ -90,6 +90,7 @@ class ScriptedGenerator:
         return Frame(text, torch.stack([text % 10, text // 10, *([text] * (self._n_codebooks - 2))], dim=1))
 
     def _say(self, slot: _Slot, is_user_silent: bool, token: int) -> int:
+        """Takes a frame of the user and of the oracle of a dialogue, and returns the token that is said."""
         slot.n_spoken += slot.is_user_silent and not is_user_silent
         slot.is_user_silent = is_user_silent
         if token == self._start_id:
@@ -114,17 +115,17 @@ class ScriptedCodec:
     """Sound that is the codes themselves: the first sample of a frame is the word."""
 
     def decode(self, codes: Codes) -> Samples:
-        """A frame of silence a code, with the token in its first sample."""
+        """Returns a frame of silence for each frame of codes, with the token in its first sample."""
         sound = np.zeros((codes.shape[1], FRAME_N_SAMPLES), np.float32)
         sound[:, 0] = (codes[0] + 10 * codes[1]) / 1000
         return sound.reshape(-1)
 
     def encode(self, sounds: Sequence[Samples]) -> list[Codes]:
-        """Nothing but the frames' number is kept."""
+        """Returns codes of silence for each sound; only its number of frames is kept."""
         return [np.full((3, -(-len(sound) // FRAME_N_SAMPLES)), SILENCE, np.int16) for sound in sounds]
 
 
 def hear_with(tokenizer: Tokenizer, sound: Samples) -> list[str]:
-    """A recogniser of `ScriptedCodec`'s sound."""
+    """Returns the words in a sound that `ScriptedCodec` decoded."""
     tokens = np.rint(sound.reshape(-1, FRAME_N_SAMPLES)[:, 0] * 1000).astype(int).tolist()
     return tokenizer.decode([token for token in tokens if token > PADDING_ID]).split()

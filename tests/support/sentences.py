@@ -12,7 +12,7 @@ N_ITEMS = 40
 
 
 def write_source(folder: Path) -> SourceConfig:
-    """Items in the form of GSM8K, of three sentences each."""
+    """Writes a source of items in the form of GSM8K, of three sentences each."""
     rows = [
         {
             "question": f"Ann has {n} green apples. How many apples has she after she eats one of them?",
@@ -26,7 +26,7 @@ def write_source(folder: Path) -> SourceConfig:
 
 
 def speech_config(folder: Path, **changes: Any) -> SpeechRowsConfig:
-    """Half a minute of tone bursts in one process, with a vocabulary that is there."""
+    """Configures 36 s of tone bursts in one process; source and vocabulary are written to a folder."""
     settings: dict[str, Any] = {
         "out": str(folder / "speech"),
         "sources": [write_source(folder).model_dump()],

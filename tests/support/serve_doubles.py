@@ -46,25 +46,25 @@ _WINDOW = np.hanning(FRAME_N_SAMPLES)
 
 
 def word_of(number: int) -> str:
-    """The one word that a caller says."""
+    """Returns the only word that a caller says."""
     first, second = divmod(number % N_WORDS, 26)
     return f"zq{chr(97 + first)}{chr(97 + second)}"
 
 
 def words_in(text: str) -> set[str]:
-    """Words of callers in a text."""
+    """Returns the words of callers in a text."""
     return set(_WORD.findall(text.lower()))
 
 
 def tone(number: int, frame: int) -> Samples:
-    """80 ms of a caller's voice, the `frame`th of a row of them."""
+    """Returns 80 ms of a caller's voice; `frame` is the number of the frame, so that frames join without a break."""
     at_s = (np.arange(FRAME_N_SAMPLES) + frame * FRAME_N_SAMPLES) / SAMPLE_RATE_HZ
     pitch_hz = _LOWEST_HZ + _STEP_HZ * (number % N_PITCHES)
     return np.asarray(0.3 * np.sin(2 * np.pi * pitch_hz * at_s), np.float32)
 
 
 def pitch_in(frame: Samples) -> int | None:
-    """The number of the voice in a frame; None: silence, or no clear tone."""
+    """Returns the number of the voice in a frame; None for silence or no clear tone."""
     if np.abs(frame).max() < _LOUD:
         return None
     strongest = int(np.abs(np.fft.rfft(frame * _WINDOW)).argmax())
@@ -108,7 +108,11 @@ class ToneEar:
         return "the double is dead" if self._n_dead else None
 
     def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
-        """The next frame of the caller; a pitch counts when two frames in a row have it."""
+        """Hears the next frame of the caller; a pitch counts when two frames in a row have it.
+
+        Raises:
+            RuntimeError: the fault `ear-raises`.
+        """
         self._n_dead = max(0, self._n_dead - 1)
         pitch, self._last = self._last, pitch_in(samples)
         if pitch is None or pitch != self._last or self._n_dead or pitch not in self._callers:
@@ -156,7 +160,7 @@ class WordChat:
         self.n_failed: Counter[Fault] = Counter()
 
     async def stream(self, payload: dict[str, Any]) -> AsyncGenerator[str, None]:
-        """The pieces of an answer."""
+        """Yields the pieces of an answer; fails or stalls if a caller whose word is in the request has such a fault."""
         words = set.union(*(words_in(message["content"]) for message in payload["messages"]))
         self.n_asked += 1
         self.n_mixed += len(words) > 1

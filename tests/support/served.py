@@ -34,12 +34,12 @@ class Served:
 async def served(
     checkpoint: Checkpoint, page: Path | None = None, parts: Parts | None = None, **changes: Any
 ) -> AsyncIterator[Served]:
-    """A server for the time of the block.
+    """Serves over the network of this machine during a `with` block, and yields the server.
 
     Args:
         page: folder served at `/`.
         parts: None: doubles in which everything is traced to its caller.
-        changes: of the configuration.
+        changes: changes of the configuration.
     """
     config = serve_config(**changes)
     async with KameServer(checkpoint, config, parts or doubles(), run=inline) as server:
@@ -58,14 +58,14 @@ async def served(
 async def app_of(
     checkpoint: Checkpoint | None, parts: Parts | None = None, **changes: Any
 ) -> AsyncIterator[tuple[KameServer, ASGIApp]]:
-    """A server and its app, without a network."""
+    """Runs a server during a `with` block, and yields it with its app, without a network."""
     config = serve_config(**changes)
     async with KameServer(checkpoint, config, parts or doubles(), run=inline) as server:
         yield server, create_app(server)
 
 
 def http_client(app: ASGIApp, address: str = "192.0.2.1", **headers: str) -> httpx.AsyncClient:
-    """An HTTP client without a network."""
+    """Returns an HTTP client of an app without a network; callers are told apart by their `address`."""
     transport = httpx.ASGITransport(app, client=(address, 4711))
     return httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers)
 

@@ -43,7 +43,7 @@ _T = TypeVar("_T")
 
 
 def tiny_checkpoint(folder: Path, seed: int = 0) -> Checkpoint:
-    """A whole export with random weights, its codec and its vocabulary."""
+    """Exports a tiny checkpoint with random weights, its codec and its vocabulary to a folder, and loads it."""
     codec = tiny_mimi(folder / "codec", seed)
     tokenizer = make_vocabulary(folder)
     torch.manual_seed(seed)
@@ -54,7 +54,11 @@ def tiny_checkpoint(folder: Path, seed: int = 0) -> Checkpoint:
 
 
 def serve_config(**changes: Any) -> ServeConfig:
-    """Four slots, unless the limits name a number (a busy machine would have fewer); the likeliest token each time."""
+    """Returns the configuration of a server with four sessions at most, which always takes the likeliest token.
+
+    Args:
+        changes: settings that replace these; of `limits`, single ones.
+    """
     limits = {"max_sessions": 4} | changes.pop("limits", {})
     settings = {"checkpoint": "tiny", "sampling": SamplingConfig(use_sampling=False), "limits": limits}
     return ServeConfig.model_validate(settings | changes)
@@ -83,9 +87,11 @@ class LoudnessDetector:
         self._is_in_turn, self._n_silent = False, 0
 
     def adjust(self, speech_probability: float, turn_end_silence_s: float) -> None:
+        """Sets the silence after which a turn ends; the probability is ignored."""
         self._n_end_frames = round(turn_end_silence_s / FRAME_S)
 
     def feed(self, samples: Samples) -> list[Literal["started", "stopped"]]:
+        """Returns what happens in a frame: a turn starts or stops, or nothing."""
         is_loud = said_in(samples) is not None
         self._n_silent = 0 if is_loud else self._n_silent + 1
         if is_loud != self._is_in_turn and (is_loud or self._n_silent == self._n_end_frames):
@@ -108,6 +114,7 @@ class LoudnessListener:
         self.failure: str | None = None
 
     def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
+        """Tells the words so far in this turn with every fourth loud frame, which adds one."""
         word = said_in(samples)
         if word is not None:
             self._n_loud += 1
@@ -120,6 +127,7 @@ class LoudnessListener:
         self._words, self._n_loud = [], 0
 
     def close(self) -> None:
+        """Tells at once, and twice more a little later, as a thread that is late would."""
         self.is_closed = True
         self._tell(is_final=True)
         for wait_s in (0.5 * FRAME_S, 2 * FRAME_S):
@@ -130,7 +138,7 @@ class LoudnessListener:
 
 
 class LoudnessRecogniser:
-    """Makes such listeners, and keeps them to be looked at."""
+    """Makes listeners of loudness, and keeps them in `listeners` to be looked at."""
 
     name = "loudness"
     is_immediate = True
@@ -147,7 +155,7 @@ class LoudnessRecogniser:
 
 
 class RepeatingChat:
-    """Answers with the words that it finds in what it is asked, one every `gap_s`.
+    """Answers with the words of callers in the last message of a request, one every `gap_s`.
 
     Attributes:
         asked: the payloads.
@@ -180,14 +188,14 @@ def words_in(text: str) -> list[str]:
 
 
 def doubles(chat: RepeatingChat | None = None, **more: Any) -> Parts:
-    """Parts in which everything is traced to its caller."""
+    """Returns the parts of a server in which everything is traced to its caller."""
     back_end = BackEnd("default", chat or RepeatingChat(), load_prompt("tandem"))
     speaker = Speaker(DoubleTts(), CascadeConfig(), InlineThreads())
     return Parts(LoudnessRecogniser(), LoudnessDetector, {"default": back_end}, speaker, **more)
 
 
 async def inline(work: Callable[[], _T]) -> _T:
-    """The engine's work in the event loop's own thread: it takes no time on a simulated clock."""
+    """Does the engine's work in the event loop's own thread: it takes no time on a simulated clock."""
     return work()
 
 
@@ -211,7 +219,7 @@ class Client:
             await asyncio.sleep(FRAME_S)
 
     async def over(self) -> None:
-        """Until the session has ended and all of it has been read."""
+        """Waits until the session has ended and all that it sent has been read."""
         await asyncio.gather(*self._reading)
 
     def told(self, kind: str) -> list[dict[str, Any]]:
@@ -230,7 +238,11 @@ class Client:
 
 
 async def until(condition: Callable[[], bool], most_s: float = 60.0) -> None:
-    """Waits on the loop's clock for something to be so."""
+    """Waits until a condition holds.
+
+    Raises:
+        TimeoutError: it does not hold after `most_s` on the loop's clock.
+    """
     async with asyncio.timeout(most_s):
         while not condition():
             await asyncio.sleep(0.01)

@@ -47,7 +47,7 @@ def noisy_dialogue(
 
 
 def oracles_of(dialogue: AudioDialogue, version: str, says: str = "a few eggs") -> OracleRow:
-    """One event that was answered, one that failed, and the truth."""
+    """Makes the oracles of a dialogue: an event that was answered with `says`, one that failed, and the truth."""
     told = oracle_row(
         event(0, t_s=0.4, r=0.5, text=says),
         event(1, t_s=0.5, r=0.5, text=None, status="failed", error="no answer"),
@@ -59,7 +59,10 @@ def oracles_of(dialogue: AudioDialogue, version: str, says: str = "a few eggs") 
 def write_dataset(
     folder: Path, shards: Sequence[Sequence[AudioDialogue]], version: str = "default", says: str = "a few eggs"
 ) -> Path:
-    """A dataset of these shards, each of one split; oracles of other versions stay if its data files do."""
+    """Writes a dataset of these shards, each of one split, with oracles, and returns its folder.
+
+    Oracles of other versions that are there already stay in the manifest.
+    """
     store = Store(str(folder))
     before = read_manifest_if_any(store)
     entries = [each for each in before.select_kind(ORACLE) if each.oracle_version != version] if before else []
@@ -89,7 +92,7 @@ def write_dataset(
 
 
 def ten_shards(n_each: int = 2) -> list[list[AudioDialogue]]:
-    """Ten shards, the last of the test split."""
+    """Makes ten shards of `n_each` dialogues; the last shard is of the test split, and the others of training."""
     return [
         [noisy_dialogue(10 * shard + row, "test" if shard == 9 else "train") for row in range(n_each)]
         for shard in range(10)
@@ -97,19 +100,19 @@ def ten_shards(n_each: int = 2) -> list[list[AudioDialogue]]:
 
 
 def encode_settings(data: Path, vocabulary: str, out: str = "tokens", **fields: Any) -> EncodeConfig:
-    """How to encode a dataset with the double codec, in this process, to a folder beside it."""
+    """Configures the encoding of a dataset by the double codec, in this process, to a folder beside it."""
     values: dict[str, Any] = {"codec": "double", "workers": 1}
     return EncodeConfig(dataset=str(data), out=str(data.with_name(out)), tokenizer=vocabulary, **values | fields)
 
 
 def contents(out: Path) -> dict[str, bytes]:
-    """Every file of a folder of token rows, less its lock."""
+    """Returns the content of every file of a folder of token rows except its lock, by path."""
     files = (each for each in out.rglob("*") if each.is_file() and each.name != LOCK)
     return {str(each.relative_to(out)): each.read_bytes() for each in files}
 
 
 def spoil_cut(shard: Path) -> None:
-    """Takes the end of a file away."""
+    """Removes the last 500 bytes of a file."""
     shard.write_bytes(shard.read_bytes()[:-500])
 
 

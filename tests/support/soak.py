@@ -95,7 +95,7 @@ class SoakReport:
     broken: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Converts it to a dictionary for JSON."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {name: dict(value) if isinstance(value, Counter) else value for name, value in values.items()}
 
@@ -109,7 +109,7 @@ class Fed:
         self.n_ids = 0
 
     def words(self, session_id: str) -> set[str]:
-        """What a session was fed; it is forgotten with this."""
+        """Returns the words that a session was fed, and forgets them."""
         parts: list[list[int]] = [[]]
         for each in self._ids.pop(session_id, []):
             if each == self._tokenizer.text_card:
@@ -120,7 +120,7 @@ class Fed:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """A block in which they are noted."""
+        """Records what sessions are fed during a `with` block."""
         take = Session.take
 
         def watched(session: Session) -> FrameIn | None:
@@ -152,7 +152,12 @@ class Soak:
         self._chat = WordChat(self._faults)
 
     async def run(self, n_callers: int, n_first: int, faults: Sequence[Fault]) -> SoakReport:
-        """So many callers, half of them bad, after `n_first` of all kinds, so that what is loaded late is no leak."""
+        """Runs callers, of whom every second one is bad, and reports which promises were not kept.
+
+        Args:
+            n_first: number of callers of all kinds that come first, so that what is loaded late is no leak.
+            faults: faults of the bad callers, in turn.
+        """
         first = [(N_WORDS - 1 - at, FAULTS[at % len(FAULTS)]) for at in range(n_first)]
         planned = [(at, faults[at // 2 % len(faults)] if at % 2 else "none") for at in range(n_callers)]
         async with self._served() as (server, app):
@@ -166,13 +171,14 @@ class Soak:
         return self.report
 
     async def _settled(self, server: KameServer) -> Left:
-        """What is held once all that goes away by itself has gone: late callbacks, the meter's window."""
+        """Waits until late callbacks and the meter's window have gone, and returns what is held then."""
         clock = asyncio.get_running_loop()
         await asyncio.sleep(_SETTLE_S)
         server.meter.has_room(1.0, clock.time())
         return held()
 
     def _conclude(self, server: KameServer) -> None:
+        """Adds the server's counts to the report, and the promises that it has not kept."""
         report = self.report
         report.n_steps, report.n_oracles = server.meter.n_steps, server.n_events["oracle_done"]
         report.n_dropped, report.n_fed = server.n_dropped, self._fed.n_ids
@@ -184,6 +190,7 @@ class Soak:
 
     @contextlib.asynccontextmanager
     async def _served(self) -> AsyncIterator[tuple[KameServer, ASGIApp]]:
+        """Runs the server during a `with` block, and yields it with its app."""
         config = serve_config(
             limits={"max_sessions": self._n_at_once, "idle_s": 5, "max_starts_per_minute": 999},
             cycle={"interval_s": 0.2, "first_token_timeout_s": 0.5},
@@ -213,7 +220,7 @@ class Soak:
             root.handlers = others
 
     async def _lanes(self, app: ASGIApp, planned: list[tuple[int, Fault]]) -> None:
-        """So many callers at once as there are slots; what is wrong with whom is spread over all of them."""
+        """Runs as many callers at a time as there are slots, until all of a plan (number and fault) have called."""
         waiting = iter(planned)
 
         async def lane() -> None:
@@ -225,6 +232,7 @@ class Soak:
                 lanes.create_task(lane())
 
     async def _call(self, app: ASGIApp, number: int, fault: Fault) -> None:
+        """Runs one caller, and judges what it was told."""
         self._callers[number % N_PITCHES] = (number, fault)
         self._faults[word_of(number)] = fault
         told = await SoakCaller(app, number, fault).run()
@@ -233,6 +241,11 @@ class Soak:
         self._on_caller(told)
 
     def _judge(self, told: Told, fed: set[str]) -> None:
+        """Adds a caller to the report, and the promises that were not kept to it.
+
+        Args:
+            fed: words that its session was fed as oracles.
+        """
         report, who = self.report, f"caller {told.number} ({told.fault}, {told.path})"
         report.n_callers[told.fault] += 1
         report.ended[told.ended] += 1
@@ -254,6 +267,7 @@ class Soak:
             self._expect("oracle_failed" in told.kinds, f"{who} was not told of the chat model's failure")
 
     def _compare(self, before: Left, after: Left, n_callers: int) -> None:
+        """Adds to the report what is held after the soak and was not held before."""
         for name in ("n_tasks", "n_threads", "n_files", "n_sessions"):
             self._expect((now := getattr(after, name)) <= (was := getattr(before, name)), f"{name}: {was}, then {now}")
         self.report.memory_grown_mib = after.memory_mib - before.memory_mib
@@ -267,7 +281,7 @@ class Soak:
 
 
 def held() -> Left:
-    """What this process holds now, after all that can be thrown away was."""
+    """Clears caches and collects garbage, and returns what this process holds then."""
     for module in [each for name, each in sys.modules.items() if name.startswith("kame_model")]:
         for each in vars(module).values():  # caches of words and the like: bounded, and no leak
             if isinstance(each, functools._lru_cache_wrapper):
@@ -292,10 +306,10 @@ def soak(
     on_caller: Callable[[Told], None] = lambda told: None,
     faults: Sequence[Fault] = FAULTS,
 ) -> SoakReport:
-    """A soak on a clock of its own; `broken` of what it returns is empty where all is well.
+    """Runs a soak on a clock of its own and reports on it; `broken` of the report is empty if all went well.
 
     Args:
-        faults: of every other caller, in turn.
+        faults: faults of every second caller, in turn.
     """
     gc.freeze()  # what is there already, in a long process millions of objects, is no leak
     with contextlib.ExitStack() as ended:
@@ -305,7 +319,7 @@ def soak(
 
 
 async def _taking_time(work: Callable[[], _T]) -> _T:
-    """The engine's work in the loop's own thread, and so long on its clock."""
+    """Does the engine's work in the loop's own thread, and lets it take `STEP_S` on the loop's clock."""
     done = await inline(work)
     await asyncio.sleep(STEP_S)
     return done

@@ -86,8 +86,8 @@ class SoakCaller:
     """One caller, from its coming to its end.
 
     Args:
-        app: of the server.
-        number: by it the caller is told apart; seeds what it does.
+        app: app of the server.
+        number: tells the caller apart, and seeds what it does.
         fault: what is wrong with it.
     """
 
@@ -103,7 +103,7 @@ class SoakCaller:
         self._sent_s: list[list[float]] = [[]]
 
     async def run(self) -> Told:
-        """The whole call; what it was told."""
+        """Makes the whole call, and returns what the caller was told."""
         while self._socket.accepted is None and not self._socket.status:
             await asyncio.sleep(0.01)
         if self._socket.status:
@@ -118,6 +118,7 @@ class SoakCaller:
         return self.told
 
     async def _talk(self) -> None:
+        """Does what a caller with this fault does."""
         match self.told.fault:
             case "vanishes":
                 await self._say(self._random.randint(1, _N_SPOKEN))
@@ -149,10 +150,12 @@ class SoakCaller:
                 await self._turn()
 
     async def _turn(self) -> None:
+        """Speaks, and is then silent."""
         await self._say(_N_SPOKEN)
         await self._say(_N_SILENT, is_silent=True)
 
     async def _say(self, n_frames: int, gap_s: float = FRAME_S, is_silent: bool = False) -> None:
+        """Sends frames at even times until all are sent or the session is over."""
         began_s = self._clock()
         for number in range(n_frames):
             if self._socket.over.done():
@@ -170,13 +173,14 @@ class SoakCaller:
             self._socket.send({"type": "input_audio_buffer.append", "audio": base64.b64encode(pcm).decode()})
 
     def _change(self, changes: dict[str, object]) -> None:
+        """Asks for a change of the session in the way of its path."""
         if self.told.path == CHAT:
             self._socket.send(bytes([METADATA]) + json.dumps(changes).encode())
         else:
             self._socket.send({"type": "session.update", "kame": changes})
 
     async def _send_garbage(self) -> None:
-        """Ten messages that are none, as fast as can be, and then as many as it takes to be thrown out."""
+        """Sends messages that are none, ten every 10 ms, until the server ends the session, at most 2000."""
         for number in range(2_000):
             if self._socket.over.done():
                 return
@@ -187,10 +191,11 @@ class SoakCaller:
                 await asyncio.sleep(0.01)
 
     async def _until_over(self) -> None:
-        """Until the server has ended it, with a client that says nothing of its own."""
+        """Waits until the server has ended the session, at most 120 s."""
         await asyncio.wait({self._socket.over}, timeout=120)
 
     def _read(self) -> None:
+        """Sums up in `told` all that was received."""
         told = self.told
         for text, event in self._messages():
             told.words |= words_in(text)
@@ -209,7 +214,7 @@ class SoakCaller:
             told.worst_late_s = max(told.worst_late_s, *late, 0.0)
 
     def _messages(self) -> Iterator[tuple[str, dict[str, Any] | None]]:
-        """All that it was told in words, each with our event where it is one."""
+        """Yields all that the caller was told in text, each with the server's event if it is one; audio is left out."""
         for message in self._socket.received:
             if isinstance(message, str):
                 event = json.loads(message)

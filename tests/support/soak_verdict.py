@@ -29,7 +29,7 @@ _FEWEST_ROUNDS = 5
 
 
 def words_of(text: str) -> list[str]:
-    """A text's words in small letters, without marks."""
+    """Returns a text's words in small letters, without marks; apostrophes are kept."""
     return "".join(char if char.isalpha() or char in "' " else " " for char in text.lower()).split()
 
 
@@ -102,21 +102,21 @@ class Talk:
 
     @property
     def who(self) -> str:
-        """For people."""
+        """Description of the caller for messages."""
         return f"a caller in {self.mode} over {self.path} who said {SENTENCES[self.sentence].text!r}"
 
 
 def broken_promises(talks: Sequence[Talk], outages: Sequence[Outage]) -> list[str]:
-    """Promises that were not kept, in words.
+    """Returns the promises that were not kept, as sentences; empty if all were kept.
 
     Args:
-        outages: of the recogniser.
+        outages: outages of the recogniser, in order.
     """
     return [*_not_shown(talks), *_of_frames(talks), *_of_each(talks), *_of_hearing(talks, outages)]
 
 
 def _not_shown(talks: Sequence[Talk]) -> Iterator[str]:
-    """What nobody has done cannot have gone well."""
+    """Yields a sentence for each path and mode in which nobody talked, and one if no oracle came in any call."""
     for path, mode in WAYS:
         if not any((talk.path, talk.mode) == (path, mode) for talk in talks):
             yield f"nobody talked over {path} in mode {mode}"
@@ -125,6 +125,7 @@ def _not_shown(talks: Sequence[Talk]) -> Iterator[str]:
 
 
 def _of_frames(talks: Sequence[Talk]) -> Iterator[str]:
+    """Yields a sentence each if too many frames of all calls were not answered, were dropped, or came too late."""
     n_sent = max(1, sum(talk.n_sent for talk in talks))
     for what, n, most in (
         ("were not answered", sum(talk.n_unanswered for talk in talks), MOST_UNANSWERED),
@@ -136,6 +137,10 @@ def _of_frames(talks: Sequence[Talk]) -> Iterator[str]:
 
 
 def _of_each(talks: Sequence[Talk]) -> Iterator[str]:
+    """Yields sentences on single calls.
+
+    They are on calls that the server ended, without frames, with too many faults, or that were told words of others.
+    """
     for talk in talks:
         if talk.ended:
             yield f"{talk.who} was let go: {talk.ended}"
@@ -152,6 +157,7 @@ def _of_each(talks: Sequence[Talk]) -> Iterator[str]:
 
 
 def _of_hearing(talks: Sequence[Talk], outages: Sequence[Outage]) -> Iterator[str]:
+    """Yields sentences on calls of which no word was heard, and on what outages of the recogniser should have shown."""
     undisturbed = [talk for talk in talks if not any(_is_touched(talk, outage) for outage in outages)]
     n_unheard = sum(not talk.texts.get("heard", "").strip() for talk in undisturbed)
     if n_unheard > MOST_UNHEARD * len(undisturbed):
@@ -179,7 +185,11 @@ def _is_touched(talk: Talk, outage: Outage) -> bool:
 
 
 def grown(held: Sequence[Held]) -> list[str]:
-    """What a server held more of after its last round than once all was loaded."""
+    """Returns sentences on what a server held too much more of after its last round than once all was loaded.
+
+    Args:
+        held: what it held after each round; at least `LOADED`.
+    """
     first, last = held[LOADED - 1], held[-1]
     found = [
         f"{what}: {was:.0f} once all was loaded, {now:.0f} after the last round"

@@ -10,6 +10,12 @@ from tests.support.builders import make_dialogue, make_turn, make_utterance
 
 
 def dialogues(n: int = 1, **fields: Any) -> list[Dialogue]:
+    """Makes dialogues of a question and an answer; only the question differs between them.
+
+    Args:
+        fields: fields that all of them have.
+    """
+
     def one(number: int) -> Dialogue:
         name = ("zero", "one", "two", "three")[number % 4]
         question = make_utterance(f"What colour has the flag number {name} of that old town?")
@@ -22,9 +28,15 @@ def dialogues(n: int = 1, **fields: Any) -> list[Dialogue]:
 
 
 def speech(config: SpeechConfig | None = None, tts: Any = None, seed: int = 0, tts_b: Any = None) -> SpeechStage:
+    """Makes the stage that says dialogues by the double or another engine, without a quality gate."""
     config = config or SpeechConfig(tts="double")
     return SpeechStage(config, GateConfig(asr="none"), tts or DoubleTts(), None, seed, tts_b=tts_b)
 
 
 def spoken(batch: list[Dialogue], **config: Any) -> list[Clips]:
+    """Returns the clips of dialogues as the double says them.
+
+    Args:
+        config: fields of the configuration of speech.
+    """
     return speech(SpeechConfig(tts="double", **config)).run([(each,) for each in batch]).outputs

@@ -14,7 +14,7 @@ OTHER_WORDS = "seven green apples fell from the tree"
 
 @cache
 def spoken_question(text: str = "What is the capital of France?") -> Samples:
-    """A sentence, the question of about 1.5 s, at 24 kHz, from its first to its last loud sample."""
+    """Returns a sentence said by Kokoro at 24 kHz, from its first to its last loud sample; the default takes 1.5 s."""
     kokoro = Kokoro()
     said = kokoro.synthesise(text, kokoro.voices()[0].name, 1.0).samples
     loud = np.flatnonzero(np.abs(said) > 0.02)
@@ -23,5 +23,5 @@ def spoken_question(text: str = "What is the capital of France?") -> Samples:
 
 
 def silence(time_s: float) -> Samples:
-    """A quiet room: noise at -60 dB."""
+    """Returns the sound of a quiet room: noise at -60 dB."""
     return np.random.default_rng(0).normal(0, 1e-3, round(time_s * SAMPLE_RATE_HZ)).astype(np.float32)

@@ -39,10 +39,11 @@ class StreamingChat:
 
     Attributes:
         answer: writes the events of one answer; replaced by tests.
-        status: of every answer from now on.
+        status: status of every answer from now on; other than 200, answers are errors with `headers`.
         bodies: requests received, in order.
         n_open: answers that are being written.
         n_hung_up: answers whose client went away before their end.
+        changed: set whenever an answer begins or ends.
     """
 
     def __init__(self, *pieces: str) -> None:
@@ -55,18 +56,23 @@ class StreamingChat:
         self.answer: Callable[[dict[str, Any], Write], Awaitable[None]] = self.say_pieces
 
     async def say_pieces(self, body: dict[str, Any], write: Write) -> None:
-        """All pieces, then the usage."""
+        """Writes all pieces as events, and then the stop, the usage and the end."""
         for text in self.pieces:
             await write(piece(text))
         await write(STOP + USAGE + DONE)
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Waits until something is so."""
+        """Waits until a condition holds, which is checked whenever an answer begins or ends.
+
+        Raises:
+            TimeoutError: nothing has changed for 20 s.
+        """
         while not holds():
             self.changed.clear()
             await asyncio.wait_for(self.changed.wait(), 20)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Answers a request by `answer`, or with an error if `status` is not 200."""
         self.bodies.append(await request.json())
         if self.status != 200:
             key = request.headers.get("Authorization", "")
@@ -91,7 +97,7 @@ class StreamingChat:
 
 @asynccontextmanager
 async def serving(chat: StreamingChat) -> AsyncIterator[Endpoint]:
-    """The server's endpoint, for the time of the block."""
+    """Serves during a `with` block, and yields the server's endpoint."""
     app = web.Application()
     app.add_routes([web.post("/v1/chat/completions", chat.handle)])
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.05, handler_cancellation=True)

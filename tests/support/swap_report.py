@@ -13,10 +13,13 @@ MOST_WAIT_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """One swap: when it was asked for and in force, and when the first words of the new back-end's oracle came.
+    """One swap of the back-end; times are in seconds, and None if the event did not come before the next swap.
 
     Attributes:
-        n_elsewhere: requests after it, and before the next, that went to another back-end.
+        asked_s: when the client asked for the swap.
+        changed_s: when the server confirmed it.
+        oracle_s: when the first words of an oracle came that the new back-end was asked for.
+        n_elsewhere: requests after the confirmation, and before the next swap, that went to another back-end.
     """
 
     back_end: str
@@ -28,7 +31,7 @@ class Swap:
 
 @dataclass(frozen=True, slots=True)
 class SwapReport:
-    """What came of it; `broken` are promises that were not kept, in words."""
+    """What a talk with swaps showed; `broken` has the promises that were not kept, as sentences."""
 
     swaps: list[Swap]
     n_sent: int
@@ -43,11 +46,11 @@ class SwapReport:
 
     @property
     def broken(self) -> list[str]:
-        """Frames first, then each swap."""
+        """Promises that were not kept, as sentences: first those on frames, then those on each swap."""
         return [*self._broken_frames(), *self._broken_swaps()]
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Converts it to a dictionary for JSON, with `broken`."""
         return asdict(self) | {"broken": self.broken}
 
     def _broken_frames(self) -> Iterator[str]:
@@ -78,10 +81,12 @@ class SwapReport:
 
 
 def report_of(side: RealtimeSide, asked: Sequence[tuple[str, float]], n_sent: int, ended: str = "") -> SwapReport:
-    """What a client that was sent this makes of it.
+    """Makes the report of a talk from what its client was sent.
 
     Args:
-        asked: the swaps asked for, back-end and when.
+        asked: back-end and time in seconds of each swap that was asked for, in order.
+        n_sent: number of frames that the client sent.
+        ended: why the server ended the session; empty if it did not.
     """
     runs = list(side.runs())
     n_came = sum(map(len, runs))
@@ -101,7 +106,7 @@ def report_of(side: RealtimeSide, asked: Sequence[tuple[str, float]], n_sent: in
 
 
 def _swap(events: Sequence[dict[str, Any]], back_end: str, asked_s: float, end_s: float) -> Swap:
-    """What the events between a swap and the next say of it."""
+    """Makes the report of one swap from the events between it and `end_s`, at which the next swap was asked for."""
     changed_s = oracle_s = None
     n_elsewhere = 0
     its_own: set[int] = set()

@@ -47,6 +47,7 @@ class TimedChat:
         self._n_open = self.most_open = 0
 
     async def stream(self, payload: dict[str, Any]) -> AsyncGenerator[str, None]:
+        """Yields the pieces of the answer to a request, each after its wait; raises those that are exceptions."""
         now_s = asyncio.get_running_loop().time
         number = len(self.asked_s)
         self.asked_s.append(round(now_s(), 3))
@@ -105,15 +106,17 @@ class CycleTalk:
         )
 
     def use(self, back_end: str | None = None, prompt: str | None = None) -> None:
+        """Chooses another back-end or prompt, and restarts the request if that is a change."""
         if self.choice.use(back_end, prompt):
             self.cycle.restart_request()
 
     def user(self, text: str, *, is_final: bool = False) -> None:
+        """Passes what the user has said so far in this turn to the conversation and to the cycle."""
         self.conversation.add_user_text(text, is_final)
         self.cycle.on_heard(text, is_final)
 
     async def speaks(self, text: str, word_s: float = 0.1, *, is_final: bool = True) -> None:
-        """The user's turn, word by word."""
+        """Says the user's turn, a word more every `word_s` seconds, and if `is_final` ends the turn."""
         words = text.split()
         for n_words in range(1, len(words) + 1):
             self.user(" ".join(words[:n_words]))
@@ -122,15 +125,16 @@ class CycleTalk:
             self.user(text, is_final=True)
 
     def told(self, kind: str) -> list[dict[str, Any]]:
+        """Returns the data of all events of a kind, in order."""
         return [data for _, each, data in self.events if each == kind]
 
     def queued(self) -> str:
-        """The words that wait in the queue; takes them."""
+        """Takes all tokens from the queue, and returns their words."""
         tokens = []
         while (token := self.queue.pop()) != PADDING_ID:
             tokens.append(token)
         return self.tokenizer.decode([token for token in tokens if token != self.tokenizer.text_card])
 
     def runs(self, course: Callable[[], Awaitable[None]]) -> None:
-        """A course of the talk while the cycle runs, on a clock that jumps."""
+        """Runs a course of the talk while the cycle runs, on a clock that jumps."""
         beside(self.cycle.run(), course, self.cycle.aclose)

@@ -32,7 +32,7 @@ MADE_WITH = MadeWith(
 
 
 def vocabulary_of(pieces: Sequence[str], path: Path) -> Tokenizer:
-    """A vocabulary whose ids are the places of its pieces; a longer piece is always the better one."""
+    """Writes a vocabulary to a file and loads it; ids are the positions of pieces, and longer pieces are preferred."""
     proto = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]
     kinds = {"<unk>": 2, "<end-of-padding>": 3, "<s>": 3, "<pad>": 3}
     for piece in pieces:
@@ -73,7 +73,7 @@ def audio_dialogue(*turns: Turn, duration_s: float = 1.2, **fields: Any) -> Audi
 
 
 def event(number: int, **fields: Any) -> OracleEvent:
-    """An event for the assistant's words, level 0, in the first turn."""
+    """Makes an event for the assistant's words, level 0, in the first turn; `fields` need `t_s`, `r` and `text`."""
     values: dict[str, Any] = {
         "event_id": f"e{number}",
         "turn_index": 0,
@@ -93,7 +93,7 @@ def event(number: int, **fields: Any) -> OracleEvent:
 
 
 def oracle_row(*events: OracleEvent) -> OracleRow:
-    """A dialogue's events, with nothing of note about who wrote them."""
+    """Makes the row of a dialogue `mine-1-v0` with these events; they were written by no model."""
     return OracleRow(
         dialogue_id="mine-1-v0",
         split="train",
@@ -124,7 +124,11 @@ def oracle_row(*events: OracleEvent) -> OracleRow:
 def write_token_rows(
     folder: Path, *shards: Sequence[TokenRow], made_with: MadeWith = MADE_WITH, data_paths: Sequence[str] = ()
 ) -> TokenDataset:
-    """A folder of token rows as `kame encode` writes it, each list a shard, of the data file named in its place."""
+    """Writes a folder of token rows as `kame encode` does, with a shard for each list of rows, and opens it.
+
+    Args:
+        data_paths: path of the data file of each shard; if empty, they have the names of the shards.
+    """
     store, entries = Store(str(folder)), []
     for number, rows in enumerate(shards):
         name = f"{rows[0].split}-{rows[0].source}-{number:016x}.arrow"

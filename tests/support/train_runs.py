@@ -46,7 +46,11 @@ class RunError(Exception):
 
 
 def tiny_run(out: Path, dataset: Path, **changes: Any) -> TrainConfig:
-    """Six steps of two micro-batches with all that is drawn at random: swaps, corrections, dropout, skips, delays."""
+    """Configures six steps of two micro-batches with all randomness: swaps, corrections, dropout, skips, delays.
+
+    Args:
+        changes: settings that replace these; of a section, single ones.
+    """
     settings: dict[str, Any] = {
         "out": str(out),
         "max_steps": 6,
@@ -69,20 +73,24 @@ def tiny_run(out: Path, dataset: Path, **changes: Any) -> TrainConfig:
 
 
 def tiny_dataset(folder: Path, n_train: int = 12, n_validation: int = 4, **made: Any) -> Path:
-    """A folder of made-up token rows."""
+    """Writes a folder of made-up token rows, and returns it.
+
+    Args:
+        made: arguments of `made_with`.
+    """
     write_made(folder, n_train, n_validation, made_with(**made))
     return folder
 
 
 def told(folder: Path) -> list[dict[str, Any]]:
-    """A run's metrics, less what is a matter of speed."""
+    """Returns a run's metrics without `SPEEDS`."""
     return [
         {name: each for name, each in line.items() if name not in SPEEDS} for line in read_metrics(folder / METRICS)
     ]
 
 
 def weights(folder: Path) -> Mapping[str, torch.Tensor]:
-    """The weights that a run came to."""
+    """Returns the last weights of a run."""
     return load_run(folder, "last")[0].state_dict()
 
 
@@ -126,17 +134,17 @@ class _KillAfter(Silent):
 
 
 def run_tiny(config: TrainConfig) -> None:
-    """A run that tells nobody."""
+    """Runs a training to its end, without showing progress."""
     train(config)
 
 
 def run_until_step(config: TrainConfig, step: int) -> None:
-    """A run that is killed after a step."""
+    """Runs a training whose process is killed after a step, before that step is saved."""
     train(config, _KillAfter(step))
 
 
 def run_until_change(config: TrainConfig, n_changes: int) -> None:
-    """A run that is killed before the n-th of its operations that change a checkpoint's files."""
+    """Runs a training whose process is killed before the n-th of its operations that change a checkpoint's files."""
     count = 0
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -154,21 +162,22 @@ def run_until_change(config: TrainConfig, n_changes: int) -> None:
 
 
 def run_as(config: TrainConfig, rank: int, world: int, port: int, progress: Progress = SILENT) -> None:
-    """One of several processes of a run, as `torchrun` would start it."""
+    """Runs one of several processes of a training, as `torchrun` would start it; sets its environment variables."""
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world)}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     train(config, progress)
 
 
 def run_as_until_asked(step: int, config: TrainConfig, rank: int, world: int, port: int) -> None:
-    """As `run_as`; each process is asked to stop after a step."""
+    """Runs one process as `run_as` does; it is asked to stop after a step."""
     run_as(config, rank, world, port, Asking(step))
 
 
 def run_as_noting_gradients(config: TrainConfig, rank: int, world: int, port: int) -> None:
-    """As `run_as`; `gradients-RANK.json` in the run's folder tells what is held as each training pass begins.
+    """Runs one process as `run_as` does, and writes how much it holds as each training pass begins.
 
-    Of each pass: how many numbers of the weights' gradients lie in this process. `weights-RANK.json`: of the weights.
+    `gradients-RANK.json` in the run's folder has for each pass how many numbers of gradients lie in this process, and
+    `weights-RANK.json` the same of weights.
     """
     held: list[int] = []
     n_weights: list[int] = []
@@ -193,14 +202,18 @@ class Forking:
         self._context.set_forkserver_preload(["tests.support.train_runs", "torch._dynamo"])  # a first step needs it
 
     def run(self, target: Callable[..., None], *arguments: Any) -> int:
-        """Runs to the end; the exit code, negative for a signal."""
+        """Runs a function to its end, and returns the exit code of its process, negative for a signal."""
         process = self._context.Process(target=target, args=arguments)
         process.start()
         process.join()
         return process.exitcode or 0
 
     def run_together(self, config: TrainConfig, world: int, target: Callable[..., None] = run_as) -> list[int]:
-        """One run in several processes; their exit codes."""
+        """Runs one training in several processes, and returns their exit codes by rank.
+
+        Args:
+            target: what each process runs, with the arguments of `run_as`.
+        """
         port = find_free_port(0, "test")
         processes = [self._context.Process(target=target, args=(config, rank, world, port)) for rank in range(world)]
         for each in processes:

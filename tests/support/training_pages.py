@@ -15,7 +15,13 @@ HOSTILE = "<img src=x onerror=alert(1)>&?#%2e 'run'"
 
 
 def write_run(folder: Path, n_lines: int = 5, *, is_done: bool = True, **settings: Any) -> Path:
-    """A run that has written a line of training every ten steps, and one of validation at the end."""
+    """Writes the folder of a training run with lines of training every ten steps and one of validation at the end.
+
+    Args:
+        n_lines: number of lines of training; if 0, there is no validation either.
+        is_done: whether the run has ended.
+        settings: settings that replace those in its config.json.
+    """
     folder.mkdir(parents=True)
     config = {"stage": "dialogues", "max_steps": 100, "seed": 0, "model": {"preset": "nano"}, **settings}
     (folder / "config.json").write_text(json.dumps({"config": config, "datasets": ["267c804991a38b79"]}))
@@ -32,7 +38,7 @@ def write_run(folder: Path, n_lines: int = 5, *, is_done: bool = True, **setting
 
 
 def write_lines(folder: Path, steps: Sequence[int]) -> None:
-    """More lines of training, as a run that goes on."""
+    """Appends a line of training for each of these steps, as a run that goes on; lines of later steps are removed."""
     log = MetricsLog(folder, steps[0] - 1 if steps else 0)
     for step in steps:
         figures = {"loss": 100 / step, "text": 50 / step, "learning_rate": 1e-4, "frames_per_s": 1400.0}
@@ -42,13 +48,16 @@ def write_lines(folder: Path, steps: Sequence[int]) -> None:
 
 
 def append(run: Path, *lines: dict[str, Any], half: str = "") -> None:
-    """Lines, and the beginning of one more, all at once."""
+    """Appends lines to a run's metrics and then `half`, the beginning of a further line, all in one write."""
     with (run / METRICS).open("a") as file:
         file.write("".join(json.dumps(line) + "\n" for line in lines) + half)
 
 
 def write_free_running(folder: Path, said: Mapping[int, Sequence[str]]) -> None:
-    """What the model said to the question of each dialogue, by step; "five" is right. It replaces all that is there."""
+    """Writes what the model said to the question of each dialogue, by step; "five" is right.
+
+    The file replaces an earlier one in a single step, so that a reader never finds half of it.
+    """
     with tempfile.TemporaryDirectory(dir=folder) as beside:
         log = FreeRunningLog(Path(beside), 0)
         for step, texts in said.items():

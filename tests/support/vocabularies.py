@@ -23,12 +23,16 @@ TEXTS = (
 
 
 def make_vocabulary(folder: Path, size: int = 300) -> Tokenizer:
-    """Ours, as `kame text train` makes it."""
+    """Trains a vocabulary of `size` pieces on `TEXTS` as `kame text train` does, and writes it into a folder."""
     return train_tokenizer(TEXTS, size, folder / f"tokenizer-{size}.model").tokenizer
 
 
 def train_with(path: Path, **options: Any) -> Path:
-    """Any SentencePiece model of the texts; the options say what is not as Moshi's."""
+    """Trains a SentencePiece model on `TEXTS`, writes it to a file, and returns the file.
+
+    Args:
+        options: options of SentencePiece that differ from those of Moshi's vocabulary.
+    """
     model = io.BytesIO()
     settings: dict[str, Any] = {
         "model_type": "unigram",

@@ -9,10 +9,10 @@ from prefect import flow
 
 @flow(name="train", persist_result=False)
 def train(config: dict[str, Any]) -> None:
-    """Waits.
+    """Writes the file `begun`, and waits for the file `end`, at most 600 s.
 
     Args:
-        config: `out`: a folder, in which `begun` is written, and `end` is waited for.
+        config: `out`: the folder of both files, which is made if it does not exist.
     """
     out = Path(config["out"])
     out.mkdir(parents=True, exist_ok=True)

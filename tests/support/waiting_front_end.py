@@ -36,7 +36,10 @@ class _Slot:
 
 
 class WaitingEngine:
-    """What `Engine` is to the server; takes its arguments."""
+    """Stands in for the server's `Engine`, and takes its arguments.
+
+    It says an oracle once, when the user has been silent and no oracle has come for `PATIENCE_N_FRAMES`.
+    """
 
     def __init__(self, front_end: Any, codec: Any, tokenizer: Tokenizer, n_slots: int, *more: Any) -> None:
         self.n_slots = n_slots
@@ -77,7 +80,10 @@ class WaitingEngine:
 
 
 def said(word: str) -> list[tuple[Samples, str]]:
-    """The frames of a word: its text with the first."""
+    """Returns the three frames of a word, two of its tone and one of silence, with its text in the first.
+
+    A word that was never said before is added to the list of all words, which decides its pitch.
+    """
     if word not in _WORDS:
         _WORDS.append(word)
     pitch_hz = _LOWEST_HZ + _STEP_HZ * _WORDS.index(word)
@@ -88,7 +94,7 @@ def said(word: str) -> list[tuple[Samples, str]]:
 
 
 class PitchRecogniser:
-    """Hears the words of `said` in whole recordings."""
+    """Recognises the words of `said` in whole recordings, by the pitches of their tones."""
 
     name = "pitch"
     digest = ids.digest("pitch recogniser")

@@ -60,7 +60,7 @@ def _list_left(cache: str) -> list[list[str]]:
 
 
 def _read_address(process: "subprocess.Popen[str]", folder: Path) -> str:
-    """Reads a line a component, until the last one is ready."""
+    """Reads what `kame up` prints until its last worker is ready, and returns the dashboard's address."""
     assert process.stdout is not None
     told: dict[str, str] = {}
     while "worker-gpu" not in told:

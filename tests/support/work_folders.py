@@ -21,7 +21,7 @@ SOUND = to_flac(np.random.default_rng(5).normal(0, 0.1, 4_800).astype(np.float32
 
 
 def put_members(folder: Path, numbers: Iterable[int], part_id: str = PART) -> None:
-    """The items of these numbers as members of a part."""
+    """Writes that the items of these numbers are the members of a part; it replaces earlier members."""
     items = [
         {"item": {"item_id": f"mine-{number}", "question": "How many?", "answer": "10"}, "part_id": part_id}
         for number in numbers
@@ -31,7 +31,7 @@ def put_members(folder: Path, numbers: Iterable[int], part_id: str = PART) -> No
 
 
 def make_written(number: int, says: str = "So how many?") -> Dialogue:
-    """A dialogue that is written and not spoken yet."""
+    """Makes a dialogue that is written and not spoken yet."""
     turns = (
         said_turn(0, "B", says, ("so", 0, 1)),
         said_turn(1, "A", "Ten.", ("ten", 0, 1), written_text="10."),
@@ -40,7 +40,7 @@ def make_written(number: int, says: str = "So how many?") -> Dialogue:
 
 
 def make_clips(number: int) -> Clips:
-    """Both its utterances, said; the assistant's is `SOUND`."""
+    """Makes the clips of both utterances of a dialogue; the assistant's is `SOUND`."""
     clip = Clip(
         turn_index=1,
         utterance_index=0,
@@ -62,7 +62,7 @@ def make_clips(number: int) -> Clips:
 
 
 def put_output(folder: Path, stage: str, rows: Sequence[Any], record: type, age_s: float = 0) -> None:
-    """A stage's output for the part, written so many seconds ago."""
+    """Writes a stage's output for `PART`, with a time of writing `age_s` seconds ago."""
     file = folder / ".store" / "parts" / PART / f"{stage}-{len(rows):04x}{int(age_s):04x}.parquet"
     file.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(to_table(rows, record), file)

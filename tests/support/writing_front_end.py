@@ -17,7 +17,7 @@ Script = Mapping[int, str]
 
 
 class WritingEngine:
-    """What `Engine` is to the server; takes its arguments behind `scripts`, one a slot."""
+    """Stands in for the server's `Engine`; takes a script for each slot, and then the arguments of `Engine`."""
 
     def __init__(
         self, scripts: list[Script], front_end: Any, codec: Any, tokenizer: Any, n_slots: int, *_: Any
@@ -39,6 +39,7 @@ class WritingEngine:
         self._n_frames[slot] = 0
 
     def step(self, inputs: Mapping[int, FrameIn]) -> dict[int, FrameOut]:
+        """Returns a loud frame for each slot, with the text that its script has for this frame."""
         said = {}
         for slot in inputs:
             text = self._scripts[slot].get(self._n_frames[slot], "")
@@ -48,5 +49,5 @@ class WritingEngine:
 
 
 def words_from(frame: int, text: str, every: int = 3) -> dict[int, str]:
-    """A text of which a word is written every so many frames, from one frame on."""
+    """Returns a script that writes a word of a text every `every` frames, from a frame on."""
     return {frame + every * number: f" {word}" for number, word in enumerate(text.split())}
