@@ -46,6 +46,9 @@ class Store:
     Args:
         root: a local folder; or, with `fs`, a folder of that file system.
         fs: file system to read from, if it is not the local one.
+
+    Raises:
+        ConfigError: if `root` is a URL.
     """
 
     def __init__(self, root: str, fs: AbstractFileSystem | None = None) -> None:
