@@ -155,8 +155,8 @@ class _Clock:
 
         If that is an interruption, the interrupted turn is cut too.
 
-            Raises:
-                NoPlace, ValueError: as `lay_out`.
+        Raises:
+            NoPlace, ValueError: as `lay_out`.
         """
         place = turn.utterances[index].placement
         if place.rule == "early":

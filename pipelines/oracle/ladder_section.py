@@ -27,7 +27,10 @@ def list_report_paths(version: str) -> tuple[str, str, str]:
 
 
 def format_ladders(store: Store, fingerprint: str) -> str:
-    """Returns the reports in a dataset as Markdown sections, if they are of this fingerprint; empty if none is."""
+    """Returns the reports in a dataset that have this fingerprint and the present format, as Markdown sections.
+
+    Returns an empty text if there is none.
+    """
     sections = []
     for path in sorted(store.files("report", ".json")):
         report = _read(store, path)

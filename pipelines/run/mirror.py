@@ -140,9 +140,10 @@ class Mirror:
         self._pool.shutdown(cancel_futures=True)
 
     def pull(self) -> None:
-        """Downloads what has changed in the bucket, and removes local copies of what is gone from it.
+        """Downloads the files of the bucket that differ here, and removes local copies of what is gone from it.
 
-        Local files that were never uploaded, or have changed since, are kept.
+        A local change of a file that the bucket has is overwritten. A file that the bucket does not have is kept if it
+        was never copied, or has changed since.
         """
         there = {path: state for path, state in self._bucket.list_states().items() if not _STAYS.fullmatch(path)}
         for path in self._same.keys() - there.keys():

@@ -236,7 +236,7 @@ def _run_one_at_a_time(run_one: RunOne, config: RefreshConfig, stage: str, part:
 
 
 def _make_paths_absolute(config: RefreshConfig) -> RefreshConfig:
-    """Returns the configuration with absolute paths, except in the engines' options."""
+    """Returns the configuration with absolute paths of the dataset, the sources' files and the lexicon; others stay."""
 
     def make_full(path: str | None) -> str | None:
         return str(Path(path).absolute()) if path else None

@@ -376,7 +376,7 @@ def answer_alone(option: str, completes: bool, rng: random.Random) -> Answer:
     """Returns an option as a spoken answer that stands by itself.
 
     A completion, a sentence, a phrase such as "by heating" or a capitalised one is spoken as it is; a name, a thing
-    with its article or a number is put into a sentence; anything else stands alone.
+    with its article, a number, "true" or "false" is put into a sentence; anything else stands alone.
 
     Args:
         completes: whether the option completes the question's sentence.
