@@ -130,10 +130,12 @@ def _format_length_table(report: Mapping[str, Any]) -> list[str]:
 
 
 def _format_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Returns the lines of a Markdown table."""
     return [f"| {' | '.join(row)} |" for row in (columns, ["---"] * len(columns), *rows)]
 
 
 def _format_percent(share: float | None) -> str:
+    """Returns a share in whole percent, without a sign; "-" for None."""
     return "-" if share is None else str(round(100 * share))
 
 

@@ -101,6 +101,7 @@ class _Copying:
         self._progress, self._mirror = progress, mirror
 
     def begin_stage(self, name: str, n_items: int) -> None:
+        """Uploads what is new, and then reports that a stage begins."""
         self._mirror.push()  # the plan, and what is left of the stage before
         self._progress.begin_stage(name, n_items)
 
@@ -137,6 +138,7 @@ class Mirror:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Waits for copies in progress and cancels those that have not started; their errors are not raised."""
         self._pool.shutdown(cancel_futures=True)
 
     def pull(self) -> None:

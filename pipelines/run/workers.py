@@ -80,6 +80,7 @@ class Workers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Leaves the place; after a run on a cluster without an error, temporary files of its workers are deleted."""
         self.place.__exit__(kind, error, trace)
         if error is None and self.config.executor != LOCAL:
             Store(self.config.out).sweep()  # temporary files of workers that died

@@ -438,7 +438,7 @@ def to_noun_phrase(option: str) -> str | None:
 
 
 def is_same_number(left: str, right: str) -> bool:
-    """Returns whether two written numbers are the same: "1,200" and "1200.00"."""
+    """Returns whether two written numbers are the same ("1,200" and "1200.00"); False if one is no number."""
     try:
         return float(left.replace(",", "")) == float(right.replace(",", ""))
     except ValueError:
