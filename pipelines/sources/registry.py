@@ -62,7 +62,7 @@ class SourceEntry:
         """Makes the source's specification with options of the class that `get_options_class` returns.
 
         Raises:
-            ConfigError: a package's source has another name than its entry point.
+            ConfigError: a package's source cannot be imported, is not a source, or is not named like its entry point.
         """
         from pipelines.sources.spec import SourceSpec
 
