@@ -91,6 +91,8 @@ class Bucket(Store):
     def put(self, path: str, data: bytes, state: str | None) -> str:
         """Writes a small file if its state is unchanged, and returns its new state.
 
+        A file whose state has changed, but which has just this content, is not an error.
+
         Args:
             path: the file.
             data: its new content.

@@ -62,13 +62,20 @@ DOES_NOT_MATTER: Mapping[str, Mapping[str, str]] = {
 
 
 def dump_relevant_fields(config: Config) -> dict[str, Any]:
-    """Returns a configuration as a dictionary without the fields that `DOES_NOT_MATTER` lists for its class."""
+    """Returns a configuration as a dictionary without the fields that `DOES_NOT_MATTER` lists for its class.
+
+    Configurations in its fields are whole.
+    """
     left_out = DOES_NOT_MATTER.get(type(config).__name__, {})
     return {name: value for name, value in config.model_dump(mode="json").items() if name not in left_out}
 
 
 def get_versions(*packages: str) -> dict[str, str]:
-    """Returns the installed versions of packages by name, for fingerprints and digests."""
+    """Returns the installed versions of packages by name, for fingerprints and digests.
+
+    Raises:
+        importlib.metadata.PackageNotFoundError: if one is not installed.
+    """
     return {package: version(package) for package in packages}
 
 

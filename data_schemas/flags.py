@@ -14,7 +14,9 @@ FLAGS = "flags.jsonl"
 
 
 def read_flagged(store: Store) -> dict[str, str]:
-    """Returns the reasons of flagged dialogues by id; these are excluded from the next shards and from training.
+    """Returns the reasons of flagged dialogues by id; of several lines for one dialogue, the last counts.
+
+    Flagged dialogues are excluded from the next shards and from training.
 
     Raises:
         DatasetError: if a line is not a valid flag.

@@ -93,7 +93,7 @@ def translate_hub_errors(name: str, remedy: str = f"Check the name, the network 
 def fetch_dataset(address: str, patterns: tuple[str, ...]) -> Path:
     """Downloads files of a dataset to the local cache, if they are not there yet, and returns its local folder.
 
-    All calls of a process see the same commit of a repository, even if a newer one is published meanwhile.
+    All calls of a process see the same commit of a revision, even if a newer one is published meanwhile.
 
     Args:
         patterns: glob patterns of paths in the dataset.
@@ -107,7 +107,7 @@ def fetch_dataset(address: str, patterns: tuple[str, ...]) -> Path:
 
 
 def open_dataset(address: str) -> Store:
-    """Opens a dataset on the Hub for remote reading, at its current commit.
+    """Opens a dataset on the Hub for remote reading, at the same commit as `fetch_dataset`.
 
     Raises:
         ConfigError, BackendError: as for `fetch_dataset`.

@@ -23,7 +23,11 @@ def compute_sha256(file: Path) -> str:
 
 
 def make_item_id(source: str, native_id: str | None, question: str) -> str:
-    """Returns an item's id, from its id in the source or else from its question, so that it survives a new answer."""
+    """Returns an item's id, from its id in the source or else from its question, so that it survives a new answer.
+
+    In an id of the source, characters other than ASCII letters, digits, `.`, `_` and `-` become `_`; such an id ends in
+    a digest of the original one.
+    """
     if native_id is None:
         return f"{source}-{digest(question)}"
     safe = re.sub(r"[^A-Za-z0-9._-]+", "_", native_id)

@@ -37,7 +37,10 @@ _PIPER: Final = {"en_US-joe-medium": "CC0-1.0"}
 
 
 def get_hub_names(licence: str | None) -> list[str]:
-    """Returns the Hub's names of licences joined by AND; empty if one does not permit redistribution."""
+    """Returns the Hub's names of licences joined by AND, in their order.
+
+    Empty if the text is, or if one of them is not in the list of licences that permit redistribution.
+    """
     parts = re.split(r"\s+and\s+", (licence or "").strip().lower())
     found = [_HUB_NAMES.get(re.sub(r"-(only|or-later)$", "", each)) for each in parts]
     return [] if None in found else [str(each) for each in found]
@@ -56,11 +59,12 @@ def check_licences(licences: Mapping[str, str | None], told: Mapping[str, str], 
 
     Args:
         licences: licence of each part by its name, from the files; None: not stated.
-        told: licences given by the user, for parts whose licence is not stated.
+        told: licences given by the user, for parts whose licence is unknown (`judge_licence`).
         where: the folder.
 
     Raises:
-        ConfigError: if a licence forbids it or is unknown, or `told` has a part that does not exist or has a licence.
+        ConfigError: if a licence forbids it or is unknown, or `told` names a part that does not exist or whose licence
+            is known.
     """
     wrong = [name for name in told if name not in licences or judge_licence(licences[name]) != "unknown"]
     if wrong:

@@ -54,9 +54,10 @@ class Preset:
     begins_with: Mapping[str, str] = field(default_factory=dict)
 
     def make_recipe(self, stage: str) -> dict[str, Any]:
-        """Returns the settings of a stage as nested fields of `TrainConfig`, all but data and folder.
+        """Returns the settings of a stage that the preset determines, as nested fields of `TrainConfig`.
 
-        Settings of the stage override those of the preset.
+        Folder, datasets, tokenizer and initial weights are not among them. Settings of the stage override those of the
+        preset.
 
         Raises:
             ConfigError: the plan has no such stage.

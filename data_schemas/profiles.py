@@ -13,6 +13,8 @@ def embedded() -> RefreshConfig:
 def gpu() -> RefreshConfig:
     """Returns a configuration with a vLLM server for the oracle and many concurrent requests; speech as in `embedded`.
 
+    It makes 1.9 dialogues of each item, as in the paper's corpus.
+
     The model is Apache-2.0 and needs no account. Its weights alone are 14.2 GiB (7.6e9 parameters of two bytes), so by
     calculation it needs a GPU of 24 GB, which has not been tried. Choose another model by name, or a running server by
     its URL. Like all models except the embedded one, it uses the paper's prompts (set `whole`; not measured so far).

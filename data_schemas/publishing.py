@@ -79,9 +79,10 @@ def publish(
         on_file: callback for progress, called with the number of files that are there in addition to earlier ones.
 
     Raises:
-        ConfigError: if the name is not valid, there is no token, or the repository holds other files.
+        ConfigError: if the name is not valid, there is no token, or the repository holds other files and not the
+            offer's manifest.
         BackendError: if the Hub does not answer or refuses, or someone else published meanwhile.
-        StoreError: if a local file does not match its checksum in the manifest.
+        StoreError: if a local file cannot be read, or does not match its checksum in the manifest.
     """
     if not REPOSITORY.fullmatch(repository):
         raise ConfigError(f"{repository} is not a valid name of a repository.", "Write owner/name.")
@@ -112,9 +113,9 @@ class _Publication:
             )
 
     def run(self) -> Published:
-        """Commits the missing files, then all others with the manifest and the deletions, and returns what was done.
+        """Commits what is missing of `files`, then what is missing of `last` with the deletions; returns what was done.
 
-        It raises the errors of `publish`.
+        The second commit is skipped if there is nothing to do at all. It raises the errors of `publish`.
         """
         from huggingface_hub import CommitOperationDelete
 
@@ -141,7 +142,10 @@ class _Publication:
         return f"{self._api.endpoint}/{folder}{self._repository}"
 
     def _is_uploaded(self, file: HubFile) -> bool:
-        """Whether the repository already has this file with the same content."""
+        """Whether the repository already has this file with the same content.
+
+        A file stored by LFS is compared by its expected checksum, if there is one; then its content is not read.
+        """
         there = self._there.get(file.path)
         if there is None:
             return False
@@ -169,7 +173,7 @@ class _Publication:
         """Creates a commit on top of the last known one.
 
         Raises:
-            BackendError: if the commit was rejected; the repository is unchanged.
+            BackendError: if the request failed, or was rejected because someone else has committed meanwhile.
         """
         try:
             with translate_hub_errors(self._repository, _RESUME_HINT):

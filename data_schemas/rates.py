@@ -189,7 +189,7 @@ class RateBook:
     def find_cost(self, step: str, engine: str = "", device: str = CPU) -> tuple[Cost, Origin] | None:
         """Returns the cost of a step with an engine on a device, with its origin, or None.
 
-        `device` is a GPU's name, or words of it.
+        `device` is `CPU`, or a GPU's name, which must contain the device of the cost (`is_device`).
         """
         wanted = (step, engine)
         return self.find(
@@ -197,7 +197,7 @@ class RateBook:
         )
 
     def list_devices(self) -> list[str]:
-        """Returns the devices that any rates include."""
+        """Returns the devices for which there is a cost or an MFU in any rates, sorted."""
         known = {each.device for rates in self.rates for each in rates.costs}
         return sorted(known | {device for rates in self.rates for device in rates.mfu})
 
@@ -211,7 +211,7 @@ def read_rates(path: Path) -> Rates:
     """Reads the rates of a file.
 
     Raises:
-        ConfigError: if it cannot be read, or has none.
+        ConfigError: if it cannot be read, or is not a rates file.
     """
     try:
         text = path.read_text(encoding="utf-8")

@@ -59,7 +59,11 @@ def read_manifest_if_any(store: Store) -> Manifest | None:
 
 
 def open_store(root: str) -> Store:
-    """Opens the files of a dataset in a folder or bucket, to be read in place."""
+    """Opens the files of a dataset in a folder or bucket, to be read in place; whether there are any is not checked.
+
+    Raises:
+        ConfigError: if it is neither a folder nor in a bucket, or the bucket's client library is not installed.
+    """
     return Bucket(root) if is_in_bucket(root) else Store(root)
 
 
@@ -72,8 +76,9 @@ class DatasetReader:
         in_place: for a dataset on the Hub, read the needed byte ranges remotely instead of downloading the files.
 
     Raises:
+        ConfigError: if the address is not valid, or the library for it is not installed.
         DatasetError: if there is no dataset, or one of another schema version.
-        BackendError: if the Hub does not answer.
+        BackendError: if the Hub does not answer, or has no such dataset.
     """
 
     def __init__(self, root: str, oracle_version: str | None = None, *, in_place: bool = False) -> None:

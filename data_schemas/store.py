@@ -46,6 +46,9 @@ class Store:
     Args:
         root: a local folder; or, with `fs`, a folder of that file system.
         fs: file system to read from, if it is not the local one.
+
+    Raises:
+        ConfigError: if `root` is a URL.
     """
 
     def __init__(self, root: str, fs: AbstractFileSystem | None = None) -> None:
@@ -67,7 +70,11 @@ class Store:
         return bool(self.fs.exists(self.at(path)))
 
     def n_bytes(self, path: str) -> int:
-        """Returns the size of a file in bytes."""
+        """Returns the size of a file in bytes.
+
+        Raises:
+            FileNotFoundError: if it does not exist.
+        """
         return int(self.fs.size(self.at(path)))
 
     def files(self, folder: str, suffix: str = "") -> list[str]:
@@ -143,18 +150,30 @@ class Store:
                 raise StoreError(f"{self.at(path)} is not a complete Parquet file: {error}.", _REMAKE) from error
 
     def describe(self, path: str) -> Written:
-        """Returns the size and checksum of an existing file."""
+        """Returns the size and checksum of an existing file.
+
+        Raises:
+            StoreError: if it cannot be read.
+        """
         with self.translate_errors(path, "read"), self.fs.open(self.at(path), "rb") as source:
             sha256 = hashlib.file_digest(source, "sha256").hexdigest()
         return Written(path, self.n_bytes(path), sha256)
 
     def write_bytes(self, path: str, data: bytes) -> Written:
-        """Writes a file atomically, and returns its size and checksum."""
+        """Writes a file atomically, and returns its size and checksum.
+
+        Raises:
+            StoreError: as `open_batch`.
+        """
         with self.open_batch() as batch:
             return batch.write_bytes(path, data)
 
     def write_table(self, path: str, table: pa.Table) -> Written:
-        """Writes a table atomically to a Parquet file, the same table as the same bytes; returns size and checksum."""
+        """Writes a table atomically to a Parquet file, the same table as the same bytes; returns size and checksum.
+
+        Raises:
+            StoreError: as `open_batch`.
+        """
         with self.open_batch() as batch:
             return batch.write_table(path, table)
 

@@ -32,7 +32,11 @@ def to_flac(sound: Sound) -> bytes:
 
 
 def decode_flac(data: bytes) -> Sound:
-    """Returns the samples of a FLAC file that `to_flac` made; its sample rate is not checked."""
+    """Returns the samples of a FLAC file that `to_flac` made; its sample rate is not checked.
+
+    Raises:
+        soundfile.LibsndfileError: the bytes are not an audio file.
+    """
     sound: Sound = soundfile.read(io.BytesIO(data), dtype="float32")[0]
     return sound
 

@@ -167,7 +167,10 @@ def _make_share_rows(counts: Counter[str]) -> list[tuple[object, ...]]:
 
 
 def _make_hearing_table(figures: Figures, kind: str) -> FigureTable:
-    """Makes the table of recognition by `kind` (source, form or voice); rates are in percent of a group's words."""
+    """Makes the table of recognition by `kind` (source, form or voice).
+
+    Rates are in percent of a group's words, numbers or names.
+    """
     head = (kind, "utterances", "retakes", "WER %", "numbers heard %", "names heard %")
     rows: list[tuple[object, ...]] = [
         (
@@ -208,7 +211,9 @@ def _count_dialogues(figures: Figures, table: Any) -> None:
 
 
 def _list_engines(provenance: dict[str, Any]) -> list[tuple[str, str]]:
-    """Returns role and name of everything that made a dialogue.
+    """Returns role and name of everything that made a dialogue; `NOBODY` is the name if nothing had that role.
+
+    A model for wording and a second engine of speech are left out if there is none.
 
     The model that worded its turns follows the script's method (`rules-3; turns 0, 1 by NAME`, as `wording.stage`
     writes it), and the engine of the user's voices follows the assistant's, if it is another one.

@@ -118,7 +118,10 @@ def is_word(word: str) -> bool:
 
 
 def is_content(part: str, shortest: int = _SHORTEST_CONTENT) -> bool:
-    """Returns whether a part of a word is in the dictionary itself and too long to be found by chance."""
+    """Returns whether a lower-case part of a word is in the dictionary itself, and has at least `shortest` letters.
+
+    Shorter ones are found by chance.
+    """
     return len(part) >= shortest and part in _load_dictionary()
 
 
@@ -152,7 +155,10 @@ def _is_part(part: str) -> bool:
 
 @lru_cache(maxsize=20_000)
 def split_run_together(word: str) -> tuple[str, ...]:
-    """Splits a lower-case word that lost its spaces; returns an empty tuple if it is a word or may be a term."""
+    """Splits a lower-case word that lost its spaces into the most frequent words.
+
+    Returns an empty tuple if it is a word, may be a term, or has more than `_LONGEST` letters.
+    """
     if len(word) > _LONGEST or _is_known(word):
         return ()
     best: list[tuple[float, tuple[str, ...]]] = [(0.0, ()), *[(math.inf, ())] * len(word)]

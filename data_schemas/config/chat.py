@@ -277,7 +277,7 @@ class ChatConfig(Config):
 
     @property
     def n_in_flight(self) -> int:
-        """Maximum number of concurrent requests: by default one per slot of the embedded server.
+        """Maximum number of concurrent requests: by default one per slot of the embedded server, else 64 per server.
 
         More gain nothing on two cores and make answers less repeatable: of 48 greedy answers, 48 were the same with
         one request in flight, and 18 with four.

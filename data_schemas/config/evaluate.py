@@ -102,7 +102,7 @@ class EvaluateConfig(Config):
 
     @model_validator(mode="after")
     def _check_values(self) -> Self:
-        """Checks that the kind of evaluation has its data and only its own parameters, and expands `~` in paths."""
+        """Checks data, delays and the parameters that only some kinds have (`_OF_KINDS`), and expands `~` in paths."""
         if not self.path and self.kind != "questions":
             raise ValueError(f"path: kind {self.kind} needs a file or folder of data")
         if any(not 0 <= each <= 60 for each in self.delays_s):

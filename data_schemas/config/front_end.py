@@ -41,7 +41,8 @@ def parse_weight(text: str) -> tuple[str, float]:
 def parse_dataset_share(text: str) -> DatasetShare:
     """Parses `FOLDER[@VERSION][=WEIGHT]`; `~` in the folder is expanded.
 
-    Without a version it is None, without a weight 1. A folder whose own name contains an @ is written `FOLDER/`.
+    Without a version it is None, without a weight 1. A folder whose own name contains an @ is written `FOLDER/`, and so
+    is an address on the Hub with a revision, which would be taken for a version.
     """
     name, weight = parse_weight(text)
     folder, at, version = name.rpartition("@")

@@ -127,7 +127,7 @@ class SpeechRowsConfig(Config):
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:
-        """Checks that each minimum is at most its maximum, and that there is enough audio for the codec's entries."""
+        """Checks that each minimum is at most its maximum, and that there is enough speech to learn the codec from."""
         if self.min_words > self.max_words or self.after_min_s > self.after_max_s:
             raise ValueError("min_words is above max_words, or after_min_s above after_max_s")
         if self.codec == "codec2-neural" and 60 * self.learning_minutes < _S_OF_NETWORKS:

@@ -28,7 +28,7 @@ class SharesConfig(Config):
 
     @property
     def main(self) -> Kind:
-        """The kind with the greatest weight, by which the run is evaluated."""
+        """The kind with the greatest weight, by which the run is evaluated; of equal ones, the first of `KINDS`."""
         return max(KINDS, key=lambda kind: float(getattr(self, kind)))
 
     @property
@@ -126,7 +126,7 @@ class OracleFeedConfig(Config):
 
     @property
     def comes_at_once(self) -> bool:
-        """Whether no oracle is delayed, so that no answer waits for one."""
+        """Whether no oracle has gaps or is shifted to the right; jitter and held answers are not considered."""
         return self.slow_share == 0 and (self.shift_probability == 0 or self.left_share == 1)
 
     @model_validator(mode="after")
@@ -223,7 +223,7 @@ class DataConfig(Config):
 
     @property
     def lengthens(self) -> bool:
-        """Whether an example may become longer than its dialogue."""
+        """Whether an example may become longer than its dialogue, apart from the silence of `wait_share`."""
         shares = self.swap_share + self.correct_share + self.substitute_share + self.reframe_share
         return shares > 0 or not (self.feed.is_silent or self.feed.comes_at_once)
 

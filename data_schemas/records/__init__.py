@@ -1,6 +1,7 @@
 """Records of datasets. Each class also defines an Arrow schema (`arrow.make_schema`).
 
-Times are seconds on the dialogue's clock and end in `_s`; `None` means that a later stage sets the field.
+Times are seconds on the dialogue's clock and end in `_s`; `None` means that a later stage sets the field, unless the
+class gives it another meaning.
 """
 
 from dataclasses import dataclass
@@ -68,7 +69,9 @@ SCHEMA_VERSION = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reject:
-    """An item or dialogue that a stage rejected, and why. `item_id` is `<source>-row-<n>` if a row has no id.
+    """An item or dialogue that a stage rejected, and why.
+
+    `item_id` is `<source>-row-<n>` for row n, from 0, of which no item could be made.
 
     `dialogue_id` is null if the item was rejected, together with all its dialogues.
     """

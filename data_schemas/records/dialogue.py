@@ -63,7 +63,7 @@ class Placement:
     `after`: `seconds` of silence after all speech before it (null: drawn by the mixing stage). `early`: the assistant
     starts at most `seconds` before the user's turn ends. `interrupt`: starts at the end of word `word_index` of the
     other's last turn, which is then cut off `seconds` later. `over`: starts `seconds` after the end of word
-    `word_index` of the other's turn `turn_index`, which goes on (backchannels).
+    `word_index` of the other's turn `turn_index`, which goes on (backchannels). `recorded`: as in a recorded session.
     """
 
     rule: str

@@ -10,7 +10,7 @@ class OracleEvent:
     `speaker` is who will say the predicted words, which is not the speaker of the turn. `status`: `answered` by its own
     request; `shared` with the request of an earlier event of its level, `request_id`; `truth`, level 5; `failed`, then
     `text` is null and `error` says why. `attempt` is the number of attempts before the stored answer (0: the first
-    answer was usable), null if there was no answer. `answered_by` and `system_fingerprint` are those of the server's
+    answer was usable), null if no model answered. `answered_by` and `system_fingerprint` are those of the server's
     response; null if it had none. `taken_from` is the dialogue whose true answer a random text is.
     """
 

@@ -84,7 +84,10 @@ class Audio:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quality:
-    """Quality figures of a dialogue's speech. The last three are null if no recogniser was used."""
+    """Quality figures of a dialogue's speech.
+
+    The last three are null if no recogniser was used; the recalls also if no number or name was said.
+    """
 
     rms_dbfs_a: float
     rms_dbfs_b: float

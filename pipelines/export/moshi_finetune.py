@@ -45,11 +45,11 @@ def export_moshi_finetune(folder: str, out: str, on_dialogue: Callable[[], None]
     Args:
         folder: the dataset.
         out: a folder that does not exist yet.
-        on_dialogue: called after each dialogue.
+        on_dialogue: called after each exported dialogue.
 
     Raises:
         ConfigError: `out` exists already.
-        DatasetError: `folder` is not a dataset.
+        DatasetError: `folder` is not a dataset, or its flags cannot be read.
         StoreError: a shard cannot be read, or `out` cannot be written.
     """
     reader = DatasetReader(folder)

@@ -53,7 +53,7 @@ class PlacedUtterance:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """All utterances that are spoken, without what follows a cut, and the length of the dialogue."""
+    """All utterances that are spoken, without what follows a cut; the indices of cut turns; the dialogue's length."""
 
     utterances: dict[Key, PlacedUtterance]
     cut_turns: frozenset[int]
@@ -155,8 +155,8 @@ class _Clock:
 
         If that is an interruption, the interrupted turn is cut too.
 
-            Raises:
-                NoPlace, ValueError: as `lay_out`.
+        Raises:
+            NoPlace, ValueError: as `lay_out`.
         """
         place = turn.utterances[index].placement
         if place.rule == "early":

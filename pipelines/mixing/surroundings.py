@@ -47,7 +47,7 @@ def draw_plan(config: SurroundingsConfig, draw: random.Random) -> Plan:
 
 
 def _draw_room(rt60_s: float, draw: random.Random) -> Room:
-    """Draws a room of a home or office, with a microphone at arm's length from the caller and both off the walls."""
+    """Draws a room of a home or office, with a microphone 0.3 to 0.9 m from the caller, and both off the walls."""
     size = (draw.uniform(3.5, 6.5), draw.uniform(3.0, 5.0), draw.uniform(2.4, 3.0))
     caller = (draw.uniform(1.2, size[0] - 1.2), draw.uniform(1.2, size[1] - 1.2), draw.uniform(1.1, 1.6))
     away_m, angle = draw.uniform(0.3, 0.9), draw.uniform(0, 2 * np.pi)

@@ -33,7 +33,7 @@ class Closeness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredEvent:
-    """One event that was requested; a failed one has nothing but its level.
+    """One event that was requested; a failed one has nothing but its item and level.
 
     `found` is 1 if it contains the answer, else 0 (None: unknown); `similarity` is by embeddings, if requested.
     """
@@ -55,8 +55,8 @@ class MeasuredEvent:
 class LevelFigures:
     """One level of one source.
 
-    `n_failed` counts all failed events, including those that share a request; `length_share` is the share of answers
-    with `FEWEST_WORDS` to `MOST_WORDS` words.
+    `n_events` counts the answered events, without those that share a request, and `n_failed` all failed ones, including
+    those that share one; `length_share` is the share of answers with `FEWEST_WORDS` to `MOST_WORDS` words.
     """
 
     n_events: int

@@ -27,7 +27,10 @@ def list_report_paths(version: str) -> tuple[str, str, str]:
 
 
 def format_ladders(store: Store, fingerprint: str) -> str:
-    """Returns the reports in a dataset as Markdown sections, if they are of this fingerprint; empty if none is."""
+    """Returns the reports in a dataset that have this fingerprint and the present format, as Markdown sections.
+
+    Returns an empty text if there is none.
+    """
     sections = []
     for path in sorted(store.files("report", ".json")):
         report = _read(store, path)
@@ -127,10 +130,12 @@ def _format_length_table(report: Mapping[str, Any]) -> list[str]:
 
 
 def _format_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Returns the lines of a Markdown table."""
     return [f"| {' | '.join(row)} |" for row in (columns, ["---"] * len(columns), *rows)]
 
 
 def _format_percent(share: float | None) -> str:
+    """Returns a share in whole percent, without a sign; "-" for None."""
     return "-" if share is None else str(round(100 * share))
 
 

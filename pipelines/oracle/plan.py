@@ -42,7 +42,7 @@ class PlannedRequest:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A dialogue's events in order, and its requests in the best order for sending."""
+    """A dialogue's events, by turn and in order of time, and the requests for them in the same order."""
 
     events: list[PlannedEvent]
     requests: list[PlannedRequest]

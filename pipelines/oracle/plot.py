@@ -22,7 +22,12 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 
 
 def write_report(store: Store, report: LadderReport) -> list[str]:
-    """Writes the plot, its figures as JSON and a Markdown page to the dataset's folder; returns their three paths."""
+    """Writes the plot, its figures as JSON and a Markdown page to the dataset's folder; returns their three paths.
+
+    Raises:
+        ConfigError: matplotlib is not installed; nothing is written.
+        StoreError: a file cannot be written.
+    """
     picture, figures, page = list_report_paths(report.version)
     told = report.to_json()
     store.write_bytes(picture, plot_ladder(report))

@@ -55,6 +55,7 @@ class PromptTexts(Config):
 
     @model_validator(mode="after")
     def _check_level_0(self) -> Self:
+        """Checks that no text that level 0 uses contains one of `HINT_FIELDS`."""
         shared = self.levels[0] + self.request + self.system
         if any(f"{{{name}}}" in shared for name in HINT_FIELDS):
             raise ValueError("{hint} and what is made of it may stand in the texts of levels 1 to 4 only")

@@ -27,6 +27,9 @@ class OracleStage:
     longest usable one is kept. If there is none, or a request fails for good before there is one, the events are
     failed: without text, and with the reason. A later run repeats failed requests. A dialogue with too many failed
     events is rejected. The run stops if the back-end is lost, or if nearly none of its answers are usable.
+
+    Raises:
+        ConfigError: `both_directions` is configured, and the prompts have no texts for the user's words.
     """
 
     name: ClassVar[str] = "oracle"

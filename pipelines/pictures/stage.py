@@ -46,7 +46,7 @@ class PicturesStage:
     output_type: ClassVar[type] = Item
 
     def __init__(self, folders: Mapping[str, str], endpoint: Endpoint | None) -> None:
-        """Makes a stage for pictures in these folders, by source; without an endpoint only `run` may be called."""
+        """Makes a stage for pictures in these folders, by source; without an endpoint use only `run`."""
         self._folders = folders
         self._endpoint = endpoint
 

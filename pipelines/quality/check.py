@@ -81,7 +81,8 @@ def check_dataset(root: str) -> CheckResult:
     Faults that merely follow from an unreadable file are not reported.
 
     Raises:
-        DatasetError: there is no manifest to check against.
+        ConfigError: `root` is not an address of a dataset, or the library for its bucket is not installed.
+        DatasetError: there is no manifest to check against, or it is damaged or has another schema version.
     """
     store = open_store(root)
     manifest = read_manifest(store)

@@ -48,7 +48,7 @@ def check_dialogue(row: AudioDialogue) -> BrokenRules:
 
 
 def _check_audio(row: AudioDialogue) -> BrokenRules:
-    """Checks that the audio can be decoded, and has the format, length, channels and levels that the row states."""
+    """Checks that the audio can be decoded, and has the format, length, channels, levels and silences of the row."""
     try:
         info = soundfile.info(io.BytesIO(row.flac))
         sound = decode_flac(row.flac)
@@ -162,7 +162,10 @@ def _check_overlaps(turns: tuple[Turn, ...]) -> BrokenRules:
 
 
 def _check_interruptions(turns: tuple[Turn, ...]) -> BrokenRules:
-    """Checks that turns overlap only if the user interrupts the assistant, or an answer starts early with a lead."""
+    """Checks that turns overlap only if the user interrupts the assistant, or an answer starts early with a lead.
+
+    Also checks that the next turn has started by the time at which a turn is cut.
+    """
     spoken = [(turn, turn.start_s, turn.end_s) for turn in turns if turn.start_s is not None and turn.end_s is not None]
     for (one, _, end_s), following in zip_longest(spoken, spoken[1:]):
         other, other_s = following[:2] if following else (one, math.inf)

@@ -52,7 +52,8 @@ def is_spelling_of(said: str, heard: str, is_name: bool) -> bool:
 
     Two English words that do not sound the same are never spellings of each other, however similar they are
     ("increase", "decrease"), except names and reduced words that differ only in vowels ("Natalia", "Natalya"; "it",
-    "at"). A word that no dictionary has is a recogniser's spelling of a name or a rare word.
+    "at"), and words with and without "'s" (`_CLITICS`). If no dictionary has one of them, a similar word is a spelling
+    of a name or a rare word, unless it has another of the prefixes and suffixes that change the meaning of a stem.
     """
     if find_phones(said) == find_phones(heard) or frozenset({said, heard}) in _CLITICS:
         return True

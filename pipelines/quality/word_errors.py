@@ -76,8 +76,8 @@ class Comparison:
     """Both texts as they were compared, the counts (as in `Hearing`), and what the quality gate needs.
 
     `is_heard` holds for each spoken word whether it was heard, in any spelling; `n_misheard` is the number of word
-    errors without such spellings; `has_negations` says whether all words of `NEGATIONS` were heard, and no additional
-    ones.
+    errors without such spellings; `has_negations` says whether as many words of `NEGATIONS` were heard as were said,
+    wherever the texts differ.
     """
 
     said: str

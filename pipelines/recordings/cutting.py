@@ -62,9 +62,9 @@ def cut_session(
 ) -> list[Piece]:
     """Cuts a session into dialogues, and returns them in order; empty if nobody spoke.
 
-    Each begins with a turn of the caller (the first with whatever comes first), after both were silent for `QUIET_S`;
-    it is longer than `MOST_S` only if there is no such place in it. A change of mode starts a new dialogue, unless
-    somebody speaks then: such a dialogue has several voices.
+    Each begins with a turn of the caller after both were silent for `QUIET_S`, the first one and one after a change of
+    mode with whatever comes first. It is longer than `MOST_S` only if there is no place to cut it. A change of mode
+    starts a new dialogue, unless somebody speaks then: such a dialogue has several voices.
 
     Args:
         heard: what the caller said.
@@ -126,7 +126,7 @@ def _list_caller_utterances(heard: Sequence[HeardTurn]) -> list[RoughUtterance]:
 
 
 def _list_assistant_utterances(said: Sequence[SaidPiece]) -> list[RoughUtterance]:
-    """Makes an utterance of each run of pieces that arrived less than `PAUSE_S` apart; blank ones are left out."""
+    """Makes an utterance of each run of pieces that arrived at most `PAUSE_S` apart; blank ones are left out."""
     runs: list[list[SaidPiece]] = []
     for piece in said:
         if runs and piece.time_s - runs[-1][-1].time_s <= PAUSE_S:

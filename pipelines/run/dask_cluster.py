@@ -72,7 +72,7 @@ class DaskCluster:
         return executor
 
     def count_slots(self, needs: StageResources) -> int:
-        """Returns the number of threads of workers that have all resources that a task requests."""
+        """Returns how many tasks with these needs all workers can run at once, by their threads and resources."""
         workers = self._list_workers()
         asked = _select_resources(needs, workers).items()
         return sum(

@@ -88,7 +88,7 @@ def estimate_dataset(
         devices: names of GPUs whose times are given beside the processor's.
 
     Raises:
-        ConfigError: an engine, a prompt set or a provider does not exist.
+        ConfigError: there are no dialogues; or an engine, a prompt set or a provider does not exist.
     """
     if not n_dialogues:
         raise ConfigError("Nothing is planned: there are no dialogues.", "Name sources, or --dialogues NAME=NUMBER.")
@@ -142,7 +142,10 @@ def _estimate_amounts(config: RefreshConfig, n_dialogues: Mapping[str, float], b
 
 
 def _estimate_all_chat(config: RefreshConfig, amounts: Mapping[str, float], book: RateBook) -> list[Figure]:
-    """Estimates calls, tokens, price and time of each stage that uses a chat model, and their sums."""
+    """Estimates calls, tokens, price and time of each stage that uses a chat model, and their sums.
+
+    There are no sums if only one stage does. If none does, the only figure is that of 0 calls.
+    """
     asking = {stage: chat for stage in CHAT_STAGES if (chat := get_chat_model(config, stage)) is not None}
     if not asking:
         return [Figure("calls", CHAT, "calls", 0.0, "calls", "simulator random calls no chat model", "configuration")]

@@ -130,7 +130,12 @@ class Runner:
         return from_table(self.store.read_table(part.get_path(stage), names, record.sha256), record_type)
 
     def run(self, part: Part, stage: Stage[Any]) -> PartRecord:
-        """Runs a stage on a part unless its output is final already, and returns the record of the output."""
+        """Runs a stage on a part unless its output is final already, and returns the record of the output.
+
+        Raises:
+            BackendError: as `check_fingerprint`.
+            StoreError: an input does not exist or is damaged, or the output cannot be written.
+        """
         done = self.read_record(part, stage.name)
         if done is not None and done.is_final:
             return done
@@ -138,7 +143,10 @@ class Runner:
         return self.write_result(part, stage, stage.run(self.read_batch(part, stage)))
 
     def read_batch(self, part: Part, stage: StageDescription) -> list[tuple[Any, ...]]:
-        """Returns the inputs of a stage for a part: a tuple of one record of each input for each dialogue."""
+        """Returns the inputs of a stage for a part: for each dialogue or item, a tuple of one record of each input.
+
+        Dialogues that one of the inputs lacks are left out (`join_inputs`).
+        """
         inputs: list[list[Any]] = [
             self.read(part, name, record_type)
             for name, record_type in zip(stage.inputs, stage.input_types, strict=True)

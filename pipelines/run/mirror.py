@@ -101,6 +101,7 @@ class _Copying:
         self._progress, self._mirror = progress, mirror
 
     def begin_stage(self, name: str, n_items: int) -> None:
+        """Uploads what is new, and then reports that a stage begins."""
         self._mirror.push()  # the plan, and what is left of the stage before
         self._progress.begin_stage(name, n_items)
 
@@ -137,12 +138,14 @@ class Mirror:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Waits for copies in progress and cancels those that have not started; their errors are not raised."""
         self._pool.shutdown(cancel_futures=True)
 
     def pull(self) -> None:
-        """Downloads what has changed in the bucket, and removes local copies of what is gone from it.
+        """Downloads the files of the bucket that differ here, and removes local copies of what is gone from it.
 
-        Local files that were never uploaded, or have changed since, are kept.
+        A local change of a file that the bucket has is overwritten. A file that the bucket does not have is kept if it
+        was never copied, or has changed since.
         """
         there = {path: state for path, state in self._bucket.list_states().items() if not _STAYS.fullmatch(path)}
         for path in self._same.keys() - there.keys():

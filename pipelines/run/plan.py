@@ -147,6 +147,7 @@ def make_plan(
         stages: the stages to run; by default all stages of the configuration.
 
     Raises:
+        ConfigError: evaluation sets are new, and this run does not read all sources of the dataset.
         SourceError: a source or an evaluation set cannot be read.
         StoreError: there is not enough disk space for the outputs.
     """
@@ -211,7 +212,7 @@ def _make_parts(members: Sequence[Member], recipes: Mapping[str, Recipe], runner
 
 
 def _check_disk_space(config: RefreshConfig, parts: Sequence[Part], store: Store) -> None:
-    """Raises `StoreError` if the disk has no space for the dialogues that are still to be made."""
+    """Raises `StoreError` if the disk has less than `BYTES_PER_DIALOGUE` for each item without mixed dialogues."""
     runner = Runner(store)
     n_new = sum(part.n_items for part in parts if runner.read_record(part, MIXING) is None)
     free, needed = shutil.disk_usage(config.out).free, n_new * BYTES_PER_DIALOGUE

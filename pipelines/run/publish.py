@@ -36,8 +36,8 @@ _OURS = re.compile(r"/[a-z0-9_]+(-[a-z0-9_]+)?-[0-9a-f]{16}\.parquet$")
 def compact(config: RefreshConfig, group: Sequence[Part]) -> list[ShardEntry]:
     """Writes the data shard and the oracle shard of one group of parts, and returns their entries for the manifest.
 
-    An existing, intact shard is not written again. Flagged dialogues are excluded, and a shard without rows is neither
-    written nor returned.
+    An intact shard that the present manifest lists is not written again. Flagged dialogues are excluded, and a shard
+    without rows is neither written nor returned.
     """
     store, first = Store(config.out), group[0]
     runner, before = Runner(store), read_manifest_if_any(store)

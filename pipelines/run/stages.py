@@ -115,7 +115,11 @@ def build_aligner(config: AlignmentConfig, lexicon: Lexicon) -> Aligner:
 
 
 def build_recogniser(config: GateConfig) -> Recogniser | None:
-    """Builds the recogniser of the quality gate; returns None if none is configured."""
+    """Builds the recogniser of the quality gate; returns None if none is configured.
+
+    Raises:
+        ConfigError: as `build_tts`.
+    """
     if config.asr == NOBODY:
         return None
     recogniser: Recogniser = registry.build("asr", config.asr, config.asr_options)
@@ -183,14 +187,18 @@ def describe_chat_stage(config: RefreshConfig, stage: str) -> StageDescription:
 
 
 def get_chat_model(config: RefreshConfig, stage: str) -> ChatConfig | None:
-    """Returns the configuration of the chat model that a stage calls; None if it calls none."""
+    """Returns the configuration of the chat model that one of `CHAT_STAGES` calls; None if it calls none."""
     if stage == ORACLE:
         return None if config.oracle.simulator == "random" else config.chat
     return config.pictures if stage == PICTURES else config.wording
 
 
 def build_chat_engine(config: ChatConfig) -> ChatEngine:
-    """Builds the engine that serves, or connects to, the chat model of a configuration; nothing is started yet."""
+    """Builds the engine that serves, or connects to, the chat model of a configuration; nothing is started yet.
+
+    Raises:
+        ConfigError: there is no such engine, or it is not installed.
+    """
     engine: ChatEngine = registry.load("chat", config.engine)(config)
     return engine
 
@@ -211,7 +219,7 @@ def build_stage_without_chat(
     """Builds one of `CHAT_STAGES` without a chat model.
 
     Args:
-        dialogues_of: yields a source's dialogues by split, from which random oracles choose.
+        dialogues_of: yields the dialogues of a source and split, part by part, from which random oracles choose.
     """
     if stage == PICTURES:
         return PicturesStage({}, None)

@@ -80,6 +80,7 @@ class Workers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Leaves the place; after a run on a cluster without an error, temporary files of its workers are deleted."""
         self.place.__exit__(kind, error, trace)
         if error is None and self.config.executor != LOCAL:
             Store(self.config.out).sweep()  # temporary files of workers that died
@@ -236,7 +237,7 @@ def _run_one_at_a_time(run_one: RunOne, config: RefreshConfig, stage: str, part:
 
 
 def _make_paths_absolute(config: RefreshConfig) -> RefreshConfig:
-    """Returns the configuration with absolute paths, except in the engines' options."""
+    """Returns the configuration with absolute paths of the dataset, the sources' files and the lexicon; others stay."""
 
     def make_full(path: str | None) -> str | None:
         return str(Path(path).absolute()) if path else None

@@ -376,7 +376,7 @@ def answer_alone(option: str, completes: bool, rng: random.Random) -> Answer:
     """Returns an option as a spoken answer that stands by itself.
 
     A completion, a sentence, a phrase such as "by heating" or a capitalised one is spoken as it is; a name, a thing
-    with its article or a number is put into a sentence; anything else stands alone.
+    with its article, a number, "true" or "false" is put into a sentence; anything else stands alone.
 
     Args:
         completes: whether the option completes the question's sentence.
@@ -438,7 +438,7 @@ def to_noun_phrase(option: str) -> str | None:
 
 
 def is_same_number(left: str, right: str) -> bool:
-    """Returns whether two written numbers are the same: "1,200" and "1200.00"."""
+    """Returns whether two written numbers are the same ("1,200" and "1200.00"); False if one is no number."""
     try:
         return float(left.replace(",", "")) == float(right.replace(",", ""))
     except ValueError:

@@ -91,7 +91,8 @@ class Quiz:
 def make_quiz(item: Item, question: str) -> Quiz:
     """Makes a quiz of an item, with `question` as its question.
 
-    References to labels and to other options become words, such as "Both are true" or "None of them".
+    References to labels and to other options become words, such as "Both are true" or "None of them". A unit noted at
+    the end of the question, or an article there, is moved to the answers.
 
     Raises:
         NotAskable: `answer_refers_to_options`; `needs_options` for "none of these" beside too few options; or

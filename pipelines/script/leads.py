@@ -189,7 +189,8 @@ def _list_echoes(exchange: Exchange) -> list[str]:
 def _combine_leads(exchange: Exchange, cores: Iterable[str]) -> list[Lead]:
     """Returns all combinations of openers, cores and closers, without those that contain a word of the answer.
 
-    A bare echo ("How many apples.") never follows a comma, and help is offered once.
+    A bare echo ("How many apples.") never follows a comma, an opener that ends in one never stands alone, and help is
+    offered once.
     """
     openers, cores, closers = (drop_answer_words(parts, exchange) for parts in (_OPENERS, cores, _CLOSERS))
     bare_echo = f"{find_echo(exchange.question.text)}."

@@ -56,7 +56,10 @@ _MAX_NAMED_WORDS: Final = 7
 
 
 def classify_question(question: str) -> Kind:
-    """Returns the kind of a spoken question: by its wording, else by the question word of its last sentence."""
+    """Returns the kind of a spoken question: by its wording, else by the question word of its last sentence.
+
+    One without a question mark at its end, or without a question word or auxiliary verb that asks, is a `task`.
+    """
     text = question.lower()
     for pattern, kind in _SIGNS:
         if re.search(pattern, text):

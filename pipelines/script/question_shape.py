@@ -228,7 +228,7 @@ def _has_unmarked_question(text: str) -> bool:
 
 
 def asks_by_word(sentence: str) -> bool:
-    """Returns whether a sentence begins with a question word, whatever its punctuation."""
+    """Returns whether a sentence begins with a question word or asks by one near its end, whatever its punctuation."""
     return _ASKING.match(sentence) is not None or _ASKING_LATE.search(sentence) is not None
 
 

@@ -71,7 +71,7 @@ class Corpus:
 
 
 def read_corpus(config: SpeechRowsConfig, left_out: frozenset[str] = frozenset()) -> Corpus:
-    """Reads the sentences and words of the sources' train items.
+    """Reads the sentences of `min_words` to `max_words` written words of the sources' train items, and their words.
 
     Args:
         left_out: ids of items, or of groups of items, to exclude.

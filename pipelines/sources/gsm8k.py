@@ -12,7 +12,11 @@ _CALCULATOR_MARK = re.compile(r"<<[^<>]*>>")
 
 
 def make_draft(row: Row) -> Draft:
-    """Makes a draft of a row: the answer is the final number, the explanation the text without calculator marks."""
+    """Makes a draft of a row: the answer is the final number, the explanation the text without calculator marks.
+
+    Raises:
+        BadRowError: a field is missing, empty or not text, or the answer has no final number.
+    """
     reasoning, mark, final = text_of(row, "answer").rpartition("####")
     if not mark or not final.strip():
         raise BadRowError("no_final_answer", "the answer has no '#### number' at its end")

@@ -27,7 +27,11 @@ def list_languages(row: Row) -> tuple[str, ...]:
 
 
 def select_language(row: Row, language: str) -> Row:
-    """Returns the row in the form of the open part, with its texts in one language."""
+    """Returns the row in the form of the open part, with its texts in one language; unchanged if it has none in that.
+
+    Raises:
+        BadRowError: the column of the language is not an object.
+    """
     texts = row.get(language)
     if texts is None:
         return row

@@ -47,7 +47,8 @@ def make_spec(config: SourceConfig, options: OwnOptions) -> SourceSpec:
     """Makes the specification of a source that is not built in, from the column map of its configuration.
 
     Raises:
-        ConfigError: there is no file, or the map lacks `question` or `answer` or names something unknown.
+        ConfigError: neither a file nor a data set on the Hub is given, or the map lacks `question` or `answer` or names
+            something unknown.
     """
     if unknown := sorted(set(config.columns) - set(FIELDS)):
         names = f"{', '.join(unknown)}, which {'is no field' if len(unknown) == 1 else 'are no fields'}"
@@ -105,7 +106,8 @@ def read_labelled_options(row: Row, column: str) -> tuple[tuple[str, ...], tuple
     """Returns labels and texts of a row's options, in the row's order; letters from A on if there are no labels.
 
     Raises:
-        BadRowError: they have none of the forms that this module reads, or there are fewer than two.
+        BadRowError: they have none of the forms that this module reads, there are fewer than two, or two have the same
+            label.
     """
     value: Any = [value_of(row, each) for each in column.split("+")] if "+" in column else value_of(row, column)
     labels: list[Any] | None = None

@@ -62,7 +62,7 @@ class SourceEntry:
         """Makes the source's specification with options of the class that `get_options_class` returns.
 
         Raises:
-            ConfigError: a package's source has another name than its entry point.
+            ConfigError: a package's source cannot be imported, is not a source, or is not named like its entry point.
         """
         from pipelines.sources.spec import SourceSpec
 
@@ -87,9 +87,12 @@ class SourceEntry:
         return ""
 
     def get_licence(self) -> str:
-        """Returns the licence of its questions, with default options.
+        """Returns the licence of its questions with default options, else that of its package, else "not stated".
 
-        A source that cannot be made without options has the licence of its package.
+        The second applies if the source cannot be made without options, or states no licence.
+
+        Raises:
+            ConfigError: as `get_options_class`.
         """
         taken = self.get_options_class()
         told = None

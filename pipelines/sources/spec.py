@@ -99,11 +99,11 @@ class SourceSpec:
         return replace(self, renamed=renamed)
 
     def rename_row(self, row: Row) -> Row:
-        """Returns a row of the file with the source's own column names."""
+        """Returns a row of the file with the source's renamed columns added; the file's own columns stay in it."""
         return {**row, **{ours: value_of(row, theirs) for ours, theirs in self.renamed.items()}}
 
     def list_file_columns(self) -> tuple[str, ...]:
-        """Returns the columns that are read, with the names of the file."""
+        """Returns the columns that are read, with the names of the file; of `a.b`, only the column `a`."""
         ours = (*self.columns, *self.more_columns)
         return tuple(self.renamed.get(name, name).split(".")[0] for name in ours)
 

@@ -40,6 +40,9 @@ class SpeechStage:
         recogniser: transcribes each utterance; None if only the audio is judged.
         lexicon: used to read transcripts; None for the built-in one. Pronunciations in `tts` are up to `SpeltSpeech`.
         tts_b: the text-to-speech engine of the user; None for `tts`.
+
+    Raises:
+        ConfigError: as `Cast`.
     """
 
     name: ClassVar[str] = "speech"

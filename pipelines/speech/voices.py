@@ -14,9 +14,10 @@ HELD_OUT_SHARE = 0.3
 
 
 def resolve_voices(config: SpeechConfig, tts: TextToSpeech, tts_b: TextToSpeech | None = None) -> tuple[str, list[str]]:
-    """Returns the assistant's voice and the user's voices: those configured, otherwise those of their engines.
+    """Returns the assistant's voice and the user's voices.
 
-    Both have the same voice only if `voices_b` names it.
+    If they are not configured, they are the first voice of the assistant's engine, and all voices of the user's engine
+    but that of the assistant's name. Both have the same voice only if `voices_b` names it.
 
     Args:
         tts_b: the engine of the user's voices; None for `tts`.

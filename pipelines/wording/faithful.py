@@ -86,7 +86,7 @@ def list_numbers(words: list[str]) -> list[str]:
 
 
 def list_kept_words(said: str) -> set[str]:
-    """Returns the names, acronyms and letters of a spoken text, in lower case and without "'s"."""
+    """Returns the names, acronyms and letters of a spoken text but "I" and "A", in lower case and without "'s"."""
     capitals = {word for word in split_words(said) if _strip_possessive(word).isupper()} - {"I", "A"}
     return {_strip_possessive(word).lower() for word in find_names(said) | capitals}
 

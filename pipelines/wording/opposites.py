@@ -129,7 +129,8 @@ def find_opposites(old: Sequence[str], new: Sequence[str]) -> list[str]:
     """Returns the lower-case words, new or missing, that may give a new wording the opposite meaning; empty if none do.
 
     These are the words of a pole of which the new wording has more or fewer ("rises" and "grows" belong to one pole),
-    and words that differ from an old one in their prefix ("stable", "unstable"; "import", "export").
+    and words that differ from an old one in their prefix ("stable", "unstable"; "import", "export"). A word that occurs
+    in both texts is not returned, however often.
     """
     poles_old, poles_new = (Counter(filter(None, map(_find_pole, words))) for words in (old, new))
     moved = {pole for pole in poles_old | poles_new if poles_old[pole] != poles_new[pole]}

@@ -44,7 +44,7 @@ class _Wanted:
 
 
 class WordingStage:
-    """Rewords questions and answers; without an endpoint only `run` may be called."""
+    """Rewords questions and answers; without an endpoint `run_with` must not be called."""
 
     name: ClassVar[str] = "wording"
     version: ClassVar[int] = 3

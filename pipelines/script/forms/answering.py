@@ -13,19 +13,22 @@ _BRIEF_LEADS: Final = ("Sure.", "Of course.", "Okay.", "Sorry.", "Right.", "No p
 
 
 def answer(exchange: Exchange, config: FormsConfig, rng: random.Random, has_tail: bool = True) -> Reply:
-    """Makes a reply with the full answer after a lead, and with a tail in some cases; none if `has_tail` is False."""
+    """Makes a reply with the full answer, in most cases after a lead, and in some before a tail, if `has_tail`."""
     lead = draw_lead(exchange, config, rng)
     tail = draw_tail(exchange, config, rng) if has_tail else None
     return Reply(lead, exchange.answer, tail, exchange.answer_word_index)
 
 
 def make_short_reply(exchange: Exchange, config: FormsConfig, rng: random.Random) -> Reply:
-    """Makes a reply with the short answer after a usual lead, for a user who then asks for the reasoning."""
+    """Makes a reply with the short answer, in most cases after a lead, for a user who then asks for the reasoning."""
     return Reply(draw_lead(exchange, config, rng), exchange.short_answer, None, exchange.short_answer_word_index)
 
 
 def make_repeated_reply(exchange: Exchange, config: FormsConfig, rng: random.Random) -> Reply:
-    """Makes a reply with the short answer after a word or two, for a user who interrupts or asks again."""
+    """Makes a reply with the short answer, for a user who interrupts or asks again.
+
+    In most cases a word or two come before it, in some a tail behind it.
+    """
     lead = (
         make_spoken(rng.choice(drop_answer_words(_BRIEF_LEADS, exchange)))
         if rng.random() >= config.share_without_lead

@@ -16,7 +16,7 @@ _BREATH_S: Final = (0.3, 0.9)
 
 
 def fits(exchange: Exchange) -> bool:
-    """Returns whether the question has a clause boundary with enough words on both sides."""
+    """Returns whether the question has a place for a breath, with enough words on both sides (`find_breath_breaks`)."""
     return bool(find_breath_breaks(exchange.question.text))
 
 
