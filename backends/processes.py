@@ -36,6 +36,9 @@ def leave_with_parent() -> None:
 class WorkerPool:
     """A process pool that is started on first use and stopped at the end of the `with` block.
 
+    If the block raises, the pool does not finish its work: all `multiprocessing` children of this process are
+    terminated.
+
     Args:
         n_workers: number of processes.
         begin: called first in each process; must call `leave_with_parent`.

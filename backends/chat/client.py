@@ -139,7 +139,7 @@ class OpenAIChatClient:
         """Sends a request, stores its answer and returns the reply; records either outcome for the endpoint's health.
 
         Raises:
-            RequestError: it failed, and most others did not.
+            RequestError: it failed, and the endpoint counts as healthy (`Health.describe_fault`).
             BackendError: as `ask`.
         """
         try:
@@ -189,11 +189,11 @@ async def ask_all(
     Args:
         client: decides how many requests are in flight at once.
         payloads: chat-completions payloads (without `model`).
-        on_done: called when each request is done, with its index and outcome.
+        on_done: called when each request is done, with its index and outcome; not for requests that the budget stopped.
         attempt: the attempt number of all of them.
 
     Raises:
-        BackendError: the endpoint is gone; the remaining requests are cancelled at once.
+        BackendError, StoreError: see `OpenAIChatClient.ask`; the remaining requests are cancelled at once.
         BudgetError: the budget is used up; requests in flight have been answered and stored.
     """
     stopped: list[BudgetError] = []

@@ -58,7 +58,9 @@ class StreamingRecogniser(Protocol):
         """The back-end's name in the registry."""
 
     def listen(self, on_heard: Callable[[Heard], None]) -> ListenerStream:
-        """Returns a new caller's ear. `on_heard` is called from any thread each time the text has changed.
+        """Returns a new caller's ear.
+
+        `on_heard` is called from any thread each time the text has changed, and once, as final, for each end of a turn.
 
         Raises:
             BackendError: the engine does not work.
