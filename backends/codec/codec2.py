@@ -123,7 +123,7 @@ class VocoderCodec(ABC):
 
     @abstractmethod
     def decode_parts(self, codes: NDArray[np.int16], state: Any) -> list[bytes]:
-        """Decodes codes of any size, [n_codebooks], to frames of Codec 2."""
+        """Decodes codes, [n_codebooks], which may be larger than their codebooks, to frames of Codec 2."""
 
     def make_state(self) -> Any:
         """Makes the state that a stream keeps between frames besides the library's own; None here: there is none."""
@@ -183,7 +183,7 @@ class FramewiseCodec(VocoderCodec):
 
     @abstractmethod
     def to_parts(self, codes: NDArray[np.int16]) -> list[bytes]:
-        """Converts codes of any size, [n_codebooks], to frames of Codec 2."""
+        """Converts codes, [n_codebooks], which may be larger than their codebooks, to frames of Codec 2."""
 
     @cached_property
     def silence(self) -> NDArray[np.int16]:

@@ -97,6 +97,10 @@ class TurnDetector:
         speech_probability: a window is speech if the model's probability is at least this.
         turn_end_silence_s: silence after which a turn has ended.
 
+    Attributes:
+        windows: the windows that the last call of `feed` completed.
+        is_speaking: whether speech has started and the turn has not ended.
+
     Raises:
         BackendError: see `SpeechMeter`.
     """

@@ -96,7 +96,7 @@ class _Turn:
     deadline: asyncio.TimerHandle | None = None
 
     def keep_newest(self) -> None:
-        """Drops the turn's oldest audio beyond 30 s, which is not sent again over a new connection."""
+        """Drops the turn's oldest audio beyond 30 s, whether or not it has been sent."""
         n_bytes = sum(map(len, self.pcm))
         while n_bytes > _MAX_KEPT_BYTES:
             n_bytes -= len(self.pcm.popleft())

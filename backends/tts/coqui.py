@@ -74,7 +74,7 @@ class Coqui:
         """Returns the chosen speakers, the voices to clone, or the model's only voice.
 
         Raises:
-            ConfigError: the model lacks a chosen speaker.
+            ConfigError: the model lacks a chosen speaker or the language, or a file of the options is missing.
             BackendError: the worker or the model does not start.
         """
         return self._voices

@@ -179,7 +179,11 @@ _HUM = re.compile(rf"\b(?:{'|'.join(_HUMS)})\b", re.IGNORECASE)
 
 
 class Kokoro:
-    """Synthesises English with the installed voices; one model per process, loaded on first use."""
+    """Synthesises English with the installed voices; one model per process, loaded on first use.
+
+    Raises:
+        BackendError: the voices do not load; see `kokoro_assets.load_voices`.
+    """
 
     name = "kokoro"
     has_speed = True

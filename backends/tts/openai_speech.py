@@ -40,7 +40,11 @@ class OpenAISpeechOptions(BatchAudioOptions):
 
 
 class OpenAISpeech:
-    """Synthesises speech by a server; its audio is converted to 24 kHz mono."""
+    """Synthesises speech by a server; its audio is converted to 24 kHz mono.
+
+    Raises:
+        ConfigError: the options name no voice.
+    """
 
     name = "openai"
     has_speed = True
