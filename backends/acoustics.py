@@ -45,7 +45,11 @@ def make_coloured_noise(n_samples: int, slope: float, seed: int) -> Samples:
 
 
 def filter_telephone_band(sound: Samples) -> Samples:
-    """Filters audio at 24 kHz to 300 to 3,400 Hz, forwards and backwards so that nothing is delayed."""
+    """Filters audio at 24 kHz to 300 to 3,400 Hz, forwards and backwards so that nothing is delayed.
+
+    Raises:
+        ValueError: the audio has fewer than 28 samples.
+    """
     from scipy import signal
 
     sections = signal.butter(4, TELEPHONE_BAND_HZ, btype="bandpass", fs=SAMPLE_RATE_HZ, output="sos")

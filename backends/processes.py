@@ -36,8 +36,8 @@ def leave_with_parent() -> None:
 class WorkerPool:
     """A process pool that is started on first use and stopped at the end of the `with` block.
 
-    If the block raises, the pool does not finish its work: all `multiprocessing` children of this process are
-    terminated.
+    At the end of the block, running work is awaited and waiting work is cancelled. If the block raises, running work is
+    lost too: all `multiprocessing` children of this process are terminated.
 
     Args:
         n_workers: number of processes.

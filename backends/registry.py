@@ -329,6 +329,7 @@ def build(kind: str, name: str, options: Mapping[str, OptionValue]) -> Any:
 
     Raises:
         ConfigError: there is no such back-end, it is not installed, or its options are invalid.
+        BackendError: as the back-end's constructor, which may load its model.
     """
     taken = check_options(kind, name, options)
     return load(kind, name)() if taken is None else load(kind, name)(taken)

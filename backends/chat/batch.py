@@ -253,7 +253,7 @@ class BatchTransport:
             raise self._faults.make_final_error(last, make_request_id(key), n_tries, nobody_is_answered=True) from last
 
     async def aclose(self) -> None:
-        """Stops waiting and closes the connections; open batches continue at the endpoint."""
+        """Stops waiting, releases the lock and closes the connections; open batches continue at the endpoint."""
         if self._gathering is not None:
             self._gathering.cancel()
         for task in self._tasks:

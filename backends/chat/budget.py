@@ -160,6 +160,10 @@ class Spending:
         price: the price of its tokens; None if unknown.
         budget: the budget of the whole run.
 
+    Attributes:
+        usage: the counts of this client alone.
+        is_used_up: whether a request was refused because of the budget.
+
     Raises:
         ConfigError: the budget is in dollars and no price is known.
     """

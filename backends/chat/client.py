@@ -157,7 +157,10 @@ class OpenAIChatClient:
         return self._make_reply(self._cache.put(key, answer, self._endpoint), key, from_cache=False)
 
     def _make_reply(self, stored: StoredReply, key: str, *, from_cache: bool) -> ChatReply:
-        """Makes the reply of a stored answer, with its thoughts separated from its text."""
+        """Makes the reply of a stored answer, with its thoughts separated from its text.
+
+        Warns if another model gave it.
+        """
         self._warn_if_other_model(stored.answered_by)
         counts = (stored.n_tokens_in, stored.n_tokens_cached, stored.n_tokens_out)
         who = (stored.answered_by, stored.system_fingerprint)

@@ -210,7 +210,7 @@ class Pace:
         self._paused_until_s = 0.0
 
     async def wait_until_ready(self, n_tokens: int) -> None:
-        """Waits until a request of about this many tokens may start."""
+        """Waits until a request of about this many tokens may start, and counts it in both rate limits."""
         await self._requests.take(1)
         await self.tokens.take(n_tokens)
         while (wait_s := self._paused_until_s - _get_time_s()) > 0:

@@ -105,7 +105,7 @@ class VocoderCodec(ABC):
     @property
     @abstractmethod
     def layout(self) -> CodeLayout:
-        """The codes of 80 ms, all at once, after their text."""
+        """The codes of 80 ms: a front-end outputs all codebooks of a frame at once, some frames after their text."""
 
     @property
     def n_codebooks(self) -> int:
@@ -223,7 +223,7 @@ class Codec2(FramewiseCodec):
 
     @cached_property
     def layout(self) -> CodeLayout:
-        """The fields of all frames of Codec 2 in one of ours."""
+        """A codebook of equal weight for each entry of `_LAYOUTS` and each frame of Codec 2 in one of ours."""
         sizes = [2 ** len(bits) for bits in self._bits for _ in range(self.n_parts)]
         return CodeLayout.make_parametric(sizes, TEXT_LEAD, temp=0.8)
 

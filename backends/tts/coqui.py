@@ -50,7 +50,10 @@ class CoquiOptions(WorkerOptions):
 
 
 class Coqui:
-    """Synthesises speech with coqui-tts; the same arguments give the same samples on one kind of processor."""
+    """Synthesises speech with coqui-tts; the same arguments give the same samples on one kind of processor.
+
+    The first use of `digest`, `has_speed`, `max_chars` or a method starts the worker, with the errors of `voices`.
+    """
 
     name = "coqui"
     max_calls_in_flight = 1

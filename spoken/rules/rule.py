@@ -50,7 +50,7 @@ class Rule:
     expected: str
 
     def rewrite(self, text: TracedText) -> TracedText:
-        """Returns the text with each match rewritten."""
+        """Returns the text with each match rewritten; the rule is recorded if there is a match."""
         made = text.sub(self.pattern, lambda match: str(self.reading(match)))
         if made is not text:
             record_fired_rule(self.name)
