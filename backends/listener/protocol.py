@@ -43,7 +43,7 @@ class ListenerStream(Protocol):
         """Ends the caller's turn: its last words come as a final `Heard`, whose text may be empty."""
 
     def close(self) -> None:
-        """Discards everything and sends no more transcripts."""
+        """Discards everything and sends no more transcripts, whatever is called later."""
 
 
 class StreamingRecogniser(Protocol):
@@ -67,4 +67,4 @@ class StreamingRecogniser(Protocol):
         """
 
     def close(self) -> None:
-        """Releases threads and connections."""
+        """Releases threads and connections; may be called again."""
